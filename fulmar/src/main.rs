@@ -1,0 +1,2 @@
+//! The `fulmar` binary.
+fn main() {}
