@@ -163,6 +163,11 @@ impl Database {
         self.0.snapshots.lock().published
     }
 
+    /// No open snapshot is older, and none taken later will be.
+    pub fn oldest_snapshot(&self) -> Timestamp {
+        self.0.snapshots.lock().watermark()
+    }
+
     /// The object as it is now, with the versions that open snapshots read; `None` if there is none of this name.
     ///
     /// # Errors

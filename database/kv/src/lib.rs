@@ -72,3 +72,6 @@ pub struct ObjectId(pub u64);
 /// A point in the order of commits; zero is before the first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp(pub u64);
+
+/// The key of a cell: keys are ordered as byte strings.
+pub type Key = Box<[u8]>;

@@ -306,8 +306,12 @@ impl Object {
         let mut done = 0;
         for change in changes {
             let versions = self.versions(&change.key);
+            let is_absent = self.slots[versions.clone()].first().is_none_or(Slot::is_deleted);
+            if change.value.is_none() && is_absent {
+                continue;
+            }
             self.copy(done..versions.start, watermark, &mut next);
-            let effaced = change.value.is_none() && (at <= watermark || versions.is_empty());
+            let effaced = change.value.is_none() && at <= watermark;
             if !effaced {
                 next.push(&change.key, change.value.as_deref(), at);
             }
