@@ -31,7 +31,7 @@ static const char *fulmarIndexName(sqlite3 *db, Btree *p, Pgno iRoot){
       if( pIdx->tnum==iRoot ) return pIdx->zName;
     }
   }
-  return "(new)";
+  return "to be created";
 }
 
 /* Tells the back end how the fields of an index compare. */

@@ -39,6 +39,10 @@ pub(crate) struct Handle {
     picked: Vec<Tree>,
     /// What the last failure was, until it is asked for.
     failure: Option<(c_int, CString)>,
+    #[expect(
+        clippy::vec_box,
+        reason = "C holds the boxes: keeping them saves an allocation for each cursor"
+    )]
     spare: Vec<Box<Cursor>>,
     own_commits: u32,
 }

@@ -91,7 +91,7 @@ fn oracle(a: &Owned, b: &Owned, collation: Collation) -> Ordering {
 
 #[expect(clippy::cast_possible_truncation, reason = "the whole part lies within the range of i64 here")]
 fn integer_and_real(integer: i64, real: f64) -> Ordering {
-    if real >= 9.3e18 || real < -9.3e18 {
+    if !(-9.3e18..9.3e18).contains(&real) {
         return 0.0.partial_cmp(&real).expect("no NaN");
     }
     let whole = real.trunc();

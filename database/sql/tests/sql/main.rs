@@ -3,3 +3,8 @@
 use fulmar_sql as _;
 
 mod basics;
+mod concurrency;
+mod differential;
+mod faces;
+mod features;
+mod pair;
