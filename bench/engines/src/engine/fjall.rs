@@ -18,7 +18,7 @@ impl Fjall {
     pub(super) fn open(directory: &Path) -> Result<Self> {
         let journal_compression =
             if setting("FJALL_JOURNAL_LZ4", 0) == 1 { CompressionType::Lz4 } else { CompressionType::None };
-        let worker_threads = usize::try_from(setting("FJALL_WORKERS", 1))?;
+        let worker_threads = usize::try_from(setting("FJALL_WORKERS", 4))?;
         let database = Database::builder(directory)
             .cache_size(CACHE_BYTES as u64)
             .worker_threads(worker_threads)

@@ -34,7 +34,7 @@ impl Engine for Rocksdb {
         }
         let mut options = WriteOptions::default();
         options.set_sync(sync == Sync::Now);
-        Ok(self.database.write_opt(&batch, &options)?)
+        Ok(self.database.write_opt(batch, &options)?)
     }
 
     fn load(&self, prefix: &[u8], values: &mut Vec<u8>) -> Result<usize> {
