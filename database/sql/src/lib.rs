@@ -1,1 +1,56 @@
-//! To be written.
+//! SQLite's query processor on Fulmar's tree.
+//!
+//! An application that uses SQLite goes on using it: the same C interface, parser, planner and virtual machine. What
+//! changes is the layer below. SQLite keeps every table and index in a B-tree and reaches it through some eighty
+//! functions of one file, btree.c; for a database whose name begins with `fulmar:` the forty-six of them that touch
+//! data are answered here, on [`fulmar_dbt`]. Temporary, in-memory and ordinary databases keep SQLite's own B-tree, and
+//! all kinds can be attached to one connection.
+//!
+//! ```text
+//!   build.rs, build/    SQLite's amalgamation, from a crate, with its seams opened
+//!   c/                  the functions taken: from SQLite's structures to plain values
+//!   src/ffi             what C calls: from plain values to ours, and no panic across
+//!   src/handle          one connection's view of a database: transaction, savepoints, meta values
+//!   src/cursor          a place in a table or index
+//!   src/key, record     an index entry as an order-preserving byte string
+//!   src/store           what the connections of one process share: the database, rowids, turns
+//!   src/name            `fulmar:PATH?cache=256MB&mode=rw`
+//! ```
+//!
+//! What is guaranteed: a transaction reads one snapshot, and what it writes becomes visible to others all at once when
+//! it commits, or never. Writers block neither readers nor other writers; of two that change the same row, the second
+//! to commit gets `SQLITE_BUSY_SNAPSHOT` and is rolled back (a statement outside a transaction is run again instead).
+//!
+//! The crate has no interface of its own but [`version`]: linking it provides SQLite's symbols. From Rust, use
+//! `rusqlite` with its feature `in_gecko` (which leaves the symbols to us):
+//!
+//! ```ignore
+//! use fulmar_sql as _; // links SQLite on Fulmar's tree
+//!
+//! let connection = rusqlite::Connection::open("fulmar:/var/lib/app/data")?;
+//! connection.execute("CREATE TABLE IF NOT EXISTS note(text)", [])?;
+//! ```
+
+mod codes;
+mod cursor;
+mod ffi;
+mod handle;
+mod key;
+mod name;
+mod record;
+mod rowids;
+mod store;
+mod turns;
+
+use std::ffi::{CStr, c_char};
+
+unsafe extern "C" {
+    fn sqlite3_libversion() -> *const c_char;
+}
+
+/// The version of SQLite that was compiled, such as `3.54.1`.
+pub fn version() -> &'static str {
+    // SAFETY: sqlite3_libversion takes nothing and returns a constant, terminated string.
+    let version = unsafe { CStr::from_ptr(sqlite3_libversion()) };
+    version.to_str().unwrap_or("unknown")
+}

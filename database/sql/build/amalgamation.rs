@@ -1,0 +1,256 @@
+//! The changes to SQLite's amalgamation.
+//!
+//! Each function of btree.c that is *taken* is renamed inside btree.c by a macro, `sqlite3BtreeNext` to
+//! `original_sqlite3BtreeNext`; the rest of SQLite then calls the function of the same name in `c/`, which serves a
+//! Fulmar database itself and passes everything else on to the original. Calls within btree.c stay where they are.
+//! The other changes are small insertions. Every place is found by its text, which must occur exactly once: another
+//! version of SQLite fails to build here, with the name of the place, rather than somewhere at run time.
+
+/// Functions of btree.c with a handle (`Btree*`) as subject, then those with a cursor.
+const TAKEN: &[&str] = &[
+    "sqlite3BtreeOpen",
+    "sqlite3BtreeClose",
+    "sqlite3BtreeBeginTrans",
+    "sqlite3BtreeCommitPhaseOne",
+    "sqlite3BtreeCommitPhaseTwo",
+    "sqlite3BtreeCommit",
+    "sqlite3BtreeRollback",
+    "sqlite3BtreeBeginStmt",
+    "sqlite3BtreeSavepoint",
+    "sqlite3BtreeCreateTable",
+    "sqlite3BtreeDropTable",
+    "sqlite3BtreeClearTable",
+    "sqlite3BtreeTripAllCursors",
+    "sqlite3BtreeGetMeta",
+    "sqlite3BtreeUpdateMeta",
+    "sqlite3BtreeIntegrityCheck",
+    "sqlite3BtreeNewDb",
+    "sqlite3BtreeGetFilename",
+    "sqlite3BtreeSetAutoVacuum",
+    "sqlite3BtreeSetVersion",
+    "sqlite3BtreeIncrVacuum",
+    "sqlite3BtreeSetPagerFlags",
+    "sqlite3BtreeCursor",
+    "sqlite3BtreeCloseCursor",
+    "sqlite3BtreeClearTableOfCursor",
+    "sqlite3BtreeTableMoveto",
+    "sqlite3BtreeIndexMoveto",
+    "sqlite3BtreeCursorRestore",
+    "sqlite3BtreeFirst",
+    "sqlite3BtreeLast",
+    "sqlite3BtreeNext",
+    "sqlite3BtreePrevious",
+    "sqlite3BtreeIsEmpty",
+    "sqlite3BtreeInsert",
+    "sqlite3BtreeDelete",
+    "sqlite3BtreeIntegerKey",
+    "sqlite3BtreeOffset",
+    "sqlite3BtreePayload",
+    "sqlite3BtreePayloadFetch",
+    "sqlite3BtreePayloadSize",
+    "sqlite3BtreePayloadChecked",
+    "sqlite3BtreePutData",
+    "sqlite3BtreeMaxRecordSize",
+    "sqlite3BtreeRowCountEst",
+    "sqlite3BtreeCount",
+    "sqlite3BtreeTransferRow",
+];
+
+/// An insertion or replacement at a place outside the functions taken.
+struct Edit {
+    /// What the place is, for the message when it is not found.
+    place: &'static str,
+    /// The text there.
+    find: &'static str,
+    /// What stands there afterwards.
+    put: &'static str,
+}
+
+/// In the order of the amalgamation.
+const EDITS: &[Edit] = &[
+    Edit {
+        place: "struct KeyInfo: how many leading fields of an index are unique",
+        find: "  u16 nAllField;      /* Total columns, including key plus others */\n",
+        put: "  u16 nAllField;      /* Total columns, including key plus others */\n\
+              \x20 u16 nFulmarUnique;  /* Leading columns of a unique index, or 0 */\n",
+    },
+    Edit {
+        place: "struct Btree: the handle",
+        find: "struct Btree {\n",
+        put: "struct Btree {\n  FulmarHandle *pFulmar;  /* What serves it, or 0 for an ordinary database */\n\
+              \x20 const char *zFulmarName;/* Its name, as from sqlite3_create_filename */\n",
+    },
+    Edit {
+        place: "struct BtCursor: the cursor, among the fields that start as zero",
+        find: "  void *pKey;               /* Saved key that was cursor last known position */\n",
+        put: "  void *pKey;               /* Saved key that was cursor last known position */\n\
+              \x20 FulmarCursor *pFulmar;    /* What serves it, or 0 in an ordinary database */\n\
+              \x20 u8 *aFulmarStash;         /* A record that waits to be inserted */\n\
+              \x20 u32 nFulmarStash;         /* Its size */\n\
+              \x20 u32 szFulmarStash;        /* How much fits */\n",
+    },
+    Edit {
+        place: "sqlite3_backup_init: databases without pages",
+        find: "    if( 0==p->pSrc || 0==pDest\n",
+        put: "    if( 0==p->pSrc || 0==pDest\n     || fulmarRefusesBackup(pDestDb, pDest, p->pSrc)\n",
+    },
+    Edit {
+        place: "vdbeCommit: the shadow pager has nothing to lock",
+        find: "      rc = sqlite3PagerExclusiveLock(pPager);\n      sqlite3BtreeLeave(pBt);\n",
+        put: "      if( !fulmarServes(pBt) ) rc = sqlite3PagerExclusiveLock(pPager);\n      sqlite3BtreeLeave(pBt);\n",
+    },
+    Edit {
+        place: "sqlite3VdbeHalt: why a commit failed",
+        find: "          sqlite3SystemError(db, rc);\n          p->rc = rc;\n          sqlite3RollbackAll(db, SQLITE_OK);\n",
+        put: "          sqlite3SystemError(db, rc);\n          p->rc = rc;\n          fulmarExplainCommit(p, rc);\n\
+              \x20         sqlite3RollbackAll(db, SQLITE_OK);\n",
+    },
+    Edit {
+        place: "sqlite3_step: run again a statement whose own transaction lost a conflict",
+        find: "  while( (rc = sqlite3Step(v))==SQLITE_SCHEMA\n",
+        put: "  while( (rc = fulmarStep(v))==SQLITE_SCHEMA\n",
+    },
+    Edit {
+        place: "OP_OpenRead: a cursor that looks for the parent of a foreign key",
+        find: "  sqlite3BtreeCursorHintFlags(pCur->uc.pCursor,\n                               (pOp->p5 & (OPFLAG_BULKCSR|OPFLAG_SEEKEQ)));\n  if( rc ) goto abort_due_to_error;\n",
+        put: "  sqlite3BtreeCursorHintFlags(pCur->uc.pCursor,\n                               (pOp->p5 & (OPFLAG_BULKCSR|OPFLAG_SEEKEQ)));\n  if( rc ) goto abort_due_to_error;\n\
+              \x20 if( pOp->p5 & OPFLAG_FULMAR_PARENT ) fulmarCursorSeeksParent(pCur->uc.pCursor);\n",
+    },
+    Edit {
+        place: "OP_OpenRead: its flags",
+        find: "  assert( pOp->opcode==OP_OpenWrite || pOp->p5==0 || pOp->p5==OPFLAG_SEEKEQ );\n",
+        put: "  assert( pOp->opcode==OP_OpenWrite || pOp->p5==0 || pOp->p5==OPFLAG_SEEKEQ\n       || pOp->p5==OPFLAG_FULMAR_PARENT );\n",
+    },
+    Edit {
+        place: "OP_NewRowid: rowids that other transactions have picked",
+        find: "#ifndef SQLITE_OMIT_AUTOINCREMENT\n    if( pOp->p3 ){\n      /* Assert that P3 is a valid memory cell. */\n",
+        put: "    if( !pC->useRandomRowid ) v = fulmarPickRowid(pC->uc.pCursor, v);\n\
+              #ifndef SQLITE_OMIT_AUTOINCREMENT\n    if( pOp->p3 ){\n      /* Assert that P3 is a valid memory cell. */\n",
+    },
+    Edit {
+        place: "OP_ParseSchema: root pages have no upper bound",
+        find: "    initData.mxPage = sqlite3BtreeLastPage(db->aDb[iDb].pBt);\n",
+        put: "    initData.mxPage = fulmarLastRoot(db->aDb[iDb].pBt);\n",
+    },
+    Edit {
+        place: "OP_JournalMode: ours is none of SQLite's",
+        find: "  pBt = db->aDb[pOp->p1].pBt;\n  pPager = sqlite3BtreePager(pBt);\n  eOld = sqlite3PagerGetJournalMode(pPager);\n",
+        put: "  pBt = db->aDb[pOp->p1].pBt;\n  if( fulmarServes(pBt) ){\n    fulmarJournalMode(pOut);\n    break;\n  }\n\
+              \x20 pPager = sqlite3BtreePager(pBt);\n  eOld = sqlite3PagerGetJournalMode(pPager);\n",
+    },
+    Edit {
+        place: "sqlite3VdbeExec: why an operation failed",
+        find: "    sqlite3VdbeError(p, \"%s\", sqlite3ErrStr(rc));\n  }\n  p->rc = rc;\n  sqlite3SystemError(db, rc);\n",
+        put: "    sqlite3VdbeError(p, \"%s\", fulmarErrorText(db, rc));\n  }\n  p->rc = rc;\n  sqlite3SystemError(db, rc);\n",
+    },
+    Edit {
+        place: "attachFunc: why a database could not be opened",
+        find: "        zErrDyn = sqlite3MPrintf(db, \"unable to open database: %s\", zFile);\n",
+        put: "        zErrDyn = fulmarOpenErrorText(db, zFile);\n",
+    },
+    Edit {
+        place: "sqlite3KeyInfoOfIndex: unique indexes",
+        find: "    assert( sqlite3KeyInfoIsWriteable(pKey) );\n    for(i=0; i<nCol; i++){\n      const char *zColl = pIdx->azColl[i];\n",
+        put: "    assert( sqlite3KeyInfoIsWriteable(pKey) );\n    pKey->nFulmarUnique = IsUniqueIndex(pIdx) ? nKey : 0;\n\
+              \x20   for(i=0; i<nCol; i++){\n      const char *zColl = pIdx->azColl[i];\n",
+    },
+    Edit {
+        place: "fkLookupParent: the parent found in a table",
+        find: "      sqlite3OpenTable(pParse, iCur, iDb, pTab, OP_OpenRead);\n      sqlite3VdbeAddOp3(v, OP_NotExists, iCur, 0, regTemp); VdbeCoverage(v);\n      sqlite3VdbeGoto(v, iOk);\n",
+        put: "      sqlite3OpenTable(pParse, iCur, iDb, pTab, OP_OpenRead);\n      sqlite3VdbeChangeP5(v, OPFLAG_FULMAR_PARENT);\n\
+              \x20     sqlite3VdbeAddOp3(v, OP_NotExists, iCur, 0, regTemp); VdbeCoverage(v);\n      sqlite3VdbeGoto(v, iOk);\n",
+    },
+    Edit {
+        place: "fkLookupParent: the parent found in an index",
+        find: "      sqlite3VdbeAddOp3(v, OP_OpenRead, iCur, pIdx->tnum, iDb);\n      sqlite3VdbeSetP4KeyInfo(pParse, pIdx);\n      for(i=0; i<nCol; i++){\n        sqlite3VdbeAddOp2(v, OP_Copy,\n               sqlite3TableColumnToStorage(pFKey->pFrom, aiCol[i])+1+regData,\n",
+        put: "      sqlite3VdbeAddOp3(v, OP_OpenRead, iCur, pIdx->tnum, iDb);\n      sqlite3VdbeSetP4KeyInfo(pParse, pIdx);\n\
+              \x20     sqlite3VdbeChangeP5(v, OPFLAG_FULMAR_PARENT);\n\
+              \x20     for(i=0; i<nCol; i++){\n        sqlite3VdbeAddOp2(v, OP_Copy,\n               sqlite3TableColumnToStorage(pFKey->pFrom, aiCol[i])+1+regData,\n",
+    },
+    Edit {
+        place: "sqlite3InitOne: root pages have no upper bound",
+        find: "  initData.mxPage = sqlite3BtreeLastPage(pDb->pBt);\n",
+        put: "  initData.mxPage = fulmarLastRoot(pDb->pBt);\n",
+    },
+    Edit {
+        place: "sqlite3RunVacuum: nothing to do in place",
+        find: "  saved_openFlags = db->openFlags;\n  if( pOut ){\n    if( sqlite3_value_type(pOut)!=SQLITE_TEXT ){\n",
+        put: "  if( pOut==0 && fulmarServes(db->aDb[iDb].pBt) ) return SQLITE_OK;\n\
+              \x20 saved_openFlags = db->openFlags;\n  if( pOut ){\n    if( sqlite3_value_type(pOut)!=SQLITE_TEXT ){\n",
+    },
+    Edit {
+        place: "sqlite3RunVacuum: VACUUM INTO a database that exists",
+        find: "    if( id->pMethods!=0 && (sqlite3OsFileSize(id, &sz)!=SQLITE_OK || sz>0) ){\n",
+        put: "    if( fulmarHasContent(pTemp)\n     || (id->pMethods!=0 && (sqlite3OsFileSize(id, &sz)!=SQLITE_OK || sz>0)) ){\n",
+    },
+    Edit {
+        place: "openDatabase: why a database could not be opened",
+        find: "    sqlite3Error(db, rc);\n    goto opendb_out;\n  }\n  sqlite3BtreeEnter(db->aDb[0].pBt);\n",
+        put: "    fulmarOpenError(db, rc);\n    goto opendb_out;\n  }\n  sqlite3BtreeEnter(db->aDb[0].pBt);\n",
+    },
+    Edit {
+        place: "sqlite3_file_control: SQLITE_FCNTL_DATA_VERSION",
+        find: "      *(unsigned int*)pArg = sqlite3PagerDataVersion(pPager);\n",
+        put: "      *(unsigned int*)pArg = fulmarServes(pBtree) ? fulmarDataVersion(pBtree) : sqlite3PagerDataVersion(pPager);\n",
+    },
+];
+
+/// The amalgamation `text` with its seams open: `seams` declares what the edits call, `tail` defines it.
+pub(crate) fn open_up(text: &str, seams: &str, tail: &str) -> String {
+    let mut out = text.replace("\r\n", "\n");
+    for edit in EDITS {
+        replace_once(&mut out, edit.place, edit.find, edit.put);
+    }
+    let header = region(&out, "btree.h").to_owned();
+    let (mut renames, mut names_again) = (String::new(), String::new());
+    for name in TAKEN {
+        renames.push_str(&format!("#define {name} original_{name}\n"));
+        names_again.push_str(&format!("#undef {name}\n"));
+    }
+    for name in TAKEN {
+        renames.push_str(&prototype(&header, name));
+    }
+    let begin = marker(&out, "Begin file btree.c ");
+    replace_once(&mut out, "the beginning of btree.c", &begin, &format!("{begin}\n{renames}"));
+    let end = marker(&out, "End of btree.c ");
+    replace_once(&mut out, "the end of btree.c", &end, &format!("{end}\n{names_again}"));
+    let header_end = marker(&out, "End of btree.h ");
+    replace_once(&mut out, "the end of btree.h", &header_end, &format!("{header_end}\n{seams}"));
+    out.push_str(tail);
+    out
+}
+
+fn replace_once(text: &mut String, place: &str, find: &str, put: &str) {
+    let found = text.matches(find).count();
+    assert!(found == 1, "SQLite's source has {found} places like \"{place}\", not one: another version?");
+    *text = text.replacen(find, put, 1);
+}
+
+/// The line that marks where the amalgamation includes a file.
+fn marker(text: &str, words: &str) -> String {
+    let found: Vec<&str> =
+        text.lines().filter(|l| l.starts_with("/******") && l.contains(&format!(" {words}"))).collect();
+    assert!(found.len() == 1, "SQLite's source has {} lines that say \"{words}\", not one", found.len());
+    found[0].to_owned()
+}
+
+fn region<'a>(text: &'a str, file: &str) -> &'a str {
+    let (begin, end) =
+        (marker(text, &format!("Begin file {file} ")), marker(text, &format!("End of {file} ")));
+    let rest = text.split_once(&begin).map_or("", |(_, rest)| rest);
+    rest.split_once(&end).map_or("", |(body, _)| body)
+}
+
+/// The prototype of `name`, whose declaration starts a line of btree.h.
+fn prototype(header: &str, name: &str) -> String {
+    let mut from = 0;
+    for line in header.split_inclusive('\n') {
+        if line.starts_with("SQLITE_PRIVATE ") && line.contains(&format!("{name}(")) {
+            let declaration = &header[from..];
+            let end = declaration.find(");").unwrap_or_else(|| panic!("btree.h: {name} has no end"));
+            return format!("{}\n", &declaration[..end + 2]);
+        }
+        from += line.len();
+    }
+    panic!("btree.h does not declare {name}");
+}

@@ -1,0 +1,91 @@
+/*
+** What the changed places outside btree.c call.
+*/
+
+/*
+** What to say about a result code: our own message if the failure was ours.
+*/
+static const char *fulmarErrorText(sqlite3 *db, int rc){
+  int i;
+  for(i=0; i<db->nDb; i++){
+    Btree *p = db->aDb[i].pBt;
+    const char *z = fulmarServes(p) ? fulmar_failure(p->pFulmar, rc) : 0;
+    if( z ) return z;
+  }
+  return sqlite3ErrStr(rc);
+}
+
+/* A commit has failed: leaves the reason with the statement that wanted it. */
+static void fulmarExplainCommit(Vdbe *p, int rc){
+  const char *z = fulmarErrorText(p->db, rc);
+  if( p->zErrMsg==0 && z!=sqlite3ErrStr(rc) ) sqlite3VdbeError(p, "%s", z);
+}
+
+/* sqlite3_open has failed. */
+static void fulmarOpenError(sqlite3 *db, int rc){
+  const char *z = fulmar_open_failure(0);
+  if( z ){
+    sqlite3ErrorWithMsg(db, rc, "%s", z);
+  }else{
+    sqlite3Error(db, rc);
+  }
+}
+
+/* ATTACH has failed. */
+static char *fulmarOpenErrorText(sqlite3 *db, const char *zFile){
+  const char *z = fulmar_open_failure(0);
+  return z ? sqlite3MPrintf(db, "unable to open database: %s", z)
+           : sqlite3MPrintf(db, "unable to open database: %s", zFile);
+}
+
+/*
+** PRAGMA journal_mode: what comes nearest is WAL, whose readers and writer do
+** not block each other either; programs that ask for it look at the answer.
+*/
+static void fulmarJournalMode(Mem *pOut){
+  sqlite3VdbeMemSetStr(pOut, "wal", -1, SQLITE_UTF8, SQLITE_STATIC);
+  sqlite3VdbeChangeEncoding(pOut, pOut->db ? ENC(pOut->db) : SQLITE_UTF8);
+}
+
+/* A rowid for a new row that no other open transaction has given to one. */
+static i64 fulmarPickRowid(BtCursor *pCur, i64 iNext){
+  if( pCur->pFulmar==0 ) return iNext;
+  return fulmar_pick_rowid(pCur->pBtree->pFulmar, pCur->pgnoRoot, iNext);
+}
+
+/* How often a statement is run again, and from when on it presses. */
+#define FULMAR_MAX_RETRY   100
+#define FULMAR_PRESS_RETRY 3
+
+/* The handle whose commit lost a conflict just now. */
+static FulmarHandle *fulmarLoser(sqlite3 *db){
+  int i;
+  for(i=0; i<db->nDb; i++){
+    Btree *p = db->aDb[i].pBt;
+    if( fulmarServes(p) && fulmar_failure(p->pFulmar, SQLITE_BUSY_SNAPSHOT) ) return p->pFulmar;
+  }
+  return 0;
+}
+
+/*
+** Steps a statement. One that is a transaction of its own, and loses a conflict
+** before it has returned a row, is run again.
+*/
+static int fulmarStep(Vdbe *v){
+  sqlite3 *db = v->db;
+  int bAlone = db->autoCommit && v->eVdbeState!=VDBE_RUN_STATE && db->nVdbeActive==0;
+  FulmarHandle *pQueued = 0;
+  int nRetry = 0;
+  int rc = sqlite3Step(v);
+  while( bAlone && v->rc==SQLITE_BUSY_SNAPSHOT && rc!=SQLITE_ROW && nRetry++<FULMAR_MAX_RETRY ){
+    if( pQueued==0 ){
+      FulmarHandle *pLoser = fulmarLoser(db);
+      if( pLoser && fulmar_queue_to_retry(pLoser) ) pQueued = pLoser;
+    }
+    if( pQueued && nRetry==FULMAR_PRESS_RETRY ) fulmar_press(pQueued);
+    sqlite3_reset((sqlite3_stmt*)v);
+    rc = sqlite3Step(v);
+  }
+  if( pQueued ) fulmar_leave_retry(pQueued);
+  return rc;
+}

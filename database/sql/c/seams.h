@@ -1,0 +1,24 @@
+/*
+** What the changed places of SQLite call. Inserted after btree.h; defined in
+** handle.c, cursor.c, hooks.c and backup.c.
+*/
+typedef struct FulmarHandle FulmarHandle;
+typedef struct FulmarCursor FulmarCursor;
+
+/* OP_OpenRead: the cursor looks for the parent of a foreign key. */
+#define OPFLAG_FULMAR_PARENT 0x20
+
+struct Vdbe;
+static int fulmarServes(Btree*);
+static Pgno fulmarLastRoot(Btree*);
+static u32 fulmarDataVersion(Btree*);
+static int fulmarHasContent(Btree*);
+static void fulmarOpenError(sqlite3*, int);
+static char *fulmarOpenErrorText(sqlite3*, const char*);
+static const char *fulmarErrorText(sqlite3*, int);
+static void fulmarExplainCommit(struct Vdbe*, int);
+static void fulmarJournalMode(sqlite3_value*);
+static int fulmarStep(struct Vdbe*);
+static void fulmarCursorSeeksParent(BtCursor*);
+static i64 fulmarPickRowid(BtCursor*, i64);
+static int fulmarRefusesBackup(sqlite3*, Btree *pDest, Btree *pSrc);

@@ -1,0 +1,410 @@
+//! One connection's view of one database: its transaction and what SQLite keeps in a database's header.
+
+use crate::codes::{BUSY, Failure, READONLY};
+use crate::cursor::Cursor;
+use crate::name::{Access, Name};
+use crate::store::Store;
+use fulmar_dbt::{Durability, Mark, Timestamp, Transaction, Tree};
+use std::ffi::{CString, c_int};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The tree of facts about the database; a meta value is the cell `m` followed by its number.
+const FACTS: Tree = Tree(0);
+/// How many meta values SQLite's header has.
+const META_VALUES: usize = 16;
+/// The meta value that changes with the schema.
+const SCHEMA_COOKIE: usize = 1;
+/// Cursors kept for reuse, with their buffers.
+const SPARE_CURSORS: usize = 8;
+
+/// What a transaction may do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Level {
+    Read,
+    Write,
+    Exclusive,
+}
+
+/// A connection's handle on a database.
+pub(crate) struct Handle {
+    store: Option<Arc<Store>>,
+    name: CString,
+    read_only: bool,
+    durability: Durability,
+    open: Option<Open>,
+    meta: Meta,
+    /// Tables in which the transaction has picked rowids.
+    picked: Vec<Tree>,
+    /// What the last failure was, until it is asked for.
+    failure: Option<(c_int, CString)>,
+    #[expect(
+        clippy::vec_box,
+        reason = "C holds the boxes: keeping them saves an allocation for each cursor"
+    )]
+    spare: Vec<Box<Cursor>>,
+    own_commits: u32,
+}
+
+/// An open transaction.
+struct Open {
+    transaction: Transaction,
+    level: Level,
+    /// The point before its first change, if it can be rolled back as a whole and yet stay open.
+    base: Option<Mark>,
+    /// The points of SQLite's savepoints, outermost first. They nest inside `base`.
+    savepoints: Vec<Mark>,
+    /// Commits that its snapshot includes, for `PRAGMA data_version`.
+    commits: u32,
+}
+
+/// Meta values read before, as of a snapshot.
+#[derive(Default)]
+struct Meta {
+    at: Option<Timestamp>,
+    values: [Option<u32>; META_VALUES],
+    /// Whether the open transaction has changed one.
+    changed: bool,
+}
+
+impl Handle {
+    pub(crate) fn open(name: &str, access: Access) -> Result<Self, Failure> {
+        let name = Name::parse(name)?;
+        let access = match (access, name.access) {
+            (Access::Read, _) | (_, Some(Access::Read)) => Access::Read,
+            (Access::ReadWrite, _) | (_, Some(Access::ReadWrite)) => Access::ReadWrite,
+            (Access::ReadWriteCreate, _) => Access::ReadWriteCreate,
+        };
+        let store = Store::open(&name, access)?;
+        Ok(Self {
+            name: CString::new(store.name()).unwrap_or_default(),
+            store: Some(store),
+            read_only: access == Access::Read,
+            durability: Durability::Synced,
+            open: None,
+            meta: Meta::default(),
+            picked: Vec::new(),
+            failure: None,
+            spare: Vec::new(),
+            own_commits: 0,
+        })
+    }
+
+    fn store(&self) -> &Store {
+        self.store.as_deref().expect("a handle lets go of its store only when it is dropped")
+    }
+
+    pub(crate) fn name(&self) -> &CString {
+        &self.name
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    pub(crate) fn set_durability(&mut self, durability: Durability) {
+        self.durability = durability;
+    }
+
+    /// Remembers why an operation failed, and says its result code.
+    pub(crate) fn fail(&mut self, failure: Failure) -> c_int {
+        let message = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
+        self.failure = Some((failure.code, message));
+        failure.code
+    }
+
+    /// What to say about the last failure, if its result code was that.
+    pub(crate) fn failure(&self, code: c_int) -> Option<&CString> {
+        self.failure.as_ref().filter(|(failed, _)| *failed == code).map(|(_, message)| message)
+    }
+
+    /// The open transaction.
+    pub(crate) fn transaction(&self) -> Result<&Transaction, Failure> {
+        self.open.as_ref().map(|open| &open.transaction).ok_or_else(no_transaction)
+    }
+
+    /// The open transaction, to change the database.
+    pub(crate) fn transaction_mut(&mut self) -> Result<&mut Transaction, Failure> {
+        self.open.as_mut().map(|open| &mut open.transaction).ok_or_else(no_transaction)
+    }
+
+    /// Begins a transaction, or makes one that reads write. `keep_base` if it may be rolled back and yet stay open.
+    pub(crate) fn begin(&mut self, level: Level, keep_base: bool) -> Result<(), Failure> {
+        if level > Level::Read && self.read_only {
+            return Err(Failure::new(READONLY, format!("{} is open for reading only", self.store().name())));
+        }
+        let fresh = self.open.is_none();
+        let held = self.open.as_ref().map_or(Level::Read, |open| open.level);
+        if level > held {
+            self.register(level, held, fresh)?;
+        }
+        if fresh {
+            let store = self.store();
+            let commits = store.commits.load(Ordering::Relaxed);
+            let transaction = store.database.begin();
+            let snapshot = transaction.snapshot();
+            if self.meta.at != Some(snapshot) {
+                self.meta = Meta { at: Some(snapshot), ..Meta::default() };
+            }
+            self.open =
+                Some(Open { transaction, level: Level::Read, base: None, savepoints: Vec::new(), commits });
+        }
+        if let Some(open) = &mut self.open
+            && level > open.level
+        {
+            if open.level == Level::Read {
+                open.transaction.require_unchanged(FACTS, &meta_key(SCHEMA_COOKIE));
+                open.base = keep_base.then(|| open.transaction.mark());
+            }
+            open.level = level;
+        }
+        Ok(())
+    }
+
+    /// Takes part among those who write.
+    fn register(&self, level: Level, held: Level, fresh: bool) -> Result<(), Failure> {
+        let turns = &self.store().turns;
+        if fresh {
+            turns.let_pass();
+        }
+        let granted = match held {
+            Level::Read => turns.begin(level == Level::Exclusive),
+            Level::Write | Level::Exclusive => turns.become_exclusive(),
+        };
+        if granted {
+            return Ok(());
+        }
+        let why = if level == Level::Exclusive {
+            "database is locked: BEGIN EXCLUSIVE waits until no other transaction writes"
+        } else {
+            "database is locked: another connection has begun an exclusive transaction"
+        };
+        Err(Failure::new(BUSY, why))
+    }
+
+    /// Commits what was written. Afterwards no transaction is open, whatever the outcome.
+    pub(crate) fn commit(&mut self) -> Result<(), Failure> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        if !open.transaction.is_changed() {
+            self.leave(open.level, None);
+            return Ok(());
+        }
+        let store = self.store();
+        let outcome = open.transaction.commit(self.durability);
+        if outcome.is_ok() {
+            store.commits.fetch_add(1, Ordering::Relaxed);
+            self.own_commits = self.own_commits.wrapping_add(1);
+        }
+        self.leave(open.level, outcome.as_ref().ok().copied());
+        match outcome {
+            // Nobody else has changed the cookie: that was required. The other values may be newer.
+            Ok(at) => {
+                let cookie = self.meta.values[SCHEMA_COOKIE];
+                self.meta = Meta { at: Some(at), ..Meta::default() };
+                self.meta.values[SCHEMA_COOKIE] = cookie;
+                Ok(())
+            }
+            Err(error) => {
+                self.meta = Meta::default();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Ends the transaction, without what it wrote. With `keep_reading` its snapshot stays, or else a new one is taken.
+    pub(crate) fn end(&mut self, keep_reading: bool) -> Result<(), Failure> {
+        let Some(mut open) = self.open.take() else {
+            return if keep_reading { self.begin(Level::Read, false) } else { Ok(()) };
+        };
+        let changed = open.transaction.is_changed();
+        self.leave(open.level, None);
+        if std::mem::take(&mut self.meta.changed) {
+            self.meta = Meta::default();
+        }
+        if !keep_reading {
+            return Ok(());
+        }
+        if changed {
+            let Some(base) = open.base else {
+                drop(open);
+                return self.begin(Level::Read, false);
+            };
+            open.transaction.undo_to(base);
+        }
+        self.meta.at = Some(open.transaction.snapshot());
+        open.level = Level::Read;
+        open.savepoints.clear();
+        self.open = Some(open);
+        Ok(())
+    }
+
+    /// No longer takes part among those who write.
+    fn leave(&mut self, level: Level, committed: Option<Timestamp>) {
+        if level == Level::Read {
+            return;
+        }
+        let owner = self.owner();
+        let picked = std::mem::take(&mut self.picked);
+        let store = self.store();
+        if !picked.is_empty() {
+            store.rowids.end(owner, &picked, committed);
+        }
+        store.turns.end(level == Level::Exclusive);
+        self.picked = picked;
+        self.picked.clear();
+    }
+
+    /// Opens savepoints until there are `count`.
+    pub(crate) fn open_savepoints(&mut self, count: usize) -> Result<(), Failure> {
+        let open = self.open.as_mut().ok_or_else(no_transaction)?;
+        while open.savepoints.len() < count {
+            open.savepoints.push(open.transaction.mark());
+        }
+        Ok(())
+    }
+
+    /// Forgets the savepoint `index` and those inside it; what they changed stays.
+    pub(crate) fn release_savepoint(&mut self, index: usize) -> Result<(), Failure> {
+        let open = self.open.as_mut().ok_or_else(no_transaction)?;
+        if let Some(mark) = open.savepoints.get(index) {
+            open.transaction.release(*mark);
+            open.savepoints.truncate(index);
+        }
+        Ok(())
+    }
+
+    /// Undoes what was changed since the savepoint `index`, which stays; without an index, everything.
+    pub(crate) fn undo_savepoint(&mut self, index: Option<usize>) -> Result<(), Failure> {
+        let open = self.open.as_mut().ok_or_else(no_transaction)?;
+        let mark = index.map_or(open.base, |index| open.savepoints.get(index).copied());
+        if let Some(mark) = mark {
+            open.transaction.undo_to(mark);
+            open.savepoints.truncate(index.map_or(0, |index| index + 1));
+            if self.meta.changed {
+                self.meta.values = Default::default();
+            }
+        }
+        Ok(())
+    }
+
+    /// A value of the header that SQLite keeps for a database.
+    pub(crate) fn meta(&mut self, index: usize) -> Result<u32, Failure> {
+        if let Some(value) = self.meta.values.get(index).copied().flatten() {
+            return Ok(value);
+        }
+        let cell = self.transaction()?.get(FACTS, &meta_key(index))?;
+        let value = cell.and_then(|cell| (*cell).try_into().ok()).map_or(0, u32::from_be_bytes);
+        if let Some(cached) = self.meta.values.get_mut(index) {
+            *cached = Some(value);
+        }
+        Ok(value)
+    }
+
+    pub(crate) fn schema_cookie(&mut self) -> Result<u32, Failure> {
+        self.meta(SCHEMA_COOKIE)
+    }
+
+    pub(crate) fn set_meta(&mut self, index: usize, value: u32) -> Result<(), Failure> {
+        self.transaction_mut()?.put(FACTS, &meta_key(index), &value.to_be_bytes())?;
+        self.meta.changed = true;
+        if let Some(cached) = self.meta.values.get_mut(index) {
+            *cached = Some(value);
+        }
+        Ok(())
+    }
+
+    /// A number that changes when another connection has committed.
+    pub(crate) fn data_version(&self) -> u32 {
+        let seen = self
+            .open
+            .as_ref()
+            .map_or_else(|| self.store().commits.load(Ordering::Relaxed), |open| open.commits);
+        seen.wrapping_sub(self.own_commits).wrapping_add(1)
+    }
+
+    /// Empties a table or index and says how many entries it had.
+    pub(crate) fn clear(&mut self, tree: Tree, count: bool) -> Result<u64, Failure> {
+        let transaction = self.transaction_mut()?;
+        let entries = if count { transaction.count(tree)? } else { 0 };
+        transaction.delete_range(tree, Bound::Unbounded, Bound::Unbounded)?;
+        Ok(entries)
+    }
+
+    /// Whether anything was ever made in the database.
+    pub(crate) fn has_content(&mut self) -> Result<bool, Failure> {
+        let fresh = self.open.is_none();
+        if fresh {
+            self.begin(Level::Read, false)?;
+        }
+        let cookie = self.schema_cookie();
+        if fresh {
+            self.end(false)?;
+        }
+        Ok(cookie? != 0)
+    }
+
+    /// A rowid for a new row: `next`, or larger if other transactions have picked that.
+    pub(crate) fn pick_rowid(&mut self, tree: Tree, next: i64) -> Result<i64, Failure> {
+        let snapshot = self.transaction()?.snapshot();
+        let (row, first) = self.store().rowids.pick(self.owner(), snapshot, tree, next);
+        if first {
+            self.picked.push(tree);
+        }
+        Ok(row)
+    }
+
+    /// Names this handle among those of the process, as long as it lives.
+    fn owner(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Waits for the turn to run again a statement that lost a conflict.
+    pub(crate) fn queue_to_retry(&self) -> bool {
+        self.store().turns.queue_to_retry()
+    }
+
+    pub(crate) fn press(&self) {
+        self.store().turns.press();
+    }
+
+    pub(crate) fn leave_retry(&self) {
+        self.store().turns.leave_retry();
+    }
+
+    /// A cursor, with used buffers if there are any.
+    pub(crate) fn take_cursor(&mut self, tree: Tree) -> Box<Cursor> {
+        match self.spare.pop() {
+            Some(mut cursor) => {
+                cursor.reopen(tree);
+                cursor
+            }
+            None => Box::new(Cursor::new(tree)),
+        }
+    }
+
+    pub(crate) fn return_cursor(&mut self, cursor: Box<Cursor>) {
+        if self.spare.len() < SPARE_CURSORS {
+            self.spare.push(cursor);
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.leave(open.level, None);
+        }
+        if let Some(store) = self.store.take() {
+            store.close();
+        }
+    }
+}
+
+fn meta_key(index: usize) -> [u8; 2] {
+    [b'm', u8::try_from(index).unwrap_or(u8::MAX)]
+}
+
+fn no_transaction() -> Failure {
+    Failure::new(crate::codes::MISUSE, "no transaction is open")
+}

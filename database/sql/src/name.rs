@@ -1,0 +1,138 @@
+//! Names of databases: `fulmar:PATH`, with parameters after a question mark.
+
+use crate::codes::{CANTOPEN, Failure};
+use std::path::{Path, PathBuf};
+
+/// What a name begins with that is ours.
+const SCHEME: &str = "fulmar:";
+
+/// How a database may be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    Read,
+    ReadWrite,
+    ReadWriteCreate,
+}
+
+/// A parsed name.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Name {
+    pub(crate) path: PathBuf,
+    pub(crate) cache_bytes: Option<u64>,
+    pub(crate) access: Option<Access>,
+}
+
+impl Name {
+    /// Parses `fulmar:PATH[?cache=SIZE&mode=ro|rw|rwc]`; `%HH` stands for a byte, as in a URI.
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+        let wrong = |what: String| Failure::new(CANTOPEN, format!("{text}: {what}"));
+        let rest = text.strip_prefix(SCHEME).unwrap_or(text);
+        if rest.starts_with("//") {
+            return Err(wrong(
+                "a cluster cannot be opened by this version; give a directory as fulmar:PATH".into(),
+            ));
+        }
+        let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+        let path =
+            decode(path).ok_or_else(|| wrong("% must be followed by two hexadecimal digits".into()))?;
+        if path.is_empty() {
+            return Err(wrong("names no directory; expected fulmar:PATH".into()));
+        }
+        let mut name = Self { path: PathBuf::from(path), cache_bytes: None, access: None };
+        for parameter in parameters.split('&').filter(|p| !p.is_empty()) {
+            let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            match key {
+                "cache" => {
+                    name.cache_bytes = Some(bytes(value).ok_or_else(|| {
+                        wrong(format!("cache={value}: expected a size such as 64MB or 2GB"))
+                    })?);
+                }
+                "mode" => {
+                    name.access = Some(match value {
+                        "ro" => Access::Read,
+                        "rw" => Access::ReadWrite,
+                        "rwc" => Access::ReadWriteCreate,
+                        _ => return Err(wrong(format!("mode={value}: expected ro, rw or rwc"))),
+                    });
+                }
+                _ => return Err(wrong(format!("unknown parameter {key}; known are cache and mode"))),
+            }
+        }
+        Ok(name)
+    }
+}
+
+/// The name under which the database in `path` can be opened again.
+pub(crate) fn of(path: &Path) -> String {
+    let mut name = String::from(SCHEME);
+    for c in path.to_string_lossy().chars() {
+        match c {
+            '%' => name.push_str("%25"),
+            '?' => name.push_str("%3F"),
+            c => name.push(c),
+        }
+    }
+    name
+}
+
+fn decode(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let pair = [bytes.next()?, bytes.next()?];
+            out.push(u8::from_str_radix(std::str::from_utf8(&pair).ok()?, 16).ok()?);
+        } else {
+            out.push(byte);
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
+/// A size in bytes: digits, then `KB`, `MB`, `GB` (powers of 1024) or nothing.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Name, String> {
+        Name::parse(text).map_err(|f| f.message)
+    }
+
+    #[test]
+    fn names() {
+        let plain = Name { path: "a/b".into(), cache_bytes: None, access: None };
+        assert_eq!(parsed("fulmar:a/b"), Ok(plain));
+        let full =
+            Name { path: "/x y?".into(), cache_bytes: Some(64 << 20), access: Some(Access::ReadWrite) };
+        assert_eq!(parsed("fulmar:/x%20y%3F?cache=64MB&mode=rw"), Ok(full));
+        assert_eq!(of(Path::new("/50%?")), "fulmar:/50%25%3F");
+    }
+
+    #[test]
+    fn wrong_names_are_explained() {
+        for (name, expected) in [
+            ("fulmar:", "names no directory"),
+            ("fulmar://host/db", "a cluster cannot be opened"),
+            ("fulmar:a?cache=many", "expected a size"),
+            ("fulmar:a?mode=w", "expected ro, rw or rwc"),
+            ("fulmar:a?speed=9", "unknown parameter speed"),
+            ("fulmar:%z1", "two hexadecimal digits"),
+        ] {
+            let message = parsed(name).expect_err(name);
+            assert!(message.starts_with(name) && message.contains(expected), "{message}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The databases that this process has open. All connections to one share it; the last to close it drops it.
+
+use crate::codes::{CANTOPEN, Failure};
+use crate::name::{self, Access, Name};
+use crate::rowids::Rowids;
+use crate::turns::Turns;
+use fulmar_dbt::{Database, Options};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Weak};
+
+/// A database and what its connections in this process tell each other.
+pub(crate) struct Store {
+    pub(crate) database: Database,
+    pub(crate) turns: Turns,
+    pub(crate) rowids: Rowids,
+    /// Commits so far, for `PRAGMA data_version`.
+    pub(crate) commits: AtomicU32,
+    path: PathBuf,
+}
+
+/// Held while a database opens or closes, so that nobody finds it half closed.
+static OPEN: Mutex<BTreeMap<PathBuf, Weak<Store>>> = Mutex::new(BTreeMap::new());
+
+impl Store {
+    /// The database of that name, opened unless it is open already.
+    pub(crate) fn open(name: &Name, access: Access) -> Result<Arc<Self>, Failure> {
+        let path = canonical(&name.path)?;
+        let mut open = OPEN.lock();
+        if let Some(store) = open.get(&path).and_then(Weak::upgrade) {
+            return Ok(store);
+        }
+        let create = access == Access::ReadWriteCreate;
+        if !create && !path.exists() {
+            return Err(Failure::new(CANTOPEN, format!("{}: no such database", path.display())));
+        }
+        let mut options = Options { create, ..Options::default() };
+        if let Some(bytes) = name.cache_bytes {
+            options.cache_bytes = bytes;
+        }
+        let store = Arc::new(Self {
+            database: Database::open(&path, &options)?,
+            turns: Turns::default(),
+            rowids: Rowids::default(),
+            commits: AtomicU32::new(0),
+            path: path.clone(),
+        });
+        open.insert(path, Arc::downgrade(&store));
+        Ok(store)
+    }
+
+    /// Lets go of the database; the last one to do so closes it.
+    pub(crate) fn close(self: Arc<Self>) {
+        let mut open = OPEN.lock();
+        let path = self.path.clone();
+        drop(self);
+        if open.get(&path).is_some_and(|store| store.strong_count() == 0) {
+            open.remove(&path);
+        }
+    }
+
+    /// The name under which it can be opened again.
+    pub(crate) fn name(&self) -> String {
+        name::of(&self.path)
+    }
+}
+
+/// One spelling for each directory, also for one that is yet to be made.
+fn canonical(path: &Path) -> Result<PathBuf, Failure> {
+    if let Ok(path) = path.canonicalize() {
+        return Ok(path);
+    }
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let parent = parent
+        .canonicalize()
+        .map_err(|error| Failure::new(CANTOPEN, format!("{}: {error}", parent.display())))?;
+    match path.file_name() {
+        Some(file) => Ok(parent.join(file)),
+        None => Err(Failure::new(CANTOPEN, format!("{}: not a name for a directory", path.display()))),
+    }
+}
