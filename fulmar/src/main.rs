@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use fulmar::bench::{self, Bench};
 use fulmar::shell;
 
 /// Fulmar: a SQL database designed together with its network
@@ -19,6 +20,9 @@ struct Arguments {
 enum Command {
     /// A shell for SQL, as people know it from sqlite3
     Sql(shell::Options),
+    /// Measures Fulmar beside what people use today
+    #[command(subcommand)]
+    Bench(Bench),
 }
 
 fn main() -> ExitCode {
@@ -29,5 +33,6 @@ fn main() -> ExitCode {
     }
     match Arguments::parse_from(arguments).command {
         Command::Sql(options) => shell::run(&options),
+        Command::Bench(bench) => bench::run(bench),
     }
 }

@@ -1,0 +1,27 @@
+//! Measuring Fulmar beside what people use today.
+//!
+//! Machines differ and are shared, so an absolute time means little from run to run. A [`Figure`] is a ratio of two
+//! things measured in turn in one run: above one, Fulmar is the faster.
+//!
+//! - [`sql`]: single operations against SQLite's own B-tree, compiled from the same source into the same program.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let figures = fulmar_bench::sql::run(&fulmar_bench::sql::Options::default(), |name| eprintln!("{name} …"))?;
+//! for figure in figures {
+//!     println!("{}", figure.to_json());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is guaranteed: both sides run the same statements on the same data with the same durability, in the same
+//! process. What is not: that a ratio carries over to other machines, disks or data.
+
+// Links SQLite on Fulmar's tree, whose symbols rusqlite calls.
+use fulmar_sql as _;
+
+mod figure;
+pub mod sql;
+
+pub use figure::{Figure, machine};

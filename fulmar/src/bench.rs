@@ -1,0 +1,72 @@
+//! `fulmar bench`: figures, for people and for programs.
+
+use clap::{Args, Subcommand};
+use fulmar_bench::{Figure, machine, sql};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What `fulmar bench` measures.
+#[derive(Subcommand)]
+pub enum Bench {
+    /// Single SQL operations, beside SQLite's own B-tree
+    #[command(after_help = "Example:\n  fulmar bench sql --directory /var/tmp --json")]
+    Sql(Sql),
+}
+
+/// Options of `fulmar bench sql`.
+#[derive(Args)]
+pub struct Sql {
+    /// One JSON object a line instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Where to make the databases, on the disk to be measured; they are removed at the end
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// How often to measure both sides in turn
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    runs: u16,
+    /// Rows in the table
+    #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u32).range(2_000..))]
+    rows: u32,
+    /// Only figures whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+}
+
+/// Runs the benchmark and prints its figures.
+pub fn run(bench: Bench) -> ExitCode {
+    let Bench::Sql(sql) = bench;
+    let options = sql::Options {
+        directory: sql.directory,
+        runs: usize::from(sql.runs),
+        rows: i64::from(sql.rows),
+        only: sql.only,
+    };
+    let figures = match sql::run(&options, |figure| eprintln!("measuring {figure}")) {
+        Ok(figures) => figures,
+        Err(error) => {
+            eprintln!("Error: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if sql.json {
+        figures.iter().for_each(|figure| println!("{}", figure.to_json()));
+    } else {
+        print_table(&figures);
+    }
+    ExitCode::SUCCESS
+}
+
+fn print_table(figures: &[Figure]) {
+    println!("On {}; above 1, Fulmar is the faster.\n", machine());
+    println!(
+        "{:<34} {:>7} {:>7} {:>7} {:>7}  {:>12} {:>12}",
+        "", "ratio", "min", "max", "target", "Fulmar ns", "SQLite ns"
+    );
+    for f in figures {
+        println!(
+            "{:<34} {:>7.2} {:>7.2} {:>7.2} {:>7.2}  {:>12.0} {:>12.0}",
+            f.figure, f.value, f.min, f.max, f.target, f.fulmar_nanoseconds, f.peer_nanoseconds
+        );
+    }
+}
