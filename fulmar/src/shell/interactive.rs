@@ -38,10 +38,10 @@ pub(super) fn talk(shell: &mut Shell, greet: bool) -> io::Result<Flow> {
         let _ = editor.load_history(history);
     }
     let flow = converse(shell, &mut editor);
-    if let Some(history) = &history {
-        if let Err(error) = editor.append_history(history) {
-            writeln!(io::stderr(), "cannot save the history in {}: {error}", history.display())?;
-        }
+    if let Some(history) = &history
+        && let Err(error) = editor.append_history(history)
+    {
+        writeln!(io::stderr(), "cannot save the history in {}: {error}", history.display())?;
     }
     flow
 }
