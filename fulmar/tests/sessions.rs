@@ -117,6 +117,19 @@ fn an_import_arrives_completely_or_not_at_all() {
 }
 
 #[test]
+fn a_redirected_result_goes_to_its_file_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    let (once, output) = (path("once"), path("output"));
+    let script = format!(
+        ".once '{once}'\nSELECT 1;\nSELECT 2;\n.output '{output}'\nSELECT 3;\nSELECT 4;\n.output\nSELECT 5;\n"
+    );
+    assert_eq!(play(Database::Memory, &script), ("2\n5\n".into(), Flow::Continue, 0));
+    assert_eq!(std::fs::read_to_string(once).unwrap(), "1\n");
+    assert_eq!(std::fs::read_to_string(output).unwrap(), "3\n4\n");
+}
+
+#[test]
 fn scripts_end_where_they_say() {
     assert_eq!(play(Database::Memory, ".exit 7\nSELECT 1;\n"), (String::new(), Flow::Exit(Some(7)), 0));
     assert_eq!(play(Database::Memory, "SELECT 1;\n.quit\nSELECT 2;\n"), ("1\n".into(), Flow::Exit(None), 0));
