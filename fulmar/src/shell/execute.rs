@@ -134,10 +134,10 @@ fn bind_parameters(connection: &Connection, statement: &mut Statement<'_>) -> Re
         let name = statement.parameter_name(number).unwrap_or_else(|| format!("?{number}"));
         let (Some(mut value), _) = Statement::prepare(connection, lookup)? else { continue };
         value.bind(1, Cell::Text(name.as_bytes()))?;
-        if value.step()? {
-            if let [cell] = value.row()[..] {
-                statement.bind(number, cell)?;
-            }
+        if value.step()?
+            && let [cell] = value.row()[..]
+        {
+            statement.bind(number, cell)?;
         }
     }
     Ok(())

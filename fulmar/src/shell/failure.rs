@@ -14,6 +14,9 @@ pub(crate) enum Failure {
     /// The name of a database makes no sense.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// Another database cannot be opened.
+    #[error(transparent)]
+    Open(super::OpenError),
     /// The arguments of a dot command make no sense; its usage goes with the message.
     #[error("{0}")]
     Arguments(String),

@@ -1,6 +1,6 @@
 //! The shell on a terminal: prompts, history, completion.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -15,9 +15,28 @@ use super::{Flow, Script, Shell};
 /// Lines that the history remembers.
 const REMEMBERED: usize = 10_000;
 
+/// A line editor with completion and history.
+pub(super) type LineEditor = Editor<Completion, FileHistory>;
+
+/// Makes the editor. It listens to Ctrl-C itself: whoever wants the signal listens after this.
+pub(super) fn line_editor() -> io::Result<LineEditor> {
+    let config = Config::builder()
+        .max_history_size(REMEMBERED)
+        .and_then(|config| config.history_ignore_dups(true))
+        .map_err(into_io)?
+        .completion_type(CompletionType::List)
+        .build();
+    let mut editor = Editor::with_config(config).map_err(into_io)?;
+    if let Some(history) = history_file() {
+        // The first session has none.
+        let _ = editor.load_history(&history);
+    }
+    Ok(editor)
+}
+
 /// Talks until the person leaves.
-pub(super) fn talk(shell: &mut Shell, greet: bool) -> io::Result<Flow> {
-    if greet {
+pub(super) fn talk(shell: &mut Shell, editor: &mut LineEditor) -> io::Result<Flow> {
+    if io::stdout().is_terminal() {
         println!("Fulmar {} (SQLite {})", env!("CARGO_PKG_VERSION"), rusqlite::version());
         println!("Enter \".help\" for hints.");
         if shell.database == Database::Memory {
@@ -25,28 +44,16 @@ pub(super) fn talk(shell: &mut Shell, greet: bool) -> io::Result<Flow> {
             println!("Use \".open NAME\" to open one that stays.");
         }
     }
-    let config = Config::builder()
-        .max_history_size(REMEMBERED)
-        .and_then(|config| config.history_ignore_dups(true))
-        .map_err(into_io)?
-        .completion_type(CompletionType::List)
-        .build();
-    let mut editor = Editor::<Completion, FileHistory>::with_config(config).map_err(into_io)?;
-    let history = history_file();
-    if let Some(history) = &history {
-        // The first session has none.
-        let _ = editor.load_history(history);
-    }
-    let flow = converse(shell, &mut editor);
-    if let Some(history) = &history {
-        if let Err(error) = editor.append_history(history) {
-            writeln!(io::stderr(), "cannot save the history in {}: {error}", history.display())?;
-        }
+    let flow = converse(shell, editor);
+    if let Some(history) = history_file()
+        && let Err(error) = editor.append_history(&history)
+    {
+        writeln!(io::stderr(), "cannot save the history in {}: {error}", history.display())?;
     }
     flow
 }
 
-fn converse(shell: &mut Shell, editor: &mut Editor<Completion, FileHistory>) -> io::Result<Flow> {
+fn converse(shell: &mut Shell, editor: &mut LineEditor) -> io::Result<Flow> {
     let mut script = Script::interactive();
     loop {
         editor.set_helper(Some(Completion { connection: Rc::clone(&shell.connection) }));

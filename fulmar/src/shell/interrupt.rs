@@ -23,12 +23,14 @@ impl Interrupt {
         *target = Some(connection.get_interrupt_handle());
     }
 
-    /// Stops the running statement, and the script it belongs to.
-    pub fn raise(&self) {
-        self.0.raised.store(true, Ordering::Relaxed);
+    /// Stops the running statement, and the script it belongs to. Answers whether nobody has taken notice of the
+    /// interrupt before: then what runs is no statement, and waits perhaps for input.
+    pub fn raise(&self) -> bool {
+        let raised_before = self.0.raised.swap(true, Ordering::Relaxed);
         if let Some(target) = &*self.0.target.lock().unwrap_or_else(PoisonError::into_inner) {
             target.interrupt();
         }
+        raised_before
     }
 
     /// Whether there was an interrupt that nobody has taken notice of.

@@ -227,9 +227,7 @@ impl Shell {
 
     /// Closes the current database and opens another; on an error the current one stays open.
     fn reopen(&mut self, database: Database) -> Result<(), Failure> {
-        let connection = connect(&database, self.settings.read_only).map_err(|error| match error {
-            OpenError { source, .. } => Failure::from(source),
-        })?;
+        let connection = connect(&database, self.settings.read_only).map_err(Failure::Open)?;
         self.interrupt.aim_at(&connection);
         self.connection = Rc::new(connection);
         self.database = database;

@@ -137,8 +137,9 @@ impl Options {
             is_value = !name.contains('=')
                 && option
                     .is_some_and(|option| matches!(option.get_action(), ArgAction::Set | ArgAction::Append));
-            let known = option.is_some() || bare == "help";
-            spelled.push(if known && !bare.is_empty() { format!("--{name}").into() } else { argument });
+            // An unknown one too, so that the message names it whole; one letter is a short option.
+            let is_word = bare.len() > 1 && bare.chars().all(|letter| letter.is_ascii_alphabetic());
+            spelled.push(if is_word { format!("--{name}").into() } else { argument });
         }
         spelled
     }
@@ -235,11 +236,16 @@ fn session(options: &Options) -> Result<u8, SessionError> {
     let output = io::BufWriter::new(io::stdout());
     let mut shell = Shell::open(database, settings, Box::new(output), Box::new(io::stderr()))?;
     shell.format = options.format();
+    let mut editor = talks.then(interactive::line_editor).transpose()?;
     let interrupt = shell.interrupt();
-    ctrlc::set_handler(move || interrupt.raise())?;
+    ctrlc::set_handler(move || {
+        if interrupt.raise() {
+            std::process::exit(1);
+        }
+    })?;
 
     let mut script = Script::batch();
-    match play(&mut shell, &mut script, options, talks)? {
+    match play(&mut shell, &mut script, options, editor.as_mut())? {
         Flow::Exit(Some(status)) => Ok(status),
         _ if script.errors() > 0 => Ok(1),
         _ => Ok(0),
@@ -251,7 +257,7 @@ fn play(
     shell: &mut Shell,
     script: &mut Script,
     options: &Options,
-    talks: bool,
+    editor: Option<&mut interactive::LineEditor>,
 ) -> Result<Flow, SessionError> {
     if let Some((path, file)) = initial_script(options)? {
         let mut initial = Script::batch();
@@ -276,8 +282,8 @@ fn play(
     if !options.sql.is_empty() {
         return Ok(Flow::Continue);
     }
-    if talks {
-        return Ok(interactive::talk(shell, io::stdout().is_terminal())?);
+    if let Some(editor) = editor {
+        return Ok(interactive::talk(shell, editor)?);
     }
     let flow = shell.run_script(script, &mut io::stdin().lock())?;
     // An interrupt ends a script before its end, whatever it was doing.
@@ -291,4 +297,28 @@ fn initial_script(options: &Options) -> Result<Option<(PathBuf, File)>, SessionE
     }
     let path = std::env::home_dir().map(|home| home.join(".fulmarrc"));
     Ok(path.and_then(|path| File::open(&path).ok().map(|file| (path, file))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_may_have_one_dash_and_their_values_stay_as_they_are() {
+        let command = Options::augment_args(Command::new("sql"));
+        let spelled = |line: &[&str]| -> Vec<String> {
+            let arguments = line.iter().map(|&argument| OsString::from(argument));
+            let spelled = Options::with_two_dashes(&command, arguments);
+            spelled.into_iter().map(|argument| argument.to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(
+            spelled(&["fulmar", "sql", "-csv", "-cmd", "-csv", "-h", "--", "-json"]),
+            ["fulmar", "sql", "--csv", "--cmd", "-csv", "-h", "--", "-json"]
+        );
+        assert_eq!(
+            spelled(&["fulmar", "sql", "-separator=-x", "-nosuch"])[2..],
+            ["--separator=-x", "--nosuch"]
+        );
+        assert_eq!(spelled(&["fulmar", "other", "-csv"]), ["fulmar", "other", "-csv"]);
+    }
 }

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 pub(crate) struct Output {
     standard: Box<dyn Write>,
     redirect: Option<Redirect>,
-    /// Set by `.once`: the redirection ends with the next command.
-    once: bool,
+    /// Set by `.once`: after how many commands the redirection ends, `.once` itself being the first.
+    commands_left: Option<u8>,
 }
 
 struct Redirect {
@@ -25,7 +25,7 @@ enum Sink {
 
 impl Output {
     pub(crate) fn new(standard: Box<dyn Write>) -> Self {
-        Self { standard, redirect: None, once: false }
+        Self { standard, redirect: None, commands_left: None }
     }
 
     /// What `.show` calls it.
@@ -49,13 +49,13 @@ impl Output {
             _ => Sink::File(BufWriter::new(File::create(target)?)),
         };
         self.redirect = Some(Redirect { name: target.to_owned(), sink });
-        self.once = once;
+        self.commands_left = once.then_some(2);
         self.write_all(opening)
     }
 
     /// Ends a redirection: what is buffered is written, and a command is waited for.
     pub(crate) fn restore(&mut self) -> io::Result<()> {
-        self.once = false;
+        self.commands_left = None;
         match self.redirect.take().map(|redirect| redirect.sink) {
             Some(Sink::File(mut file)) => file.flush(),
             Some(Sink::Command(mut child)) => {
@@ -68,7 +68,8 @@ impl Output {
 
     /// A command has ended: so does a redirection that was for it alone.
     pub(crate) fn command_ended(&mut self) -> io::Result<()> {
-        if self.once { self.restore() } else { self.flush() }
+        self.commands_left = self.commands_left.map(|left| left - 1);
+        if self.commands_left == Some(0) { self.restore() } else { self.flush() }
     }
 }
 

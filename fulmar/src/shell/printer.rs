@@ -108,13 +108,21 @@ impl<'format> Printer<'format> {
             if at > 0 {
                 out.write_all(b",")?;
             }
-            write_json_string(out, name.as_bytes())?;
+            write_json_string(out, name)?;
             out.write_all(b":")?;
             match cell {
                 Cell::Null => out.write_all(b"null")?,
                 Cell::Integer(integer) => write!(out, "{integer}")?,
                 Cell::Real(real, _) => out.write_all(exact_real(real).as_bytes())?,
-                Cell::Text(text) | Cell::Blob(text) => write_json_string(out, text)?,
+                Cell::Text(text) => write_json_string(out, &String::from_utf8_lossy(text))?,
+                Cell::Blob(blob) => match std::str::from_utf8(blob) {
+                    Ok(text) => write_json_string(out, text)?,
+                    // JSON has no bytes: each becomes the character of its number.
+                    Err(_) => write_json_string(
+                        out,
+                        &blob.iter().map(|&byte| char::from(byte)).collect::<String>(),
+                    )?,
+                },
             }
         }
         out.write_all(b"}")

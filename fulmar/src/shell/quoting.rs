@@ -118,10 +118,10 @@ pub(crate) fn write_csv(out: &mut dyn Write, text: &[u8], separator: &[u8]) -> i
     out.write_all(b"\"")
 }
 
-/// A string of JSON. Bytes that are not UTF-8 pass as they are, as `sqlite3` has it.
-pub(crate) fn write_json_string(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
+/// A string of JSON.
+pub(crate) fn write_json_string(out: &mut dyn Write, text: &str) -> io::Result<()> {
     out.write_all(b"\"")?;
-    write_escaped(out, text, |byte, out| match byte {
+    write_escaped(out, text.as_bytes(), |byte, out| match byte {
         b'"' | b'\\' => Some(out.write_all(&[b'\\', byte])),
         0x08 => Some(out.write_all(b"\\b")),
         0x0c => Some(out.write_all(b"\\f")),

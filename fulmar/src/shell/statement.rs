@@ -6,15 +6,19 @@
 
 #![allow(unsafe_code, reason = "prepared statements speak to SQLite's C interface")]
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_uchar};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
 use rusqlite::{Connection, ffi};
 
+/// The encoding of bound text, as the functions that take a byte for it want it.
+#[allow(clippy::cast_possible_truncation, reason = "SQLite's constant is 1")]
+const UTF8: c_uchar = ffi::SQLITE_UTF8 as c_uchar;
+
 /// When an SQL statement failed: while it was compiled or while it ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// The text is not a statement of this database's schema.
     Parse,
     /// The statement was fine and its execution was not.
@@ -24,32 +28,27 @@ pub enum Phase {
 /// An error of SQLite with the place in the text where it arose.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct SqlError {
+pub(crate) struct SqlError {
     /// Compilation or execution.
-    pub phase: Phase,
+    pub(crate) phase: Phase,
     /// SQLite's extended result code.
-    pub code: c_int,
+    pub(crate) code: c_int,
     /// SQLite's own words.
-    pub message: String,
+    pub(crate) message: String,
     /// The statement and the byte offset in it that SQLite blames, where it blames one.
-    pub place: Option<(String, usize)>,
+    pub(crate) place: Option<(String, usize)>,
 }
 
 impl SqlError {
     /// The result code without the extension: 19 for every kind of violated constraint.
-    pub fn primary_code(&self) -> c_int {
+    pub(crate) fn primary_code(&self) -> c_int {
         self.code & 0xff
-    }
-
-    /// Whether the statement was stopped by an interrupt.
-    pub fn is_interrupt(&self) -> bool {
-        self.primary_code() == ffi::SQLITE_INTERRUPT
     }
 }
 
 /// One value of a result row. Text is whatever bytes the database holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Cell<'row> {
+pub(crate) enum Cell<'row> {
     /// NULL.
     Null,
     /// A 64-bit integer.
@@ -147,12 +146,6 @@ impl<'connection> Statement<'connection> {
             .collect()
     }
 
-    /// Whether the statement changes nothing in the database file.
-    pub(crate) fn is_readonly(&self) -> bool {
-        // SAFETY: the statement is not finalized.
-        unsafe { ffi::sqlite3_stmt_readonly(self.raw.as_ptr()) != 0 }
-    }
-
     /// 0 for an ordinary statement, 1 for `EXPLAIN`, 2 for `EXPLAIN QUERY PLAN`.
     pub(crate) fn explain_level(&self) -> c_int {
         // SAFETY: the statement is not finalized.
@@ -231,7 +224,7 @@ impl<'connection> Statement<'connection> {
                     text.as_ptr().cast(),
                     text.len() as u64,
                     ffi::SQLITE_TRANSIENT(),
-                    ffi::SQLITE_UTF8 as _,
+                    UTF8,
                 ),
                 Cell::Blob(blob) => ffi::sqlite3_bind_blob64(
                     raw,

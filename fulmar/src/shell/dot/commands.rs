@@ -31,13 +31,13 @@ pub(in crate::shell) const COMMANDS: &[Command] = &[
         "dump",
         1,
         "?OPTIONS? ?PATTERN?...",
-        "Write the database as SQL",
+        "Write the main database as SQL",
         Shell::dump,
         "--data-only      Only INSERT statements\n\
          --newlines       Line ends in strings stay as they are\n\
          --nosys          Leave system tables out\n\
          --preserve-rowids  Write the rowids too\n\
-         PATTERN is a LIKE pattern for the tables and whatever belongs to them."
+         PATTERN is a LIKE pattern for names of tables, indexes, views and triggers."
     ),
     command!("echo", 1, "on|off", "Repeat input in the output", Shell::set_echo),
     command!("eqp", 2, "on|off", "Show the plan of each statement before it runs", Shell::set_query_plan),
@@ -72,6 +72,7 @@ pub(in crate::shell) const COMMANDS: &[Command] = &[
          Without --ascii or --csv, the current mode and separators apply.\n\
          A table that does not exist is created from the first row, its names.\n\
          FILE is a path, or a command after a bar (\"|gunzip -c a.csv.gz\").\n\
+         Blank lines are left out.\n\
          Either all rows arrive or, after an error, none."
     ),
     command!("indexes", 2, "?TABLE?", "List the indexes, of tables LIKE TABLE", Shell::list_indexes),

@@ -136,7 +136,7 @@ fn find(name: &str) -> Result<&'static Command, Failure> {
         let nearest = COMMANDS.iter().min_by_key(distance).filter(|nearest| distance(nearest) <= 2);
         let hint =
             nearest.map_or_else(String::new, |nearest| format!("; did you mean \".{}\"?", nearest.name));
-        Failure::Message(format!("unknown command \".{name}\"{hint} \".help\" lists all commands"))
+        Failure::Message(format!("unknown command \".{name}\"{hint} (\".help\" lists all)"))
     })
 }
 

@@ -178,9 +178,11 @@ impl Shell {
 
 /// The statement with the object's name after that of its database.
 fn qualified(sql: &str, database: &str) -> String {
+    // A keyword, and yet no schema needs quotes less.
+    let database = if database == "temp" { database.to_owned() } else { sql_name(database) };
     for kind in ["TABLE", "VIRTUAL TABLE", "INDEX", "UNIQUE INDEX", "VIEW", "TRIGGER"] {
         if let Some(rest) = sql.strip_prefix(&format!("CREATE {kind} ")) {
-            return format!("CREATE {kind} {}.{rest}", sql_name(database));
+            return format!("CREATE {kind} {database}.{rest}");
         }
     }
     sql.to_owned()
