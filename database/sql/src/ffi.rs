@@ -269,6 +269,11 @@ extern "C" fn fulmar_has_content(handle: *mut Handle) -> c_int {
     c_int::from(content || code != codes::OK)
 }
 
+#[unsafe(no_mangle)]
+extern "C" fn fulmar_empty(handle: *mut Handle) -> c_int {
+    attempt(handle, |handle| handle.empty().map(|()| codes::OK))
+}
+
 /// Calls `report` with `context` and each thing that is wrong with a tree.
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_check(
