@@ -1,2 +1,33 @@
 //! The `fulmar` binary.
-fn main() {}
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use fulmar::shell;
+
+/// Fulmar: a SQL database designed together with its network
+#[derive(Parser)]
+#[command(name = "fulmar", version, arg_required_else_help = true)]
+#[command(after_help = "Example:\n  fulmar sql birds 'CREATE TABLE sightings(species TEXT, at TEXT)'\n\n\
+                        Exit status: 0 done, 1 failed, 2 bad usage.")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// A shell for SQL, as people know it from sqlite3
+    Sql(shell::Options),
+}
+
+fn main() -> ExitCode {
+    let definition = Arguments::command();
+    let mut arguments: Vec<_> = std::env::args_os().collect();
+    if let Some(sql) = definition.find_subcommand("sql") {
+        arguments = shell::Options::with_two_dashes(sql, arguments);
+    }
+    match Arguments::parse_from(arguments).command {
+        Command::Sql(options) => shell::run(&options),
+    }
+}

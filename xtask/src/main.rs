@@ -1,2 +1,61 @@
-//! Development tasks.
-fn main() {}
+//! Development tasks of Fulmar, run as `cargo xtask TASK`.
+//!
+//! `test` is what a change must pass and needs nothing but Rust and a C compiler. `e2e` drives the drop-in
+//! library with programs that other people wrote; it first installs what they need. `soak` runs what takes
+//! hours when given hours. `tidy`, `deny` and `dropin` are single steps of these, for running alone.
+//!
+//! Nothing is skipped silently: a step that cannot run fails, and says what is missing.
+
+mod deny;
+mod dropin;
+mod e2e;
+mod gate;
+mod outcomes;
+mod run;
+mod soak;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+  test           formatting, house rules, lints, documentation, every test, licences
+  e2e [--full] [--stock] [SUITE…]
+                 real programs on the drop-in library; what they need is installed first
+                 --full    whole suites where the plain run takes a part
+                 --stock   the same on the system's own libsqlite3, to tell our failures from theirs
+  soak [--full]  fuzzing, kills and concurrent transfers; --full is hours
+  tidy           the house rules alone
+  deny           licences, banned and duplicate crates, sources
+  dropin         build target/release/dropin/libsqlite3.so.0
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["test"] => gate::test(),
+        ["e2e", rest @ ..] => e2e::main(rest),
+        ["soak"] => soak::soak(soak::Length::Slice),
+        ["soak", "--full"] => soak::soak(soak::Length::Full),
+        ["tidy"] => tidy::tidy(),
+        ["deny"] => deny::deny(),
+        ["dropin"] => dropin::build().map(|library| println!("{}", library.display())),
+        ["--help" | "-h" | "help"] => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,1 +1,77 @@
-//! To be written.
+//! Transactional key-value storage: objects made of ordered cells, with snapshots.
+//!
+//! # The problem
+//!
+//! Many clients read and change small pieces of shared data at once. Each wants to see one consistent state for as
+//! long as it looks, wait for nobody, and know when it commits that nobody changed the same pieces meanwhile.
+//!
+//! # The idea
+//!
+//! Transactions are at the lowest layer, where the data are (Yesquel, section 3): all above, the tree too, is built of
+//! them. An *object* holds the *cells*, keys and values, of one key [`Interval`]; a cell keeps a version for every commit
+//! that some open [`Snapshot`] still tells apart. A transaction reads a snapshot, buffers its changes on the client's
+//! side, and sends them as one [`Commit`]: the first of two that change the same cell wins (snapshot isolation).
+//! Cells move from object to object by [`Restructuring`]s, which carry versions along and therefore are invisible to
+//! transactions; a commit that names a wrong object is refused as misplaced, and its sender searches again.
+//!
+//! # The structure
+//!
+//! - `object`: an immutable state of an object, and how the next one is made of it.
+//! - `core`: the deterministic core, a function of objects and commits; a cluster will replicate it.
+//! - [`engine`]: the trait of what stores entries on disk, with [`engine::Fjall`] and [`engine::Memory`].
+//! - `database`: the driver with group commit, cache, snapshots.
+//! - `home`: the directory, its format and its holder.
+//!
+//! # What is guaranteed
+//!
+//! A commit takes place as a whole or not at all, also across a crash; once acknowledged it survives what its
+//! [`Durability`] says. A snapshot never changes. After a failed write nothing is committed until the database is
+//! opened again. Not guaranteed: serializability (write skew is possible; see [`Commit::required`]).
+//!
+//! # Example
+//!
+//! ```
+//! use fulmar_kv::{Change, Commit, Database, Durability, ObjectId, Options, Restructuring, Write};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let database = Database::transient(&Options::default())?;
+//! let object = ObjectId(7);
+//! let change = Change { key: (*b"key").into(), value: Some((*b"value").into()) };
+//! let commit = Commit {
+//!     snapshot: database.newest(),
+//!     restructurings: vec![Restructuring::Create { object }],
+//!     writes: vec![Write { object, cleared: vec![], changes: vec![change] }],
+//!     ..Commit::default()
+//! };
+//! let at = database.commit(commit, Durability::Synced)?;
+//! let found = database.read(object)?.expect("created above");
+//! assert_eq!(found.get(b"key", at), Some(&b"value"[..]));
+//! # Ok(())
+//! # }
+//! ```
+
+mod cache;
+mod core;
+mod database;
+pub mod engine;
+mod error;
+mod home;
+mod interval;
+mod object;
+mod wire;
+
+pub use crate::core::{Commit, Restructuring, Write, link, linked};
+pub use database::{Database, Durability, Options, Snapshot};
+pub use error::{Error, Refusal};
+pub use interval::Interval;
+pub use object::{Change, Object};
+
+/// Names an object.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ObjectId(pub u64);
+
+/// A point in the order of commits; zero is before the first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Timestamp(pub u64);
+
+/// The key of a cell: keys are ordered as byte strings.
+pub type Key = Box<[u8]>;

@@ -1,0 +1,175 @@
+//! Keeping the tree in shape: inner nodes split, sparse nodes merged, dropped trees removed.
+//!
+//! Each step is a commit of restructurings alone. One that is refused because somebody else was faster is made again or
+//! left to them: the tree is sound with or without it.
+
+use crate::commit::LEAF_BYTES;
+use crate::transaction::dropped_key;
+use crate::{Cursor, DROPPED, Database, Durability, Error, Seek, Timestamp, Tree};
+use fulmar_kv::{Commit, Object, ObjectId, Refusal, Restructuring};
+use std::ops::ControlFlow;
+
+/// An inner node larger than this is split, bytes of cells.
+const INNER_BYTES: usize = 16 << 10;
+/// How many mostly stale nodes one commit cleans up after others.
+const COLLECTED_AT_ONCE: usize = 16;
+/// How many nodes of dropped trees one commit removes.
+const REMOVED_AT_ONCE: usize = 64;
+
+impl Database {
+    /// Carries out restructurings; says whether they still fitted.
+    fn restructure(&self, restructurings: Vec<Restructuring>) -> Result<bool, Error> {
+        // Not worth a sync of its own: what is lost in a crash was not visible, and is made again when needed. A later
+        // synced commit brings it along, as the engine keeps the order of writes.
+        match self.kv.commit(Commit { restructurings, ..Commit::default() }, Durability::Written) {
+            Ok(_) => Ok(true),
+            Err(Refusal::Misplaced(_)) => Ok(false),
+            Err(Refusal::Failed(error)) => Err(error),
+        }
+    }
+
+    /// Splits the inner node `id` if it is too large, and then, as far as that makes them so, those above it.
+    pub(crate) fn split_inner(&self, tree: Tree, id: ObjectId) -> Result<(), Error> {
+        while let Some(node) = self.kv.read(id)?
+            && node.level() > 0
+            && node.size() > INNER_BYTES
+        {
+            let mut restructurings = Vec::new();
+            let (object, parent) = if id == tree.root() {
+                let into = self.kv.fresh();
+                restructurings.push(Restructuring::Grow { root: id, into });
+                (into, id)
+            } else {
+                (id, self.parent(tree, &node)?.id())
+            };
+            let cuts: Vec<_> = inner_cuts(&node).into_iter().map(|key| (key, self.kv.fresh())).collect();
+            if cuts.is_empty() {
+                return Ok(());
+            }
+            let links = cuts.iter().map(|(key, into)| (key.clone(), Some(*into))).collect();
+            restructurings.push(Restructuring::Split { object, cuts });
+            restructurings.push(Restructuring::Relink { object: parent, links });
+            if self.restructure(restructurings)? {
+                return self.split_inner(tree, parent);
+            }
+        }
+        Ok(())
+    }
+
+    /// Rewrites nodes that are mostly stale, and merges those that this leaves sparse.
+    pub(crate) fn merge_stale(&self) -> Result<(), Error> {
+        for object in self.kv.stale(COLLECTED_AT_ONCE) {
+            self.restructure(vec![Restructuring::Collect { object }])?;
+            if let Some(node) = self.kv.read(object)? {
+                let Ok(number) = u32::try_from(node.root().0) else { continue };
+                self.merge(Tree(number), &node)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Joins a sparse node with a neighbour under the same parent, and then, as far as that makes them sparse, those
+    /// above.
+    fn merge(&self, tree: Tree, node: &Object) -> Result<(), Error> {
+        let full = if node.level() == 0 { LEAF_BYTES } else { INNER_BYTES };
+        if node.id() == tree.root() || node.size() > full / 4 {
+            return Ok(());
+        }
+        let parent = self.parent(tree, node)?;
+        let links = self.links(&parent)?;
+        let Some(at) = links.iter().position(|(_, child)| *child == node.id()) else { return Ok(()) };
+        let pair = if at + 1 < links.len() { at..at + 2 } else { at.saturating_sub(1)..at + 1 };
+        if let [(_, left), (separator, right)] = &links[pair] {
+            let neighbour = if *left == node.id() { *right } else { *left };
+            let Some(neighbour) = self.kv.read(neighbour)? else { return Ok(()) };
+            if node.size() + neighbour.size() > full / 4 * 3 {
+                return Ok(());
+            }
+            let joined = self.restructure(vec![
+                Restructuring::Join { left: *left, right: *right },
+                Restructuring::Relink { object: parent.id(), links: vec![(separator.clone(), None)] },
+            ])?;
+            if !joined {
+                return Ok(());
+            }
+        }
+        let Some(parent) = self.kv.read(parent.id())? else { return Ok(()) };
+        if parent.id() == tree.root() && parent.slots() == 1 {
+            self.restructure(vec![Restructuring::Shrink { root: parent.id() }])?;
+            return Ok(());
+        }
+        self.merge(tree, &parent)
+    }
+
+    /// Remembers trees whose drop a crash kept from being finished. To be called before anything else uses the trees.
+    pub(crate) fn find_dropped(&self) -> Result<(), Error> {
+        let reader = self.begin();
+        let mut cursor = Cursor::new(Tree(0));
+        let mut more = cursor.seek(&reader, DROPPED, Seek::AtOrAfter)?;
+        let mut dropped = self.dropped.lock();
+        while more && let Some(number) = cursor.key().strip_prefix(DROPPED) {
+            if let Ok(number) = number.try_into() {
+                dropped.push((reader.snapshot(), Tree(u32::from_be_bytes(number))));
+            }
+            more = cursor.next(&reader)?;
+        }
+        Ok(())
+    }
+
+    /// Removes some nodes of dropped trees that no snapshot reads any more; `just_dropped` were dropped at `at`.
+    pub(crate) fn remove_dropped(&self, at: Timestamp, just_dropped: &[Tree]) -> Result<(), Error> {
+        let due = {
+            let mut dropped = self.dropped.lock();
+            dropped.extend(just_dropped.iter().map(|tree| (at, *tree)));
+            let oldest = self.kv.oldest_snapshot();
+            let due = dropped.iter().position(|(at, _)| *at <= oldest);
+            due.map(|n| dropped.swap_remove(n))
+        };
+        let Some((at, tree)) = due else { return Ok(()) };
+        let mut left = REMOVED_AT_ONCE;
+        if self.remove_below(tree.root(), &mut left)?.is_break() {
+            self.dropped.lock().push((at, tree));
+            return Ok(());
+        }
+        let mut done = self.begin();
+        done.delete(Tree(0), &dropped_key(tree))?;
+        match done.commit(Durability::Written) {
+            // It stays noted as dropped, and is looked at again after the next start.
+            Ok(_) | Err(Error::Conflict) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes the node and all below it, up to `left` nodes, the lowest first.
+    fn remove_below(&self, id: ObjectId, left: &mut usize) -> Result<ControlFlow<()>, Error> {
+        let Some(node) = self.kv.read(id)? else { return Ok(ControlFlow::Continue(())) };
+        if node.level() > 0 {
+            for (_, child) in self.links(&node)? {
+                if self.remove_below(child, left)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        if *left == 0 {
+            return Ok(ControlFlow::Break(()));
+        }
+        *left -= 1;
+        self.restructure(vec![Restructuring::Remove { object: id }])?;
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Keys at which to cut an inner node into parts of half the largest size.
+fn inner_cuts(node: &Object) -> Vec<Box<[u8]>> {
+    let mut cuts = Vec::new();
+    let mut size = 0;
+    for slot in 0..node.slots() {
+        let bytes = node.cell_size(slot);
+        if size > 0 && size + bytes > INNER_BYTES / 2 {
+            cuts.push(node.key(slot).into());
+            size = 0;
+        }
+        size += bytes;
+    }
+    cuts
+}

@@ -1,0 +1,286 @@
+//! Committing: which leaves a transaction's changes go to, and which leaves are split for them.
+//!
+//! A plan is made of the tree as it looks now, outside of any lock. If the tree changes before the plan is carried out,
+//! the plan is refused as misplaced, and the next one is made.
+
+use crate::search::Target;
+use crate::transaction::{Cells, TreeChanges};
+use crate::{Database, Durability, Error, Timestamp, Transaction, Tree};
+use fulmar_kv::{Change, Commit, Interval, Key, Object, ObjectId, Refusal, Restructuring, Write};
+use std::collections::BTreeMap;
+
+/// A leaf larger than this is split, bytes of cells. Each commit copies the leaves it changes; each load reads one.
+pub(crate) const LEAF_BYTES: usize = 8 << 10;
+/// How full split leaves are made when keys are added at the end, where no more will come in between: 15 of 16.
+const APPENDED_BYTES: usize = LEAF_BYTES / 16 * 15;
+/// What a cell takes besides its key and value, at most.
+const CELL_OVERHEAD: usize = 12;
+
+/// A commit in the making.
+#[derive(Default)]
+struct Plan {
+    commit: Commit,
+    /// For each write of the commit, its tree.
+    trees: Vec<Tree>,
+    /// New links, by the inner node that they go to.
+    links: BTreeMap<ObjectId, BTreeMap<Box<[u8]>, Option<ObjectId>>>,
+    /// Where leaves that the plan splits or makes will be.
+    parts: Vec<(Tree, Interval, ObjectId)>,
+    /// Inner nodes that get links.
+    parents: Vec<(Tree, ObjectId)>,
+}
+
+/// A leaf that changes go to.
+struct Leaf {
+    id: ObjectId,
+    interval: Interval,
+    /// `None` if the commit makes it.
+    object: Option<std::sync::Arc<Object>>,
+}
+
+impl Transaction {
+    pub(crate) fn commit_changes(mut self, durability: Durability) -> Result<Timestamp, Error> {
+        let database = self.database.clone();
+        let (at, parents) = loop {
+            let plan = self.plan()?;
+            match database.kv.commit(plan.commit, durability) {
+                Ok(at) => break (at, plan.parents),
+                Err(Refusal::Misplaced(commit)) => self.take_back(commit, plan.trees),
+                Err(Refusal::Failed(error)) => return Err(error),
+            }
+        };
+        let dropped: Vec<_> = self.dropped.difference(&self.created).copied().collect();
+        drop(self);
+        // The transaction is committed whatever comes of this; a disk that fails here fails the next commit too.
+        let _ = database.after_commit(at, &parents, &dropped);
+        Ok(at)
+    }
+
+    fn plan(&mut self) -> Result<Plan, Error> {
+        let mut plan = Plan::default();
+        plan.commit.snapshot = self.snapshot();
+        for tree in self.created.difference(&self.dropped) {
+            plan.commit.restructurings.push(Restructuring::Create { object: tree.root() });
+        }
+        for (tree, changes) in std::mem::take(&mut self.changes) {
+            if !self.dropped.contains(&tree) {
+                plan.tree(self, tree, changes)?;
+            }
+        }
+        for (object, links) in std::mem::take(&mut plan.links) {
+            let links = links.into_iter().collect();
+            plan.commit.restructurings.push(Restructuring::Relink { object, links });
+        }
+        plan.commit.required = plan.locate(self, &self.required)?;
+        plan.commit.touched = plan.locate(self, &self.touched)?;
+        Ok(plan)
+    }
+
+    /// Undoes the sorting of changes into leaves.
+    fn take_back(&mut self, commit: Commit, trees: Vec<Tree>) {
+        for (tree, write) in trees.into_iter().zip(commit.writes) {
+            let changes = self.changes.entry(tree).or_default();
+            changes.cleared.extend(write.cleared);
+            changes.cells.extend(write.changes.into_iter().map(|c| (c.key, c.value)));
+        }
+    }
+}
+
+impl Plan {
+    fn tree(&mut self, transaction: &Transaction, tree: Tree, changes: TreeChanges) -> Result<(), Error> {
+        let TreeChanges { mut cells, mut cleared } = changes;
+        cleared.sort_by(|a, b| a.low().cmp(b.low()));
+        if transaction.is_new(tree) {
+            let all = Leaf { id: tree.root(), interval: Interval::everything(), object: None };
+            return self.leaf(transaction, tree, all, changes_of(cells), Vec::new());
+        }
+        loop {
+            let first_cell = cells.first_key_value().map(|(key, _)| &**key);
+            let first_cleared = cleared.first().map(Interval::low);
+            let first = match (first_cell, first_cleared) {
+                (None, None) => return Ok(()),
+                (Some(a), Some(b)) => a.min(b),
+                (a, b) => a.or(b).unwrap_or_default(),
+            };
+            let object = transaction.database.leaf(tree, first)?;
+            let interval = object.interval().clone();
+            let rest = match interval.high() {
+                Some(high) => cells.split_off(high),
+                None => Cells::new(),
+            };
+            let inside =
+                cleared.iter().map(|c| c.intersection(&interval)).filter(|c| !c.is_empty()).collect();
+            cleared.retain_mut(|c| match (c.high(), interval.high()) {
+                (_, None) => false,
+                (Some(high), Some(end)) if high <= end => false,
+                (high, Some(end)) => {
+                    *c = Interval::new(c.low().max(end).into(), high.map(Into::into));
+                    true
+                }
+            });
+            cleared.sort_by(|a, b| a.low().cmp(b.low()));
+            let leaf = Leaf { id: object.id(), interval, object: Some(object) };
+            let own = changes_of(std::mem::replace(&mut cells, rest));
+            self.leaf(transaction, tree, leaf, own, inside)?;
+        }
+    }
+
+    /// Plans the changes of one leaf, and its split if it gets too large.
+    fn leaf(
+        &mut self,
+        transaction: &Transaction,
+        tree: Tree,
+        leaf: Leaf,
+        changes: Vec<Change>,
+        cleared: Vec<Interval>,
+    ) -> Result<(), Error> {
+        let database = &transaction.database;
+        let cuts = cuts(leaf.object.as_deref(), &changes);
+        if cuts.is_empty() {
+            if !(changes.is_empty() && cleared.is_empty()) {
+                self.write(tree, Write { object: leaf.id, cleared, changes });
+            }
+            return Ok(());
+        }
+        let (object, parent) = if leaf.id == tree.root() {
+            let into = database.kv.fresh();
+            self.commit.restructurings.push(Restructuring::Grow { root: leaf.id, into });
+            (into, leaf.id)
+        } else {
+            let parent = database.find(tree, Target::At(leaf.interval.low()), 1)?;
+            (leaf.id, parent.id())
+        };
+        let cuts: Vec<_> = cuts.into_iter().map(|key| (key, database.kv.fresh())).collect();
+        self.parents.push((tree, parent));
+        let links = self.links.entry(parent).or_default();
+        links.extend(cuts.iter().map(|(key, into)| (key.clone(), Some(*into))));
+
+        let mut changes = changes.into_iter().peekable();
+        let mut low = leaf.interval.low();
+        let mut part = object;
+        for next in cuts.iter().map(Some).chain([None]) {
+            let high = next.map(|(key, _)| &**key).or_else(|| leaf.interval.high());
+            let interval = Interval::new(low.into(), high.map(Into::into));
+            let own =
+                std::iter::from_fn(|| changes.next_if(|c| interval.contains(&c.key))).collect::<Vec<_>>();
+            let inside: Vec<_> =
+                cleared.iter().map(|c| c.intersection(&interval)).filter(|c| !c.is_empty()).collect();
+            if !(own.is_empty() && inside.is_empty()) {
+                self.write(tree, Write { object: part, cleared: inside, changes: own });
+            }
+            self.parts.push((tree, interval, part));
+            if let Some((key, into)) = next {
+                (low, part) = (key, *into);
+            }
+        }
+        self.commit.restructurings.push(Restructuring::Split { object, cuts });
+        Ok(())
+    }
+
+    fn write(&mut self, tree: Tree, write: Write) {
+        self.commit.writes.push(write);
+        self.trees.push(tree);
+    }
+
+    /// The leaves that will hold these cells when the commit is carried out.
+    fn locate<'c>(
+        &self,
+        transaction: &Transaction,
+        cells: impl IntoIterator<Item = &'c (Tree, Box<[u8]>)>,
+    ) -> Result<Vec<(ObjectId, Key)>, Error> {
+        let mut located = Vec::new();
+        for (tree, key) in cells {
+            if transaction.is_new(*tree) || transaction.dropped.contains(tree) {
+                continue;
+            }
+            let planned = self.parts.iter().find(|(t, interval, _)| t == tree && interval.contains(key));
+            let object = match planned {
+                Some((_, _, part)) => *part,
+                None => transaction.database.leaf(*tree, key)?.id(),
+            };
+            located.push((object, key.clone()));
+        }
+        Ok(located)
+    }
+}
+
+fn changes_of(cells: Cells) -> Vec<Change> {
+    cells.into_iter().map(|(key, value)| Change { key, value }).collect()
+}
+
+/// Where to cut a leaf so that no part of it with these changes is too large, or none of its cells could be moved.
+fn cuts(leaf: Option<&Object>, changes: &[Change]) -> Vec<Box<[u8]>> {
+    let changed: usize = changes.iter().map(change_size).sum();
+    if leaf.map_or(0, Object::size) + changed <= LEAF_BYTES {
+        return Vec::new();
+    }
+    let cells = merged(leaf, changes);
+    let total: usize = cells.iter().map(|(_, size)| size).sum();
+    if total <= LEAF_BYTES {
+        return Vec::new();
+    }
+    let last_key = leaf.and_then(|l| l.slots().checked_sub(1).map(|last| l.key(last)));
+    let appends = changes.first().is_some_and(|c| last_key.is_none_or(|last| last < &*c.key));
+    let part = if appends { APPENDED_BYTES } else { total.div_ceil(total.div_ceil(LEAF_BYTES / 4 * 3)) };
+    let mut cuts = Vec::new();
+    let mut size = 0;
+    for (n, (key, bytes)) in cells.iter().enumerate() {
+        if size > 0 && size + bytes > part {
+            cuts.push(separator(cells[n - 1].0, key));
+            size = 0;
+        }
+        size += bytes;
+    }
+    cuts
+}
+
+/// The keys that a leaf has after `changes`, with the bytes that each takes.
+fn merged<'a>(leaf: Option<&'a Object>, changes: &'a [Change]) -> Vec<(&'a [u8], usize)> {
+    let mut cells: Vec<(&[u8], usize)> = Vec::new();
+    let mut changes = changes.iter().peekable();
+    if let Some(leaf) = leaf {
+        for slot in 0..leaf.slots() {
+            let key = leaf.key(slot);
+            while let Some(change) = changes.next_if(|c| &*c.key < key) {
+                cells.push((&change.key, change_size(change)));
+            }
+            let mut size = leaf.cell_size(slot);
+            if let Some(change) = changes.next_if(|c| &*c.key == key) {
+                // The version that it replaces is soon gone.
+                size = change_size(change);
+            }
+            match cells.last_mut() {
+                Some((last, bytes)) if *last == key => *bytes += size,
+                _ => cells.push((key, size)),
+            }
+        }
+    }
+    cells.extend(changes.map(|c| (&*c.key, change_size(c))));
+    cells
+}
+
+fn change_size(change: &Change) -> usize {
+    change.key.len() + change.value.as_ref().map_or(0, |v| v.len()) + CELL_OVERHEAD
+}
+
+/// The shortest key above `left` and not above `right`.
+fn separator(left: &[u8], right: &[u8]) -> Box<[u8]> {
+    let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
+    right[..(common + 1).min(right.len())].into()
+}
+
+impl Database {
+    /// What a commit leaves to do for balance. The commit itself has taken place.
+    fn after_commit(
+        &self,
+        at: Timestamp,
+        parents: &[(Tree, ObjectId)],
+        dropped: &[Tree],
+    ) -> Result<(), Error> {
+        for (tree, parent) in parents {
+            self.split_inner(*tree, *parent)?;
+        }
+        self.merge_stale()?;
+        self.remove_dropped(at, dropped)
+    }
+}

@@ -1,0 +1,301 @@
+//! A snapshot, and the changes made on top of it.
+
+use crate::cursor::Cursor;
+use crate::{DROPPED, Database, Durability, Error, NEXT_TREE, Timestamp, Tree};
+use fulmar_kv::{Interval, Snapshot};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// A snapshot and the changes made on top of it, which nobody else sees before [`Transaction::commit`]. Dropping it
+/// rolls back.
+pub struct Transaction {
+    pub(crate) database: Database,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) changes: BTreeMap<Tree, TreeChanges>,
+    pub(crate) created: BTreeSet<Tree>,
+    pub(crate) dropped: BTreeSet<Tree>,
+    pub(crate) required: BTreeSet<(Tree, Box<[u8]>)>,
+    pub(crate) touched: BTreeSet<(Tree, Box<[u8]>)>,
+    /// How to take back each change made since the oldest mark, in the order in which they were made.
+    undo: Vec<Undo>,
+    /// For each mark, how long `undo` was.
+    marks: Vec<usize>,
+}
+
+pub(crate) type Cells = BTreeMap<Box<[u8]>, Option<Arc<[u8]>>>;
+
+/// What a transaction changed in one tree.
+#[derive(Clone, Default)]
+pub(crate) struct TreeChanges {
+    /// What the snapshot has in these intervals is deleted, but for `cells`.
+    pub(crate) cleared: Vec<Interval>,
+    /// New values; `None`: deleted.
+    pub(crate) cells: Cells,
+}
+
+impl TreeChanges {
+    /// The cleared interval that `key` is in.
+    pub(crate) fn clearing(&self, key: &[u8]) -> Option<&Interval> {
+        self.cleared.iter().find(|cleared| cleared.contains(key))
+    }
+}
+
+enum Undo {
+    Cell(Tree, Box<[u8]>, Option<Option<Arc<[u8]>>>),
+    Clear(Tree, TreeChanges),
+    Create(Tree),
+    Drop(Tree),
+}
+
+/// A point inside a transaction to which its changes can be undone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Mark(usize);
+
+impl Transaction {
+    pub(crate) fn new(database: &Database) -> Self {
+        Self {
+            database: database.clone(),
+            snapshot: database.kv.snapshot(),
+            changes: BTreeMap::new(),
+            created: BTreeSet::new(),
+            dropped: BTreeSet::new(),
+            required: BTreeSet::new(),
+            touched: BTreeSet::new(),
+            undo: Vec::new(),
+            marks: Vec::new(),
+        }
+    }
+
+    /// The snapshot that it reads.
+    pub fn snapshot(&self) -> Timestamp {
+        self.snapshot.at()
+    }
+
+    /// Whether it has anything to commit.
+    pub fn is_changed(&self) -> bool {
+        !self.changes.is_empty() || !self.created.is_empty()
+    }
+
+    /// Whether the tree has no nodes yet, because this transaction makes it.
+    pub(crate) fn is_new(&self, tree: Tree) -> bool {
+        !self.created.is_empty() && self.created.contains(&tree)
+    }
+
+    /// The value under `key`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] and [`Error::Corrupt`]; so for every method below that reads.
+    pub fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Arc<[u8]>>, Error> {
+        if let Some(changes) = self.changes.get(&tree) {
+            if let Some(value) = changes.cells.get(key) {
+                return Ok(value.clone());
+            }
+            if changes.clearing(key).is_some() {
+                return Ok(None);
+            }
+        }
+        if self.is_new(tree) {
+            return Ok(None);
+        }
+        let leaf = self.database.leaf(tree, key)?;
+        Ok(leaf.get(key, self.snapshot()).map(Into::into))
+    }
+
+    /// Sets the value under `key`.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn put(&mut self, tree: Tree, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.change(tree, key, Some(value.into()));
+        Ok(())
+    }
+
+    /// Removes `key`, if it is there.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn delete(&mut self, tree: Tree, key: &[u8]) -> Result<(), Error> {
+        self.change(tree, key, None);
+        Ok(())
+    }
+
+    fn change(&mut self, tree: Tree, key: &[u8], value: Option<Arc<[u8]>>) {
+        let before = self.changes.entry(tree).or_default().cells.insert(key.into(), value);
+        if !self.marks.is_empty() {
+            self.undo.push(Undo::Cell(tree, key.into(), before));
+        }
+    }
+
+    /// Removes every key in the range that this transaction sees. What others add there meanwhile stays.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn delete_range(&mut self, tree: Tree, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<(), Error> {
+        let after = |key: &[u8]| -> Box<[u8]> { [key, &[0]].concat().into() };
+        let low = match low {
+            Bound::Included(key) => key.into(),
+            Bound::Excluded(key) => after(key),
+            Bound::Unbounded => Box::default(),
+        };
+        let high = match high {
+            Bound::Included(key) => Some(after(key)),
+            Bound::Excluded(key) => Some(key.into()),
+            Bound::Unbounded => None,
+        };
+        self.clear(tree, Interval::new(low, high));
+        Ok(())
+    }
+
+    fn clear(&mut self, tree: Tree, cleared: Interval) {
+        if cleared.is_empty() {
+            return;
+        }
+        let changes = self.changes.entry(tree).or_default();
+        let before = (!self.marks.is_empty()).then(|| changes.clone());
+        changes.cells.retain(|key, _| !cleared.contains(key));
+        changes.cleared.push(cleared);
+        if let Some(before) = before {
+            self.undo.push(Undo::Clear(tree, before));
+        }
+    }
+
+    /// How many keys the tree has.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn count(&self, tree: Tree) -> Result<u64, Error> {
+        let mut count = 0;
+        if self.changes.contains_key(&tree) || self.is_new(tree) {
+            let mut cursor = Cursor::new(tree);
+            let mut more = cursor.first(self)?;
+            while more {
+                count += 1;
+                more = cursor.next(self)?;
+            }
+            return Ok(count);
+        }
+        let mut leaf = self.database.leaf(tree, &[])?;
+        loop {
+            count += leaf.count(self.snapshot()) as u64;
+            match leaf.interval().high() {
+                Some(high) => leaf = self.database.leaf(tree, high)?,
+                None => return Ok(count),
+            }
+        }
+    }
+
+    /// Makes an empty tree with a name that was never used before.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`], and [`Error::Corrupt`] after four billion trees.
+    pub fn create_tree(&mut self) -> Result<Tree, Error> {
+        let exhausted = || self.database.corrupt("no number is left for another tree".into());
+        let next = match self.get(Tree(0), NEXT_TREE)? {
+            Some(stored) => (*stored).try_into().map(u32::from_be_bytes).map_err(|_| exhausted())?,
+            None => 2,
+        };
+        let after = next.checked_add(1).ok_or_else(exhausted)?;
+        self.put(Tree(0), NEXT_TREE, &after.to_be_bytes())?;
+        let tree = Tree(next);
+        self.created.insert(tree);
+        if !self.marks.is_empty() {
+            self.undo.push(Undo::Create(tree));
+        }
+        Ok(tree)
+    }
+
+    /// Removes the tree with all its keys.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn drop_tree(&mut self, tree: Tree) -> Result<(), Error> {
+        self.clear(tree, Interval::everything());
+        if !self.is_new(tree) {
+            self.put(Tree(0), &dropped_key(tree), &[])?;
+        }
+        self.dropped.insert(tree);
+        if !self.marks.is_empty() {
+            self.undo.push(Undo::Drop(tree));
+        }
+        Ok(())
+    }
+
+    /// Makes the commit fail with a conflict if another transaction changes `key` before it.
+    pub fn require_unchanged(&mut self, tree: Tree, key: &[u8]) {
+        self.required.insert((tree, key.into()));
+    }
+
+    /// Keeps `key` for what this transaction writes elsewhere: as [`Transaction::require_unchanged`], and a concurrent
+    /// transaction that deletes `key` and commits after this one fails with a conflict. Touching does not conflict with
+    /// touching.
+    pub fn touch(&mut self, tree: Tree, key: &[u8]) {
+        self.touched.insert((tree, key.into()));
+    }
+
+    /// A point to come back to. Marks nest: undoing to one forgets those set after it.
+    pub fn mark(&mut self) -> Mark {
+        self.marks.push(self.undo.len());
+        Mark(self.marks.len() - 1)
+    }
+
+    /// Undoes every change made since `mark`, which stays valid. Nothing, if `mark` was forgotten before.
+    pub fn undo_to(&mut self, mark: Mark) {
+        let Some(length) = self.marks.get(mark.0).copied() else { return };
+        self.marks.truncate(mark.0 + 1);
+        while self.undo.len() > length
+            && let Some(step) = self.undo.pop()
+        {
+            match step {
+                Undo::Cell(tree, key, before) => {
+                    let cells = &mut self.changes.entry(tree).or_default().cells;
+                    match before {
+                        Some(before) => cells.insert(key, before),
+                        None => cells.remove(&key),
+                    };
+                    self.forget_unchanged(tree);
+                }
+                Undo::Clear(tree, before) => {
+                    self.changes.insert(tree, before);
+                    self.forget_unchanged(tree);
+                }
+                Undo::Create(tree) => {
+                    self.created.remove(&tree);
+                }
+                Undo::Drop(tree) => {
+                    self.dropped.remove(&tree);
+                }
+            }
+        }
+    }
+
+    fn forget_unchanged(&mut self, tree: Tree) {
+        if self.changes.get(&tree).is_some_and(|c| c.cells.is_empty() && c.cleared.is_empty()) {
+            self.changes.remove(&tree);
+        }
+    }
+
+    /// Forgets `mark` and those set after it; their changes stay.
+    pub fn release(&mut self, mark: Mark) {
+        self.marks.truncate(mark.0);
+        if self.marks.is_empty() {
+            self.undo.clear();
+        }
+    }
+
+    /// Commits. After an error nothing of it has happened; the transaction is over either way.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if a transaction that committed since the snapshot changed the same keys or those required;
+    /// [`Error::Io`] if the disk fails; [`Error::Corrupt`].
+    pub fn commit(self, durability: Durability) -> Result<Timestamp, Error> {
+        if !self.is_changed() {
+            return Ok(self.snapshot());
+        }
+        self.commit_changes(durability)
+    }
+}
+
+pub(crate) fn dropped_key(tree: Tree) -> Vec<u8> {
+    [DROPPED, &tree.0.to_be_bytes()].concat()
+}

@@ -1,0 +1,485 @@
+//! The deterministic core: what a commit does to objects. No clock, no thread, no input or output but the objects it
+//! is handed and the batch it fills, so that replicas that execute the same commits in the same order agree.
+
+use crate::engine::{Batch, EngineWrite};
+use crate::object::{decode_changes, encode_changes};
+use crate::wire::{Reader, put_varint};
+use crate::{Change, Error, Interval, Object, ObjectId, Refusal, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A transaction's effects, all or none of which take place.
+///
+/// Restructurings come first, in order; writes and requirements are placed in the objects as they are then.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Commit {
+    /// What the transaction read: a write loses against any change of its cell after this.
+    pub snapshot: Timestamp,
+    /// Changes of structure, which no snapshot sees.
+    pub restructurings: Vec<Restructuring>,
+    /// Changes of cells, at most one `Write` an object.
+    pub writes: Vec<Write>,
+    /// Cells that must not have changed since the snapshot.
+    pub required: Vec<(ObjectId, Box<[u8]>)>,
+    /// Cells that, besides, nobody may delete whose snapshot does not see this commit: two commits may touch the same
+    /// cell, and so keep it for what they write elsewhere.
+    pub touched: Vec<(ObjectId, Box<[u8]>)>,
+}
+
+/// Changes of one object's cells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The object.
+    pub object: ObjectId,
+    /// Every cell in these intervals that the snapshot sees is deleted, before `changes`.
+    pub cleared: Vec<Interval>,
+    /// In ascending order of distinct keys.
+    pub changes: Vec<Change>,
+}
+
+/// A change of structure: it moves cells with all their versions, so it neither conflicts with transactions nor shows
+/// in a snapshot. Links are cells of the objects that hold them, but without versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Restructuring {
+    /// Makes an object without cells, for all keys.
+    Create {
+        /// Its name, not in use yet.
+        object: ObjectId,
+    },
+    /// Removes an object with all its cells.
+    Remove {
+        /// The object.
+        object: ObjectId,
+    },
+    /// Moves the cells from the first cut on to new right neighbours.
+    Split {
+        /// The object to split.
+        object: ObjectId,
+        /// The first key of each new object and its name, not in use yet; in ascending order, inside the object's
+        /// interval.
+        cuts: Vec<(Box<[u8]>, ObjectId)>,
+    },
+    /// Moves all cells of the right neighbour to `left`, and removes `right`.
+    Join {
+        /// Takes over the interval of its neighbour.
+        left: ObjectId,
+        /// Ends to exist.
+        right: ObjectId,
+    },
+    /// Sets and removes links.
+    Relink {
+        /// The object that holds the links, not a leaf.
+        object: ObjectId,
+        /// Keys and what they lead to from now on, in ascending order.
+        links: Vec<(Box<[u8]>, Option<ObjectId>)>,
+    },
+    /// Moves all of `root` to the new object `into` and makes `root` one level higher, with a link to it.
+    Grow {
+        /// Keeps its name and interval.
+        root: ObjectId,
+        /// The new object's name, not in use yet.
+        into: ObjectId,
+    },
+    /// The opposite of `Grow`: moves everything of the only object that `root` links to into `root`.
+    Shrink {
+        /// Keeps its name and interval.
+        root: ObjectId,
+    },
+    /// Forgets what no snapshot reads any more.
+    Collect {
+        /// The object.
+        object: ObjectId,
+    },
+}
+
+/// The bytes of a link to an object.
+pub fn link(to: ObjectId) -> [u8; 8] {
+    to.0.to_be_bytes()
+}
+
+/// The object that a link leads to, if these bytes are one.
+pub fn linked(value: &[u8]) -> Option<ObjectId> {
+    value.try_into().ok().map(|v| ObjectId(u64::from_be_bytes(v)))
+}
+
+/// When an object that is mostly stale is worth a rewrite of its own, bytes.
+const WORTH_COLLECTING: usize = 2 << 10;
+/// Changes are kept beside a checkpoint until they take this many bytes, or half as many as the object …
+const DELTA_BYTES: usize = 2 << 10;
+/// … or are this many.
+const DELTAS: usize = 24;
+
+/// How many touched cells are always remembered.
+const TOUCHED: usize = 1024;
+
+const CHECKPOINT: u8 = 0;
+const CHANGES: u8 = 1;
+const STATE: &str = "state";
+
+/// What the core must know between commits.
+#[derive(Debug, Default)]
+pub(crate) struct Core {
+    /// The newest commit.
+    pub(crate) last: Timestamp,
+    /// Orders the engine's entries: grows with every commit, also with those that change no cell.
+    sequence: u64,
+    /// Objects that are mostly stale as soon as no snapshot is older than the timestamp.
+    stale: BTreeSet<(Timestamp, ObjectId)>,
+    touched: Touched,
+    /// With more than this, those that no open transaction can run into are forgotten.
+    touched_bound: usize,
+}
+
+/// When each cell, by its root and key, was last touched. Never stored: it matters to open transactions only.
+type Touched = BTreeMap<(ObjectId, Box<[u8]>), Timestamp>;
+
+/// The objects as a group of commits leaves them, and what the engine has to write for that.
+pub(crate) struct Staged<'a> {
+    read: &'a dyn Fn(ObjectId) -> Result<Option<Arc<Object>>, Error>,
+    /// No open snapshot is older.
+    watermark: Timestamp,
+    /// `None`: removed.
+    pub(crate) objects: BTreeMap<ObjectId, Option<Arc<Object>>>,
+    pub(crate) batch: Batch,
+}
+
+impl<'a> Staged<'a> {
+    pub(crate) fn new(
+        read: &'a dyn Fn(ObjectId) -> Result<Option<Arc<Object>>, Error>,
+        watermark: Timestamp,
+    ) -> Self {
+        Self { read, watermark, objects: BTreeMap::new(), batch: Batch::default() }
+    }
+}
+
+/// One commit's work: objects that it has changed so far.
+struct Attempt<'s, 'a> {
+    staged: &'s Staged<'a>,
+    changed: BTreeMap<ObjectId, Option<Changed>>,
+}
+
+struct Changed {
+    object: Arc<Object>,
+    /// How the engine can tell it by the changes made, if they are all.
+    delta: Option<Vec<u8>>,
+}
+
+type Outcome<T> = Result<T, Refusal<()>>;
+
+impl Core {
+    /// The core as it was when `state` was stored; `None` if that is damaged.
+    pub(crate) fn restore(state: Option<&[u8]>) -> Option<(Self, u64)> {
+        let Some(state) = state else { return Some((Self::default(), 0)) };
+        let mut input = Reader::new(state);
+        let last = Timestamp(input.varint()?);
+        let sequence = input.varint()?;
+        let next_object = input.varint()?;
+        Some((Self { last, sequence, ..Self::default() }, next_object))
+    }
+
+    /// The name of the fact from which [`Core::restore`] restores.
+    pub(crate) const STATE: &str = STATE;
+
+    /// Adds to the batch what [`Core::restore`] needs.
+    pub(crate) fn save(&self, next_object: u64, batch: &mut Batch) {
+        let mut value = Vec::with_capacity(24);
+        put_varint(&mut value, self.last.0);
+        put_varint(&mut value, self.sequence);
+        put_varint(&mut value, next_object);
+        batch.writes.push(EngineWrite::Fact { name: STATE, value });
+    }
+
+    /// Carries out one commit on `staged`, or nothing of it.
+    pub(crate) fn execute(&mut self, commit: &Commit, staged: &mut Staged<'_>) -> Outcome<Timestamp> {
+        let mut attempt = Attempt { staged, changed: BTreeMap::new() };
+        for restructuring in &commit.restructurings {
+            attempt.restructure(restructuring)?;
+        }
+        for (object, key) in commit.required.iter().chain(&commit.touched) {
+            let object = attempt.existing(*object)?;
+            require(object.interval().contains(key))?;
+            first_committer_wins(&object, key, commit.snapshot)?;
+        }
+        let at = if commit.writes.is_empty() { self.last } else { Timestamp(self.last.0 + 1) };
+        for write in &commit.writes {
+            attempt.write(write, commit.snapshot, at, &self.touched)?;
+        }
+        let touched: Vec<_> = commit
+            .touched
+            .iter()
+            .map(|(object, key)| Ok((attempt.existing(*object)?.root(), key.clone())))
+            .collect::<Outcome<_>>()?;
+        let changed = attempt.changed;
+        self.touched.extend(touched.into_iter().map(|cell| (cell, at)));
+        if self.touched.len() > self.touched_bound {
+            self.touched.retain(|_, at| *at > staged.watermark);
+            self.touched_bound = TOUCHED + 2 * self.touched.len();
+        }
+        self.last = at;
+        self.sequence += 1;
+        for (id, changed) in changed {
+            self.stage(id, changed, staged);
+        }
+        Ok(at)
+    }
+
+    /// Up to `limit` objects that would become less than half as large by [`Restructuring::Collect`].
+    pub(crate) fn stale(&mut self, watermark: Timestamp, limit: usize) -> Vec<ObjectId> {
+        let mut found = Vec::new();
+        while let Some((at, object)) = self.stale.first().copied() {
+            if found.len() == limit || at > watermark {
+                break;
+            }
+            self.stale.pop_first();
+            found.push(object);
+        }
+        found
+    }
+
+    fn stage(&mut self, id: ObjectId, changed: Option<Changed>, staged: &mut Staged<'_>) {
+        let Some(Changed { object, delta }) = changed else {
+            let before = match staged.objects.get(&id) {
+                Some(object) => object.clone(),
+                None => (staged.read)(id).ok().flatten(),
+            };
+            let entries = before.map_or_else(Vec::new, |o| o.log.entries.clone());
+            staged.batch.remove(id, &entries);
+            staged.objects.insert(id, None);
+            return;
+        };
+        // The attempt made it and still is its only owner.
+        let mut object = Arc::into_inner(object).expect("an object is shared only after it is staged");
+        let bound = DELTA_BYTES.max(object.size() / 2);
+        let log = &mut object.log;
+        let fits = |d: &Vec<u8>| log.bytes_since_checkpoint + d.len() < bound;
+        let with_delta = delta.filter(|d| !log.entries.is_empty() && log.entries.len() < DELTAS && fits(d));
+        let entry = if let Some(delta) = with_delta {
+            log.bytes_since_checkpoint += delta.len();
+            delta
+        } else {
+            staged.batch.remove(id, &log.entries);
+            log.entries.clear();
+            log.bytes_since_checkpoint = 0;
+            let mut checkpoint = object.encode();
+            checkpoint.insert(0, CHECKPOINT);
+            checkpoint
+        };
+        object.log.entries.push(self.sequence);
+        staged.batch.writes.push(EngineWrite::Put { object: id, sequence: self.sequence, entry });
+        if object.stale() > WORTH_COLLECTING.max(object.size() / 2) {
+            self.stale.insert((object.newest(), id));
+        }
+        staged.objects.insert(id, Some(Arc::new(object)));
+    }
+}
+
+impl Attempt<'_, '_> {
+    fn get(&self, id: ObjectId) -> Result<Option<Arc<Object>>, Error> {
+        if let Some(changed) = self.changed.get(&id) {
+            return Ok(changed.as_ref().map(|c| c.object.clone()));
+        }
+        if let Some(object) = self.staged.objects.get(&id) {
+            return Ok(object.clone());
+        }
+        (self.staged.read)(id)
+    }
+
+    fn existing(&self, id: ObjectId) -> Outcome<Arc<Object>> {
+        self.get(id)?.ok_or(Refusal::Misplaced(()))
+    }
+
+    fn put(&mut self, object: Object) {
+        self.changed.insert(object.id(), Some(Changed { object: Arc::new(object), delta: None }));
+    }
+
+    fn absent(&self, id: ObjectId) -> Outcome<()> {
+        require(self.get(id)?.is_none())
+    }
+
+    fn restructure(&mut self, restructuring: &Restructuring) -> Outcome<()> {
+        let watermark = self.staged.watermark;
+        match restructuring {
+            Restructuring::Create { object } => {
+                self.absent(*object)?;
+                self.put(Object::empty(*object, Interval::everything(), 0));
+            }
+            Restructuring::Remove { object } => {
+                self.existing(*object)?;
+                self.changed.insert(*object, None);
+            }
+            Restructuring::Split { object, cuts } => {
+                let whole = self.existing(*object)?;
+                let low = whole.interval().low();
+                require(cuts.iter().all(|(key, _)| whole.interval().contains(key) && &**key > low))?;
+                require(cuts.is_sorted_by(|(a, _), (b, _)| a < b))?;
+                // Each part must begin with a link, or keys between its low end and its first link lead nowhere.
+                require(whole.level() == 0 || cuts.iter().all(|(key, _)| whole.changed(key).is_some()))?;
+                for (_, into) in cuts {
+                    self.absent(*into)?;
+                }
+                for part in whole.split(cuts, watermark) {
+                    self.put(part);
+                }
+            }
+            Restructuring::Join { left, right } => {
+                let (a, b) = (self.existing(*left)?, self.existing(*right)?);
+                require(a.interval().high() == Some(b.interval().low()) && a.level() == b.level())?;
+                self.put(a.join(&b, watermark));
+                self.changed.insert(*right, None);
+            }
+            Restructuring::Relink { object, links } => self.relink(*object, links)?,
+            Restructuring::Grow { root, into } => {
+                let old = self.existing(*root)?;
+                self.absent(*into)?;
+                let low = Change { key: old.interval().low().into(), value: Some(Arc::from(link(*into))) };
+                let mut new = Object::empty(*root, old.interval().clone(), old.level() + 1).apply(
+                    &[low],
+                    Timestamp(0),
+                    watermark,
+                );
+                new.log = old.log.clone();
+                self.put(old.renamed(*into, old.level()));
+                self.put(new);
+            }
+            Restructuring::Shrink { root } => {
+                let old = self.existing(*root)?;
+                require(old.level() > 0 && old.slots() == 1)?;
+                let only = linked(old.value(0)).ok_or(Refusal::Misplaced(()))?;
+                let child = self.existing(only)?;
+                let mut new = child.renamed(*root, child.level());
+                new.log = old.log.clone();
+                self.put(new);
+                self.changed.insert(only, None);
+            }
+            Restructuring::Collect { object } => {
+                let collected = self.existing(*object)?.apply(&[], Timestamp(0), watermark);
+                self.put(collected);
+            }
+        }
+        Ok(())
+    }
+
+    fn relink(&mut self, id: ObjectId, links: &[(Box<[u8]>, Option<ObjectId>)]) -> Outcome<()> {
+        let object = self.existing(id)?;
+        require(object.level() > 0 && links.iter().all(|(key, _)| object.interval().contains(key)))?;
+        let changes: Vec<_> = links
+            .iter()
+            .map(|(key, to)| Change { key: key.clone(), value: to.map(|to| Arc::from(link(to))) })
+            .collect();
+        self.change(&object, &changes, Timestamp(0));
+        Ok(())
+    }
+
+    /// Applies changes, and remembers them as all that happened to the object unless something did before.
+    fn change(&mut self, object: &Object, changes: &[Change], at: Timestamp) {
+        let delta = (!self.changed.contains_key(&object.id())).then(|| {
+            let mut delta = vec![CHANGES];
+            delta.extend(encode_changes(changes, at));
+            delta
+        });
+        let next = Arc::new(object.apply(changes, at, self.staged.watermark));
+        self.changed.insert(object.id(), Some(Changed { object: next, delta }));
+    }
+
+    fn write(&mut self, write: &Write, snapshot: Timestamp, at: Timestamp, touched: &Touched) -> Outcome<()> {
+        let object = self.existing(write.object)?;
+        let interval = object.interval();
+        let placed = |c: Option<&Change>| c.is_none_or(|c| interval.contains(&c.key));
+        require(object.level() == 0 && placed(write.changes.first()) && placed(write.changes.last()))?;
+        require(write.cleared.iter().all(|cleared| interval.covers(cleared)))?;
+        let with_cleared;
+        let changes = if write.cleared.is_empty() {
+            &write.changes
+        } else {
+            with_cleared = with_deletions(&object, write, snapshot);
+            &with_cleared
+        };
+        if object.newest() > snapshot {
+            for change in changes {
+                first_committer_wins(&object, &change.key, snapshot)?;
+            }
+        }
+        if !touched.is_empty() {
+            for deleted in changes.iter().filter(|c| c.value.is_none()) {
+                let touched = touched.get(&(object.root(), deleted.key.clone()));
+                if touched.is_some_and(|at| *at > snapshot) {
+                    return Err(Error::Conflict.into());
+                }
+            }
+        }
+        self.change(&object, changes, at);
+        Ok(())
+    }
+}
+
+/// The write's changes and a deletion of each other cell in its cleared intervals that `snapshot` sees.
+fn with_deletions(object: &Object, write: &Write, snapshot: Timestamp) -> Vec<Change> {
+    let mut changes: BTreeMap<&[u8], Option<Arc<[u8]>>> = BTreeMap::new();
+    for cleared in &write.cleared {
+        let mut slot = object.visible_from(object.lower_bound(cleared.low()), snapshot);
+        while let Some(s) = slot
+            && cleared.contains(object.key(s))
+        {
+            changes.insert(object.key(s), None);
+            slot = object.visible_after(s, snapshot);
+        }
+    }
+    for change in &write.changes {
+        changes.insert(&change.key, change.value.clone());
+    }
+    changes.into_iter().map(|(key, value)| Change { key: key.into(), value }).collect()
+}
+
+fn first_committer_wins(object: &Object, key: &[u8], snapshot: Timestamp) -> Outcome<()> {
+    match object.changed(key) {
+        Some(at) if at > snapshot => Err(Error::Conflict.into()),
+        _ => Ok(()),
+    }
+}
+
+fn require(holds: bool) -> Outcome<()> {
+    if holds { Ok(()) } else { Err(Refusal::Misplaced(())) }
+}
+
+impl Batch {
+    fn remove(&mut self, object: ObjectId, entries: &[u64]) {
+        let removals = entries.iter().map(|sequence| EngineWrite::Remove { object, sequence: *sequence });
+        self.writes.extend(removals);
+    }
+}
+
+/// Puts an object together from the engine's entries.
+#[derive(Default)]
+pub(crate) struct Loading {
+    object: Option<Object>,
+    damage: Option<String>,
+}
+
+impl Loading {
+    /// Takes the next entry, in ascending order of sequence numbers.
+    pub(crate) fn entry(&mut self, id: ObjectId, sequence: u64, entry: &[u8], watermark: Timestamp) {
+        if self.damage.is_some() {
+            return;
+        }
+        let next = match (entry.split_first(), self.object.take()) {
+            (Some((&CHECKPOINT, checkpoint)), None) => Object::decode(id, checkpoint),
+            (Some((&CHANGES, changes)), Some(object)) => decode_changes(changes).map(|(changes, at)| {
+                let mut next = object.apply(&changes, at, watermark);
+                next.log.bytes_since_checkpoint += entry.len();
+                next
+            }),
+            _ => None,
+        };
+        match next {
+            Some(mut object) => {
+                object.log.entries.push(sequence);
+                self.object = Some(object);
+            }
+            None => self.damage = Some(format!("object {}: entry {sequence} is damaged", id.0)),
+        }
+    }
+
+    pub(crate) fn finish(self) -> Result<Option<Object>, String> {
+        self.damage.map_or(Ok(self.object), Err)
+    }
+}

@@ -1,0 +1,62 @@
+//! What the key-value layer asks of a storage engine, and the engines that give it.
+
+mod fjall;
+mod memory;
+
+pub use fjall::Fjall;
+pub use memory::Memory;
+
+use crate::{Error, ObjectId};
+
+/// A place that keeps entries: byte strings under an object and a sequence number, and a few facts under names.
+///
+/// `write` is called by one thread at a time, `load` by any number beside it.
+pub trait Engine: Send + Sync {
+    /// Makes all of `batch` readable, or after an error none of it or the engine is not written to again. What is
+    /// written survives the end of the process.
+    fn write(&self, batch: Batch) -> Result<(), Error>;
+
+    /// When it returns, everything written before survives the loss of power.
+    fn sync(&self) -> Result<(), Error>;
+
+    /// Visits the entries of `object` in ascending order of sequence numbers.
+    fn load(&self, object: ObjectId, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error>;
+
+    /// The fact stored under `name`.
+    fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error>;
+}
+
+/// Writes that happen together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// In the order in which they happen.
+    pub writes: Vec<EngineWrite>,
+}
+
+/// One write of a [`Batch`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EngineWrite {
+    /// Stores an entry.
+    Put {
+        /// Whose entry.
+        object: ObjectId,
+        /// Its place among that object's entries.
+        sequence: u64,
+        /// What to store.
+        entry: Vec<u8>,
+    },
+    /// Removes an entry.
+    Remove {
+        /// Whose entry.
+        object: ObjectId,
+        /// Its place among that object's entries.
+        sequence: u64,
+    },
+    /// Stores a fact.
+    Fact {
+        /// Its name.
+        name: &'static str,
+        /// What to store.
+        value: Vec<u8>,
+    },
+}

@@ -1,0 +1,57 @@
+//! Why the database could not do what it was asked.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A failure that the world caused; each names the database and the reason.
+#[derive(thiserror::Error, Debug)]
+pub enum Error {
+    /// Another transaction that committed after this one's snapshot changed the same cell (first committer wins).
+    #[error(
+        "another transaction that committed since this one began changed the same data; retry this transaction"
+    )]
+    Conflict,
+    /// Another process has the database open.
+    #[error("{}: already open in another process: {holder}", path.display())]
+    Held {
+        /// The database.
+        path: PathBuf,
+        /// Its process id and command line.
+        holder: String,
+    },
+    /// Not a database of ours, or one of another format version.
+    #[error("{}: {found}", path.display())]
+    Format {
+        /// The file or directory.
+        path: PathBuf,
+        /// What is there, and what was expected.
+        found: String,
+    },
+    /// The stored data contradict themselves.
+    #[error("{}: {what}", path.display())]
+    Corrupt {
+        /// The file or directory.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// The operating system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// Its reason.
+        source: io::Error,
+    },
+}
+
+/// Why a commit did not happen.
+#[derive(thiserror::Error, Debug)]
+pub enum Refusal<C> {
+    /// A write or requirement of it is not in the object it names (any more): find out where it is, and try again.
+    #[error("the tree's structure has changed")]
+    Misplaced(C),
+    /// Final.
+    #[error(transparent)]
+    Failed(#[from] Error),
+}

@@ -1,0 +1,176 @@
+//! The directory of a database: what format it has, and who has it open.
+
+use crate::Error;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+const FORMAT_FILE: &str = "FORMAT";
+/// Stands beside files of the engine that are not a database yet.
+const UNFINISHED_FILE: &str = "UNFINISHED";
+const LOCK_FILE: &str = "LOCK";
+const ENGINE_DIRECTORY: &str = "engine";
+const FORMAT: &str = "fulmar database, format 1\n";
+
+/// A directory that this process holds.
+pub(crate) struct Home {
+    path: PathBuf,
+    is_new: bool,
+    /// Locked for as long as it is open.
+    _lock: File,
+}
+
+impl Home {
+    /// Takes hold of the database directory `path`, making it first if `create` says so.
+    pub(crate) fn enter(path: &Path, create: bool) -> Result<Self, Error> {
+        let existing = Self::look(path)?;
+        if existing == Existing::Nothing {
+            if !create {
+                return Err(io_error(path, io::Error::from(io::ErrorKind::NotFound)));
+            }
+            fs::create_dir_all(path).map_err(|e| io_error(path, e))?;
+        }
+        let lock = lock(path)?;
+        // Whoever held it until now may have finished making it.
+        let is_new = Self::look(path)? != Existing::Database;
+        if is_new {
+            write_synced(&path.join(UNFINISHED_FILE), "")?;
+            sync_directory(path)?;
+            let engine = path.join(ENGINE_DIRECTORY);
+            if engine.exists() {
+                // Left by a creation that did not come to its end: nothing was ever committed to it.
+                fs::remove_dir_all(&engine).map_err(|e| io_error(&engine, e))?;
+            }
+        }
+        Ok(Self { path: path.into(), is_new, _lock: lock })
+    }
+
+    /// Declares a new directory to be a database, now that the engine has made its files.
+    pub(crate) fn finish(&self) -> Result<(), Error> {
+        if !self.is_new {
+            return Ok(());
+        }
+        write_synced(&self.path.join(FORMAT_FILE), FORMAT)?;
+        sync_directory(&self.path)?;
+        let unfinished = self.path.join(UNFINISHED_FILE);
+        fs::remove_file(&unfinished).map_err(|e| io_error(&unfinished, e))?;
+        match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the engine's files are.
+    pub(crate) fn engine(&self) -> PathBuf {
+        self.path.join(ENGINE_DIRECTORY)
+    }
+
+    fn look(path: &Path) -> Result<Existing, Error> {
+        let kind = match fs::metadata(path) {
+            Ok(metadata) => metadata,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Existing::Nothing),
+            Err(e) => return Err(io_error(path, e)),
+        };
+        if !kind.is_dir() {
+            let found = if begins_with(path, b"SQLite format 3\0")? {
+                "an ordinary SQLite database file, not a Fulmar database (a directory)"
+            } else {
+                "a file, not a Fulmar database (a directory)"
+            };
+            return Err(Error::Format { path: path.into(), found: found.into() });
+        }
+        let format = path.join(FORMAT_FILE);
+        match fs::read(&format) {
+            Ok(found) if found == FORMAT.as_bytes() => Ok(Existing::Database),
+            Ok(found) => {
+                let first_line = String::from_utf8_lossy(&found[..found.len().min(80)]);
+                let first_line = first_line.lines().next().unwrap_or_default().to_owned();
+                let found = format!("says {first_line:?}, this program reads {:?}", FORMAT.trim_end());
+                Err(Error::Format { path: format, found })
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Self::unfinished(path),
+            Err(e) => Err(io_error(&format, e)),
+        }
+    }
+
+    /// A directory without a format file: empty, left by a creation that was cut short, or somebody else's.
+    fn unfinished(path: &Path) -> Result<Existing, Error> {
+        if path.join(UNFINISHED_FILE).exists() {
+            return Ok(Existing::Unfinished);
+        }
+        for entry in fs::read_dir(path).map_err(|e| io_error(path, e))? {
+            let name = entry.map_err(|e| io_error(path, e))?.file_name();
+            if name != LOCK_FILE {
+                let found = format!(
+                    "a directory with {name:?} in it and no {FORMAT_FILE} file: not a Fulmar database"
+                );
+                return Err(Error::Format { path: path.into(), found });
+            }
+        }
+        Ok(Existing::Unfinished)
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Existing {
+    Nothing,
+    Unfinished,
+    Database,
+}
+
+fn lock(directory: &Path) -> Result<File, Error> {
+    let path = directory.join(LOCK_FILE);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(|e| io_error(&path, e))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            let read = file.read_to_string(&mut holder);
+            let holder = if read.is_ok() && !holder.is_empty() { holder } else { "unknown".into() };
+            return Err(Error::Held { path: directory.into(), holder: holder.trim_end().into() });
+        }
+        Err(TryLockError::Error(e)) => return Err(io_error(&path, e)),
+    }
+    let record = |file: &mut File| {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "process {} ({})", std::process::id(), command_line())
+    };
+    record(&mut file).map_err(|e| io_error(&path, e))?;
+    Ok(file)
+}
+
+fn command_line() -> String {
+    let words: Vec<_> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
+    words.join(" ")
+}
+
+fn begins_with(path: &Path, magic: &[u8]) -> Result<bool, Error> {
+    let mut start = Vec::new();
+    let file = File::open(path).map_err(|e| io_error(path, e))?;
+    file.take(magic.len() as u64).read_to_end(&mut start).map_err(|e| io_error(path, e))?;
+    Ok(start == magic)
+}
+
+fn write_synced(path: &Path, text: &str) -> Result<(), Error> {
+    let write = || {
+        let mut file = File::create(path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    write().map_err(|e| io_error(path, e))
+}
+
+fn sync_directory(path: &Path) -> Result<(), Error> {
+    File::open(path).and_then(|d| d.sync_all()).map_err(|e| io_error(path, e))
+}
+
+fn io_error(path: &Path, source: io::Error) -> Error {
+    Error::Io { path: path.into(), source }
+}

@@ -1,0 +1,142 @@
+//! `cargo xtask e2e`: programs that other people wrote, unmodified, on the drop-in library.
+//!
+//! Each suite runs on ordinary files (the library must be a good SQLite) and with every database sent to Fulmar.
+//! `e2e/expected/SUITE.MODE.txt` lists what cannot pass, with reasons; see `outcomes.rs`.
+
+mod install;
+mod suites;
+
+use crate::outcomes::{self, Extent};
+use crate::run::{Result, output, root, steps, target};
+use crate::{dropin, run};
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Which library a suite runs on, and where its databases go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// The system's own libsqlite3.
+    Stock,
+    /// The drop-in, ordinary files.
+    Plain,
+    /// The drop-in, every database sent to Fulmar.
+    Fulmar,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stock => "stock",
+            Self::Plain => "plain",
+            Self::Fulmar => "fulmar",
+        }
+    }
+}
+
+/// One suite in one mode.
+struct Run<'a> {
+    suite: &'static str,
+    mode: Mode,
+    extent: Extent,
+    library: &'a Path,
+}
+
+impl Run<'_> {
+    /// An empty folder for the suite's databases and reports.
+    fn folder(&self) -> PathBuf {
+        target().join("e2e").join(format!("{}.{}", self.suite, self.mode.name()))
+    }
+
+    /// A program that finds the library under test, in the run's folder.
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.folder());
+        command.env("FULMAR_LIBRARY", self.library).env("FULMAR_OUTCOMES", self.outcomes());
+        command.env("FULMAR_E2E", self.folder()).env("PYTHONDONTWRITEBYTECODE", "1");
+        if self.mode != Mode::Stock {
+            command.env("LD_LIBRARY_PATH", self.library.with_file_name(""));
+        }
+        if self.mode == Mode::Fulmar {
+            command.env("FULMAR_DATABASES", "*");
+        }
+        command
+    }
+
+    fn outcomes(&self) -> PathBuf {
+        self.folder().join("outcomes")
+    }
+
+    /// Runs the suite from an empty folder and compares what became of its tests with the list.
+    fn check(&self, suite: &suites::Suite) -> Result<String> {
+        let folder = self.folder();
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
+        std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let mut command = (suite.command)(self)?;
+        println!("$ {command:?}");
+        // A suite with failing tests exits with a failure; its outcomes tell which tests those are.
+        let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+        let text = std::fs::read_to_string(self.outcomes());
+        let text = text.map_err(|error| format!("no outcomes ({error}); the runner ended with {status}"))?;
+        let outcomes = outcomes::parse(&text).map_err(|error| format!("{error}, with {status}"))?;
+        let list = root().join("e2e/expected").join(format!("{}.{}.txt", self.suite, self.mode.name()));
+        let list = if list.exists() {
+            std::fs::read_to_string(&list).map_err(|error| format!("{}: {error}", list.display()))?
+        } else {
+            String::new()
+        };
+        outcomes::compare(&outcomes, &list, self.extent)
+    }
+}
+
+pub(crate) fn main(arguments: &[&str]) -> Result {
+    let mut extent = Extent::Part;
+    let mut modes = vec![Mode::Plain, Mode::Fulmar];
+    let mut chosen = Vec::new();
+    for argument in arguments {
+        match *argument {
+            "--full" => extent = Extent::Whole,
+            "--stock" => modes = vec![Mode::Stock],
+            "--plain" => modes = vec![Mode::Plain],
+            "--fulmar" => modes = vec![Mode::Fulmar],
+            name => match suites::SUITES.iter().find(|suite| suite.name == name) {
+                Some(suite) => chosen.push(suite),
+                None => return Err(format!("no suite {name}; there are: {}", suites::names())),
+            },
+        }
+    }
+    if chosen.is_empty() {
+        chosen = suites::SUITES.iter().collect();
+    }
+
+    install::debian_packages()?;
+    let library = if modes == [Mode::Stock] { system_library()? } else { dropin::build()? };
+    let summary = RefCell::new(String::new());
+    let runs: Vec<_> = chosen
+        .iter()
+        .flat_map(|suite| modes.iter().map(move |mode| (suite, *mode)))
+        .map(|(suite, mode)| {
+            let run = Run { suite: suite.name, mode, extent, library: &library };
+            let summary = &summary;
+            let step = move || {
+                let result = run.check(suite)?;
+                *summary.borrow_mut() += &format!("{}, {}: {result}\n", suite.name, mode.name());
+                Ok(())
+            };
+            (format!("{}, {}", suite.name, mode.name()), step)
+        })
+        .collect();
+    let runs: Vec<run::Step<'_>> = runs.iter().map(|(name, step)| (name.as_str(), step as _)).collect();
+    let result = steps(&runs);
+    print!("\n{}", summary.borrow());
+    result
+}
+
+/// Where the dynamic linker finds libsqlite3 when nobody interferes.
+fn system_library() -> Result<PathBuf> {
+    let maps =
+        "import sqlite3; print(*{l.split()[-1] for l in open('/proc/self/maps') if 'libsqlite3' in l})";
+    Ok(output(&mut run::command("/usr/bin/python3", &["-c", maps]))?.trim().into())
+}

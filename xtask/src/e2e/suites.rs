@@ -1,0 +1,98 @@
+//! The suites.
+
+use super::{Run, install};
+use crate::outcomes::Extent;
+use crate::run::{Result, root};
+use std::process::Command;
+
+/// A suite: how to run it. The command reports to the file of outcomes.
+pub(super) struct Suite {
+    pub(super) name: &'static str,
+    pub(super) command: fn(&Run<'_>) -> Result<Command>,
+}
+
+pub(super) const SUITES: [Suite; 3] = [
+    Suite { name: "cpython", command: cpython },
+    Suite { name: "django", command: django },
+    Suite { name: "sqlalchemy", command: sqlalchemy },
+];
+
+const DJANGO: &str = "5.2.19";
+const SQLALCHEMY: &str = "2.1.9";
+
+pub(super) fn names() -> String {
+    SUITES.map(|suite| suite.name).join(", ")
+}
+
+/// CPython's own tests of its sqlite3 module.
+fn cpython(run: &Run<'_>) -> Result<Command> {
+    let mut command = python(run, &[&install::cpython_tests()?])?;
+    command.arg(root().join("e2e/cpython.py"));
+    Ok(command)
+}
+
+/// Django's own tests of what touches a database, on files.
+fn django(run: &Run<'_>) -> Result<Command> {
+    let django = install::pypi_source("django", DJANGO)?;
+    let labels: &[&str] = match run.extent {
+        Extent::Part => &["backends", "transactions", "lookup"],
+        Extent::Whole => &[
+            "backends",
+            "transactions",
+            "queries",
+            "aggregation",
+            "expressions",
+            "lookup",
+            "schema",
+            "migrations",
+        ],
+    };
+    let mut command = python(run, &[&django])?;
+    command.arg(django.join("tests/runtests.py")).args([
+        "--settings=django_settings",
+        "--parallel=1",
+        "--verbosity=0",
+    ]);
+    command.args(labels);
+    Ok(command)
+}
+
+/// SQLAlchemy's own tests of its SQLite dialect and of what stands on it.
+fn sqlalchemy(run: &Run<'_>) -> Result<Command> {
+    let sqlalchemy = install::pypi_source("sqlalchemy", SQLALCHEMY)?;
+    let tests: &[&str] = match run.extent {
+        Extent::Part => &["test/dialect/sqlite", "test/dialect/test_suite.py"],
+        Extent::Whole => &[
+            "test/dialect/sqlite",
+            "test/dialect/test_suite.py",
+            "test/engine",
+            "test/orm/test_unitofwork.py",
+            "test/sql/test_query.py",
+        ],
+    };
+    let mut command = python(run, &[&sqlalchemy.join("lib")])?;
+    command.current_dir(&sqlalchemy);
+    command.args([
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "outcomes",
+        "-p",
+        "no:cacheprovider",
+        "--tb=short",
+        "--db",
+        "sqlite_file",
+    ]);
+    command.args(tests);
+    Ok(command)
+}
+
+/// Our Python with `e2e/` and more folders to import from.
+fn python(run: &Run<'_>, folders: &[&std::path::Path]) -> Result<Command> {
+    let mut command = run.command(install::python()?);
+    let ours = root().join("e2e");
+    let path = std::env::join_paths(folders.iter().copied().chain([ours.as_path()]));
+    command.env("PYTHONPATH", path.map_err(|error| error.to_string())?);
+    Ok(command)
+}

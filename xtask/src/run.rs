@@ -1,0 +1,111 @@
+//! Running other programs, and the places where things are kept.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// Why a task failed, in words for whoever runs it.
+pub(crate) type Failure = String;
+pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
+
+/// The root of the work tree.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().skip(1).take(1).collect()
+}
+
+/// Where cargo builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+}
+
+/// Where installed tools and downloads live. `FULMAR_TOOLS` moves it, so that they outlive a work tree.
+pub(crate) fn tools() -> PathBuf {
+    std::env::var_os("FULMAR_TOOLS").map_or_else(|| target().join("tools"), PathBuf::from)
+}
+
+/// Cargo as it was called, in the root of the work tree.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments)
+}
+
+/// A program with arguments, in the root of the work tree.
+pub(crate) fn command(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs a program with its output shown; an error names the command line.
+pub(crate) fn run(command: &mut Command) -> Result {
+    let line = command_line(command);
+    println!("$ {line}");
+    let status = command.status().map_err(|error| format!("{line}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{line}: {status}")) }
+}
+
+/// Runs a program and returns what it prints to standard output.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let line = command_line(command);
+    let output = command.output().map_err(|error| format!("{line}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{line}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
+    }
+    String::from_utf8(output.stdout).map_err(|error| format!("{line}: {error}"))
+}
+
+fn command_line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// A named part of a task.
+pub(crate) type Step<'a> = (&'a str, &'a dyn Fn() -> Result);
+
+/// Runs every step, also after one failed, and sums up.
+pub(crate) fn steps(steps: &[Step<'_>]) -> Result {
+    let mut summary = String::new();
+    let mut failed = Vec::new();
+    for (name, step) in steps {
+        println!("\n== {name}");
+        let start = Instant::now();
+        let result = step();
+        let seconds = start.elapsed().as_secs();
+        match result {
+            Ok(()) => summary += &format!("{name}: ok, {seconds} s\n"),
+            Err(failure) => {
+                eprintln!("{name}: {failure}");
+                summary += &format!("{name}: FAILED, {seconds} s\n");
+                failed.push(*name);
+            }
+        }
+    }
+    print!("\n{summary}");
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_steps_run_after_a_failure_and_the_failure_is_named() {
+        let last = std::cell::Cell::new(false);
+        let result = steps(&[
+            ("first", &|| Ok(())),
+            ("second", &|| Err("broken".into())),
+            ("third", &|| {
+                last.set(true);
+                Ok(())
+            }),
+        ]);
+        assert_eq!(result, Err("failed: second".into()));
+        assert!(last.get());
+    }
+
+    #[test]
+    fn a_failing_program_is_named_with_its_arguments() {
+        let failure = run(&mut command("false", &["--loudly"])).expect_err("`false` fails");
+        assert!(failure.starts_with("false --loudly: "), "{failure}");
+    }
+}

@@ -1,0 +1,29 @@
+//! Long runs: the conformance crate's `soak` binary, with budgets.
+
+use crate::run::{Result, cargo, run, steps};
+
+/// How long to soak.
+#[derive(Clone, Copy)]
+pub(crate) enum Length {
+    /// Minutes: what CI runs.
+    Slice,
+    /// Hours: what a release runs.
+    Full,
+}
+
+pub(crate) fn soak(length: Length) -> Result {
+    let (statements, kills, transfers) = match length {
+        Length::Slice => ("50000", "25", "20000"),
+        Length::Full => ("1000000", "1000", "2000000"),
+    };
+    steps(&[
+        ("fuzz", &|| soak_binary(&["fuzz", "--statements", statements])),
+        ("kill", &|| soak_binary(&["kill", "--rounds", kills])),
+        ("transfers", &|| soak_binary(&["transfers", "--rounds", transfers])),
+    ])
+}
+
+fn soak_binary(arguments: &[&str]) -> Result {
+    let cargo_run = ["run", "--release", "--locked", "-p", "fulmar-conformance", "--bin", "soak", "--"];
+    run(cargo(&cargo_run).args(arguments))
+}

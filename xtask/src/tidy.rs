@@ -1,0 +1,20 @@
+//! The house rules that no compiler knows. Each is one function from a file to its findings, with a test that
+//! shows it failing.
+
+mod rules;
+mod source;
+
+use crate::run::{Result, root};
+use source::Source;
+
+/// Checks every file of the work tree.
+pub(crate) fn tidy() -> Result {
+    let sources = source::read_tree(&root())?;
+    let mut errors = 0;
+    for finding in sources.iter().flat_map(rules::check) {
+        errors += usize::from(finding.severity == rules::Severity::Error);
+        eprintln!("{finding}");
+    }
+    println!("{} files", sources.len());
+    if errors == 0 { Ok(()) } else { Err(format!("{errors} findings")) }
+}
