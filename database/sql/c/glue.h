@@ -76,4 +76,4 @@ int fulmar_insert_row(FulmarHandle*, FulmarCursor*, i64 iRow, const u8*, int n, 
 int fulmar_insert_entry(FulmarHandle*, FulmarCursor*, const u8*, i64 n);
 int fulmar_overwrite(FulmarHandle*, FulmarCursor*, u32 iOffset, const u8*, u32 n);
 int fulmar_delete(FulmarHandle*, FulmarCursor*);
-int fulmar_require(FulmarHandle*, FulmarCursor*);
+int fulmar_keep(FulmarHandle*, FulmarCursor*);

@@ -535,9 +535,9 @@ extern "C" fn fulmar_delete(handle: *mut Handle, cursor: *mut Cursor) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn fulmar_require(handle: *mut Handle, cursor: *mut Cursor) -> c_int {
+extern "C" fn fulmar_keep(handle: *mut Handle, cursor: *mut Cursor) -> c_int {
     attempt_at(handle, cursor, |handle, cursor| {
-        cursor.require(handle.transaction_mut()?);
+        cursor.keep(handle.transaction_mut()?);
         Ok(codes::OK)
     })
 }

@@ -142,6 +142,9 @@ impl Handle {
             return Err(Failure::new(READONLY, format!("{} is open for reading only", self.store().name())));
         }
         let fresh = self.open.is_none();
+        if fresh {
+            self.failure = None;
+        }
         let held = self.open.as_ref().map_or(Level::Read, |open| open.level);
         if level > held {
             self.register(level, held, fresh)?;
@@ -428,6 +431,8 @@ impl Drop for Handle {
         if let Some(open) = self.open.take() {
             self.leave(open.level, None);
         }
+        // They may hold on to parts of the database.
+        self.spare.clear();
         if let Some(store) = self.store.take() {
             store.close();
         }
