@@ -90,14 +90,27 @@ const EDITS: &[Edit] = &[
               \x20 u32 szFulmarStash;        /* How much fits */\n",
     },
     Edit {
-        place: "sqlite3_backup_init: databases without pages",
-        find: "    if( 0==p->pSrc || 0==pDest\n",
-        put: "    if( 0==p->pSrc || 0==pDest\n     || fulmarRefusesBackup(pDestDb, pDest, p->pSrc)\n",
+        place: "sqlite3_serialize: databases without pages",
+        find: "  pBt = db->aDb[iDb].pBt;\n  if( pBt==0 ) goto serialize_out;\n",
+        put: "  pBt = db->aDb[iDb].pBt;\n  if( pBt==0 ) goto serialize_out;\n  if( fulmarServes(pBt) ){\n\
+              \x20   if( (mFlags & SQLITE_SERIALIZE_NOCOPY)==0 ) pOut = fulmarSerialize(db, zSchema, piSize);\n\
+              \x20   goto serialize_out;\n  }\n",
+    },
+    Edit {
+        place: "sqlite3_backup_step: databases without pages",
+        find: "  rc = p->rc;\n  if( !isFatalError(rc) ){\n    Pager * const pSrcPager",
+        put: "  rc = p->rc;\n  if( fulmarTakesPart(p) ){\n    rc = fulmarBackup(p);\n\
+              \x20 }else if( !isFatalError(rc) ){\n    Pager * const pSrcPager",
     },
     Edit {
         place: "vdbeCommit: the shadow pager has nothing to lock",
         find: "      rc = sqlite3PagerExclusiveLock(pPager);\n      sqlite3BtreeLeave(pBt);\n",
         put: "      if( !fulmarServes(pBt) ) rc = sqlite3PagerExclusiveLock(pPager);\n      sqlite3BtreeLeave(pBt);\n",
+    },
+    Edit {
+        place: "vdbeCommit: ours first, as only they can lose a conflict",
+        find: "      return SQLITE_CONSTRAINT_COMMITHOOK;\n    }\n  }\n",
+        put: "      return SQLITE_CONSTRAINT_COMMITHOOK;\n    }\n  }\n  rc = fulmarCommitFirst(db);\n  if( rc ) return rc;\n",
     },
     Edit {
         place: "sqlite3VdbeHalt: why a commit failed",
@@ -181,7 +194,13 @@ const EDITS: &[Edit] = &[
     Edit {
         place: "sqlite3RunVacuum: VACUUM INTO a database that exists",
         find: "    if( id->pMethods!=0 && (sqlite3OsFileSize(id, &sz)!=SQLITE_OK || sz>0) ){\n",
-        put: "    if( fulmarHasContent(pTemp)\n     || (id->pMethods!=0 && (sqlite3OsFileSize(id, &sz)!=SQLITE_OK || sz>0)) ){\n",
+        put: "    if( fulmarRefusesOutput(db, pTemp)\n     || (id->pMethods!=0 && (sqlite3OsFileSize(id, &sz)!=SQLITE_OK || sz>0)) ){\n",
+    },
+    Edit {
+        place: "sqlite3RunVacuum: replacing what a database holds",
+        find: "  rc = sqlite3BtreeBeginTrans(pMain, pOut==0 ? 2 : 0, 0);\n  if( rc!=SQLITE_OK ) goto end_of_vacuum;\n",
+        put: "  rc = sqlite3BtreeBeginTrans(pMain, pOut==0 ? 2 : 0, 0);\n  if( rc!=SQLITE_OK ) goto end_of_vacuum;\n\
+              \x20 rc = fulmarEmptyOutput(db, nDb);\n  if( rc!=SQLITE_OK ) goto end_of_vacuum;\n",
     },
     Edit {
         place: "openDatabase: why a database could not be opened",

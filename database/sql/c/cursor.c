@@ -6,7 +6,7 @@
 ** Previous go on from that place, so SKIPNEXT is not needed.
 */
 
-/* BtCursor.hints: finding a record makes the commit depend on its staying. */
+/* BtCursor.hints: a record that is found must stay. */
 #define FULMAR_HINT_PARENT 0x80
 
 static void fulmarCursorSeeksParent(BtCursor *pCur){
@@ -131,7 +131,7 @@ SQLITE_PRIVATE int sqlite3BtreeClearTableOfCursor(BtCursor *pCur){
 /* After finding the record that was sought. */
 static int fulmarFound(BtCursor *pCur){
   if( (pCur->hints & FULMAR_HINT_PARENT) && pCur->pBtree->inTrans==TRANS_WRITE ){
-    return fulmar_require(pCur->pBtree->pFulmar, pCur->pFulmar);
+    return fulmar_keep(pCur->pBtree->pFulmar, pCur->pFulmar);
   }
   return SQLITE_OK;
 }

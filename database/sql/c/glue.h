@@ -54,6 +54,7 @@ int fulmar_meta(FulmarHandle*, int i, u32 *pValue);
 int fulmar_set_meta(FulmarHandle*, int i, u32 iValue);
 u32 fulmar_data_version(const FulmarHandle*);
 int fulmar_has_content(FulmarHandle*);
+int fulmar_empty(FulmarHandle*);
 int fulmar_check(FulmarHandle*, u32 iRoot, void*, void(*xReport)(void*,const char*));
 i64 fulmar_pick_rowid(FulmarHandle*, u32 iRoot, i64 iNext);
 int fulmar_queue_to_retry(const FulmarHandle*);
@@ -75,4 +76,4 @@ int fulmar_insert_row(FulmarHandle*, FulmarCursor*, i64 iRow, const u8*, int n, 
 int fulmar_insert_entry(FulmarHandle*, FulmarCursor*, const u8*, i64 n);
 int fulmar_overwrite(FulmarHandle*, FulmarCursor*, u32 iOffset, const u8*, u32 n);
 int fulmar_delete(FulmarHandle*, FulmarCursor*);
-int fulmar_require(FulmarHandle*, FulmarCursor*);
+int fulmar_keep(FulmarHandle*, FulmarCursor*);

@@ -21,10 +21,6 @@ static u32 fulmarDataVersion(Btree *p){
   return fulmar_data_version(p->pFulmar);
 }
 
-static int fulmarHasContent(Btree *p){
-  return fulmarServes(p) && fulmar_has_content(p->pFulmar);
-}
-
 /*
 ** Another cursor, or a rollback, changes the tree iRoot, or all if it is 0:
 ** cursors other than pExcept find their place again when next used.

@@ -15,6 +15,19 @@ static const char *fulmarErrorText(sqlite3 *db, int rc){
   return sqlite3ErrStr(rc);
 }
 
+/*
+** Commits our databases of a transaction, before the ordinary ones: losing a
+** conflict then still rolls everything back.
+*/
+static int fulmarCommitFirst(sqlite3 *db){
+  int rc = SQLITE_OK;
+  int i;
+  for(i=0; rc==SQLITE_OK && i<db->nDb; i++){
+    if( fulmarServes(db->aDb[i].pBt) ) rc = sqlite3BtreeCommitPhaseOne(db->aDb[i].pBt, 0);
+  }
+  return rc;
+}
+
 /* A commit has failed: leaves the reason with the statement that wanted it. */
 static void fulmarExplainCommit(Vdbe *p, int rc){
   const char *z = fulmarErrorText(p->db, rc);

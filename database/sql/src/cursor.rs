@@ -235,8 +235,8 @@ impl Cursor {
         self.insert_row(transaction, row, record)
     }
 
-    /// Makes the transaction fail if another changes what the cursor stands on.
-    pub(crate) fn require(&self, transaction: &mut Transaction) {
-        transaction.require_unchanged(self.position.tree(), self.position.key());
+    /// Makes the transaction and one that removes what the cursor stands on conflict.
+    pub(crate) fn keep(&self, transaction: &mut Transaction) {
+        transaction.touch(self.position.tree(), self.position.key());
     }
 }

@@ -269,6 +269,11 @@ extern "C" fn fulmar_has_content(handle: *mut Handle) -> c_int {
     c_int::from(content || code != codes::OK)
 }
 
+#[unsafe(no_mangle)]
+extern "C" fn fulmar_empty(handle: *mut Handle) -> c_int {
+    attempt(handle, |handle| handle.empty().map(|()| codes::OK))
+}
+
 /// Calls `report` with `context` and each thing that is wrong with a tree.
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_check(
@@ -530,9 +535,9 @@ extern "C" fn fulmar_delete(handle: *mut Handle, cursor: *mut Cursor) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn fulmar_require(handle: *mut Handle, cursor: *mut Cursor) -> c_int {
+extern "C" fn fulmar_keep(handle: *mut Handle, cursor: *mut Cursor) -> c_int {
     attempt_at(handle, cursor, |handle, cursor| {
-        cursor.require(handle.transaction_mut()?);
+        cursor.keep(handle.transaction_mut()?);
         Ok(codes::OK)
     })
 }

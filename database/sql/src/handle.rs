@@ -3,6 +3,7 @@
 use crate::codes::{BUSY, Failure, READONLY};
 use crate::cursor::Cursor;
 use crate::name::{Access, Name};
+use crate::record::{Value, Values};
 use crate::store::Store;
 use fulmar_dbt::{Durability, Mark, Timestamp, Transaction, Tree};
 use std::ffi::{CString, c_int};
@@ -12,6 +13,9 @@ use std::sync::atomic::Ordering;
 
 /// The tree of facts about the database; a meta value is the cell `m` followed by its number.
 const FACTS: Tree = Tree(0);
+/// The table `sqlite_schema`, and which of its columns names the root of a table or index.
+const SCHEMA: Tree = Tree(1);
+const SCHEMA_ROOT: usize = 3;
 /// How many meta values SQLite's header has.
 const META_VALUES: usize = 16;
 /// The meta value that changes with the schema.
@@ -45,6 +49,8 @@ pub(crate) struct Handle {
     )]
     spare: Vec<Box<Cursor>>,
     own_commits: u32,
+    /// The schema cookie before the open transaction emptied the database.
+    emptied: Option<u32>,
 }
 
 /// An open transaction.
@@ -88,6 +94,7 @@ impl Handle {
             failure: None,
             spare: Vec::new(),
             own_commits: 0,
+            emptied: None,
         })
     }
 
@@ -135,6 +142,9 @@ impl Handle {
             return Err(Failure::new(READONLY, format!("{} is open for reading only", self.store().name())));
         }
         let fresh = self.open.is_none();
+        if fresh {
+            self.failure = None;
+        }
         let held = self.open.as_ref().map_or(Level::Read, |open| open.level);
         if level > held {
             self.register(level, held, fresh)?;
@@ -185,6 +195,9 @@ impl Handle {
 
     /// Commits what was written. Afterwards no transaction is open, whatever the outcome.
     pub(crate) fn commit(&mut self) -> Result<(), Failure> {
+        if let Some(cookie) = self.emptied.take() {
+            self.set_meta(SCHEMA_COOKIE, cookie.wrapping_add(1))?;
+        }
         let Some(open) = self.open.take() else { return Ok(()) };
         if !open.transaction.is_changed() {
             self.leave(open.level, None);
@@ -214,6 +227,7 @@ impl Handle {
 
     /// Ends the transaction, without what it wrote. With `keep_reading` its snapshot stays, or else a new one is taken.
     pub(crate) fn end(&mut self, keep_reading: bool) -> Result<(), Failure> {
+        self.emptied = None;
         let Some(mut open) = self.open.take() else {
             return if keep_reading { self.begin(Level::Read, false) } else { Ok(()) };
         };
@@ -331,6 +345,28 @@ impl Handle {
         Ok(entries)
     }
 
+    /// Removes all that the database holds. The commit sees to it that its schema then counts as changed.
+    pub(crate) fn empty(&mut self) -> Result<(), Failure> {
+        let cookie = self.schema_cookie()?;
+        let transaction = self.transaction_mut()?;
+        let mut row = Cursor::new(SCHEMA);
+        let mut found = row.first(transaction)?;
+        while found {
+            if let Some(Value::Integer(root)) = Values::of(row.record()).nth(SCHEMA_ROOT)
+                && let Ok(root @ 2..) = u32::try_from(root)
+            {
+                transaction.drop_tree(Tree(root))?;
+            }
+            found = row.next(transaction)?;
+        }
+        transaction.delete_range(SCHEMA, Bound::Unbounded, Bound::Unbounded)?;
+        for index in 0..META_VALUES {
+            self.set_meta(index, 0)?;
+        }
+        self.emptied = Some(cookie);
+        Ok(())
+    }
+
     /// Whether anything was ever made in the database.
     pub(crate) fn has_content(&mut self) -> Result<bool, Failure> {
         let fresh = self.open.is_none();
@@ -395,6 +431,8 @@ impl Drop for Handle {
         if let Some(open) = self.open.take() {
             self.leave(open.level, None);
         }
+        // They may hold on to parts of the database.
+        self.spare.clear();
         if let Some(store) = self.store.take() {
             store.close();
         }

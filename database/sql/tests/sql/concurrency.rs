@@ -80,13 +80,16 @@ fn a_duplicate_is_a_conflict() {
 #[test]
 fn a_child_and_the_deletion_of_its_parent_conflict() {
     for parent_key in ["id INTEGER PRIMARY KEY", "id UNIQUE"] {
-        let (_directory, [a, b]) = connections(&format!(
-            "CREATE TABLE p({parent_key}); CREATE TABLE c(p REFERENCES p(id)); INSERT INTO p VALUES (1)"
-        ));
-        a.execute_batch("PRAGMA foreign_keys = ON; BEGIN; INSERT INTO c VALUES (1)").expect("writes");
-        b.execute_batch("PRAGMA foreign_keys = ON; BEGIN; DELETE FROM p").expect("writes");
-        b.execute_batch("COMMIT").expect("commits");
-        assert_eq!(failure(a.execute_batch("COMMIT")).0, BUSY_SNAPSHOT);
+        for child_first in [true, false] {
+            let (_directory, [a, b]) = connections(&format!(
+                "CREATE TABLE p({parent_key}); CREATE TABLE c(p REFERENCES p(id)); INSERT INTO p VALUES (1)"
+            ));
+            a.execute_batch("PRAGMA foreign_keys = ON; BEGIN; INSERT INTO c VALUES (1)").expect("writes");
+            b.execute_batch("PRAGMA foreign_keys = ON; BEGIN; DELETE FROM p").expect("writes");
+            let (first, second) = if child_first { (&a, &b) } else { (&b, &a) };
+            first.execute_batch("COMMIT").expect("commits");
+            assert_eq!(failure(second.execute_batch("COMMIT")).0, BUSY_SNAPSHOT);
+        }
     }
 }
 
