@@ -112,7 +112,13 @@ pub(crate) fn main(arguments: &[&str]) -> Result {
     }
 
     install::debian_packages()?;
-    let library = if modes == [Mode::Stock] { system_library()? } else { dropin::build()? };
+    let library = if modes == [Mode::Stock] {
+        system_library()?
+    } else {
+        let library = dropin::build()?;
+        dropin::compare_exports(&library, &system_library()?)?;
+        library
+    };
     let summary = RefCell::new(String::new());
     let runs: Vec<_> = chosen
         .iter()
