@@ -41,6 +41,14 @@ pub(crate) fn matches(name: &str) -> bool {
 
 /// Opens the database that stands behind a file's name.
 pub(crate) fn open(name: &str, access: Access) -> Result<Handle, Failure> {
+    open_behind(name, access).map_err(|failure| match failure.code {
+        // Programs look for SQLite's words.
+        CANTOPEN => Failure::new(CANTOPEN, format!("unable to open database file: {}", failure.message)),
+        _ => failure,
+    })
+}
+
+fn open_behind(name: &str, access: Access) -> Result<Handle, Failure> {
     let _opening = OPENING.lock();
     let file = absolute(Path::new(name))?;
     let data = find(&file, access)?;
