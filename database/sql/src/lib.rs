@@ -15,6 +15,7 @@
 //!   src/key, record     an index entry as an order-preserving byte string
 //!   src/store           what the connections of one process share: the database, rowids, turns
 //!   src/name            `fulmar:PATH?cache=256MB&mode=rw`
+//!   src/redirect        an unmodified program's files, by `FULMAR_DATABASES`
 //! ```
 //!
 //! What is guaranteed: a transaction reads one snapshot, and what it writes becomes visible to others all at once when
@@ -31,6 +32,8 @@
 //! connection.execute("CREATE TABLE IF NOT EXISTS note(text)", [])?;
 //! ```
 
+#![allow(unsafe_code, reason = "C calls into this crate and hands it pointers; each such place argues its safety")]
+
 mod codes;
 mod cursor;
 mod ffi;
@@ -38,6 +41,7 @@ mod handle;
 mod key;
 mod name;
 mod record;
+mod redirect;
 mod rowids;
 mod store;
 mod turns;
