@@ -24,7 +24,7 @@ pub struct Change {
     pub value: Option<Arc<[u8]>>,
 }
 
-/// An immutable state of an object. See the [module's page](self).
+/// An immutable state of an object: its cells, each with the versions that open snapshots tell apart.
 pub struct Object {
     id: ObjectId,
     /// The object that it was once a part of, by way of splits: itself if it was created.
