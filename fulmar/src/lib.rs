@@ -2,7 +2,7 @@
 //!
 //! - [`shell`]: `fulmar sql`, a shell as people know it from `sqlite3`. Its core takes lines and writes to anything, so
 //!   whole sessions are tested against golden files.
-//! - [`bench`]: `fulmar bench`, figures beside what people use today.
+//! - [`mod@bench`]: `fulmar bench`, figures beside what people use today.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
