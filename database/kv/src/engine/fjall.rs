@@ -42,14 +42,12 @@ impl Fjall {
 impl Engine for Fjall {
     fn write(&self, batch: Batch) -> Result<(), Error> {
         let mut atomic = self.database.batch();
-        for write in batch.writes {
+        for write in last_writes(batch) {
             match write {
                 EngineWrite::Put { object, sequence, entry } => {
                     atomic.insert(&self.entries, key(object, sequence), entry);
                 }
-                EngineWrite::Remove { object, sequence } => {
-                    atomic.remove(&self.entries, key(object, sequence))
-                }
+                EngineWrite::Remove { object, sequence } => atomic.remove(&self.entries, key(object, sequence)),
                 EngineWrite::Fact { name, value } => atomic.insert(&self.facts, name, value),
             }
         }
@@ -75,6 +73,21 @@ impl Engine for Fjall {
     }
 }
 
+/// The batch without writes that a later one of the same key undoes: fjall gives all of a batch one sequence number, so
+/// of two writes of one key either may win.
+fn last_writes(batch: Batch) -> impl Iterator<Item = EngineWrite> {
+    let mut writes: Vec<_> = batch.writes.into_iter().enumerate().collect();
+    let place = |write: &EngineWrite| match write {
+        EngineWrite::Put { object, sequence, .. } | EngineWrite::Remove { object, sequence } => {
+            (Some((*object, *sequence)), "")
+        }
+        EngineWrite::Fact { name, .. } => (None, *name),
+    };
+    writes.sort_unstable_by(|(m, a), (n, b)| place(a).cmp(&place(b)).then(n.cmp(m)));
+    writes.dedup_by(|(_, later), (_, kept)| place(later) == place(kept));
+    writes.into_iter().map(|(_, write)| write)
+}
+
 fn key(object: ObjectId, sequence: u64) -> [u8; 16] {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&object.0.to_be_bytes());
@@ -92,5 +105,31 @@ fn fault(path: &Path, error: fjall::Error) -> Error {
             source: io::Error::other("an earlier write failed; close the database and open it again"),
         },
         damaged => Error::Corrupt { path: path.into(), what: damaged.to_string() },
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
+mod tests {
+    use super::*;
+    use crate::engine::Memory;
+
+    /// Also what [`Memory`] does, which everything else is tested on.
+    #[test]
+    fn the_last_write_of_a_batch_counts() {
+        let directory = tempfile::tempdir().unwrap();
+        let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20).unwrap();
+        for engine in [&fjall as &dyn Engine, &Memory::default()] {
+            let object = ObjectId(1);
+            let put = |sequence, text: &str| EngineWrite::Put { object, sequence, entry: text.into() };
+            let remove = |sequence| EngineWrite::Remove { object, sequence };
+            for round in 0..100 {
+                let writes = vec![put(1, "gone"), put(2, "old"), remove(1), put(3, "new"), remove(2), put(2, "kept")];
+                engine.write(Batch { writes }).unwrap();
+                let mut found = Vec::new();
+                engine.load(object, &mut |sequence, entry| found.push((sequence, entry.to_vec()))).unwrap();
+                assert_eq!(found, [(2, b"kept".to_vec()), (3, b"new".to_vec())], "round {round}");
+            }
+        }
     }
 }
