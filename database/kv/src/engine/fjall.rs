@@ -2,7 +2,7 @@
 
 use super::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -59,7 +59,8 @@ impl Engine for Fjall {
     }
 
     fn load(&self, object: ObjectId, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error> {
-        for entry in self.entries.prefix(object.0.to_be_bytes()) {
+        // The keyspace itself would show a batch that another thread is in the midst of writing in part.
+        for entry in self.database.snapshot().prefix(&self.entries, object.0.to_be_bytes()) {
             let (key, value) = entry.into_inner().map_err(|e| self.fault(e))?;
             let sequence = key.last_chunk().map_or(0, |s| u64::from_be_bytes(*s));
             visit(sequence, &value);
@@ -113,6 +114,28 @@ fn fault(path: &Path, error: fjall::Error) -> Error {
 mod tests {
     use super::*;
     use crate::engine::Memory;
+
+    #[test]
+    fn a_load_sees_a_batch_as_a_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20).unwrap();
+        let object = ObjectId(1);
+        let put = |sequence| EngineWrite::Put { object, sequence, entry: vec![0] };
+        fjall.write(Batch { writes: vec![put(0)] }).unwrap();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for sequence in 0..20_000 {
+                    let writes = vec![EngineWrite::Remove { object, sequence }, put(sequence + 1)];
+                    fjall.write(Batch { writes }).unwrap();
+                }
+            });
+            while !writer.is_finished() {
+                let mut found = Vec::new();
+                fjall.load(object, &mut |sequence, _| found.push(sequence)).unwrap();
+                assert_eq!(found.len(), 1, "{found:?}");
+            }
+        });
+    }
 
     /// Also what [`Memory`] does, which everything else is tested on.
     #[test]
