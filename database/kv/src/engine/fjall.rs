@@ -47,7 +47,9 @@ impl Engine for Fjall {
                 EngineWrite::Put { object, sequence, entry } => {
                     atomic.insert(&self.entries, key(object, sequence), entry);
                 }
-                EngineWrite::Remove { object, sequence } => atomic.remove(&self.entries, key(object, sequence)),
+                EngineWrite::Remove { object, sequence } => {
+                    atomic.remove(&self.entries, key(object, sequence))
+                }
                 EngineWrite::Fact { name, value } => atomic.insert(&self.facts, name, value),
             }
         }
@@ -147,7 +149,8 @@ mod tests {
             let put = |sequence, text: &str| EngineWrite::Put { object, sequence, entry: text.into() };
             let remove = |sequence| EngineWrite::Remove { object, sequence };
             for round in 0..100 {
-                let writes = vec![put(1, "gone"), put(2, "old"), remove(1), put(3, "new"), remove(2), put(2, "kept")];
+                let writes =
+                    vec![put(1, "gone"), put(2, "old"), remove(1), put(3, "new"), remove(2), put(2, "kept")];
                 engine.write(Batch { writes }).unwrap();
                 let mut found = Vec::new();
                 engine.load(object, &mut |sequence, entry| found.push((sequence, entry.to_vec()))).unwrap();
