@@ -127,9 +127,8 @@ fn open(name: &str) -> Result<Connection> {
 fn connect(name: &str) -> Result<Connection> {
     let connection = Connection::open(name)?;
     connection.busy_timeout(Duration::from_secs(600))?;
-    connection.execute_batch(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -262144",
-    )?;
+    connection
+        .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -262144")?;
     Ok(connection)
 }
 
