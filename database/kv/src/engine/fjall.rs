@@ -52,7 +52,7 @@ impl Fjall {
         let fault = |e| fault(path, e);
         let database = Database::builder(path)
             .cache_size(cache_bytes)
-            .worker_threads(1)
+            .worker_threads(4)
             .journal_compression(CompressionType::None)
             .max_journaling_size(128 << 20)
             .open()
