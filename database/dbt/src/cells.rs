@@ -145,7 +145,8 @@ mod tests {
                 // A run that is interrupted now and then, or none.
                 let n = if next(&mut seed) % 4 < ascending { step } else { next(&mut seed) % 200 };
                 let key = n.to_be_bytes().to_vec();
-                let value: Value = (!next(&mut seed).is_multiple_of(5)).then(|| Arc::from(step.to_be_bytes()));
+                let value: Value =
+                    (!next(&mut seed).is_multiple_of(5)).then(|| Arc::from(step.to_be_bytes()));
                 match next(&mut seed) % 20 {
                     0 => {
                         cells.remove(&key);

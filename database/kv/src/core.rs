@@ -5,7 +5,7 @@ use crate::engine::{Batch, EngineWrite};
 use crate::object::{decode_changes, encode_changes};
 use crate::wire::{Reader, put_varint};
 use crate::{Change, Error, Interval, Key, Object, ObjectId, Refusal, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A transaction's effects, all or none of which take place.
@@ -123,8 +123,6 @@ pub(crate) struct Core {
     pub(crate) last: Timestamp,
     /// Orders the engine's entries: grows with every commit, also with those that change no cell.
     pub(crate) sequence: u64,
-    /// Objects that are mostly stale as soon as no snapshot is older than the timestamp.
-    stale: BTreeSet<(Timestamp, ObjectId)>,
     touched: Touched,
     /// With more than this, those that no open transaction can run into are forgotten.
     touched_bound: usize,
@@ -141,6 +139,8 @@ pub(crate) struct Staged<'a> {
     /// `None`: removed.
     pub(crate) objects: BTreeMap<ObjectId, Option<Arc<Object>>>,
     pub(crate) batch: Batch,
+    /// Objects that become less than half as large by [`Restructuring::Collect`] as soon as no snapshot is older.
+    pub(crate) stale: Vec<(Timestamp, ObjectId)>,
 }
 
 impl<'a> Staged<'a> {
@@ -148,7 +148,7 @@ impl<'a> Staged<'a> {
         read: &'a dyn Fn(ObjectId) -> Result<Option<Arc<Object>>, Error>,
         watermark: Timestamp,
     ) -> Self {
-        Self { read, watermark, objects: BTreeMap::new(), batch: Batch::default() }
+        Self { read, watermark, objects: BTreeMap::new(), batch: Batch::default(), stale: Vec::new() }
     }
 }
 
@@ -223,19 +223,6 @@ impl Core {
         Ok(at)
     }
 
-    /// Up to `limit` objects that would become less than half as large by [`Restructuring::Collect`].
-    pub(crate) fn stale(&mut self, watermark: Timestamp, limit: usize) -> Vec<ObjectId> {
-        let mut found = Vec::new();
-        while let Some((at, object)) = self.stale.first().copied() {
-            if found.len() == limit || at > watermark {
-                break;
-            }
-            self.stale.pop_first();
-            found.push(object);
-        }
-        found
-    }
-
     fn stage(&mut self, id: ObjectId, changed: Option<Changed>, staged: &mut Staged<'_>) {
         let Some(Changed { object, delta }) = changed else {
             let before = match staged.objects.get(&id) {
@@ -267,7 +254,7 @@ impl Core {
         object.log.entries.push(self.sequence);
         staged.batch.writes.push(EngineWrite::Put { object: id, sequence: self.sequence, entry });
         if object.stale() > WORTH_COLLECTING.max(object.size() / 2) {
-            self.stale.insert((object.newest(), id));
+            staged.stale.push((object.newest(), id));
         }
         staged.objects.insert(id, Some(Arc::new(object)));
     }
