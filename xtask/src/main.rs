@@ -21,11 +21,12 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   test           formatting, house rules, lints, documentation, every test, licences
-  e2e [--full] [--stock] [SUITE…]
+  e2e [--full] [--stock | --plain | --fulmar] [SUITE…]
                  real programs on the drop-in library; what they need is installed first
                  --full    whole suites where the plain run takes a part
-                 --stock   the same on the system's own libsqlite3, to tell our failures from theirs
-  soak [--full]  fuzzing, kills and concurrent transfers; --full is hours
+                 --stock   on the system's own libsqlite3 instead, to tell our failures from theirs
+                 --plain   on the drop-in with ordinary files only; --fulmar: with Fulmar databases only
+  soak [--full]  kills and concurrent transfers; --full is hours
   tidy           the house rules alone
   deny           licences, banned and duplicate crates, sources
   dropin         build target/release/dropin/libsqlite3.so.0

@@ -12,12 +12,11 @@ pub(crate) enum Length {
 }
 
 pub(crate) fn soak(length: Length) -> Result {
-    let (statements, kills, transfers) = match length {
-        Length::Slice => ("50000", "25", "20000"),
-        Length::Full => ("1000000", "1000", "2000000"),
+    let (kills, transfers) = match length {
+        Length::Slice => ("25", "500"),
+        Length::Full => ("1000", "100000"),
     };
     steps(&[
-        ("fuzz", &|| soak_binary(&["fuzz", "--statements", statements])),
         ("kill", &|| soak_binary(&["kill", "--rounds", kills])),
         ("transfers", &|| soak_binary(&["transfers", "--rounds", transfers])),
     ])

@@ -202,14 +202,15 @@ impl Cursor {
             return Ok(false);
         }
         let snapshot = transaction.snapshot();
-        let known = self.leaf.take().filter(|leaf| {
-            self.snapshot == snapshot && from.is_some_and(|key| leaf.interval().contains(key))
-        });
+        let known = self
+            .leaf
+            .take()
+            .filter(|leaf| self.snapshot == snapshot && from.is_some_and(|key| leaf.covers(key)));
         self.snapshot = snapshot;
         let mut leaf = match (known, from) {
             (Some(leaf), _) => leaf,
-            (None, Some(key)) => transaction.database.leaf(self.tree, key)?,
-            (None, None) => transaction.database.find(self.tree, Target::Before(None), 0)?,
+            (None, Some(key)) => transaction.leaf(self.tree, Target::At(key))?,
+            (None, None) => transaction.leaf(self.tree, Target::Before(None))?,
         };
         let mut found = match (seek, from) {
             (Seek::AtOrAfter, Some(key)) => leaf.visible_from(leaf.lower_bound(key), snapshot),
@@ -222,14 +223,14 @@ impl Cursor {
             // The neighbour may have been joined with others meanwhile, so look for the key again.
             if seek.is_forward() {
                 let Some(high) = leaf.interval().high().map(Box::<[u8]>::from) else { break };
-                leaf = transaction.database.leaf(self.tree, &high)?;
+                leaf = transaction.leaf(self.tree, Target::At(&high))?;
                 found = leaf.visible_from(leaf.lower_bound(&high), snapshot);
             } else {
                 let low = Box::<[u8]>::from(leaf.interval().low());
                 if low.is_empty() {
                     break;
                 }
-                leaf = transaction.database.find(self.tree, Target::Before(Some(&low)), 0)?;
+                leaf = transaction.leaf(self.tree, Target::Before(Some(&low)))?;
                 found = leaf.visible_before(leaf.lower_bound(&low), snapshot);
             }
         }

@@ -3,7 +3,7 @@
 //! Nodes are read one after the other while others restructure the tree, so a link may lead to a node that has just
 //! given the key away, or is gone. Fences tell; the search begins anew, above.
 
-use crate::{Database, Error, Tree};
+use crate::{Database, Error, Transaction, Tree};
 use fulmar_kv::{Key, Object, ObjectId, linked};
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl Target<'_> {
     fn is_in(self, node: &Object) -> bool {
         let interval = node.interval();
         match (self, interval.high()) {
-            (Target::At(key), _) => interval.contains(key),
+            (Target::At(key), _) => node.covers(key),
             (Target::Before(Some(key)), high) => interval.low() < key && high.is_none_or(|high| key <= high),
             (Target::Before(None), high) => high.is_none(),
         }
@@ -44,26 +44,40 @@ impl Database {
     /// The node of `level` that `target` is in.
     pub(crate) fn find(&self, tree: Tree, target: Target<'_>, level: u8) -> Result<Arc<Object>, Error> {
         for _ in 0..ASTRAY {
-            let mut node = self.root(tree)?;
-            while node.level() > level {
-                let child = target.link(&node).and_then(|slot| linked(node.value(slot)));
-                let Some(child) = child else {
-                    return Err(self.corrupt(format!("tree {}: a node without links", tree.0)));
-                };
-                match self.kv.read(child)? {
-                    Some(next) if next.level() + 1 == node.level() && target.is_in(&next) => node = next,
-                    _ => break,
-                }
-            }
-            if node.level() == level {
-                return Ok(node);
-            }
-            if node.root() == node.id() && node.level() < level {
+            let root = self.root(tree)?;
+            if root.level() < level {
                 return Err(self.corrupt(format!("tree {} has no level {level}", tree.0)));
+            }
+            if let Some(found) = self.descend(&root, target, level)? {
+                return Ok(found);
             }
             std::thread::yield_now();
         }
         Err(self.corrupt(format!("tree {}: links and fences disagree", tree.0)))
+    }
+
+    /// The node of `level` that `target` is in, found from `top`; `None` if the links lead astray.
+    fn descend(
+        &self,
+        top: &Arc<Object>,
+        target: Target<'_>,
+        level: u8,
+    ) -> Result<Option<Arc<Object>>, Error> {
+        let mut node = None;
+        loop {
+            let above: &Arc<Object> = node.as_ref().unwrap_or(top);
+            if above.level() == level {
+                return Ok(Some(node.unwrap_or_else(|| top.clone())));
+            }
+            let child = target.link(above).and_then(|slot| linked(above.value(slot)));
+            let Some(child) = child else {
+                return Err(self.corrupt(format!("object {}: an inner node without links", above.id().0)));
+            };
+            match self.kv.read(child)? {
+                Some(next) if next.level() + 1 == above.level() && target.is_in(&next) => node = Some(next),
+                _ => return Ok(None),
+            }
+        }
     }
 
     pub(crate) fn root(&self, tree: Tree) -> Result<Arc<Object>, Error> {
@@ -86,5 +100,25 @@ impl Database {
         (0..node.slots())
             .map(|slot| Ok((node.key(slot).into(), linked(node.value(slot)).ok_or_else(damaged)?)))
             .collect()
+    }
+}
+
+impl Transaction {
+    /// The leaf that `target` is in, found from the root as this transaction last saw it: an old one will do, as long
+    /// as its links do not lead astray.
+    pub(crate) fn leaf(&self, tree: Tree, target: Target<'_>) -> Result<Arc<Object>, Error> {
+        if let Some((known, root)) = &*self.root.borrow()
+            && *known == tree
+            && let Some(leaf) = self.database.descend(root, target, 0)?
+        {
+            return Ok(leaf);
+        }
+        let root = self.database.root(tree)?;
+        let leaf = match self.database.descend(&root, target, 0)? {
+            Some(leaf) => leaf,
+            None => self.database.find(tree, target, 0)?,
+        };
+        *self.root.borrow_mut() = Some((tree, root));
+        Ok(leaf)
     }
 }

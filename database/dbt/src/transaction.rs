@@ -1,8 +1,10 @@
 //! A snapshot, and the changes made on top of it.
 
 use crate::cursor::Cursor;
+use crate::search::Target;
 use crate::{DROPPED, Database, Durability, Error, NEXT_TREE, Timestamp, Tree};
-use fulmar_kv::{Interval, Snapshot};
+use fulmar_kv::{Interval, Object, Snapshot};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -17,6 +19,8 @@ pub struct Transaction {
     pub(crate) dropped: BTreeSet<Tree>,
     pub(crate) required: BTreeSet<(Tree, Box<[u8]>)>,
     pub(crate) touched: BTreeSet<(Tree, Box<[u8]>)>,
+    /// The root that the last search began at.
+    pub(crate) root: RefCell<Option<(Tree, Arc<Object>)>>,
     /// How to take back each change made since the oldest mark, in the order in which they were made.
     undo: Vec<Undo>,
     /// For each mark, how long `undo` was.
@@ -62,6 +66,7 @@ impl Transaction {
             dropped: BTreeSet::new(),
             required: BTreeSet::new(),
             touched: BTreeSet::new(),
+            root: RefCell::default(),
             undo: Vec::new(),
             marks: Vec::new(),
         }
@@ -98,7 +103,7 @@ impl Transaction {
         if self.is_new(tree) {
             return Ok(None);
         }
-        let leaf = self.database.leaf(tree, key)?;
+        let leaf = self.leaf(tree, Target::At(key))?;
         Ok(leaf.get(key, self.snapshot()).map(Into::into))
     }
 

@@ -19,7 +19,8 @@ pub trait Engine: Send + Sync {
     /// When it returns, everything written before survives the loss of power.
     fn sync(&self) -> Result<(), Error>;
 
-    /// Visits the entries of `object` in ascending order of sequence numbers.
+    /// Visits the entries of `object` in ascending order of sequence numbers. Of a batch that is being written it sees
+    /// all or nothing.
     fn load(&self, object: ObjectId, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error>;
 
     /// The fact stored under `name`.

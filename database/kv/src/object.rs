@@ -10,6 +10,7 @@
 
 use crate::wire::{Reader, put_bytes, put_varint};
 use crate::{Interval, ObjectId, Timestamp};
+use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,15 +24,19 @@ pub struct Change {
     pub value: Option<Arc<[u8]>>,
 }
 
-/// An immutable state of an object. See the [module's page](self).
+/// An immutable state of an object: its cells, each with the versions that open snapshots tell apart.
 pub struct Object {
     id: ObjectId,
     /// The object that it was once a part of, by way of splits: itself if it was created.
     root: ObjectId,
     interval: Interval,
     level: u8,
-    /// How many leading bytes all keys share.
+    /// The heads of the interval's ends, so that most keys are placed without a look at those.
+    low_head: u64,
+    high_head: u64,
+    /// How many leading bytes all keys share, and what the first eight of them are.
     shared: usize,
+    shared_head: u64,
     /// For each slot, the eight bytes of its key after the shared ones, zero-padded: ordered as the keys are, but for ties.
     heads: Vec<u64>,
     slots: Vec<Slot>,
@@ -163,19 +168,40 @@ impl Object {
     /// The first slot whose key is at or after `key`; [`Object::slots`] if there is none.
     #[inline]
     pub fn lower_bound(&self, key: &[u8]) -> usize {
-        let Some(first) = self.slots.first() else { return 0 };
-        let shared = &self.cells[first.key as usize..first.key as usize + self.shared];
-        let Some(rest) = key.strip_prefix(shared) else {
-            return if key < shared { 0 } else { self.slots.len() };
+        let rest = if self.shared <= 8 && key.len() >= self.shared {
+            let start = head(&key[..self.shared]);
+            match start.cmp(&self.shared_head) {
+                Ordering::Less => return 0,
+                Ordering::Equal => &key[self.shared..],
+                Ordering::Greater => return self.slots.len(),
+            }
+        } else {
+            let Some(first) = self.slots.first() else { return 0 };
+            let shared = &self.cells[first.key as usize..first.key as usize + self.shared];
+            match key.strip_prefix(shared) {
+                Some(rest) => rest,
+                None => return if key < shared { 0 } else { self.slots.len() },
+            }
         };
         let head = head(rest);
         let from = self.heads.partition_point(|h| *h < head);
         if self.heads.get(from) != Some(&head) {
             return from;
         }
+        if rest.len() <= 8 && self.slots[from].key_length as usize == key.len() {
+            // Nothing shorter has the same head before it, and the head is all there is to compare.
+            return from;
+        }
         let ties = self.heads[from..].partition_point(|h| *h == head);
         from + self.slots[from..from + ties]
             .partition_point(|s| &self.cells[s.key as usize + self.shared..s.value_start()] < rest)
+    }
+
+    /// Whether `key` is one that the object is responsible for.
+    #[inline]
+    pub fn covers(&self, key: &[u8]) -> bool {
+        let head = head(key);
+        (self.low_head < head && head < self.high_head) || self.interval.contains(key)
     }
 
     /// The first slot whose key is after `key`; [`Object::slots`] if there is none.
@@ -514,6 +540,9 @@ fn decode_cell<'a>(input: &mut Reader<'a>) -> Option<StoredCell<'a>> {
     Some((key, value, at))
 }
 
+/// The first eight bytes, zero-padded, as an integer: of two byte strings with different heads, the one with the lower
+/// head is the lower.
+#[inline]
 fn head(rest: &[u8]) -> u64 {
     match rest.first_chunk::<8>() {
         Some(head) => u64::from_be_bytes(*head),
@@ -604,9 +633,12 @@ impl Builder {
 
     fn finish(mut self, id: ObjectId, root: ObjectId, interval: Interval, level: u8) -> Object {
         let key = |s: &Slot| &self.cells[s.key as usize..s.value_start()];
-        let shared = match (self.slots.first(), self.slots.last()) {
-            (Some(first), Some(last)) => key(first).iter().zip(key(last)).take_while(|(a, b)| a == b).count(),
-            _ => 0,
+        let (shared, shared_head) = match (self.slots.first(), self.slots.last()) {
+            (Some(first), Some(last)) => {
+                let shared = key(first).iter().zip(key(last)).take_while(|(a, b)| a == b).count();
+                (shared, head(&key(first)[..shared]))
+            }
+            _ => (0, 0),
         };
         let heads = self.slots.iter().map(|s| head(&key(s)[shared..])).collect();
         if self.cells.capacity() > self.cells.len() + self.cells.len() / 8 + 64 {
@@ -615,9 +647,12 @@ impl Builder {
         Object {
             id,
             root,
+            low_head: head(interval.low()),
+            high_head: interval.high().map_or(u64::MAX, head),
             interval,
             level,
             shared,
+            shared_head,
             heads,
             slots: self.slots,
             cells: self.cells,

@@ -32,6 +32,7 @@ struct FulmarValue {
 #define FULMAR_RTRIM    2
 #define FULMAR_DESC     4
 
+int fulmar_redirects(const char *zName);
 int fulmar_open(const char *zName, int mayWrite, int mayCreate, FulmarHandle**);
 const char *fulmar_open_failure(int bForget);
 void fulmar_close(FulmarHandle*);

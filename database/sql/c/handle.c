@@ -52,6 +52,16 @@ static void fulmarEndBlobs(Btree *p, Pgno iRoot, i64 iRow, int bAll){
   }
 }
 
+/* Whether the main database zFilename is ours: by its name, or as a file that is sent to us. */
+static int fulmarOpens(sqlite3_vfs *pVfs, const char *zFilename, int vfsFlags){
+  if( (vfsFlags & SQLITE_OPEN_MAIN_DB)==0 || zFilename==0 ) return 0;
+  if( strncmp(zFilename, "fulmar:", 7)==0 ) return 1;
+  return zFilename[0]!=0 && strcmp(zFilename, ":memory:")!=0
+      && (vfsFlags & SQLITE_OPEN_MEMORY)==0
+      && strncmp(pVfs->zName, "unix", 4)==0
+      && fulmar_redirects(zFilename);
+}
+
 SQLITE_PRIVATE int sqlite3BtreeOpen(
   sqlite3_vfs *pVfs, const char *zFilename, sqlite3 *db, Btree **ppBtree,
   int flags, int vfsFlags
@@ -60,9 +70,7 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
   Btree *p;
   int rc;
   fulmar_open_failure(1);
-  if( (vfsFlags & SQLITE_OPEN_MAIN_DB)==0
-   || zFilename==0 || strncmp(zFilename, "fulmar:", 7)!=0
-  ){
+  if( !fulmarOpens(pVfs, zFilename, vfsFlags) ){
     return original_sqlite3BtreeOpen(pVfs, zFilename, db, ppBtree, flags, vfsFlags);
   }
   *ppBtree = 0;

@@ -7,8 +7,9 @@ use crate::codes::{self, Failure};
 use crate::cursor::Cursor;
 use crate::handle::{Handle, Level};
 use crate::key::{Collation, Encoding, Field};
-use crate::name::Access;
+use crate::name::{self, Access};
 use crate::record::Value;
+use crate::redirect;
 use fulmar_dbt::{Durability, Tree};
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -63,6 +64,15 @@ fn order_of(number: c_int) -> Ordering {
     number.cmp(&0)
 }
 
+/// Whether a file of that name, in the file system, is ours by `FULMAR_DATABASES`.
+#[unsafe(no_mangle)]
+extern "C" fn fulmar_redirects(name: *const c_char) -> c_int {
+    // SAFETY: C passes a terminated string.
+    let name = unsafe { CStr::from_ptr(name) };
+    let redirects = catch_unwind(|| name.to_str().is_ok_and(redirect::matches));
+    c_int::from(redirects.unwrap_or(false))
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_open(
     name: *const c_char,
@@ -80,7 +90,7 @@ extern "C" fn fulmar_open(
     let opened = catch_unwind(|| {
         let name =
             name.to_str().map_err(|_| Failure::new(codes::CANTOPEN, "the database's name is not UTF-8"))?;
-        Handle::open(name, access)
+        if name::is_ours(name) { Handle::open(name, access) } else { redirect::open(name, access) }
     });
     let failure = match opened {
         Ok(Ok(handle)) => {

@@ -98,6 +98,13 @@ impl Handle {
         })
     }
 
+    /// Opens a database that the program knows by another name.
+    pub(crate) fn open_as(name: &str, access: Access, shown: &str) -> Result<Self, Failure> {
+        let mut handle = Self::open(name, access)?;
+        handle.name = CString::new(shown).unwrap_or_default();
+        Ok(handle)
+    }
+
     fn store(&self) -> &Store {
         self.store.as_deref().expect("a handle lets go of its store only when it is dropped")
     }

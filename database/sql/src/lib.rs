@@ -15,6 +15,7 @@
 //!   src/key, record     an index entry as an order-preserving byte string
 //!   src/store           what the connections of one process share: the database, rowids, turns
 //!   src/name            `fulmar:PATH?cache=256MB&mode=rw`
+//!   src/redirect        an unmodified program's files, by `FULMAR_DATABASES`
 //! ```
 //!
 //! What is guaranteed: a transaction reads one snapshot, and what it writes becomes visible to others all at once when
@@ -24,12 +25,23 @@
 //! The crate has no interface of its own but [`version`]: linking it provides SQLite's symbols. From Rust, use
 //! `rusqlite` with its feature `in_gecko` (which leaves the symbols to us):
 //!
-//! ```ignore
+//! ```
 //! use fulmar_sql as _; // links SQLite on Fulmar's tree
 //!
-//! let connection = rusqlite::Connection::open("fulmar:/var/lib/app/data")?;
-//! connection.execute("CREATE TABLE IF NOT EXISTS note(text)", [])?;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let name = format!("fulmar:{}/birds", directory.path().display());
+//! let connection = rusqlite::Connection::open(name)?; // such as "fulmar:/var/lib/app/birds"
+//! connection.execute_batch("CREATE TABLE bird(name TEXT); INSERT INTO bird VALUES ('fulmar')")?;
+//! let name: String = connection.query_row("SELECT name FROM bird", [], |row| row.get(0))?;
+//! assert_eq!(name, "fulmar");
+//! # Ok(())
+//! # }
 //! ```
+#![allow(
+    unsafe_code,
+    reason = "C calls into this crate and hands it pointers; each such place argues its safety"
+)]
 
 mod codes;
 mod cursor;
@@ -38,6 +50,7 @@ mod handle;
 mod key;
 mod name;
 mod record;
+mod redirect;
 mod rowids;
 mod store;
 mod turns;

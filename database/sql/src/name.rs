@@ -62,6 +62,11 @@ impl Name {
     }
 }
 
+/// Whether a name says by itself that it is ours.
+pub(crate) fn is_ours(name: &str) -> bool {
+    name.starts_with(SCHEME)
+}
+
 /// The name under which the database in `path` can be opened again.
 pub(crate) fn of(path: &Path) -> String {
     let mut name = String::from(SCHEME);

@@ -1,7 +1,7 @@
 //! What the suites need beyond Rust and a C compiler: Debian packages, a Python environment, source packages.
 //! Downloads and environments are kept in the tools folder.
 
-use crate::run::{Result, command, output, root, run, tools};
+use crate::run::{Result, cargo, command, output, root, run, tools};
 use std::path::{Path, PathBuf};
 
 /// Debian packages: the Python whose sqlite3 module is tested, and the library that it would use otherwise.
@@ -98,6 +98,22 @@ pub(super) fn cpython_tests() -> Result<PathBuf> {
         }
         Ok(alone)
     })
+}
+
+/// The original `sqlite3` shell, compiled into `folder` on a library.
+pub(super) fn sqlite3_shell(library: &Path, folder: &Path) -> Result<PathBuf> {
+    const PACKAGE: &str = "sqlite3-src-0.7.1/Cargo.toml";
+    let manifest = root().join("e2e/shell/Cargo.toml");
+    let metadata = ["metadata", "--locked", "--format-version=1", "--manifest-path", &path(&manifest)];
+    let metadata = output(&mut cargo(&metadata))?;
+    let found = metadata.split('"').find(|word| word.ends_with(PACKAGE));
+    let source = found.and_then(|found| Path::new(found).parent()).map(|package| package.join("source"));
+    let source = source.ok_or_else(|| format!("cargo metadata does not name {PACKAGE}"))?;
+    let shell = folder.join("sqlite3");
+    let mut compile =
+        command("cc", &["-O1", "-w", "-DUSE_SYSTEM_SQLITE=1", "-I", &path(&source), "-o", &path(&shell)]);
+    run(compile.arg(source.join("shell.c")).arg(library).args(["-lm", "-ldl", "-lpthread"]))?;
+    Ok(shell)
 }
 
 /// Turns `deb [options] …` into `deb-src [options] …`.

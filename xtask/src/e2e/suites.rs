@@ -11,10 +11,11 @@ pub(super) struct Suite {
     pub(super) command: fn(&Run<'_>) -> Result<Command>,
 }
 
-pub(super) const SUITES: [Suite; 3] = [
+pub(super) const SUITES: [Suite; 4] = [
     Suite { name: "cpython", command: cpython },
     Suite { name: "django", command: django },
     Suite { name: "sqlalchemy", command: sqlalchemy },
+    Suite { name: "shell", command: shell },
 ];
 
 const DJANGO: &str = "5.2.19";
@@ -85,6 +86,14 @@ fn sqlalchemy(run: &Run<'_>) -> Result<Command> {
         "sqlite_file",
     ]);
     command.args(tests);
+    Ok(command)
+}
+
+/// The original `sqlite3` shell.
+fn shell(run: &Run<'_>) -> Result<Command> {
+    let mut command = python(run, &[])?;
+    command.env("FULMAR_SHELL", install::sqlite3_shell(run.library, &run.folder())?);
+    command.arg(root().join("e2e/sqlite3_shell.py"));
     Ok(command)
 }
 

@@ -113,10 +113,11 @@ fn front_page(source: &Source) -> Vec<Finding> {
     )]
 }
 
-/// Every crate takes the workspace's lints.
+/// Every crate takes the workspace's lints, but for one that is a workspace of its own.
 fn workspace_lints(source: &Source) -> Vec<Finding> {
     let is_package = source.path.ends_with("Cargo.toml") && source.text.contains("[package]");
-    if !is_package || source.text.contains("[lints]\nworkspace = true") {
+    let is_apart = source.text.contains("\n[workspace]");
+    if !is_package || is_apart || source.text.contains("[lints]\nworkspace = true") {
         return Vec::new();
     }
     vec![error(source, 1, "a crate without `[lints] workspace = true`")]
@@ -199,6 +200,7 @@ mod tests {
         assert_eq!(errors(workspace_lints, "a/Cargo.toml", "[package]\nname = \"a\"\n"), [1]);
         assert_eq!(errors(workspace_lints, "a/Cargo.toml", "[package]\n[lints]\nworkspace = true\n"), []);
         assert_eq!(errors(workspace_lints, "Cargo.toml", "[workspace]\n"), []);
+        assert_eq!(errors(workspace_lints, "a/Cargo.toml", "[package]\n\n[workspace]\n"), []);
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use super::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use std::io;
+use std::panic;
 use std::path::{Path, PathBuf};
 
 /// A fjall database in a directory of its own.
@@ -20,6 +21,13 @@ impl Fjall {
     /// # Errors
     /// [`Error::Io`] if the operating system refuses, [`Error::Corrupt`] if the files are damaged.
     pub fn open(path: &Path, cache_bytes: u64) -> Result<Self, Error> {
+        // It asserts of its files what it should check.
+        let opened = panic::catch_unwind(|| Self::open_sound(path, cache_bytes));
+        let what = || "the engine's files are damaged".into();
+        opened.unwrap_or_else(|_| Err(Error::Corrupt { path: path.into(), what: what() }))
+    }
+
+    fn open_sound(path: &Path, cache_bytes: u64) -> Result<Self, Error> {
         let fault = |e| fault(path, e);
         let database = Database::builder(path)
             .cache_size(cache_bytes)
@@ -42,7 +50,7 @@ impl Fjall {
 impl Engine for Fjall {
     fn write(&self, batch: Batch) -> Result<(), Error> {
         let mut atomic = self.database.batch();
-        for write in batch.writes {
+        for write in last_writes(batch) {
             match write {
                 EngineWrite::Put { object, sequence, entry } => {
                     atomic.insert(&self.entries, key(object, sequence), entry);
@@ -61,7 +69,8 @@ impl Engine for Fjall {
     }
 
     fn load(&self, object: ObjectId, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error> {
-        for entry in self.entries.prefix(object.0.to_be_bytes()) {
+        // The keyspace itself would show a batch that another thread is in the midst of writing in part.
+        for entry in self.database.snapshot().prefix(&self.entries, object.0.to_be_bytes()) {
             let (key, value) = entry.into_inner().map_err(|e| self.fault(e))?;
             let sequence = key.last_chunk().map_or(0, |s| u64::from_be_bytes(*s));
             visit(sequence, &value);
@@ -73,6 +82,21 @@ impl Engine for Fjall {
         let value = self.facts.get(name).map_err(|e| self.fault(e))?;
         Ok(value.map(|v| v.to_vec()))
     }
+}
+
+/// The batch without writes that a later one of the same key undoes: fjall gives all of a batch one sequence number, so
+/// of two writes of one key either may win.
+fn last_writes(batch: Batch) -> impl Iterator<Item = EngineWrite> {
+    let mut writes: Vec<_> = batch.writes.into_iter().enumerate().collect();
+    let place = |write: &EngineWrite| match write {
+        EngineWrite::Put { object, sequence, .. } | EngineWrite::Remove { object, sequence } => {
+            (Some((*object, *sequence)), "")
+        }
+        EngineWrite::Fact { name, .. } => (None, *name),
+    };
+    writes.sort_unstable_by(|(m, a), (n, b)| place(a).cmp(&place(b)).then(n.cmp(m)));
+    writes.dedup_by(|(_, later), (_, kept)| place(later) == place(kept));
+    writes.into_iter().map(|(_, write)| write)
 }
 
 fn key(object: ObjectId, sequence: u64) -> [u8; 16] {
@@ -92,5 +116,54 @@ fn fault(path: &Path, error: fjall::Error) -> Error {
             source: io::Error::other("an earlier write failed; close the database and open it again"),
         },
         damaged => Error::Corrupt { path: path.into(), what: damaged.to_string() },
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
+mod tests {
+    use super::*;
+    use crate::engine::Memory;
+
+    #[test]
+    fn a_load_sees_a_batch_as_a_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20).unwrap();
+        let object = ObjectId(1);
+        let put = |sequence| EngineWrite::Put { object, sequence, entry: vec![0] };
+        fjall.write(Batch { writes: vec![put(0)] }).unwrap();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                for sequence in 0..20_000 {
+                    let writes = vec![EngineWrite::Remove { object, sequence }, put(sequence + 1)];
+                    fjall.write(Batch { writes }).unwrap();
+                }
+            });
+            while !writer.is_finished() {
+                let mut found = Vec::new();
+                fjall.load(object, &mut |sequence, _| found.push(sequence)).unwrap();
+                assert_eq!(found.len(), 1, "{found:?}");
+            }
+        });
+    }
+
+    /// Also what [`Memory`] does, which everything else is tested on.
+    #[test]
+    fn the_last_write_of_a_batch_counts() {
+        let directory = tempfile::tempdir().unwrap();
+        let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20).unwrap();
+        for engine in [&fjall as &dyn Engine, &Memory::default()] {
+            let object = ObjectId(1);
+            let put = |sequence, text: &str| EngineWrite::Put { object, sequence, entry: text.into() };
+            let remove = |sequence| EngineWrite::Remove { object, sequence };
+            for round in 0..100 {
+                let writes =
+                    vec![put(1, "gone"), put(2, "old"), remove(1), put(3, "new"), remove(2), put(2, "kept")];
+                engine.write(Batch { writes }).unwrap();
+                let mut found = Vec::new();
+                engine.load(object, &mut |sequence, entry| found.push((sequence, entry.to_vec()))).unwrap();
+                assert_eq!(found, [(2, b"kept".to_vec()), (3, b"new".to_vec())], "round {round}");
+            }
+        }
     }
 }

@@ -1,0 +1,49 @@
+//! The checks of this crate for as long as one likes: `soak kill --rounds 1000`, `soak transfers --rounds 100000`.
+
+use fulmar_conformance::{database, kill, transfers};
+use std::error::Error;
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "usage: soak kill --rounds N | soak transfers --rounds N";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["kill", "--rounds", rounds] => rounds.parse().map_err(Into::into).and_then(kills),
+        ["transfers", "--rounds", rounds] => rounds.parse().map_err(Into::into).and_then(transfer),
+        // What `kill` starts and kills.
+        ["work", name] => kill::work(name).map_err(Into::into),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn kills(rounds: u32) -> Result<(), Box<dyn Error>> {
+    let directory = tempfile::tempdir()?;
+    let program = std::env::current_exe()?;
+    let mut worker = || {
+        let mut command = Command::new(&program);
+        command.arg("work");
+        command
+    };
+    let commits = kill::run(&mut worker, directory.path(), rounds)?;
+    println!("{rounds} kills, {commits} commits, none that was acknowledged lost, none in half");
+    Ok(())
+}
+
+fn transfer(rounds: u32) -> Result<(), Box<dyn Error>> {
+    let directory = tempfile::tempdir()?;
+    let moved = transfers::run(&database::under_test(directory.path()), 16, rounds)?;
+    println!("{moved} transfers by 16 threads, none lost, every snapshot whole");
+    Ok(())
+}

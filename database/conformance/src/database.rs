@@ -1,0 +1,26 @@
+//! Which database is tested, and how to open it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+/// The name of the database under test in directory `dir`.
+#[must_use]
+pub fn under_test(dir: &Path) -> String {
+    format!("fulmar:{}", dir.join("db").display())
+}
+
+/// Opens `name`, waiting up to ten seconds wherever SQLite would wait for a lock.
+///
+/// # Errors
+/// Whatever SQLite answers.
+pub fn open(name: &str) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(name, flags)?;
+    connection.busy_timeout(Duration::from_secs(10))?;
+    Ok(connection)
+}

@@ -1,0 +1,24 @@
+//! Does SQL on Fulmar behave as SQL on SQLite does, among many connections and across crashes?
+//!
+//! Each kind of check is a module that the tests run for seconds and the `soak` binary for as long as it is told:
+//!
+//! - [`slt`]: the sqllogictest files of SQLite's authors.
+//! - [`transfers`]: threads move amounts between accounts; every snapshot must hold the same sum.
+//! - [`kill`]: a process that commits is killed, again and again; what it acknowledged must be there, and whole.
+//!
+//! ```
+//! let directory = tempfile::tempdir().expect("a temporary directory");
+//! let name = fulmar_conformance::database::under_test(directory.path());
+//! let moved = fulmar_conformance::transfers::run(&name, 4, 10).expect("no update is lost");
+//! assert_eq!(moved, 40);
+//! ```
+//!
+//! What a passing run says: no breach was seen. For each check a test breaks what is checked, and sees it fail.
+
+// Links SQLite on Fulmar's tree, whose symbols rusqlite calls.
+use fulmar_sql as _;
+
+pub mod database;
+pub mod kill;
+pub mod slt;
+pub mod transfers;

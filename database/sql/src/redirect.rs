@@ -1,0 +1,278 @@
+//! Sends an unmodified program's databases here, although the program names ordinary files.
+//!
+//! The variable `FULMAR_DATABASES` holds patterns of file names, with colons between them; `*` stands for any
+//! characters, `?` for one. A pattern with a `/` is compared with the absolute path, any other with the file's name. Names
+//! that match are ours; so `*` means every database that SQLite would keep in a file.
+//!
+//! Programs take a database for a regular file: they ask whether it exists, and remove it to start afresh. So for
+//! `x.db` the data live in `x.db-fulmar/1`, and in place of `x.db` stands a small file, the marker, that says so.
+//! Where the marker is gone, the program has removed its database; it gets a new one, `x.db-fulmar/2`. Who still
+//! has the old one open keeps it, as with an unlinked file, and the newest old one stays on disk until the
+//! next start afresh, in case the marker was moved by mistake.
+//!
+//! The marker is on disk before a database is used: without it, an acknowledged commit would be taken for removed.
+
+use crate::codes::{CANTOPEN, Failure, NOTADB};
+use crate::handle::Handle;
+use crate::name::{self, Access};
+use fulmar_dbt::{Database, Error, Options};
+use parking_lot::Mutex;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The variable that holds the patterns.
+const VARIABLE: &str = "FULMAR_DATABASES";
+/// What a marker begins with; the name of its data folder follows.
+const MARK: &str = "Fulmar database; data in ";
+/// What an ordinary database begins with.
+const SQLITE: &[u8] = b"SQLite format 3\0";
+
+/// Held while a database is being found or made, so that two threads do not both make it.
+static OPENING: Mutex<()> = Mutex::new(());
+
+/// Whether the file of that name is ours by `FULMAR_DATABASES`, as it was when first asked.
+pub(crate) fn matches(name: &str) -> bool {
+    static PATTERNS: OnceLock<String> = OnceLock::new();
+    let patterns = PATTERNS.get_or_init(|| std::env::var(VARIABLE).unwrap_or_default());
+    !patterns.is_empty() && matches_any(patterns, Path::new(name))
+}
+
+/// Opens the database that stands behind a file's name.
+pub(crate) fn open(name: &str, access: Access) -> Result<Handle, Failure> {
+    open_behind(name, access).map_err(|failure| match failure.code {
+        // Programs look for SQLite's words.
+        CANTOPEN => Failure::new(CANTOPEN, format!("unable to open database file: {}", failure.message)),
+        _ => failure,
+    })
+}
+
+fn open_behind(name: &str, access: Access) -> Result<Handle, Failure> {
+    let _opening = OPENING.lock();
+    let file = absolute(Path::new(name))?;
+    let data = find(&file, access)?;
+    // The marker stands for an existing database, so it may be made even where only an existing one may be opened.
+    let access = if access == Access::ReadWrite { Access::ReadWriteCreate } else { access };
+    Handle::open_as(&name::of(&data), access, &file.to_string_lossy())
+}
+
+fn matches_any(patterns: &str, file: &Path) -> bool {
+    let Ok(path) = absolute(file) else { return false };
+    let path = path.to_string_lossy();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let mut patterns = patterns.split(':').filter(|pattern| !pattern.is_empty());
+    patterns.any(|pattern| {
+        glob(pattern.as_bytes(), if pattern.contains('/') { path.as_bytes() } else { name.as_bytes() })
+    })
+}
+
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    match (pattern, text) {
+        ([], []) => true,
+        ([b'*', rest @ ..], _) => (0..=text.len()).any(|skipped| glob(rest, &text[skipped..])),
+        ([b'?', pattern @ ..], [_, text @ ..]) => glob(pattern, text),
+        ([p, pattern @ ..], [t, text @ ..]) if p == t => glob(pattern, text),
+        _ => false,
+    }
+}
+
+/// The file itself, links followed, also if it does not exist.
+fn absolute(file: &Path) -> Result<PathBuf, Failure> {
+    if let Ok(found) = file.canonicalize() {
+        return Ok(found);
+    }
+    let parent =
+        file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let parent = parent.canonicalize().map_err(|error| cannot(parent, &error))?;
+    file.file_name()
+        .map(|name| parent.join(name))
+        .ok_or_else(|| Failure::new(CANTOPEN, "the name of a folder"))
+}
+
+/// The folder of data for a file: the one that its marker names, or a new one.
+fn find(file: &Path, access: Access) -> Result<PathBuf, Failure> {
+    let shown = file.display();
+    if file.is_dir() {
+        return Err(Failure::new(CANTOPEN, format!("{shown}: a folder, not a database")));
+    }
+    let head = head(file)?;
+    if let Some(rest) = head.as_deref().and_then(|head| head.strip_prefix(MARK.as_bytes())) {
+        let named = String::from_utf8_lossy(rest);
+        let named = named.lines().next().unwrap_or_default();
+        let data = file.with_file_name(named);
+        if data.parent() != Some(&folder(file)) {
+            let why =
+                format!("{shown}: the marker of a Fulmar database that was moved; its data are in {named}");
+            return Err(Failure::new(CANTOPEN, why));
+        }
+        return Ok(data);
+    }
+    match head {
+        None if access != Access::ReadWriteCreate => {
+            Err(Failure::new(CANTOPEN, format!("{shown}: no such database")))
+        }
+        None => make(file),
+        // SQLite too makes a database of an empty file.
+        Some(head) if head.is_empty() && access != Access::Read => make(file),
+        Some(head) if head.starts_with(SQLITE) => Err(Failure::new(
+            CANTOPEN,
+            format!(
+                "{shown}: an ordinary SQLite file, which {VARIABLE} sends to Fulmar; to bring its content along, move it \
+                 away as OLD and run: sqlite3 OLD .dump | fulmar sql fulmar:{shown}-fulmar/1"
+            ),
+        )),
+        Some(_) => Err(Failure::new(NOTADB, format!("{shown}: file is not a database"))),
+    }
+}
+
+/// The first bytes of a file, or nothing if there is no file.
+fn head(file: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    let mut head = Vec::new();
+    match File::open(file) {
+        Ok(opened) => opened.take(4096).read_to_end(&mut head).map_err(|error| cannot(file, &error))?,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(cannot(file, &error)),
+    };
+    Ok(Some(head))
+}
+
+/// `x.db-fulmar` for `x.db`.
+fn folder(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push("-fulmar");
+    name.into()
+}
+
+/// Names a new folder of data and marks it in place of the file.
+fn make(file: &Path) -> Result<PathBuf, Failure> {
+    let folder = folder(file);
+    fs::create_dir_all(&folder).map_err(|error| cannot(&folder, &error))?;
+    let mut older: Vec<u64> = fs::read_dir(&folder)
+        .map_err(|error| cannot(&folder, &error))?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    older.sort_unstable();
+    let newest = older.pop();
+    for number in older {
+        remove(&folder.join(number.to_string()))?;
+    }
+    let data = folder.join((newest.unwrap_or(0) + 1).to_string());
+    mark(file, &folder, &data).map_err(|error| cannot(file, &error))?;
+    Ok(data)
+}
+
+/// Removes a database that nobody has open.
+fn remove(data: &Path) -> Result<(), Failure> {
+    if matches!(
+        Database::open(data, &Options { create: false, ..Options::default() }),
+        Err(Error::Held { .. })
+    ) {
+        return Ok(());
+    }
+    fs::remove_dir_all(data).map_err(|error| cannot(data, &error))
+}
+
+/// Puts the marker where the program expects its file: whole, or not at all.
+fn mark(file: &Path, folder: &Path, data: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(data)?;
+    let parent = file.parent().unwrap_or_else(|| Path::new("/"));
+    let named = data.strip_prefix(parent).unwrap_or(data).display();
+    let draft = folder.join("marker");
+    let mut text = File::create(&draft)?;
+    write!(
+        text,
+        "{MARK}{named}\n\nThis file stands for a database that a program was sent to by {VARIABLE}.\n\
+         Removing it removes the database. Open the data with: fulmar sql fulmar:{named}\n"
+    )?;
+    text.sync_all()?;
+    fs::rename(&draft, file)?;
+    File::open(folder)?.sync_all()?;
+    File::open(parent)?.sync_all()
+}
+
+fn cannot(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(CANTOPEN, format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(file: &Path, access: Access) -> Result<PathBuf, String> {
+        find(file, access).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn patterns_match_names_and_paths() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("app.db");
+        assert!(matches_any("*", &file) && matches_any("other:*.db", &file) && matches_any("a??.db", &file));
+        assert!(matches_any(
+            &format!("{}/*", folder.path().canonicalize().expect("exists").display()),
+            &file
+        ));
+        assert!(
+            !matches_any("*.sqlite", &file) && !matches_any("", &file) && !matches_any("/elsewhere/*", &file)
+        );
+    }
+
+    #[test]
+    fn a_marker_stands_for_the_data() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("x.db");
+        assert!(opened(&file, Access::ReadWrite).expect_err("nothing there").contains("no such database"));
+        let data = opened(&file, Access::ReadWriteCreate).expect("made");
+        assert!(file.is_file() && data.ends_with("x.db-fulmar/1"));
+        assert_eq!(opened(&file, Access::Read), Ok(data));
+    }
+
+    #[test]
+    fn without_its_marker_a_database_starts_afresh() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("x.db");
+        for generation in ["1", "2", "3"] {
+            let data = opened(&file, Access::ReadWriteCreate).expect("made");
+            assert!(data.ends_with(generation));
+            fs::remove_file(&file).expect("removed");
+        }
+        let kept = |generation: &str| folder.path().join("x.db-fulmar").join(generation).exists();
+        assert!(!kept("1") && kept("2") && kept("3"));
+    }
+
+    #[test]
+    fn who_has_a_removed_database_open_keeps_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("x.db");
+        let first = opened(&file, Access::ReadWriteCreate).expect("made");
+        let held = Database::open(&first, &Options::default()).expect("opened");
+        for _ in 0..3 {
+            fs::remove_file(&file).expect("removed");
+            opened(&file, Access::ReadWriteCreate).expect("made");
+        }
+        assert!(first.exists());
+        drop(held);
+    }
+
+    #[test]
+    fn an_empty_file_becomes_a_database_and_others_are_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("x.db");
+        fs::write(&file, "").expect("written");
+        assert!(opened(&file, Access::ReadWrite).is_ok());
+        for (content, why) in [(SQLITE, "sqlite3 OLD .dump"), (b"a letter", "file is not a database")] {
+            fs::write(&file, content).expect("written");
+            assert!(opened(&file, Access::ReadWriteCreate).expect_err("refused").contains(why));
+            assert_eq!(fs::read(&file).expect("read"), content);
+        }
+    }
+
+    #[test]
+    fn a_moved_marker_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, moved) = (folder.path().join("x.db"), folder.path().join("y.db"));
+        opened(&file, Access::ReadWriteCreate).expect("made");
+        fs::rename(&file, &moved).expect("moved");
+        assert!(opened(&moved, Access::ReadWriteCreate).expect_err("refused").contains("x.db-fulmar/1"));
+    }
+}
