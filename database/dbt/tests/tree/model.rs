@@ -2,32 +2,13 @@
 //!
 //! A failing seed is reported; `FULMAR_SEED=n` runs it alone.
 
-#![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
-
+use crate::random::Random;
 use fulmar_dbt::{Cursor, Database, Durability, Error, Mark, Options, Seek, Transaction, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 const TREE: Tree = Tree(1);
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-    fn chance(&mut self, one_in: u64) -> bool {
-        self.below(one_in) == 0
-    }
-}
 
 /// What every commit left, and when each key last changed.
 #[derive(Default)]
