@@ -107,6 +107,32 @@ impl Transaction {
         Ok(leaf.get(key, self.snapshot()).map(Into::into))
     }
 
+    /// What this transaction itself has written under `key`: nothing, a value, or `Some(None)` if it has removed it.
+    pub fn written(&self, tree: Tree, key: &[u8]) -> Option<Option<&[u8]>> {
+        let changes = self.changes.get(&tree)?;
+        match changes.cells.get(key) {
+            Some(value) => Some(value.as_deref()),
+            None => changes.clearing(key).map(|_| None),
+        }
+    }
+
+    /// Takes back everything that was put into `tree`, and answers it; marks are forgotten. `None`, and nothing is taken
+    /// back, if anything was removed from the tree or the transaction has made it.
+    pub fn take_puts(&mut self, tree: Tree) -> Option<Vec<(Box<[u8]>, Arc<[u8]>)>> {
+        let changes = self.changes.get(&tree)?;
+        if self.is_new(tree) || !changes.cleared.is_empty() {
+            return None;
+        }
+        let puts: Option<Vec<_>> =
+            changes.cells.iter().map(|(key, value)| Some((key.clone(), value.clone()?))).collect();
+        if puts.is_some() {
+            self.marks.clear();
+            self.undo.clear();
+            self.changes.remove(&tree);
+        }
+        puts
+    }
+
     /// Sets the value under `key`.
     ///
     /// # Errors
