@@ -29,6 +29,9 @@ pub struct Transaction {
 
 pub(crate) type Cells = BTreeMap<Box<[u8]>, Option<Arc<[u8]>>>;
 
+/// A key, and the value that a transaction has put under it.
+pub type Put = (Box<[u8]>, Arc<[u8]>);
+
 /// What a transaction changed in one tree.
 #[derive(Clone, Default)]
 pub(crate) struct TreeChanges {
@@ -118,7 +121,7 @@ impl Transaction {
 
     /// Takes back everything that was put into `tree`, and answers it; marks are forgotten. `None`, and nothing is taken
     /// back, if anything was removed from the tree or the transaction has made it.
-    pub fn take_puts(&mut self, tree: Tree) -> Option<Vec<(Box<[u8]>, Arc<[u8]>)>> {
+    pub fn take_puts(&mut self, tree: Tree) -> Option<Vec<Put>> {
         let changes = self.changes.get(&tree)?;
         if self.is_new(tree) || !changes.cleared.is_empty() {
             return None;

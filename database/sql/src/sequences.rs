@@ -59,6 +59,9 @@ impl Raised {
     }
 }
 
+/// The table `sqlite_sequence`, and the table that a row there is about.
+type Name = (Tree, Box<[u8]>);
+
 /// A row of `sqlite_sequence`.
 #[derive(Clone)]
 struct Sequence {
@@ -85,7 +88,7 @@ impl Sequence {
 #[derive(Default)]
 pub(crate) struct Sequences {
     /// The highest wanted for each table: whoever raises first does it for all.
-    wanted: Mutex<BTreeMap<(Tree, Box<[u8]>), Sequence>>,
+    wanted: Mutex<BTreeMap<Name, Sequence>>,
     raising: Mutex<()>,
 }
 

@@ -11,9 +11,10 @@ pub(super) struct Suite {
     pub(super) command: fn(&Run<'_>) -> Result<Command>,
 }
 
-pub(super) const SUITES: [Suite; 4] = [
+pub(super) const SUITES: [Suite; 5] = [
     Suite { name: "cpython", command: cpython },
     Suite { name: "django", command: django },
+    Suite { name: "project", command: project },
     Suite { name: "sqlalchemy", command: sqlalchemy },
     Suite { name: "shell", command: shell },
 ];
@@ -55,6 +56,13 @@ fn django(run: &Run<'_>) -> Result<Command> {
         "--verbosity=0",
     ]);
     command.args(labels);
+    Ok(command)
+}
+
+/// A small project made with Django: `e2e/project`.
+fn project(run: &Run<'_>) -> Result<Command> {
+    let mut command = python(run, &[&install::pypi_source("django", DJANGO)?])?;
+    command.arg(root().join("e2e/django_project.py"));
     Ok(command)
 }
 
