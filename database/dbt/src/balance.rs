@@ -6,7 +6,7 @@
 use crate::commit::LEAF_BYTES;
 use crate::transaction::dropped_key;
 use crate::{Cursor, DROPPED, Database, Durability, Error, Seek, Timestamp, Tree};
-use fulmar_kv::{Commit, Object, ObjectId, Refusal, Restructuring};
+use fulmar_kv::{Commit, Key, Object, ObjectId, Refusal, Restructuring};
 use std::ops::ControlFlow;
 
 /// An inner node larger than this is split, bytes of cells.
@@ -160,7 +160,7 @@ impl Database {
 }
 
 /// Keys at which to cut an inner node into parts of half the largest size.
-fn inner_cuts(node: &Object) -> Vec<Box<[u8]>> {
+fn inner_cuts(node: &Object) -> Vec<Key> {
     let mut cuts = Vec::new();
     let mut size = 0;
     for slot in 0..node.slots() {

@@ -4,10 +4,11 @@
 //! the plan is refused as misplaced, and the next one is made.
 
 use crate::search::Target;
-use crate::transaction::{Cells, TreeChanges};
+use crate::transaction::TreeChanges;
 use crate::{Database, Durability, Error, Timestamp, Transaction, Tree};
 use fulmar_kv::{Change, Commit, Interval, Key, Object, ObjectId, Refusal, Restructuring, Write};
 use std::collections::BTreeMap;
+use std::vec;
 
 /// A leaf larger than this is split, bytes of cells. Each commit copies the leaves it changes; each load reads one.
 pub(crate) const LEAF_BYTES: usize = 8 << 10;
@@ -23,7 +24,7 @@ struct Plan {
     /// For each write of the commit, its tree.
     trees: Vec<Tree>,
     /// New links, by the inner node that they go to.
-    links: BTreeMap<ObjectId, BTreeMap<Box<[u8]>, Option<ObjectId>>>,
+    links: BTreeMap<ObjectId, BTreeMap<Key, Option<ObjectId>>>,
     /// Where leaves that the plan splits or makes will be.
     parts: Vec<(Tree, Interval, ObjectId)>,
     /// Inner nodes that get links.
@@ -81,21 +82,25 @@ impl Transaction {
         for (tree, write) in trees.into_iter().zip(commit.writes) {
             let changes = self.changes.entry(tree).or_default();
             changes.cleared.extend(write.cleared);
-            changes.cells.extend(write.changes.into_iter().map(|c| (c.key, c.value)));
+            for change in write.changes {
+                changes.cells.insert(change.key, change.value);
+            }
         }
     }
 }
 
 impl Plan {
     fn tree(&mut self, transaction: &Transaction, tree: Tree, changes: TreeChanges) -> Result<(), Error> {
-        let TreeChanges { mut cells, mut cleared } = changes;
+        let TreeChanges { cells, mut cleared } = changes;
+        let changes = cells.into_changes();
         cleared.sort_by(|a, b| a.low().cmp(b.low()));
         if transaction.is_new(tree) {
             let all = Leaf { id: tree.root(), interval: Interval::everything(), object: None };
-            return self.leaf(transaction, tree, all, changes_of(cells), Vec::new());
+            return self.leaf(transaction, tree, all, changes, Vec::new());
         }
+        let mut changes = changes.into_iter();
         loop {
-            let first_cell = cells.first_key_value().map(|(key, _)| &**key);
+            let first_cell = changes.as_slice().first().map(|change| &*change.key);
             let first_cleared = cleared.first().map(Interval::low);
             let first = match (first_cell, first_cleared) {
                 (None, None) => return Ok(()),
@@ -104,10 +109,6 @@ impl Plan {
             };
             let object = transaction.database.leaf(tree, first)?;
             let interval = object.interval().clone();
-            let rest = match interval.high() {
-                Some(high) => cells.split_off(high),
-                None => Cells::new(),
-            };
             let inside =
                 cleared.iter().map(|c| c.intersection(&interval)).filter(|c| !c.is_empty()).collect();
             cleared.retain_mut(|c| match (c.high(), interval.high()) {
@@ -119,8 +120,8 @@ impl Plan {
                 }
             });
             cleared.sort_by(|a, b| a.low().cmp(b.low()));
+            let own = take_below(interval.high(), &mut changes);
             let leaf = Leaf { id: object.id(), interval, object: Some(object) };
-            let own = changes_of(std::mem::replace(&mut cells, rest));
             self.leaf(transaction, tree, leaf, own, inside)?;
         }
     }
@@ -155,14 +156,13 @@ impl Plan {
         let links = self.links.entry(parent).or_default();
         links.extend(cuts.iter().map(|(key, into)| (key.clone(), Some(*into))));
 
-        let mut changes = changes.into_iter().peekable();
+        let mut changes = changes.into_iter();
         let mut low = leaf.interval.low();
         let mut part = object;
         for next in cuts.iter().map(Some).chain([None]) {
             let high = next.map(|(key, _)| &**key).or_else(|| leaf.interval.high());
             let interval = Interval::new(low.into(), high.map(Into::into));
-            let own =
-                std::iter::from_fn(|| changes.next_if(|c| interval.contains(&c.key))).collect::<Vec<_>>();
+            let own = take_below(high, &mut changes);
             let inside: Vec<_> =
                 cleared.iter().map(|c| c.intersection(&interval)).filter(|c| !c.is_empty()).collect();
             if !(own.is_empty() && inside.is_empty()) {
@@ -186,7 +186,7 @@ impl Plan {
     fn locate<'c>(
         &self,
         transaction: &Transaction,
-        cells: impl IntoIterator<Item = &'c (Tree, Box<[u8]>)>,
+        cells: impl IntoIterator<Item = &'c (Tree, Key)>,
     ) -> Result<Vec<(ObjectId, Key)>, Error> {
         let mut located = Vec::new();
         for (tree, key) in cells {
@@ -204,12 +204,15 @@ impl Plan {
     }
 }
 
-fn changes_of(cells: Cells) -> Vec<Change> {
-    cells.into_iter().map(|(key, value)| Change { key, value }).collect()
+/// The changes of keys below `high`.
+fn take_below(high: Option<&[u8]>, changes: &mut vec::IntoIter<Change>) -> Vec<Change> {
+    let ahead = changes.as_slice();
+    let count = high.map_or(ahead.len(), |high| ahead.partition_point(|change| &*change.key < high));
+    changes.take(count).collect()
 }
 
 /// Where to cut a leaf so that no part of it with these changes is too large, or none of its cells could be moved.
-fn cuts(leaf: Option<&Object>, changes: &[Change]) -> Vec<Box<[u8]>> {
+fn cuts(leaf: Option<&Object>, changes: &[Change]) -> Vec<Key> {
     let changed: usize = changes.iter().map(change_size).sum();
     if leaf.map_or(0, Object::size) + changed <= LEAF_BYTES {
         return Vec::new();
@@ -264,7 +267,7 @@ fn change_size(change: &Change) -> usize {
 }
 
 /// The shortest key above `left` and not above `right`.
-fn separator(left: &[u8], right: &[u8]) -> Box<[u8]> {
+fn separator(left: &[u8], right: &[u8]) -> Key {
     let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
     right[..(common + 1).min(right.len())].into()
 }

@@ -3,7 +3,7 @@
 use crate::search::Target;
 use crate::transaction::TreeChanges;
 use crate::{Error, Timestamp, Transaction, Tree};
-use fulmar_kv::Object;
+use fulmar_kv::{Key, Object};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -130,7 +130,7 @@ impl Cursor {
                 self.slot = next;
                 return Ok(true);
             }
-            let Some(high) = leaf.interval().high().map(Box::<[u8]>::from) else {
+            let Some(high) = leaf.interval().high().map(Key::from) else {
                 self.place = Place::Nowhere;
                 return Ok(false);
             };
@@ -202,15 +202,12 @@ impl Cursor {
             return Ok(false);
         }
         let snapshot = transaction.snapshot();
-        let known = self
-            .leaf
-            .take()
-            .filter(|leaf| self.snapshot == snapshot && from.is_some_and(|key| leaf.covers(key)));
+        let target = from.map_or(Target::Before(None), Target::At);
+        let known = self.leaf.take().filter(|leaf| self.snapshot == snapshot && target.is_in(leaf));
         self.snapshot = snapshot;
-        let mut leaf = match (known, from) {
-            (Some(leaf), _) => leaf,
-            (None, Some(key)) => transaction.leaf(self.tree, Target::At(key))?,
-            (None, None) => transaction.leaf(self.tree, Target::Before(None))?,
+        let mut leaf = match known {
+            Some(leaf) => leaf,
+            None => transaction.leaf(self.tree, target)?,
         };
         let mut found = match (seek, from) {
             (Seek::AtOrAfter, Some(key)) => leaf.visible_from(leaf.lower_bound(key), snapshot),
@@ -222,11 +219,11 @@ impl Cursor {
         while found.is_none() {
             // The neighbour may have been joined with others meanwhile, so look for the key again.
             if seek.is_forward() {
-                let Some(high) = leaf.interval().high().map(Box::<[u8]>::from) else { break };
+                let Some(high) = leaf.interval().high().map(Key::from) else { break };
                 leaf = transaction.leaf(self.tree, Target::At(&high))?;
                 found = leaf.visible_from(leaf.lower_bound(&high), snapshot);
             } else {
-                let low = Box::<[u8]>::from(leaf.interval().low());
+                let low = Key::from(leaf.interval().low());
                 if low.is_empty() {
                     break;
                 }
@@ -249,16 +246,25 @@ impl Cursor {
         seek: Seek,
     ) -> Result<Place, Error> {
         let forward = seek.is_forward();
-        let range = match (seek, from) {
-            (Seek::AtOrAfter, Some(key)) => (Bound::Included(key), Bound::Unbounded),
-            (Seek::After, Some(key)) => (Bound::Excluded(key), Bound::Unbounded),
-            (Seek::AtOrBefore, Some(key)) => (Bound::Unbounded, Bound::Included(key)),
-            (Seek::Before, Some(key)) => (Bound::Unbounded, Bound::Excluded(key)),
-            (_, None) => (Bound::Unbounded, Bound::Unbounded),
+        let (mut ascending, mut descending);
+        let own: &mut dyn Iterator<Item = _> = if forward {
+            let bound = match (seek, from) {
+                (_, None) => Bound::Unbounded,
+                (Seek::After, Some(key)) => Bound::Excluded(key),
+                (_, Some(key)) => Bound::Included(key),
+            };
+            ascending = changes.cells.ascending(bound);
+            &mut ascending
+        } else {
+            let bound = match (seek, from) {
+                (_, None) => Bound::Unbounded,
+                (Seek::Before, Some(key)) => Bound::Excluded(key),
+                (_, Some(key)) => Bound::Included(key),
+            };
+            descending = changes.cells.descending(bound);
+            &mut descending
         };
-        let mut own = changes.cells.range::<[u8], _>(range);
-        let mut advance = || if forward { own.next() } else { own.next_back() };
-        let mut change = advance();
+        let mut change = own.next();
         let mut in_snapshot = in_snapshot;
         loop {
             in_snapshot = in_snapshot && self.pass_cleared(transaction, changes, forward)?;
@@ -269,8 +275,7 @@ impl Cursor {
             let Some((key, value)) = change else {
                 return Ok(if in_snapshot { Place::InSnapshot } else { Place::Nowhere });
             };
-            let snapshot_is_first =
-                here.is_some_and(|here| if forward { here < &**key } else { here > &**key });
+            let snapshot_is_first = here.is_some_and(|here| if forward { here < key } else { here > key });
             if snapshot_is_first {
                 return Ok(Place::InSnapshot);
             }
@@ -280,11 +285,11 @@ impl Cursor {
                 self.value = Some(value.clone());
                 return Ok(Place::OnChange);
             }
-            if here == Some(&**key) {
+            if here == Some(key) {
                 let passed = if forward { Seek::After } else { Seek::Before };
                 in_snapshot = self.seek_snapshot(transaction, Some(key), passed)?;
             }
-            change = advance();
+            change = own.next();
         }
     }
 

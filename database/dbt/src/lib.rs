@@ -50,6 +50,7 @@
 //! ```
 
 mod balance;
+mod cells;
 mod check;
 mod commit;
 mod cursor;

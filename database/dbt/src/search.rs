@@ -20,7 +20,7 @@ pub(crate) enum Target<'a> {
 }
 
 impl Target<'_> {
-    fn is_in(self, node: &Object) -> bool {
+    pub(crate) fn is_in(self, node: &Object) -> bool {
         let interval = node.interval();
         match (self, interval.high()) {
             (Target::At(key), _) => node.covers(key),

@@ -1,9 +1,10 @@
 //! A snapshot, and the changes made on top of it.
 
+use crate::cells::{Cells, Value};
 use crate::cursor::Cursor;
 use crate::search::Target;
 use crate::{DROPPED, Database, Durability, Error, NEXT_TREE, Timestamp, Tree};
-use fulmar_kv::{Interval, Object, Snapshot};
+use fulmar_kv::{Interval, Key, Object, Snapshot};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -17,8 +18,8 @@ pub struct Transaction {
     pub(crate) changes: BTreeMap<Tree, TreeChanges>,
     pub(crate) created: BTreeSet<Tree>,
     pub(crate) dropped: BTreeSet<Tree>,
-    pub(crate) required: BTreeSet<(Tree, Box<[u8]>)>,
-    pub(crate) touched: BTreeSet<(Tree, Box<[u8]>)>,
+    pub(crate) required: BTreeSet<(Tree, Key)>,
+    pub(crate) touched: BTreeSet<(Tree, Key)>,
     /// The root that the last search began at.
     pub(crate) root: RefCell<Option<(Tree, Arc<Object>)>>,
     /// How to take back each change made since the oldest mark, in the order in which they were made.
@@ -26,8 +27,6 @@ pub struct Transaction {
     /// For each mark, how long `undo` was.
     marks: Vec<usize>,
 }
-
-pub(crate) type Cells = BTreeMap<Box<[u8]>, Option<Arc<[u8]>>>;
 
 /// A key, and the value that a transaction has put under it.
 pub type Put = (Box<[u8]>, Arc<[u8]>);
@@ -49,7 +48,7 @@ impl TreeChanges {
 }
 
 enum Undo {
-    Cell(Tree, Box<[u8]>, Option<Option<Arc<[u8]>>>),
+    Cell(Tree, Key, Option<Value>),
     Clear(Tree, TreeChanges),
     Create(Tree),
     Drop(Tree),
@@ -126,8 +125,8 @@ impl Transaction {
         if self.is_new(tree) || !changes.cleared.is_empty() {
             return None;
         }
-        let puts: Option<Vec<_>> =
-            changes.cells.iter().map(|(key, value)| Some((key.clone(), value.clone()?))).collect();
+        let cells = changes.cells.ascending(Bound::Unbounded);
+        let puts: Option<Vec<_>> = cells.map(|(key, value)| Some((key.into(), value.clone()?))).collect();
         if puts.is_some() {
             self.marks.clear();
             self.undo.clear();
@@ -154,7 +153,7 @@ impl Transaction {
         Ok(())
     }
 
-    fn change(&mut self, tree: Tree, key: &[u8], value: Option<Arc<[u8]>>) {
+    fn change(&mut self, tree: Tree, key: &[u8], value: Value) {
         let before = self.changes.entry(tree).or_default().cells.insert(key.into(), value);
         if !self.marks.is_empty() {
             self.undo.push(Undo::Cell(tree, key.into(), before));
@@ -166,11 +165,11 @@ impl Transaction {
     /// # Errors
     /// None today.
     pub fn delete_range(&mut self, tree: Tree, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<(), Error> {
-        let after = |key: &[u8]| -> Box<[u8]> { [key, &[0]].concat().into() };
+        let after = |key: &[u8]| -> Key { [key, &[0]].concat().into() };
         let low = match low {
             Bound::Included(key) => key.into(),
             Bound::Excluded(key) => after(key),
-            Bound::Unbounded => Box::default(),
+            Bound::Unbounded => [].into(),
         };
         let high = match high {
             Bound::Included(key) => Some(after(key)),
@@ -187,7 +186,7 @@ impl Transaction {
         }
         let changes = self.changes.entry(tree).or_default();
         let before = (!self.marks.is_empty()).then(|| changes.clone());
-        changes.cells.retain(|key, _| !cleared.contains(key));
+        changes.cells.retain(|key| !cleared.contains(key));
         changes.cleared.push(cleared);
         if let Some(before) = before {
             self.undo.push(Undo::Clear(tree, before));
@@ -284,9 +283,9 @@ impl Transaction {
                 Undo::Cell(tree, key, before) => {
                     let cells = &mut self.changes.entry(tree).or_default().cells;
                     match before {
-                        Some(before) => cells.insert(key, before),
+                        Some(before) => drop(cells.insert(key, before)),
                         None => cells.remove(&key),
-                    };
+                    }
                     self.forget_unchanged(tree);
                 }
                 Undo::Clear(tree, before) => {

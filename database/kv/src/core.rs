@@ -4,7 +4,7 @@
 use crate::engine::{Batch, EngineWrite};
 use crate::object::{decode_changes, encode_changes};
 use crate::wire::{Reader, put_varint};
-use crate::{Change, Error, Interval, Object, ObjectId, Refusal, Timestamp};
+use crate::{Change, Error, Interval, Key, Object, ObjectId, Refusal, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ pub struct Commit {
     /// Changes of cells, at most one `Write` an object.
     pub writes: Vec<Write>,
     /// Cells that must not have changed since the snapshot.
-    pub required: Vec<(ObjectId, Box<[u8]>)>,
+    pub required: Vec<(ObjectId, Key)>,
     /// Cells that, besides, nobody may delete whose snapshot does not see this commit: two commits may touch the same
     /// cell, and so keep it for what they write elsewhere.
-    pub touched: Vec<(ObjectId, Box<[u8]>)>,
+    pub touched: Vec<(ObjectId, Key)>,
 }
 
 /// Changes of one object's cells.
@@ -57,7 +57,7 @@ pub enum Restructuring {
         object: ObjectId,
         /// The first key of each new object and its name, not in use yet; in ascending order, inside the object's
         /// interval.
-        cuts: Vec<(Box<[u8]>, ObjectId)>,
+        cuts: Vec<(Key, ObjectId)>,
     },
     /// Moves all cells of the right neighbour to `left`, and removes `right`.
     Join {
@@ -71,7 +71,7 @@ pub enum Restructuring {
         /// The object that holds the links, not a leaf.
         object: ObjectId,
         /// Keys and what they lead to from now on, in ascending order.
-        links: Vec<(Box<[u8]>, Option<ObjectId>)>,
+        links: Vec<(Key, Option<ObjectId>)>,
     },
     /// Moves all of `root` to the new object `into` and makes `root` one level higher, with a link to it.
     Grow {
@@ -131,7 +131,7 @@ pub(crate) struct Core {
 }
 
 /// When each cell, by its root and key, was last touched. Never stored: it matters to open transactions only.
-type Touched = BTreeMap<(ObjectId, Box<[u8]>), Timestamp>;
+type Touched = BTreeMap<(ObjectId, Key), Timestamp>;
 
 /// The objects as a group of commits leaves them, and what the engine has to write for that.
 pub(crate) struct Staged<'a> {
@@ -359,7 +359,7 @@ impl Attempt<'_, '_> {
         Ok(())
     }
 
-    fn relink(&mut self, id: ObjectId, links: &[(Box<[u8]>, Option<ObjectId>)]) -> Outcome<()> {
+    fn relink(&mut self, id: ObjectId, links: &[(Key, Option<ObjectId>)]) -> Outcome<()> {
         let object = self.existing(id)?;
         require(object.level() > 0 && links.iter().all(|(key, _)| object.interval().contains(key)))?;
         let changes: Vec<_> = links

@@ -104,7 +104,17 @@ impl Database {
     pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
         let home = Home::enter(path, options.create)?;
         // The engine needs blocks only until their objects are cached here.
-        let engine = Fjall::open(&home.engine(), options.cache_bytes / 8)?;
+        let complete = |engine: &Fjall| {
+            let (synced, held) = (home.synced(), Self::core(engine, path)?.0.sequence);
+            if synced <= held {
+                return Ok(());
+            }
+            let what = format!(
+                "the engine's log is damaged: it ends at commit {held}, but commit {synced} was on the disk before"
+            );
+            Err(Error::Corrupt { path: path.into(), what })
+        };
+        let engine = Fjall::open(&home.engine(), options.cache_bytes / 8, complete)?;
         home.finish()?;
         let objects = options.cache_bytes - options.cache_bytes / 8;
         let database = Self::on(Box::new(engine), path, objects, Some(home))?;
@@ -125,22 +135,7 @@ impl Database {
     }
 
     fn on(engine: Box<dyn Engine>, path: &Path, cache: u64, home: Option<Home>) -> Result<Self, Error> {
-        let state = engine.fact(Core::STATE)?;
-        let Some((core, next_object)) = Core::restore(state.as_deref()) else {
-            return Err(Error::Corrupt {
-                path: path.into(),
-                what: "the state of the last commit is damaged".into(),
-            });
-        };
-        if let Some(synced) = home.as_ref().map(Home::synced)
-            && core.sequence < synced
-        {
-            let held = core.sequence;
-            let what = format!(
-                "the engine's log is damaged: it ends at commit {held}, but commit {synced} was on the disk before"
-            );
-            return Err(Error::Corrupt { path: path.into(), what });
-        }
+        let (core, next_object) = Self::core(&*engine, path)?;
         Ok(Self(Arc::new(Shared {
             path: path.into(),
             cache: Cache::new(usize::try_from(cache).unwrap_or(usize::MAX)),
@@ -152,6 +147,13 @@ impl Database {
             engine,
             home,
         })))
+    }
+
+    /// The core as the newest commit in `engine` left it, and the first name of an object that was never given.
+    fn core(engine: &dyn Engine, path: &Path) -> Result<(Core, u64), Error> {
+        let state = engine.fact(Core::STATE)?;
+        let what = || "the state of the last commit is damaged".into();
+        Core::restore(state.as_deref()).ok_or_else(|| Error::Corrupt { path: path.into(), what: what() })
     }
 
     /// The directory.

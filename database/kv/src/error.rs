@@ -1,7 +1,7 @@
 //! Why the database could not do what it was asked.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A failure that the world caused; each names the database and the reason.
 #[derive(thiserror::Error, Debug)]
@@ -43,6 +43,12 @@ pub enum Error {
         /// Its reason.
         source: io::Error,
     },
+}
+
+impl Error {
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        Self::Io { path: path.into(), source }
+    }
 }
 
 /// Why a commit did not happen.

@@ -31,9 +31,9 @@ impl Home {
         let existing = Self::look(path)?;
         if existing == Existing::Nothing {
             if !create {
-                return Err(io_error(path, io::Error::from(io::ErrorKind::NotFound)));
+                return Err(Error::io(path, io::Error::from(io::ErrorKind::NotFound)));
             }
-            fs::create_dir_all(path).map_err(|e| io_error(path, e))?;
+            fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
         }
         let lock = lock(path)?;
         // Whoever held it until now may have finished making it.
@@ -44,13 +44,13 @@ impl Home {
             let engine = path.join(ENGINE_DIRECTORY);
             if engine.exists() {
                 // Left by a creation that did not come to its end: nothing was ever committed to it.
-                fs::remove_dir_all(&engine).map_err(|e| io_error(&engine, e))?;
+                fs::remove_dir_all(&engine).map_err(|e| Error::io(&engine, e))?;
             }
         }
         let synced_path = path.join(SYNCED_FILE);
         let synced =
             OpenOptions::new().read(true).write(true).create(true).truncate(is_new).open(&synced_path);
-        let synced = synced.map_err(|e| io_error(&synced_path, e))?;
+        let synced = synced.map_err(|e| Error::io(&synced_path, e))?;
         Ok(Self { path: path.into(), is_new, synced, _lock: lock })
     }
 
@@ -62,7 +62,7 @@ impl Home {
         write_synced(&self.path.join(FORMAT_FILE), FORMAT)?;
         sync_directory(&self.path)?;
         let unfinished = self.path.join(UNFINISHED_FILE);
-        fs::remove_file(&unfinished).map_err(|e| io_error(&unfinished, e))?;
+        fs::remove_file(&unfinished).map_err(|e| Error::io(&unfinished, e))?;
         match self.path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
             _ => Ok(()),
@@ -74,7 +74,7 @@ impl Home {
         let mut note = [0; 16];
         note[..8].copy_from_slice(&sequence.to_be_bytes());
         note[8..].copy_from_slice(&(!sequence).to_be_bytes());
-        self.synced.write_all_at(&note, 0).map_err(|e| io_error(&self.path.join(SYNCED_FILE), e))
+        self.synced.write_all_at(&note, 0).map_err(|e| Error::io(&self.path.join(SYNCED_FILE), e))
     }
 
     /// The engine must hold at least this commit, or it has lost some.
@@ -97,7 +97,7 @@ impl Home {
         let kind = match fs::metadata(path) {
             Ok(metadata) => metadata,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Existing::Nothing),
-            Err(e) => return Err(io_error(path, e)),
+            Err(e) => return Err(Error::io(path, e)),
         };
         if !kind.is_dir() {
             let found = if begins_with(path, b"SQLite format 3\0")? {
@@ -117,7 +117,7 @@ impl Home {
                 Err(Error::Format { path: format, found })
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => Self::unfinished(path),
-            Err(e) => Err(io_error(&format, e)),
+            Err(e) => Err(Error::io(&format, e)),
         }
     }
 
@@ -126,8 +126,8 @@ impl Home {
         if path.join(UNFINISHED_FILE).exists() {
             return Ok(Existing::Unfinished);
         }
-        for entry in fs::read_dir(path).map_err(|e| io_error(path, e))? {
-            let name = entry.map_err(|e| io_error(path, e))?.file_name();
+        for entry in fs::read_dir(path).map_err(|e| Error::io(path, e))? {
+            let name = entry.map_err(|e| Error::io(path, e))?.file_name();
             if name != LOCK_FILE {
                 let found = format!(
                     "a directory with {name:?} in it and no {FORMAT_FILE} file: not a Fulmar database"
@@ -154,7 +154,7 @@ fn lock(directory: &Path) -> Result<File, Error> {
         .create(true)
         .truncate(false)
         .open(&path)
-        .map_err(|e| io_error(&path, e))?;
+        .map_err(|e| Error::io(&path, e))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -163,14 +163,14 @@ fn lock(directory: &Path) -> Result<File, Error> {
             let holder = if read.is_ok() && !holder.is_empty() { holder } else { "unknown".into() };
             return Err(Error::Held { path: directory.into(), holder: holder.trim_end().into() });
         }
-        Err(TryLockError::Error(e)) => return Err(io_error(&path, e)),
+        Err(TryLockError::Error(e)) => return Err(Error::io(&path, e)),
     }
     let record = |file: &mut File| {
         file.set_len(0)?;
         file.rewind()?;
         writeln!(file, "process {} ({})", std::process::id(), command_line())
     };
-    record(&mut file).map_err(|e| io_error(&path, e))?;
+    record(&mut file).map_err(|e| Error::io(&path, e))?;
     Ok(file)
 }
 
@@ -181,8 +181,8 @@ fn command_line() -> String {
 
 fn begins_with(path: &Path, magic: &[u8]) -> Result<bool, Error> {
     let mut start = Vec::new();
-    let file = File::open(path).map_err(|e| io_error(path, e))?;
-    file.take(magic.len() as u64).read_to_end(&mut start).map_err(|e| io_error(path, e))?;
+    let file = File::open(path).map_err(|e| Error::io(path, e))?;
+    file.take(magic.len() as u64).read_to_end(&mut start).map_err(|e| Error::io(path, e))?;
     Ok(start == magic)
 }
 
@@ -192,13 +192,9 @@ fn write_synced(path: &Path, text: &str) -> Result<(), Error> {
         file.write_all(text.as_bytes())?;
         file.sync_all()
     };
-    write().map_err(|e| io_error(path, e))
+    write().map_err(|e| Error::io(path, e))
 }
 
 fn sync_directory(path: &Path) -> Result<(), Error> {
-    File::open(path).and_then(|d| d.sync_all()).map_err(|e| io_error(path, e))
-}
-
-fn io_error(path: &Path, source: io::Error) -> Error {
-    Error::Io { path: path.into(), source }
+    File::open(path).and_then(|d| d.sync_all()).map_err(|e| Error::io(path, e))
 }

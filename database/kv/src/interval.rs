@@ -1,23 +1,24 @@
 //! Intervals of keys.
 
+use crate::Key;
 use std::fmt;
 
 /// The keys from `low` on and below `high`, if it is given.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Interval {
-    low: Box<[u8]>,
-    high: Option<Box<[u8]>>,
+    low: Key,
+    high: Option<Key>,
 }
 
 impl Interval {
     /// The keys from `low` on and below `high`.
-    pub fn new(low: Box<[u8]>, high: Option<Box<[u8]>>) -> Self {
+    pub fn new(low: Key, high: Option<Key>) -> Self {
         Self { low, high }
     }
 
     /// All keys.
     pub fn everything() -> Self {
-        Self { low: Box::default(), high: None }
+        Self { low: [].into(), high: None }
     }
 
     /// The first key that may be in it.

@@ -56,6 +56,7 @@ pub mod engine;
 mod error;
 mod home;
 mod interval;
+mod key;
 mod object;
 mod wire;
 
@@ -63,6 +64,7 @@ pub use crate::core::{Commit, Restructuring, Write, link, linked};
 pub use database::{Database, Durability, Options, Snapshot};
 pub use error::{Error, Refusal};
 pub use interval::Interval;
+pub use key::Key;
 pub use object::{Change, Object};
 
 /// Names an object.
@@ -72,6 +74,3 @@ pub struct ObjectId(pub u64);
 /// A point in the order of commits; zero is before the first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp(pub u64);
-
-/// The key of a cell: keys are ordered as byte strings.
-pub type Key = Box<[u8]>;

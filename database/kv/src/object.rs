@@ -9,7 +9,7 @@
 //! integers and looks at a key only on a tie.
 
 use crate::wire::{Reader, put_bytes, put_varint};
-use crate::{Interval, ObjectId, Timestamp};
+use crate::{Interval, Key, ObjectId, Timestamp};
 use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The cell.
-    pub key: Box<[u8]>,
+    pub key: Key,
     /// Its new value; `None` deletes it.
     pub value: Option<Arc<[u8]>>,
 }
@@ -352,7 +352,7 @@ impl Object {
 
     /// Cuts it into parts: this object keeps the cells before the first cut, each cut names the first key of the next
     /// part and its object.
-    pub(crate) fn split(&self, cuts: &[(Box<[u8]>, ObjectId)], watermark: Timestamp) -> Vec<Self> {
+    pub(crate) fn split(&self, cuts: &[(Key, ObjectId)], watermark: Timestamp) -> Vec<Self> {
         let mut parts = Vec::with_capacity(cuts.len() + 1);
         let (mut id, mut low, mut from) = (self.id, self.interval.low(), 0);
         for n in 0..=cuts.len() {

@@ -1,11 +1,15 @@
 //! Entries in fjall, a log-structured merge tree. Why this engine and with these settings: `docs/engines.md`.
 
+mod log;
+
 use super::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use std::io;
 use std::panic;
 use std::path::{Path, PathBuf};
+
+use log::TornTail;
 
 /// A fjall database in a directory of its own.
 pub struct Fjall {
@@ -18,20 +22,37 @@ pub struct Fjall {
 impl Fjall {
     /// Opens the database in `path`, making it if it does not exist, with at most `cache_bytes` of blocks cached.
     ///
+    /// What follows the last whole batch of the log is dropped if `complete` finds nothing missing then, as after a power
+    /// cut in the midst of a write. Otherwise the log is left as it was.
+    ///
     /// # Errors
-    /// [`Error::Io`] if the operating system refuses, [`Error::Corrupt`] if the files are damaged.
-    pub fn open(path: &Path, cache_bytes: u64) -> Result<Self, Error> {
+    /// [`Error::Io`] if the operating system refuses, [`Error::Corrupt`] if the files are damaged, or what `complete`
+    /// answers.
+    pub fn open(
+        path: &Path,
+        cache_bytes: u64,
+        complete: impl FnOnce(&Self) -> Result<(), Error>,
+    ) -> Result<Self, Error> {
+        let torn = TornTail::cut(path)?;
         // It asserts of its files what it should check.
         let opened = panic::catch_unwind(|| Self::open_sound(path, cache_bytes));
         let what = || "the engine's files are damaged".into();
-        opened.unwrap_or_else(|_| Err(Error::Corrupt { path: path.into(), what: what() }))
+        let opened = opened.unwrap_or_else(|_| Err(Error::Corrupt { path: path.into(), what: what() }));
+        let completed = opened.and_then(|engine| complete(&engine).map(|()| engine));
+        if let Some(torn) = torn {
+            match completed {
+                Ok(_) => torn.forget()?,
+                Err(_) => torn.put_back()?,
+            }
+        }
+        completed
     }
 
     fn open_sound(path: &Path, cache_bytes: u64) -> Result<Self, Error> {
         let fault = |e| fault(path, e);
         let database = Database::builder(path)
             .cache_size(cache_bytes)
-            .worker_threads(1)
+            .worker_threads(4)
             .journal_compression(CompressionType::None)
             .max_journaling_size(128 << 20)
             .open()
@@ -109,7 +130,7 @@ fn key(object: ObjectId, sequence: u64) -> [u8; 16] {
 fn fault(path: &Path, error: fjall::Error) -> Error {
     match error {
         fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
-            Error::Io { path: path.into(), source }
+            Error::io(path, source)
         }
         fjall::Error::Poisoned => Error::Io {
             path: path.into(),
@@ -128,7 +149,7 @@ mod tests {
     #[test]
     fn a_load_sees_a_batch_as_a_whole() {
         let directory = tempfile::tempdir().unwrap();
-        let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20).unwrap();
+        let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20, |_| Ok(())).unwrap();
         let object = ObjectId(1);
         let put = |sequence| EngineWrite::Put { object, sequence, entry: vec![0] };
         fjall.write(Batch { writes: vec![put(0)] }).unwrap();
@@ -151,7 +172,7 @@ mod tests {
     #[test]
     fn the_last_write_of_a_batch_counts() {
         let directory = tempfile::tempdir().unwrap();
-        let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20).unwrap();
+        let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20, |_| Ok(())).unwrap();
         for engine in [&fjall as &dyn Engine, &Memory::default()] {
             let object = ObjectId(1);
             let put = |sequence, text: &str| EngineWrite::Put { object, sequence, entry: text.into() };
