@@ -59,7 +59,7 @@ mod transaction;
 
 pub use cursor::{Cursor, Seek};
 pub use fulmar_kv::{Durability, Error, Options, Timestamp};
-pub use transaction::{Mark, Transaction};
+pub use transaction::{Mark, Put, Transaction};
 
 use fulmar_kv::{Commit, ObjectId, Refusal, Restructuring};
 use parking_lot::Mutex;

@@ -4,6 +4,7 @@ use crate::codes::{BUSY, Failure, READONLY};
 use crate::cursor::Cursor;
 use crate::name::{Access, Name};
 use crate::record::{Value, Values};
+use crate::sequences::Raised;
 use crate::store::Store;
 use fulmar_dbt::{Durability, Mark, Timestamp, Transaction, Tree};
 use std::ffi::{CString, c_int};
@@ -61,6 +62,8 @@ struct Open {
     base: Option<Mark>,
     /// The points of SQLite's savepoints, outermost first. They nest inside `base`.
     savepoints: Vec<Mark>,
+    /// What its INSERTs wrote to `sqlite_sequence`.
+    raised: Raised,
     /// Commits that its snapshot includes, for `PRAGMA data_version`.
     commits: u32,
 }
@@ -164,8 +167,14 @@ impl Handle {
             if self.meta.at != Some(snapshot) {
                 self.meta = Meta { at: Some(snapshot), ..Meta::default() };
             }
-            self.open =
-                Some(Open { transaction, level: Level::Read, base: None, savepoints: Vec::new(), commits });
+            self.open = Some(Open {
+                transaction,
+                level: Level::Read,
+                base: None,
+                savepoints: Vec::new(),
+                raised: Raised::default(),
+                commits,
+            });
         }
         if let Some(open) = &mut self.open
             && level > open.level
@@ -205,13 +214,17 @@ impl Handle {
         if let Some(cookie) = self.emptied.take() {
             self.set_meta(SCHEMA_COOKIE, cookie.wrapping_add(1))?;
         }
-        let Some(open) = self.open.take() else { return Ok(()) };
+        let Some(mut open) = self.open.take() else { return Ok(()) };
         if !open.transaction.is_changed() {
             self.leave(open.level, None);
             return Ok(());
         }
         let store = self.store();
-        let outcome = open.transaction.commit(self.durability);
+        let cookie = meta_key(SCHEMA_COOKIE);
+        let outcome = store
+            .sequences
+            .raise(&store.database, &mut open.transaction, open.raised, (FACTS, &cookie))
+            .and_then(|()| open.transaction.commit(self.durability));
         if outcome.is_ok() {
             store.commits.fetch_add(1, Ordering::Relaxed);
             self.own_commits = self.own_commits.wrapping_add(1);
@@ -256,6 +269,7 @@ impl Handle {
         self.meta.at = Some(open.transaction.snapshot());
         open.level = Level::Read;
         open.savepoints.clear();
+        open.raised = Raised::default();
         self.open = Some(open);
         Ok(())
     }
@@ -395,6 +409,13 @@ impl Handle {
             self.picked.push(tree);
         }
         Ok(row)
+    }
+
+    /// An INSERT into a table with AUTOINCREMENT is about to write a record of `sqlite_sequence`.
+    pub(crate) fn raise_sequence(&mut self, tree: Tree, row: i64, record: &[u8]) -> Result<(), Failure> {
+        let open = self.open.as_mut().ok_or_else(no_transaction)?;
+        open.raised.note(&open.transaction, tree, row, record);
+        Ok(())
     }
 
     /// Names this handle among those of the process, as long as it lives.

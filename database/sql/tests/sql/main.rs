@@ -8,3 +8,5 @@ mod differential;
 mod faces;
 mod features;
 mod pair;
+mod races;
+mod sequences;
