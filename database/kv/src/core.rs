@@ -122,7 +122,7 @@ pub(crate) struct Core {
     /// The newest commit.
     pub(crate) last: Timestamp,
     /// Orders the engine's entries: grows with every commit, also with those that change no cell.
-    sequence: u64,
+    pub(crate) sequence: u64,
     /// Objects that are mostly stale as soon as no snapshot is older than the timestamp.
     stale: BTreeSet<(Timestamp, ObjectId)>,
     touched: Touched,

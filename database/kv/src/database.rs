@@ -56,7 +56,7 @@ struct Shared {
     failed: Mutex<Option<String>>,
     engine: Box<dyn Engine>,
     /// Unlocks the directory, after the engine has let go of it.
-    _home: Option<Home>,
+    home: Option<Home>,
 }
 
 struct Snapshots {
@@ -132,6 +132,15 @@ impl Database {
                 what: "the state of the last commit is damaged".into(),
             });
         };
+        if let Some(synced) = home.as_ref().map(Home::synced)
+            && core.sequence < synced
+        {
+            let held = core.sequence;
+            let what = format!(
+                "the engine's log is damaged: it ends at commit {held}, but commit {synced} was on the disk before"
+            );
+            return Err(Error::Corrupt { path: path.into(), what });
+        }
         Ok(Self(Arc::new(Shared {
             path: path.into(),
             cache: Cache::new(usize::try_from(cache).unwrap_or(usize::MAX)),
@@ -141,7 +150,7 @@ impl Database {
             next_object: AtomicU64::new(next_object.max(FIRST_FRESH)),
             failed: Mutex::default(),
             engine,
-            _home: home,
+            home,
         })))
     }
 
@@ -276,7 +285,13 @@ impl Shared {
             for (id, object) in objects {
                 self.cache.store(id, object);
             }
-            if sync { self.engine.sync() } else { Ok(()) }
+            if sync {
+                self.engine.sync()?;
+                if let Some(home) = &self.home {
+                    home.note_synced(core.sequence)?;
+                }
+            }
+            Ok(())
         });
         if let Err(error) = written {
             // What of the group is on the disk is unknown: nothing may build on it before recovery has looked.

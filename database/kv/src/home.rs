@@ -3,11 +3,14 @@
 use crate::Error;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const FORMAT_FILE: &str = "FORMAT";
 /// Stands beside files of the engine that are not a database yet.
 const UNFINISHED_FILE: &str = "UNFINISHED";
+/// What the engine must not have lost: its log drops what follows a damaged place without an error.
+const SYNCED_FILE: &str = "SYNCED";
 const LOCK_FILE: &str = "LOCK";
 const ENGINE_DIRECTORY: &str = "engine";
 const FORMAT: &str = "fulmar database, format 1\n";
@@ -16,6 +19,8 @@ const FORMAT: &str = "fulmar database, format 1\n";
 pub(crate) struct Home {
     path: PathBuf,
     is_new: bool,
+    /// Holds the sequence number of a synced commit, and its complement.
+    synced: File,
     /// Locked for as long as it is open.
     _lock: File,
 }
@@ -42,7 +47,11 @@ impl Home {
                 fs::remove_dir_all(&engine).map_err(|e| io_error(&engine, e))?;
             }
         }
-        Ok(Self { path: path.into(), is_new, _lock: lock })
+        let synced_path = path.join(SYNCED_FILE);
+        let synced =
+            OpenOptions::new().read(true).write(true).create(true).truncate(is_new).open(&synced_path);
+        let synced = synced.map_err(|e| io_error(&synced_path, e))?;
+        Ok(Self { path: path.into(), is_new, synced, _lock: lock })
     }
 
     /// Declares a new directory to be a database, now that the engine has made its files.
@@ -58,6 +67,25 @@ impl Home {
             Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
             _ => Ok(()),
         }
+    }
+
+    /// Notes that the engine holds everything up to this commit. Not synced itself: what is read later is a lower bound.
+    pub(crate) fn note_synced(&self, sequence: u64) -> Result<(), Error> {
+        let mut note = [0; 16];
+        note[..8].copy_from_slice(&sequence.to_be_bytes());
+        note[8..].copy_from_slice(&(!sequence).to_be_bytes());
+        self.synced.write_all_at(&note, 0).map_err(|e| io_error(&self.path.join(SYNCED_FILE), e))
+    }
+
+    /// The engine must hold at least this commit, or it has lost some.
+    pub(crate) fn synced(&self) -> u64 {
+        let mut note = [0; 16];
+        // Short or torn: the note was never made, or its sector was being written when the power failed.
+        let whole = self.synced.read_exact_at(&mut note, 0).is_ok();
+        let (number, complement) = note.split_at(8);
+        let number = number.try_into().map_or(0, u64::from_be_bytes);
+        let complement = complement.try_into().map_or(0, u64::from_be_bytes);
+        if whole && number == !complement { number } else { 0 }
     }
 
     /// Where the engine's files are.

@@ -36,8 +36,8 @@ fn kills(rounds: u32) -> Result<(), Box<dyn Error>> {
         command.arg("work");
         command
     };
-    let acknowledged = kill::run(&mut worker, directory.path(), rounds)?;
-    println!("{rounds} kills, {acknowledged} acknowledged commits, none lost, none in half");
+    let commits = kill::run(&mut worker, directory.path(), rounds)?;
+    println!("{rounds} kills, {commits} commits, none that was acknowledged lost, none in half");
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use super::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use std::io;
+use std::panic;
 use std::path::{Path, PathBuf};
 
 /// A fjall database in a directory of its own.
@@ -20,6 +21,13 @@ impl Fjall {
     /// # Errors
     /// [`Error::Io`] if the operating system refuses, [`Error::Corrupt`] if the files are damaged.
     pub fn open(path: &Path, cache_bytes: u64) -> Result<Self, Error> {
+        // It asserts of its files what it should check.
+        let opened = panic::catch_unwind(|| Self::open_sound(path, cache_bytes));
+        let what = || "the engine's files are damaged".into();
+        opened.unwrap_or_else(|_| Err(Error::Corrupt { path: path.into(), what: what() }))
+    }
+
+    fn open_sound(path: &Path, cache_bytes: u64) -> Result<Self, Error> {
         let fault = |e| fault(path, e);
         let database = Database::builder(path)
             .cache_size(cache_bytes)
