@@ -1,5 +1,6 @@
 //! Whole-system tests: each module is one kind of check, with its broken variants beside it.
 
+mod hermitage;
 mod kill;
 mod slt;
 mod transfers;
