@@ -59,7 +59,7 @@ mod transaction;
 
 pub use cursor::{Cursor, Seek};
 pub use fulmar_kv::{Durability, Error, Options, Timestamp};
-pub use transaction::{Mark, Transaction};
+pub use transaction::{Mark, Put, Transaction};
 
 use fulmar_kv::{Commit, ObjectId, Refusal, Restructuring};
 use parking_lot::Mutex;
@@ -125,7 +125,8 @@ impl Database {
         let restructurings = trees.iter().map(|t| Restructuring::Create { object: t.root() }).collect();
         match self.kv.commit(Commit { restructurings, ..Commit::default() }, Durability::Synced) {
             // Somebody else has made it: as good.
-            Ok(_) | Err(Refusal::Misplaced(_)) => Ok(()),
+            Ok(_) | Err(Refusal::Failed(Error::Conflict)) => Ok(()),
+            Err(Refusal::Misplaced(_)) => unreachable!("names no cell"),
             Err(Refusal::Failed(error)) => Err(error),
         }
     }

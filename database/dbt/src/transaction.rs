@@ -28,6 +28,9 @@ pub struct Transaction {
     marks: Vec<usize>,
 }
 
+/// A key, and the value that a transaction has put under it.
+pub type Put = (Box<[u8]>, Arc<[u8]>);
+
 /// What a transaction changed in one tree.
 #[derive(Clone, Default)]
 pub(crate) struct TreeChanges {
@@ -81,8 +84,8 @@ impl Transaction {
         !self.changes.is_empty() || !self.created.is_empty()
     }
 
-    /// Whether the tree has no nodes yet, because this transaction makes it.
-    pub(crate) fn is_new(&self, tree: Tree) -> bool {
+    /// Whether this transaction makes the tree.
+    pub fn is_new(&self, tree: Tree) -> bool {
         !self.created.is_empty() && self.created.contains(&tree)
     }
 
@@ -104,6 +107,32 @@ impl Transaction {
         }
         let leaf = self.leaf(tree, Target::At(key))?;
         Ok(leaf.get(key, self.snapshot()).map(Into::into))
+    }
+
+    /// What this transaction itself has written under `key`: nothing, a value, or `Some(None)` if it has removed it.
+    pub fn written(&self, tree: Tree, key: &[u8]) -> Option<Option<&[u8]>> {
+        let changes = self.changes.get(&tree)?;
+        match changes.cells.get(key) {
+            Some(value) => Some(value.as_deref()),
+            None => changes.clearing(key).map(|_| None),
+        }
+    }
+
+    /// Takes back everything that was put into `tree`, and answers it; marks are forgotten. `None`, and nothing is taken
+    /// back, if anything was removed from the tree or the transaction has made it.
+    pub fn take_puts(&mut self, tree: Tree) -> Option<Vec<Put>> {
+        let changes = self.changes.get(&tree)?;
+        if self.is_new(tree) || !changes.cleared.is_empty() {
+            return None;
+        }
+        let cells = changes.cells.ascending(Bound::Unbounded);
+        let puts: Option<Vec<_>> = cells.map(|(key, value)| Some((key.into(), value.clone()?))).collect();
+        if puts.is_some() {
+            self.marks.clear();
+            self.undo.clear();
+            self.changes.remove(&tree);
+        }
+        puts
     }
 
     /// Sets the value under `key`.

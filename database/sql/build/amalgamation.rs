@@ -136,9 +136,16 @@ const EDITS: &[Edit] = &[
     },
     Edit {
         place: "OP_NewRowid: rowids that other transactions have picked",
-        find: "#ifndef SQLITE_OMIT_AUTOINCREMENT\n    if( pOp->p3 ){\n      /* Assert that P3 is a valid memory cell. */\n",
-        put: "    if( !pC->useRandomRowid ) v = fulmarPickRowid(pC->uc.pCursor, v);\n\
-              #ifndef SQLITE_OMIT_AUTOINCREMENT\n    if( pOp->p3 ){\n      /* Assert that P3 is a valid memory cell. */\n",
+        find: "    if( pC->useRandomRowid ){\n      /* IMPLEMENTATION-OF: R-07677-41881",
+        put: "    if( !pC->useRandomRowid ){\n      v = fulmarPickRowid(pC->uc.pCursor, v);\n      if( pOp->p3 ) pMem->u.i = v;\n    }\n\
+              \x20   if( pC->useRandomRowid ){\n      /* IMPLEMENTATION-OF: R-07677-41881",
+    },
+    Edit {
+        place: "OP_Insert: the number of a table with AUTOINCREMENT",
+        find: "  assert( BTREE_PREFORMAT==OPFLAG_PREFORMAT );\n  rc = sqlite3BtreeInsert(pC->uc.pCursor, &x,\n",
+        put: "  assert( BTREE_PREFORMAT==OPFLAG_PREFORMAT );\n\
+              \x20 if( pOp->p5 & OPFLAG_FULMAR_SEQUENCE ){\n    rc = fulmarRaiseSequence(pC->uc.pCursor, &x);\n\
+              \x20   if( rc ) goto abort_due_to_error;\n  }\n  rc = sqlite3BtreeInsert(pC->uc.pCursor, &x,\n",
     },
     Edit {
         place: "OP_ParseSchema: root pages have no upper bound",
@@ -179,6 +186,11 @@ const EDITS: &[Edit] = &[
         put: "      sqlite3VdbeAddOp3(v, OP_OpenRead, iCur, pIdx->tnum, iDb);\n      sqlite3VdbeSetP4KeyInfo(pParse, pIdx);\n\
               \x20     sqlite3VdbeChangeP5(v, OPFLAG_FULMAR_PARENT);\n\
               \x20     for(i=0; i<nCol; i++){\n        sqlite3VdbeAddOp2(v, OP_Copy,\n               sqlite3TableColumnToStorage(pFKey->pFrom, aiCol[i])+1+regData,\n",
+    },
+    Edit {
+        place: "autoIncrementEnd: writes that do not conflict",
+        find: "    aOp[3].p5 = OPFLAG_APPEND;\n    sqlite3ReleaseTempReg(pParse, iRec);\n",
+        put: "    aOp[3].p5 = OPFLAG_APPEND | OPFLAG_FULMAR_SEQUENCE;\n    sqlite3ReleaseTempReg(pParse, iRec);\n",
     },
     Edit {
         place: "sqlite3InitOne: root pages have no upper bound",

@@ -66,6 +66,12 @@ static i64 fulmarPickRowid(BtCursor *pCur, i64 iNext){
   return fulmar_pick_rowid(pCur->pBtree->pFulmar, pCur->pgnoRoot, iNext);
 }
 
+/* An INSERT is about to write a row of sqlite_sequence. */
+static int fulmarRaiseSequence(BtCursor *pCur, const BtreePayload *pX){
+  if( pCur->pFulmar==0 ) return SQLITE_OK;
+  return fulmar_raise_sequence(pCur->pBtree->pFulmar, pCur->pgnoRoot, pX->nKey, pX->pData, pX->nData);
+}
+
 /* How often a statement is run again, and from when on it presses. */
 #define FULMAR_MAX_RETRY   100
 #define FULMAR_PRESS_RETRY 3

@@ -7,6 +7,8 @@ typedef struct FulmarCursor FulmarCursor;
 
 /* OP_OpenRead: the cursor looks for the parent of a foreign key. */
 #define OPFLAG_FULMAR_PARENT 0x20
+/* OP_Insert: it raises the number of a table with AUTOINCREMENT. */
+#define OPFLAG_FULMAR_SEQUENCE 0x100
 
 struct Vdbe;
 static int fulmarServes(Btree*);
@@ -20,6 +22,7 @@ static void fulmarJournalMode(sqlite3_value*);
 static int fulmarStep(struct Vdbe*);
 static void fulmarCursorSeeksParent(BtCursor*);
 static i64 fulmarPickRowid(BtCursor*, i64);
+static int fulmarRaiseSequence(BtCursor*, const BtreePayload*);
 static int fulmarCommitFirst(sqlite3*);
 static int fulmarRefusesOutput(sqlite3*, Btree*);
 static int fulmarEmptyOutput(sqlite3*, int);

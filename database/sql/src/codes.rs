@@ -46,7 +46,10 @@ impl From<Error> for Failure {
             Error::Corrupt { .. } => CORRUPT,
             Error::Io { source, .. } => match source.kind() {
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded => FULL,
-                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem | ErrorKind::NotFound => CANTOPEN,
+                ErrorKind::PermissionDenied
+                | ErrorKind::ReadOnlyFilesystem
+                | ErrorKind::NotFound
+                | ErrorKind::NotADirectory => CANTOPEN,
                 _ => IOERR,
             },
         };

@@ -312,6 +312,19 @@ extern "C" fn fulmar_pick_rowid(handle: *mut Handle, root: u32, next: i64) -> i6
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn fulmar_raise_sequence(
+    handle: *mut Handle,
+    root: u32,
+    row: i64,
+    record: *const u8,
+    length: c_int,
+) -> c_int {
+    // SAFETY: C passes a record of `length` bytes.
+    let record = unsafe { bytes(record, usize::try_from(length).unwrap_or(0)) };
+    attempt(handle, |handle| handle.raise_sequence(Tree(root), row, record).map(|()| codes::OK))
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn fulmar_queue_to_retry(handle: *const Handle) -> c_int {
     // SAFETY: as in `attempt`.
     c_int::from(unsafe { &*handle }.queue_to_retry())

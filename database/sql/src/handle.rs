@@ -4,6 +4,7 @@ use crate::codes::{BUSY, Failure, READONLY};
 use crate::cursor::Cursor;
 use crate::name::{Access, Name};
 use crate::record::{Value, Values};
+use crate::sequences::Raised;
 use crate::store::Store;
 use fulmar_dbt::{Durability, Mark, Timestamp, Transaction, Tree};
 use std::ffi::{CString, c_int};
@@ -16,6 +17,9 @@ const FACTS: Tree = Tree(0);
 /// The table `sqlite_schema`, and which of its columns names the root of a table or index.
 const SCHEMA: Tree = Tree(1);
 const SCHEMA_ROOT: usize = 3;
+/// In `FACTS`, a cell that is never there. Whoever changes data touches it, and who changes the schema with data at hand
+/// deletes it, which is a conflict if it was touched meanwhile.
+const SCHEMA_GUARD: &[u8] = b"schema";
 /// How many meta values SQLite's header has.
 const META_VALUES: usize = 16;
 /// The meta value that changes with the schema.
@@ -61,6 +65,10 @@ struct Open {
     base: Option<Mark>,
     /// The points of SQLite's savepoints, outermost first. They nest inside `base`.
     savepoints: Vec<Mark>,
+    /// Whether it may have read or changed a table's data, be it to fill an index.
+    uses_data: bool,
+    /// What its INSERTs wrote to `sqlite_sequence`.
+    raised: Raised,
     /// Commits that its snapshot includes, for `PRAGMA data_version`.
     commits: u32,
 }
@@ -164,14 +172,22 @@ impl Handle {
             if self.meta.at != Some(snapshot) {
                 self.meta = Meta { at: Some(snapshot), ..Meta::default() };
             }
-            self.open =
-                Some(Open { transaction, level: Level::Read, base: None, savepoints: Vec::new(), commits });
+            self.open = Some(Open {
+                transaction,
+                level: Level::Read,
+                base: None,
+                savepoints: Vec::new(),
+                uses_data: false,
+                raised: Raised::default(),
+                commits,
+            });
         }
         if let Some(open) = &mut self.open
             && level > open.level
         {
             if open.level == Level::Read {
                 open.transaction.require_unchanged(FACTS, &meta_key(SCHEMA_COOKIE));
+                open.transaction.touch(FACTS, SCHEMA_GUARD);
                 open.base = keep_base.then(|| open.transaction.mark());
             }
             open.level = level;
@@ -205,13 +221,21 @@ impl Handle {
         if let Some(cookie) = self.emptied.take() {
             self.set_meta(SCHEMA_COOKIE, cookie.wrapping_add(1))?;
         }
-        let Some(open) = self.open.take() else { return Ok(()) };
+        let Some(mut open) = self.open.take() else { return Ok(()) };
         if !open.transaction.is_changed() {
             self.leave(open.level, None);
             return Ok(());
         }
+        let cookie = meta_key(SCHEMA_COOKIE);
+        if open.uses_data && open.transaction.written(FACTS, &cookie).is_some() {
+            // What others have changed meanwhile would be missing from a new index.
+            open.transaction.delete(FACTS, SCHEMA_GUARD)?;
+        }
         let store = self.store();
-        let outcome = open.transaction.commit(self.durability);
+        let outcome = store
+            .sequences
+            .raise(&store.database, &mut open.transaction, open.raised, (FACTS, &cookie))
+            .and_then(|()| open.transaction.commit(self.durability));
         if outcome.is_ok() {
             store.commits.fetch_add(1, Ordering::Relaxed);
             self.own_commits = self.own_commits.wrapping_add(1);
@@ -256,6 +280,7 @@ impl Handle {
         self.meta.at = Some(open.transaction.snapshot());
         open.level = Level::Read;
         open.savepoints.clear();
+        open.raised = Raised::default();
         self.open = Some(open);
         Ok(())
     }
@@ -397,6 +422,13 @@ impl Handle {
         Ok(row)
     }
 
+    /// An INSERT into a table with AUTOINCREMENT is about to write a record of `sqlite_sequence`.
+    pub(crate) fn raise_sequence(&mut self, tree: Tree, row: i64, record: &[u8]) -> Result<(), Failure> {
+        let open = self.open.as_mut().ok_or_else(no_transaction)?;
+        open.raised.note(&open.transaction, tree, row, record);
+        Ok(())
+    }
+
     /// Names this handle among those of the process, as long as it lives.
     fn owner(&self) -> usize {
         std::ptr::from_ref(self).addr()
@@ -417,6 +449,13 @@ impl Handle {
 
     /// A cursor, with used buffers if there are any.
     pub(crate) fn take_cursor(&mut self, tree: Tree) -> Box<Cursor> {
+        if let Some(open) = &mut self.open
+            && open.level > Level::Read
+            && tree != SCHEMA
+            && !open.transaction.is_new(tree)
+        {
+            open.uses_data = true;
+        }
         match self.spare.pop() {
             Some(mut cursor) => {
                 cursor.reopen(tree);

@@ -52,6 +52,7 @@ mod name;
 mod record;
 mod redirect;
 mod rowids;
+mod sequences;
 mod store;
 mod turns;
 

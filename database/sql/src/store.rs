@@ -3,6 +3,7 @@
 use crate::codes::{CANTOPEN, Failure};
 use crate::name::{self, Access, Name};
 use crate::rowids::Rowids;
+use crate::sequences::Sequences;
 use crate::turns::Turns;
 use fulmar_dbt::{Database, Options};
 use parking_lot::Mutex;
@@ -16,6 +17,7 @@ pub(crate) struct Store {
     pub(crate) database: Database,
     pub(crate) turns: Turns,
     pub(crate) rowids: Rowids,
+    pub(crate) sequences: Sequences,
     /// Commits so far, for `PRAGMA data_version`.
     pub(crate) commits: AtomicU32,
     path: PathBuf,
@@ -44,6 +46,7 @@ impl Store {
             database: Database::open(&path, &options)?,
             turns: Turns::default(),
             rowids: Rowids::default(),
+            sequences: Sequences::default(),
             commits: AtomicU32::new(0),
             path: path.clone(),
         });

