@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub(crate) enum Breach {
     /// A loss of power takes a batch that was synced.
     Forgets,
+    /// The end of the process takes the newest batch.
+    Loses,
     /// A loss of power leaves half of a batch.
     Tears,
 }
@@ -31,13 +33,15 @@ struct State {
     readable: Image,
     /// Of how many writes or syncs one fails; none if it is zero.
     fault_one_in: u64,
+    /// Of how many reads one fails; none if it is zero.
+    read_fault_one_in: u64,
     failed: bool,
     breach: Option<Breach>,
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct Image {
-    pub(crate) entries: BTreeMap<(ObjectId, u64), Vec<u8>>,
+struct Image {
+    entries: BTreeMap<(ObjectId, u64), Vec<u8>>,
     facts: BTreeMap<&'static str, Vec<u8>>,
 }
 
@@ -69,6 +73,7 @@ impl Disk {
             tail: VecDeque::new(),
             readable: Image::default(),
             fault_one_in: 0,
+            read_fault_one_in: 0,
             failed: false,
             breach,
         })))
@@ -83,10 +88,23 @@ impl Disk {
         self.state().fault_one_in = one_in;
     }
 
+    /// From now on one in `one_in` reads fails; none, if that is zero.
+    pub(crate) fn fail_reads(&self, one_in: u64) {
+        self.state().read_fault_one_in = one_in;
+    }
+
+    /// Whether a write or sync has failed since the last crash.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.state().failed
+    }
+
     /// The process ends: what was written stays.
     pub(crate) fn kill(&self) {
         let state = &mut *self.state();
         state.readable = state.durable.clone();
+        if state.breach == Some(Breach::Loses) {
+            state.tail.pop_back();
+        }
         for batch in &state.tail {
             state.readable.apply(&batch.writes);
         }
@@ -106,15 +124,10 @@ impl Disk {
                     state.durable.apply(&torn.writes[..torn.writes.len() / 2]);
                 }
             }
-            None => {}
+            Some(Breach::Loses) | None => {}
         }
         state.readable = state.durable.clone();
         state.failed = false;
-    }
-
-    /// What a reader finds on it.
-    pub(crate) fn image(&self) -> Image {
-        self.state().readable.clone()
     }
 }
 
@@ -160,7 +173,11 @@ impl Engine for Disk {
     }
 
     fn load(&self, object: ObjectId, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error> {
-        for ((_, sequence), entry) in self.state().readable.entries.range((object, 0)..=(object, u64::MAX)) {
+        let state = &mut *self.state();
+        if state.read_fault_one_in > 0 && state.random.chance(state.read_fault_one_in) {
+            return Err(fault("read"));
+        }
+        for ((_, sequence), entry) in state.readable.entries.range((object, 0)..=(object, u64::MAX)) {
             visit(*sequence, entry);
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! Random transactions, several at a time, against a naive oracle: one ordered map a commit.
 //!
-//! A failing seed is reported; `FULMAR_SEED=n` runs it alone.
+//! A failing seed is reported; `FULMAR_SEED=n` runs it alone, `FULMAR_SEEDS=n` runs more of them.
 
-use crate::random::Random;
+use crate::random::{Random, for_seeds};
 use fulmar_dbt::{Cursor, Database, Durability, Error, Mark, Options, Seek, Transaction, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -241,12 +241,8 @@ fn commit(t: Open, oracle: &mut Oracle, database: &Database) {
 
 #[test]
 fn transactions_agree_with_the_oracle() {
-    if let Ok(seed) = std::env::var("FULMAR_SEED") {
-        return run(seed.parse().unwrap());
-    }
-    for seed in 0..400 {
-        if std::panic::catch_unwind(|| run(seed)).is_err() {
-            panic!("FULMAR_SEED={seed} fails");
-        }
-    }
+    for_seeds(400, |seed| {
+        run(seed);
+        Ok(())
+    });
 }

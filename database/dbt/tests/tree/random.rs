@@ -1,4 +1,23 @@
-//! The generator of every seeded test.
+//! The generator of every seeded test, and the seeds.
+
+use std::env;
+use std::panic::catch_unwind;
+
+/// Runs a test with so many seeds, and names the first that fails. `FULMAR_SEEDS=n` runs more or fewer, `FULMAR_SEED=n`
+/// only that one.
+pub(crate) fn for_seeds(quick: u64, run: fn(u64) -> Result<(), String>) {
+    let number = |name| env::var(name).ok().map(|n| n.parse::<u64>().unwrap());
+    if let Some(seed) = number("FULMAR_SEED") {
+        return run(seed).unwrap();
+    }
+    for seed in 0..number("FULMAR_SEEDS").unwrap_or(quick) {
+        match catch_unwind(|| run(seed)) {
+            Ok(Ok(())) => {}
+            Ok(Err(problem)) => panic!("FULMAR_SEED={seed} fails: {problem}"),
+            Err(_) => panic!("FULMAR_SEED={seed} fails"),
+        }
+    }
+}
 
 /// SplitMix64.
 pub(crate) struct Random(pub(crate) u64);
