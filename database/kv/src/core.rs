@@ -2,7 +2,7 @@
 //! is handed and the batch it fills, so that replicas that execute the same commits in the same order agree.
 
 use crate::engine::{Batch, EngineWrite};
-use crate::object::{Log, decode_changes, encode_changes};
+use crate::object::{Log, encode_changes};
 use crate::wire::{Reader, put_varint};
 use crate::{Change, Error, Interval, Key, Object, ObjectId, Refusal, Timestamp};
 use std::collections::BTreeMap;
@@ -475,8 +475,7 @@ impl Loading {
         }
         log.entries += 1;
         log.bytes_since_checkpoint += changes.len();
-        let (changes, at) = decode_changes(changes)?;
-        Some(object.apply(&changes, at, watermark).with_log(log))
+        Some(object.replay(changes, watermark)?.with_log(log))
     }
 
     pub(crate) fn finish(self) -> Result<Option<Object>, String> {

@@ -10,8 +10,10 @@
 
 mod next;
 mod stored;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use stored::{decode_changes, encode_changes};
+pub(crate) use stored::encode_changes;
 
 use crate::{Interval, Key, ObjectId, Timestamp};
 use std::cmp::Ordering;

@@ -5,4 +5,5 @@
 mod crashes;
 mod disk;
 mod model;
+#[path = "../../../kv/src/random.rs"]
 mod random;

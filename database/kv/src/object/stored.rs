@@ -23,7 +23,7 @@ impl Object {
         let root = ObjectId(input.varint()?);
         let interval = Interval::decode(&mut input)?;
         let count = usize::try_from(input.varint()?).ok()?;
-        if count > bytes.len() {
+        if count > bytes.len() / SMALLEST_CELL {
             return None;
         }
         let mut object = Builder::with_capacity(count, bytes.len());
@@ -37,7 +37,19 @@ impl Object {
         }
         input.is_empty().then(|| object.finish(id, root, interval, level))
     }
+
+    /// The state after changes that [`encode_changes`] wrote; `None` if these bytes are not changes of this object.
+    pub(crate) fn replay(&self, bytes: &[u8], watermark: Timestamp) -> Option<Self> {
+        let (changes, at) = decode_changes(bytes)?;
+        let is_next = at == Timestamp(0) || at > self.newest;
+        let is_ordered = changes.is_sorted_by(|a, b| a.key < b.key);
+        let is_placed = changes.iter().all(|change| self.interval.contains(&change.key));
+        (is_next && is_ordered && is_placed).then(|| self.apply(&changes, at, watermark))
+    }
 }
+
+/// Two lengths and a timestamp, of one byte each.
+const SMALLEST_CELL: usize = 3;
 
 /// Changes of one object made at one time, as the engine stores them.
 pub(crate) fn encode_changes(changes: &[Change], at: Timestamp) -> Vec<u8> {
@@ -48,17 +60,18 @@ pub(crate) fn encode_changes(changes: &[Change], at: Timestamp) -> Vec<u8> {
     out
 }
 
-/// What [`encode_changes`] wrote; `None` if these bytes are not that.
-pub(crate) fn decode_changes(bytes: &[u8]) -> Option<(Vec<Change>, Timestamp)> {
+fn decode_changes(bytes: &[u8]) -> Option<(Vec<Change>, Timestamp)> {
     let mut input = Reader::new(bytes);
     let mut changes = Vec::new();
-    let mut made = Timestamp(0);
+    let mut made = None;
     while !input.is_empty() {
         let (key, value, at) = decode_cell(&mut input)?;
+        if *made.get_or_insert(at) != at {
+            return None;
+        }
         changes.push(Change { key: key.into(), value: value.map(Into::into) });
-        made = at;
     }
-    Some((changes, made))
+    Some((changes, made.unwrap_or_default()))
 }
 
 /// No cell made of this change takes more bytes.

@@ -6,9 +6,9 @@ use std::panic::catch_unwind;
 /// Runs a test with so many seeds, and names the first that fails. `FULMAR_SEEDS=n` runs more or fewer, `FULMAR_SEED=n`
 /// only that one.
 pub(crate) fn for_seeds(quick: u64, run: fn(u64) -> Result<(), String>) {
-    let number = |name| env::var(name).ok().map(|n| n.parse::<u64>().unwrap());
+    let number = |name| env::var(name).ok().map(|n| n.parse::<u64>().expect("a number"));
     if let Some(seed) = number("FULMAR_SEED") {
-        return run(seed).unwrap();
+        return run(seed).expect("the seed passes");
     }
     for seed in 0..number("FULMAR_SEEDS").unwrap_or(quick) {
         match catch_unwind(|| run(seed)) {
@@ -33,7 +33,7 @@ impl Random {
         self.next() % n
     }
     pub(crate) fn index(&mut self, n: usize) -> usize {
-        usize::try_from(self.below(n as u64)).unwrap()
+        usize::try_from(self.below(n as u64)).expect("below a usize")
     }
     pub(crate) fn chance(&mut self, one_in: u64) -> bool {
         self.below(one_in) == 0
