@@ -11,7 +11,7 @@
 mod next;
 mod stored;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use stored::encode_changes;
 
