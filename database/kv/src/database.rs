@@ -5,7 +5,7 @@
 
 use crate::cache::Cache;
 use crate::core::{Core, Loading, Staged};
-use crate::engine::{Engine, Fjall, Memory};
+use crate::engine::{Batch, Engine, Fjall, Memory};
 use crate::home::Home;
 use crate::{Commit, Error, Object, ObjectId, Refusal, Timestamp};
 use parking_lot::{Condvar, Mutex};
@@ -52,6 +52,8 @@ struct Shared {
     core: Mutex<Core>,
     /// Objects that are worth a [`crate::Restructuring::Collect`] as soon as no snapshot is older.
     stale: Mutex<BTreeSet<(Timestamp, ObjectId)>>,
+    /// Held while the objects of a group of commits change one after the other.
+    placing: Mutex<()>,
     /// Objects with this number and above do not exist yet.
     next_object: AtomicU64,
     /// Why nothing can be committed any more.
@@ -145,6 +147,7 @@ impl Database {
             queue: Mutex::default(),
             core: Mutex::new(core),
             stale: Mutex::default(),
+            placing: Mutex::default(),
             next_object: AtomicU64::new(next_object.max(FIRST_FRESH)),
             failed: Mutex::default(),
             engine,
@@ -188,6 +191,12 @@ impl Database {
     /// [`Error::Io`] and [`Error::Corrupt`].
     pub fn read(&self, object: ObjectId) -> Result<Option<Arc<Object>>, Error> {
         self.0.read(object)
+    }
+
+    /// Waits until all objects are as one commit left them, if some are not. Those that are read one after the other
+    /// may be of different commits all the same: who finds that they do not fit together calls this and reads again.
+    pub fn settle(&self) {
+        drop(self.0.placing.lock());
     }
 
     /// A name for a new object, never given before and above 2³².
@@ -290,10 +299,7 @@ impl Shared {
         core.save(self.next_object.load(Relaxed), &mut batch);
         let last = core.last;
         let sync = group.iter().any(|turn| turn.durability == Durability::Synced);
-        let written = self.engine.write(batch).and_then(|()| {
-            for (id, object) in objects {
-                self.cache.store(id, object);
-            }
+        let written = self.place(batch, objects).and_then(|()| {
             if sync {
                 self.engine.sync()?;
                 if let Some(home) = &self.home {
@@ -316,6 +322,16 @@ impl Shared {
         }
         self.snapshots.lock().published = last;
         results
+    }
+
+    /// Makes the objects of a group of commits what readers find.
+    fn place(&self, batch: Batch, objects: BTreeMap<ObjectId, Option<Arc<Object>>>) -> Result<(), Error> {
+        let _placing = self.placing.lock();
+        self.engine.write(batch)?;
+        for (id, object) in objects {
+            self.cache.store(id, object);
+        }
+        Ok(())
     }
 
     fn latched(&self, reason: &str) -> Error {

@@ -7,3 +7,4 @@ mod disk;
 mod model;
 #[path = "../../../kv/src/random.rs"]
 mod random;
+mod threads;
