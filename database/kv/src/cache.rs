@@ -161,7 +161,7 @@ mod tests {
                 let bound = 1 << random.below(14);
                 let bytes = random.index(bound);
                 if random.chance(3) {
-                    let new = (!random.chance(5)).then(|| (version, bytes));
+                    let new = (!random.chance(5)).then_some((version, bytes));
                     cache.store(id, new.map(|(version, bytes)| Arc::new(object(id, version, bytes))));
                     largest = largest.max(new.map_or(0, |_| object(id, version, bytes).memory()));
                     match new {

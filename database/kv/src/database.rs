@@ -50,8 +50,7 @@ struct Shared {
     snapshots: Mutex<Snapshots>,
     queue: Mutex<Queue>,
     core: Mutex<Core>,
-    /// Objects that are worth a [`crate::Restructuring::Collect`] as soon as no snapshot is older.
-    stale: Mutex<BTreeSet<(Timestamp, ObjectId)>>,
+    stale: Mutex<Stale>,
     /// Held while the objects of a group of commits change one after the other.
     placing: Mutex<()>,
     /// Objects with this number and above do not exist yet.
@@ -74,6 +73,28 @@ impl Snapshots {
     /// No open snapshot is older, and none that is opened later will be.
     fn watermark(&self) -> Timestamp {
         self.open.keys().next().map_or(self.published, |oldest| *oldest)
+    }
+}
+
+/// Objects that are worth a [`crate::Restructuring::Collect`] as soon as no snapshot is older, each once, however often
+/// it changes under an old snapshot.
+#[derive(Default)]
+struct Stale {
+    by_time: BTreeSet<(Timestamp, ObjectId)>,
+    objects: BTreeSet<ObjectId>,
+}
+
+impl Stale {
+    fn note(&mut self, at: Timestamp, object: ObjectId) {
+        if self.objects.insert(object) {
+            self.by_time.insert((at, object));
+        }
+    }
+
+    fn pop(&mut self, watermark: Timestamp) -> Option<ObjectId> {
+        let (_, object) = self.by_time.first().filter(|(at, _)| *at <= watermark)?;
+        self.objects.remove(object);
+        self.by_time.pop_first().map(|(_, object)| object)
     }
 }
 
@@ -232,9 +253,7 @@ impl Database {
     pub fn stale(&self, limit: usize) -> Vec<ObjectId> {
         let watermark = self.0.snapshots.lock().watermark();
         let mut stale = self.0.stale.lock();
-        let ripe = |stale: &BTreeSet<_>| stale.first().is_some_and(|(at, _)| *at <= watermark);
-        let next = std::iter::from_fn(|| if ripe(&stale) { stale.pop_first() } else { None });
-        next.take(limit).map(|(_, object)| object).collect()
+        std::iter::from_fn(|| stale.pop(watermark)).take(limit).collect()
     }
 
     /// Memory that cached objects take, bytes.
@@ -295,7 +314,9 @@ impl Shared {
             return results;
         }
         let Staged { objects, mut batch, stale, .. } = staged;
-        self.stale.lock().extend(stale);
+        for (at, object) in stale {
+            self.stale.lock().note(at, object);
+        }
         core.save(self.next_object.load(Relaxed), &mut batch);
         let last = core.last;
         let sync = group.iter().any(|turn| turn.durability == Durability::Synced);

@@ -70,10 +70,13 @@ fn load(engine: &Memory, id: ObjectId, watermark: Timestamp) -> Result<Option<Ob
     loading.finish()
 }
 
+/// Oldest first.
+type Versions = Vec<(Timestamp, Option<Vec<u8>>)>;
+
 /// All versions of all cells, by the root and key of each.
 #[derive(Default)]
 struct Model {
-    cells: BTreeMap<(ObjectId, Vec<u8>), Vec<(Timestamp, Option<Vec<u8>>)>>,
+    cells: BTreeMap<(ObjectId, Vec<u8>), Versions>,
     touched: BTreeMap<(ObjectId, Vec<u8>), Timestamp>,
 }
 
