@@ -5,6 +5,7 @@
 //! - [`slt`]: the sqllogictest files of SQLite's authors.
 //! - [`transfers`]: threads move amounts between accounts; every snapshot must hold the same sum.
 //! - [`kill`]: a process that commits is killed, again and again; what it acknowledged must be there, and whole.
+//! - [`memory`]: a process works on a database ten times larger than its cache, and takes no more memory for that.
 //!
 //! ```
 //! let directory = tempfile::tempdir().expect("a temporary directory");
@@ -20,5 +21,6 @@ use fulmar_sql as _;
 
 pub mod database;
 pub mod kill;
+pub mod memory;
 pub mod slt;
 pub mod transfers;

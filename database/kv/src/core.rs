@@ -5,7 +5,7 @@ use crate::engine::{Batch, EngineWrite};
 use crate::object::{decode_changes, encode_changes};
 use crate::wire::{Reader, put_varint};
 use crate::{Change, Error, Interval, Key, Object, ObjectId, Refusal, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A transaction's effects, all or none of which take place.
@@ -21,8 +21,8 @@ pub struct Commit {
     pub writes: Vec<Write>,
     /// Cells that must not have changed since the snapshot.
     pub required: Vec<(ObjectId, Key)>,
-    /// Cells that, besides, nobody may delete whose snapshot does not see this commit: two commits may touch the same
-    /// cell, and so keep it for what they write elsewhere.
+    /// Cells that must not have been deleted since the snapshot, and that nobody may delete whose snapshot does not see
+    /// this commit: so it keeps them for what it writes elsewhere. They may be changed and touched by others.
     pub touched: Vec<(ObjectId, Key)>,
 }
 
@@ -123,8 +123,6 @@ pub(crate) struct Core {
     pub(crate) last: Timestamp,
     /// Orders the engine's entries: grows with every commit, also with those that change no cell.
     pub(crate) sequence: u64,
-    /// Objects that are mostly stale as soon as no snapshot is older than the timestamp.
-    stale: BTreeSet<(Timestamp, ObjectId)>,
     touched: Touched,
     /// With more than this, those that no open transaction can run into are forgotten.
     touched_bound: usize,
@@ -141,6 +139,8 @@ pub(crate) struct Staged<'a> {
     /// `None`: removed.
     pub(crate) objects: BTreeMap<ObjectId, Option<Arc<Object>>>,
     pub(crate) batch: Batch,
+    /// Objects that become less than half as large by [`Restructuring::Collect`] as soon as no snapshot is older.
+    pub(crate) stale: Vec<(Timestamp, ObjectId)>,
 }
 
 impl<'a> Staged<'a> {
@@ -148,7 +148,7 @@ impl<'a> Staged<'a> {
         read: &'a dyn Fn(ObjectId) -> Result<Option<Arc<Object>>, Error>,
         watermark: Timestamp,
     ) -> Self {
-        Self { read, watermark, objects: BTreeMap::new(), batch: Batch::default() }
+        Self { read, watermark, objects: BTreeMap::new(), batch: Batch::default(), stale: Vec::new() }
     }
 }
 
@@ -196,9 +196,16 @@ impl Core {
             attempt.restructure(restructuring)?;
         }
         for (object, key) in commit.required.iter().chain(&commit.touched) {
+            require(attempt.existing(*object)?.interval().contains(key))?;
+        }
+        for (object, key) in &commit.required {
+            first_committer_wins(&*attempt.existing(*object)?, key, commit.snapshot)?;
+        }
+        for (object, key) in &commit.touched {
             let object = attempt.existing(*object)?;
-            require(object.interval().contains(key))?;
-            first_committer_wins(&object, key, commit.snapshot)?;
+            if object.get(key, self.last).is_none() {
+                first_committer_wins(&object, key, commit.snapshot)?;
+            }
         }
         let at = if commit.writes.is_empty() { self.last } else { Timestamp(self.last.0 + 1) };
         for write in &commit.writes {
@@ -221,19 +228,6 @@ impl Core {
             self.stage(id, changed, staged);
         }
         Ok(at)
-    }
-
-    /// Up to `limit` objects that would become less than half as large by [`Restructuring::Collect`].
-    pub(crate) fn stale(&mut self, watermark: Timestamp, limit: usize) -> Vec<ObjectId> {
-        let mut found = Vec::new();
-        while let Some((at, object)) = self.stale.first().copied() {
-            if found.len() == limit || at > watermark {
-                break;
-            }
-            self.stale.pop_first();
-            found.push(object);
-        }
-        found
     }
 
     fn stage(&mut self, id: ObjectId, changed: Option<Changed>, staged: &mut Staged<'_>) {
@@ -267,7 +261,7 @@ impl Core {
         object.log.entries.push(self.sequence);
         staged.batch.writes.push(EngineWrite::Put { object: id, sequence: self.sequence, entry });
         if object.stale() > WORTH_COLLECTING.max(object.size() / 2) {
-            self.stale.insert((object.newest(), id));
+            staged.stale.push((object.newest(), id));
         }
         staged.objects.insert(id, Some(Arc::new(object)));
     }

@@ -9,7 +9,7 @@ use crate::engine::{Engine, Fjall, Memory};
 use crate::home::Home;
 use crate::{Commit, Error, Object, ObjectId, Refusal, Timestamp};
 use parking_lot::{Condvar, Mutex};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,6 +50,8 @@ struct Shared {
     snapshots: Mutex<Snapshots>,
     queue: Mutex<Queue>,
     core: Mutex<Core>,
+    /// Objects that are worth a [`crate::Restructuring::Collect`] as soon as no snapshot is older.
+    stale: Mutex<BTreeSet<(Timestamp, ObjectId)>>,
     /// Objects with this number and above do not exist yet.
     next_object: AtomicU64,
     /// Why nothing can be committed any more.
@@ -142,6 +144,7 @@ impl Database {
             snapshots: Mutex::new(Snapshots { published: core.last, open: BTreeMap::new() }),
             queue: Mutex::default(),
             core: Mutex::new(core),
+            stale: Mutex::default(),
             next_object: AtomicU64::new(next_object.max(FIRST_FRESH)),
             failed: Mutex::default(),
             engine,
@@ -219,7 +222,10 @@ impl Database {
     /// Up to `limit` objects that are mostly stale: each is worth a [`crate::Restructuring::Collect`].
     pub fn stale(&self, limit: usize) -> Vec<ObjectId> {
         let watermark = self.0.snapshots.lock().watermark();
-        self.0.core.lock().stale(watermark, limit)
+        let mut stale = self.0.stale.lock();
+        let ripe = |stale: &BTreeSet<_>| stale.first().is_some_and(|(at, _)| *at <= watermark);
+        let next = std::iter::from_fn(|| if ripe(&stale) { stale.pop_first() } else { None });
+        next.take(limit).map(|(_, object)| object).collect()
     }
 
     /// Memory that cached objects take, bytes.
@@ -279,7 +285,8 @@ impl Shared {
         if staged.batch.writes.is_empty() {
             return results;
         }
-        let Staged { objects, mut batch, .. } = staged;
+        let Staged { objects, mut batch, stale, .. } = staged;
+        self.stale.lock().extend(stale);
         core.save(self.next_object.load(Relaxed), &mut batch);
         let last = core.last;
         let sync = group.iter().any(|turn| turn.durability == Durability::Synced);

@@ -1,10 +1,10 @@
 //! The checks of this crate for as long as one likes: `soak kill --rounds 1000`, `soak transfers --rounds 100000`.
 
-use fulmar_conformance::{database, kill, transfers};
+use fulmar_conformance::{database, kill, memory, transfers};
 use std::error::Error;
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: soak kill --rounds N | soak transfers --rounds N";
+const USAGE: &str = "usage: soak kill --rounds N | soak transfers --rounds N | soak memory --cache MEGABYTES";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -14,6 +14,11 @@ fn main() -> ExitCode {
         ["transfers", "--rounds", rounds] => rounds.parse().map_err(Into::into).and_then(transfer),
         // What `kill` starts and kills.
         ["work", name] => kill::work(name).map_err(Into::into),
+        ["memory", "--cache", megabytes] => megabytes.parse().map_err(Into::into).and_then(memory),
+        // What `memory` starts and measures.
+        ["fill", name, bytes] => {
+            bytes.parse().map_err(Into::into).and_then(|bytes| memory::work(name, bytes).map_err(Into::into))
+        }
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -38,6 +43,24 @@ fn kills(rounds: u32) -> Result<(), Box<dyn Error>> {
     };
     let commits = kill::run(&mut worker, directory.path(), rounds)?;
     println!("{rounds} kills, {commits} commits, none that was acknowledged lost, none in half");
+    Ok(())
+}
+
+fn memory(megabytes: u64) -> Result<(), Box<dyn Error>> {
+    let directory = tempfile::tempdir()?;
+    let program = std::env::current_exe()?;
+    let mut worker = || {
+        let mut command = Command::new(&program);
+        command.arg("fill");
+        command
+    };
+    let [bounded, unbounded] = memory::run(&mut worker, directory.path(), megabytes << 20)?;
+    println!(
+        "{} MB at most with a cache of {megabytes} MB for {} MB of data, {} MB with a cache for all",
+        bounded.0 >> 20,
+        10 * megabytes,
+        unbounded.0 >> 20,
+    );
     Ok(())
 }
 
