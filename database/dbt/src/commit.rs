@@ -193,10 +193,12 @@ impl Plan {
             if transaction.is_new(*tree) || transaction.dropped.contains(tree) {
                 continue;
             }
-            let planned = self.parts.iter().find(|(t, interval, _)| t == tree && interval.contains(key));
+            // In the order of trees and keys, in which they were planned.
+            let after = self.parts.partition_point(|(t, part, _)| (*t, part.low()) <= (*tree, &**key));
+            let planned = after.checked_sub(1).map(|place| &self.parts[place]);
             let object = match planned {
-                Some((_, _, part)) => *part,
-                None => transaction.database.leaf(*tree, key)?.id(),
+                Some((t, interval, part)) if t == tree && interval.contains(key) => *part,
+                _ => transaction.database.leaf(*tree, key)?.id(),
             };
             located.push((object, key.clone()));
         }

@@ -125,7 +125,8 @@ impl Database {
         let restructurings = trees.iter().map(|t| Restructuring::Create { object: t.root() }).collect();
         match self.kv.commit(Commit { restructurings, ..Commit::default() }, Durability::Synced) {
             // Somebody else has made it: as good.
-            Ok(_) | Err(Refusal::Misplaced(_)) => Ok(()),
+            Ok(_) | Err(Refusal::Failed(Error::Conflict)) => Ok(()),
+            Err(Refusal::Misplaced(_)) => unreachable!("names no cell"),
             Err(Refusal::Failed(error)) => Err(error),
         }
     }

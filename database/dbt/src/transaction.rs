@@ -84,8 +84,8 @@ impl Transaction {
         !self.changes.is_empty() || !self.created.is_empty()
     }
 
-    /// Whether the tree has no nodes yet, because this transaction makes it.
-    pub(crate) fn is_new(&self, tree: Tree) -> bool {
+    /// Whether this transaction makes the tree.
+    pub fn is_new(&self, tree: Tree) -> bool {
         !self.created.is_empty() && self.created.contains(&tree)
     }
 

@@ -43,7 +43,7 @@ pub struct Write {
 pub enum Restructuring {
     /// Makes an object without cells, for all keys.
     Create {
-        /// Its name, not in use yet.
+        /// Its name. If it is in use, another commit has taken it first: a conflict.
         object: ObjectId,
     },
     /// Removes an object with all its cells.
@@ -294,7 +294,9 @@ impl Attempt<'_, '_> {
         let watermark = self.staged.watermark;
         match restructuring {
             Restructuring::Create { object } => {
-                self.absent(*object)?;
+                if self.get(*object)?.is_some() {
+                    return Err(Error::Conflict.into());
+                }
                 self.put(Object::empty(*object, Interval::everything(), 0));
             }
             Restructuring::Remove { object } => {

@@ -17,6 +17,9 @@ const FACTS: Tree = Tree(0);
 /// The table `sqlite_schema`, and which of its columns names the root of a table or index.
 const SCHEMA: Tree = Tree(1);
 const SCHEMA_ROOT: usize = 3;
+/// In `FACTS`, a cell without a value. Whoever changes data touches it and so loses against a change of the schema since
+/// its snapshot, for which its statements were not compiled; whoever changes the schema writes it.
+const SCHEMA_GUARD: &[u8] = b"schema";
 /// How many meta values SQLite's header has.
 const META_VALUES: usize = 16;
 /// The meta value that changes with the schema.
@@ -62,6 +65,8 @@ struct Open {
     base: Option<Mark>,
     /// The points of SQLite's savepoints, outermost first. They nest inside `base`.
     savepoints: Vec<Mark>,
+    /// Whether it may have read or changed a table's data, be it to fill an index.
+    uses_data: bool,
     /// What its INSERTs wrote to `sqlite_sequence`.
     raised: Raised,
     /// Commits that its snapshot includes, for `PRAGMA data_version`.
@@ -172,6 +177,7 @@ impl Handle {
                 level: Level::Read,
                 base: None,
                 savepoints: Vec::new(),
+                uses_data: false,
                 raised: Raised::default(),
                 commits,
             });
@@ -180,7 +186,7 @@ impl Handle {
             && level > open.level
         {
             if open.level == Level::Read {
-                open.transaction.require_unchanged(FACTS, &meta_key(SCHEMA_COOKIE));
+                open.transaction.touch(FACTS, SCHEMA_GUARD);
                 open.base = keep_base.then(|| open.transaction.mark());
             }
             open.level = level;
@@ -219,8 +225,17 @@ impl Handle {
             self.leave(open.level, None);
             return Ok(());
         }
-        let store = self.store();
         let cookie = meta_key(SCHEMA_COOKIE);
+        if open.transaction.written(FACTS, &cookie).is_some() {
+            if open.uses_data {
+                // Data that others have changed meanwhile may be missing from a new index: to delete what they have
+                // touched is a conflict.
+                open.transaction.delete(FACTS, SCHEMA_GUARD)?;
+            } else {
+                open.transaction.put(FACTS, SCHEMA_GUARD, &[])?;
+            }
+        }
+        let store = self.store();
         let outcome = store
             .sequences
             .raise(&store.database, &mut open.transaction, open.raised, (FACTS, &cookie))
@@ -438,6 +453,13 @@ impl Handle {
 
     /// A cursor, with used buffers if there are any.
     pub(crate) fn take_cursor(&mut self, tree: Tree) -> Box<Cursor> {
+        if let Some(open) = &mut self.open
+            && open.level > Level::Read
+            && tree != SCHEMA
+            && !open.transaction.is_new(tree)
+        {
+            open.uses_data = true;
+        }
         match self.spare.pop() {
             Some(mut cursor) => {
                 cursor.reopen(tree);

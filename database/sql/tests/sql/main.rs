@@ -9,4 +9,5 @@ mod faces;
 mod features;
 mod pair;
 mod races;
+mod schemas;
 mod sequences;
