@@ -2,7 +2,7 @@
 //! is handed and the batch it fills, so that replicas that execute the same commits in the same order agree.
 
 use crate::engine::{Batch, EngineWrite};
-use crate::object::{decode_changes, encode_changes};
+use crate::object::{Log, decode_changes, encode_changes};
 use crate::wire::{Reader, put_varint};
 use crate::{Change, Error, Interval, Key, Object, ObjectId, Refusal, Timestamp};
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ const WORTH_COLLECTING: usize = 2 << 10;
 /// Changes are kept beside a checkpoint until they take this many bytes, or half as many as the object …
 const DELTA_BYTES: usize = 2 << 10;
 /// … or are this many.
-const DELTAS: usize = 24;
+const DELTAS: u64 = 24;
 
 /// How many touched cells are always remembered.
 const TOUCHED: usize = 1024;
@@ -236,8 +236,9 @@ impl Core {
                 Some(object) => object.clone(),
                 None => (staged.read)(id).ok().flatten(),
             };
-            let entries = before.map_or_else(Vec::new, |o| o.log.entries.clone());
-            staged.batch.remove(id, &entries);
+            let stored = before.map_or(0, |object| object.log.stored);
+            let removals = (0..stored).map(|sequence| EngineWrite::Remove { object: id, sequence });
+            staged.batch.writes.extend(removals);
             staged.objects.insert(id, None);
             return;
         };
@@ -246,20 +247,26 @@ impl Core {
         let bound = DELTA_BYTES.max(object.size() / 2);
         let log = &mut object.log;
         let fits = |d: &Vec<u8>| log.bytes_since_checkpoint + d.len() < bound;
-        let with_delta = delta.filter(|d| !log.entries.is_empty() && log.entries.len() < DELTAS && fits(d));
-        let entry = if let Some(delta) = with_delta {
-            log.bytes_since_checkpoint += delta.len();
-            delta
-        } else {
-            staged.batch.remove(id, &log.entries);
-            log.entries.clear();
-            log.bytes_since_checkpoint = 0;
-            let mut checkpoint = object.encode();
-            checkpoint.insert(0, CHECKPOINT);
-            checkpoint
-        };
-        object.log.entries.push(self.sequence);
-        staged.batch.writes.push(EngineWrite::Put { object: id, sequence: self.sequence, entry });
+        let mut entry = Vec::new();
+        match delta.filter(|d| log.entries > 0 && log.entries < DELTAS && fits(d)) {
+            Some(delta) => {
+                entry.reserve(delta.len() + 10);
+                entry.push(CHANGES);
+                put_varint(&mut entry, log.checkpoint);
+                entry.extend(&delta);
+                log.bytes_since_checkpoint += delta.len();
+            }
+            None => {
+                *log = Log { checkpoint: self.sequence, stored: log.stored, ..Log::default() };
+                entry.push(CHECKPOINT);
+                put_varint(&mut entry, self.sequence);
+                object.encode(&mut entry);
+            }
+        }
+        let log = &mut object.log;
+        staged.batch.writes.push(EngineWrite::Put { object: id, sequence: log.entries, entry });
+        log.entries += 1;
+        log.stored = log.stored.max(log.entries);
         if object.stale() > WORTH_COLLECTING.max(object.size() / 2) {
             staged.stale.push((object.newest(), id));
         }
@@ -368,11 +375,7 @@ impl Attempt<'_, '_> {
 
     /// Applies changes, and remembers them as all that happened to the object unless something did before.
     fn change(&mut self, object: &Object, changes: &[Change], at: Timestamp) {
-        let delta = (!self.changed.contains_key(&object.id())).then(|| {
-            let mut delta = vec![CHANGES];
-            delta.extend(encode_changes(changes, at));
-            delta
-        });
+        let delta = (!self.changed.contains_key(&object.id())).then(|| encode_changes(changes, at));
         let next = Arc::new(object.apply(changes, at, self.staged.watermark));
         self.changed.insert(object.id(), Some(Changed { object: next, delta }));
     }
@@ -437,13 +440,6 @@ fn require(holds: bool) -> Outcome<()> {
     if holds { Ok(()) } else { Err(Refusal::Misplaced(())) }
 }
 
-impl Batch {
-    fn remove(&mut self, object: ObjectId, entries: &[u64]) {
-        let removals = entries.iter().map(|sequence| EngineWrite::Remove { object, sequence: *sequence });
-        self.writes.extend(removals);
-    }
-}
-
 /// Puts an object together from the engine's entries.
 #[derive(Default)]
 pub(crate) struct Loading {
@@ -457,22 +453,37 @@ impl Loading {
         if self.damage.is_some() {
             return;
         }
-        let next = match (entry.split_first(), self.object.take()) {
-            (Some((&CHECKPOINT, checkpoint)), None) => Object::decode(id, checkpoint),
-            (Some((&CHANGES, changes)), Some(object)) => decode_changes(changes).map(|(changes, at)| {
-                let mut next = object.apply(&changes, at, watermark);
-                next.log.bytes_since_checkpoint += entry.len();
-                next
-            }),
+        let mut input = Reader::new(entry);
+        let next = match (input.byte(), input.varint(), self.object.take()) {
+            (Some(CHECKPOINT), Some(checkpoint), None) if sequence == 0 => Object::decode(id, input.rest())
+                .map(|object| {
+                    object.with_log(Log { checkpoint, entries: 1, stored: 1, bytes_since_checkpoint: 0 })
+                }),
+            (Some(CHANGES), Some(checkpoint), Some(object)) if sequence == object.log.stored => {
+                Self::changes(object, checkpoint, input.rest(), watermark)
+            }
             _ => None,
         };
-        match next {
-            Some(mut object) => {
-                object.log.entries.push(sequence);
-                self.object = Some(object);
-            }
-            None => self.damage = Some(format!("object {}: entry {sequence} is damaged", id.0)),
+        if next.is_none() {
+            self.damage = Some(format!("object {}: entry {sequence} is damaged", id.0));
         }
+        self.object = next;
+    }
+
+    /// Applies an entry of changes, unless they were made before the checkpoint.
+    fn changes(object: Object, checkpoint: u64, changes: &[u8], watermark: Timestamp) -> Option<Object> {
+        let mut log = object.log.clone();
+        log.stored += 1;
+        if checkpoint != log.checkpoint {
+            return Some(object.with_log(log));
+        }
+        if log.entries + 1 != log.stored {
+            return None;
+        }
+        log.entries += 1;
+        log.bytes_since_checkpoint += changes.len();
+        let (changes, at) = decode_changes(changes)?;
+        Some(object.apply(&changes, at, watermark).with_log(log))
     }
 
     pub(crate) fn finish(self) -> Result<Option<Object>, String> {

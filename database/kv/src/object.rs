@@ -51,10 +51,17 @@ pub struct Object {
     pub(crate) log: Log,
 }
 
-/// The entries under which the engine holds an object: a checkpoint and the changes since, by sequence number.
+/// The entries under which the engine holds an object: a checkpoint, entry 0, the changes since, and what is left of the
+/// changes before it, which a checkpoint does not remove: the next changes overwrite them, and need no second entry to
+/// undo the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Log {
-    pub(crate) entries: Vec<u64>,
+    /// Names the checkpoint; the changes since bear it too.
+    pub(crate) checkpoint: u64,
+    /// How many entries tell the object: none before there is a checkpoint.
+    pub(crate) entries: u64,
+    /// How many there are.
+    pub(crate) stored: u64,
     pub(crate) bytes_since_checkpoint: usize,
 }
 
@@ -413,15 +420,18 @@ impl Object {
         }
     }
 
-    /// As the engine stores it.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.cells.len() + 64);
+    /// Appends it as the engine stores it.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.reserve(self.cells.len() + 64);
         out.push(self.level);
-        put_varint(&mut out, self.root.0);
-        self.interval.encode(&mut out);
-        put_varint(&mut out, self.slots.len() as u64);
+        put_varint(out, self.root.0);
+        self.interval.encode(out);
+        put_varint(out, self.slots.len() as u64);
         out.extend_from_slice(&self.cells);
-        out
+    }
+
+    pub(crate) fn with_log(self, log: Log) -> Self {
+        Self { log, ..self }
     }
 
     /// The object that [`Object::encode`] wrote; `None` if these bytes are not one.

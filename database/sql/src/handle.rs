@@ -17,8 +17,8 @@ const FACTS: Tree = Tree(0);
 /// The table `sqlite_schema`, and which of its columns names the root of a table or index.
 const SCHEMA: Tree = Tree(1);
 const SCHEMA_ROOT: usize = 3;
-/// In `FACTS`, a cell that is never there. Whoever changes data touches it; whoever changes the schema and uses data
-/// deletes it, and so of the two the second to commit loses.
+/// In `FACTS`, a cell that is never there. Whoever changes data touches it, and who changes the schema with data at hand
+/// deletes it, which is a conflict if it was touched meanwhile.
 const SCHEMA_GUARD: &[u8] = b"schema";
 /// How many meta values SQLite's header has.
 const META_VALUES: usize = 16;
@@ -186,7 +186,6 @@ impl Handle {
             && level > open.level
         {
             if open.level == Level::Read {
-                // Its statements are compiled for this schema.
                 open.transaction.require_unchanged(FACTS, &meta_key(SCHEMA_COOKIE));
                 open.transaction.touch(FACTS, SCHEMA_GUARD);
                 open.base = keep_base.then(|| open.transaction.mark());
@@ -229,7 +228,7 @@ impl Handle {
         }
         let cookie = meta_key(SCHEMA_COOKIE);
         if open.uses_data && open.transaction.written(FACTS, &cookie).is_some() {
-            // Data that others have changed meanwhile may be missing from a new index.
+            // What others have changed meanwhile would be missing from a new index.
             open.transaction.delete(FACTS, SCHEMA_GUARD)?;
         }
         let store = self.store();

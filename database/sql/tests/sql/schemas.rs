@@ -36,20 +36,27 @@ fn an_index_has_the_rows_that_others_insert_meanwhile() {
         run(&a, change);
         run(&b, "INSERT INTO t(x) VALUES (2)");
         assert_eq!(failure(a.execute_batch("COMMIT")).0, BUSY_SNAPSHOT, "{change}");
+        // The same again, now that there was a change of the schema already.
+        run(&a, "BEGIN");
+        run(&a, change);
+        run(&b, "INSERT INTO t(x) VALUES (3)");
+        assert_eq!(failure(a.execute_batch("COMMIT")).0, BUSY_SNAPSHOT, "{change}");
         run(&a, change);
         sound(&a);
-        assert_eq!(number(&b, "SELECT count(*) FROM t WHERE x > 0"), 2);
+        assert_eq!(number(&b, "SELECT count(*) FROM t WHERE x > 0"), 3);
     }
 }
 
 #[test]
 fn who_inserts_loses_against_an_index_made_meanwhile() {
     let (_directory, [a, b]) = connections(TABLE);
-    run(&b, "BEGIN; INSERT INTO t(x) VALUES (2)");
-    run(&a, "CREATE INDEX tx ON t(x)");
-    assert_eq!(failure(b.execute_batch("COMMIT")).0, BUSY_SNAPSHOT);
-    run(&b, "INSERT INTO t(x) VALUES (2)");
-    sound(&a);
+    for change in ["CREATE INDEX tx ON t(x)", "CREATE INDEX ty ON t(y)", "DROP INDEX tx"] {
+        run(&b, "BEGIN; INSERT INTO t(x) VALUES (2)");
+        run(&a, change);
+        assert_eq!(failure(b.execute_batch("COMMIT")).0, BUSY_SNAPSHOT);
+        run(&b, "INSERT INTO t(x) VALUES (2)");
+        sound(&a);
+    }
 }
 
 /// It reads no data, so whoever changes data first does not matter to it.
