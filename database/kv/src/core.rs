@@ -24,8 +24,8 @@ pub struct Commit {
     pub writes: Vec<Write>,
     /// Cells that must not have changed since the snapshot.
     pub required: Vec<(ObjectId, Key)>,
-    /// Cells that, besides, nobody may delete whose snapshot does not see this commit: two commits may touch the same
-    /// cell, and so keep it for what they write elsewhere.
+    /// Cells that must not have been deleted since the snapshot, and that nobody may delete whose snapshot does not see
+    /// this commit: so it keeps them for what it writes elsewhere. They may be changed and touched by others.
     pub touched: Vec<(ObjectId, Key)>,
 }
 
@@ -205,9 +205,16 @@ impl Core {
             attempt.restructure(restructuring)?;
         }
         for (object, key) in commit.required.iter().chain(&commit.touched) {
+            require(attempt.existing(*object)?.interval().contains(key))?;
+        }
+        for (object, key) in &commit.required {
+            first_committer_wins(&*attempt.existing(*object)?, key, commit.snapshot)?;
+        }
+        for (object, key) in &commit.touched {
             let object = attempt.existing(*object)?;
-            require(object.interval().contains(key))?;
-            first_committer_wins(&object, key, commit.snapshot)?;
+            if object.get(key, self.last).is_none() {
+                first_committer_wins(&object, key, commit.snapshot)?;
+            }
         }
         let at = if commit.writes.is_empty() { self.last } else { Timestamp(self.last.0 + 1) };
         for write in &commit.writes {
