@@ -109,7 +109,7 @@ pub fn run(statements: u64, seed: u64, alter: Alteration) -> Result<(u64, u64), 
 }
 
 fn episode(seed: u64, alter: Alteration) -> Result<(u64, u64), Error> {
-    let mut pair = Pair::new(alter, seed % 3 == 0)?;
+    let mut pair = Pair::new(alter, seed.is_multiple_of(3))?;
     let mut generator = Generator::new(seed);
     let mut script = Vec::new();
     let (mut succeeded, mut all) = (0, 0);
@@ -127,7 +127,7 @@ fn episode(seed: u64, alter: Alteration) -> Result<(u64, u64), Error> {
             Answers::Same(good) => succeeded += u64::from(good),
             Answers::Chance => break,
             Answers::Different(..) => {
-                let difference = reduce(seed, script, alter, seed % 3 == 0)?;
+                let difference = reduce(seed, script, alter, seed.is_multiple_of(3))?;
                 return Err(Error::Difference(Box::new(difference)));
             }
         }
