@@ -109,7 +109,7 @@ pub fn run(statements: u64, seed: u64, alter: Alteration) -> Result<(u64, u64), 
 }
 
 fn episode(seed: u64, alter: Alteration) -> Result<(u64, u64), Error> {
-    let mut pair = Pair::new(alter, seed % 3 == 0)?;
+    let mut pair = Pair::new(alter, seed.is_multiple_of(3))?;
     let mut generator = Generator::new(seed);
     let mut script = Vec::new();
     let (mut succeeded, mut all) = (0, 0);
@@ -126,16 +126,13 @@ fn episode(seed: u64, alter: Alteration) -> Result<(u64, u64), Error> {
         match pair.step(&step)? {
             Answers::Same(good) => succeeded += u64::from(good),
             Answers::Chance => break,
-            Answers::Different(..) => {
-                let difference = reduce(seed, script, alter, seed % 3 == 0)?;
+            Answers::Different(fulmar, sqlite) => {
+                let found = Difference { seed, script, fulmar, sqlite };
+                let difference = reduce(found, alter, seed.is_multiple_of(3))?;
                 return Err(Error::Difference(Box::new(difference)));
             }
         }
-        let relearn = match &step {
-            Step::Sql(sql) => changes_schema(sql),
-            _ => true,
-        };
-        if relearn && let Ok(catalog) = Catalog::read(&pair.sqlite) {
+        if let Some(catalog) = pair.learned.take() {
             generator.learn(catalog);
         }
     }
@@ -163,16 +160,28 @@ struct Pair {
     directory: tempfile::TempDir,
     alter: Alteration,
     attached: bool,
+    /// What there is, if the last step may have changed it.
+    learned: Option<Catalog>,
 }
 
 impl Pair {
     fn new(alter: Alteration, attached: bool) -> Result<Self, Error> {
         let directory = tempfile::tempdir()?;
         let (fulmar, sqlite) = connect(directory.path(), attached)?;
-        Ok(Self { fulmar, sqlite, directory, alter, attached })
+        Ok(Self { fulmar, sqlite, directory, alter, attached, learned: None })
     }
 
     fn step(&mut self, step: &Step) -> Result<Answers, Error> {
+        let answers = self.answers(step)?;
+        if !matches!(step, Step::Sql(sql) if !changes_schema(sql)) {
+            // To read the catalog changes what a connection knows of views: so both do.
+            let _ = Catalog::read(&self.fulmar);
+            self.learned = Catalog::read(&self.sqlite).ok();
+        }
+        Ok(answers)
+    }
+
+    fn answers(&mut self, step: &Step) -> Result<Answers, Error> {
         match step {
             Step::Sql(sql) => Ok(self.statement(sql)),
             Step::Reopen => {
@@ -218,6 +227,7 @@ impl Pair {
             queries
                 .push(format!("SELECT type, name, tbl_name, sql FROM {schema}.sqlite_schema ORDER BY rowid"));
         }
+        let _ = Catalog::read(&self.fulmar);
         queries.extend(Catalog::read(&self.sqlite)?.tables().map(|path| format!("SELECT * FROM {path}")));
         for query in queries {
             let answers = self.statement(&query);
@@ -257,33 +267,28 @@ fn bound_statements(connection: &mut Connection) -> Result<(), Error> {
 }
 
 /// The shortest script found that ends in a difference: leaves out ever smaller pieces (Zeller and Hildebrandt, 2002).
-fn reduce(seed: u64, script: Vec<Step>, alter: Alteration, attached: bool) -> Result<Difference, Error> {
-    let mut script = script;
-    let (mut fulmar, mut sqlite) = (String::new(), String::new());
-    let mut piece = script.len().div_ceil(2);
+fn reduce(found: Difference, alter: Alteration, attached: bool) -> Result<Difference, Error> {
+    let mut shortest = found;
+    let mut piece = shortest.script.len().div_ceil(2);
     loop {
         let mut start = 0;
-        while start < script.len() {
+        while start < shortest.script.len() {
+            let script = &shortest.script;
             let end = (start + piece).min(script.len());
-            let candidate: Vec<Step> = script[..start].iter().chain(&script[end..]).cloned().collect();
+            let mut candidate: Vec<Step> = script[..start].iter().chain(&script[end..]).cloned().collect();
             match replay(&candidate, alter, attached)? {
-                Some((length, ours, theirs)) => {
-                    script = candidate;
-                    script.truncate(length);
-                    (fulmar, sqlite) = (ours, theirs);
+                Some((length, fulmar, sqlite)) => {
+                    candidate.truncate(length);
+                    shortest = Difference { seed: shortest.seed, script: candidate, fulmar, sqlite };
                 }
                 None => start = end,
             }
         }
         if piece == 1 {
-            break;
+            return Ok(shortest);
         }
         piece = piece.div_ceil(2);
     }
-    if let Some((_, ours, theirs)) = replay(&script, alter, attached)? {
-        (fulmar, sqlite) = (ours, theirs);
-    }
-    Ok(Difference { seed, script, fulmar, sqlite })
 }
 
 /// How many steps of the script lead to a difference, and what the sides then say; `None` if they agree.

@@ -122,7 +122,7 @@ fn step(
     rows: &mut Vec<Row>,
 ) -> Result<(), Error> {
     let mut statement = connection.prepare(sql)?;
-    columns.extend(statement.column_names().into_iter().map(str::to_owned));
+    columns.extend(statement.column_names().map(str::to_owned));
     let width = statement.column_count();
     let mut cursor = statement.query([])?;
     while let Some(row) = cursor.next()? {

@@ -8,7 +8,6 @@ pub(crate) struct Random {
 
 impl Random {
     /// A sequence that depends on `seed` alone.
-
     pub(crate) const fn new(seed: u64) -> Self {
         Self { state: seed }
     }

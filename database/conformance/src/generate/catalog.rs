@@ -46,13 +46,11 @@ pub(crate) struct Relation {
 
 impl Relation {
     /// The name qualified by the schema, quoted where needed.
-
     pub(crate) fn path(&self) -> String {
         if self.schema == "main" { self.name.clone() } else { format!("{}.{}", self.schema, self.name) }
     }
 
     /// Names of the columns that take values.
-
     pub(crate) fn writable(&self) -> Vec<&str> {
         self.columns.iter().filter(|c| c.writable).map(|c| c.name.as_str()).collect()
     }
@@ -139,7 +137,7 @@ impl Catalog {
 /// When the list cannot be read.
 pub(crate) fn schemas(connection: &Connection) -> Result<Vec<String>, Failure> {
     let rows = outcome::rows(connection, "SELECT name FROM pragma_database_list ORDER BY seq")?;
-    Ok(rows.iter().map(|row| texts::<1>(row)).map(|[name]| name).collect())
+    Ok(rows.iter().map(texts::<1>).map(|[name]| name).collect())
 }
 
 fn columns(connection: &Connection, schema: &str, name: &str) -> Result<Vec<Column>, Failure> {

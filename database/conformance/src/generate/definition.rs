@@ -43,7 +43,9 @@ impl Generator {
         let (schema, name) = (self.schema(), self.random.below(7));
         if self.catalog.relations.len() > 2 && self.random.one_in(8) {
             let query = self.select(3, 1);
-            return format!("CREATE TABLE {schema}t{name} AS SELECT * FROM ({query}) LIMIT 12");
+            return format!(
+                "CREATE TABLE {schema}t{name} AS WITH q(a, b, c) AS ({query}) SELECT * FROM q LIMIT 12"
+            );
         }
         let strict = self.random.one_in(8);
         let width = 2 + self.random.below(4);
