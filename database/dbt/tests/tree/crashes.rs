@@ -301,7 +301,7 @@ fn run(seed: u64, breach: Option<Breach>) -> Result<(), String> {
 
 #[test]
 fn crashes_lose_no_acknowledged_commit_and_show_no_half_of_one() {
-    for_seeds(200, |seed| run(seed, None));
+    for_seeds(120, |seed| run(seed, None));
 }
 
 #[test]
