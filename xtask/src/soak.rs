@@ -12,13 +12,14 @@ pub(crate) enum Length {
 }
 
 pub(crate) fn soak(length: Length) -> Result {
-    let (kills, transfers, cache) = match length {
-        Length::Slice => ("25", "500", "40"),
-        Length::Full => ("1000", "100000", "256"),
+    let (kills, transfers, cache, statements) = match length {
+        Length::Slice => ("25", "500", "40", "100000"),
+        Length::Full => ("1000", "100000", "256", "1000000"),
     };
     steps(&[
         ("kill", &|| soak_binary(&["kill", "--rounds", kills])),
         ("transfers", &|| soak_binary(&["transfers", "--rounds", transfers])),
+        ("fuzz", &|| soak_binary(&["fuzz", "--statements", statements])),
         ("memory", &|| soak_binary(&["memory", "--cache", cache])),
     ])
 }

@@ -3,6 +3,7 @@
 //! Each kind of check is a module that the tests run for seconds and the `soak` binary for as long as it is told:
 //!
 //! - [`slt`]: the sqllogictest files of SQLite's authors.
+//! - [`fuzz`]: random statements, each of which must do on Fulmar what it does on SQLite's own storage.
 //! - [`transfers`]: threads move amounts between accounts; every snapshot must hold the same sum.
 //! - [`kill`]: a process that commits is killed, again and again; what it acknowledged must be there, and whole.
 //! - [`memory`]: a process works on a database ten times larger than its cache, and takes no more memory for that.
@@ -23,7 +24,11 @@
 use fulmar_sql as _;
 
 pub mod database;
+pub mod fuzz;
+mod generate;
 pub mod kill;
 pub mod memory;
+pub mod outcome;
+mod random;
 pub mod slt;
 pub mod transfers;

@@ -159,17 +159,19 @@ impl Database {
     }
 }
 
-/// Keys at which to cut an inner node into parts of half the largest size.
+/// Keys at which to cut an inner node into parts of half the largest size, but of two links at least: with fewer, the
+/// links to the parts would be as large as what was cut, and so on above for ever.
 fn inner_cuts(node: &Object) -> Vec<Key> {
     let mut cuts = Vec::new();
-    let mut size = 0;
+    let (mut size, mut links) = (0, 0);
     for slot in 0..node.slots() {
         let bytes = node.cell_size(slot);
-        if size > 0 && size + bytes > INNER_BYTES / 2 {
+        if links >= 2 && node.slots() - slot >= 2 && size + bytes > INNER_BYTES / 2 {
             cuts.push(node.key(slot).into());
-            size = 0;
+            (size, links) = (0, 0);
         }
         size += bytes;
+        links += 1;
     }
     cuts
 }

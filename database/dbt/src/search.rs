@@ -8,7 +8,7 @@ use fulmar_kv::{Key, Object, ObjectId, linked};
 use std::sync::Arc;
 
 /// A search that goes astray this often has met a tree whose links and fences disagree, not a restructuring.
-const ASTRAY: usize = 10_000;
+const ASTRAY: usize = 1_000;
 
 /// What a search looks for.
 #[derive(Clone, Copy)]
@@ -51,7 +51,7 @@ impl Database {
             if let Some(found) = self.descend(&root, target, level)? {
                 return Ok(found);
             }
-            std::thread::yield_now();
+            self.kv.settle();
         }
         Err(self.corrupt(format!("tree {}: links and fences disagree", tree.0)))
     }

@@ -259,9 +259,8 @@ impl Transaction {
         self.required.insert((tree, key.into()));
     }
 
-    /// Keeps `key` for what this transaction writes elsewhere: as [`Transaction::require_unchanged`], and a concurrent
-    /// transaction that deletes `key` and commits after this one fails with a conflict. Touching does not conflict with
-    /// touching.
+    /// Keeps `key` for what this transaction writes elsewhere: of this transaction and a concurrent one that deletes `key`,
+    /// the second to commit fails with a conflict. Touching does not conflict with touching, nor with new values.
     pub fn touch(&mut self, tree: Tree, key: &[u8]) {
         self.touched.insert((tree, key.into()));
     }

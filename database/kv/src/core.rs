@@ -1,8 +1,11 @@
 //! The deterministic core: what a commit does to objects. No clock, no thread, no input or output but the objects it
 //! is handed and the batch it fills, so that replicas that execute the same commits in the same order agree.
 
+#[cfg(test)]
+mod tests;
+
 use crate::engine::{Batch, EngineWrite};
-use crate::object::{Log, decode_changes, encode_changes};
+use crate::object::{Log, encode_changes};
 use crate::wire::{Reader, put_varint};
 use crate::{Change, Error, Interval, Key, Object, ObjectId, Refusal, Timestamp};
 use std::collections::BTreeMap;
@@ -21,8 +24,8 @@ pub struct Commit {
     pub writes: Vec<Write>,
     /// Cells that must not have changed since the snapshot.
     pub required: Vec<(ObjectId, Key)>,
-    /// Cells that, besides, nobody may delete whose snapshot does not see this commit: two commits may touch the same
-    /// cell, and so keep it for what they write elsewhere.
+    /// Cells that must not have been deleted since the snapshot, and that nobody may delete whose snapshot does not see
+    /// this commit: so it keeps them for what it writes elsewhere. They may be changed and touched by others.
     pub touched: Vec<(ObjectId, Key)>,
 }
 
@@ -155,13 +158,19 @@ impl<'a> Staged<'a> {
 /// One commit's work: objects that it has changed so far.
 struct Attempt<'s, 'a> {
     staged: &'s Staged<'a>,
-    changed: BTreeMap<ObjectId, Option<Changed>>,
+    changed: BTreeMap<ObjectId, Effect>,
 }
 
-struct Changed {
-    object: Arc<Object>,
-    /// How the engine can tell it by the changes made, if they are all.
-    delta: Option<Vec<u8>>,
+enum Effect {
+    Changed {
+        object: Arc<Object>,
+        /// How the engine can tell it by the changes made, if they are all.
+        delta: Option<Vec<u8>>,
+    },
+    Removed {
+        /// How many entries the engine has of it.
+        stored: u64,
+    },
 }
 
 type Outcome<T> = Result<T, Refusal<()>>;
@@ -196,9 +205,16 @@ impl Core {
             attempt.restructure(restructuring)?;
         }
         for (object, key) in commit.required.iter().chain(&commit.touched) {
+            require(attempt.existing(*object)?.interval().contains(key))?;
+        }
+        for (object, key) in &commit.required {
+            first_committer_wins(&*attempt.existing(*object)?, key, commit.snapshot)?;
+        }
+        for (object, key) in &commit.touched {
             let object = attempt.existing(*object)?;
-            require(object.interval().contains(key))?;
-            first_committer_wins(&object, key, commit.snapshot)?;
+            if object.get(key, self.last).is_none() {
+                first_committer_wins(&object, key, commit.snapshot)?;
+            }
         }
         let at = if commit.writes.is_empty() { self.last } else { Timestamp(self.last.0 + 1) };
         for write in &commit.writes {
@@ -217,23 +233,21 @@ impl Core {
         }
         self.last = at;
         self.sequence += 1;
-        for (id, changed) in changed {
-            self.stage(id, changed, staged);
+        for (id, effect) in changed {
+            self.stage(id, effect, staged);
         }
         Ok(at)
     }
 
-    fn stage(&mut self, id: ObjectId, changed: Option<Changed>, staged: &mut Staged<'_>) {
-        let Some(Changed { object, delta }) = changed else {
-            let before = match staged.objects.get(&id) {
-                Some(object) => object.clone(),
-                None => (staged.read)(id).ok().flatten(),
-            };
-            let stored = before.map_or(0, |object| object.log.stored);
-            let removals = (0..stored).map(|sequence| EngineWrite::Remove { object: id, sequence });
-            staged.batch.writes.extend(removals);
-            staged.objects.insert(id, None);
-            return;
+    fn stage(&mut self, id: ObjectId, effect: Effect, staged: &mut Staged<'_>) {
+        let (object, delta) = match effect {
+            Effect::Changed { object, delta } => (object, delta),
+            Effect::Removed { stored } => {
+                let removals = (0..stored).map(|sequence| EngineWrite::Remove { object: id, sequence });
+                staged.batch.writes.extend(removals);
+                staged.objects.insert(id, None);
+                return;
+            }
         };
         // The attempt made it and still is its only owner.
         let mut object = Arc::into_inner(object).expect("an object is shared only after it is staged");
@@ -269,8 +283,10 @@ impl Core {
 
 impl Attempt<'_, '_> {
     fn get(&self, id: ObjectId) -> Result<Option<Arc<Object>>, Error> {
-        if let Some(changed) = self.changed.get(&id) {
-            return Ok(changed.as_ref().map(|c| c.object.clone()));
+        match self.changed.get(&id) {
+            Some(Effect::Changed { object, .. }) => return Ok(Some(object.clone())),
+            Some(Effect::Removed { .. }) => return Ok(None),
+            None => {}
         }
         if let Some(object) = self.staged.objects.get(&id) {
             return Ok(object.clone());
@@ -283,25 +299,34 @@ impl Attempt<'_, '_> {
     }
 
     fn put(&mut self, object: Object) {
-        self.changed.insert(object.id(), Some(Changed { object: Arc::new(object), delta: None }));
+        self.changed.insert(object.id(), Effect::Changed { object: Arc::new(object), delta: None });
+    }
+
+    fn remove(&mut self, object: &Object) {
+        self.changed.insert(object.id(), Effect::Removed { stored: object.log.stored });
+    }
+
+    /// Whether no object has this name, and this commit has not removed one of it, whose entries are still there.
+    fn is_free(&self, id: ObjectId) -> Result<bool, Error> {
+        Ok(!self.changed.contains_key(&id) && self.get(id)?.is_none())
     }
 
     fn absent(&self, id: ObjectId) -> Outcome<()> {
-        require(self.get(id)?.is_none())
+        require(self.is_free(id)?)
     }
 
     fn restructure(&mut self, restructuring: &Restructuring) -> Outcome<()> {
         let watermark = self.staged.watermark;
         match restructuring {
             Restructuring::Create { object } => {
-                if self.get(*object)?.is_some() {
+                if !self.is_free(*object)? {
                     return Err(Error::Conflict.into());
                 }
                 self.put(Object::empty(*object, Interval::everything(), 0));
             }
             Restructuring::Remove { object } => {
-                self.existing(*object)?;
-                self.changed.insert(*object, None);
+                let object = self.existing(*object)?;
+                self.remove(&object);
             }
             Restructuring::Split { object, cuts } => {
                 let whole = self.existing(*object)?;
@@ -310,30 +335,31 @@ impl Attempt<'_, '_> {
                 require(cuts.is_sorted_by(|(a, _), (b, _)| a < b))?;
                 // Each part must begin with a link, or keys between its low end and its first link lead nowhere.
                 require(whole.level() == 0 || cuts.iter().all(|(key, _)| whole.changed(key).is_some()))?;
-                for (_, into) in cuts {
-                    self.absent(*into)?;
+                let mut parts = whole.split(cuts, watermark).into_iter();
+                if let Some(first) = parts.next() {
+                    self.put(first);
                 }
-                for part in whole.split(cuts, watermark) {
+                for part in parts {
+                    self.absent(part.id())?;
                     self.put(part);
                 }
             }
             Restructuring::Join { left, right } => {
                 let (a, b) = (self.existing(*left)?, self.existing(*right)?);
-                require(a.interval().high() == Some(b.interval().low()) && a.level() == b.level())?;
+                require(a.interval().high() == Some(b.interval().low()))?;
+                require(a.level() == b.level() && a.root() == b.root())?;
                 self.put(a.join(&b, watermark));
-                self.changed.insert(*right, None);
+                self.remove(&b);
             }
             Restructuring::Relink { object, links } => self.relink(*object, links)?,
             Restructuring::Grow { root, into } => {
                 let old = self.existing(*root)?;
+                require(old.root() == *root)?;
                 self.absent(*into)?;
                 let low = Change { key: old.interval().low().into(), value: Some(Arc::from(link(*into))) };
-                let mut new = Object::empty(*root, old.interval().clone(), old.level() + 1).apply(
-                    &[low],
-                    Timestamp(0),
-                    watermark,
-                );
-                new.log = old.log.clone();
+                let new = Object::empty(*root, old.interval().clone(), old.level() + 1)
+                    .apply(&[low], Timestamp(0), watermark)
+                    .with_log(old.log.clone());
                 self.put(old.renamed(*into, old.level()));
                 self.put(new);
             }
@@ -342,10 +368,10 @@ impl Attempt<'_, '_> {
                 require(old.level() > 0 && old.slots() == 1)?;
                 let only = linked(old.value(0)).ok_or(Refusal::Misplaced(()))?;
                 let child = self.existing(only)?;
-                let mut new = child.renamed(*root, child.level());
-                new.log = old.log.clone();
+                require(child.interval() == old.interval() && child.root() == old.root())?;
+                let new = child.renamed(*root, child.level()).with_log(old.log.clone());
                 self.put(new);
-                self.changed.insert(only, None);
+                self.remove(&child);
             }
             Restructuring::Collect { object } => {
                 let collected = self.existing(*object)?.apply(&[], Timestamp(0), watermark);
@@ -370,7 +396,7 @@ impl Attempt<'_, '_> {
     fn change(&mut self, object: &Object, changes: &[Change], at: Timestamp) {
         let delta = (!self.changed.contains_key(&object.id())).then(|| encode_changes(changes, at));
         let next = Arc::new(object.apply(changes, at, self.staged.watermark));
-        self.changed.insert(object.id(), Some(Changed { object: next, delta }));
+        self.changed.insert(object.id(), Effect::Changed { object: next, delta });
     }
 
     fn write(&mut self, write: &Write, snapshot: Timestamp, at: Timestamp, touched: &Touched) -> Outcome<()> {
@@ -475,8 +501,7 @@ impl Loading {
         }
         log.entries += 1;
         log.bytes_since_checkpoint += changes.len();
-        let (changes, at) = decode_changes(changes)?;
-        Some(object.apply(&changes, at, watermark).with_log(log))
+        Some(object.replay(changes, watermark)?.with_log(log))
     }
 
     pub(crate) fn finish(self) -> Result<Option<Object>, String> {

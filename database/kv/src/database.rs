@@ -5,7 +5,7 @@
 
 use crate::cache::Cache;
 use crate::core::{Core, Loading, Staged};
-use crate::engine::{Engine, Fjall, Memory};
+use crate::engine::{Batch, Engine, Fjall, Memory};
 use crate::home::Home;
 use crate::{Commit, Error, Object, ObjectId, Refusal, Timestamp};
 use parking_lot::{Condvar, Mutex};
@@ -50,8 +50,9 @@ struct Shared {
     snapshots: Mutex<Snapshots>,
     queue: Mutex<Queue>,
     core: Mutex<Core>,
-    /// Objects that are worth a [`crate::Restructuring::Collect`] as soon as no snapshot is older.
-    stale: Mutex<BTreeSet<(Timestamp, ObjectId)>>,
+    stale: Mutex<Stale>,
+    /// Held while the objects of a group of commits change one after the other.
+    placing: Mutex<()>,
     /// Objects with this number and above do not exist yet.
     next_object: AtomicU64,
     /// Why nothing can be committed any more.
@@ -72,6 +73,28 @@ impl Snapshots {
     /// No open snapshot is older, and none that is opened later will be.
     fn watermark(&self) -> Timestamp {
         self.open.keys().next().map_or(self.published, |oldest| *oldest)
+    }
+}
+
+/// Objects that are worth a [`crate::Restructuring::Collect`] as soon as no snapshot is older, each once, however often
+/// it changes under an old snapshot.
+#[derive(Default)]
+struct Stale {
+    by_time: BTreeSet<(Timestamp, ObjectId)>,
+    objects: BTreeSet<ObjectId>,
+}
+
+impl Stale {
+    fn note(&mut self, at: Timestamp, object: ObjectId) {
+        if self.objects.insert(object) {
+            self.by_time.insert((at, object));
+        }
+    }
+
+    fn pop(&mut self, watermark: Timestamp) -> Option<ObjectId> {
+        let (_, object) = self.by_time.first().filter(|(at, _)| *at <= watermark)?;
+        self.objects.remove(object);
+        self.by_time.pop_first().map(|(_, object)| object)
     }
 }
 
@@ -145,6 +168,7 @@ impl Database {
             queue: Mutex::default(),
             core: Mutex::new(core),
             stale: Mutex::default(),
+            placing: Mutex::default(),
             next_object: AtomicU64::new(next_object.max(FIRST_FRESH)),
             failed: Mutex::default(),
             engine,
@@ -190,6 +214,12 @@ impl Database {
         self.0.read(object)
     }
 
+    /// Waits until all objects are as one commit left them, if some are not. Those that are read one after the other
+    /// may be of different commits all the same: who finds that they do not fit together calls this and reads again.
+    pub fn settle(&self) {
+        drop(self.0.placing.lock());
+    }
+
     /// A name for a new object, never given before and above 2³².
     pub fn fresh(&self) -> ObjectId {
         ObjectId(self.0.next_object.fetch_add(1, Relaxed))
@@ -223,9 +253,7 @@ impl Database {
     pub fn stale(&self, limit: usize) -> Vec<ObjectId> {
         let watermark = self.0.snapshots.lock().watermark();
         let mut stale = self.0.stale.lock();
-        let ripe = |stale: &BTreeSet<_>| stale.first().is_some_and(|(at, _)| *at <= watermark);
-        let next = std::iter::from_fn(|| if ripe(&stale) { stale.pop_first() } else { None });
-        next.take(limit).map(|(_, object)| object).collect()
+        std::iter::from_fn(|| stale.pop(watermark)).take(limit).collect()
     }
 
     /// Memory that cached objects take, bytes.
@@ -286,14 +314,13 @@ impl Shared {
             return results;
         }
         let Staged { objects, mut batch, stale, .. } = staged;
-        self.stale.lock().extend(stale);
+        for (at, object) in stale {
+            self.stale.lock().note(at, object);
+        }
         core.save(self.next_object.load(Relaxed), &mut batch);
         let last = core.last;
         let sync = group.iter().any(|turn| turn.durability == Durability::Synced);
-        let written = self.engine.write(batch).and_then(|()| {
-            for (id, object) in objects {
-                self.cache.store(id, object);
-            }
+        let written = self.place(batch, objects).and_then(|()| {
             if sync {
                 self.engine.sync()?;
                 if let Some(home) = &self.home {
@@ -316,6 +343,16 @@ impl Shared {
         }
         self.snapshots.lock().published = last;
         results
+    }
+
+    /// Makes the objects of a group of commits what readers find.
+    fn place(&self, batch: Batch, objects: BTreeMap<ObjectId, Option<Arc<Object>>>) -> Result<(), Error> {
+        let _placing = self.placing.lock();
+        self.engine.write(batch)?;
+        for (id, object) in objects {
+            self.cache.store(id, object);
+        }
+        Ok(())
     }
 
     fn latched(&self, reason: &str) -> Error {

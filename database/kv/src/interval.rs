@@ -71,3 +71,38 @@ impl fmt::Debug for Interval {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All intervals whose ends are among a few keys, and keys beside those.
+    fn intervals() -> (Vec<Interval>, Vec<Vec<u8>>) {
+        let ends = [&b""[..], b"\0", b"a", b"a\0", b"b", b"\xff"];
+        let highs = || ends.iter().map(|high| Some(Key::from(*high))).chain([None]);
+        let all = ends.iter().flat_map(|low| highs().map(|high| Interval::new((*low).into(), high)));
+        let keys =
+            ends.iter().flat_map(|end| [end.to_vec(), [end, &b"\0"[..]].concat(), [end, &b"x"[..]].concat()]);
+        (all.collect(), keys.collect())
+    }
+
+    #[test]
+    fn intervals_are_sets_of_keys() {
+        let (all, keys) = intervals();
+        for a in &all {
+            for key in &keys {
+                let inside = a.low() <= &**key && a.high().is_none_or(|high| &**key < high);
+                assert_eq!(a.contains(key), inside, "{a:?} {key:02x?}");
+            }
+            assert_eq!(a.is_empty(), !keys.iter().any(|key| a.contains(key)), "{a:?}");
+            assert!(Interval::everything().covers(a));
+            for b in &all {
+                let both = a.intersection(b);
+                assert!(keys.iter().all(|key| both.contains(key) == (a.contains(key) && b.contains(key))));
+                assert!(both.is_empty() || (a.covers(&both) && b.covers(&both)));
+                let holds_all = keys.iter().all(|key| a.contains(key) || !b.contains(key));
+                assert!(b.is_empty() || a.covers(b) == holds_all, "{a:?} {b:?}");
+            }
+        }
+    }
+}

@@ -58,6 +58,8 @@ mod home;
 mod interval;
 mod key;
 mod object;
+#[cfg(test)]
+mod random;
 mod wire;
 
 pub use crate::core::{Commit, Restructuring, Write, link, linked};

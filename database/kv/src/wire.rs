@@ -65,3 +65,59 @@ impl<'a> Reader<'a> {
         self.take(length)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn integers_and_strings_are_read_as_they_were_written() {
+        let mut numbers: Vec<_> = (0..64).flat_map(|bits| [(1 << bits) - 1, 1 << bits]).collect();
+        numbers.push(u64::MAX);
+        let mut out = Vec::new();
+        for n in &numbers {
+            let start = out.len();
+            put_varint(&mut out, *n);
+            assert_eq!(out.len() - start, (64 - (n | 1).leading_zeros()).div_ceil(7) as usize);
+            put_bytes(&mut out, &n.to_le_bytes());
+        }
+        let mut input = Reader::new(&out);
+        for n in &numbers {
+            assert_eq!(input.varint(), Some(*n));
+            assert_eq!(input.bytes(), Some(&n.to_le_bytes()[..]));
+        }
+        assert!(input.is_empty() && input.rest().is_empty());
+    }
+
+    #[test]
+    fn what_is_too_large_or_ends_too_early_is_nothing() {
+        let mut ten = [0xff; 10];
+        for last in 2..=0xff {
+            ten[9] = last;
+            assert_eq!(Reader::new(&ten).varint(), None, "{last:x}");
+        }
+        assert_eq!(Reader::new(&[0x80; 30]).varint(), None);
+        assert_eq!(Reader::new(&[0x80]).varint(), None);
+        assert_eq!(Reader::new(&[]).byte(), None);
+        assert_eq!(Reader::new(&[3, 1, 2]).bytes(), None);
+        let mut huge = Vec::new();
+        put_varint(&mut huge, u64::MAX);
+        assert_eq!(Reader::new(&huge).bytes(), None);
+    }
+
+    #[test]
+    fn a_reader_gives_no_more_than_there_is() {
+        let mut random = Random(1);
+        for _ in 0..10_000 {
+            let bytes: Vec<_> =
+                (0..random.index(20)).map(|_| random.next().to_be_bytes()[0] & 0x8f).collect();
+            let mut input = Reader::new(&bytes);
+            let mut left = bytes.len();
+            while let Some(read) = input.bytes() {
+                assert!(read.len() + input.rest().len() < left);
+                left = input.rest().len();
+            }
+        }
+    }
+}

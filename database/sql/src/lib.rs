@@ -60,6 +60,8 @@ mod sequences;
 mod store;
 mod turns;
 
+pub use redirect::{FileKind, file_kind};
+
 use std::ffi::{CStr, c_char};
 
 unsafe extern "C" {

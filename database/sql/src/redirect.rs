@@ -18,7 +18,7 @@ use crate::name::{self, Access};
 use fulmar_dbt::{Database, Error, Options};
 use parking_lot::Mutex;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -96,12 +96,10 @@ fn find(file: &Path, access: Access) -> Result<PathBuf, Failure> {
     if file.is_dir() {
         return Err(Failure::new(CANTOPEN, format!("{shown}: a folder, not a database")));
     }
-    let head = head(file)?;
-    if let Some(rest) = head.as_deref().and_then(|head| head.strip_prefix(MARK.as_bytes())) {
-        let named = String::from_utf8_lossy(rest);
-        let named = named.lines().next().unwrap_or_default();
-        let data = file.with_file_name(named);
+    let head = head(file).map_err(|error| cannot(file, &error))?;
+    if let Some(data) = head.as_deref().and_then(|head| marked(file, head)) {
         if data.parent() != Some(&folder(file)) {
+            let named = data.strip_prefix(file.with_file_name("")).unwrap_or(&data).display();
             let why =
                 format!("{shown}: the marker of a Fulmar database that was moved; its data are in {named}");
             return Err(Failure::new(CANTOPEN, why));
@@ -119,7 +117,7 @@ fn find(file: &Path, access: Access) -> Result<PathBuf, Failure> {
             CANTOPEN,
             format!(
                 "{shown}: an ordinary SQLite file, which {VARIABLE} sends to Fulmar; to bring its content along, move it \
-                 away as OLD and run: sqlite3 OLD .dump | fulmar sql fulmar:{shown}-fulmar/1"
+                 away as OLD and run: {VARIABLE}={shown} fulmar sql file:{shown} '.restore OLD'"
             ),
         )),
         Some(_) => Err(Failure::new(NOTADB, format!("{shown}: file is not a database"))),
@@ -127,14 +125,43 @@ fn find(file: &Path, access: Access) -> Result<PathBuf, Failure> {
 }
 
 /// The first bytes of a file, or nothing if there is no file.
-fn head(file: &Path) -> Result<Option<Vec<u8>>, Failure> {
+fn head(file: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut head = Vec::new();
     match File::open(file) {
-        Ok(opened) => opened.take(4096).read_to_end(&mut head).map_err(|error| cannot(file, &error))?,
+        Ok(opened) => opened.take(4096).read_to_end(&mut head)?,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(cannot(file, &error)),
+        Err(error) => return Err(error),
     };
     Ok(Some(head))
+}
+
+/// The folder of data that a marker names, if a file that begins like this is one.
+fn marked(file: &Path, head: &[u8]) -> Option<PathBuf> {
+    let named = String::from_utf8_lossy(head.strip_prefix(MARK.as_bytes())?).into_owned();
+    Some(file.with_file_name(named.lines().next().unwrap_or_default()))
+}
+
+/// What a file is, as far as its first bytes tell.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FileKind {
+    /// An ordinary SQLite database, or an empty file, which SQLite makes one of.
+    Ordinary,
+    /// It stands for a Fulmar database, in this directory, to which `FULMAR_DATABASES` has sent a program.
+    Marker(PathBuf),
+    /// Something else.
+    Other,
+}
+
+/// Says what `file` is.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn file_kind(file: &Path) -> io::Result<FileKind> {
+    let head = head(file)?.ok_or(ErrorKind::NotFound)?;
+    if head.is_empty() || head.starts_with(SQLITE) {
+        return Ok(FileKind::Ordinary);
+    }
+    Ok(marked(file, &head).map_or(FileKind::Other, FileKind::Marker))
 }
 
 /// `x.db-fulmar` for `x.db`.
@@ -174,7 +201,7 @@ fn remove(data: &Path) -> Result<(), Failure> {
 }
 
 /// Puts the marker where the program expects its file: whole, or not at all.
-fn mark(file: &Path, folder: &Path, data: &Path) -> std::io::Result<()> {
+fn mark(file: &Path, folder: &Path, data: &Path) -> io::Result<()> {
     fs::create_dir_all(data)?;
     let parent = file.parent().unwrap_or_else(|| Path::new("/"));
     let named = data.strip_prefix(parent).unwrap_or(data).display();
@@ -191,7 +218,7 @@ fn mark(file: &Path, folder: &Path, data: &Path) -> std::io::Result<()> {
     File::open(parent)?.sync_all()
 }
 
-fn cannot(path: &Path, error: &std::io::Error) -> Failure {
+fn cannot(path: &Path, error: &io::Error) -> Failure {
     Failure::new(CANTOPEN, format!("{}: {error}", path.display()))
 }
 
@@ -260,7 +287,7 @@ mod tests {
         let file = folder.path().join("x.db");
         fs::write(&file, "").expect("written");
         assert!(opened(&file, Access::ReadWrite).is_ok());
-        for (content, why) in [(SQLITE, "sqlite3 OLD .dump"), (b"a letter", "file is not a database")] {
+        for (content, why) in [(SQLITE, "'.restore OLD'"), (b"a letter", "file is not a database")] {
             fs::write(&file, content).expect("written");
             assert!(opened(&file, Access::ReadWriteCreate).expect_err("refused").contains(why));
             assert_eq!(fs::read(&file).expect("read"), content);

@@ -245,6 +245,18 @@ pub struct OpenError {
     pub source: rusqlite::Error,
 }
 
+/// `rusqlite` adds the name to some messages, and ours begin with it.
+fn without_name(error: rusqlite::Error, name: &str) -> rusqlite::Error {
+    match error {
+        rusqlite::Error::SqliteFailure(code, Some(message)) => {
+            let plain = message.strip_suffix(name).and_then(|message| message.strip_suffix(": "));
+            let plain = plain.map(str::to_owned);
+            rusqlite::Error::SqliteFailure(code, Some(plain.unwrap_or(message)))
+        }
+        other => other,
+    }
+}
+
 fn connect(database: &Database, read_only: bool) -> Result<Connection, OpenError> {
     let access = if read_only {
         OpenFlags::SQLITE_OPEN_READ_ONLY
@@ -254,5 +266,5 @@ fn connect(database: &Database, read_only: bool) -> Result<Connection, OpenError
     let name = database.sqlite_name();
     Connection::open_with_flags(&name, access | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .and_then(|connection| connection.busy_timeout(Duration::ZERO).map(|()| connection))
-        .map_err(|source| OpenError { name, source })
+        .map_err(|source| OpenError { source: without_name(source, &name), name })
 }

@@ -3,6 +3,7 @@
 //! A Fulmar database is the default and a file that SQLite made is still opened as what it is: a name says
 //! what it means with a scheme (`fulmar:` or `file:`), and one without is looked for on the disk.
 
+use fulmar_sql::FileKind;
 use std::path::Path;
 
 /// The schemes a name may begin with.
@@ -37,6 +38,14 @@ pub enum NameError {
         "\"{0}\" names a cluster, which this version cannot reach yet; \"fulmar:PATH\" opens a directory"
     )]
     Cluster(String),
+    /// `:memroy:`.
+    #[error(
+        "\"{0}\" is no name of a database; \":memory:\" is one in memory, and \"./{0}\" a directory of that name"
+    )]
+    Special(String),
+    /// A letter, or a script.
+    #[error("\"{0}\" is a file, but not a database; if it is a script: fulmar sql NAME < {0}")]
+    NotADatabase(String),
     /// `fulmar:` and nothing after it.
     #[error("\"{0}\" lacks a path; expected \"fulmar:PATH\"")]
     NoPath(String),
@@ -59,8 +68,18 @@ impl Database {
             }
             Some("file") => Ok(Self::Ordinary(name.into())),
             Some(scheme) => Err(NameError::UnknownScheme { name: name.into(), scheme: scheme.into() }),
-            None if Path::new(name).is_file() => Ok(Self::Ordinary(name.into())),
+            None if name.starts_with(':') => Err(NameError::Special(name.into())),
+            None if Path::new(name).is_file() => Self::in_file(name),
             None => Ok(Self::Fulmar(name.into())),
+        }
+    }
+
+    fn in_file(name: &str) -> Result<Self, NameError> {
+        match fulmar_sql::file_kind(Path::new(name)) {
+            Ok(FileKind::Marker(data)) => Ok(Self::Fulmar(data.to_string_lossy().into_owned())),
+            Ok(FileKind::Other) => Err(NameError::NotADatabase(name.into())),
+            // Why it cannot be read is for SQLite to say.
+            Ok(FileKind::Ordinary) | Err(_) => Ok(Self::Ordinary(name.into())),
         }
     }
 
@@ -98,6 +117,7 @@ mod tests {
             matches!(Database::named("foo:bar"), Err(NameError::UnknownScheme { scheme, .. }) if scheme == "foo")
         );
         assert!(matches!(Database::named("fulmar://host/db"), Err(NameError::Cluster(_))));
+        assert_eq!(Database::named(":memroy:"), Err(NameError::Special(":memroy:".into())));
         assert!(matches!(Database::named("fulmar:"), Err(NameError::NoPath(_))));
     }
 
@@ -106,7 +126,12 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
         std::fs::write(path("file.db"), "").expect("a file");
+        std::fs::write(path("letter"), "Dear Sir or Madam").expect("a file");
+        std::fs::write(path("marker.db"), "Fulmar database; data in marker.db-fulmar/1\n\n…")
+            .expect("a file");
         assert_eq!(Database::named(&path("file.db")), Ok(Database::Ordinary(path("file.db"))));
+        assert_eq!(Database::named(&path("letter")), Err(NameError::NotADatabase(path("letter"))));
+        assert_eq!(Database::named(&path("marker.db")), Ok(Database::Fulmar(path("marker.db-fulmar/1"))));
         assert_eq!(Database::named(&path("new")), Ok(Database::Fulmar(path("new"))));
         assert_eq!(Database::named(&path("")), Ok(Database::Fulmar(path(""))));
     }

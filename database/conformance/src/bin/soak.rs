@@ -1,10 +1,14 @@
 //! The checks of this crate for as long as one likes: `soak kill --rounds 1000`, `soak transfers --rounds 100000`.
 
-use fulmar_conformance::{database, kill, memory, transfers};
+use fulmar_conformance::{database, fuzz, kill, memory, transfers};
+use std::borrow::Cow;
 use std::error::Error;
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: soak kill --rounds N | soak transfers --rounds N | soak memory --cache MEGABYTES";
+const USAGE: &str = "usage: soak kill --rounds N
+       soak transfers --rounds N
+       soak memory --cache MEGABYTES
+       soak fuzz --statements N [--seed SEED]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -15,6 +19,8 @@ fn main() -> ExitCode {
         // What `kill` starts and kills.
         ["work", name] => kill::work(name).map_err(Into::into),
         ["memory", "--cache", megabytes] => megabytes.parse().map_err(Into::into).and_then(memory),
+        ["fuzz", "--statements", statements] => differ(statements, "0"),
+        ["fuzz", "--statements", statements, "--seed", seed] => differ(statements, seed),
         // What `memory` starts and measures.
         ["fill", name, bytes] => {
             bytes.parse().map_err(Into::into).and_then(|bytes| memory::work(name, bytes).map_err(Into::into))
@@ -43,6 +49,12 @@ fn kills(rounds: u32) -> Result<(), Box<dyn Error>> {
     };
     let commits = kill::run(&mut worker, directory.path(), rounds)?;
     println!("{rounds} kills, {commits} commits, none that was acknowledged lost, none in half");
+    Ok(())
+}
+
+fn differ(statements: &str, seed: &str) -> Result<(), Box<dyn Error>> {
+    let (succeeded, all) = fuzz::run(statements.parse()?, seed.parse()?, |sql| Cow::Borrowed(sql))?;
+    println!("{all} statements, {succeeded} of them without an error, each did the same on both sides");
     Ok(())
 }
 

@@ -149,6 +149,20 @@ fn a_second_process_is_told_who_holds_the_database() {
     database::open(&name).expect("is free again");
 }
 
+/// The lock is the system's; the file only says who has it.
+#[test]
+fn what_is_in_the_lock_file_does_not_matter() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let name = make(directory.path());
+    let lock = directory.path().join("db/LOCK");
+    for content in [&b"process 1 (init)\n"[..], b"\xff\xfe\0", b""] {
+        fs::write(&lock, content).expect("written");
+        assert_eq!(number(&database::open(&name).expect("opens")), 42);
+    }
+    fs::remove_file(&lock).expect("removed");
+    assert_eq!(number(&database::open(&name).expect("opens")), 42);
+}
+
 /// The tests may run as root, who may write anywhere; so somebody else tries.
 #[test]
 fn a_directory_that_is_not_writable_is_named() {

@@ -136,7 +136,7 @@ impl Sound {
         make(&path);
         // The engine tidies up when it opens; what it finds to tidy is not to be taken for a change that damage caused.
         let mut before = BTreeMap::new();
-        loop {
+        for _ in 0..10 {
             let (_, content) = read(&path);
             let content = content.expect("is sound");
             let files = files(&path);
@@ -146,6 +146,7 @@ impl Sound {
             }
             before = files;
         }
+        panic!("the engine changes its files whenever it opens them");
     }
 
     /// What comes of opening and reading a copy with a damaged file: a verdict, or what is wrong with it.
@@ -188,17 +189,13 @@ impl Sound {
     }
 }
 
-/// The file that names the current version of one of the engine's keyspaces.
-fn names_a_version(file: &Path) -> bool {
-    file.file_name().is_some_and(|name| name == "current")
-}
-
-fn damage_all(chosen: impl Fn(&Path, Damage) -> bool) -> BTreeMap<&'static str, usize> {
+#[test]
+fn damage_is_noticed_or_harmless() {
     let sound = Sound::new();
     assert!(sound.files.keys().any(|file| file.parent().is_some_and(|p| p.ends_with("tables"))), "no tables");
     let (mut verdicts, mut wrong) = (BTreeMap::new(), Vec::new());
     for (file, bytes) in &sound.files {
-        for damage in Damage::of(bytes).into_iter().filter(|damage| chosen(file, *damage)) {
+        for damage in Damage::of(bytes).into_iter() {
             match sound.verdict(file, damage) {
                 Ok(verdict) => *verdicts.entry(verdict).or_insert(0) += 1,
                 Err(what) => wrong.push(format!("{}, {damage:?}: {what}", file.display())),
@@ -206,17 +203,5 @@ fn damage_all(chosen: impl Fn(&Path, Damage) -> bool) -> BTreeMap<&'static str, 
         }
     }
     assert!(wrong.is_empty(), "{verdicts:?}\n{}", wrong.join("\n"));
-    verdicts
-}
-
-#[test]
-fn damage_is_noticed_or_harmless() {
-    let verdicts = damage_all(|file, damage| !(names_a_version(file) && matches!(damage, Damage::Deleted)));
     assert!(verdicts["refused"] > verdicts["harmless"], "{verdicts:?}");
-}
-
-#[test]
-#[ignore = "the engine makes a keyspace anew whose file `current` is gone, and removes its tables"]
-fn a_missing_version_is_noticed() {
-    damage_all(|file, damage| names_a_version(file) && matches!(damage, Damage::Deleted));
 }

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod damage;
+mod fuzz;
 mod hermitage;
 mod kill;
 mod slt;

@@ -33,6 +33,7 @@ impl Fjall {
         cache_bytes: u64,
         complete: impl FnOnce(&Self) -> Result<(), Error>,
     ) -> Result<Self, Error> {
+        is_complete(path)?;
         let torn = TornTail::cut(path)?;
         // It asserts of its files what it should check.
         let opened = panic::catch_unwind(|| Self::open_sound(path, cache_bytes));
@@ -118,6 +119,21 @@ fn last_writes(batch: Batch) -> impl Iterator<Item = EngineWrite> {
     writes.sort_unstable_by(|(m, a), (n, b)| place(a).cmp(&place(b)).then(n.cmp(m)));
     writes.dedup_by(|(_, later), (_, kept)| place(later) == place(kept));
     writes.into_iter().map(|(_, write)| write)
+}
+
+/// fjall makes anew what has no current version, and removes the tables there: its own keyspace, and our two.
+fn is_complete(path: &Path) -> Result<(), Error> {
+    let keyspaces = path.join("keyspaces");
+    if !keyspaces.exists() {
+        return Ok(());
+    }
+    for keyspace in ["0", "1", "2"] {
+        let current = keyspaces.join(keyspace).join("current");
+        if !current.exists() {
+            return Err(Error::Corrupt { path: current, what: "the file is missing".into() });
+        }
+    }
+    Ok(())
 }
 
 fn key(object: ObjectId, sequence: u64) -> [u8; 16] {

@@ -94,6 +94,25 @@ fn a_child_and_the_deletion_of_its_parent_conflict() {
 }
 
 #[test]
+fn a_child_and_a_change_of_its_parent_do_not_conflict() {
+    for parent in
+        ["p(id INTEGER PRIMARY KEY, x)", "p(id INT PRIMARY KEY, x) WITHOUT ROWID", "p(x, id UNIQUE)"]
+    {
+        for child_first in [true, false] {
+            let (_directory, [a, b]) = connections(&format!(
+                "CREATE TABLE {parent}; CREATE TABLE c(p REFERENCES p(id)); INSERT INTO p(id, x) VALUES (1, 0)"
+            ));
+            a.execute_batch("PRAGMA foreign_keys = ON; BEGIN; INSERT INTO c VALUES (1)").expect("writes");
+            b.execute_batch("PRAGMA foreign_keys = ON; BEGIN; UPDATE p SET x = 1").expect("writes");
+            let (first, second) = if child_first { (&a, &b) } else { (&b, &a) };
+            first.execute_batch("COMMIT").expect("commits");
+            second.execute_batch("COMMIT").unwrap_or_else(|e| panic!("{parent}: {e}"));
+            assert_eq!(number(&a, "SELECT x FROM p JOIN c ON p = id"), 1);
+        }
+    }
+}
+
+#[test]
 fn a_schema_change_and_a_write_conflict() {
     let (_directory, [a, b]) = connections("CREATE TABLE t(x)");
     a.execute_batch("BEGIN; INSERT INTO t VALUES (1)").expect("writes");

@@ -84,6 +84,7 @@ fn pragmas_answer() {
     )
     .expect("harmless");
     assert_eq!(one("PRAGMA synchronous"), Some(Value::Integer(1)));
+    assert_eq!(one("PRAGMA foreign_keys"), Some(Value::Integer(0)), "as in the builds that people have");
     let path = directory.path().canonicalize().expect("exists").join("db");
     let name = rows(&c, "PRAGMA database_list")[0][2].clone();
     assert_eq!(name, Value::Text(format!("fulmar:{}", path.display())));

@@ -159,10 +159,9 @@ fn the_schema_changes_under_those_who_write() {
             }
             c.execute_batch("CREATE INDEX tx ON t(x)").expect("runs");
         });
-        for writer in writers {
-            writer.join().expect("no panic");
-        }
+        let outcomes: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
         ended.store(true, Ordering::Relaxed);
+        assert!(outcomes.iter().all(Result::is_ok));
     });
     assert_eq!(number(&a, "SELECT count(*) FROM t INDEXED BY tx"), 4 * each);
     assert_eq!(number(&a, "SELECT count(*) FROM t NOT INDEXED"), 4 * each);

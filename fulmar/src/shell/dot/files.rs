@@ -119,6 +119,9 @@ impl Shell {
                 )));
             }
         }
+        if let Some(folder) = Path::new(file).parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::read_dir(folder).map_err(Failure::file(file))?;
+        }
         let partial = PathBuf::from(format!("{file}.partial"));
         remove_if_there(&partial).map_err(Failure::file(file))?;
         let progress = Progress::spinner(self.settings.progress, "copying");

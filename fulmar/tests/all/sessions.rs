@@ -61,7 +61,7 @@ fn sessions_answer_as_written_down() {
 
 #[test]
 fn a_dump_makes_the_same_database_again() {
-    let schema = include_str!("golden/dump.sql");
+    let schema = include_str!("../golden/dump.sql");
     let (first, _, errors) = play(Database::Memory, schema);
     assert_eq!(errors, 0, "{first}");
     let (second, _, errors) = play(Database::Memory, &format!("{first}.dump\n"));
@@ -73,7 +73,7 @@ fn a_dump_makes_the_same_database_again() {
 fn a_saved_database_can_be_restored() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("saved.db").to_string_lossy().into_owned();
-    let schema = include_str!("golden/dump.sql");
+    let schema = include_str!("../golden/dump.sql");
     let (dump, _, errors) = play(Database::Memory, &format!("{schema}.save '{file}'\n"));
     assert_eq!(errors, 0, "{dump}");
     let (restored, _, errors) = play(Database::Memory, &format!(".restore '{file}'\n.dump\n"));

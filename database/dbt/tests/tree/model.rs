@@ -1,33 +1,14 @@
 //! Random transactions, several at a time, against a naive oracle: one ordered map a commit.
 //!
-//! A failing seed is reported; `FULMAR_SEED=n` runs it alone.
+//! A failing seed is reported; `FULMAR_SEED=n` runs it alone, `FULMAR_SEEDS=n` runs more of them.
 
-#![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
-
+use crate::random::{Random, for_seeds};
 use fulmar_dbt::{Cursor, Database, Durability, Error, Mark, Options, Seek, Transaction, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 const TREE: Tree = Tree(1);
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-    fn chance(&mut self, one_in: u64) -> bool {
-        self.below(one_in) == 0
-    }
-}
 
 /// What every commit left, and when each key last changed.
 #[derive(Default)]
@@ -260,12 +241,8 @@ fn commit(t: Open, oracle: &mut Oracle, database: &Database) {
 
 #[test]
 fn transactions_agree_with_the_oracle() {
-    if let Ok(seed) = std::env::var("FULMAR_SEED") {
-        return run(seed.parse().unwrap());
-    }
-    for seed in 0..400 {
-        if std::panic::catch_unwind(|| run(seed)).is_err() {
-            panic!("FULMAR_SEED={seed} fails");
-        }
-    }
+    for_seeds(400, |seed| {
+        run(seed);
+        Ok(())
+    });
 }

@@ -1,0 +1,163 @@
+//! INSERT, UPDATE and DELETE in all their parts.
+
+use super::catalog::{Kind, Relation};
+use super::{Generator, ROWS, Scope};
+
+impl Generator {
+    pub(super) fn change(&mut self) -> String {
+        let Some(relation) = self.any_relation() else { return self.create_table() };
+        match relation.kind {
+            Kind::FullText => return self.change_full_text(&relation),
+            Kind::RTree => return self.change_rtree(&relation),
+            _ => {}
+        }
+        match self.random.weighted(&[56, 26, 14, 4]) {
+            0 => self.insert(&relation),
+            1 => self.update(&relation),
+            2 => self.delete(&relation),
+            _ => self.shrink(&relation),
+        }
+    }
+
+    fn or(&mut self) -> &'static str {
+        match self.random.below(14) {
+            0 | 1 => " OR IGNORE",
+            2 | 3 => " OR REPLACE",
+            4 => " OR FAIL",
+            5 => " OR ABORT",
+            6 => " OR ROLLBACK",
+            _ => "",
+        }
+    }
+
+    fn insert(&mut self, relation: &Relation) -> String {
+        let mut columns = relation.writable();
+        if columns.is_empty() {
+            return format!("INSERT INTO {} DEFAULT VALUES", relation.path());
+        }
+        if self.random.one_in(3) && columns.len() > 1 {
+            columns.remove(self.random.below(columns.len()));
+        }
+        let (or, path, names) = (self.or(), relation.path(), columns.join(", "));
+        let verb = if self.random.one_in(10) { "REPLACE".into() } else { format!("INSERT{or}") };
+        let source = match self.random.weighted(&[80, 14, 6]) {
+            0 => {
+                let rows: Vec<String> = (0..=self.random.below(4)).map(|_| self.row(columns.len())).collect();
+                format!("VALUES {}", rows.join(", "))
+            }
+            1 => format!("SELECT * FROM ({}) WHERE 1 LIMIT 6", self.select(columns.len(), 1)),
+            _ => return format!("{verb} INTO {path} DEFAULT VALUES{}", self.returning(relation)),
+        };
+        let upsert =
+            if verb == "INSERT" && self.random.one_in(4) { self.upsert(relation) } else { String::new() };
+        format!("{verb} INTO {path}({names}) {source}{upsert}{}", self.returning(relation))
+    }
+
+    fn row(&mut self, width: usize) -> String {
+        let values: Vec<String> = (0..width).map(|_| self.literal()).collect();
+        format!("({})", values.join(", "))
+    }
+
+    fn upsert(&mut self, relation: &Relation) -> String {
+        let target = match self.writable_column(relation) {
+            Some(column) if !self.random.one_in(3) => format!(" ({column})"),
+            _ => String::new(),
+        };
+        let Some(column) =
+            self.writable_column(relation).filter(|_| !target.is_empty() && !self.random.one_in(3))
+        else {
+            return format!(" ON CONFLICT{target} DO NOTHING");
+        };
+        let mut scope = Self::scope_of(relation, false);
+        scope.columns.extend(relation.columns.iter().map(|c| format!("excluded.{}", c.name)));
+        let value = self.expression(&scope, 1);
+        let filter = if self.random.one_in(3) {
+            format!(" WHERE {}", self.condition(&scope, 1))
+        } else {
+            String::new()
+        };
+        format!(" ON CONFLICT{target} DO UPDATE SET {column} = {value}{filter}")
+    }
+
+    fn returning(&mut self, relation: &Relation) -> String {
+        if !self.random.one_in(8) {
+            return String::new();
+        }
+        let scope = Self::scope_of(relation, false);
+        format!(" RETURNING {}, {}", self.column(&scope), self.expression(&scope, 1))
+    }
+
+    fn update(&mut self, relation: &Relation) -> String {
+        let Some(column) = self.writable_column(relation) else { return self.delete(relation) };
+        let scope = Self::scope_of(relation, true);
+        let (or, path) = (self.or(), relation.path());
+        let mut set = format!("{column} = {}", self.expression(&scope, 2));
+        if let Some(second) = self.writable_column(relation).filter(|second| *second != column)
+            && self.random.one_in(3)
+        {
+            set += &format!(", {second} = {}", self.operand(&scope));
+        }
+        if self.random.one_in(10) {
+            let (from, other) = self.from(1);
+            let (left, right) = (format!("{}.{column}", relation.name), self.column(&other));
+            let scope = Scope { columns: other.columns, subqueries: false };
+            return format!(
+                "UPDATE{or} {path} SET {column} = {} FROM {from} WHERE {left} = {right}",
+                self.operand(&scope)
+            );
+        }
+        let filter = if self.random.one_in(6) {
+            String::new()
+        } else {
+            format!(" WHERE {}", self.condition(&scope, 2))
+        };
+        format!("UPDATE{or} {path} SET {set}{filter}{}", self.returning(relation))
+    }
+
+    fn delete(&mut self, relation: &Relation) -> String {
+        let scope = Self::scope_of(relation, true);
+        if self.random.one_in(12) {
+            return format!("DELETE FROM {}{}", relation.path(), self.returning(relation));
+        }
+        format!(
+            "DELETE FROM {} WHERE {}{}",
+            relation.path(),
+            self.condition(&scope, 2),
+            self.returning(relation)
+        )
+    }
+
+    /// Keeps tables small, so that joins stay fast.
+    fn shrink(&mut self, relation: &Relation) -> String {
+        let path = relation.path();
+        let Some(column) = self.writable_column(relation) else { return self.delete(relation) };
+        format!(
+            "DELETE FROM {path} WHERE {column} IN (SELECT {column} FROM {path} ORDER BY {column} LIMIT max(0, (SELECT count(*) FROM {path}) - {ROWS}))"
+        )
+    }
+
+    fn change_full_text(&mut self, relation: &Relation) -> String {
+        const TEXTS: &[&str] = &["'a b'", "'ab'", "'b a a'", "'zoë A'", "''", "NULL", "'a b c d e f'"];
+        let (path, a, b) = (relation.path(), self.random.pick(TEXTS), self.random.pick(TEXTS));
+        let row = self.random.between(1, 12);
+        match self.random.below(6) {
+            0 => format!("DELETE FROM {path} WHERE rowid = {row}"),
+            1 => format!("UPDATE {path} SET a = {a} WHERE rowid = {row}"),
+            2 => format!("INSERT OR REPLACE INTO {path}(rowid, a, b) VALUES ({row}, {a}, {b})"),
+            3 => format!("INSERT INTO {path}({}) VALUES ('optimize')", relation.name),
+            _ => format!("INSERT INTO {path}(a, b) VALUES ({a}, {b})"),
+        }
+    }
+
+    fn change_rtree(&mut self, relation: &Relation) -> String {
+        let (path, row) = (relation.path(), self.random.between(1, 30));
+        let low = self.random.between(-5, 20);
+        let high = low + self.random.between(-1, 6);
+        match self.random.below(5) {
+            0 => format!("DELETE FROM {path} WHERE id = {row}"),
+            1 => format!("UPDATE {path} SET x0 = {low}, x1 = {high} WHERE id = {row}"),
+            2 => format!("INSERT OR REPLACE INTO {path} VALUES ({row}, {low}, {high})"),
+            _ => format!("INSERT INTO {path} VALUES (NULL, {low}, {high})"),
+        }
+    }
+}

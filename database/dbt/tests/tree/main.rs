@@ -1,0 +1,10 @@
+//! The tree from outside: its transactions, its durability, its concurrency and the space it takes.
+
+#![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
+
+mod crashes;
+mod disk;
+mod model;
+#[path = "../../../kv/src/random.rs"]
+mod random;
+mod threads;

@@ -1,0 +1,4 @@
+//! Sessions of the shell, and the program as it is run.
+
+mod program;
+mod sessions;
