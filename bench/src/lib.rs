@@ -5,12 +5,15 @@
 //!
 //! - [`sql`]: single operations against SQLite's own B-tree, compiled from the same source into the same program.
 //!
-//! ```no_run
+//! ```
+//! use fulmar_bench::sql;
+//!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let figures = fulmar_bench::sql::run(&fulmar_bench::sql::Options::default(), |name| eprintln!("{name} …"))?;
-//! for figure in figures {
-//!     println!("{}", figure.to_json());
-//! }
+//! let only = Some("scan_1000".into());
+//! let options = sql::Options { only, runs: 1, rows: 2_000, ..sql::Options::default() };
+//! let figures = sql::run(&options, |name| eprintln!("measuring {name}"))?;
+//! assert_eq!(figures[0].figure, "sql.scan_1000");
+//! println!("{} times as fast as {}", figures[0].value, figures[0].peer);
 //! # Ok(())
 //! # }
 //! ```

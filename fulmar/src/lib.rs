@@ -4,17 +4,23 @@
 //!   whole sessions are tested against golden files.
 //! - [`mod@bench`]: `fulmar bench`, figures beside what people use today.
 //!
-//! ```no_run
+//! ```
+//! use fulmar::shell::{Database, Script, Settings, Shell};
+//! use std::io::{stderr, stdout};
+//!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // What `fulmar sql birds 'SELECT 1'` comes down to:
-//! let connection = rusqlite::Connection::open("fulmar:birds")?;
-//! let one: i64 = connection.query_row("SELECT 1", [], |row| row.get(0))?;
-//! # assert_eq!(one, 1);
+//! // What `echo 'SELECT 1;' | fulmar sql :memory:` comes down to:
+//! let (output, errors) = (Box::new(stdout()), Box::new(stderr()));
+//! let mut shell = Shell::open(Database::named(":memory:")?, Settings::default(), output, errors)?;
+//! let mut script = Script::batch();
+//! shell.run_script(&mut script, &mut "SELECT 1;".as_bytes())?;
+//! assert_eq!(script.errors(), 0);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The library exists for the binary and its tests; nothing of it is promised to others.
+//! What is guaranteed: bad input names what is wrong and what was expected, and exit status is 0 (done), 1 (failed) or 2
+//! (bad usage). What is not: the library's interface, which exists for the binary and its tests.
 
 pub mod bench;
 pub mod shell;

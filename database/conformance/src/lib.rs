@@ -15,7 +15,10 @@
 //! assert_eq!(moved, 40);
 //! ```
 //!
-//! What a passing run says: no breach was seen. For each check a test breaks what is checked, and sees it fail.
+//! What needs seconds only is in `tests/`: the Hermitage scenarios, damaged files, bad input.
+//!
+//! What a passing run says: no breach was seen. For each check a test breaks what is checked, and sees it fail. What it
+//! does not say: that there is none. A kill leaves the operating system's cache as it is, so it is not a power cut.
 
 // Links SQLite on Fulmar's tree, whose symbols rusqlite calls.
 use fulmar_sql as _;

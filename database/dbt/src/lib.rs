@@ -27,8 +27,11 @@
 //! # What is guaranteed
 //!
 //! Snapshot isolation, as [`fulmar_kv`] gives it, per key. A root never changes its name, so a tree's name is its
-//! root's. Not guaranteed: that two transactions which read what the other writes cannot both commit, but for
-//! [`Transaction::require_unchanged`] and [`Transaction::touch`].
+//! root's. A cursor stays valid whatever its own transaction or others change.
+//!
+//! Not guaranteed: serializability. Two transactions that each read what the other writes both commit, unless one says
+//! what it relies on ([`Transaction::require_unchanged`], [`Transaction::touch`]). A transaction's changes are in memory
+//! until its end.
 //!
 //! # Example
 //!

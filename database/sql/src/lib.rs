@@ -21,6 +21,10 @@
 //! What is guaranteed: a transaction reads one snapshot, and what it writes becomes visible to others all at once when
 //! it commits, or never. Writers block neither readers nor other writers; of two that change the same row, the second
 //! to commit gets `SQLITE_BUSY_SNAPSHOT` and is rolled back (a statement outside a transaction is run again instead).
+//! Constraints hold whatever commits side by side. A panic becomes an error code before it reaches C.
+//!
+//! What is not: serializability (write skew is possible); a commit of several attached databases is atomic in each of
+//! them, not across them; and one process at a time has a database open.
 //!
 //! The crate has no interface of its own but [`version`]: linking it provides SQLite's symbols. From Rust, use
 //! `rusqlite` with its feature `in_gecko` (which leaves the symbols to us):

@@ -14,5 +14,16 @@
 //! This crate only collects [`fulmar_sql`] into a static library. `cargo xtask dropin` has the C compiler make
 //! the shared one of it, with the name that the dynamic linker looks for and, by `exports.map`, the symbols that
 //! `sqlite3.h` declares and no others; rustc by itself would hide C's symbols and export Rust's.
+//!
+//! ```text
+//! $ LD_LIBRARY_PATH=$PWD/target/release/dropin python3
+//! >>> import sqlite3
+//! >>> sqlite3.connect("fulmar:birds").execute("SELECT sqlite_version()").fetchone()
+//! ('3.54.1',)
+//! ```
+//!
+//! What is guaranteed: the interface of `sqlite3.h`, all of it, under the name that Debian's programs load. What is not:
+//! SQLite's internal functions (`sqlite3Xxx`), which Debian's library exports too; and that a program checks no version, as
+//! Debian's `sqlite3` does, which refuses every library but its own.
 
 use fulmar_sql as _;
