@@ -4,7 +4,8 @@ mod log;
 
 use super::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
+use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use parking_lot::RwLock;
 use std::io;
 use std::panic;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,9 @@ pub struct Fjall {
     database: Database,
     entries: Keyspace,
     facts: Keyspace,
+    /// Held shared by loads and alone by a write: fjall's snapshots do not keep a load from a batch that is half inserted,
+    /// as a flush that ends just then makes it visible.
+    inserting: RwLock<()>,
 }
 
 impl Fjall {
@@ -61,7 +65,7 @@ impl Fjall {
         let options = || KeyspaceCreateOptions::default().max_memtable_size(16 << 20);
         let entries = database.keyspace("entries", options).map_err(fault)?;
         let facts = database.keyspace("facts", options).map_err(fault)?;
-        Ok(Self { path: path.into(), database, entries, facts })
+        Ok(Self { path: path.into(), database, entries, facts, inserting: RwLock::default() })
     }
 
     fn fault(&self, error: fjall::Error) -> Error {
@@ -83,6 +87,7 @@ impl Engine for Fjall {
                 EngineWrite::Fact { name, value } => atomic.insert(&self.facts, name, value),
             }
         }
+        let _alone = self.inserting.write();
         atomic.durability(Some(PersistMode::Buffer)).commit().map_err(|e| self.fault(e))
     }
 
@@ -91,8 +96,8 @@ impl Engine for Fjall {
     }
 
     fn load(&self, object: ObjectId, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error> {
-        // The keyspace itself would show a batch that another thread is in the midst of writing in part.
-        for entry in self.database.snapshot().prefix(&self.entries, object.0.to_be_bytes()) {
+        let _whole = self.inserting.read();
+        for entry in self.entries.prefix(object.0.to_be_bytes()) {
             let (key, value) = entry.into_inner().map_err(|e| self.fault(e))?;
             let sequence = key.last_chunk().map_or(0, |s| u64::from_be_bytes(*s));
             visit(sequence, &value);
