@@ -48,7 +48,7 @@ impl Database {
             }
             let links = cuts.iter().map(|(key, into)| (key.clone(), Some(*into))).collect();
             restructurings.push(Restructuring::Split { object, cuts });
-            restructurings.push(Restructuring::Relink { object: parent, links });
+            restructurings.push(Restructuring::Relink { object: parent, level: node.level() + 1, links });
             if self.restructure(restructurings)? {
                 return self.split_inner(tree, parent);
             }
@@ -87,7 +87,11 @@ impl Database {
             }
             let joined = self.restructure(vec![
                 Restructuring::Join { left: *left, right: *right },
-                Restructuring::Relink { object: parent.id(), links: vec![(separator.clone(), None)] },
+                Restructuring::Relink {
+                    object: parent.id(),
+                    level: parent.level(),
+                    links: vec![(separator.clone(), None)],
+                },
             ])?;
             if !joined {
                 return Ok(());

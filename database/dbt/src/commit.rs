@@ -70,7 +70,7 @@ impl Transaction {
         }
         for (object, links) in std::mem::take(&mut plan.links) {
             let links = links.into_iter().collect();
-            plan.commit.restructurings.push(Restructuring::Relink { object, links });
+            plan.commit.restructurings.push(Restructuring::Relink { object, level: 1, links });
         }
         plan.commit.required = plan.locate(self, &self.required)?;
         plan.commit.touched = plan.locate(self, &self.touched)?;

@@ -71,8 +71,10 @@ pub enum Restructuring {
     },
     /// Sets and removes links.
     Relink {
-        /// The object that holds the links, not a leaf.
+        /// The object that holds the links.
         object: ObjectId,
+        /// Its level, above 0: a root that has grown or shrunk since is no longer the one to hold them.
+        level: u8,
         /// Keys and what they lead to from now on, in ascending order.
         links: Vec<(Key, Option<ObjectId>)>,
     },
@@ -351,7 +353,7 @@ impl Attempt<'_, '_> {
                 self.put(a.join(&b, watermark));
                 self.remove(&b);
             }
-            Restructuring::Relink { object, links } => self.relink(*object, links)?,
+            Restructuring::Relink { object, level, links } => self.relink(*object, *level, links)?,
             Restructuring::Grow { root, into } => {
                 let old = self.existing(*root)?;
                 require(old.root() == *root)?;
@@ -381,9 +383,10 @@ impl Attempt<'_, '_> {
         Ok(())
     }
 
-    fn relink(&mut self, id: ObjectId, links: &[(Key, Option<ObjectId>)]) -> Outcome<()> {
+    fn relink(&mut self, id: ObjectId, level: u8, links: &[(Key, Option<ObjectId>)]) -> Outcome<()> {
         let object = self.existing(id)?;
-        require(object.level() > 0 && links.iter().all(|(key, _)| object.interval().contains(key)))?;
+        require(level > 0 && object.level() == level)?;
+        require(links.iter().all(|(key, _)| object.interval().contains(key)))?;
         let changes: Vec<_> = links
             .iter()
             .map(|(key, to)| Change { key: key.clone(), value: to.map(|to| Arc::from(link(to))) })

@@ -5,8 +5,9 @@
 
 use crate::disk::{Breach, Disk};
 use crate::random::{Random, for_seeds};
-use fulmar_dbt::{Cursor, Database, Durability, Error, Options, Transaction, Tree};
-use std::collections::BTreeMap;
+use fulmar_dbt::{Cursor, Database, Durability, Error, Options, Seek, Transaction, Tree};
+use fulmar_kv::{ObjectId, linked};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::PathBuf;
 
@@ -142,7 +143,11 @@ impl Run {
             // What survived one loss of power survives the next.
             oracle.states.drain(..found);
         }
-        sound(&reader, oracle.newest())
+        sound(&reader, oracle.newest())?;
+        if let Store::Faulty(disk) = &self.store {
+            without_leaks(disk, &reader, oracle.newest())?;
+        }
+        Ok(())
     }
 
     fn life(&mut self, database: &Database, commits: u64) -> Result<(), String> {
@@ -265,13 +270,38 @@ fn sound(reader: &Transaction, state: &State) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether the disk holds nodes of these trees and of dropped ones, and no others.
+fn without_leaks(disk: &Disk, reader: &Transaction, state: &State) -> Result<(), String> {
+    let nodes = fulmar_kv::Database::with_engine(Box::new(disk.clone()), &Options::default());
+    let nodes = nodes.map_err(|e| e.to_string())?;
+    let mut left: Vec<_> = state.keys().map(|tree| ObjectId(tree.0.into())).collect();
+    let mut cursor = Cursor::new(Tree(0));
+    let mut more = cursor.seek(reader, b"\xffdropped", Seek::After).map_err(|e| e.to_string())?;
+    while more && let Some(tree) = cursor.key().strip_prefix(b"\xffdropped") {
+        left.push(ObjectId(u32::from_be_bytes(tree.try_into().unwrap()).into()));
+        more = cursor.next(reader).map_err(|e| e.to_string())?;
+    }
+    let mut reachable = BTreeSet::new();
+    while let Some(id) = left.pop() {
+        reachable.insert(id);
+        let node = nodes.read(id).map_err(|e| e.to_string())?;
+        if let Some(node) = node.filter(|node| node.level() > 0) {
+            left.extend((0..node.slots()).filter_map(|slot| linked(node.value(slot))));
+        }
+    }
+    match disk.objects().difference(&reachable).next() {
+        Some(leaked) => Err(format!("object {} belongs to no tree", leaked.0)),
+        None => Ok(()),
+    }
+}
+
 fn run(seed: u64, breach: Option<Breach>) -> Result<(), String> {
     Run::new(seed, Store::Faulty(Disk::new(seed, breach))).lives(6)
 }
 
 #[test]
 fn crashes_lose_no_acknowledged_commit_and_show_no_half_of_one() {
-    for_seeds(200, |seed| run(seed, None));
+    for_seeds(120, |seed| run(seed, None));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::random::Random;
 use fulmar_dbt::Error;
 use fulmar_kv::ObjectId;
 use fulmar_kv::engine::{Batch, Engine, EngineWrite};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -96,6 +96,11 @@ impl Disk {
     /// Whether a write or sync has failed since the last crash.
     pub(crate) fn has_failed(&self) -> bool {
         self.state().failed
+    }
+
+    /// The objects of which there is anything.
+    pub(crate) fn objects(&self) -> BTreeSet<ObjectId> {
+        self.state().readable.entries.keys().map(|(object, _)| *object).collect()
     }
 
     /// The process ends: what was written stays.

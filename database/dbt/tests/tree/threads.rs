@@ -185,6 +185,41 @@ impl Drop for Leaving<'_> {
     }
 }
 
+/// Puts and deletes keys so long that a few make a root grow.
+fn grow_and_shrink(database: &Database, seed: u64) {
+    let mut random = Random(seed);
+    for round in 0..12 {
+        let mut transaction = database.begin();
+        for _ in 0..20 {
+            let key = [&[b'k'; 2000][..], &random.below(100).to_be_bytes()].concat();
+            if round % 4 == 3 {
+                transaction.delete(TREE, &key)
+            } else {
+                transaction.put(TREE, &key, &[0; 900])
+            }
+            .unwrap();
+        }
+        match transaction.commit(Durability::Written) {
+            Ok(_) | Err(Error::Conflict) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn roots_grow_and_shrink_under_the_plans_of_others() {
+    for seed in 0..30 {
+        let database = Database::transient(&Options::default()).unwrap();
+        thread::scope(|scope| {
+            for n in 0..3 {
+                let database = &database;
+                scope.spawn(move || grow_and_shrink(database, seed * 3 + n));
+            }
+        });
+        assert_eq!(database.begin().check(TREE).unwrap(), [""; 0]);
+    }
+}
+
 #[test]
 fn snapshots_stay_whole_while_others_write() {
     run(&Database::transient(&Options::default()).unwrap(), 100);

@@ -124,7 +124,12 @@ impl Model {
     }
 
     fn conflicts(&self, commit: &Commit, leaves: &BTreeMap<ObjectId, Leaf>) -> bool {
-        let kept = commit.required.iter().chain(&commit.touched);
+        let is_deleted = |(object, key): &&(ObjectId, Key)| {
+            let cell = leaves.get(object).map(|leaf| (leaf.root, key.to_vec()));
+            let newest = cell.and_then(|cell| self.cells.get(&cell)?.last());
+            newest.is_none_or(|(_, value)| value.is_none())
+        };
+        let kept = commit.required.iter().chain(commit.touched.iter().filter(is_deleted));
         let kept = kept.filter_map(|(object, key)| Some((leaves.get(object)?.root, key.clone())));
         let writes = self.writes(commit, leaves);
         let written = writes.iter().map(|(root, key, _)| (*root, key.clone()));
@@ -456,6 +461,30 @@ fn a_damaged_state_never_harms() {
     for length in 0..value.len() {
         assert!(Core::restore(Some(&value[..length])).is_none());
     }
+}
+
+/// Two commits that were made when the root was the parent of leaves: the first to be carried out makes it grow, so the
+/// second must not link a leaf to it.
+#[test]
+fn a_root_that_has_grown_takes_no_links_of_the_level_below() {
+    let mut replica = Replica::default();
+    let (root, leaf, inner) = (ObjectId(1), ObjectId(2), ObjectId(4));
+    let mut carry_out = |restructurings| {
+        let commit = Commit { restructurings, ..Commit::default() };
+        replica.execute(&[commit], Timestamp(0))[0]
+    };
+    let split = |key: &[u8], into| Restructuring::Split { object: leaf, cuts: vec![(key.into(), into)] };
+    let relink =
+        |key: &[u8], level, to| Restructuring::Relink { object: root, level, links: vec![(key.into(), to)] };
+    let (create, grow) = (Restructuring::Create { object: root }, Restructuring::Grow { root, into: leaf });
+    let made = vec![create, grow, split(b"m", ObjectId(3)), relink(b"m", 1, Some(ObjectId(3)))];
+    assert!(matches!(carry_out(made), Answer::Committed(_)));
+    let grown = vec![Restructuring::Grow { root, into: inner }];
+    assert!(matches!(carry_out(grown), Answer::Committed(_)));
+    let late = vec![split(b"f", ObjectId(5)), relink(b"f", 1, Some(ObjectId(5)))];
+    assert_eq!(carry_out(late), Answer::Misplaced);
+    let joined = vec![Restructuring::Join { left: leaf, right: ObjectId(3) }, relink(b"m", 1, None)];
+    assert_eq!(carry_out(joined), Answer::Misplaced);
 }
 
 #[test]
