@@ -11,6 +11,7 @@ use crate::{Commit, Error, Object, ObjectId, Refusal, Timestamp};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -279,7 +280,12 @@ impl Shared {
     fn lead(&self) {
         let group = std::mem::take(&mut self.queue.lock().waiting);
         let commits: Vec<_> = group.iter().filter_map(|turn| turn.take_commit()).collect();
-        let results = self.commit_group(commits, &group);
+        let attempt = panic::catch_unwind(AssertUnwindSafe(|| self.commit_group(commits, &group)));
+        let results = attempt.unwrap_or_else(|_| {
+            // Whoever waits must hear of it, and nothing may build on what was left undone.
+            let reason = self.failed.lock().get_or_insert("a defect of the program".into()).clone();
+            group.iter().map(|_| Err(self.latched(&reason).into())).collect()
+        });
         let mut queue = self.queue.lock();
         match queue.waiting.first() {
             Some(next) => next.lead(),
