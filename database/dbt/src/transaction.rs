@@ -208,11 +208,13 @@ impl Transaction {
             }
             return Ok(count);
         }
-        let mut leaf = self.database.leaf(tree, &[])?;
+        let mut from = Key::from(&[][..]);
         loop {
-            count += leaf.count(self.snapshot()) as u64;
+            let leaf = self.database.leaf(tree, &from)?;
+            // The leaf may have been joined meanwhile with one that is counted already.
+            count += leaf.count_from(leaf.lower_bound(&from), self.snapshot()) as u64;
             match leaf.interval().high() {
-                Some(high) => leaf = self.database.leaf(tree, high)?,
+                Some(high) => from = high.into(),
                 None => return Ok(count),
             }
         }

@@ -319,11 +319,16 @@ impl Object {
 
     /// How many cells `snapshot` sees.
     pub fn count(&self, snapshot: Timestamp) -> usize {
+        self.count_from(0, snapshot)
+    }
+
+    /// How many cells `snapshot` sees at or after the first slot of a cell, `from`.
+    pub fn count_from(&self, from: usize, snapshot: Timestamp) -> usize {
         if self.is_plain(snapshot) {
-            return self.slots.len();
+            return self.slots.len() - from;
         }
         let mut count = 0;
-        let mut at = self.visible_from(0, snapshot);
+        let mut at = self.visible_from(from, snapshot);
         while let Some(slot) = at {
             count += 1;
             at = self.visible_after(slot, snapshot);
