@@ -185,7 +185,9 @@ impl Core {
         let last = Timestamp(input.varint()?);
         let sequence = input.varint()?;
         let next_object = input.varint()?;
-        Some((Self { last, sequence, ..Self::default() }, next_object))
+        // Every commit has a sequence number of its own, and nothing comes near the end of the numbers.
+        let is_sound = input.is_empty() && last.0 <= sequence && sequence.max(next_object) < u64::MAX / 2;
+        is_sound.then(|| (Self { last, sequence, ..Self::default() }, next_object))
     }
 
     /// The name of the fact from which [`Core::restore`] restores.
@@ -356,7 +358,7 @@ impl Attempt<'_, '_> {
             Restructuring::Relink { object, level, links } => self.relink(*object, *level, links)?,
             Restructuring::Grow { root, into } => {
                 let old = self.existing(*root)?;
-                require(old.root() == *root)?;
+                require(old.root() == *root && old.level() < u8::MAX)?;
                 self.absent(*into)?;
                 let low = Change { key: old.interval().low().into(), value: Some(Arc::from(link(*into))) };
                 let new = Object::empty(*root, old.interval().clone(), old.level() + 1)

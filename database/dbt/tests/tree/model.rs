@@ -10,11 +10,12 @@ use std::ops::Bound;
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 const TREE: Tree = Tree(1);
 
-/// What every commit left, and when each key last changed.
+/// What every commit left, and when each key was last changed and touched.
 #[derive(Default)]
 struct Oracle {
     states: Vec<Map>,
     changed: BTreeMap<Vec<u8>, usize>,
+    touched: BTreeMap<Vec<u8>, usize>,
 }
 
 struct Open {
@@ -23,6 +24,7 @@ struct Open {
     view: Map,
     written: BTreeSet<Vec<u8>>,
     required: BTreeSet<Vec<u8>>,
+    touched: BTreeSet<Vec<u8>>,
     marks: Vec<(Mark, Map, BTreeSet<Vec<u8>>)>,
     cursor: Cursor,
     at: Option<Vec<u8>>,
@@ -36,6 +38,7 @@ impl Open {
             view: oracle.states.last().unwrap().clone(),
             written: BTreeSet::new(),
             required: BTreeSet::new(),
+            touched: BTreeSet::new(),
             marks: Vec::new(),
             cursor: Cursor::new(TREE),
             at: None,
@@ -164,6 +167,10 @@ fn run(seed: u64) {
                     t.marks.truncate(m);
                 }
             }
+            12 if random.chance(2) => {
+                t.real.touch(TREE, &k);
+                t.touched.insert(k);
+            }
             12 => {
                 t.real.require_unchanged(TREE, &k);
                 t.required.insert(k);
@@ -213,8 +220,11 @@ fn run(seed: u64) {
 }
 
 fn commit(t: Open, oracle: &mut Oracle, database: &Database) {
-    let conflict =
-        t.written.iter().chain(&t.required).any(|k| oracle.changed.get(k).is_some_and(|at| *at > t.state));
+    let is_after = |at: Option<&usize>| at.is_some_and(|at| *at > t.state);
+    let newest = oracle.states.last().unwrap();
+    let gone = t.touched.iter().filter(|k| !newest.contains_key(*k));
+    let conflict = t.written.iter().chain(&t.required).chain(gone).any(|k| is_after(oracle.changed.get(k)))
+        || t.written.iter().any(|k| !t.view.contains_key(k) && is_after(oracle.touched.get(k)));
     let read_only = !t.real.is_changed();
     match t.real.commit(Durability::Synced) {
         Ok(_) => {
@@ -229,6 +239,9 @@ fn commit(t: Open, oracle: &mut Oracle, database: &Database) {
                 if before.is_some() || next.contains_key(&k) {
                     oracle.changed.insert(k, oracle.states.len());
                 }
+            }
+            if !read_only {
+                oracle.touched.extend(t.touched.into_iter().map(|k| (k, oracle.states.len())));
             }
             oracle.states.push(next);
         }

@@ -456,7 +456,10 @@ fn a_damaged_state_never_harms() {
     let [EngineWrite::Fact { value, .. }] = &batch.writes[..] else { panic!("one fact") };
     let mut random = Random(1);
     for _ in 0..2000 {
-        let _ = Core::restore(Some(&damaged(&mut random, value)));
+        if let Some((core, next_object)) = Core::restore(Some(&damaged(&mut random, value))) {
+            assert!(core.last.0 <= core.sequence, "more commits than sequence numbers");
+            assert!(core.sequence.max(next_object) < u64::MAX / 2, "numbers at their end");
+        }
     }
     for length in 0..value.len() {
         assert!(Core::restore(Some(&value[..length])).is_none());
