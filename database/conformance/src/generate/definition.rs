@@ -32,11 +32,15 @@ impl Generator {
         }
     }
 
-    fn schema(&mut self) -> &'static str {
-        let choices: &[&str] =
-            if self.catalog.attached { &["", "", "aux.", "temp."] } else { &["", "", "", "temp."] };
-        let chosen = self.random.below(choices.len());
-        ["", "", "aux.", "temp."].into_iter().find(|schema| *schema == choices[chosen]).unwrap_or("")
+    /// The beginning of a name in one of the databases, mostly in `main`.
+    fn schema(&mut self) -> String {
+        match self.random.below(5) {
+            0 => "temp.".into(),
+            1 | 2 => {
+                self.random.choose(&self.catalog.attached).map_or_else(String::new, |name| format!("{name}."))
+            }
+            _ => String::new(),
+        }
     }
 
     pub(super) fn create_table(&mut self) -> String {
@@ -137,9 +141,11 @@ impl Generator {
         let child = self.column(scope);
         let (parent, column) = match self.any_table() {
             Some(parent) => {
-                let columns: Vec<String> = parent.columns.iter().map(|c| c.name.clone()).collect();
-                let column = self.random.choose(&columns).cloned().unwrap_or_else(|| "a".into());
-                (parent.name, if self.random.one_in(3) { String::new() } else { format!("({column})") })
+                let column = match self.random.choose(&parent.unique()) {
+                    Some(unique) if !self.random.one_in(8) => (*unique).to_owned(),
+                    _ => self.column(&Self::scope_of(&parent, false)),
+                };
+                (parent.name, if self.random.one_in(4) { String::new() } else { format!("({column})") })
             }
             None => ("t0".into(), "(a)".into()),
         };
