@@ -10,7 +10,7 @@ mod definition;
 mod expression;
 mod query;
 
-pub(crate) use catalog::{Catalog, schemas};
+pub(crate) use catalog::{Catalog, contents, schemas};
 
 use crate::fuzz::Step;
 use crate::random::Random;

@@ -129,15 +129,26 @@ impl Catalog {
 }
 
 impl Catalog {
-    /// The tables, qualified and quoted where needed.
-    pub(crate) fn tables(&self) -> impl Iterator<Item = String> {
-        self.relations.iter().filter(|relation| relation.kind != Kind::View).map(Relation::path)
-    }
-
     /// The tables with rowids.
     pub(crate) fn rowid_tables(&self) -> impl Iterator<Item = String> {
         self.relations.iter().filter(|relation| relation.kind == Kind::Rowid).map(Relation::path)
     }
+}
+
+/// Queries for the whole contents of all tables: those that SQLite and its modules keep for themselves, too.
+///
+/// # Errors
+/// When the schema cannot be read.
+pub(crate) fn contents(connection: &Connection) -> Result<Vec<String>, Failure> {
+    let list = "SELECT schema, name, type = 'virtual' OR wr FROM pragma_table_list \
+                WHERE type IN ('table', 'shadow', 'virtual') AND name NOT LIKE 'sqlite%schema' ORDER BY schema, name";
+    let rows = outcome::rows(connection, list)?;
+    let queries = rows.iter().map(|row| {
+        let [schema, name] = texts(row);
+        let columns = if row.get(2) == Some(&Value::Integer(0)) { "rowid, *" } else { "*" };
+        format!("SELECT {columns} FROM {schema}.\"{name}\"")
+    });
+    Ok(queries.collect())
 }
 
 /// The names of the databases of a connection; temp among them only once something is in it.

@@ -143,6 +143,20 @@ impl Generator {
         {
             set += &format!(", {second} = {}", self.operand(&scope));
         }
+        if self.random.one_in(12)
+            && let Some(second) = self.writable_column(relation).filter(|second| *second != column)
+        {
+            let (query, filter) = (self.select(2, 1), self.condition(&scope, 1));
+            return format!(
+                "UPDATE{or} {path} SET ({column}, {second}) = (SELECT * FROM ({query}) LIMIT 1) WHERE {filter}"
+            );
+        }
+        if relation.kind == Kind::Rowid && self.random.one_in(16) {
+            let (row, filter) = (self.random.between(-2, 30), self.condition(&scope, 1));
+            let value = self.random.pick(&["rowid + 1", "rowid - 1", "-rowid", "rowid * 3"]);
+            let value = if self.random.one_in(2) { row.to_string() } else { value.to_owned() };
+            return format!("UPDATE{or} {path} SET rowid = {value} WHERE {filter}");
+        }
         if self.random.one_in(10) {
             let (from, other) = self.from(1);
             let (left, right) = (format!("{}.{column}", relation.name), self.column(&other));
@@ -191,11 +205,24 @@ impl Generator {
         const TEXTS: &[&str] = &["'a b'", "'ab'", "'b a a'", "'zoë A'", "''", "NULL", "'a b c d e f'"];
         let (path, a, b) = (relation.path(), self.random.pick(TEXTS), self.random.pick(TEXTS));
         let row = self.random.between(1, 12);
-        match self.random.below(6) {
+        match self.random.below(8) {
             0 => format!("DELETE FROM {path} WHERE rowid = {row}"),
             1 => format!("UPDATE {path} SET a = {a} WHERE rowid = {row}"),
             2 => format!("INSERT OR REPLACE INTO {path}(rowid, a, b) VALUES ({row}, {a}, {b})"),
-            3 => format!("INSERT INTO {path}({}) VALUES ('optimize')", relation.name),
+            3 => {
+                let commands = ["'optimize'", "'rebuild'", "'integrity-check'", "'flush'"];
+                format!("INSERT INTO {path}({}) VALUES ({})", relation.name, self.random.pick(&commands))
+            }
+            4 => format!(
+                "INSERT INTO {path}({0}, rank) VALUES ('merge', {1})",
+                relation.name,
+                self.random.between(-4, 16)
+            ),
+            5 => format!(
+                "INSERT INTO {path}({}, rank) VALUES ('automerge', {})",
+                relation.name,
+                self.random.below(5)
+            ),
             _ => format!("INSERT INTO {path}(a, b) VALUES ({a}, {b})"),
         }
     }
@@ -207,8 +234,8 @@ impl Generator {
         match self.random.below(5) {
             0 => format!("DELETE FROM {path} WHERE id = {row}"),
             1 => format!("UPDATE {path} SET x0 = {low}, x1 = {high} WHERE id = {row}"),
-            2 => format!("INSERT OR REPLACE INTO {path} VALUES ({row}, {low}, {high})"),
-            _ => format!("INSERT INTO {path} VALUES (NULL, {low}, {high})"),
+            2 => format!("INSERT OR REPLACE INTO {path}(id, x0, x1) VALUES ({row}, {low}, {high})"),
+            _ => format!("INSERT INTO {path}(id, x0, x1) VALUES (NULL, {low}, {high})"),
         }
     }
 }
