@@ -19,7 +19,8 @@
 //! - `object`: an immutable state of an object, and how the next one is made of it.
 //! - `core`: the deterministic core, a function of objects and commits; a cluster will replicate it.
 //! - [`engine`]: the trait of what stores entries on disk, with [`engine::Fjall`] and [`engine::Memory`].
-//! - `database`: the driver with group commit, cache, snapshots.
+//! - `storage`: objects in a cache over an engine, and the open snapshots.
+//! - `database`: the driver among threads, with group commit.
 //! - `home`: the directory, its format and its holder.
 //!
 //! # What is guaranteed
@@ -60,6 +61,7 @@ mod key;
 mod object;
 #[cfg(test)]
 mod random;
+mod storage;
 mod wire;
 
 pub use crate::core::{Commit, Restructuring, Write, link, linked};
@@ -68,6 +70,9 @@ pub use error::{Error, Refusal};
 pub use interval::Interval;
 pub use key::Key;
 pub use object::{Change, Object};
+
+/// Names of objects below are the caller's to give.
+const FIRST_FRESH: u64 = 1 << 32;
 
 /// Names an object.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

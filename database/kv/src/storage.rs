@@ -1,0 +1,276 @@
+//! Objects in a cache over an engine: changed by commits through the core, read by snapshots.
+//!
+//! Whoever drives it decides when what was carried out is synced and becomes visible.
+
+use crate::cache::Cache;
+use crate::core::{Core, Loading, Staged};
+use crate::engine::{Batch, Engine, Fjall};
+use crate::home::Home;
+use crate::{Commit, Error, FIRST_FRESH, Object, ObjectId, Options, Refusal, Timestamp};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub(crate) struct Storage {
+    path: PathBuf,
+    cache: Cache,
+    snapshots: Mutex<Snapshots>,
+    core: Mutex<Core>,
+    stale: Mutex<Stale>,
+    /// Held while the objects of a group of commits change one after the other.
+    placing: Mutex<()>,
+    /// Objects with this number and above do not exist yet.
+    next_object: AtomicU64,
+    /// Why nothing can be committed any more.
+    failed: Mutex<Option<String>>,
+    engine: Box<dyn Engine>,
+    /// Unlocks the directory, after the engine has let go of it.
+    home: Option<Home>,
+}
+
+/// What carrying out commits came to.
+pub(crate) struct Executed {
+    /// In the order of the commits.
+    pub(crate) results: Vec<Result<Timestamp, Refusal<Commit>>>,
+    /// How far [`Storage::sync`] has to get; `None` if nothing was written.
+    pub(crate) written: Option<Written>,
+}
+
+/// A point in what was written to the engine.
+#[derive(Clone, Copy)]
+pub(crate) struct Written {
+    /// The newest commit.
+    pub(crate) last: Timestamp,
+    sequence: u64,
+}
+
+struct Snapshots {
+    /// The newest commit that readers see.
+    published: Timestamp,
+    /// How many read each snapshot.
+    open: BTreeMap<Timestamp, usize>,
+}
+
+impl Snapshots {
+    /// No open snapshot is older, and none that is opened later will be.
+    fn watermark(&self) -> Timestamp {
+        self.open.keys().next().map_or(self.published, |oldest| *oldest)
+    }
+}
+
+/// Objects that are worth a [`crate::Restructuring::Collect`] as soon as no snapshot is older, each once, however often
+/// it changes under an old snapshot.
+#[derive(Default)]
+struct Stale {
+    by_time: BTreeSet<(Timestamp, ObjectId)>,
+    objects: BTreeSet<ObjectId>,
+}
+
+impl Stale {
+    fn note(&mut self, at: Timestamp, object: ObjectId) {
+        if self.objects.insert(object) {
+            self.by_time.insert((at, object));
+        }
+    }
+
+    fn pop(&mut self, watermark: Timestamp) -> Option<ObjectId> {
+        let (_, object) = self.by_time.first().filter(|(at, _)| *at <= watermark)?;
+        self.objects.remove(object);
+        self.by_time.pop_first().map(|(_, object)| object)
+    }
+}
+
+impl Storage {
+    /// What is kept in the directory `path`.
+    pub(crate) fn open(path: &Path, options: &Options) -> Result<Self, Error> {
+        let home = Home::enter(path, options.create)?;
+        // The engine needs blocks only until their objects are cached here.
+        let complete = |engine: &Fjall| {
+            let (synced, held) = (home.synced(), restore(engine, path)?.0.sequence);
+            if synced <= held {
+                return Ok(());
+            }
+            let what = format!(
+                "the engine's log is damaged: it ends at commit {held}, but commit {synced} was on the disk before"
+            );
+            Err(Error::Corrupt { path: path.into(), what })
+        };
+        let engine = Fjall::open(&home.engine(), options.cache_bytes / 8, complete)?;
+        home.finish()?;
+        let objects = options.cache_bytes - options.cache_bytes / 8;
+        Self::on(Box::new(engine), path, objects, Some(home))
+    }
+
+    pub(crate) fn on(
+        engine: Box<dyn Engine>,
+        path: &Path,
+        cache_bytes: u64,
+        home: Option<Home>,
+    ) -> Result<Self, Error> {
+        let (core, next_object) = restore(&*engine, path)?;
+        Ok(Self {
+            path: path.into(),
+            cache: Cache::new(usize::try_from(cache_bytes).unwrap_or(usize::MAX)),
+            snapshots: Mutex::new(Snapshots { published: core.last, open: BTreeMap::new() }),
+            core: Mutex::new(core),
+            stale: Mutex::default(),
+            placing: Mutex::default(),
+            next_object: AtomicU64::new(next_object.max(FIRST_FRESH)),
+            failed: Mutex::default(),
+            engine,
+            home,
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The object as it is now, with the versions that open snapshots read.
+    pub(crate) fn read(&self, id: ObjectId) -> Result<Option<Arc<Object>>, Error> {
+        self.cache.get(id, || {
+            let watermark = self.snapshots.lock().watermark();
+            let mut loading = Loading::default();
+            self.engine.load(id, &mut |sequence, entry| loading.entry(id, sequence, entry, watermark))?;
+            loading.finish().map_err(|what| Error::Corrupt { path: self.path.clone(), what })
+        })
+    }
+
+    /// Keeps all that is published readable until [`Storage::close_snapshot`].
+    pub(crate) fn open_snapshot(&self) -> Timestamp {
+        let mut snapshots = self.snapshots.lock();
+        let at = snapshots.published;
+        *snapshots.open.entry(at).or_default() += 1;
+        at
+    }
+
+    pub(crate) fn close_snapshot(&self, at: Timestamp) {
+        let mut snapshots = self.snapshots.lock();
+        if let Some(readers) = snapshots.open.get_mut(&at) {
+            *readers -= 1;
+            if *readers == 0 {
+                snapshots.open.remove(&at);
+            }
+        }
+    }
+
+    pub(crate) fn newest(&self) -> Timestamp {
+        self.snapshots.lock().published
+    }
+
+    pub(crate) fn oldest_snapshot(&self) -> Timestamp {
+        self.snapshots.lock().watermark()
+    }
+
+    /// Waits until all objects are as one commit left them.
+    pub(crate) fn settle(&self) {
+        drop(self.placing.lock());
+    }
+
+    pub(crate) fn fresh(&self) -> ObjectId {
+        ObjectId(self.next_object.fetch_add(1, Relaxed))
+    }
+
+    /// Up to `limit` objects that are mostly stale, and that no snapshot keeps so.
+    pub(crate) fn stale(&self, limit: usize) -> Vec<ObjectId> {
+        let watermark = self.snapshots.lock().watermark();
+        let mut stale = self.stale.lock();
+        std::iter::from_fn(|| stale.pop(watermark)).take(limit).collect()
+    }
+
+    pub(crate) fn cached_bytes(&self) -> usize {
+        self.cache.bytes()
+    }
+
+    /// Carries out commits, one after the other, and writes what they did to the engine.
+    pub(crate) fn execute(&self, commits: Vec<Commit>) -> Executed {
+        if let Some(reason) = &*self.failed.lock() {
+            let results = commits.iter().map(|_| Err(self.latched(reason).into())).collect();
+            return Executed { results, written: None };
+        }
+        let mut core = self.core.lock();
+        let read = |id| self.read(id);
+        let mut staged = Staged::new(&read, self.snapshots.lock().watermark());
+        let results: Vec<_> = commits
+            .into_iter()
+            .map(|commit| match core.execute(&commit, &mut staged) {
+                Ok(at) => Ok(at),
+                Err(Refusal::Misplaced(())) => Err(Refusal::Misplaced(commit)),
+                Err(Refusal::Failed(error)) => Err(Refusal::Failed(error)),
+            })
+            .collect();
+        if staged.batch.writes.is_empty() {
+            return Executed { results, written: None };
+        }
+        let Staged { objects, mut batch, stale, .. } = staged;
+        for (at, object) in stale {
+            self.stale.lock().note(at, object);
+        }
+        core.save(self.next_object.load(Relaxed), &mut batch);
+        let written = Written { last: core.last, sequence: core.sequence };
+        match self.place(batch, objects) {
+            Ok(()) => Executed { results, written: Some(written) },
+            Err(error) => Executed { results: self.fail(results, error), written: None },
+        }
+    }
+
+    /// When it returns, all that was written up to `written` survives the loss of power.
+    pub(crate) fn sync(&self, written: Written) -> Result<(), Error> {
+        self.engine.sync()?;
+        self.home.as_ref().map_or(Ok(()), |home| home.note_synced(written.sequence))
+    }
+
+    /// Lets snapshots see all commits up to this one.
+    pub(crate) fn publish(&self, last: Timestamp) {
+        self.snapshots.lock().published = last;
+    }
+
+    /// After a failed write or sync what is on the disk is unknown: nothing may build on it before recovery has looked.
+    /// The first of the commits is told why, the others that they have lost their ground.
+    pub(crate) fn fail(
+        &self,
+        results: Vec<Result<Timestamp, Refusal<Commit>>>,
+        error: Error,
+    ) -> Vec<Result<Timestamp, Refusal<Commit>>> {
+        let reason = error.to_string();
+        *self.failed.lock() = Some(reason.clone());
+        let mut cause = Some(error);
+        let lost = |result: Result<Timestamp, _>| {
+            result.and_then(|_| Err(cause.take().unwrap_or_else(|| self.latched(&reason)).into()))
+        };
+        results.into_iter().map(lost).collect()
+    }
+
+    /// Lets all further commits fail, after a panic has left something undone.
+    pub(crate) fn give_up(&self) -> Error {
+        let reason = self.failed.lock().get_or_insert("a defect of the program".into()).clone();
+        self.latched(&reason)
+    }
+
+    /// Makes the objects of a group of commits what readers find.
+    fn place(&self, batch: Batch, objects: BTreeMap<ObjectId, Option<Arc<Object>>>) -> Result<(), Error> {
+        let _placing = self.placing.lock();
+        self.engine.write(batch)?;
+        for (id, object) in objects {
+            self.cache.store(id, object);
+        }
+        Ok(())
+    }
+
+    fn latched(&self, reason: &str) -> Error {
+        let source = io::Error::other(format!(
+            "no more commits after a failed one ({reason}); open the database anew"
+        ));
+        Error::Io { path: self.path.clone(), source }
+    }
+}
+
+/// The core as the newest commit in `engine` left it, and the first name of an object that was never given.
+fn restore(engine: &dyn Engine, path: &Path) -> Result<(Core, u64), Error> {
+    let state = engine.fact(Core::STATE)?;
+    let what = || "the state of the last commit is damaged".into();
+    Core::restore(state.as_deref()).ok_or_else(|| Error::Corrupt { path: path.into(), what: what() })
+}
