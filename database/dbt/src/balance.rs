@@ -16,7 +16,20 @@ const COLLECTED_AT_ONCE: usize = 16;
 /// How many nodes of dropped trees one commit removes.
 const REMOVED_AT_ONCE: usize = 64;
 
+/// Keeps the shape of trees whose storage is in this process.
+#[derive(Clone, Copy)]
+pub(crate) struct Keeper<'a> {
+    database: &'a Database,
+    kv: &'a fulmar_kv::Database,
+}
+
 impl Database {
+    pub(crate) fn keeper(&self) -> Option<Keeper<'_>> {
+        self.kept.as_ref().map(|kv| Keeper { database: self, kv })
+    }
+}
+
+impl Keeper<'_> {
     /// Carries out restructurings; says whether they still fitted.
     fn restructure(&self, restructurings: Vec<Restructuring>) -> Result<bool, Error> {
         // Not worth a sync of its own: what is lost in a crash was not visible, and is made again when needed. A later
@@ -40,7 +53,7 @@ impl Database {
                 restructurings.push(Restructuring::Grow { root: id, into });
                 (into, id)
             } else {
-                (id, self.parent(tree, &node)?.id())
+                (id, self.database.parent(tree, &node)?.id())
             };
             let cuts: Vec<_> = inner_cuts(&node).into_iter().map(|key| (key, self.kv.fresh())).collect();
             if cuts.is_empty() {
@@ -75,8 +88,8 @@ impl Database {
         if node.id() == tree.root() || node.size() > full / 4 {
             return Ok(());
         }
-        let parent = self.parent(tree, node)?;
-        let links = self.links(&parent)?;
+        let parent = self.database.parent(tree, node)?;
+        let links = self.database.links(&parent)?;
         let Some(at) = links.iter().position(|(_, child)| *child == node.id()) else { return Ok(()) };
         let pair = if at + 1 < links.len() { at..at + 2 } else { at.saturating_sub(1)..at + 1 };
         if let [(_, left), (separator, right)] = &links[pair] {
@@ -107,10 +120,10 @@ impl Database {
 
     /// Remembers trees whose drop a crash kept from being finished. To be called before anything else uses the trees.
     pub(crate) fn find_dropped(&self) -> Result<(), Error> {
-        let reader = self.begin();
+        let reader = self.database.begin()?;
         let mut cursor = Cursor::new(Tree(0));
         let mut more = cursor.seek(&reader, DROPPED, Seek::AtOrAfter)?;
-        let mut dropped = self.dropped.lock();
+        let mut dropped = self.database.dropped.lock();
         while more && let Some(number) = cursor.key().strip_prefix(DROPPED) {
             if let Ok(number) = number.try_into() {
                 dropped.push((reader.snapshot(), Tree(u32::from_be_bytes(number))));
@@ -123,7 +136,7 @@ impl Database {
     /// Removes some nodes of dropped trees that no snapshot reads any more; `just_dropped` were dropped at `at`.
     pub(crate) fn remove_dropped(&self, at: Timestamp, just_dropped: &[Tree]) -> Result<(), Error> {
         let due = {
-            let mut dropped = self.dropped.lock();
+            let mut dropped = self.database.dropped.lock();
             dropped.extend(just_dropped.iter().map(|tree| (at, *tree)));
             let oldest = self.kv.oldest_snapshot();
             let due = dropped.iter().position(|(at, _)| *at <= oldest);
@@ -132,10 +145,10 @@ impl Database {
         let Some((at, tree)) = due else { return Ok(()) };
         let mut left = REMOVED_AT_ONCE;
         if self.remove_below(tree.root(), &mut left)?.is_break() {
-            self.dropped.lock().push((at, tree));
+            self.database.dropped.lock().push((at, tree));
             return Ok(());
         }
-        let mut done = self.begin();
+        let mut done = self.database.begin()?;
         done.delete(Tree(0), &dropped_key(tree))?;
         match done.commit(Durability::Written) {
             // It stays noted as dropped, and is looked at again after the next start.
@@ -148,7 +161,7 @@ impl Database {
     fn remove_below(&self, id: ObjectId, left: &mut usize) -> Result<ControlFlow<()>, Error> {
         let Some(node) = self.kv.read(id)? else { return Ok(ControlFlow::Continue(())) };
         if node.level() > 0 {
-            for (_, child) in self.links(&node)? {
+            for (_, child) in self.database.links(&node)? {
                 if self.remove_below(child, left)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }

@@ -3,7 +3,7 @@
 //! A plan is made of the tree as it looks now, outside of any lock. If the tree changes before the plan is carried out,
 //! the plan is refused as misplaced, and the next one is made.
 
-use crate::search::Target;
+use crate::search::{Place, Target};
 use crate::transaction::TreeChanges;
 use crate::{Database, Durability, Error, Timestamp, Transaction, Tree};
 use fulmar_kv::{Change, Commit, Interval, Key, Object, ObjectId, Refusal, Restructuring, Write};
@@ -27,6 +27,8 @@ struct Plan {
     links: BTreeMap<ObjectId, BTreeMap<Key, Option<ObjectId>>>,
     /// Where leaves that the plan splits or makes will be.
     parts: Vec<(Tree, Interval, ObjectId)>,
+    /// The nodes that told where leaves are.
+    above: Vec<ObjectId>,
     /// Inner nodes that get links.
     parents: Vec<(Tree, ObjectId)>,
 }
@@ -44,9 +46,12 @@ impl Transaction {
         let database = self.database.clone();
         let (at, parents) = loop {
             let plan = self.plan()?;
-            match database.kv.commit(plan.commit, durability) {
+            match database.store.commit(plan.commit, durability) {
                 Ok(at) => break (at, plan.parents),
-                Err(Refusal::Misplaced(commit)) => self.take_back(commit, plan.trees),
+                Err(Refusal::Misplaced(commit)) => {
+                    database.store.mistrust(&plan.above);
+                    self.take_back(commit, plan.trees);
+                }
                 Err(Refusal::Failed(error)) => return Err(error),
             }
         };
@@ -107,8 +112,13 @@ impl Plan {
                 (Some(a), Some(b)) => a.min(b),
                 (a, b) => a.or(b).unwrap_or_default(),
             };
-            let object = transaction.database.leaf(tree, first)?;
-            let interval = object.interval().clone();
+            let (id, interval, object) = if transaction.database.kept.is_some() {
+                let leaf = transaction.database.find(tree, Target::At(first), 0, transaction.snapshot())?;
+                (leaf.id(), leaf.interval().clone(), Some(leaf))
+            } else {
+                let place = self.place(transaction, tree, first)?;
+                (place.leaf, place.interval, None)
+            };
             let inside =
                 cleared.iter().map(|c| c.intersection(&interval)).filter(|c| !c.is_empty()).collect();
             cleared.retain_mut(|c| match (c.high(), interval.high()) {
@@ -121,7 +131,7 @@ impl Plan {
             });
             cleared.sort_by(|a, b| a.low().cmp(b.low()));
             let own = take_below(interval.high(), &mut changes);
-            let leaf = Leaf { id: object.id(), interval, object: Some(object) };
+            let leaf = Leaf { id, interval, object };
             self.leaf(transaction, tree, leaf, own, inside)?;
         }
     }
@@ -136,22 +146,26 @@ impl Plan {
         cleared: Vec<Interval>,
     ) -> Result<(), Error> {
         let database = &transaction.database;
-        let cuts = cuts(leaf.object.as_deref(), &changes);
-        if cuts.is_empty() {
+        // Elsewhere the one who keeps the leaf splits it, after the commit.
+        let kept = database.kept.as_ref();
+        let cuts =
+            kept.map(|kv| (kv, cuts(leaf.object.as_deref(), &changes))).filter(|(_, cuts)| !cuts.is_empty());
+        let Some((kv, cuts)) = cuts else {
             if !(changes.is_empty() && cleared.is_empty()) {
                 self.write(tree, Write { object: leaf.id, cleared, changes });
             }
             return Ok(());
-        }
+        };
         let (object, parent) = if leaf.id == tree.root() {
-            let into = database.kv.fresh();
+            let into = kv.fresh();
             self.commit.restructurings.push(Restructuring::Grow { root: leaf.id, into });
             (into, leaf.id)
         } else {
-            let parent = database.find(tree, Target::At(leaf.interval.low()), 1)?;
+            let target = Target::At(leaf.interval.low());
+            let parent = database.find(tree, target, 1, transaction.snapshot())?;
             (leaf.id, parent.id())
         };
-        let cuts: Vec<_> = cuts.into_iter().map(|key| (key, database.kv.fresh())).collect();
+        let cuts: Vec<_> = cuts.into_iter().map(|key| (key, kv.fresh())).collect();
         self.parents.push((tree, parent));
         let links = self.links.entry(parent).or_default();
         links.extend(cuts.iter().map(|(key, into)| (key.clone(), Some(*into))));
@@ -177,6 +191,12 @@ impl Plan {
         Ok(())
     }
 
+    fn place(&mut self, transaction: &Transaction, tree: Tree, key: &[u8]) -> Result<Place, Error> {
+        let place = transaction.database.place(tree, key, transaction.snapshot())?;
+        self.above.push(place.above);
+        Ok(place)
+    }
+
     fn write(&mut self, tree: Tree, write: Write) {
         self.commit.writes.push(write);
         self.trees.push(tree);
@@ -184,7 +204,7 @@ impl Plan {
 
     /// The leaves that will hold these cells when the commit is carried out.
     fn locate<'c>(
-        &self,
+        &mut self,
         transaction: &Transaction,
         cells: impl IntoIterator<Item = &'c (Tree, Key)>,
     ) -> Result<Vec<(ObjectId, Key)>, Error> {
@@ -198,7 +218,7 @@ impl Plan {
             let planned = after.checked_sub(1).map(|place| &self.parts[place]);
             let object = match planned {
                 Some((t, interval, part)) if t == tree && interval.contains(key) => *part,
-                _ => transaction.database.leaf(*tree, key)?.id(),
+                _ => self.place(transaction, *tree, key)?.leaf,
             };
             located.push((object, key.clone()));
         }
@@ -282,10 +302,11 @@ impl Database {
         parents: &[(Tree, ObjectId)],
         dropped: &[Tree],
     ) -> Result<(), Error> {
+        let Some(keeper) = self.keeper() else { return Ok(()) };
         for (tree, parent) in parents {
-            self.split_inner(*tree, *parent)?;
+            keeper.split_inner(*tree, *parent)?;
         }
-        self.merge_stale()?;
-        self.remove_dropped(at, dropped)
+        keeper.merge_stale()?;
+        keeper.remove_dropped(at, dropped)
     }
 }

@@ -39,12 +39,12 @@
 //! use fulmar_dbt::{Cursor, Database, Durability, Options};
 //! # fn main() -> Result<(), fulmar_dbt::Error> {
 //! let database = Database::transient(&Options::default())?;
-//! let mut writer = database.begin();
+//! let mut writer = database.begin()?;
 //! let tree = writer.create_tree()?;
 //! writer.put(tree, b"b", b"2")?;
 //! writer.put(tree, b"a", b"1")?;
 //! writer.commit(Durability::Synced)?;
-//! let reader = database.begin();
+//! let reader = database.begin()?;
 //! let mut cursor = Cursor::new(tree);
 //! assert!(cursor.first(&reader)?);
 //! assert_eq!((cursor.key(), cursor.value()), (&b"a"[..], &b"1"[..]));
@@ -64,7 +64,7 @@ pub use cursor::{Cursor, Seek};
 pub use fulmar_kv::{Durability, Error, Options, Timestamp};
 pub use transaction::{Mark, Put, Transaction};
 
-use fulmar_kv::{Commit, ObjectId, Refusal, Restructuring};
+use fulmar_kv::{Commit, ObjectId, Part, Refusal, Restructuring, Store};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
@@ -82,7 +82,9 @@ impl Tree {
 /// An open database; clones share it. The last one to go closes it.
 #[derive(Clone)]
 pub struct Database {
-    kv: fulmar_kv::Database,
+    store: Arc<dyn Store>,
+    /// The storage, if it is in this process: then the shape of its trees is kept here.
+    kept: Option<fulmar_kv::Database>,
     /// Dropped trees, and the commits after which no snapshot reads them.
     dropped: Arc<Mutex<Vec<(Timestamp, Tree)>>>,
 }
@@ -114,44 +116,59 @@ impl Database {
     /// # Errors
     /// [`Error::Io`] and [`Error::Corrupt`].
     pub fn on(kv: fulmar_kv::Database) -> Result<Self, Error> {
-        let database = Self { kv, dropped: Arc::default() };
-        for tree in [Tree(0), Tree(1)] {
-            if database.kv.read(tree.root())?.is_none() {
-                database.create_roots(&[tree])?;
-            }
+        let database = Self { store: Arc::new(kv.clone()), kept: Some(kv), dropped: Arc::default() };
+        database.create_roots()?;
+        if let Some(keeper) = database.keeper() {
+            keeper.find_dropped()?;
         }
-        database.find_dropped()?;
         Ok(database)
     }
 
-    fn create_roots(&self, trees: &[Tree]) -> Result<(), Error> {
-        let restructurings = trees.iter().map(|t| Restructuring::Create { object: t.root() }).collect();
-        match self.kv.commit(Commit { restructurings, ..Commit::default() }, Durability::Synced) {
-            // Somebody else has made it: as good.
-            Ok(_) | Err(Refusal::Failed(Error::Conflict)) => Ok(()),
-            Err(Refusal::Misplaced(_)) => unreachable!("names no cell"),
-            Err(Refusal::Failed(error)) => Err(error),
+    /// The trees in a store elsewhere, which keeps their shape itself.
+    pub fn remote(store: Arc<dyn Store>) -> Self {
+        Self { store, kept: None, dropped: Arc::default() }
+    }
+
+    fn create_roots(&self) -> Result<(), Error> {
+        for tree in [Tree(0), Tree(1)] {
+            if self.store.read(tree.root(), Part::From(&[]), Timestamp(0))?.is_some() {
+                continue;
+            }
+            let restructurings = vec![Restructuring::Create { object: tree.root() }];
+            match self.store.commit(Commit { restructurings, ..Commit::default() }, Durability::Synced) {
+                // Somebody else has made it: as good.
+                Ok(_) | Err(Refusal::Failed(Error::Conflict)) => {}
+                Err(Refusal::Misplaced(_)) => unreachable!("names no cell"),
+                Err(Refusal::Failed(error)) => return Err(error),
+            }
         }
+        Ok(())
     }
 
     /// Begins a transaction on a snapshot of everything committed so far.
-    pub fn begin(&self) -> Transaction {
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the store cannot be reached.
+    pub fn begin(&self) -> Result<Transaction, Error> {
         Transaction::new(self)
     }
 
     /// The newest commit that a transaction begun now would see.
-    pub fn newest(&self) -> Timestamp {
-        self.kv.newest()
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the store cannot be reached.
+    pub fn newest(&self) -> Result<Timestamp, Error> {
+        self.store.newest()
     }
 
     /// The directory.
     pub fn path(&self) -> &Path {
-        self.kv.path()
+        self.store.path()
     }
 
     /// Memory that cached nodes take, bytes.
     pub fn cached_bytes(&self) -> usize {
-        self.kv.cached_bytes()
+        self.store.cached_bytes()
     }
 
     fn corrupt(&self, what: String) -> Error {

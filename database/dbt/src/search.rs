@@ -1,10 +1,11 @@
 //! From a key to the node that holds it.
 //!
-//! Nodes are read one after the other while others restructure the tree, so a link may lead to a node that has just
-//! given the key away, or is gone. Fences tell; the search begins anew, above.
+//! Nodes are read one after the other while others restructure the tree, and inner nodes may be copies made before, so a
+//! link may lead to a node that has given the key away, or is gone. Fences tell; the search backs up and begins anew, a
+//! level higher each time, with nodes that are read afresh.
 
 use crate::{Database, Error, Transaction, Tree};
-use fulmar_kv::{Key, Object, ObjectId, linked};
+use fulmar_kv::{Interval, Key, Object, ObjectId, Part, Timestamp, linked};
 use std::sync::Arc;
 
 /// A search that goes astray this often has met a tree whose links and fences disagree, not a restructuring.
@@ -19,7 +20,7 @@ pub(crate) enum Target<'a> {
     Before(Option<&'a [u8]>),
 }
 
-impl Target<'_> {
+impl<'a> Target<'a> {
     pub(crate) fn is_in(self, node: &Object) -> bool {
         let interval = node.interval();
         match (self, interval.high()) {
@@ -38,60 +39,103 @@ impl Target<'_> {
         };
         after.checked_sub(1)
     }
+
+    /// What of a leaf answers it.
+    fn part(self) -> Part<'a> {
+        match self {
+            Target::At(key) => Part::From(key),
+            Target::Before(key) => Part::Before(key),
+        }
+    }
+}
+
+/// Where a descent ended.
+enum Descent {
+    Found(Arc<Object>),
+    /// Below the last of these nodes, which begin with the root: what it links to does not hold the target.
+    Astray(Vec<ObjectId>),
 }
 
 impl Database {
-    /// The node of `level` that `target` is in.
-    pub(crate) fn find(&self, tree: Tree, target: Target<'_>, level: u8) -> Result<Arc<Object>, Error> {
-        for _ in 0..ASTRAY {
-            let root = self.root(tree)?;
+    /// The node of `level` that `target` is in; of a leaf, the part that `target` is in, as `at` sees it.
+    pub(crate) fn find(
+        &self,
+        tree: Tree,
+        target: Target<'_>,
+        level: u8,
+        at: Timestamp,
+    ) -> Result<Arc<Object>, Error> {
+        for attempt in 1..ASTRAY {
+            let root = self.root(tree, target, at)?;
             if root.level() < level {
                 return Err(self.corrupt(format!("tree {} has no level {level}", tree.0)));
             }
-            if let Some(found) = self.descend(&root, target, level)? {
-                return Ok(found);
+            match self.descend(&root, target, level, at)? {
+                Descent::Found(node) => return Ok(node),
+                Descent::Astray(path) => self.store.mistrust(&path[path.len().saturating_sub(attempt)..]),
             }
-            self.kv.settle();
         }
         Err(self.corrupt(format!("tree {}: links and fences disagree", tree.0)))
     }
 
-    /// The node of `level` that `target` is in, found from `top`; `None` if the links lead astray.
+    /// The node of `level` that `target` is in, found from `top`.
     fn descend(
         &self,
         top: &Arc<Object>,
         target: Target<'_>,
         level: u8,
-    ) -> Result<Option<Arc<Object>>, Error> {
+        at: Timestamp,
+    ) -> Result<Descent, Error> {
         let mut node = None;
+        let mut path = Vec::new();
         loop {
             let above: &Arc<Object> = node.as_ref().unwrap_or(top);
-            if above.level() == level {
-                return Ok(Some(node.unwrap_or_else(|| top.clone())));
+            if above.level() == level && target.is_in(above) {
+                return Ok(Descent::Found(node.unwrap_or_else(|| top.clone())));
             }
-            let child = target.link(above).and_then(|slot| linked(above.value(slot)));
-            let Some(child) = child else {
-                return Err(self.corrupt(format!("object {}: an inner node without links", above.id().0)));
-            };
-            match self.kv.read(child)? {
+            path.push(above.id());
+            if above.level() <= level {
+                return Ok(Descent::Astray(path));
+            }
+            let child = self.link(above, target)?;
+            match self.store.read(child, target.part(), at)? {
                 Some(next) if next.level() + 1 == above.level() && target.is_in(&next) => node = Some(next),
-                _ => return Ok(None),
+                _ => return Ok(Descent::Astray(path)),
             }
         }
     }
 
-    pub(crate) fn root(&self, tree: Tree) -> Result<Arc<Object>, Error> {
-        let root = self.kv.read(tree.root())?;
+    fn link(&self, node: &Object, target: Target<'_>) -> Result<ObjectId, Error> {
+        let link = target.link(node).and_then(|slot| linked(node.value(slot)));
+        link.ok_or_else(|| self.corrupt(format!("object {}: an inner node without links", node.id().0)))
+    }
+
+    /// The root, or if that is a leaf the part of it that `target` is in.
+    pub(crate) fn root(&self, tree: Tree, target: Target<'_>, at: Timestamp) -> Result<Arc<Object>, Error> {
+        let root = self.store.read(tree.root(), target.part(), at)?;
         root.ok_or_else(|| self.corrupt(format!("tree {} does not exist", tree.0)))
     }
 
-    pub(crate) fn leaf(&self, tree: Tree, key: &[u8]) -> Result<Arc<Object>, Error> {
-        self.find(tree, Target::At(key), 0)
+    /// The leaf that holds `key` and the keys that it holds, by the link that leads to it.
+    pub(crate) fn place(&self, tree: Tree, key: &[u8], at: Timestamp) -> Result<Place, Error> {
+        let target = Target::At(key);
+        if self.root(tree, target, at)?.level() == 0 {
+            return Ok(Place { leaf: tree.root(), interval: Interval::everything(), above: tree.root() });
+        }
+        let above = self.find(tree, target, 1, at)?;
+        let next = above.upper_bound(key);
+        let low = next.checked_sub(1).map_or_else(|| above.interval().low(), |slot| above.key(slot));
+        let high = if next < above.slots() { Some(above.key(next)) } else { above.interval().high() };
+        Ok(Place {
+            leaf: self.link(&above, target)?,
+            interval: Interval::new(low.into(), high.map(Into::into)),
+            above: above.id(),
+        })
     }
 
     /// The node that links to `node`, or would if the tree had not changed since.
     pub(crate) fn parent(&self, tree: Tree, node: &Object) -> Result<Arc<Object>, Error> {
-        self.find(tree, Target::At(node.interval().low()), node.level() + 1)
+        self.find(tree, Target::At(node.interval().low()), node.level() + 1, Timestamp(0))
     }
 
     /// The links of an inner node: first keys and nodes.
@@ -103,20 +147,29 @@ impl Database {
     }
 }
 
+/// A leaf that was not looked at.
+pub(crate) struct Place {
+    pub(crate) leaf: ObjectId,
+    pub(crate) interval: Interval,
+    /// The node that says so.
+    pub(crate) above: ObjectId,
+}
+
 impl Transaction {
-    /// The leaf that `target` is in, found from the root as this transaction last saw it: an old one will do, as long
-    /// as its links do not lead astray.
+    /// The part of a leaf that `target` is in, found from the root as this transaction last saw it: an old one will do, as
+    /// long as its links do not lead astray.
     pub(crate) fn leaf(&self, tree: Tree, target: Target<'_>) -> Result<Arc<Object>, Error> {
+        let at = self.snapshot();
         if let Some((known, root)) = &*self.root.borrow()
             && *known == tree
-            && let Some(leaf) = self.database.descend(root, target, 0)?
+            && let Descent::Found(leaf) = self.database.descend(root, target, 0, at)?
         {
             return Ok(leaf);
         }
-        let root = self.database.root(tree)?;
-        let leaf = match self.database.descend(&root, target, 0)? {
-            Some(leaf) => leaf,
-            None => self.database.find(tree, target, 0)?,
+        let root = self.database.root(tree, target, at)?;
+        let leaf = match self.database.descend(&root, target, 0, at)? {
+            Descent::Found(leaf) => leaf,
+            Descent::Astray(_) => self.database.find(tree, target, 0, at)?,
         };
         *self.root.borrow_mut() = Some((tree, root));
         Ok(leaf)

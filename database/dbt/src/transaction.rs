@@ -59,10 +59,10 @@ enum Undo {
 pub struct Mark(usize);
 
 impl Transaction {
-    pub(crate) fn new(database: &Database) -> Self {
-        Self {
+    pub(crate) fn new(database: &Database) -> Result<Self, Error> {
+        Ok(Self {
             database: database.clone(),
-            snapshot: database.kv.snapshot(),
+            snapshot: Snapshot::open(&database.store)?,
             changes: BTreeMap::new(),
             created: BTreeSet::new(),
             dropped: BTreeSet::new(),
@@ -71,7 +71,7 @@ impl Transaction {
             root: RefCell::default(),
             undo: Vec::new(),
             marks: Vec::new(),
-        }
+        })
     }
 
     /// The snapshot that it reads.
@@ -210,7 +210,7 @@ impl Transaction {
         }
         let mut from = Key::from(&[][..]);
         loop {
-            let leaf = self.database.leaf(tree, &from)?;
+            let leaf = self.leaf(tree, Target::At(&from))?;
             // The leaf may have been joined meanwhile with one that is counted already.
             count += leaf.count_from(leaf.lower_bound(&from), self.snapshot()) as u64;
             match leaf.interval().high() {

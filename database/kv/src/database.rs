@@ -99,9 +99,14 @@ impl Database {
         self.0.storage.path()
     }
 
-    /// A snapshot of all that is committed.
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot { database: self.clone(), at: self.0.storage.open_snapshot() }
+    /// Keeps all that is committed readable until [`Database::close_snapshot`]; [`Snapshot`] does both.
+    pub fn open_snapshot(&self) -> Timestamp {
+        self.0.storage.open_snapshot()
+    }
+
+    /// Ends a snapshot that [`Database::open_snapshot`] gave.
+    pub fn close_snapshot(&self, at: Timestamp) {
+        self.0.storage.close_snapshot(at);
     }
 
     /// The newest commit that a snapshot taken now would see.
@@ -252,29 +257,5 @@ impl Turn {
             TurnState::Done(result) => result,
             _ => unreachable!("a leader finishes its own turn"),
         }
-    }
-}
-
-/// Keeps what was committed at [`Snapshot::at`] readable for as long as it lives.
-pub struct Snapshot {
-    database: Database,
-    at: Timestamp,
-}
-
-impl Snapshot {
-    /// The newest commit that it sees.
-    pub fn at(&self) -> Timestamp {
-        self.at
-    }
-
-    /// The database that it belongs to.
-    pub fn database(&self) -> &Database {
-        &self.database
-    }
-}
-
-impl Drop for Snapshot {
-    fn drop(&mut self) {
-        self.database.0.storage.close_snapshot(self.at);
     }
 }

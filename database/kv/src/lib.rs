@@ -21,6 +21,7 @@
 //! - [`engine`]: the trait of what stores entries on disk, with [`engine::Fjall`] and [`engine::Memory`].
 //! - `storage`: objects in a cache over an engine, and the open snapshots.
 //! - `database`: the driver among threads, with group commit.
+//! - [`Store`]: what of all this the tree above needs.
 //! - `home`: the directory, its format and its holder.
 //!
 //! # What is guaranteed
@@ -62,14 +63,16 @@ mod object;
 #[cfg(test)]
 mod random;
 mod storage;
+mod store;
 mod wire;
 
 pub use crate::core::{Commit, Restructuring, Write, link, linked};
-pub use database::{Database, Durability, Options, Snapshot};
+pub use database::{Database, Durability, Options};
 pub use error::{Error, Refusal};
 pub use interval::Interval;
 pub use key::Key;
 pub use object::{Change, Object};
+pub use store::{Part, Snapshot, Store};
 
 /// Names of objects below are the caller's to give.
 const FIRST_FRESH: u64 = 1 << 32;

@@ -9,6 +9,7 @@
 //! integers and looks at a key only on a tie.
 
 mod next;
+mod part;
 mod stored;
 #[cfg(test)]
 pub(crate) mod tests;

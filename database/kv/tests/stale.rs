@@ -20,13 +20,13 @@ fn write(n: u8) -> Write {
 fn an_object_that_changes_often_under_an_old_snapshot_is_rewritten_once() {
     let database = Database::transient(&Options::default()).unwrap();
     commit(&database, vec![Restructuring::Create { object: OBJECT }], vec![]);
-    let snapshot = database.snapshot();
+    let snapshot = database.open_snapshot();
     for n in 0..200 {
         commit(&database, vec![], vec![write(n)]);
     }
     assert!(database.read(OBJECT).unwrap().unwrap().stale() > 190_000);
     assert_eq!(database.stale(100), []);
-    drop(snapshot);
+    database.close_snapshot(snapshot);
     assert_eq!(database.stale(100), [OBJECT]);
     assert_eq!(database.stale(100), []);
     commit(&database, vec![Restructuring::Collect { object: OBJECT }], vec![]);

@@ -167,7 +167,7 @@ impl Handle {
         if fresh {
             let store = self.store();
             let commits = store.commits.load(Ordering::Relaxed);
-            let transaction = store.database.begin();
+            let transaction = store.database.begin()?;
             let snapshot = transaction.snapshot();
             if self.meta.at != Some(snapshot) {
                 self.meta = Meta { at: Some(snapshot), ..Meta::default() };

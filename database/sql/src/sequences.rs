@@ -121,7 +121,7 @@ impl Sequences {
             let highest = self.wanted.lock().remove(&(own.tree, own.table.clone()));
             let sequence = highest.filter(|highest| highest.largest > own.largest).unwrap_or(own);
             loop {
-                let mut small = database.begin();
+                let mut small = database.begin()?;
                 small.require_unchanged(cookie.0, cookie.1);
                 if small.get(cookie.0, cookie.1)? != schema {
                     // The large one has lost.

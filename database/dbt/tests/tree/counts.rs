@@ -62,26 +62,26 @@ fn counts_right(loads: u64) -> bool {
     let options = Options { cache_bytes: 0, ..Options::default() };
     let kv = fulmar_kv::Database::with_engine(Box::new(engine.clone()), &options).unwrap();
     let database = Database::on(kv).unwrap();
-    let mut filler = database.begin();
+    let mut filler = database.begin().unwrap();
     for n in 0..KEYS {
         filler.put(TREE, &n.to_be_bytes(), &[0; 2000]).unwrap();
     }
     filler.commit(Durability::Written).unwrap();
     // For as long as it is open, nothing is stale.
-    let holder = database.begin();
-    let mut thinner = database.begin();
+    let holder = database.begin().unwrap();
+    let mut thinner = database.begin().unwrap();
     for n in (0..KEYS).filter(|n| !n.is_multiple_of(10)) {
         thinner.delete(TREE, &n.to_be_bytes()).unwrap();
     }
     thinner.commit(Durability::Written).unwrap();
-    let reader = database.begin();
+    let reader = database.begin().unwrap();
     let others = database.clone();
     engine.after(
         loads,
         Box::new(move || {
             drop(holder);
             for _ in 0..40 {
-                let mut writer = others.begin();
+                let mut writer = others.begin().unwrap();
                 writer.put(Tree(0), b"key", b"value").unwrap();
                 writer.commit(Durability::Written).unwrap();
             }

@@ -122,7 +122,7 @@ impl Run {
     }
 
     fn recovered(&mut self, database: &Database) -> Result<(), String> {
-        let reader = database.begin();
+        let reader = database.begin().unwrap();
         let oracle = &mut self.oracle;
         let found = if oracle.possible.as_ref().is_some_and(|state| shows(&reader, state).is_ok()) {
             oracle.states.extend(oracle.possible.take());
@@ -151,9 +151,9 @@ impl Run {
     }
 
     fn life(&mut self, database: &Database, commits: u64) -> Result<(), String> {
-        let mut reader = (database.begin(), self.oracle.newest().clone());
+        let mut reader = (database.begin().unwrap(), self.oracle.newest().clone());
         for _ in 0..commits {
-            let mut writer = database.begin();
+            let mut writer = database.begin().unwrap();
             let mut state = self.oracle.newest().clone();
             for _ in 0..=self.random.below(8) {
                 self.change(&mut writer, &mut state).map_err(|e| e.to_string())?;
@@ -177,7 +177,7 @@ impl Run {
             }
             if self.random.chance(10) {
                 shows(&reader.0, &reader.1)?;
-                reader = (database.begin(), self.oracle.newest().clone());
+                reader = (database.begin().unwrap(), self.oracle.newest().clone());
             }
         }
         shows(&reader.0, &reader.1)
@@ -185,13 +185,13 @@ impl Run {
 
     /// After a failed commit others fail, and readers see what was acknowledged.
     fn latched(&mut self, database: &Database) -> Result<(), String> {
-        let mut writer = database.begin();
+        let mut writer = database.begin().unwrap();
         writer.put(Tree(1), b"latched", b"").map_err(|e| e.to_string())?;
         match writer.commit(Durability::Written) {
             Err(Error::Io { .. }) => {}
             other => return Err(format!("a commit after a failed one gave {other:?}")),
         }
-        shows(&database.begin(), self.oracle.newest())
+        shows(&database.begin().unwrap(), self.oracle.newest())
     }
 
     fn change(&mut self, writer: &mut Transaction, state: &mut State) -> Result<(), Error> {

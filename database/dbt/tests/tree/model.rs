@@ -33,7 +33,7 @@ struct Open {
 impl Open {
     fn begin(database: &Database, oracle: &Oracle) -> Self {
         Self {
-            real: database.begin(),
+            real: database.begin().unwrap(),
             state: oracle.states.len() - 1,
             view: oracle.states.last().unwrap().clone(),
             written: BTreeSet::new(),
@@ -208,7 +208,7 @@ fn run(seed: u64) {
     for t in open {
         commit(t, &mut oracle, &database);
     }
-    let reader = database.begin();
+    let reader = database.begin().unwrap();
     let mut cursor = Cursor::new(TREE);
     let mut more = cursor.first(&reader).unwrap();
     let mut found = Map::new();
@@ -248,7 +248,7 @@ fn commit(t: Open, oracle: &mut Oracle, database: &Database) {
         Err(Error::Conflict) => assert!(conflict, "a conflict was invented"),
         Err(error) => panic!("{error}"),
     }
-    let problems = database.begin().check(TREE).unwrap();
+    let problems = database.begin().unwrap().check(TREE).unwrap();
     assert!(problems.is_empty(), "{problems:?}");
 }
 

@@ -98,7 +98,7 @@ fn write(database: &Database, seed: u64, commits: u64) {
     let mut random = Random(seed);
     let (mut done, mut lost) = (0, 0);
     while done < commits {
-        let mut transaction = database.begin();
+        let mut transaction = database.begin().unwrap();
         shift(&mut transaction, &mut random).unwrap();
         match transaction.commit(Durability::Written) {
             Ok(_) => done += 1,
@@ -114,7 +114,7 @@ fn read(database: &Database, writing: &AtomicUsize) {
     let mut is_last = false;
     while !is_last {
         is_last = writing.load(SeqCst) == 0;
-        let transaction = database.begin();
+        let transaction = database.begin().unwrap();
         let found = forwards(&transaction).unwrap();
         assert_complete(&found);
         for _ in 0..2 {
@@ -130,7 +130,7 @@ fn read(database: &Database, writing: &AtomicUsize) {
 
 /// Goes to and fro in one snapshot of the beginning.
 fn hold(database: &Database, writing: &AtomicUsize) {
-    let transaction = database.begin();
+    let transaction = database.begin().unwrap();
     let found = forwards(&transaction).unwrap();
     let mut random = Random(9);
     let mut cursor = Cursor::new(TREE);
@@ -154,7 +154,7 @@ fn hold(database: &Database, writing: &AtomicUsize) {
 }
 
 fn run(database: &Database, commits: u64) {
-    let mut filler = database.begin();
+    let mut filler = database.begin().unwrap();
     for entry in 0..ENTRIES {
         filler.put(TREE, &key(entry * (PLACES / ENTRIES)), &value(entry)).unwrap();
     }
@@ -172,7 +172,7 @@ fn run(database: &Database, commits: u64) {
         scope.spawn(|| read(database, &writing));
         scope.spawn(|| hold(database, &writing));
     });
-    let reader = database.begin();
+    let reader = database.begin().unwrap();
     assert_eq!(reader.check(TREE).unwrap(), [""; 0]);
     assert_complete(&forwards(&reader).unwrap());
 }
@@ -189,7 +189,7 @@ impl Drop for Leaving<'_> {
 fn grow_and_shrink(database: &Database, seed: u64) {
     let mut random = Random(seed);
     for round in 0..12 {
-        let mut transaction = database.begin();
+        let mut transaction = database.begin().unwrap();
         for _ in 0..20 {
             let key = [&[b'k'; 2000][..], &random.below(100).to_be_bytes()].concat();
             if round % 4 == 3 {
@@ -216,7 +216,7 @@ fn roots_grow_and_shrink_under_the_plans_of_others() {
                 scope.spawn(move || grow_and_shrink(database, seed * 3 + n));
             }
         });
-        assert_eq!(database.begin().check(TREE).unwrap(), [""; 0]);
+        assert_eq!(database.begin().unwrap().check(TREE).unwrap(), [""; 0]);
     }
 }
 

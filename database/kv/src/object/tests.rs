@@ -1,6 +1,6 @@
 use super::{Change, Object, encode_changes, head};
 use crate::random::{Random, for_seeds};
-use crate::{Interval, Key, ObjectId, Timestamp};
+use crate::{Interval, Key, ObjectId, Part, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -284,6 +284,65 @@ fn damaged_changes_never_harm() {
                 assert_eq!(next.problems(), [""; 0]);
                 object = next;
             }
+        }
+        Ok(())
+    });
+}
+
+/// What `at` sees, key by key.
+fn seen(object: &Object, at: Timestamp) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut cells = Vec::new();
+    let mut next = object.visible_from(0, at);
+    while let Some(slot) = next {
+        cells.push((object.key(slot).to_vec(), object.value(slot).to_vec()));
+        next = object.visible_after(slot, at);
+    }
+    cells
+}
+
+fn parts_ascending(object: &Object, at: Timestamp, bytes: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut cells = Vec::new();
+    let mut from = object.interval().low().to_vec();
+    loop {
+        let part = object.part(Part::From(&from), at, bytes).expect("the key is inside");
+        assert_eq!((part.problems(), part.interval().low()), (vec![], &*from));
+        cells.extend(seen(&part, Timestamp(u64::MAX)));
+        match part.interval().high() {
+            high if high == object.interval().high() => return cells,
+            Some(high) => from = high.to_vec(),
+            None => panic!("a part that goes beyond the object"),
+        }
+    }
+}
+
+fn parts_descending(object: &Object, at: Timestamp, bytes: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut cells = Vec::new();
+    let mut before = object.interval().high().map(<[u8]>::to_vec);
+    loop {
+        let part = object.part(Part::Before(before.as_deref()), at, bytes).expect("the key is inside");
+        assert_eq!((part.problems(), part.interval().high()), (vec![], before.as_deref()));
+        cells.splice(0..0, seen(&part, Timestamp(u64::MAX)));
+        let low = part.interval().low();
+        if low == object.interval().low() {
+            return cells;
+        }
+        before = Some(low.to_vec());
+    }
+}
+
+#[test]
+fn parts_put_together_are_what_a_snapshot_sees() {
+    for_seeds(100, |seed| {
+        let mut run = Run::new(seed);
+        for _ in 0..100 {
+            run.step();
+        }
+        let at = Timestamp(run.watermark.0 + run.random.below(run.last.0 - run.watermark.0 + 1));
+        let bytes = run.random.index(100);
+        for object in &run.objects {
+            let whole = seen(object, at);
+            assert_eq!(parts_ascending(object, at, bytes), whole);
+            assert_eq!(parts_descending(object, at, bytes), whole);
         }
         Ok(())
     });

@@ -1,0 +1,67 @@
+//! A part of an object, as one snapshot sees it: what travels to a reader elsewhere.
+
+use super::Object;
+use super::next::Builder;
+use crate::{Interval, Part, Timestamp};
+
+impl Object {
+    /// The cells that `at` sees, beginning with `part`: as many as take `bytes`, but one at least if there is one. Its
+    /// interval is what it tells of. `None` if the object does not hold where `part` begins.
+    pub(crate) fn part(&self, part: Part<'_>, at: Timestamp, bytes: usize) -> Option<Self> {
+        let mut slots = Vec::new();
+        let mut room = bytes;
+        let take = |slot: usize, slots: &mut Vec<usize>, room: &mut usize| {
+            let size = self.cell_size(slot);
+            let fits = slots.is_empty() || size <= *room;
+            if fits {
+                slots.push(slot);
+                *room = room.saturating_sub(size);
+            }
+            fits
+        };
+        let interval = match part {
+            Part::From(key) => {
+                if !self.covers(key) {
+                    return None;
+                }
+                let mut next = self.visible_from(self.lower_bound(key), at);
+                while let Some(slot) = next
+                    && take(slot, &mut slots, &mut room)
+                {
+                    next = self.visible_after(slot, at);
+                }
+                let high = next.map(|slot| self.key(slot)).or_else(|| self.interval.high());
+                Interval::new(key.into(), high.map(Into::into))
+            }
+            Part::Before(before) => {
+                let (high, mut next) = match before {
+                    Some(key) => {
+                        let above_low = self.interval.low() < key;
+                        if !(above_low && self.interval.high().is_none_or(|high| key <= high)) {
+                            return None;
+                        }
+                        (Some(key), self.visible_before(self.lower_bound(key), at))
+                    }
+                    None if self.interval.high().is_some() => return None,
+                    None => (None, self.visible_before(self.slots.len(), at)),
+                };
+                while let Some(slot) = next
+                    && take(slot, &mut slots, &mut room)
+                {
+                    next = self.visible_before(self.cell_start(slot), at);
+                }
+                slots.reverse();
+                let low = match (next, slots.first()) {
+                    (Some(_), Some(first)) => self.key(*first),
+                    _ => self.interval.low(),
+                };
+                Interval::new(low.into(), high.map(Into::into))
+            }
+        };
+        let mut cells = Builder::with_capacity(slots.len(), bytes.min(self.cells.len()) + 64);
+        for slot in slots {
+            cells.push(self.key(slot), Some(self.value(slot)), self.slots[slot].at);
+        }
+        Some(cells.finish(self.id, self.root, interval, self.level))
+    }
+}
