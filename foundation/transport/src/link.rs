@@ -1,0 +1,244 @@
+//! One connection: a stream socket, what was received on it and what is still to be sent.
+
+use crate::address::Address;
+use crate::frame::{FrameReader, FrameTooLong, append_frame};
+use crate::wire::Malformed;
+use rustix::buffer::spare_capacity;
+use rustix::io::{Errno, ioctl_fionbio};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, getpeername, recv,
+    send, socket_with, sockopt,
+};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// A connection that has sent its backlog gives back what a long one took.
+const KEPT_OUTPUT: usize = 256 << 10;
+
+/// Why a connection is no more, or never was.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The network or the system says so.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The other end closed it.
+    #[error("closed by the other end")]
+    Ended,
+    /// The other end sent a frame that is too long.
+    #[error(transparent)]
+    Frame(#[from] FrameTooLong),
+    /// The other end sent what is no message.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// The server said no.
+    #[error("refused: {0}")]
+    Refused(String),
+    /// What answered is no Fulmar server.
+    #[error("what listens there is no Fulmar server")]
+    NotFulmar,
+    /// The greeting did not come in time.
+    #[error("no greeting within {0:?}")]
+    Mute(Duration),
+    /// Nothing came for longer than a connection may be idle.
+    #[error("idle for {0:?}")]
+    Idle(Duration),
+    /// The same server has connected anew.
+    #[error("replaced by a newer connection")]
+    Replaced,
+}
+
+impl From<Errno> for LinkError {
+    fn from(error: Errno) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+pub(crate) struct Link {
+    socket: OwnedFd,
+    /// The connection is not established yet; nothing is sent.
+    connecting: bool,
+    pub(crate) input: FrameReader,
+    output: Vec<u8>,
+    /// Bytes of `output` that have left. Less than its length, or both are zero.
+    sent: usize,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("socket", &self.socket)
+            .field("unsent", &self.unsent())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    /// Starts to connect. Frames may be appended at once; they leave when the connection is there.
+    pub(crate) fn dial(address: &Address, dead_after: Duration) -> io::Result<Self> {
+        let family = match address {
+            Address::Tcp(address) if address.is_ipv4() => AddressFamily::INET,
+            Address::Tcp(_) => AddressFamily::INET6,
+            Address::Unix(_) => AddressFamily::UNIX,
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        let begun = match address {
+            Address::Tcp(address) => connect(&socket, address),
+            Address::Unix(path) => connect(&socket, &SocketAddrUnix::new(path)?),
+        };
+        match begun {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        tune(&socket, family, dead_after)?;
+        Ok(Self::new(socket, true))
+    }
+
+    /// A connection that a listener accepted.
+    pub(crate) fn accepted(socket: OwnedFd, dead_after: Duration) -> io::Result<Self> {
+        let family = sockopt::socket_domain(&socket)?;
+        tune(&socket, family, dead_after)?;
+        Ok(Self::new(socket, false))
+    }
+
+    const fn new(socket: OwnedFd, connecting: bool) -> Self {
+        Self { socket, connecting, input: FrameReader::empty(), output: Vec::new(), sent: 0 }
+    }
+
+    /// The other end, for people.
+    pub(crate) fn other_end(&self) -> String {
+        match getpeername(&self.socket) {
+            Ok(Some(address)) => match std::net::SocketAddr::try_from(address) {
+                Ok(address) => address.to_string(),
+                Err(_) => "a Unix socket".into(),
+            },
+            _ => "an unknown address".into(),
+        }
+    }
+
+    /// Whether the connection is still being made: wait until it can be written to, and call [`Self::established`].
+    pub(crate) const fn is_connecting(&self) -> bool {
+        self.connecting
+    }
+
+    /// The connection is there, or could not be made.
+    pub(crate) fn established(&mut self) -> io::Result<()> {
+        sockopt::socket_error(&self.socket)??;
+        // From here on every call says for itself whether it waits.
+        ioctl_fionbio(&self.socket, false)?;
+        self.connecting = false;
+        Ok(())
+    }
+
+    /// Appends a frame to what is to be sent.
+    pub(crate) fn append(
+        &mut self,
+        limit: usize,
+        body: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), FrameTooLong> {
+        append_frame(&mut self.output, limit, body)
+    }
+
+    /// Bytes that have not left.
+    pub(crate) const fn unsent(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    /// Sends what the network takes without waiting; returns how much.
+    ///
+    /// No error: when the connection is broken, what the other end said last tells why, and that is to be read. What
+    /// was to be sent is forgotten.
+    pub(crate) fn flush(&mut self) -> usize {
+        if self.connecting || self.output.is_empty() {
+            return 0;
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let count = loop {
+            match send(&self.socket, &self.output[self.sent..], flags) {
+                Ok(count) => break count,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return 0,
+                Err(_) => {
+                    self.forget_output();
+                    return 0;
+                }
+            }
+        };
+        self.sent += count;
+        if self.sent == self.output.len() {
+            self.forget_output();
+        } else if self.sent > self.output.len() / 2 {
+            self.output.drain(..self.sent);
+            self.sent = 0;
+        }
+        count
+    }
+
+    fn forget_output(&mut self) {
+        self.output.clear();
+        self.output.shrink_to(KEPT_OUTPUT);
+        self.sent = 0;
+    }
+
+    /// Reads once; returns how many bytes came. With `wait`, blocks until some come, a signal does, or the socket's
+    /// own time is up.
+    pub(crate) fn receive(&mut self, wait: bool) -> Result<usize, LinkError> {
+        let flags = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+        let room = self.input.room();
+        match recv(&self.socket, spare_capacity(room), flags) {
+            Ok((_, 0)) => Err(LinkError::Ended),
+            Ok((_, count)) => {
+                if room.len() == room.capacity() {
+                    self.input.widen();
+                }
+                Ok(count)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Says one last thing, and that nothing follows. Bytes that came and were not read would make the system cut the
+    /// connection before that is read at the other end, so they are taken off first.
+    pub(crate) fn part_with(&mut self, body: &[u8]) {
+        for _ in 0..16 {
+            if !matches!(self.receive(false), Ok(count) if count > 0) {
+                break;
+            }
+            self.input = FrameReader::empty();
+        }
+        let sent = self.append(body.len(), |output| output.extend_from_slice(body));
+        sent.expect("the limit is the length");
+        self.flush();
+        // That it cannot be shut down means that it is no more.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
+    }
+
+    /// For how long [`Self::receive`] waits.
+    pub(crate) fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+        Ok(sockopt::set_socket_timeout(&self.socket, sockopt::Timeout::Recv, patience)?)
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Lets small messages leave at once, and has the system notice a host that is gone.
+fn tune(socket: &OwnedFd, family: AddressFamily, dead_after: Duration) -> rustix::io::Result<()> {
+    if family == AddressFamily::UNIX {
+        return Ok(());
+    }
+    let second = Duration::from_secs(1);
+    sockopt::set_tcp_nodelay(socket, true)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, (dead_after / 2).max(second))?;
+    sockopt::set_tcp_keepintvl(socket, (dead_after / 8).max(second))?;
+    sockopt::set_tcp_keepcnt(socket, 4)?;
+    let milliseconds = u32::try_from(dead_after.as_millis()).unwrap_or(u32::MAX);
+    sockopt::set_tcp_user_timeout(socket, milliseconds)
+}

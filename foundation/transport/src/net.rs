@@ -1,0 +1,592 @@
+//! A server's sockets: a source of frames and a drain for frames, on one epoll.
+//!
+//! Level-triggered epoll by `rustix`, whose calls are safe and add no layer: the loop needs one system call to wait,
+//! one to read and one to write, and nothing that another system's poller would.
+
+use crate::address::Listener;
+use crate::book::Book;
+use crate::counters::Counters;
+use crate::hello::{Answer, FIRST_CLIENT, HELLO_LIMIT, Hello, Protocol, Refusal};
+use crate::link::{Link, LinkError};
+use crate::notice::Notice;
+use fulmar_node::{NodeId, Time};
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Epoll's name of the waker; listeners are numbered downwards from it, connections upwards from zero.
+const WAKER: u64 = u64::MAX;
+/// A greeting comes within this time, or the connection goes.
+const GREETING: Duration = Duration::from_secs(5);
+/// How often connections are looked through for those that are silent, and for how long a listener rests that the
+/// system gave no connection.
+const SWEEP: Duration = Duration::from_secs(1);
+/// So many connections beyond the limit may be at their greeting, to be told that the server is full.
+const WAITING_ROOM: usize = 64;
+
+/// Bounds of a server and its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one message, encoded.
+    pub message: usize,
+    /// Bytes that a connection may have unsent. A client that leaves more unread is not heard before it has read half
+    /// of them, and what is sent to it beyond twice the bound is dropped; what is sent to a server beyond the bound is
+    /// dropped.
+    pub unsent: usize,
+    /// Connections at one time, of clients and servers.
+    pub connections: usize,
+    /// How long a client may be silent before its connection is closed. Nothing: for ever.
+    pub idle: Option<Duration>,
+    /// How long the other end's host may be silent when something is to be acknowledged. At least some seconds.
+    pub dead: Duration,
+    /// For how long a server looks for work before it sleeps: trades a core for the time that waking up takes.
+    pub spin: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message: 16 << 20,
+            unsent: 4 << 20,
+            connections: 10_000,
+            idle: None,
+            dead: Duration::from_secs(10),
+            spin: Duration::ZERO,
+        }
+    }
+}
+
+/// How far a connection has come.
+///
+/// | stage | then |
+/// | --- | --- |
+/// | `Hello`: accepted, the greeting is to come | `Open`, or refused |
+/// | `Answer`: dialed, the greeting is out and messages behind it | `Open`, or refused |
+/// | `Open`: messages come and go | |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Hello,
+    Answer(NodeId),
+    Open(NodeId),
+}
+
+#[derive(Debug)]
+struct Connection {
+    link: Link,
+    stage: Stage,
+    dialed: bool,
+    /// What epoll watches for.
+    interest: epoll::EventFlags,
+    /// The socket has something to read.
+    readable: bool,
+    /// In [`Net::ready`].
+    ready: bool,
+    /// In [`Net::dirty`].
+    dirty: bool,
+    /// Not read from, since too much is unsent.
+    paused: bool,
+    heard: Time,
+}
+
+impl Connection {
+    fn wanted(&self) -> epoll::EventFlags {
+        let mut wanted = epoll::EventFlags::empty();
+        wanted.set(epoll::EventFlags::IN, !self.paused);
+        wanted.set(epoll::EventFlags::OUT, self.link.is_connecting() || self.link.unsent() > 0);
+        wanted
+    }
+}
+
+#[derive(Debug)]
+struct Door {
+    socket: OwnedFd,
+    /// Watched by epoll: there is room, and the system gives connections.
+    open: bool,
+}
+
+/// A frame that came. Its bytes are there until the next one is asked for.
+pub(crate) struct Frame {
+    pub(crate) from: NodeId,
+    key: u64,
+    place: Range<usize>,
+}
+
+pub(crate) struct Net {
+    pub(crate) me: NodeId,
+    protocol: Protocol,
+    limits: Limits,
+    epoll: OwnedFd,
+    waker: Arc<OwnedFd>,
+    doors: Vec<Door>,
+    connections: BTreeMap<u64, Connection>,
+    /// The connection on which each peer is sent to. Each is in `connections`.
+    routes: BTreeMap<NodeId, u64>,
+    pub(crate) book: Book,
+    next_key: u64,
+    next_client: u32,
+    /// Connections that may have frames.
+    ready: VecDeque<u64>,
+    /// Connections that may have something to send.
+    dirty: Vec<u64>,
+    /// What the last wait has found: names, and what is the matter with them.
+    stirred: Vec<(u64, epoll::EventFlags)>,
+    pub(crate) now: Time,
+    next_sweep: Option<Time>,
+    pub(crate) counters: Counters,
+    pub(crate) notices: Vec<Notice>,
+}
+
+impl Net {
+    pub(crate) fn new(me: NodeId, protocol: Protocol, limits: Limits) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        epoll::add(&epoll, &waker, epoll::EventData::new_u64(WAKER), epoll::EventFlags::IN)?;
+        Ok(Self {
+            me,
+            protocol,
+            limits,
+            epoll,
+            waker: Arc::new(waker),
+            doors: Vec::new(),
+            connections: BTreeMap::new(),
+            routes: BTreeMap::new(),
+            book: Book::default(),
+            next_key: 0,
+            next_client: FIRST_CLIENT.0,
+            ready: VecDeque::new(),
+            dirty: Vec::new(),
+            stirred: Vec::new(),
+            now: Time::ZERO,
+            next_sweep: None,
+            counters: Counters::default(),
+            notices: Vec::new(),
+        })
+    }
+
+    pub(crate) fn waker(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.waker)
+    }
+
+    pub(crate) fn listen(&mut self, Listener(socket): Listener) -> io::Result<()> {
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        let name = WAKER - 1 - self.doors.len() as u64;
+        epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(name), epoll::EventFlags::IN)?;
+        self.doors.push(Door { socket, open: true });
+        Ok(())
+    }
+
+    /// Waits until something can be done, but not beyond `deadline`; the caller sets [`Self::now`] after.
+    pub(crate) fn wait(&mut self, deadline: Option<Time>) -> io::Result<()> {
+        let deadline = deadline.into_iter().chain(self.next_sweep).min();
+        let timeout = match deadline {
+            _ if !self.ready.is_empty() => Some(Duration::ZERO),
+            deadline => deadline.map(|deadline| deadline.since(self.now)),
+        };
+        let spin = timeout.unwrap_or(Duration::MAX).min(self.limits.spin);
+        self.stirred.clear();
+        if !spin.is_zero() {
+            let begun = Instant::now();
+            while self.stirred.is_empty() && begun.elapsed() < spin {
+                self.poll(Some(Duration::ZERO))?;
+                std::hint::spin_loop();
+            }
+        }
+        if self.stirred.is_empty() {
+            self.poll(timeout)?;
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let mut events = [const { MaybeUninit::uninit() }; 128];
+        match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
+            Ok((events, _)) => {
+                self.stirred.extend(events.iter().map(|event| (event.data.u64(), event.flags)));
+                Ok(())
+            }
+            Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Notes what the wait has found.
+    pub(crate) fn begin_turn(&mut self, now: Time) {
+        self.now = now;
+        let mut stirred = std::mem::take(&mut self.stirred);
+        for (name, flags) in stirred.drain(..) {
+            if name == WAKER {
+                // That it cannot be read means that it was read.
+                let _ = rustix::io::read(&*self.waker, &mut [0; 8]);
+            } else if WAKER - name <= self.doors.len() as u64 {
+                self.accept(WAKER - 1 - name);
+            } else {
+                self.stir(name, flags);
+            }
+        }
+        self.stirred = stirred;
+        if self.next_sweep.is_some_and(|time| time <= now) {
+            self.sweep();
+        }
+    }
+
+    /// A connection can be read from, or written to, or has failed; reading tells.
+    fn stir(&mut self, key: u64, flags: epoll::EventFlags) {
+        let Some(connection) = self.connections.get_mut(&key) else { return };
+        if connection.link.is_connecting() {
+            if let Err(error) = connection.link.established() {
+                return self.close(key, error.into());
+            }
+        }
+        if flags.contains(epoll::EventFlags::OUT) {
+            self.soil(key);
+        }
+        if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+            if let Some(connection) = self.connections.get_mut(&key) {
+                connection.readable = true;
+            }
+            self.queue(key);
+        }
+    }
+
+    fn queue(&mut self, key: u64) {
+        if let Some(connection) = self.connections.get_mut(&key) {
+            if !std::mem::replace(&mut connection.ready, true) {
+                self.ready.push_back(key);
+            }
+        }
+    }
+
+    fn soil(&mut self, key: u64) {
+        if let Some(connection) = self.connections.get_mut(&key) {
+            if !std::mem::replace(&mut connection.dirty, true) {
+                self.dirty.push(key);
+            }
+        }
+    }
+
+    fn accept(&mut self, door: u64) {
+        let Some(at) = usize::try_from(door).ok().filter(|&at| at < self.doors.len()) else { return };
+        while self.connections.len() < self.limits.connections + WAITING_ROOM {
+            let accepted = match accept_with(&self.doors[at].socket, SocketFlags::CLOEXEC) {
+                Ok(socket) => Link::accepted(socket, self.limits.dead),
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(error) => {
+                    self.notices.push(Notice::CannotAccept(error.into()));
+                    break;
+                }
+            };
+            // An error here is a connection that has ended already.
+            let added =
+                accepted.map_err(LinkError::from).and_then(|link| self.add(link, Stage::Hello, false));
+            if let Err(why) = added {
+                self.notices.push(Notice::Unknown { address: "an unknown address".into(), why });
+            }
+        }
+        self.set_door(at, false);
+    }
+
+    fn set_door(&mut self, at: usize, open: bool) {
+        let door = &mut self.doors[at];
+        if door.open != open {
+            let name = epoll::EventData::new_u64(WAKER - 1 - at as u64);
+            let interest = if open { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
+            if epoll::modify(&self.epoll, &door.socket, name, interest).is_ok() {
+                door.open = open;
+            }
+        }
+        self.plan_sweep();
+    }
+
+    fn plan_sweep(&mut self) {
+        self.next_sweep.get_or_insert(self.now + SWEEP);
+    }
+
+    fn add(&mut self, link: Link, stage: Stage, dialed: bool) -> Result<u64, LinkError> {
+        let mut connection = Connection {
+            link,
+            stage,
+            dialed,
+            interest: epoll::EventFlags::empty(),
+            readable: false,
+            ready: false,
+            dirty: false,
+            paused: false,
+            heard: self.now,
+        };
+        let key = self.next_key;
+        connection.interest = connection.wanted();
+        let name = epoll::EventData::new_u64(key);
+        epoll::add(&self.epoll, &connection.link, name, connection.interest)?;
+        self.next_key += 1;
+        self.counters.connections += 1;
+        self.connections.insert(key, connection);
+        self.plan_sweep();
+        Ok(key)
+    }
+
+    /// Closes connections that say nothing, opens doors that were shut.
+    fn sweep(&mut self) {
+        self.next_sweep = None;
+        let now = self.now;
+        let late = |connection: &Connection| {
+            let silent = now.since(connection.heard);
+            match connection.stage {
+                Stage::Hello | Stage::Answer(_) => (silent >= GREETING).then_some(LinkError::Mute(GREETING)),
+                Stage::Open(peer) if peer >= FIRST_CLIENT => {
+                    self.limits.idle.filter(|&idle| silent >= idle).map(LinkError::Idle)
+                }
+                Stage::Open(_) => None,
+            }
+        };
+        let late: Vec<_> =
+            self.connections.iter().filter_map(|(&key, connection)| Some((key, late(connection)?))).collect();
+        for (key, why) in late {
+            self.close(key, why);
+        }
+        for at in 0..self.doors.len() {
+            self.set_door(at, true);
+        }
+        let greeting = |connection: &Connection| !matches!(connection.stage, Stage::Open(_));
+        let watch = self.limits.idle.is_some() && !self.connections.is_empty();
+        self.next_sweep = None;
+        if watch || self.connections.values().any(greeting) || self.doors.iter().any(|door| !door.open) {
+            self.plan_sweep();
+        }
+    }
+
+    /// The next frame of those that have come.
+    pub(crate) fn next_frame(&mut self) -> Option<Frame> {
+        while let Some(&key) = self.ready.front() {
+            match self.advance(key) {
+                Ok(Some(frame)) => return Some(frame),
+                Ok(None) => {}
+                Err(why) => self.close(key, why),
+            }
+            self.ready.pop_front();
+            if let Some(connection) = self.connections.get_mut(&key) {
+                connection.ready = false;
+            }
+        }
+        None
+    }
+
+    /// The bytes of a frame.
+    pub(crate) fn body(&self, frame: &Frame) -> &[u8] {
+        self.connections
+            .get(&frame.key)
+            .map_or(&[], |connection| connection.link.input.body(frame.place.clone()))
+    }
+
+    /// A frame was no message: nothing good follows.
+    pub(crate) fn reject(&mut self, frame: &Frame, why: LinkError) {
+        self.close(frame.key, why);
+    }
+
+    /// Reads a connection if there is something to read, and takes its next frame.
+    fn advance(&mut self, key: u64) -> Result<Option<Frame>, LinkError> {
+        loop {
+            let Some(connection) = self.connections.get_mut(&key) else { return Ok(None) };
+            let is_client = matches!(connection.stage, Stage::Open(peer) if peer >= FIRST_CLIENT);
+            if is_client && connection.link.unsent() > self.limits.unsent {
+                connection.paused = true;
+                self.soil(key);
+                return Ok(None);
+            }
+            let open = matches!(connection.stage, Stage::Open(_));
+            let limit = if open { self.limits.message } else { HELLO_LIMIT };
+            let Some(place) = connection.link.input.next(limit).transpose() else {
+                if !std::mem::take(&mut connection.readable) {
+                    return Ok(None);
+                }
+                let count = connection.link.receive(false)?;
+                connection.heard = self.now;
+                self.counters.bytes_received += count as u64;
+                continue;
+            };
+            match (connection.stage, place) {
+                (Stage::Open(from), place) => {
+                    return Ok(Some(Frame { from, key, place: place? }));
+                }
+                (Stage::Hello, place) => {
+                    let hello = match &place {
+                        Ok(place) => Hello::decode(connection.link.input.body(place.clone())),
+                        Err(_) => Err(Refusal::NotFulmar),
+                    };
+                    if let Err(why) = hello.and_then(|hello| self.welcome(key, hello)) {
+                        self.refuse(key, why);
+                    }
+                }
+                (Stage::Answer(peer), place) => {
+                    let place = place.map_err(|_| LinkError::NotFulmar)?;
+                    match Answer::decode(connection.link.input.body(place)) {
+                        Some(Answer::Welcome { .. }) => {
+                            connection.stage = Stage::Open(peer);
+                            let address = connection.link.other_end();
+                            self.book.reached(peer);
+                            self.notices.push(Notice::Connected { peer, address });
+                        }
+                        Some(Answer::Refusal(reason)) => return Err(LinkError::Refused(reason)),
+                        None => return Err(LinkError::NotFulmar),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets in who greets properly.
+    fn welcome(&mut self, key: u64, hello: Hello) -> Result<(), Refusal> {
+        hello.judge(self.protocol, self.me)?;
+        if self.routes.len() >= self.limits.connections {
+            return Err(Refusal::Full(self.routes.len()));
+        }
+        let peer = hello.from.unwrap_or_else(|| self.name_client());
+        let answer = Answer::Welcome { cluster: self.protocol.cluster, server: self.me, you: peer };
+        let answer = answer.encode(self.protocol.version);
+        // A server that accepted before and hears again from the same has missed the end of the first connection.
+        let before = self.routes.get(&peer).copied();
+        let stale = before.filter(|before| self.connections.get(before).is_some_and(|before| !before.dialed));
+        if let Some(stale) = stale {
+            self.close(stale, LinkError::Replaced);
+        }
+        let Some(connection) = self.connections.get_mut(&key) else { return Ok(()) };
+        connection.stage = Stage::Open(peer);
+        let appended = connection.link.append(HELLO_LIMIT, |output| output.extend_from_slice(&answer));
+        appended.expect("a greeting is short");
+        let address = connection.link.other_end();
+        self.routes.insert(peer, key);
+        self.notices.push(Notice::Connected { peer, address });
+        self.soil(key);
+        Ok(())
+    }
+
+    /// A name that no connection has.
+    fn name_client(&mut self) -> NodeId {
+        loop {
+            let name = NodeId(self.next_client);
+            // The last name stands for nobody.
+            let after = self.next_client + 1;
+            self.next_client = if after == u32::MAX { FIRST_CLIENT.0 } else { after };
+            if !self.routes.contains_key(&name) {
+                return name;
+            }
+        }
+    }
+
+    fn refuse(&mut self, key: u64, why: Refusal) {
+        let Some(mut connection) = self.connections.remove(&key) else { return };
+        let answer = Answer::Refusal(why.to_string()).encode(self.protocol.version);
+        connection.link.part_with(&answer);
+        self.notices.push(Notice::Refused { address: connection.link.other_end(), why });
+    }
+
+    /// Ends a connection.
+    fn close(&mut self, key: u64, why: LinkError) {
+        let Some(connection) = self.connections.remove(&key) else { return };
+        let notice = match connection.stage {
+            Stage::Hello => Notice::Unknown { address: connection.link.other_end(), why },
+            Stage::Open(peer) => Notice::Closed { peer, why },
+            Stage::Answer(peer) => {
+                self.book.failed(peer, self.now);
+                match self.book.address(peer).cloned() {
+                    Some(address) => Notice::Unreachable { peer, address, why },
+                    None => Notice::Closed { peer, why },
+                }
+            }
+        };
+        self.notices.push(notice);
+        if let Stage::Open(peer) | Stage::Answer(peer) = connection.stage {
+            if self.routes.get(&peer) == Some(&key) {
+                self.routes.remove(&peer);
+            }
+        }
+    }
+
+    /// Appends a message to what is to be sent to a peer, connecting to it first if need be, or drops it.
+    pub(crate) fn send(&mut self, to: NodeId, body: impl FnOnce(&mut Vec<u8>)) {
+        let route = self.routes.get(&to).copied().or_else(|| self.dial(to));
+        let Some((key, connection)) = route.and_then(|key| Some((key, self.connections.get_mut(&key)?)))
+        else {
+            self.counters.dropped += 1;
+            return;
+        };
+        let bound =
+            if to >= FIRST_CLIENT { self.limits.unsent.saturating_mul(2) } else { self.limits.unsent };
+        if connection.link.unsent() > bound {
+            self.counters.dropped += 1;
+            return;
+        }
+        if let Err(why) = connection.link.append(self.limits.message, body) {
+            self.counters.dropped += 1;
+            self.notices.push(Notice::TooLong { to, why });
+            return;
+        }
+        self.counters.messages_sent += 1;
+        self.counters.unsent_peak = self.counters.unsent_peak.max(connection.link.unsent() as u64);
+        self.soil(key);
+    }
+
+    /// Whether a peer is connected, or about to be.
+    pub(crate) fn is_routed(&self, peer: NodeId) -> bool {
+        self.routes.contains_key(&peer)
+    }
+
+    /// Starts to connect to a server, if its address is known and it may be tried.
+    fn dial(&mut self, to: NodeId) -> Option<u64> {
+        if !self.book.may_dial(to, self.now) {
+            return None;
+        }
+        let address = self.book.address(to)?.clone();
+        let hello = Hello { protocol: self.protocol, from: Some(self.me), to: Some(to) }.encode();
+        let dialed = Link::dial(&address, self.limits.dead).map_err(LinkError::from).and_then(|mut link| {
+            link.append(HELLO_LIMIT, |output| output.extend_from_slice(&hello))?;
+            self.add(link, Stage::Answer(to), true)
+        });
+        match dialed {
+            Ok(key) => {
+                self.routes.insert(to, key);
+                Some(key)
+            }
+            Err(why) => {
+                self.book.failed(to, self.now);
+                self.notices.push(Notice::Unreachable { peer: to, address, why });
+                None
+            }
+        }
+    }
+
+    /// Sends what can be sent, with one write for each connection.
+    pub(crate) fn flush(&mut self) {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        for key in dirty.drain(..) {
+            let Some(connection) = self.connections.get_mut(&key) else { continue };
+            connection.dirty = false;
+            self.counters.bytes_sent += connection.link.flush() as u64;
+            let resumed = connection.paused && connection.link.unsent() <= self.limits.unsent / 2;
+            connection.paused &= !resumed;
+            let wanted = connection.wanted();
+            if connection.interest != wanted {
+                let name = epoll::EventData::new_u64(key);
+                match epoll::modify(&self.epoll, &connection.link, name, wanted) {
+                    Ok(()) => connection.interest = wanted,
+                    Err(error) => {
+                        self.close(key, error.into());
+                        continue;
+                    }
+                }
+            }
+            if resumed {
+                self.queue(key);
+            }
+        }
+        self.dirty = dirty;
+    }
+}

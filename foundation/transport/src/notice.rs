@@ -1,0 +1,74 @@
+//! What happens to connections, for who looks after a server.
+
+use crate::address::Address;
+use crate::frame::FrameTooLong;
+use crate::hello::Refusal;
+use crate::link::LinkError;
+use fulmar_node::NodeId;
+use std::fmt;
+use std::io;
+
+/// Something happened to a connection.
+#[derive(Debug)]
+pub enum Notice {
+    /// A client or another server has connected, or this server to another.
+    Connected {
+        /// Who.
+        peer: NodeId,
+        /// From where, or where.
+        address: String,
+    },
+    /// A connection has ended. A client's name is gone with it.
+    Closed {
+        /// To whom it was.
+        peer: NodeId,
+        /// Why.
+        why: LinkError,
+    },
+    /// Who wanted to connect was told why not.
+    Refused {
+        /// Who.
+        address: String,
+        /// Why not.
+        why: Refusal,
+    },
+    /// A connection ended before its greeting.
+    Unknown {
+        /// Who.
+        address: String,
+        /// Why.
+        why: LinkError,
+    },
+    /// Another server could not be reached. It is tried again when there is something to send.
+    Unreachable {
+        /// Which.
+        peer: NodeId,
+        /// Where.
+        address: Address,
+        /// Why.
+        why: LinkError,
+    },
+    /// The system gives no more connections for now. Tried again soon.
+    CannotAccept(io::Error),
+    /// The process sent a message that is too long; it was dropped.
+    TooLong {
+        /// To whom.
+        to: NodeId,
+        /// How long.
+        why: FrameTooLong,
+    },
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connected { peer, address } => write!(f, "{peer} connected: {address}"),
+            Self::Closed { peer, why } => write!(f, "connection to {peer} ended: {why}"),
+            Self::Refused { address, why } => write!(f, "refused a connection from {address}: {why}"),
+            Self::Unknown { address, why } => write!(f, "a connection from {address} ended: {why}"),
+            Self::Unreachable { peer, address, why } => write!(f, "cannot reach {peer} at {address}: {why}"),
+            Self::CannotAccept(why) => write!(f, "cannot accept connections: {why}"),
+            Self::TooLong { to, why } => write!(f, "dropped a message to {to}: {why}"),
+        }
+    }
+}

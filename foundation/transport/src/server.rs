@@ -1,0 +1,351 @@
+//! One process on one thread, with its sockets, its log and its user.
+
+use crate::address::{Address, Listener};
+use crate::clock::Clock;
+use crate::counters::Counters;
+use crate::deadlines::Deadlines;
+use crate::hello::{FIRST_CLIENT, Protocol};
+use crate::net::{Limits, Net};
+use crate::notice::Notice;
+use crate::wire::Wire;
+use fulmar_node::{Lsn, MulticastId, NodeId, Outbox, Process, Time};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+
+/// Where a process's records are kept.
+pub trait Log<R> {
+    /// Appends records behind those appended before.
+    ///
+    /// # Errors
+    ///
+    /// What the disk says. The server ends.
+    fn append(&mut self, records: &[R]) -> io::Result<()>;
+
+    /// Returns when all that was appended survives a crash.
+    ///
+    /// # Errors
+    ///
+    /// What the disk says. The server ends: what a disk did not take once it need not take the second time, even if it
+    /// says so.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// Keeps nothing: for a process that begins anew when it restarts.
+impl<R> Log<R> for () {
+    fn append(&mut self, _records: &[R]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A process's local user: hears what the process tells, and may ask it for something in turn.
+pub trait User<P: Process> {
+    /// The process tells something. Requests that are added are made in the same turn.
+    fn event(&mut self, event: P::Event, requests: &mut Vec<P::Request>);
+
+    /// Something happened to a connection. Requests that are added are made in the same turn.
+    fn notice(&mut self, notice: Notice, requests: &mut Vec<P::Request>) {
+        let _ = (notice, requests);
+    }
+}
+
+/// Hears nothing.
+impl<P: Process> User<P> for () {
+    fn event(&mut self, _event: P::Event, _requests: &mut Vec<P::Request>) {}
+}
+
+/// Why a server ended that was not told to.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The log failed. What was in it and had been acknowledged before is safe; nothing else was acknowledged.
+    #[error("the log failed: {0}")]
+    Log(#[source] io::Error),
+    /// The system does not let it wait for its sockets.
+    #[error("cannot wait for sockets: {0}")]
+    Wait(#[source] io::Error),
+}
+
+type Work<P> = Box<dyn FnOnce(&mut P, Time, &mut Outbox<P>) + Send>;
+type Directory<P> = Box<dyn Fn(&P, NodeId) -> Option<Address> + Send>;
+
+enum Command<P: Process> {
+    Request(P::Request),
+    Work(Work<P>),
+    Address(NodeId, Address),
+    Count(Sender<Counters>),
+    Stop,
+}
+
+/// A way to a running server from other threads. It need not be running yet.
+pub struct Handle<P: Process> {
+    commands: Sender<Command<P>>,
+    waker: Arc<OwnedFd>,
+}
+
+impl<P: Process> Clone for Handle<P> {
+    fn clone(&self) -> Self {
+        Self { commands: self.commands.clone(), waker: Arc::clone(&self.waker) }
+    }
+}
+
+impl<P: Process> fmt::Debug for Handle<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}
+
+impl<P: Process> Handle<P> {
+    /// Hands the process a request. False if the server has ended.
+    pub fn request(&self, request: P::Request) -> bool {
+        self.command(Command::Request(request))
+    }
+
+    /// Runs something on the server's thread between two steps of the process. False if the server has ended.
+    pub fn run(&self, work: impl FnOnce(&mut P, Time, &mut Outbox<P>) + Send + 'static) -> bool {
+        self.command(Command::Work(Box::new(work)))
+    }
+
+    /// Tells the server another server's address. False if the server has ended.
+    pub fn address(&self, node: NodeId, address: Address) -> bool {
+        self.command(Command::Address(node, address))
+    }
+
+    /// What the server has counted. Waits for the end of its turn; nothing if the server has ended.
+    #[must_use]
+    pub fn counters(&self) -> Option<Counters> {
+        let (answer, counters) = mpsc::channel();
+        self.command(Command::Count(answer));
+        counters.recv().ok()
+    }
+
+    /// Ends the server after this turn. What is unsent then is sent as far as the network takes it.
+    pub fn stop(&self) {
+        self.command(Command::Stop);
+    }
+
+    fn command(&self, command: Command<P>) -> bool {
+        // The waker cannot be written to when it is full, and then the server is awake.
+        self.commands.send(command).is_ok() && {
+            let _ = rustix::io::write(&*self.waker, &1_u64.to_ne_bytes());
+            true
+        }
+    }
+}
+
+/// A process with its sockets: [`Self::run`] is one thread's work.
+pub struct Server<P: Process> {
+    process: P,
+    out: Outbox<P>,
+    timers: Deadlines<P::Timer>,
+    groups: BTreeMap<MulticastId, Vec<NodeId>>,
+    directory: Option<Directory<P>>,
+    net: Net,
+    clock: Clock,
+    /// Messages of the process to itself.
+    own: Vec<P::Message>,
+    requests: Vec<P::Request>,
+    commands: Receiver<Command<P>>,
+    handle: Handle<P>,
+    stopped: bool,
+}
+
+impl<P: Process> fmt::Debug for Server<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("me", &self.net.me).finish_non_exhaustive()
+    }
+}
+
+impl<P: Process<Message: Wire>> Server<P> {
+    /// The server `me`, which runs a process that has been made from so many records.
+    ///
+    /// # Errors
+    ///
+    /// What the system says if it gives no more descriptors.
+    ///
+    /// # Panics
+    ///
+    /// If `me` is a client's name, or the cluster has none.
+    pub fn new(me: NodeId, protocol: Protocol, limits: Limits, process: P, logged: Lsn) -> io::Result<Self> {
+        assert!(me < FIRST_CLIENT, "{me} is a client's name");
+        assert!(protocol.cluster != crate::ClusterId::ANY, "a cluster without a name");
+        let net = Net::new(me, protocol, limits)?;
+        let (sender, commands) = mpsc::channel();
+        Ok(Self {
+            process,
+            out: Outbox::after(logged),
+            timers: Deadlines::new(),
+            groups: BTreeMap::new(),
+            directory: None,
+            handle: Handle { commands: sender, waker: net.waker() },
+            net,
+            clock: Clock::start(),
+            own: Vec::new(),
+            requests: Vec::new(),
+            commands,
+            stopped: false,
+        })
+    }
+
+    /// Accepts connections from this socket as well.
+    ///
+    /// # Errors
+    ///
+    /// What the system says if the socket cannot be waited for.
+    pub fn listen(&mut self, listener: impl Into<Listener>) -> io::Result<()> {
+        self.net.listen(listener.into())
+    }
+
+    /// Notes where another server is, in place of any address before.
+    pub fn address(&mut self, node: NodeId, address: Address) {
+        self.net.book.insert(node, address);
+    }
+
+    /// Asks the process itself where servers are that it sends to and that are not connected. What it does not know is
+    /// looked up among the addresses that were noted.
+    pub fn directory(&mut self, directory: impl Fn(&P, NodeId) -> Option<Address> + Send + 'static) {
+        self.directory = Some(Box::new(directory));
+    }
+
+    /// Says whom a multicast reaches: it goes to each by TCP.
+    pub fn group(&mut self, group: MulticastId, members: impl IntoIterator<Item = NodeId>) {
+        self.groups.insert(group, members.into_iter().collect());
+    }
+
+    /// A way to this server from other threads.
+    pub fn handle(&self) -> Handle<P> {
+        self.handle.clone()
+    }
+
+    /// Runs the process until it is stopped, and returns it.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError`]: the log has failed, or the system.
+    pub fn run(mut self, log: &mut impl Log<P::Record>, user: &mut impl User<P>) -> Result<P, ServeError> {
+        self.net.now = self.clock.now();
+        self.step(P::start);
+        self.finish_turn(log, user)?;
+        while !self.stopped {
+            self.net.wait(self.timers.soonest()).map_err(ServeError::Wait)?;
+            self.net.begin_turn(self.clock.now());
+            self.receive();
+            self.expire();
+            self.obey();
+            self.finish_turn(log, user)?;
+        }
+        Ok(self.process)
+    }
+
+    /// One step of the process. Its sends wait in connections until the turn ends, its records and events here.
+    fn step(&mut self, step: impl FnOnce(&mut P, Time, &mut Outbox<P>)) {
+        step(&mut self.process, self.net.now, &mut self.out);
+        self.dispatch();
+    }
+
+    fn dispatch(&mut self) {
+        for (to, message) in self.out.sends.drain(..) {
+            if to == self.net.me {
+                self.own.push(message);
+                continue;
+            }
+            find(&mut self.net, self.directory.as_ref(), &self.process, to);
+            self.net.send(to, |body| message.encode(body));
+        }
+        for (group, message) in self.out.multicasts.drain(..) {
+            for &to in self.groups.get(&group).into_iter().flatten() {
+                if to == self.net.me {
+                    continue;
+                }
+                find(&mut self.net, self.directory.as_ref(), &self.process, to);
+                self.net.send(to, |body| message.encode(body));
+            }
+        }
+        for (timer, change) in self.out.timers.drain(..) {
+            self.timers.change(timer, change);
+        }
+    }
+
+    fn receive(&mut self) {
+        while let Some(frame) = self.net.next_frame() {
+            match P::Message::decode(self.net.body(&frame)) {
+                Ok(message) => {
+                    self.net.counters.messages_received += 1;
+                    self.step(|process, now, out| process.receive(now, frame.from, message, out));
+                }
+                Err(why) => self.net.reject(&frame, why.into()),
+            }
+        }
+    }
+
+    fn expire(&mut self) {
+        while let Some(timer) = self.timers.expire(self.net.now) {
+            self.step(|process, now, out| process.expire(now, timer, out));
+        }
+    }
+
+    fn obey(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                Command::Request(request) => self.requests.push(request),
+                Command::Work(work) => self.step(work),
+                Command::Address(node, address) => self.net.book.insert(node, address),
+                // Who asked may be gone.
+                Command::Count(answer) => drop(answer.send(self.net.counters)),
+                Command::Stop => self.stopped = true,
+            }
+        }
+    }
+
+    /// Makes records durable, tells the user, and lets go of what is to be sent.
+    fn finish_turn(
+        &mut self,
+        log: &mut impl Log<P::Record>,
+        user: &mut impl User<P>,
+    ) -> Result<(), ServeError> {
+        loop {
+            for message in std::mem::take(&mut self.own) {
+                let me = self.net.me;
+                self.step(|process, now, out| process.receive(now, me, message, out));
+            }
+            for request in std::mem::take(&mut self.requests) {
+                self.step(|process, now, out| process.request(now, request, out));
+            }
+            if !self.out.records.is_empty() {
+                log.append(&self.out.records).and_then(|()| log.sync()).map_err(ServeError::Log)?;
+            }
+            let events = std::mem::take(&mut self.out.events);
+            let durable = (!self.out.records.is_empty()).then(|| self.out.logged());
+            self.out.clear();
+            if let Some(upto) = durable {
+                self.step(|process, now, out| process.durable(now, upto, out));
+            }
+            for event in events {
+                user.event(event, &mut self.requests);
+            }
+            for notice in self.net.notices.drain(..) {
+                user.notice(notice, &mut self.requests);
+            }
+            if self.out.is_empty() && self.own.is_empty() && self.requests.is_empty() {
+                break;
+            }
+        }
+        self.net.flush();
+        Ok(())
+    }
+}
+
+/// Notes the address of a server that is not connected, if the process knows it.
+fn find<P>(net: &mut Net, directory: Option<&Directory<P>>, process: &P, node: NodeId) {
+    let Some(directory) = directory.filter(|_| node < FIRST_CLIENT && !net.is_routed(node)) else { return };
+    let known = directory(process, node);
+    if let Some(address) = known.filter(|address| net.book.address(node) != Some(address)) {
+        net.book.insert(node, address);
+    }
+}
