@@ -34,7 +34,10 @@ impl Process for Player {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is about how long simulating takes, not about what is simulated")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is about how long simulating takes, not about what is simulated"
+)]
 fn main() {
     for players in [10, 1_000, 10_000, 100_000] {
         let mut sim = Sim::new(1, move |id, _: &[()]| Player { id: id.0, players });

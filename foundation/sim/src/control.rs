@@ -148,8 +148,8 @@ impl<P: Simulated> Sim<P> {
         let alarms: Vec<_> = node.alarms.iter().map(|(&timer, &alarm)| (timer, alarm)).collect();
         for (timer, mut alarm) in alarms {
             self.wheel.remove(alarm.key);
-            let when = self.node(id).clock.when(alarm.deadline).max(now);
-            alarm.key = self.wheel.insert(when, Happening::Alarm { node: id, incarnation, timer });
+            alarm.at = self.node(id).clock.when(alarm.deadline).max(now);
+            alarm.key = self.wheel.insert(alarm.at, Happening::Alarm { node: id, incarnation, timer });
             self.node_mut(id).alarms.insert(timer, alarm);
         }
     }

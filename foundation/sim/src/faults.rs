@@ -18,6 +18,8 @@ pub struct Faults {
     pub down: usize,
     /// The weight of crashes, each with a restart.
     pub crash: u64,
+    /// The weight of blackouts, in which as many crash at once as may be down.
+    pub blackout: u64,
     /// The weight of pauses.
     pub pause: u64,
     /// The weight of cuts from one node to another, in one direction.
@@ -46,6 +48,7 @@ impl Faults {
             every: Duration::from_millis(100),
             lasting: Duration::from_millis(500),
             crash: 0,
+            blackout: 0,
             pause: 0,
             cut: 0,
             partition: 0,
@@ -64,6 +67,7 @@ impl Faults {
         let mut weight = || if random.one_in(3) { 0 } else { 1 + random.below(8) };
         let mut faults = Self {
             crash: weight(),
+            blackout: weight(),
             pause: weight(),
             cut: weight(),
             partition: weight(),
@@ -81,9 +85,10 @@ impl Faults {
         faults
     }
 
-    const fn weights(&self) -> [u64; 8] {
+    const fn weights(&self) -> [u64; 9] {
         [
             self.crash,
+            self.blackout,
             self.pause,
             self.cut,
             self.partition,
@@ -135,30 +140,32 @@ impl<P: Simulated> Sim<P> {
         let Some(&node) = self.misfortune.choose(&faults.nodes) else { return };
         let lasting = self.moment(faults.lasting);
         match kind {
-            0 => {
-                if self.may_go_down(faults, node) {
-                    self.crash(node);
-                    self.after(lasting, move |sim| sim.restart(node));
+            0 => self.crash_for(faults, node, lasting),
+            1 => {
+                let first = self.misfortune.index(faults.nodes.len());
+                for &node in faults.nodes[first..].iter().chain(&faults.nodes[..first]) {
+                    let lasting = self.moment(lasting);
+                    self.crash_for(faults, node, lasting);
                 }
             }
-            1 => {
+            2 => {
                 self.pause(node);
                 self.after(lasting, move |sim| sim.resume(node));
             }
-            2 => {
+            3 => {
                 if let Some(&other) = self.misfortune.choose(&faults.nodes) {
                     let cut = self.cut([node], [other]);
                     self.after(lasting, move |sim| sim.mend(cut));
                 }
             }
-            3 => {
+            4 => {
                 let random = &mut self.misfortune;
                 let (some, others): (Vec<NodeId>, Vec<NodeId>) =
                     faults.nodes.iter().partition(|_| random.one_in(2));
                 let cut = self.partition(some, others);
                 self.after(lasting, move |sim| sim.mend(cut));
             }
-            4 => {
+            5 => {
                 let mut some =
                     || if self.misfortune.one_in(2) { 0.0 } else { self.misfortune.fraction() / 4.0 };
                 let weather = Weather { loss: some(), duplication: some(), reorder: some() };
@@ -170,7 +177,7 @@ impl<P: Simulated> Sim<P> {
                     }
                 });
             }
-            5 => {
+            6 => {
                 let usual = self.node(node).disk.sync;
                 let slow =
                     Delay::Uniform { low: Duration::from_millis(10), high: Duration::from_millis(200) };
@@ -179,7 +186,7 @@ impl<P: Simulated> Sim<P> {
                     self.after(lasting, move |sim| sim.set_sync(node, usual));
                 }
             }
-            6 => {
+            7 => {
                 if self.may_go_down(faults, node) {
                     self.break_disk(node);
                     self.after(lasting, move |sim| {
@@ -193,6 +200,13 @@ impl<P: Simulated> Sim<P> {
                 let drift = self.misfortune.between(-100_000, 100_000);
                 self.set_clock(node, leap, i32::try_from(drift).unwrap_or(0));
             }
+        }
+    }
+
+    fn crash_for(&mut self, faults: &Faults, node: NodeId, lasting: Duration) {
+        if self.may_go_down(faults, node) {
+            self.crash(node);
+            self.after(lasting, move |sim| sim.restart(node));
         }
     }
 

@@ -20,6 +20,8 @@ pub(crate) enum Input<P: Process> {
 #[derive(Clone, Copy)]
 pub(crate) struct Alarm {
     pub(crate) key: Key,
+    /// When the wheel tells of it: by the deadline, or before it if that was put off.
+    pub(crate) at: Time,
     /// By the node's clock.
     pub(crate) deadline: Time,
 }

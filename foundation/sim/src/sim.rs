@@ -340,7 +340,7 @@ impl<P: Simulated> Sim<P> {
         }
     }
 
-    /// A deadline has come, unless the clock was set to go slower since.
+    /// A deadline has come, unless it was put off, or the clock was set to go slower.
     fn ring(&mut self, id: NodeId, incarnation: u32, timer: P::Timer) {
         let now = self.now;
         let node = self.node_mut(id);
@@ -349,9 +349,9 @@ impl<P: Simulated> Sim<P> {
         }
         let Some(alarm) = node.alarms.get(&timer).copied() else { return };
         if node.clock.shows(now) < alarm.deadline {
-            let when = node.clock.when(alarm.deadline);
-            let key = self.wheel.insert(when, Happening::Alarm { node: id, incarnation, timer });
-            self.node_mut(id).alarms.insert(timer, Alarm { key, ..alarm });
+            let at = node.clock.when(alarm.deadline);
+            let key = self.wheel.insert(at, Happening::Alarm { node: id, incarnation, timer });
+            self.node_mut(id).alarms.insert(timer, Alarm { key, at, ..alarm });
         } else {
             node.alarms.remove(&timer);
             self.admit(id, Input::Timer(timer));
@@ -474,13 +474,24 @@ impl<P: Simulated> Sim<P> {
             }
         }
         for (timer, change) in node.out.timers.drain(..) {
-            if let Some(alarm) = node.alarms.remove(&timer) {
-                wheel.remove(alarm.key);
-            }
-            if let TimerChange::Set(deadline) = change {
-                let alarm = Happening::Alarm { node: id, incarnation: node.incarnation, timer };
-                let key = wheel.insert(node.clock.when(deadline).max(at), alarm);
-                node.alarms.insert(timer, Alarm { key, deadline });
+            let TimerChange::Set(deadline) = change else {
+                if let Some(alarm) = node.alarms.remove(&timer) {
+                    wheel.remove(alarm.key);
+                }
+                continue;
+            };
+            let when = node.clock.when(deadline).max(at);
+            match node.alarms.get_mut(&timer) {
+                // Most timers are put off again and again, which costs nothing.
+                Some(alarm) if alarm.at <= when => alarm.deadline = deadline,
+                earlier => {
+                    if let Some(alarm) = earlier {
+                        wheel.remove(alarm.key);
+                    }
+                    let alarm = Happening::Alarm { node: id, incarnation: node.incarnation, timer };
+                    let key = wheel.insert(when, alarm);
+                    node.alarms.insert(timer, Alarm { key, at: when, deadline });
+                }
             }
         }
         for record in &node.out.records {

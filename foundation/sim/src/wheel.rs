@@ -112,10 +112,10 @@ impl<T> Wheel<T> {
     pub(crate) fn pop(&mut self, limit: Time) -> Option<(Time, T)> {
         while self.levels != 0 {
             let level = self.levels.trailing_zeros();
-            let slot = u64::from(self.occupied[level as usize].trailing_zeros());
+            let slot = self.occupied[level as usize].trailing_zeros();
             let shift = level * BITS;
             let above = self.now.checked_shr(shift + BITS).unwrap_or(0);
-            let start = above.checked_shl(shift + BITS).unwrap_or(0) | (slot << shift);
+            let start = above.checked_shl(shift + BITS).unwrap_or(0) | (u64::from(slot) << shift);
             if start > limit.as_nanos() {
                 return None;
             }
@@ -148,8 +148,8 @@ impl<T> Wheel<T> {
     fn place(&self, time: u64) -> (usize, usize) {
         let differing = (time ^ self.now) | 1;
         let level = differing.ilog2() / BITS;
-        let slot = (time >> (level * BITS)) & (SLOTS as u64 - 1);
-        (level as usize, slot as usize)
+        let digit = (time >> (level * BITS)).to_le_bytes()[0] as usize;
+        (level as usize, digit % SLOTS)
     }
 
     /// Appends an entry to the list of its slot.
