@@ -1,0 +1,119 @@
+//! What happened, as lines or as a number.
+
+use fulmar_node::{NodeId, Time};
+use std::fmt::{self, Write as _};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// How much of the trace is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// A hash of when what happened to whom. Costs next to nothing, and does not see what messages say.
+    #[default]
+    Numbers,
+    /// A hash of all lines.
+    Hashed,
+    /// The lines are kept, for [`Sim::trace`](crate::Sim::trace).
+    Kept,
+    /// The lines go to the standard output at once.
+    Printed,
+}
+
+/// The kinds of lines.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    Start,
+    Receive,
+    Expire,
+    Request,
+    Durable,
+    Send,
+    Twice,
+    Lost,
+    Cut,
+    Dead,
+    Record,
+    Event,
+    Crash,
+    Pause,
+    Resume,
+    Clock,
+    Disk,
+    Network,
+    Program,
+    Note,
+}
+
+impl What {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Receive => "receive",
+            Self::Expire => "expire",
+            Self::Request => "request",
+            Self::Durable => "durable",
+            Self::Send => "send",
+            Self::Twice => "twice",
+            Self::Lost => "lost",
+            Self::Cut => "cut",
+            Self::Dead => "dead",
+            Self::Record => "record",
+            Self::Event => "event",
+            Self::Crash => "crash",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Clock => "clock",
+            Self::Disk => "disk",
+            Self::Network => "network",
+            Self::Program => "program",
+            Self::Note => "note",
+        }
+    }
+}
+
+pub(crate) struct Trace {
+    detail: Detail,
+    hash: u64,
+    line: String,
+    kept: String,
+}
+
+impl Trace {
+    pub(crate) const fn new(detail: Detail) -> Self {
+        Self { detail, hash: 0, line: String::new(), kept: String::new() }
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, at: Time, node: NodeId, what: What, details: fmt::Arguments<'_>) {
+        if self.detail == Detail::Numbers {
+            self.hash = mix(self.hash ^ at.as_nanos());
+            self.hash = mix(self.hash ^ (u64::from(node.0) << 8) ^ what as u64);
+        } else {
+            self.add_line(at, node, what, details);
+        }
+    }
+
+    #[cold]
+    fn add_line(&mut self, at: Time, node: NodeId, what: What, details: fmt::Arguments<'_>) {
+        self.line.clear();
+        let written = writeln!(self.line, "{at} n{:<4} {:<8}{details}", node.0, what.word());
+        written.expect("a Debug of the traced process does not fail");
+        self.hash = xxh3_64_with_seed(self.line.as_bytes(), self.hash);
+        match self.detail {
+            Detail::Kept => self.kept.push_str(&self.line),
+            Detail::Printed => print!("{}", self.line),
+            Detail::Numbers | Detail::Hashed => {}
+        }
+    }
+
+    pub(crate) const fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    pub(crate) fn kept(&self) -> &str {
+        &self.kept
+    }
+}
+
+const fn mix(n: u64) -> u64 {
+    n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+}
