@@ -3,9 +3,10 @@
 //! Each step is a commit of restructurings alone. One that is refused because somebody else was faster is made again or
 //! left to them: the tree is sound with or without it.
 
-use crate::commit::LEAF_BYTES;
+use crate::commit::{LEAF_BYTES, cuts};
 use crate::transaction::dropped_key;
 use crate::{Cursor, DROPPED, Database, Durability, Error, Seek, Timestamp, Tree};
+use fulmar_kv::remote::Keep;
 use fulmar_kv::{Commit, Key, Object, ObjectId, Refusal, Restructuring};
 use std::ops::ControlFlow;
 
@@ -39,6 +40,37 @@ impl Keeper<'_> {
             Err(Refusal::Misplaced(_)) => Ok(false),
             Err(Refusal::Failed(error)) => Err(error),
         }
+    }
+
+    /// Splits a leaf that commits of others have made too large.
+    fn split_leaf(&self, id: ObjectId) -> Result<(), Error> {
+        while let Some(leaf) = self.kv.read(id)?
+            && leaf.level() == 0
+            && leaf.size() > LEAF_BYTES
+            && let Ok(number) = u32::try_from(leaf.root().0)
+        {
+            let tree = Tree(number);
+            let cuts = cuts(Some(&leaf), &[]);
+            if cuts.is_empty() {
+                return Ok(());
+            }
+            let mut restructurings = Vec::new();
+            let (object, parent) = if id == tree.root() {
+                let into = self.kv.fresh();
+                restructurings.push(Restructuring::Grow { root: id, into });
+                (into, id)
+            } else {
+                (id, self.database.parent(tree, &leaf)?.id())
+            };
+            let cuts: Vec<_> = cuts.into_iter().map(|key| (key, self.kv.fresh())).collect();
+            let links = cuts.iter().map(|(key, into)| (key.clone(), Some(*into))).collect();
+            restructurings.push(Restructuring::Split { object, cuts });
+            restructurings.push(Restructuring::Relink { object: parent, level: 1, links });
+            if self.restructure(restructurings)? {
+                return self.split_inner(tree, parent);
+            }
+        }
+        Ok(())
     }
 
     /// Splits the inner node `id` if it is too large, and then, as far as that makes them so, those above it.
@@ -173,6 +205,22 @@ impl Keeper<'_> {
         *left -= 1;
         self.restructure(vec![Restructuring::Remove { object: id }])?;
         Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// For clients elsewhere.
+impl Keep for Database {
+    fn after(&mut self, written: &[ObjectId]) -> Result<(), Error> {
+        let Some(keeper) = self.keeper() else { return Ok(()) };
+        for id in written {
+            keeper.split_leaf(*id)?;
+        }
+        keeper.merge_stale()?;
+        if written.contains(&Tree(0).root()) {
+            self.dropped.lock().clear();
+            keeper.find_dropped()?;
+        }
+        keeper.remove_dropped(self.newest()?, &[])
     }
 }
 

@@ -234,7 +234,7 @@ fn take_below(high: Option<&[u8]>, changes: &mut vec::IntoIter<Change>) -> Vec<C
 }
 
 /// Where to cut a leaf so that no part of it with these changes is too large, or none of its cells could be moved.
-fn cuts(leaf: Option<&Object>, changes: &[Change]) -> Vec<Key> {
+pub(crate) fn cuts(leaf: Option<&Object>, changes: &[Change]) -> Vec<Key> {
     let changed: usize = changes.iter().map(change_size).sum();
     if leaf.map_or(0, Object::size) + changed <= LEAF_BYTES {
         return Vec::new();

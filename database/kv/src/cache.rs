@@ -50,11 +50,8 @@ impl Cache {
         loop {
             let generation = {
                 let shard = self.shard(id).read();
-                if let Some(cached) = shard.objects.get(&id) {
-                    if !cached.used.load(Relaxed) {
-                        cached.used.store(true, Relaxed);
-                    }
-                    return Ok(Some(cached.object.clone()));
+                if let Some(object) = shard.known(id) {
+                    return Ok(Some(object));
                 }
                 shard.generation
             };
@@ -70,6 +67,11 @@ impl Cache {
                 return Ok(Some(object));
             }
         }
+    }
+
+    /// The object, if it is in memory.
+    pub(crate) fn known(&self, id: ObjectId) -> Option<Arc<Object>> {
+        self.shard(id).read().known(id)
     }
 
     /// Makes `object` what readers find from now on.
@@ -89,6 +91,14 @@ impl Cache {
 }
 
 impl Shard {
+    fn known(&self, id: ObjectId) -> Option<Arc<Object>> {
+        let cached = self.objects.get(&id)?;
+        if !cached.used.load(Relaxed) {
+            cached.used.store(true, Relaxed);
+        }
+        Some(cached.object.clone())
+    }
+
     fn put(&mut self, id: ObjectId, object: Arc<Object>, limit: usize) {
         self.bytes += object.memory();
         match self.objects.insert(id, Cached { object, used: AtomicBool::new(false) }) {

@@ -162,6 +162,29 @@ impl Database {
         turn.take_result()
     }
 
+    /// Carries out a commit, which nobody sees before [`Database::publish`] and which may be lost before
+    /// [`Database::sync`]: the steps of [`Database::commit`], for a driver that takes many at once.
+    ///
+    /// # Errors
+    /// As [`Database::commit`].
+    pub fn execute(&self, commit: Commit) -> Result<Timestamp, Refusal<Commit>> {
+        let executed = self.0.storage.execute(vec![commit]);
+        executed.results.into_iter().next().unwrap_or_else(|| unreachable!("a result for each commit"))
+    }
+
+    /// When it returns, all that was carried out survives the loss of power.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; after it no commit succeeds.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.0.storage.sync_all()
+    }
+
+    /// Lets snapshots see all commits up to this one.
+    pub fn publish(&self, at: Timestamp) {
+        self.0.storage.publish(at);
+    }
+
     /// Up to `limit` objects that are mostly stale: each is worth a [`crate::Restructuring::Collect`].
     pub fn stale(&self, limit: usize) -> Vec<ObjectId> {
         self.0.storage.stale(limit)

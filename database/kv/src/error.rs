@@ -17,6 +17,9 @@ pub enum Error {
          oldest of them and retry"
     )]
     TooLarge,
+    /// The server has been restarted since the transaction began, and does not know its snapshot any more.
+    #[error("the connection to the server was lost since this transaction began; retry it")]
+    SnapshotGone,
     /// Another process has the database open.
     #[error("{}: already open in another process: {holder}", path.display())]
     Held {

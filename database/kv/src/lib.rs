@@ -22,6 +22,7 @@
 //! - `storage`: objects in a cache over an engine, and the open snapshots.
 //! - `database`: the driver among threads, with group commit.
 //! - [`Store`]: what of all this the tree above needs.
+//! - [`remote`]: the same behind a network, as processes.
 //! - `home`: the directory, its format and its holder.
 //!
 //! # What is guaranteed
@@ -62,6 +63,7 @@ mod key;
 mod object;
 #[cfg(test)]
 mod random;
+pub mod remote;
 mod storage;
 mod store;
 mod wire;

@@ -223,9 +223,19 @@ impl Storage {
         self.home.as_ref().map_or(Ok(()), |home| home.note_synced(written.sequence))
     }
 
+    /// As [`Storage::sync`], for all that was carried out; a failure is remembered.
+    pub(crate) fn sync_all(&self) -> Result<(), Error> {
+        let written = {
+            let core = self.core.lock();
+            Written { last: core.last, sequence: core.sequence }
+        };
+        self.sync(written).inspect_err(|error| *self.failed.lock() = Some(error.to_string()))
+    }
+
     /// Lets snapshots see all commits up to this one.
     pub(crate) fn publish(&self, last: Timestamp) {
-        self.snapshots.lock().published = last;
+        let mut snapshots = self.snapshots.lock();
+        snapshots.published = snapshots.published.max(last);
     }
 
     /// After a failed write or sync what is on the disk is unknown: nothing may build on it before recovery has looked.

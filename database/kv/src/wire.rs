@@ -32,6 +32,11 @@ impl<'a> Reader<'a> {
         self.0
     }
 
+    /// All that was not read yet, which then is read.
+    pub(crate) fn take_rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
+    }
+
     pub(crate) fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;

@@ -41,6 +41,7 @@ impl From<Error> for Failure {
                      that this one depends on; this one was rolled back, and retrying it from its BEGIN is safe",
                 );
             }
+            Error::SnapshotGone => BUSY_SNAPSHOT,
             // Not SQLITE_BUSY: a busy handler would wait for a process that may run for days.
             Error::Held { .. } => CANTOPEN,
             Error::Format { .. } => NOTADB,

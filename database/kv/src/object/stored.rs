@@ -101,7 +101,7 @@ fn decode_cell<'a>(input: &mut Reader<'a>) -> Option<StoredCell<'a>> {
 }
 
 impl Interval {
-    fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_bytes(out, self.low());
         match self.high() {
             Some(high) => {
@@ -112,7 +112,7 @@ impl Interval {
         }
     }
 
-    fn decode(input: &mut Reader<'_>) -> Option<Self> {
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
         let low = input.bytes()?.into();
         let high = match input.byte()? {
             0 => None,

@@ -1,0 +1,15 @@
+//! Storage behind a network: the server's process, the client's, and what they say to each other.
+//!
+//! A [`Server`] does for its clients what a [`Database`](crate::Database) does for its threads, one message after the
+//! other: all commits that arrive together share one sync. A [`Client`] asks one thing at a time and asks again when the
+//! answer does not come; [`Remote`] makes a [`Store`](crate::Store) of it.
+
+mod client;
+mod message;
+mod server;
+mod store;
+
+pub use client::{Ask, Client, Reply};
+pub use message::{Answer, Direction, Failed, Message, Question, VERSION};
+pub use server::{Keep, Note, Server, Synced};
+pub use store::{Call, Remote, Unreachable};

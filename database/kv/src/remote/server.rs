@@ -1,0 +1,243 @@
+//! The server: a database for clients elsewhere.
+
+use super::message::{Answer, Message, Question};
+use crate::{Commit, Database, Durability, Error, Object, ObjectId, Refusal, Restructuring, Timestamp};
+use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+/// Answers of level 0 hold at most so many bytes of cells, if a single cell is not larger.
+const LARGEST_PART: usize = 256 << 10;
+
+/// Who keeps the structure that commits leave behind, which the server itself knows nothing of.
+pub trait Keep: Send {
+    /// These objects were written by a commit that has taken place.
+    ///
+    /// # Errors
+    /// What the database says. It is the next commit's to report.
+    fn after(&mut self, written: &[ObjectId]) -> Result<(), Error>;
+}
+
+/// What the server's user tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A client's connection has ended, and its snapshots with it.
+    Gone(NodeId),
+}
+
+/// A process that does for clients what a [`Database`] does for threads.
+///
+/// A record stands for a batch that the database has handed to its engine; who drives the process makes it durable by
+/// [`Database::sync`].
+pub struct Server {
+    database: Database,
+    keep: Box<dyn Keep>,
+    /// Snapshots that clients hold, and how many of each.
+    snapshots: BTreeMap<(NodeId, Timestamp), usize>,
+    /// The last commit that each client asked for, and the answer if it was given.
+    last: BTreeMap<NodeId, (u64, Option<Answer>)>,
+    /// Commits that are carried out but not yet durable, oldest first.
+    waiting: VecDeque<Waiting>,
+}
+
+struct Waiting {
+    until: Lsn,
+    client: NodeId,
+    number: u64,
+    at: Timestamp,
+    written: Vec<ObjectId>,
+}
+
+/// That something was written to the engine, and is to be synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Synced;
+
+impl Server {
+    /// A server of this database.
+    pub fn new(database: Database, keep: Box<dyn Keep>) -> Self {
+        Self { database, keep, snapshots: BTreeMap::new(), last: BTreeMap::new(), waiting: VecDeque::new() }
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    fn answer(&mut self, client: NodeId, question: &Question) -> Result<Answer, Error> {
+        match question {
+            Question::OpenSnapshot => {
+                let at = self.database.open_snapshot();
+                *self.snapshots.entry((client, at)).or_default() += 1;
+                Ok(Answer::At(at))
+            }
+            Question::Newest => Ok(Answer::At(self.database.newest())),
+            Question::Read { object, from, direction, at, bytes } => {
+                let Some(object) = self.database.read(*object)? else { return Ok(Answer::Nothing) };
+                if object.level() > 0 {
+                    return Ok(Answer::Object(object));
+                }
+                self.require_readable(*at)?;
+                let bytes = usize::try_from(*bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART);
+                let part = object.part(direction.part(from), *at, bytes);
+                Ok(part.map_or(Answer::Nothing, |part: Object| Answer::Object(Arc::new(part))))
+            }
+            Question::Commit(..) => Ok(Answer::Misplaced),
+        }
+    }
+
+    /// What a snapshot saw may be forgotten if the server has begun anew since, or has lost its holder.
+    fn require_readable(&self, at: Timestamp) -> Result<(), Error> {
+        if at < self.database.oldest_snapshot() { Err(Error::SnapshotGone) } else { Ok(()) }
+    }
+
+    /// Whether a commit is the client's next. One that was carried out before would conflict with itself, so it is never
+    /// done twice, but the client would be told the wrong thing.
+    fn is_next(&mut self, client: NodeId, number: u64, out: &mut Outbox<Self>) -> bool {
+        match self.last.get(&client) {
+            Some((last, answer)) if *last >= number => {
+                if let Some(answer) = answer.clone().filter(|_| *last == number) {
+                    out.send(client, Message::Answer { number, answer });
+                }
+                false
+            }
+            _ => {
+                self.last.insert(client, (number, None));
+                true
+            }
+        }
+    }
+
+    fn reply(&mut self, client: NodeId, number: u64, answer: Answer, out: &mut Outbox<Self>) {
+        if let Some((last, given)) = self.last.get_mut(&client)
+            && *last == number
+        {
+            *given = Some(answer.clone());
+        }
+        out.send(client, Message::Answer { number, answer });
+    }
+
+    fn commit(
+        &mut self,
+        client: NodeId,
+        (number, again): (u64, bool),
+        commit: Commit,
+        durability: Durability,
+        out: &mut Outbox<Self>,
+    ) {
+        if !self.is_next(client, number, out) {
+            return;
+        }
+        if let Err(error) = self.require_readable(commit.snapshot) {
+            return self.reply(client, number, Answer::Failed(error.into()), out);
+        }
+        let mut written: Vec<ObjectId> = commit.writes.iter().map(|write| write.object).collect();
+        written.extend(commit.restructurings.iter().filter_map(|restructuring| match restructuring {
+            Restructuring::Create { object } => Some(*object),
+            _ => None,
+        }));
+        match self.database.execute(commit) {
+            Ok(at) => {
+                let until = match durability {
+                    Durability::Synced => out.record(Synced),
+                    // With what is already waiting, if something is: a snapshot sees all or none of them.
+                    Durability::Written => out.logged(),
+                };
+                let nobody_waits = self.waiting.is_empty() && durability == Durability::Written;
+                self.waiting.push_back(Waiting { until, client, number, at, written });
+                if nobody_waits {
+                    self.acknowledge(until, out);
+                }
+            }
+            Err(Refusal::Misplaced(_)) => self.reply(client, number, Answer::Misplaced, out),
+            Err(Refusal::Failed(Error::Conflict)) if again => {
+                self.reply(client, number, Answer::Unknown, out)
+            }
+            Err(Refusal::Failed(error)) => self.reply(client, number, Answer::Failed(error.into()), out),
+        }
+    }
+
+    /// Publishes the commits that are durable, and tells their clients.
+    fn acknowledge(&mut self, upto: Lsn, out: &mut Outbox<Self>) {
+        let mut written = Vec::new();
+        while let Some(first) = self.waiting.front()
+            && first.until <= upto
+            && let Some(done) = self.waiting.pop_front()
+        {
+            self.database.publish(done.at);
+            self.reply(done.client, done.number, Answer::At(done.at), out);
+            written.extend(done.written);
+        }
+        if self.waiting.is_empty() && !written.is_empty() {
+            written.sort_unstable();
+            written.dedup();
+            // A disk that fails here fails the next commit too, which says so.
+            let _ = self.keep.after(&written);
+        }
+    }
+
+    fn close(&mut self, client: NodeId, at: Timestamp) {
+        if let Some(count) = self.snapshots.get_mut(&(client, at)) {
+            *count -= 1;
+            if *count == 0 {
+                self.snapshots.remove(&(client, at));
+            }
+            self.database.close_snapshot(at);
+        }
+    }
+
+    fn forget(&mut self, client: NodeId) {
+        self.last.remove(&client);
+        let all = (client, Timestamp(0))..=(client, Timestamp(u64::MAX));
+        let held: Vec<_> = self.snapshots.range(all).map(|(&(_, at), &count)| (at, count)).collect();
+        for (at, count) in held {
+            for _ in 0..count {
+                self.close(client, at);
+            }
+        }
+    }
+}
+
+impl Process for Server {
+    type Message = Message;
+    type Timer = ();
+    type Request = Note;
+    type Event = ();
+    type Record = Synced;
+
+    fn receive(&mut self, _now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
+        match message {
+            Message::Question { number, again, question: Question::Commit(commit, durability) } => {
+                self.commit(from, (number, again), commit, durability, out);
+            }
+            Message::Question { number, question, .. } => {
+                let answer = self.answer(from, &question);
+                let answer = answer.unwrap_or_else(|error| Answer::Failed(error.into()));
+                out.send(from, Message::Answer { number, answer });
+            }
+            Message::SnapshotClosed(at) => self.close(from, at),
+            // Not for a server.
+            Message::Answer { .. } => {}
+        }
+    }
+
+    fn request(&mut self, _now: Time, note: Note, _out: &mut Outbox<Self>) {
+        let Note::Gone(client) = note;
+        self.forget(client);
+    }
+
+    fn durable(&mut self, _now: Time, upto: Lsn, out: &mut Outbox<Self>) {
+        self.acknowledge(upto, out);
+    }
+}
+
+/// Makes the server's records durable.
+impl fulmar_transport::Log<Synced> for Database {
+    fn append(&mut self, _records: &[Synced]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Self::sync(self).map_err(io::Error::other)
+    }
+}

@@ -1,0 +1,160 @@
+//! A store behind a client.
+
+use super::client::{Ask, Reply};
+use super::message::{Answer, Question};
+use crate::cache::Cache;
+use crate::{Commit, Durability, Error, Object, ObjectId, Part, Refusal, Store, Timestamp};
+use parking_lot::Mutex;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes of cells that a reader asks for at a place where it has not read before: a row or some.
+const FIRST_BYTES: u64 = 1 << 10;
+/// A reader that goes on where it has ended asks for so many times as much, up to all that the server gives.
+const GROWTH: u64 = 8;
+/// Bytes of inner nodes that a client remembers.
+const INNER_BYTES: usize = 32 << 20;
+
+/// Drives a [`Client`](super::Client): in the caller's thread on sockets, or in a simulation.
+pub trait Call: Send {
+    /// Hands the client a question and waits for its reply.
+    ///
+    /// # Errors
+    /// [`Unreachable`], when there is nobody to ask.
+    fn call(&mut self, question: Question) -> Result<Reply, Unreachable>;
+
+    /// Hands the client something that is not answered.
+    fn tell(&mut self, ask: Ask);
+}
+
+/// Nobody can be asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreachable(pub String);
+
+/// A [`Store`] on a server: inner nodes are remembered and may be old, parts of leaves are fetched.
+pub struct Remote<C> {
+    name: PathBuf,
+    nodes: Cache,
+    line: Mutex<Line<C>>,
+}
+
+struct Line<C> {
+    client: C,
+    /// Where the last part read ended, upwards or downwards, and how many bytes were asked for.
+    last: Option<(Vec<u8>, u64)>,
+}
+
+impl<C: Call> Remote<C> {
+    /// What the client behind `client` reaches; `name` is what messages call it.
+    pub fn new(name: &Path, client: C) -> Self {
+        let line = Mutex::new(Line { client, last: None });
+        Self { name: name.into(), nodes: Cache::new(INNER_BYTES), line }
+    }
+
+    fn ask(&self, question: Question) -> Result<Answer, Error> {
+        let reply = self.line.lock().client.call(question);
+        match reply {
+            Ok(Reply::Answer(answer)) => Ok(answer),
+            Ok(Reply::Silence) => Err(self.io(io::ErrorKind::TimedOut, "the server does not answer".into())),
+            Err(unreachable) => Err(self.io(io::ErrorKind::NotConnected, unreachable.to_string())),
+        }
+    }
+
+    fn io(&self, kind: io::ErrorKind, what: String) -> Error {
+        Error::Io { path: self.name.clone(), source: io::Error::new(kind, what) }
+    }
+
+    /// What an answer that does not answer the question means.
+    fn failed(&self, answer: Answer) -> Error {
+        match answer {
+            Answer::Failed(failed) => failed.at(&self.name),
+            _ => self.io(io::ErrorKind::InvalidData, "the server answers something else".into()),
+        }
+    }
+
+    fn timestamp(&self, question: Question) -> Result<Timestamp, Error> {
+        match self.ask(question)? {
+            Answer::At(at) => Ok(at),
+            other => Err(self.failed(other)),
+        }
+    }
+
+    /// How much to ask for: more, if the reader goes on where it has ended.
+    fn appetite(&self, part: Part<'_>) -> u64 {
+        let (Part::From(key) | Part::Before(Some(key))) = part else { return FIRST_BYTES };
+        match &self.line.lock().last {
+            Some((end, bytes)) if *end == key => bytes.saturating_mul(GROWTH),
+            _ => FIRST_BYTES,
+        }
+    }
+
+    fn remember(&self, part: Part<'_>, found: &Object, bytes: u64) {
+        let end = match part {
+            Part::From(_) => found.interval().high(),
+            Part::Before(_) => Some(found.interval().low()),
+        };
+        let mut line = self.line.lock();
+        line.last = end.map(|end| (end.into(), bytes));
+    }
+}
+
+impl<C: Call> Store for Remote<C> {
+    fn path(&self) -> &Path {
+        &self.name
+    }
+
+    fn open_snapshot(&self) -> Result<Timestamp, Error> {
+        self.timestamp(Question::OpenSnapshot)
+    }
+
+    fn close_snapshot(&self, at: Timestamp) {
+        self.line.lock().client.tell(Ask::CloseSnapshot(at));
+    }
+
+    fn newest(&self) -> Result<Timestamp, Error> {
+        self.timestamp(Question::Newest)
+    }
+
+    fn read(&self, object: ObjectId, part: Part<'_>, at: Timestamp) -> Result<Option<Arc<Object>>, Error> {
+        if let Some(node) = self.nodes.known(object) {
+            return Ok(Some(node));
+        }
+        let bytes = self.appetite(part);
+        match self.ask(Question::read(object, part, at, bytes))? {
+            Answer::Object(found) => {
+                if found.level() > 0 {
+                    self.nodes.store(object, Some(found.clone()));
+                } else {
+                    self.remember(part, &found, bytes);
+                }
+                Ok(Some(found))
+            }
+            Answer::Nothing => Ok(None),
+            other => Err(self.failed(other)),
+        }
+    }
+
+    fn mistrust(&self, path: &[ObjectId]) {
+        for node in path {
+            self.nodes.store(*node, None);
+        }
+    }
+
+    fn commit(&self, commit: Commit, durability: Durability) -> Result<Timestamp, Refusal<Commit>> {
+        match self.ask(Question::Commit(commit.clone(), durability))? {
+            Answer::At(at) => Ok(at),
+            Answer::Misplaced => Err(Refusal::Misplaced(commit)),
+            Answer::Unknown => {
+                let what = "the connection was lost during COMMIT: whether it has taken place is unknown";
+                Err(self.io(io::ErrorKind::ConnectionReset, what.into()).into())
+            }
+            other => Err(self.failed(other).into()),
+        }
+    }
+
+    fn cached_bytes(&self) -> usize {
+        self.nodes.bytes()
+    }
+}
