@@ -3,6 +3,7 @@
 use crate::{Counts, Delay};
 use fulmar_node::{MulticastId, NodeId, Random};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 /// How messages get from one node to another. Probabilities are from 0 to 1.
@@ -51,6 +52,12 @@ pub struct Weather {
 /// Names a cut until it is mended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CutId(u64);
+
+impl fmt::Display for CutId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cut{}", self.0)
+    }
+}
 
 struct Cut {
     from: BTreeSet<NodeId>,

@@ -79,7 +79,8 @@ impl<P: Process> Port<P> {
     ///
     /// If the process has crashed, before the call or meanwhile.
     pub fn call(&self, request: P::Request) -> Result<P::Event, PortError> {
-        self.ask(Ask::Call(request))?.ok_or(PortError::Ended)
+        let event = self.ask(Ask::Call(request))?;
+        Ok(event.expect("a call ends with an event or an error"))
     }
 
     /// Hands the process a request, and waits for nothing.
@@ -306,7 +307,9 @@ impl<P: Simulated> Sim<P> {
         }
         match ask {
             Ask::Call(request) => {
-                self.programs[index].waiting = Waiting::Service;
+                let program = &mut self.programs[index];
+                program.answer(Ok(None));
+                program.waiting = Waiting::Service;
                 let input = Input::Request(request);
                 self.wheel.insert(now, Happening::Input { node: id, incarnation, input });
                 None

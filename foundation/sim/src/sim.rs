@@ -5,7 +5,7 @@ use crate::node::{Alarm, Input, Node, Processes};
 use crate::program::Program;
 use crate::trace::{Trace, What};
 use crate::wheel::Wheel;
-use crate::{Delay, Seed};
+use crate::{Counts, Delay, Seed};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time, TimerChange};
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
@@ -21,47 +21,6 @@ impl<P> Simulated for P where
     P: Process<Message: Clone + Debug, Timer: Debug, Request: Debug, Event: Debug, Record: Clone + Debug>
         + 'static
 {
-}
-
-/// How often what has happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Steps that processes took.
-    pub steps: u64,
-    /// Messages sent, those of a multicast counted for each receiver.
-    pub sent: u64,
-    /// Messages that a process received.
-    pub received: u64,
-    /// Messages that a link lost.
-    pub lost: u64,
-    /// Messages that a cut stopped.
-    pub cut: u64,
-    /// Messages that arrived at a node that was down or never there, or were waiting there when it crashed.
-    pub dead: u64,
-    /// Messages that arrived twice.
-    pub duplicated: u64,
-    /// Messages that a link delayed beyond its latency.
-    pub late: u64,
-    /// Syncs that a disk completed.
-    pub syncs: u64,
-    /// Records emitted.
-    pub records: u64,
-    /// Records that a crash took, for they were not durable yet.
-    pub records_lost: u64,
-    /// Crashes, those because of a broken disk among them.
-    pub crashes: u64,
-    /// Restarts after a crash.
-    pub restarts: u64,
-    /// Pauses.
-    pub pauses: u64,
-    /// Cuts made, in one direction or both.
-    pub cuts: u64,
-    /// Changes of clocks.
-    pub clock_changes: u64,
-    /// Disks that broke.
-    pub disks_broken: u64,
-    /// Events that processes emitted.
-    pub events: u64,
 }
 
 type Action<P> = Box<dyn FnOnce(&mut Sim<P>)>;
@@ -98,8 +57,8 @@ pub struct Sim<P: Simulated> {
     pub(crate) random: Random,
     pub(crate) misfortune: Random,
     user_random: Random,
-    /// Counts the plans of faults; those of an earlier one do nothing any more.
-    pub(crate) plan: u64,
+    /// How often all faults were ended.
+    pub(crate) healings: u64,
 }
 
 impl<P: Simulated> Sim<P> {
@@ -122,7 +81,7 @@ impl<P: Simulated> Sim<P> {
             misfortune: random.fork(),
             user_random: random.fork(),
             random,
-            plan: 0,
+            healings: 0,
             seed,
         }
     }
@@ -415,7 +374,6 @@ impl<P: Simulated> Sim<P> {
         let Some(node) = self.nodes[id.0 as usize].as_deref_mut() else { return };
         let Some(process) = node.process.as_mut() else { return };
         let (now, out) = (node.clock.shows(at), &mut node.out);
-        counts.steps += 1;
         match input {
             Input::Start => {
                 trace.add(at, id, What::Start, format_args!("after {} records", out.logged().0));
@@ -446,6 +404,7 @@ impl<P: Simulated> Sim<P> {
                 return;
             }
         }
+        counts.steps += 1;
         if !node.out.is_empty() {
             self.carry_out(id);
         }
@@ -523,7 +482,8 @@ impl<P: Simulated> Sim<P> {
         let upto = disk.log.len();
         if upto > disk.durable && !disk.syncing {
             disk.syncing = true;
-            let done = now + disk.sync.sample(&mut self.random);
+            let takes = disk.sync.sample(&mut self.random) + disk.slowness.sample(&mut self.random);
+            let done = now + takes;
             self.wheel.insert(done, Happening::Synced { node: id, incarnation, upto });
         }
     }
