@@ -85,7 +85,7 @@ pub struct Network {
     /// The link between nodes that have none of their own.
     pub link: Link,
     /// Faults of all links at present.
-    pub weather: Weather,
+    pub(crate) weather: Weather,
     links: BTreeMap<(NodeId, NodeId), Link>,
     sets: BTreeMap<MulticastId, Vec<NodeId>>,
     cuts: BTreeMap<CutId, Cut>,

@@ -31,7 +31,7 @@ pub enum PortError {
     /// A node has one program at a time.
     #[error("node {0} has a program already")]
     Taken(NodeId),
-    /// The simulation is over, and the program should end.
+    /// The simulation is over, and the program should end: one that asks thousands of times more panics.
     #[error("the simulation has ended")]
     Ended,
 }
@@ -208,6 +208,7 @@ impl<P: Process> Program<P> {
 
 impl<P: Simulated> Sim<P> {
     /// Lets a program run on a node, from now on and in virtual time. The node's events are the program's from now on.
+    /// When the node crashes, the program loses it, but not its own memory: it ends, or attaches to a node that is up.
     ///
     /// The program may share values with other programs and with the simulation's user behind locks, but must hold
     /// none while it waits at its port. It must end when it is told that the simulation has.
@@ -257,13 +258,14 @@ impl<P: Simulated> Sim<P> {
             said: Ok(None),
             unread: VecDeque::new(),
         });
+        self.running += 1;
         self.wheel.insert(self.now, Happening::Wake { program: index, turn: 0 });
     }
 
     /// How many programs have not ended.
     #[must_use]
-    pub fn programs_running(&self) -> usize {
-        self.programs.iter().filter(|program| program.waiting != Waiting::Over).count()
+    pub const fn programs_running(&self) -> usize {
+        self.running
     }
 
     /// Lets a program run until it waits for something, unless its node is paused.
@@ -339,6 +341,7 @@ impl<P: Simulated> Sim<P> {
             Ask::Attach(to) => self.attach(index, to),
             Ask::Done(result) => {
                 self.detach(index);
+                self.running -= 1;
                 self.programs[index].end();
                 if let Err(message) = result {
                     panic!("at {now}, the program on {id} panicked (seed {}): {message}", self.seed.number);

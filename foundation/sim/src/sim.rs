@@ -40,7 +40,7 @@ pub(crate) enum Happening<P: Simulated> {
 
 /// A world of nodes with processes of one type, an enum of roles if there are several.
 pub struct Sim<P: Simulated> {
-    /// The network, whose links and weather may change at any time.
+    /// The network, whose links and multicast sets may change at any time.
     pub network: Network,
     /// How often what has happened.
     pub counts: Counts,
@@ -49,6 +49,8 @@ pub struct Sim<P: Simulated> {
     pub(crate) wheel: Wheel<Happening<P>>,
     pub(crate) nodes: Vec<Option<Box<Node<P>>>>,
     pub(crate) programs: Vec<Program<P>>,
+    /// How many of the programs have not ended.
+    pub(crate) running: usize,
     pub(crate) trace: Trace,
     pub(crate) factory: Factory<P>,
     pub(crate) invariants: Vec<(u64, Invariant<P>)>,
@@ -74,6 +76,7 @@ impl<P: Simulated> Sim<P> {
             wheel: Wheel::new(),
             nodes: Vec::new(),
             programs: Vec::new(),
+            running: 0,
             trace: Trace::new(seed.detail()),
             factory: Box::new(factory),
             invariants: Vec::new(),
