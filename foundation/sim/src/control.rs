@@ -1,13 +1,18 @@
 //! Faults, one by one, and their ends.
 
 use crate::delay::nanos;
-use crate::node::{Disk, Input};
+use crate::node::Input;
 use crate::sim::Happening;
 use crate::trace::What;
 use crate::{CutId, Delay, Sim, Simulated, Weather};
 use fulmar_node::{NodeId, Outbox};
 use std::mem;
 use std::time::Duration;
+
+fn names(nodes: &[NodeId]) -> String {
+    let names: Vec<String> = nodes.iter().map(NodeId::to_string).collect();
+    names.join(",")
+}
 
 impl<P: Simulated> Sim<P> {
     /// Whether a node has a process.
@@ -112,16 +117,18 @@ impl<P: Simulated> Sim<P> {
     ) -> CutId {
         let (from, to): (Vec<NodeId>, Vec<NodeId>) = (from.into_iter().collect(), to.into_iter().collect());
         let arrow = if both_ways { "<->" } else { "->" };
+        let ends = format!("{} {arrow} {}", names(&from), names(&to));
         let first = from.first().copied().unwrap_or_default();
+        let cut = self.network.cut(from, to, both_ways);
         self.counts.cuts += 1;
-        self.trace.add(self.now, first, What::Network, format_args!("cut {from:?} {arrow} {to:?}"));
-        self.network.cut(from, to, both_ways)
+        self.trace.add(self.now, first, What::Network, format_args!("{cut} {ends}"));
+        cut
     }
 
     /// Lets through again what a cut stopped.
     pub fn mend(&mut self, cut: CutId) {
         if self.network.mend(cut) {
-            self.trace.add(self.now, NodeId::default(), What::Network, format_args!("mended {cut:?}"));
+            self.trace.add(self.now, NodeId::default(), What::Network, format_args!("mended {cut}"));
         }
     }
 
@@ -161,6 +168,12 @@ impl<P: Simulated> Sim<P> {
         self.node_mut(id).disk.sync = sync;
     }
 
+    /// Lets a node's syncs take so much longer from now on.
+    pub fn slow_disk(&mut self, id: NodeId, by: Delay) {
+        self.trace.add(self.now, id, What::Disk, format_args!("slower by {by:?}"));
+        self.node_mut(id).disk.slowness = by;
+    }
+
     /// How long each message keeps a node busy, while others wait: at first no time.
     pub fn set_service(&mut self, id: NodeId, service: Delay) {
         self.node_mut(id).service = service;
@@ -185,8 +198,10 @@ impl<P: Simulated> Sim<P> {
     /// Gives a node an empty disk, after a crash. It does not come up by itself.
     pub fn replace_disk(&mut self, id: NodeId) {
         self.crash(id);
-        let sync = self.node(id).disk.sync;
         self.trace.add(self.now, id, What::Disk, format_args!("replaced"));
-        self.node_mut(id).disk = Disk { sync, log: Vec::new(), durable: 0, syncing: false, broken: false };
+        let disk = &mut self.node_mut(id).disk;
+        disk.log.clear();
+        disk.durable = 0;
+        disk.broken = false;
     }
 }

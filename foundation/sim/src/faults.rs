@@ -32,7 +32,7 @@ pub struct Faults {
     pub slow_disk: u64,
     /// The weight of broken disks.
     pub broken_disk: u64,
-    /// The weight of clocks that leap and drift.
+    /// The weight of clocks that leap forward and drift by up to a tenth.
     pub clock: u64,
 }
 
@@ -85,120 +85,131 @@ impl Faults {
         faults
     }
 
-    const fn weights(&self) -> [u64; 9] {
+    const fn weights(&self) -> [(Kind, u64); 9] {
         [
-            self.crash,
-            self.blackout,
-            self.pause,
-            self.cut,
-            self.partition,
-            self.weather,
-            self.slow_disk,
-            self.broken_disk,
-            self.clock,
+            (Kind::Crash, self.crash),
+            (Kind::Blackout, self.blackout),
+            (Kind::Pause, self.pause),
+            (Kind::Cut, self.cut),
+            (Kind::Partition, self.partition),
+            (Kind::Weather, self.weather),
+            (Kind::SlowDisk, self.slow_disk),
+            (Kind::BrokenDisk, self.broken_disk),
+            (Kind::Clock, self.clock),
         ]
     }
 }
 
+#[derive(Clone, Copy)]
+enum Kind {
+    Crash,
+    Blackout,
+    Pause,
+    Cut,
+    Partition,
+    Weather,
+    SlowDisk,
+    BrokenDisk,
+    Clock,
+}
+
 impl<P: Simulated> Sim<P> {
-    /// The first phase: lets faults happen from now on, until [`Sim::heal`] or other faults.
+    /// The first phase: lets faults happen from now on, until [`Sim::heal`]. Several plans add up.
     pub fn inject(&mut self, faults: Faults) {
-        self.plan += 1;
-        if faults.weights().iter().any(|&weight| weight > 0) && !faults.nodes.is_empty() {
-            let (faults, plan) = (Rc::new(faults), self.plan);
-            self.await_fault(faults, plan);
+        if faults.weights().iter().any(|&(_, weight)| weight > 0) && !faults.nodes.is_empty() {
+            self.await_fault(Rc::new(faults));
         }
     }
 
     /// The second phase, in which progress must be made: no more faults, a whole network in good weather, and the nodes
     /// of `core` are up, with disks that work and clocks that go as they should. Other nodes stay as they are.
     pub fn heal(&mut self, core: impl IntoIterator<Item = NodeId>) {
-        self.plan += 1;
+        self.healings += 1;
         self.network.mend_all();
         self.set_weather(Weather::default());
         for id in core {
             self.set_clock(id, Duration::ZERO, 0);
+            self.slow_disk(id, Delay::ZERO);
             self.repair_disk(id);
             self.restart(id);
             self.resume(id);
         }
     }
 
-    fn await_fault(&mut self, faults: Rc<Faults>, plan: u64) {
-        let wait = self.moment(faults.every * 2);
+    /// Does something after a while, unless the world is healed before.
+    fn unless_healed(&mut self, wait: Duration, action: impl FnOnce(&mut Self) + 'static) {
+        let healings = self.healings;
         self.after(wait, move |sim| {
-            if sim.plan == plan {
-                sim.befall(&faults);
-                sim.await_fault(faults, plan);
+            if sim.healings == healings {
+                action(sim);
             }
         });
     }
 
-    /// Lets one fault happen.
+    fn await_fault(&mut self, faults: Rc<Faults>) {
+        let wait = self.moment(faults.every * 2);
+        self.unless_healed(wait, |sim| {
+            sim.befall(&faults);
+            sim.await_fault(faults);
+        });
+    }
+
+    /// Lets one fault happen, and end.
     fn befall(&mut self, faults: &Faults) {
-        let kind = self.misfortune.weighted(&faults.weights());
-        let Some(&node) = self.misfortune.choose(&faults.nodes) else { return };
-        let lasting = self.moment(faults.lasting);
+        let weights = faults.weights();
+        let (kind, _) = weights[self.misfortune.weighted(&weights.map(|(_, weight)| weight))];
+        let first = self.misfortune.index(faults.nodes.len());
+        let (node, lasting) = (faults.nodes[first], self.moment(faults.lasting));
         match kind {
-            0 => self.crash_for(faults, node, lasting),
-            1 => {
-                let first = self.misfortune.index(faults.nodes.len());
+            Kind::Crash => self.crash_for(faults, node, lasting),
+            Kind::Blackout => {
                 for &node in faults.nodes[first..].iter().chain(&faults.nodes[..first]) {
                     let lasting = self.moment(lasting);
                     self.crash_for(faults, node, lasting);
                 }
             }
-            2 => {
+            Kind::Pause => {
                 self.pause(node);
-                self.after(lasting, move |sim| sim.resume(node));
+                self.unless_healed(lasting, move |sim| sim.resume(node));
             }
-            3 => {
-                if let Some(&other) = self.misfortune.choose(&faults.nodes) {
-                    let cut = self.cut([node], [other]);
-                    self.after(lasting, move |sim| sim.mend(cut));
-                }
+            Kind::Cut => {
+                let other = faults.nodes[self.misfortune.index(faults.nodes.len())];
+                let cut = self.cut([node], [other]);
+                self.unless_healed(lasting, move |sim| sim.mend(cut));
             }
-            4 => {
+            Kind::Partition => {
                 let random = &mut self.misfortune;
                 let (some, others): (Vec<NodeId>, Vec<NodeId>) =
                     faults.nodes.iter().partition(|_| random.one_in(2));
                 let cut = self.partition(some, others);
-                self.after(lasting, move |sim| sim.mend(cut));
+                self.unless_healed(lasting, move |sim| sim.mend(cut));
             }
-            5 => {
-                let mut some =
-                    || if self.misfortune.one_in(2) { 0.0 } else { self.misfortune.fraction() / 4.0 };
+            Kind::Weather => {
+                let random = &mut self.misfortune;
+                let mut some = || if random.one_in(2) { 0.0 } else { random.fraction() / 4.0 };
                 let weather = Weather { loss: some(), duplication: some(), reorder: some() };
-                let plan = self.plan;
                 self.set_weather(weather);
-                self.after(lasting, move |sim| {
-                    if sim.plan == plan {
-                        sim.set_weather(Weather::default());
-                    }
-                });
+                self.unless_healed(lasting, |sim| sim.set_weather(Weather::default()));
             }
-            6 => {
-                let usual = self.node(node).disk.sync;
-                let slow =
-                    Delay::Uniform { low: Duration::from_millis(10), high: Duration::from_millis(200) };
-                if usual != slow {
-                    self.set_sync(node, slow);
-                    self.after(lasting, move |sim| sim.set_sync(node, usual));
-                }
+            Kind::SlowDisk => {
+                let (low, high) = (Duration::from_millis(10), Duration::from_millis(200));
+                self.slow_disk(node, Delay::Uniform { low, high });
+                self.unless_healed(lasting, move |sim| sim.slow_disk(node, Delay::ZERO));
             }
-            7 => {
+            Kind::BrokenDisk => {
                 if self.may_go_down(faults, node) {
                     self.break_disk(node);
-                    self.after(lasting, move |sim| {
+                    self.unless_healed(lasting, move |sim| {
                         sim.repair_disk(node);
                         sim.restart(node);
                     });
                 }
             }
-            _ => {
+            Kind::Clock => {
                 let leap = self.moment(Duration::from_millis(50));
                 let drift = self.misfortune.between(-100_000, 100_000);
                 self.set_clock(node, leap, i32::try_from(drift).unwrap_or(0));
+                self.unless_healed(lasting, move |sim| sim.set_clock(node, Duration::ZERO, 0));
             }
         }
     }
@@ -206,7 +217,7 @@ impl<P: Simulated> Sim<P> {
     fn crash_for(&mut self, faults: &Faults, node: NodeId, lasting: Duration) {
         if self.may_go_down(faults, node) {
             self.crash(node);
-            self.after(lasting, move |sim| sim.restart(node));
+            self.unless_healed(lasting, move |sim| sim.restart(node));
         }
     }
 

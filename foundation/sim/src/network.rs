@@ -3,6 +3,7 @@
 use crate::{Counts, Delay};
 use fulmar_node::{MulticastId, NodeId, Random};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 /// How messages get from one node to another. Probabilities are from 0 to 1.
@@ -52,6 +53,12 @@ pub struct Weather {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CutId(u64);
 
+impl fmt::Display for CutId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cut{}", self.0)
+    }
+}
+
 struct Cut {
     from: BTreeSet<NodeId>,
     to: BTreeSet<NodeId>,
@@ -78,7 +85,7 @@ pub struct Network {
     /// The link between nodes that have none of their own.
     pub link: Link,
     /// Faults of all links at present.
-    pub weather: Weather,
+    pub(crate) weather: Weather,
     links: BTreeMap<(NodeId, NodeId), Link>,
     sets: BTreeMap<MulticastId, Vec<NodeId>>,
     cuts: BTreeMap<CutId, Cut>,

@@ -29,6 +29,8 @@ pub(crate) struct Alarm {
 /// The log of a node. Outlives its processes.
 pub(crate) struct Disk<R> {
     pub(crate) sync: Delay,
+    /// What a sync takes on top.
+    pub(crate) slowness: Delay,
     pub(crate) log: Vec<R>,
     /// So many records of the log survive a crash.
     pub(crate) durable: usize,
@@ -70,6 +72,7 @@ impl<P: Process> Node<P> {
             clock: Clock::default(),
             disk: Disk {
                 sync: Delay::Tailed { median, p99 },
+                slowness: Delay::ZERO,
                 log: Vec::new(),
                 durable: 0,
                 syncing: false,

@@ -3,6 +3,7 @@
 //! A program has a thread of its own, but there is only one baton: the simulator hands it to a program and waits until
 //! the program asks for something, which hands it back. So the order of everything that happens is the simulator's.
 
+use crate::baton::Baton;
 use crate::node::Input;
 use crate::seeds::panic_message;
 use crate::sim::Happening;
@@ -12,7 +13,7 @@ use fulmar_node::{NodeId, Process, Time};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ pub enum PortError {
     /// A node has one program at a time.
     #[error("node {0} has a program already")]
     Taken(NodeId),
-    /// The simulation is over, and the program should end.
+    /// The simulation is over, and the program should end: one that asks thousands of times more panics.
     #[error("the simulation has ended")]
     Ended,
 }
@@ -50,10 +51,11 @@ struct Answer<E> {
     said: Result<Option<E>, PortError>,
 }
 
+type ProgramBaton<P> = Baton<Ask<P>, Answer<<P as Process>::Event>>;
+
 /// A program's way to the process of its node.
 pub struct Port<P: Process> {
-    asks: Sender<Ask<P>>,
-    answers: Receiver<Answer<P::Event>>,
+    baton: Arc<ProgramBaton<P>>,
     now: Cell<Time>,
     node: Cell<NodeId>,
     errors_after_end: Cell<u32>,
@@ -79,7 +81,8 @@ impl<P: Process> Port<P> {
     ///
     /// If the process has crashed, before the call or meanwhile.
     pub fn call(&self, request: P::Request) -> Result<P::Event, PortError> {
-        self.ask(Ask::Call(request))?.ok_or(PortError::Ended)
+        let event = self.ask(Ask::Call(request))?;
+        Ok(event.expect("a call ends with an event or an error"))
     }
 
     /// Hands the process a request, and waits for nothing.
@@ -122,8 +125,8 @@ impl<P: Process> Port<P> {
 
     /// Hands the baton over, and waits for it.
     fn ask(&self, ask: Ask<P>) -> Result<Option<P::Event>, PortError> {
-        let answer = self.asks.send(ask).ok().and_then(|()| self.answers.recv().ok());
-        let Some(answer) = answer else {
+        self.baton.ask(ask);
+        let Some(answer) = self.baton.answer() else {
             let errors = self.errors_after_end.get() + 1;
             self.errors_after_end.set(errors);
             assert!(errors < PATIENCE, "a program must end when its simulation has ended");
@@ -148,9 +151,7 @@ enum Waiting {
 
 /// The simulator's side of a program.
 pub(crate) struct Program<P: Process> {
-    /// Dropped to tell the program that all is over.
-    answers: Option<Sender<Answer<P::Event>>>,
-    asks: Receiver<Ask<P>>,
+    baton: Arc<ProgramBaton<P>>,
     thread: Option<JoinHandle<()>>,
     node: NodeId,
     /// The incarnation of the node that it belongs to.
@@ -197,7 +198,7 @@ impl<P: Process> Program<P> {
 
     fn end(&mut self) {
         self.waiting = Waiting::Over;
-        self.answers = None;
+        self.baton.abandon();
         if let Some(thread) = self.thread.take() {
             // The thread has told of its panic.
             let _ = thread.join();
@@ -207,6 +208,7 @@ impl<P: Process> Program<P> {
 
 impl<P: Simulated> Sim<P> {
     /// Lets a program run on a node, from now on and in virtual time. The node's events are the program's from now on.
+    /// When the node crashes, the program loses it, but not its own memory: it ends, or attaches to a node that is up.
     ///
     /// The program may share values with other programs and with the simulation's user behind locks, but must hold
     /// none while it waits at its port. It must end when it is told that the simulation has.
@@ -227,27 +229,22 @@ impl<P: Simulated> Sim<P> {
         if node.process.is_some() {
             node.program = Some(index);
         }
-        let (asks, asked) = channel();
-        let (answers, answered) = channel();
+        let baton = Arc::new(Baton::new());
+        let its_baton = Arc::clone(&baton);
         let body = move || {
+            let Some(Answer { now, .. }) = its_baton.answer() else { return };
             let port = Port {
-                asks: asks.clone(),
-                answers: answered,
-                now: Cell::default(),
+                baton: Arc::clone(&its_baton),
+                now: Cell::new(now),
                 node: Cell::new(id),
                 errors_after_end: Cell::new(0),
             };
-            let Ok(Answer { now, .. }) = port.answers.recv() else { return };
-            port.now.set(now);
             let result = catch_unwind(AssertUnwindSafe(|| program(port)));
-            let result = result.map_err(|payload| panic_message(payload.as_ref()));
-            // Nobody listens when the simulation is over.
-            let _ = asks.send(Ask::Done(result));
+            its_baton.ask(Ask::Done(result.map_err(|payload| panic_message(payload.as_ref()))));
         };
         let thread = thread::Builder::new().name(format!("program on {id}")).spawn(body);
         self.programs.push(Program {
-            answers: Some(answers),
-            asks: asked,
+            baton,
             thread: Some(thread.expect("a thread for a program")),
             node: id,
             incarnation,
@@ -256,13 +253,14 @@ impl<P: Simulated> Sim<P> {
             said: Ok(None),
             unread: VecDeque::new(),
         });
+        self.running += 1;
         self.wheel.insert(self.now, Happening::Wake { program: index, turn: 0 });
     }
 
     /// How many programs have not ended.
     #[must_use]
-    pub fn programs_running(&self) -> usize {
-        self.programs.iter().filter(|program| program.waiting != Waiting::Over).count()
+    pub const fn programs_running(&self) -> usize {
+        self.running
     }
 
     /// Lets a program run until it waits for something, unless its node is paused.
@@ -287,10 +285,7 @@ impl<P: Simulated> Sim<P> {
     fn hand_over(&self, index: usize, said: Result<Option<P::Event>, PortError>) {
         let program = &self.programs[index];
         let now = self.node(program.node).clock.shows(self.now);
-        if let Some(answers) = &program.answers {
-            // A program that is gone is noticed when it asks for nothing.
-            let _ = answers.send(Answer { now, said });
-        }
+        program.baton.tell(Answer { now, said });
     }
 
     /// Waits for what a program asks for, and does it; returns what can be answered at once.
@@ -298,7 +293,7 @@ impl<P: Simulated> Sim<P> {
         let now = self.now;
         let program = &mut self.programs[index];
         let (id, incarnation) = (program.node, program.incarnation);
-        let ask = program.asks.recv().unwrap_or_else(|_| Ask::Done(Err("its thread is gone".to_owned())));
+        let ask = program.baton.question();
         let needs_process = matches!(ask, Ask::Call(_) | Ask::Request(_) | Ask::Event(_));
         if needs_process && self.node(id).program != Some(index) {
             self.refuse(index, PortError::Crashed(id));
@@ -306,7 +301,9 @@ impl<P: Simulated> Sim<P> {
         }
         match ask {
             Ask::Call(request) => {
-                self.programs[index].waiting = Waiting::Service;
+                let program = &mut self.programs[index];
+                program.answer(Ok(None));
+                program.waiting = Waiting::Service;
                 let input = Input::Request(request);
                 self.wheel.insert(now, Happening::Input { node: id, incarnation, input });
                 None
@@ -336,6 +333,7 @@ impl<P: Simulated> Sim<P> {
             Ask::Attach(to) => self.attach(index, to),
             Ask::Done(result) => {
                 self.detach(index);
+                self.running -= 1;
                 self.programs[index].end();
                 if let Err(message) = result {
                     panic!("at {now}, the program on {id} panicked (seed {}): {message}", self.seed.number);

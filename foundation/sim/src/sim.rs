@@ -5,7 +5,7 @@ use crate::node::{Alarm, Input, Node, Processes};
 use crate::program::Program;
 use crate::trace::{Trace, What};
 use crate::wheel::Wheel;
-use crate::{Delay, Seed};
+use crate::{Counts, Delay, Seed};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time, TimerChange};
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
@@ -21,47 +21,6 @@ impl<P> Simulated for P where
     P: Process<Message: Clone + Debug, Timer: Debug, Request: Debug, Event: Debug, Record: Clone + Debug>
         + 'static
 {
-}
-
-/// How often what has happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Steps that processes took.
-    pub steps: u64,
-    /// Messages sent, those of a multicast counted for each receiver.
-    pub sent: u64,
-    /// Messages that a process received.
-    pub received: u64,
-    /// Messages that a link lost.
-    pub lost: u64,
-    /// Messages that a cut stopped.
-    pub cut: u64,
-    /// Messages that arrived at a node that was down or never there, or were waiting there when it crashed.
-    pub dead: u64,
-    /// Messages that arrived twice.
-    pub duplicated: u64,
-    /// Messages that a link delayed beyond its latency.
-    pub late: u64,
-    /// Syncs that a disk completed.
-    pub syncs: u64,
-    /// Records emitted.
-    pub records: u64,
-    /// Records that a crash took, for they were not durable yet.
-    pub records_lost: u64,
-    /// Crashes, those because of a broken disk among them.
-    pub crashes: u64,
-    /// Restarts after a crash.
-    pub restarts: u64,
-    /// Pauses.
-    pub pauses: u64,
-    /// Cuts made, in one direction or both.
-    pub cuts: u64,
-    /// Changes of clocks.
-    pub clock_changes: u64,
-    /// Disks that broke.
-    pub disks_broken: u64,
-    /// Events that processes emitted.
-    pub events: u64,
 }
 
 type Action<P> = Box<dyn FnOnce(&mut Sim<P>)>;
@@ -81,7 +40,7 @@ pub(crate) enum Happening<P: Simulated> {
 
 /// A world of nodes with processes of one type, an enum of roles if there are several.
 pub struct Sim<P: Simulated> {
-    /// The network, whose links and weather may change at any time.
+    /// The network, whose links and multicast sets may change at any time.
     pub network: Network,
     /// How often what has happened.
     pub counts: Counts,
@@ -90,6 +49,8 @@ pub struct Sim<P: Simulated> {
     pub(crate) wheel: Wheel<Happening<P>>,
     pub(crate) nodes: Vec<Option<Box<Node<P>>>>,
     pub(crate) programs: Vec<Program<P>>,
+    /// How many of the programs have not ended.
+    pub(crate) running: usize,
     pub(crate) trace: Trace,
     pub(crate) factory: Factory<P>,
     pub(crate) invariants: Vec<(u64, Invariant<P>)>,
@@ -98,8 +59,8 @@ pub struct Sim<P: Simulated> {
     pub(crate) random: Random,
     pub(crate) misfortune: Random,
     user_random: Random,
-    /// Counts the plans of faults; those of an earlier one do nothing any more.
-    pub(crate) plan: u64,
+    /// How often all faults were ended.
+    pub(crate) healings: u64,
 }
 
 impl<P: Simulated> Sim<P> {
@@ -115,6 +76,7 @@ impl<P: Simulated> Sim<P> {
             wheel: Wheel::new(),
             nodes: Vec::new(),
             programs: Vec::new(),
+            running: 0,
             trace: Trace::new(seed.detail()),
             factory: Box::new(factory),
             invariants: Vec::new(),
@@ -122,7 +84,7 @@ impl<P: Simulated> Sim<P> {
             misfortune: random.fork(),
             user_random: random.fork(),
             random,
-            plan: 0,
+            healings: 0,
             seed,
         }
     }
@@ -415,7 +377,6 @@ impl<P: Simulated> Sim<P> {
         let Some(node) = self.nodes[id.0 as usize].as_deref_mut() else { return };
         let Some(process) = node.process.as_mut() else { return };
         let (now, out) = (node.clock.shows(at), &mut node.out);
-        counts.steps += 1;
         match input {
             Input::Start => {
                 trace.add(at, id, What::Start, format_args!("after {} records", out.logged().0));
@@ -446,6 +407,7 @@ impl<P: Simulated> Sim<P> {
                 return;
             }
         }
+        counts.steps += 1;
         if !node.out.is_empty() {
             self.carry_out(id);
         }
@@ -523,7 +485,8 @@ impl<P: Simulated> Sim<P> {
         let upto = disk.log.len();
         if upto > disk.durable && !disk.syncing {
             disk.syncing = true;
-            let done = now + disk.sync.sample(&mut self.random);
+            let takes = disk.sync.sample(&mut self.random) + disk.slowness.sample(&mut self.random);
+            let done = now + takes;
             self.wheel.insert(done, Happening::Synced { node: id, incarnation, upto });
         }
     }

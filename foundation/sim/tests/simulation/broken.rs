@@ -1,8 +1,8 @@
 //! What the runner must not let pass.
 
-use crate::register::{Bug, CLIENT, Request, Role, register};
+use crate::register::{Bug, CLIENT, Request, Role, register, replicas};
 use fulmar_node::{NodeId, Outbox, Process, Time};
-use fulmar_sim::{Detail, Seed, Sim, check};
+use fulmar_sim::{Detail, Faults, Seed, Sim, check};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -74,4 +74,20 @@ fn a_trace_is_the_same_for_the_same_seed_only() {
     assert_eq!(first[0], "0.000000000 n0    start   after 0 records");
     assert_eq!(first[6], "0.000000000 n5    request Write(1)");
     assert_eq!(first[7], "0.000000000 n5    send    to n0 Write(1)");
+}
+
+#[test]
+fn the_detail_of_a_trace_changes_nothing_else() {
+    let end = |detail| {
+        let mut sim = register(Seed::new(3, detail), Bug::None);
+        let faults = Faults::random(replicas(), sim.random());
+        sim.inject(faults);
+        sim.request(CLIENT, Request::Write(1));
+        sim.run(Duration::from_secs(1), |sim, client, _| sim.request(client, Request::Read));
+        (sim.counts, sim.random().next(), sim.trace().is_empty(), sim.hash())
+    };
+    let (numbers, hashed, kept) = (end(Detail::Numbers), end(Detail::Hashed), end(Detail::Kept));
+    assert_eq!((numbers.0, numbers.1), (kept.0, kept.1));
+    assert_eq!((hashed.0, hashed.1, hashed.3), (kept.0, kept.1, kept.3));
+    assert!(numbers.2 && hashed.2 && !kept.2);
 }

@@ -170,3 +170,40 @@ fn a_broken_disk_ends_its_process_until_it_is_repaired() {
     sim.restart(replica);
     assert!(sim.is_up(replica));
 }
+
+#[test]
+fn a_plan_takes_no_more_nodes_down_than_it_may() {
+    for seed in 0..10 {
+        let mut sim = register(seed, Bug::None);
+        let faults = Faults { crash: 1, blackout: 1, broken_disk: 1, ..Faults::none(replicas()) };
+        assert_eq!(faults.down, 2);
+        sim.invariant(1, |processes| {
+            let up = processes.iter().count();
+            if up >= 4 { Ok(()) } else { Err(format!("only {up} of 6 are up")) }
+        });
+        sim.inject(faults);
+        let counts = keep_writing(&mut sim, Duration::from_secs(3));
+        assert!(counts.crashes > 10 && counts.events > 10, "{counts:?}");
+    }
+}
+
+#[test]
+fn after_a_healing_nothing_goes_wrong_any_more() {
+    for seed in 0..10 {
+        let mut sim = register(seed, Bug::None);
+        for _ in 0..2 {
+            let faults = Faults::random(replicas().chain([CLIENT]), sim.random());
+            sim.inject(faults);
+        }
+        sim.run(Duration::from_secs(2), |_, _, _| {});
+        sim.heal(replicas().chain([CLIENT]));
+        sim.run(Duration::from_millis(1), |_, _, _| {});
+        let before = sim.counts;
+        keep_writing(&mut sim, Duration::from_secs(2));
+        let after = sim.counts;
+        let faults =
+            |c: &Counts| (c.crashes, c.pauses, c.cut, c.lost, c.late, c.dead, c.restarts, c.clock_changes);
+        assert_eq!(faults(&before), faults(&after), "seed {seed}");
+        assert!(after.events > before.events + 100, "seed {seed}: {after:?}");
+    }
+}

@@ -164,3 +164,45 @@ fn programs_end_with_their_simulation() {
     drop(sim);
     assert_eq!(*ended.lock().expect("not poisoned"), CLIENTS);
 }
+
+#[test]
+fn a_program_may_outlive_its_node_and_come_back() {
+    let mut crashes = 0;
+    seeds("a_program_may_outlive_its_node_and_come_back", 0..30, |seed| {
+        let mut sim = hosted(seed, |number, port| {
+            let me = NodeId(CLIENT.0 + number);
+            let mut value = u64::from(number);
+            while value < 300 {
+                match port.call(Request::Write(value)) {
+                    Ok(event) => {
+                        assert_eq!(event, Event::Written(value));
+                        value += 10;
+                    }
+                    Err(PortError::Crashed(_)) => while port.attach(me) == Err(PortError::Crashed(me)) {},
+                    Err(_) => return,
+                }
+            }
+        });
+        let clients = (0..CLIENTS).map(|number| NodeId(CLIENT.0 + number));
+        let (every, lasting) = (Duration::from_millis(2), Duration::from_millis(20));
+        sim.inject(Faults { crash: 1, pause: 1, every, lasting, down: 3, ..Faults::none(clients.clone()) });
+        sim.after(Duration::from_secs(1), move |sim| sim.heal(clients));
+        let is_over = finish(&mut sim);
+        crashes += sim.counts.crashes;
+        if is_over { Ok(()) } else { Err(format!("programs wait for ever: {:?}", sim.counts)) }
+    });
+    assert!(crashes > 0);
+}
+
+#[test]
+fn a_thousand_programs_take_turns() {
+    let mut sim = Sim::new(1, |id, records: &[u64]| Role::new(id, records, Bug::None));
+    replicas().for_each(|id| sim.add(id));
+    for id in (CLIENT.0..CLIENT.0 + 1_000).map(NodeId) {
+        sim.add(id);
+        sim.host(id, move |port| {
+            assert_eq!(port.call(Request::Write(u64::from(id.0))), Ok(Event::Written(u64::from(id.0))));
+        });
+    }
+    assert!(finish(&mut sim));
+}
