@@ -49,9 +49,9 @@ struct Waiting {
     written: Vec<ObjectId>,
 }
 
-/// That something was written to the engine, and is to be synced.
+/// That commits up to this one were written to the engine, and are to be synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Synced;
+pub struct Synced(pub Timestamp);
 
 impl Server {
     /// A server of this database.
@@ -139,7 +139,7 @@ impl Server {
         match self.database.execute(commit) {
             Ok(at) => {
                 let until = match durability {
-                    Durability::Synced => out.record(Synced),
+                    Durability::Synced => out.record(Synced(at)),
                     // With what is already waiting, if something is: a snapshot sees all or none of them.
                     Durability::Written => out.logged(),
                 };
