@@ -7,6 +7,7 @@ use crate::engine::{Engine, Memory};
 use crate::storage::{Executed, Storage};
 use crate::{Commit, Error, Object, ObjectId, Refusal, Timestamp};
 use parking_lot::{Condvar, Mutex};
+use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
@@ -190,6 +191,11 @@ impl Database {
         self.0.storage.stale(limit)
     }
 
+    /// Whether both are handles of the same.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Memory that cached objects take, bytes.
     pub fn cached_bytes(&self) -> usize {
         self.0.storage.cached_bytes()
@@ -280,5 +286,11 @@ impl Turn {
             TurnState::Done(result) => result,
             _ => unreachable!("a leader finishes its own turn"),
         }
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Database").field(&self.path()).finish()
     }
 }

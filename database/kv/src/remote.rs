@@ -10,6 +10,6 @@ mod server;
 mod store;
 
 pub use client::{Ask, Client, Reply};
-pub use message::{Answer, Direction, Failed, Message, Question, VERSION};
-pub use server::{Keep, Note, Server, Synced};
+pub use message::{Answer, DatabaseNumber, Direction, Failed, Message, Question, VERSION};
+pub use server::{Keep, Note, Open, Server, SyncLog, Synced};
 pub use store::{Call, Remote, Unreachable};

@@ -137,19 +137,29 @@ fn varint(bytes: &[u8]) -> u64 {
     n
 }
 
+/// Opens one database, once.
+struct OneDatabase(Option<Recorded>);
+
+impl Open for OneDatabase {
+    fn open(&mut self, _name: &str, _create: bool) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
+        let options = Options { cache_bytes: 1 << 20, ..Options::default() };
+        let engine = Box::new(self.0.take().expect("an engine"));
+        let kv = fulmar_kv::Database::with_engine(engine, &options)?;
+        let keep = Database::on(kv.clone())?;
+        Ok((kv, Box::new(keep)))
+    }
+}
+
 /// A server, whose disk is `disk`, and so many clients.
 pub(crate) fn world(seed: Seed, disk: &Disk, clients: u32) -> Sim<Role> {
     let disk = disk.clone();
     let mut sim = Sim::new(seed, move |id, records: &[Synced]| {
         if id != SERVER {
-            return Role::Client(Client::new(SERVER));
+            return Role::Client(Client::new(SERVER, "bank", true));
         }
-        let synced = records.last().map_or(Timestamp(0), |Synced(at)| *at);
+        let synced = records.last().map_or(Timestamp(0), |synced| synced.at);
         let engine = Recorded { memory: disk.recover(synced), disk: disk.clone() };
-        let options = Options { cache_bytes: 1 << 20, ..Options::default() };
-        let kv = fulmar_kv::Database::with_engine(Box::new(engine), &options).unwrap();
-        let keep = Database::on(kv.clone()).unwrap();
-        Role::Server(Box::new(Server::new(kv, Box::new(keep))))
+        Role::Server(Box::new(Server::new(Box::new(OneDatabase(Some(engine))))))
     });
     sim.add(SERVER);
     for client in 1..=clients {

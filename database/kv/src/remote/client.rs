@@ -1,6 +1,6 @@
-//! The client: one question at a time.
+//! The client: one question at a time, about one database.
 
-use super::message::{Answer, Message, Question};
+use super::message::{Answer, DatabaseNumber, Message, Question};
 use crate::Timestamp;
 use fulmar_node::{NodeId, Outbox, Process, Time};
 use std::time::Duration;
@@ -9,6 +9,15 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(500);
 /// After so many a client gives up.
 const ATTEMPTS: u32 = 120;
+
+/// What a client can be asked for.
+#[derive(Clone, Debug)]
+pub enum Ask {
+    /// A question to the server, which is answered by an event.
+    Question(Question),
+    /// To tell the server that a snapshot has ended: nothing answers.
+    CloseSnapshot(Timestamp),
+}
 
 /// What a client tells its user: one for each question.
 #[derive(Clone, Debug)]
@@ -19,9 +28,13 @@ pub enum Reply {
     Silence,
 }
 
-/// A process that asks a server, and asks again.
+/// A process that asks a server, and asks again. It opens the database when it has to, as often as it has to.
 pub struct Client {
     server: NodeId,
+    name: String,
+    /// Whether to make the database, if there is none, when it is first opened.
+    create: bool,
+    open: Option<DatabaseNumber>,
     number: u64,
     asked: Option<Asked>,
 }
@@ -29,31 +42,32 @@ pub struct Client {
 struct Asked {
     question: Question,
     attempts: u32,
+    /// Whether the question itself has been sent, and not only the one to open the database.
+    sent: bool,
 }
 
 impl Client {
-    /// A client of this server.
-    pub fn new(server: NodeId) -> Self {
-        Self { server, number: 0, asked: None }
+    /// A client of this server, for the database of this name.
+    pub fn new(server: NodeId, name: impl Into<String>, create: bool) -> Self {
+        Self { server, name: name.into(), create, open: None, number: 0, asked: None }
     }
 
     fn ask(&mut self, now: Time, out: &mut Outbox<Self>) {
-        if let Some(asked) = &self.asked {
-            let question = asked.question.clone();
-            let again = asked.attempts > 1;
-            out.send(self.server, Message::Question { number: self.number, again, question });
-            out.set_timer((), now + PATIENCE);
-        }
+        let Some(asked) = &mut self.asked else { return };
+        let number = self.number;
+        let message = match self.open {
+            Some(database) => {
+                let again = std::mem::replace(&mut asked.sent, true);
+                Message::Question { number, again, database, question: asked.question.clone() }
+            }
+            None => {
+                let question = Question::Open { name: self.name.clone(), create: self.create };
+                Message::Question { number, again: false, database: DatabaseNumber::default(), question }
+            }
+        };
+        out.send(self.server, message);
+        out.set_timer((), now + PATIENCE);
     }
-}
-
-/// What a client can be asked for.
-#[derive(Clone, Debug)]
-pub enum Ask {
-    /// A question to the server, which is answered by an event.
-    Question(Question),
-    /// To tell the server that a snapshot has ended: nothing answers.
-    CloseSnapshot(Timestamp),
 }
 
 impl Process for Client {
@@ -67,22 +81,42 @@ impl Process for Client {
         match ask {
             Ask::Question(question) => {
                 self.number += 1;
-                self.asked = Some(Asked { question, attempts: 1 });
+                self.asked = Some(Asked { question, attempts: 1, sent: false });
                 self.ask(now, out);
             }
-            Ask::CloseSnapshot(at) => out.send(self.server, Message::SnapshotClosed(at)),
+            Ask::CloseSnapshot(at) => {
+                if let Some(database) = self.open {
+                    out.send(self.server, Message::SnapshotClosed(database, at));
+                }
+            }
         }
     }
 
-    fn receive(&mut self, _now: Time, _from: NodeId, message: Message, out: &mut Outbox<Self>) {
-        match message {
-            Message::Answer { number, answer } if number == self.number && self.asked.is_some() => {
+    fn receive(&mut self, now: Time, _from: NodeId, message: Message, out: &mut Outbox<Self>) {
+        let Message::Answer { number, answer } = message else { return };
+        // Others answer what was asked twice.
+        if number != self.number || self.asked.is_none() {
+            return;
+        }
+        match answer {
+            Answer::Open(database) => {
+                if self.open.is_none() {
+                    self.open = Some(database);
+                    // Whoever has had it open once does not mean to have an empty one instead.
+                    self.create = false;
+                    self.ask(now, out);
+                }
+            }
+            Answer::Closed => {
+                if self.open.take().is_some() {
+                    self.ask(now, out);
+                }
+            }
+            answer => {
                 self.asked = None;
                 out.cancel_timer(());
                 out.event(Reply::Answer(answer));
             }
-            // An answer to a question that was asked twice.
-            _ => {}
         }
     }
 

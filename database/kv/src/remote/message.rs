@@ -23,6 +23,8 @@ pub enum Message {
         number: u64,
         /// Whether it may have been asked before.
         again: bool,
+        /// Of which database; any number, to open one.
+        database: DatabaseNumber,
         /// What it asks.
         question: Question,
     },
@@ -33,13 +35,24 @@ pub enum Message {
         /// What it is.
         answer: Answer,
     },
-    /// From a client: it has ended a snapshot.
-    SnapshotClosed(Timestamp),
+    /// From a client: it has ended a snapshot of a database.
+    SnapshotClosed(DatabaseNumber, Timestamp),
 }
+
+/// Names an open database, for as long as the server runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DatabaseNumber(pub u32);
 
 /// What a client may ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
+    /// To open a database.
+    Open {
+        /// Its name on the server.
+        name: String,
+        /// Whether to make it, if there is none.
+        create: bool,
+    },
     /// See [`crate::Store::open_snapshot`].
     OpenSnapshot,
     /// See [`crate::Store::newest`].
@@ -75,6 +88,10 @@ pub enum Direction {
 /// What a server may answer.
 #[derive(Clone, Debug)]
 pub enum Answer {
+    /// The database is open.
+    Open(DatabaseNumber),
+    /// The server does not know the number: it has begun anew.
+    Closed,
     /// A snapshot or commit.
     At(Timestamp),
     /// An object or a part of it.
@@ -102,6 +119,8 @@ pub enum Failed {
     Corrupt(String),
     /// [`Error::Io`] of a full disk.
     Full(String),
+    /// [`Error::Io`] of a database that there is not.
+    Missing(String),
     /// Any other error.
     Other(String),
 }
@@ -113,9 +132,11 @@ impl From<Error> for Failed {
             Error::TooLarge => Self::TooLarge,
             Error::SnapshotGone => Self::SnapshotGone,
             Error::Corrupt { what, .. } => Self::Corrupt(what),
-            Error::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                Self::Full(source.to_string())
-            }
+            Error::Io { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull => Self::Full(source.to_string()),
+                io::ErrorKind::NotFound => Self::Missing(source.to_string()),
+                _ => Self::Other(source.to_string()),
+            },
             error => Self::Other(error.to_string()),
         }
     }
@@ -125,13 +146,15 @@ impl Failed {
     /// The error, as the client of this server sees it.
     pub(crate) fn at(self, server: &std::path::Path) -> Error {
         let path = PathBuf::from(server);
+        let io = |kind, what: String| Error::Io { path: server.into(), source: io::Error::new(kind, what) };
         match self {
             Self::Conflict => Error::Conflict,
             Self::TooLarge => Error::TooLarge,
             Self::SnapshotGone => Error::SnapshotGone,
             Self::Corrupt(what) => Error::Corrupt { path, what },
-            Self::Full(what) => Error::Io { path, source: io::Error::new(io::ErrorKind::StorageFull, what) },
-            Self::Other(what) => Error::Io { path, source: io::Error::other(what) },
+            Self::Full(what) => io(io::ErrorKind::StorageFull, what),
+            Self::Missing(what) => io(io::ErrorKind::NotFound, what),
+            Self::Other(what) => io(io::ErrorKind::Other, what),
         }
     }
 }
@@ -160,17 +183,23 @@ impl Direction {
 impl Wire for Message {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Question { number, again, question } => {
+            Self::Question { number, again, database, question } => {
                 let tag = match question {
                     Question::OpenSnapshot => 0,
                     Question::Newest => 1,
                     Question::Read { .. } => 2,
                     Question::Commit(..) => 3,
+                    Question::Open { .. } => 4,
                 };
                 out.push(tag);
                 put_varint(out, *number << 1 | u64::from(*again));
+                put_varint(out, database.0.into());
                 match question {
                     Question::OpenSnapshot | Question::Newest => {}
+                    Question::Open { name, create } => {
+                        out.push(u8::from(*create));
+                        put_bytes(out, name.as_bytes());
+                    }
                     Question::Read { object, from, direction, at, bytes } => {
                         put_varint(out, object.0);
                         out.push(*direction as u8);
@@ -192,6 +221,8 @@ impl Wire for Message {
                     Answer::Misplaced => 11,
                     Answer::Failed(_) => 12,
                     Answer::Unknown => 13,
+                    Answer::Open(_) => 14,
+                    Answer::Closed => 15,
                 };
                 out.push(tag);
                 put_varint(out, *number);
@@ -201,7 +232,8 @@ impl Wire for Message {
                         put_varint(out, object.id().0);
                         object.encode(out);
                     }
-                    Answer::Nothing | Answer::Misplaced | Answer::Unknown => {}
+                    Answer::Open(database) => put_varint(out, database.0.into()),
+                    Answer::Nothing | Answer::Misplaced | Answer::Unknown | Answer::Closed => {}
                     Answer::Failed(failed) => {
                         let (tag, what) = match failed {
                             Failed::Conflict => (0, ""),
@@ -210,15 +242,17 @@ impl Wire for Message {
                             Failed::Full(what) => (3, what.as_str()),
                             Failed::Other(what) => (4, what.as_str()),
                             Failed::SnapshotGone => (5, ""),
+                            Failed::Missing(what) => (6, what.as_str()),
                         };
                         out.push(tag);
                         put_bytes(out, what.as_bytes());
                     }
                 }
             }
-            Self::SnapshotClosed(at) => {
+            Self::SnapshotClosed(database, at) => {
                 out.push(16);
                 put_varint(out, at.0);
+                put_varint(out, database.0.into());
             }
         }
     }
@@ -233,8 +267,10 @@ impl Wire for Message {
 fn decode(input: &mut Reader<'_>) -> Option<Message> {
     let tag = input.byte()?;
     let number = input.varint()?;
-    let question =
-        |question| Some(Message::Question { number: number >> 1, again: number & 1 == 1, question });
+    let database = if tag < 8 || tag == 16 { database(input)? } else { DatabaseNumber::default() };
+    let question = |question| {
+        Some(Message::Question { number: number >> 1, again: number & 1 == 1, database, question })
+    };
     let answer = |answer| Some(Message::Answer { number, answer });
     match tag {
         0 => question(Question::OpenSnapshot),
@@ -260,6 +296,11 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
             };
             question(Question::Commit(commit(input)?, durability))
         }
+        4 => {
+            let create = input.byte()? == 1;
+            let name = String::from_utf8(input.bytes()?.into()).ok()?;
+            question(Question::Open { name, create })
+        }
         8 => answer(Answer::At(Timestamp(input.varint()?))),
         9 => {
             let id = ObjectId(input.varint()?);
@@ -269,6 +310,8 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
         10 => answer(Answer::Nothing),
         11 => answer(Answer::Misplaced),
         13 => answer(Answer::Unknown),
+        14 => answer(Answer::Open(self::database(input)?)),
+        15 => answer(Answer::Closed),
         12 => {
             let tag = input.byte()?;
             let what = String::from_utf8_lossy(input.bytes()?).into_owned();
@@ -279,12 +322,17 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
                 3 => Failed::Full(what),
                 4 => Failed::Other(what),
                 5 => Failed::SnapshotGone,
+                6 => Failed::Missing(what),
                 _ => return None,
             }))
         }
-        16 => Some(Message::SnapshotClosed(Timestamp(number))),
+        16 => Some(Message::SnapshotClosed(database, Timestamp(number))),
         _ => None,
     }
+}
+
+fn database(input: &mut Reader<'_>) -> Option<DatabaseNumber> {
+    u32::try_from(input.varint()?).ok().map(DatabaseNumber)
 }
 
 fn put_commit(out: &mut Vec<u8>, commit: &Commit) {

@@ -1,7 +1,7 @@
-//! The server: a database for clients elsewhere.
+//! The server: databases for clients elsewhere.
 
-use super::message::{Answer, Message, Question};
-use crate::{Commit, Database, Durability, Error, Object, ObjectId, Refusal, Restructuring, Timestamp};
+use super::message::{Answer, DatabaseNumber, Message, Question};
+use crate::{Commit, Database, Durability, Error, ObjectId, Refusal, Restructuring, Timestamp};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -26,11 +26,28 @@ pub enum Note {
     Gone(NodeId),
 }
 
-/// A process that does for clients what a [`Database`] does for threads.
+/// Where a server finds its databases.
+pub trait Open: Send {
+    /// Opens the database of this name, and says who keeps its structure. It is not open yet.
+    ///
+    /// # Errors
+    /// [`Error::Io`] of kind [`io::ErrorKind::NotFound`] if there is none and `create` is not set; what opening it says.
+    fn open(&mut self, name: &str, create: bool) -> Result<(Database, Box<dyn Keep>), Error>;
+}
+
+/// A process that does for clients what [`Database`]s do for threads.
 ///
-/// A record stands for a batch that the database has handed to its engine; who drives the process makes it durable by
+/// A record stands for a batch that a database has handed to its engine; who drives the process makes it durable by
 /// [`Database::sync`].
 pub struct Server {
+    directory: Box<dyn Open>,
+    open: Vec<Served>,
+}
+
+/// An open database.
+struct Served {
+    name: String,
+    number: DatabaseNumber,
     database: Database,
     keep: Box<dyn Keep>,
     /// Snapshots that clients hold, and how many of each.
@@ -49,21 +66,50 @@ struct Waiting {
     written: Vec<ObjectId>,
 }
 
-/// That commits up to this one were written to the engine, and are to be synced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Synced(pub Timestamp);
+/// Commits of a database up to one were written to its engine, and are to be synced.
+#[derive(Clone, Debug)]
+pub struct Synced {
+    /// The database.
+    pub database: Database,
+    /// The newest commit.
+    pub at: Timestamp,
+}
 
 impl Server {
-    /// A server of this database.
-    pub fn new(database: Database, keep: Box<dyn Keep>) -> Self {
-        Self { database, keep, snapshots: BTreeMap::new(), last: BTreeMap::new(), waiting: VecDeque::new() }
+    /// A server of the databases that `directory` opens.
+    pub fn new(directory: Box<dyn Open>) -> Self {
+        Self { directory, open: Vec::new() }
     }
 
-    /// The database.
-    pub fn database(&self) -> &Database {
-        &self.database
+    /// The open databases.
+    pub fn databases(&self) -> impl Iterator<Item = &Database> {
+        self.open.iter().map(|served| &served.database)
     }
 
+    fn open(&mut self, name: &str, create: bool) -> Result<Answer, Error> {
+        if let Some(served) = self.open.iter().find(|served| served.name == name) {
+            return Ok(Answer::Open(served.number));
+        }
+        let (database, keep) = self.directory.open(name, create)?;
+        let number = DatabaseNumber(u32::try_from(self.open.len()).unwrap_or(u32::MAX));
+        self.open.push(Served {
+            name: name.into(),
+            number,
+            database,
+            keep,
+            snapshots: BTreeMap::new(),
+            last: BTreeMap::new(),
+            waiting: VecDeque::new(),
+        });
+        Ok(Answer::Open(number))
+    }
+
+    fn served(&mut self, number: DatabaseNumber) -> Option<&mut Served> {
+        usize::try_from(number.0).ok().and_then(|place| self.open.get_mut(place))
+    }
+}
+
+impl Served {
     fn answer(&mut self, client: NodeId, question: &Question) -> Result<Answer, Error> {
         match question {
             Question::OpenSnapshot => {
@@ -80,9 +126,10 @@ impl Server {
                 self.require_readable(*at)?;
                 let bytes = usize::try_from(*bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART);
                 let part = object.part(direction.part(from), *at, bytes);
-                Ok(part.map_or(Answer::Nothing, |part: Object| Answer::Object(Arc::new(part))))
+                Ok(part.map_or(Answer::Nothing, |part| Answer::Object(Arc::new(part))))
             }
-            Question::Commit(..) => Ok(Answer::Misplaced),
+            // Answered elsewhere.
+            Question::Open { .. } | Question::Commit(..) => Ok(Answer::Closed),
         }
     }
 
@@ -93,7 +140,7 @@ impl Server {
 
     /// Whether a commit is the client's next. One that was carried out before would conflict with itself, so it is never
     /// done twice, but the client would be told the wrong thing.
-    fn is_next(&mut self, client: NodeId, number: u64, out: &mut Outbox<Self>) -> bool {
+    fn is_next(&mut self, client: NodeId, number: u64, out: &mut Outbox<Server>) -> bool {
         match self.last.get(&client) {
             Some((last, answer)) if *last >= number => {
                 if let Some(answer) = answer.clone().filter(|_| *last == number) {
@@ -108,7 +155,7 @@ impl Server {
         }
     }
 
-    fn reply(&mut self, client: NodeId, number: u64, answer: Answer, out: &mut Outbox<Self>) {
+    fn reply(&mut self, client: NodeId, number: u64, answer: Answer, out: &mut Outbox<Server>) {
         if let Some((last, given)) = self.last.get_mut(&client)
             && *last == number
         {
@@ -123,7 +170,7 @@ impl Server {
         (number, again): (u64, bool),
         commit: Commit,
         durability: Durability,
-        out: &mut Outbox<Self>,
+        out: &mut Outbox<Server>,
     ) {
         if !self.is_next(client, number, out) {
             return;
@@ -139,7 +186,7 @@ impl Server {
         match self.database.execute(commit) {
             Ok(at) => {
                 let until = match durability {
-                    Durability::Synced => out.record(Synced(at)),
+                    Durability::Synced => out.record(Synced { database: self.database.clone(), at }),
                     // With what is already waiting, if something is: a snapshot sees all or none of them.
                     Durability::Written => out.logged(),
                 };
@@ -158,7 +205,7 @@ impl Server {
     }
 
     /// Publishes the commits that are durable, and tells their clients.
-    fn acknowledge(&mut self, upto: Lsn, out: &mut Outbox<Self>) {
+    fn acknowledge(&mut self, upto: Lsn, out: &mut Outbox<Server>) {
         let mut written = Vec::new();
         while let Some(first) = self.waiting.front()
             && first.until <= upto
@@ -207,15 +254,27 @@ impl Process for Server {
 
     fn receive(&mut self, _now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         match message {
-            Message::Question { number, again, question: Question::Commit(commit, durability) } => {
-                self.commit(from, (number, again), commit, durability, out);
-            }
-            Message::Question { number, question, .. } => {
-                let answer = self.answer(from, &question);
+            Message::Question { number, question: Question::Open { name, create }, .. } => {
+                let answer = self.open(&name, create);
                 let answer = answer.unwrap_or_else(|error| Answer::Failed(error.into()));
                 out.send(from, Message::Answer { number, answer });
             }
-            Message::SnapshotClosed(at) => self.close(from, at),
+            Message::Question { number, again, database, question } => {
+                let Some(served) = self.served(database) else {
+                    return out.send(from, Message::Answer { number, answer: Answer::Closed });
+                };
+                if let Question::Commit(commit, durability) = question {
+                    return served.commit(from, (number, again), commit, durability, out);
+                }
+                let answer = served.answer(from, &question);
+                let answer = answer.unwrap_or_else(|error| Answer::Failed(error.into()));
+                out.send(from, Message::Answer { number, answer });
+            }
+            Message::SnapshotClosed(database, at) => {
+                if let Some(served) = self.served(database) {
+                    served.close(from, at);
+                }
+            }
             // Not for a server.
             Message::Answer { .. } => {}
         }
@@ -223,21 +282,36 @@ impl Process for Server {
 
     fn request(&mut self, _now: Time, note: Note, _out: &mut Outbox<Self>) {
         let Note::Gone(client) = note;
-        self.forget(client);
+        for served in &mut self.open {
+            served.forget(client);
+        }
     }
 
     fn durable(&mut self, _now: Time, upto: Lsn, out: &mut Outbox<Self>) {
-        self.acknowledge(upto, out);
+        for served in &mut self.open {
+            served.acknowledge(upto, out);
+        }
     }
 }
 
-/// Makes the server's records durable.
-impl fulmar_transport::Log<Synced> for Database {
-    fn append(&mut self, _records: &[Synced]) -> io::Result<()> {
+/// Makes a server's records durable.
+#[derive(Default)]
+pub struct SyncLog {
+    /// The databases that were written to since the last sync.
+    written: Vec<Database>,
+}
+
+impl fulmar_transport::Log<Synced> for SyncLog {
+    fn append(&mut self, records: &[Synced]) -> io::Result<()> {
+        for Synced { database, .. } in records {
+            if !self.written.iter().any(|other| other.is_same(database)) {
+                self.written.push(database.clone());
+            }
+        }
         Ok(())
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        Self::sync(self).map_err(io::Error::other)
+        self.written.drain(..).try_for_each(|database| database.sync()).map_err(io::Error::other)
     }
 }
