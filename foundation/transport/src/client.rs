@@ -97,7 +97,7 @@ impl<P: Process> fmt::Debug for Client<P> {
 
 impl<P: Process<Message: Wire>> Client<P> {
     /// A client of the cluster, or of the first that it meets if that is [`ClusterId::ANY`]. Records of the process
-    /// are not kept, and of the limits those of messages, unsent bytes, dead hosts and spinning count.
+    /// are not kept, and of the limits those of messages, dead hosts and spinning count.
     pub fn new(protocol: Protocol, limits: Limits, process: P) -> Self {
         Self {
             process,
@@ -432,11 +432,10 @@ impl<P: Process<Message: Wire>> Client<P> {
         if !self.peers.contains_key(&to) {
             self.dial(to);
         }
-        let limits = self.limits;
-        let room = |peer: &&mut Peer| peer.link.unsent() <= limits.unsent;
-        let sent = self.peers.get_mut(&to).filter(room).is_some_and(|peer| {
+        let limit = self.limits.message;
+        let sent = self.peers.get_mut(&to).is_some_and(|peer| {
             peer.depth = peer.depth.max(depth);
-            peer.link.append(limits.message, |body| message.encode(body)).is_ok()
+            peer.link.append(limit, |body| message.encode(body)).is_ok()
         });
         self.counters.messages_sent += u64::from(sent);
         self.counters.dropped += u64::from(!sent);

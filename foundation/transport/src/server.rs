@@ -148,8 +148,8 @@ pub struct Server<P: Process> {
     directory: Option<Directory<P>>,
     net: Net,
     clock: Clock,
-    /// Messages of the process to itself.
-    own: Vec<P::Message>,
+    /// Messages of the process to itself: encoded like all others, since they need not be clonable.
+    own: Vec<Vec<u8>>,
     requests: Vec<P::Request>,
     commands: Receiver<Command<P>>,
     handle: Handle<P>,
@@ -250,26 +250,40 @@ impl<P: Process<Message: Wire>> Server<P> {
     }
 
     fn dispatch(&mut self) {
-        for (to, message) in self.out.sends.drain(..) {
-            if to == self.net.me {
-                self.own.push(message);
-                continue;
-            }
-            find(&mut self.net, self.directory.as_ref(), &self.process, to);
-            self.net.send(to, |body| message.encode(body));
+        let mut sends = std::mem::take(&mut self.out.sends);
+        for (to, message) in sends.drain(..) {
+            self.send(to, &message);
         }
-        for (group, message) in self.out.multicasts.drain(..) {
-            for &to in self.groups.get(&group).into_iter().flatten() {
-                if to == self.net.me {
-                    continue;
-                }
-                find(&mut self.net, self.directory.as_ref(), &self.process, to);
-                self.net.send(to, |body| message.encode(body));
+        self.out.sends = sends;
+        let mut multicasts = std::mem::take(&mut self.out.multicasts);
+        for (group, message) in multicasts.drain(..) {
+            for to in self.groups.get(&group).cloned().unwrap_or_default() {
+                self.send(to, &message);
             }
         }
+        self.out.multicasts = multicasts;
         for (timer, change) in self.out.timers.drain(..) {
             self.timers.change(timer, change);
         }
+    }
+
+    /// Encodes a message into what is to be sent to its receiver, which may be the process itself.
+    fn send(&mut self, to: NodeId, message: &P::Message) {
+        if to == self.net.me {
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            self.own.push(bytes);
+            return;
+        }
+        if let Some(directory) =
+            self.directory.as_ref().filter(|_| to < FIRST_CLIENT && !self.net.is_routed(to))
+        {
+            let known = directory(&self.process, to);
+            if let Some(address) = known.filter(|address| self.net.book.address(to) != Some(address)) {
+                self.net.book.insert(to, address);
+            }
+        }
+        self.net.send(to, |body| message.encode(body));
     }
 
     fn receive(&mut self) {
@@ -310,7 +324,8 @@ impl<P: Process<Message: Wire>> Server<P> {
         user: &mut impl User<P>,
     ) -> Result<(), ServeError> {
         loop {
-            for message in std::mem::take(&mut self.own) {
+            for bytes in std::mem::take(&mut self.own) {
+                let message = P::Message::decode(&bytes).expect("what `encode` writes, `decode` reads");
                 let me = self.net.me;
                 self.step(|process, now, out| process.receive(now, me, message, out));
             }
@@ -338,14 +353,5 @@ impl<P: Process<Message: Wire>> Server<P> {
         }
         self.net.flush();
         Ok(())
-    }
-}
-
-/// Notes the address of a server that is not connected, if the process knows it.
-fn find<P>(net: &mut Net, directory: Option<&Directory<P>>, process: &P, node: NodeId) {
-    let Some(directory) = directory.filter(|_| node < FIRST_CLIENT && !net.is_routed(node)) else { return };
-    let known = directory(process, node);
-    if let Some(address) = known.filter(|address| net.book.address(node) != Some(address)) {
-        net.book.insert(node, address);
     }
 }
