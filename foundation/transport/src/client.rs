@@ -298,15 +298,14 @@ impl<P: Process<Message: Wire>> Client<P> {
         if self.spin(timeout) {
             return Ok(());
         }
-        if self.peers.len() == 1 {
-            if let Some((&server, peer)) = self.peers.first_key_value() {
-                if !peer.link.is_connecting() && peer.link.unsent() == 0 {
-                    if let Some(patience) = patience(timeout) {
-                        self.read_patiently(server, patience);
-                        return Ok(());
-                    }
-                }
-            }
+        if self.peers.len() == 1
+            && let Some((&server, peer)) = self.peers.first_key_value()
+            && !peer.link.is_connecting()
+            && peer.link.unsent() == 0
+            && let Some(patience) = patience(timeout)
+        {
+            self.read_patiently(server, patience);
+            return Ok(());
         }
         wait_for(self.peers.values().map(|peer| &peer.link), timeout).map_err(ClientError::Wait)?;
         self.read_all();

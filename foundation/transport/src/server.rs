@@ -3,6 +3,7 @@
 use crate::address::{Address, Listener};
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::datagrams::Datagrams;
 use crate::deadlines::Deadlines;
 use crate::hello::{FIRST_CLIENT, Protocol};
 use crate::net::{Limits, Net};
@@ -12,6 +13,7 @@ use fulmar_node::{Lsn, MulticastId, NodeId, Outbox, Process, Time};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -133,7 +135,7 @@ impl<P: Process> Handle<P> {
     fn command(&self, command: Command<P>) -> bool {
         // The waker cannot be written to when it is full, and then the server is awake.
         self.commands.send(command).is_ok() && {
-            let _ = rustix::io::write(&*self.waker, &1_u64.to_ne_bytes());
+            let _ = rustix::io::write(&*self.waker, &[1; 8]);
             true
         }
     }
@@ -213,7 +215,16 @@ impl<P: Process<Message: Wire>> Server<P> {
         self.directory = Some(Box::new(directory));
     }
 
-    /// Says whom a multicast reaches: it goes to each by TCP.
+    /// Sends and receives messages that fit by datagrams, too.
+    ///
+    /// # Errors
+    ///
+    /// What the system says if the sockets cannot be waited for.
+    pub fn datagrams(&mut self, datagrams: Datagrams) -> io::Result<()> {
+        self.net.add_datagrams(datagrams)
+    }
+
+    /// Says whom a multicast reaches that does not go by datagram: it goes to each by itself.
     pub fn group(&mut self, group: MulticastId, members: impl IntoIterator<Item = NodeId>) {
         self.groups.insert(group, members.into_iter().collect());
     }
@@ -235,6 +246,7 @@ impl<P: Process<Message: Wire>> Server<P> {
         while !self.stopped {
             self.net.wait(self.timers.soonest()).map_err(ServeError::Wait)?;
             self.net.begin_turn(self.clock.now());
+            self.receive_datagrams();
             self.receive();
             self.expire();
             self.obey();
@@ -257,6 +269,10 @@ impl<P: Process<Message: Wire>> Server<P> {
         self.out.sends = sends;
         let mut multicasts = std::mem::take(&mut self.out.multicasts);
         for (group, message) in multicasts.drain(..) {
+            let address = self.net.datagrams.as_ref().and_then(|datagrams| datagrams.of_group(group));
+            if self.send_datagram(address, &message) {
+                continue;
+            }
             for to in self.groups.get(&group).cloned().unwrap_or_default() {
                 self.send(to, &message);
             }
@@ -275,6 +291,10 @@ impl<P: Process<Message: Wire>> Server<P> {
             self.own.push(bytes);
             return;
         }
+        let address = self.net.datagrams.as_ref().and_then(|datagrams| datagrams.of_server(to));
+        if self.send_datagram(address, message) {
+            return;
+        }
         if let Some(directory) =
             self.directory.as_ref().filter(|_| to < FIRST_CLIENT && !self.net.is_routed(to))
         {
@@ -284,6 +304,30 @@ impl<P: Process<Message: Wire>> Server<P> {
             }
         }
         self.net.send(to, |body| message.encode(body));
+    }
+
+    /// Sends a message as one datagram, if there is an address and it fits.
+    fn send_datagram(&mut self, address: Option<SocketAddr>, message: &P::Message) -> bool {
+        let (me, protocol) = (self.net.me, self.net.protocol);
+        let sent = address.zip(self.net.datagrams.as_mut()).and_then(|(address, datagrams)| {
+            datagrams.send(address, protocol, me, |body| message.encode(body))
+        });
+        self.net.counters.messages_sent += u64::from(sent.is_some());
+        self.net.counters.bytes_sent += sent.unwrap_or(0) as u64;
+        sent.is_some()
+    }
+
+    fn receive_datagrams(&mut self) {
+        let protocol = self.net.protocol;
+        while let Some(datagrams) = &mut self.net.datagrams
+            && let Some(from) = datagrams.next(protocol)
+        {
+            // What is malformed is lost, as a datagram may be.
+            if let Ok(message) = P::Message::decode(datagrams.body()) {
+                self.net.counters.messages_received += 1;
+                self.step(|process, now, out| process.receive(now, from, message, out));
+            }
+        }
     }
 
     fn receive(&mut self) {
