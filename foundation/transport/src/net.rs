@@ -8,6 +8,7 @@ use crate::book::Book;
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
 use crate::hello::{Answer, FIRST_CLIENT, HELLO_LIMIT, Hello, Protocol, Refusal};
+use crate::limits::Limits;
 use crate::link::{Link, LinkError};
 use crate::notice::Notice;
 use fulmar_node::{NodeId, Time};
@@ -33,38 +34,6 @@ const GREETING: Duration = Duration::from_secs(5);
 const SWEEP: Duration = Duration::from_secs(1);
 /// So many connections beyond the limit may be at their greeting, to be told that the server is full.
 const WAITING_ROOM: usize = 64;
-
-/// Bounds of a server and its connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of one message, encoded.
-    pub message: usize,
-    /// Bytes that a connection may have unsent. A client that leaves more unread is not heard before it has read half
-    /// of them, and what is sent to it beyond twice the bound is dropped; what is sent to a server beyond the bound is
-    /// dropped.
-    pub unsent: usize,
-    /// Connections at one time, of clients and servers.
-    pub connections: usize,
-    /// How long a client may be silent before its connection is closed. Nothing: for ever.
-    pub idle: Option<Duration>,
-    /// How long the other end's host may be silent when something is to be acknowledged. At least some seconds.
-    pub dead: Duration,
-    /// For how long a server looks for work before it sleeps: trades a core for the time that waking up takes.
-    pub spin: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            message: 16 << 20,
-            unsent: 4 << 20,
-            connections: 10_000,
-            idle: None,
-            dead: Duration::from_secs(10),
-            spin: Duration::ZERO,
-        }
-    }
-}
 
 /// How far a connection has come.
 ///
