@@ -274,7 +274,8 @@ impl<P: Process<Message: Wire>> Client<P> {
 
     fn go_on(&mut self) -> Result<Vec<P::Event>, ClientError> {
         loop {
-            while let Some(timer) = self.timers.expire(self.now) {
+            for _ in 0..self.timers.due(self.now) {
+                let Some(timer) = self.timers.expire(self.now) else { break };
                 // What was lost has been waited for, too.
                 let depth = self.peers.values().map(|peer| peer.depth).max().unwrap_or(0);
                 self.step(depth, |process, now, out| process.expire(now, timer, out));

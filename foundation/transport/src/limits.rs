@@ -17,7 +17,8 @@ pub struct Limits {
     pub idle: Option<Duration>,
     /// How long the other end's host may be silent when something is to be acknowledged. At least some seconds.
     pub dead: Duration,
-    /// For how long a server looks for work before it sleeps: trades a core for the time that waking up takes.
+    /// For how long a driver looks for work before it sleeps: trades a core for the time that waking up takes. Where
+    /// cores are shared, as most are, zero is faster.
     pub spin: Duration,
 }
 

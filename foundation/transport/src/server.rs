@@ -19,6 +19,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 
+/// So often in one turn a process and its user may answer themselves before others are heard.
+const ROUNDS: u32 = 16;
+
 /// Where a process's records are kept.
 pub trait Log<R> {
     /// Appends records behind those appended before.
@@ -245,7 +248,8 @@ impl<P: Process<Message: Wire>> Server<P> {
         self.step(P::start);
         self.finish_turn(log, user)?;
         while !self.stopped {
-            self.net.wait(self.timers.soonest()).map_err(ServeError::Wait)?;
+            let deadline = if self.is_finished() { self.timers.soonest() } else { Some(self.net.now) };
+            self.net.wait(deadline).map_err(ServeError::Wait)?;
             self.net.begin_turn(self.clock.now());
             self.receive_datagrams();
             self.receive();
@@ -344,7 +348,8 @@ impl<P: Process<Message: Wire>> Server<P> {
     }
 
     fn expire(&mut self) {
-        while let Some(timer) = self.timers.expire(self.net.now) {
+        for _ in 0..self.timers.due(self.net.now) {
+            let Some(timer) = self.timers.expire(self.net.now) else { break };
             self.step(|process, now, out| process.expire(now, timer, out));
         }
     }
@@ -362,13 +367,18 @@ impl<P: Process<Message: Wire>> Server<P> {
         }
     }
 
+    /// Nothing is left to do without news.
+    fn is_finished(&self) -> bool {
+        self.out.is_empty() && self.own.is_empty() && self.requests.is_empty()
+    }
+
     /// Makes records durable, tells the user, and lets go of what is to be sent.
     fn finish_turn(
         &mut self,
         log: &mut impl Log<P::Record>,
         user: &mut impl User<P>,
     ) -> Result<(), ServeError> {
-        loop {
+        for _ in 0..ROUNDS {
             for bytes in std::mem::take(&mut self.own) {
                 let message = P::Message::decode(&bytes).expect("what `encode` writes, `decode` reads");
                 let me = self.net.me;
@@ -392,7 +402,7 @@ impl<P: Process<Message: Wire>> Server<P> {
             for notice in self.net.notices.drain(..) {
                 user.notice(notice, &mut self.requests);
             }
-            if self.out.is_empty() && self.own.is_empty() && self.requests.is_empty() {
+            if self.is_finished() {
                 break;
             }
         }

@@ -10,7 +10,7 @@ use fulmar_transport::{
     Address, Client, ClientError, ClusterId, Datagrams, Handle, LARGEST_DATAGRAM, Limits, LinkError, Notice,
     Protocol, Refusal, Server, User,
 };
-use processes::{Ask, Caller, Echo};
+use processes::{Ask, Caller, Echo, Restless};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
@@ -524,4 +524,16 @@ fn one_datagram_reaches_a_group_and_what_does_not_fit_goes_by_stream() {
     handle.stop();
     thread.join().unwrap();
     echoes.into_iter().for_each(Running::end);
+}
+
+#[test]
+fn a_restless_process_can_be_stopped() {
+    let server = Server::new(ONE, PROTOCOL, Limits::default(), Restless::default(), Lsn(0)).unwrap();
+    let handle = server.handle();
+    let thread = thread::spawn(move || server.run(&mut (), &mut ()).unwrap());
+    for _ in 0..3 {
+        assert!(handle.counters().is_some());
+    }
+    handle.stop();
+    assert!(thread.join().unwrap().turns > 0);
 }

@@ -223,3 +223,31 @@ impl Process for Caller {
         self.go_on(now, out);
     }
 }
+
+/// Sets a deadline in the past whenever one expires, and sends itself a message whenever one comes.
+#[derive(Debug, Default)]
+pub(crate) struct Restless {
+    pub(crate) turns: u64,
+}
+
+impl Process for Restless {
+    type Message = Vec<u8>;
+    type Timer = ();
+    type Request = ();
+    type Event = ();
+    type Record = ();
+
+    fn start(&mut self, _now: Time, out: &mut Outbox<Self>) {
+        out.set_timer((), Time::ZERO);
+        out.send(NodeId(1), Vec::new());
+    }
+
+    fn receive(&mut self, _now: Time, _from: NodeId, message: Vec<u8>, out: &mut Outbox<Self>) {
+        out.send(NodeId(1), message);
+    }
+
+    fn expire(&mut self, _now: Time, (): (), out: &mut Outbox<Self>) {
+        self.turns += 1;
+        out.set_timer((), Time::ZERO);
+    }
+}
