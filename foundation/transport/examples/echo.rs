@@ -1,5 +1,6 @@
-//! Measures request and reply of 64 bytes on loopback, with one client and with sixteen: processes on this crate, and
-//! beside them bare blocking sockets with a thread for each connection.
+//! Measures request and reply of 64 bytes on loopback, with one client and with sixteen: processes on this crate, the
+//! same while each client is connected to two more servers, and beside them bare blocking sockets with a thread for each
+//! connection.
 //!
 //! `cargo run --release -p fulmar-transport --example echo [SPIN_MICROSECONDS]`
 
@@ -94,15 +95,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let spin = std::env::args().nth(1).map_or(Ok(0), |text| text.parse())?;
     let limits = Limits { spin: Duration::from_micros(spin), ..Limits::default() };
 
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?;
-    let mut server = Server::new(SERVER, PROTOCOL, limits, Echo, Lsn(0))?;
-    server.listen(listener)?;
-    let handle = server.handle();
-    let server = thread::spawn(move || server.run(&mut (), &mut ()));
-    let process = || {
+    let mut servers = Vec::new();
+    for name in [SERVER, NodeId(2), NodeId(3)] {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let mut server = Server::new(name, PROTOCOL, limits, Echo, Lsn(0))?;
+        server.listen(listener)?;
+        let handle = server.handle();
+        servers.push((address, handle, thread::spawn(move || server.run(&mut (), &mut ()))));
+    }
+    let process = |connections: usize| {
         let mut client = Client::new(PROTOCOL, Limits::default(), Caller);
-        client.address(SERVER, address.into());
+        for (address, _, _) in &servers[..connections] {
+            client.meet((*address).into()).expect("the server runs");
+        }
         move || {
             let echoed = client.request(vec![7; SIZE]).expect("the server runs");
             assert_eq!(echoed.len(), 1);
@@ -122,10 +128,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{:>10} {:>7} {:>10} {:>10}", "", "clients", "requests/s", "µs each");
     for clients in [1, 16] {
         measure("bare", clients, bare);
-        measure("process", clients, process);
+        measure("process", clients, || process(1));
+        measure("of three", clients, || process(3));
     }
-    println!("{:?}", handle.counters());
-    handle.stop();
-    server.join().expect("no panic")?;
+    for (_, handle, server) in servers {
+        handle.stop();
+        server.join().expect("no panic")?;
+    }
     Ok(())
 }

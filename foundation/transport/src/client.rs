@@ -6,8 +6,8 @@ use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
 use crate::hello::{Answer, ClusterId, FIRST_CLIENT, HELLO_LIMIT, Hello, Protocol};
+use crate::limits::Limits;
 use crate::link::{Link, LinkError};
-use crate::net::Limits;
 use crate::wire::Wire;
 use fulmar_node::{MulticastId, NodeId, Outbox, Process, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 const GREETING: Duration = Duration::from_secs(5);
 /// After a rest of this length a client looks whether servers have closed connections meanwhile.
 const REST: Duration = Duration::from_millis(100);
+
+/// How long a read of one connection keeps a client from hearing others.
+const DEAF: Duration = Duration::from_millis(4);
 
 /// A server could not be met.
 #[derive(Debug, thiserror::Error)]
@@ -61,13 +64,16 @@ struct Peer {
     greeted: bool,
     /// Round trips that the last message to it in this request came after, itself included.
     depth: u64,
+    /// Messages to it that no message from it has followed: if all are answered, the answers that are out.
+    awaited: u64,
     /// What the socket's own time limit is set to.
     patience: Option<Duration>,
 }
 
 /// A client process on its caller's thread.
 ///
-/// It does nothing between calls: what servers send then waits in sockets, and timers are late.
+/// It does nothing between calls: what servers send then waits in sockets, and timers are late. A process that forks must
+/// not go on with it on both sides, which would share its connections.
 pub struct Client<P: Process> {
     process: P,
     out: Outbox<P>,
@@ -83,6 +89,8 @@ pub struct Client<P: Process> {
     clock: Clock,
     now: Time,
     started: bool,
+    /// One server answers for another: waiting for the one that was asked is not enough.
+    others_answer: bool,
     /// The deepest message of this request that was answered.
     depth: u64,
     round_trips: u64,
@@ -97,7 +105,7 @@ impl<P: Process> fmt::Debug for Client<P> {
 
 impl<P: Process<Message: Wire>> Client<P> {
     /// A client of the cluster, or of the first that it meets if that is [`ClusterId::ANY`]. Records of the process
-    /// are not kept, and of the limits those of messages, unsent bytes, dead hosts and spinning count.
+    /// are not kept, and of the limits those of messages, dead hosts and spinning count.
     pub fn new(protocol: Protocol, limits: Limits, process: P) -> Self {
         Self {
             process,
@@ -113,6 +121,7 @@ impl<P: Process<Message: Wire>> Client<P> {
             clock: Clock::start(),
             now: Time::ZERO,
             started: false,
+            others_answer: false,
             depth: 0,
             round_trips: 0,
             counters: Counters::default(),
@@ -144,7 +153,7 @@ impl<P: Process<Message: Wire>> Client<P> {
         match self.greet(&address) {
             Ok((server, link)) => {
                 self.book.insert(server, address);
-                self.peers.insert(server, Peer { link, greeted: true, depth: 0, patience: None });
+                self.peers.insert(server, Peer { link, greeted: true, depth: 0, awaited: 0, patience: None });
                 Ok(server)
             }
             Err(why) => Err(MeetError { address, why }),
@@ -265,7 +274,8 @@ impl<P: Process<Message: Wire>> Client<P> {
 
     fn go_on(&mut self) -> Result<Vec<P::Event>, ClientError> {
         loop {
-            while let Some(timer) = self.timers.expire(self.now) {
+            for _ in 0..self.timers.due(self.now) {
+                let Some(timer) = self.timers.expire(self.now) else { break };
                 // What was lost has been waited for, too.
                 let depth = self.peers.values().map(|peer| peer.depth).max().unwrap_or(0);
                 self.step(depth, |process, now, out| process.expire(now, timer, out));
@@ -298,15 +308,11 @@ impl<P: Process<Message: Wire>> Client<P> {
         if self.spin(timeout) {
             return Ok(());
         }
-        if self.peers.len() == 1 {
-            if let Some((&server, peer)) = self.peers.first_key_value() {
-                if !peer.link.is_connecting() && peer.link.unsent() == 0 {
-                    if let Some(patience) = patience(timeout) {
-                        self.read_patiently(server, patience);
-                        return Ok(());
-                    }
-                }
-            }
+        if let Some(server) = self.only_awaited()
+            && let Some(patience) = patience(timeout, self.peers.len() > 1)
+        {
+            self.read_patiently(server, patience);
+            return Ok(());
         }
         wait_for(self.peers.values().map(|peer| &peer.link), timeout).map_err(ClientError::Wait)?;
         self.read_all();
@@ -332,7 +338,16 @@ impl<P: Process<Message: Wire>> Client<P> {
         false
     }
 
-    /// Blocks in one read of the only connection: the shortest way.
+    /// The one server whose answer is out, or that is connected at all, if waiting for it alone is enough.
+    fn only_awaited(&self) -> Option<NodeId> {
+        let alone = self.peers.len() == 1;
+        let mut awaited = self.peers.iter().filter(|(_, peer)| alone || peer.awaited > 0);
+        let (&server, peer) = awaited.next()?;
+        let enough = awaited.next().is_none() && (alone || !self.others_answer);
+        (enough && !peer.link.is_connecting() && peer.link.unsent() == 0).then_some(server)
+    }
+
+    /// Blocks in one read of one connection: the shortest way.
     fn read_patiently(&mut self, server: NodeId, patience: Option<Duration>) {
         let Some(peer) = self.peers.get_mut(&server) else { return };
         if peer.patience != patience {
@@ -341,7 +356,12 @@ impl<P: Process<Message: Wire>> Client<P> {
             }
             peer.patience = patience;
         }
+        let before = self.counters.bytes_received;
         self.read(server, true);
+        if self.counters.bytes_received == before && self.peers.len() > 1 {
+            self.read_all();
+            self.others_answer |= self.counters.bytes_received != before;
+        }
     }
 
     fn read_all(&mut self) {
@@ -388,6 +408,7 @@ impl<P: Process<Message: Wire>> Client<P> {
             let Some(place) = peer.link.input.next(self.limits.message)? else { break };
             let message = P::Message::decode(peer.link.input.body(place))?;
             let depth = peer.depth;
+            peer.awaited = peer.awaited.saturating_sub(1);
             self.depth = self.depth.max(depth);
             self.counters.messages_received += 1;
             self.now = self.clock.now();
@@ -432,11 +453,11 @@ impl<P: Process<Message: Wire>> Client<P> {
         if !self.peers.contains_key(&to) {
             self.dial(to);
         }
-        let limits = self.limits;
-        let room = |peer: &&mut Peer| peer.link.unsent() <= limits.unsent;
-        let sent = self.peers.get_mut(&to).filter(room).is_some_and(|peer| {
+        let limit = self.limits.message;
+        let sent = self.peers.get_mut(&to).is_some_and(|peer| {
             peer.depth = peer.depth.max(depth);
-            peer.link.append(limits.message, |body| message.encode(body)).is_ok()
+            peer.awaited += 1;
+            peer.link.append(limit, |body| message.encode(body)).is_ok()
         });
         self.counters.messages_sent += u64::from(sent);
         self.counters.dropped += u64::from(!sent);
@@ -460,7 +481,7 @@ impl<P: Process<Message: Wire>> Client<P> {
         });
         match dialed {
             Ok(link) => {
-                self.peers.insert(to, Peer { link, greeted: false, depth: 0, patience: None });
+                self.peers.insert(to, Peer { link, greeted: false, depth: 0, awaited: 0, patience: None });
             }
             Err(why) => {
                 self.book.failed(to, self.now);
@@ -470,10 +491,11 @@ impl<P: Process<Message: Wire>> Client<P> {
     }
 }
 
-/// How long one read may wait so that a timer is not late: a power of two of milliseconds, since setting it takes a
-/// system call and most waits end long before. `None` if less than a millisecond is left.
-fn patience(timeout: Option<Duration>) -> Option<Option<Duration>> {
-    let Some(timeout) = timeout else { return Some(None) };
+/// How long one read may wait so that a timer is not late, and that other connections are heard if there are some: a
+/// power of two of milliseconds, since setting it takes a system call and most waits end long before. Nothing if less
+/// than a millisecond is left.
+fn patience(timeout: Option<Duration>, others: bool) -> Option<Option<Duration>> {
+    let Some(timeout) = timeout.into_iter().chain(others.then_some(DEAF)).min() else { return Some(None) };
     let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
     let power = milliseconds.checked_ilog2()?;
     Some(Some(Duration::from_millis(1 << power.min(20))))

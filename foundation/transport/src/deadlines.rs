@@ -34,6 +34,12 @@ impl<T: Copy + Ord> Deadlines<T> {
         self.by_time.first().map(|&(deadline, _)| deadline)
     }
 
+    /// How many deadlines have come. A process that sets one in the past, again and again, must not keep its driver from
+    /// everything else: so many are taken in a turn, and no more.
+    pub(crate) fn due(&self, now: Time) -> usize {
+        self.by_time.iter().take_while(|&&(deadline, _)| deadline <= now).count()
+    }
+
     /// Takes the timer with the soonest deadline, if that has come.
     pub(crate) fn expire(&mut self, now: Time) -> Option<T> {
         let &(deadline, name) = self.by_time.first()?;
@@ -60,6 +66,7 @@ mod tests {
         deadlines.change('c', TimerChange::Set(at(2)));
         deadlines.change('c', TimerChange::Cancel);
         assert_eq!(deadlines.soonest(), Some(at(1)));
+        assert_eq!((deadlines.due(at(0)), deadlines.due(at(1)), deadlines.due(at(9))), (0, 1, 2));
         assert_eq!(deadlines.expire(at(0)), None);
         assert_eq!(deadlines.expire(at(9)), Some('a'));
         assert_eq!(deadlines.expire(at(9)), Some('b'));

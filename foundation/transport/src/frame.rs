@@ -126,7 +126,8 @@ mod tests {
                 .collect();
             let mut stream = Vec::new();
             for body in &bodies {
-                append_frame(&mut stream, 100_000, |bytes| bytes.extend_from_slice(body)).unwrap();
+                append_frame(&mut stream, 100_000, |bytes| bytes.extend_from_slice(body))
+                    .expect("a short body");
             }
             let mut reader = FrameReader::empty();
             let mut found = Vec::new();
@@ -141,7 +142,7 @@ mod tests {
                 if cut == spare {
                     reader.widen();
                 }
-                found.extend(frames(&mut reader, 100_000).unwrap());
+                found.extend(frames(&mut reader, 100_000).expect("short frames"));
             }
             assert_eq!(found, bodies);
         }

@@ -18,6 +18,8 @@ const MAGIC: &[u8; 6] = b"fulmar";
 /// The version of frames and greetings, as against that of the messages in them.
 const FRAMING: u16 = 1;
 const NOBODY: u32 = u32::MAX;
+/// Bytes of a hello.
+pub(crate) const HELLO_LENGTH: usize = 36;
 /// Greetings are no longer than this.
 pub(crate) const HELLO_LIMIT: usize = 1 << 10;
 
@@ -235,6 +237,7 @@ mod tests {
     #[test]
     fn greetings_come_back_from_bytes() {
         for greeting in [hello(), Hello { from: None, to: None, ..hello() }] {
+            assert_eq!(greeting.encode().len(), HELLO_LENGTH);
             assert_eq!(Hello::decode(&greeting.encode()), Ok(greeting));
         }
         let welcome = Answer::Welcome { cluster: ClusterId(7), server: ME, you: FIRST_CLIENT };

@@ -6,7 +6,9 @@
 use crate::address::Listener;
 use crate::book::Book;
 use crate::counters::Counters;
+use crate::datagrams::Datagrams;
 use crate::hello::{Answer, FIRST_CLIENT, HELLO_LIMIT, Hello, Protocol, Refusal};
+use crate::limits::Limits;
 use crate::link::{Link, LinkError};
 use crate::notice::Notice;
 use fulmar_node::{NodeId, Time};
@@ -21,8 +23,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Epoll's name of the waker; listeners are numbered downwards from it, connections upwards from zero.
+/// Epoll's name of the waker. Doors and sockets for datagrams are numbered from here on, connections from zero.
 const WAKER: u64 = u64::MAX;
+const FIRST_DOOR: u64 = 1 << 62;
+const FIRST_DATAGRAMS: u64 = 1 << 63;
 /// A greeting comes within this time, or the connection goes.
 const GREETING: Duration = Duration::from_secs(5);
 /// How often connections are looked through for those that are silent, and for how long a listener rests that the
@@ -30,38 +34,6 @@ const GREETING: Duration = Duration::from_secs(5);
 const SWEEP: Duration = Duration::from_secs(1);
 /// So many connections beyond the limit may be at their greeting, to be told that the server is full.
 const WAITING_ROOM: usize = 64;
-
-/// Bounds of a server and its connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of one message, encoded.
-    pub message: usize,
-    /// Bytes that a connection may have unsent. A client that leaves more unread is not heard before it has read half
-    /// of them, and what is sent to it beyond twice the bound is dropped; what is sent to a server beyond the bound is
-    /// dropped.
-    pub unsent: usize,
-    /// Connections at one time, of clients and servers.
-    pub connections: usize,
-    /// How long a client may be silent before its connection is closed. Nothing: for ever.
-    pub idle: Option<Duration>,
-    /// How long the other end's host may be silent when something is to be acknowledged. At least some seconds.
-    pub dead: Duration,
-    /// For how long a server looks for work before it sleeps: trades a core for the time that waking up takes.
-    pub spin: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            message: 16 << 20,
-            unsent: 4 << 20,
-            connections: 10_000,
-            idle: None,
-            dead: Duration::from_secs(10),
-            spin: Duration::ZERO,
-        }
-    }
-}
 
 /// How far a connection has come.
 ///
@@ -120,7 +92,7 @@ pub(crate) struct Frame {
 
 pub(crate) struct Net {
     pub(crate) me: NodeId,
-    protocol: Protocol,
+    pub(crate) protocol: Protocol,
     limits: Limits,
     epoll: OwnedFd,
     waker: Arc<OwnedFd>,
@@ -129,6 +101,7 @@ pub(crate) struct Net {
     /// The connection on which each peer is sent to. Each is in `connections`.
     routes: BTreeMap<NodeId, u64>,
     pub(crate) book: Book,
+    pub(crate) datagrams: Option<Datagrams>,
     next_key: u64,
     next_client: u32,
     /// Connections that may have frames.
@@ -158,6 +131,7 @@ impl Net {
             connections: BTreeMap::new(),
             routes: BTreeMap::new(),
             book: Book::default(),
+            datagrams: None,
             next_key: 0,
             next_client: FIRST_CLIENT.0,
             ready: VecDeque::new(),
@@ -176,9 +150,17 @@ impl Net {
 
     pub(crate) fn listen(&mut self, Listener(socket): Listener) -> io::Result<()> {
         rustix::io::ioctl_fionbio(&socket, true)?;
-        let name = WAKER - 1 - self.doors.len() as u64;
+        let name = FIRST_DOOR + self.doors.len() as u64;
         epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(name), epoll::EventFlags::IN)?;
         self.doors.push(Door { socket, open: true });
+        Ok(())
+    }
+
+    pub(crate) fn add_datagrams(&mut self, datagrams: Datagrams) -> io::Result<()> {
+        for (name, socket) in (FIRST_DATAGRAMS..).zip(datagrams.sockets()) {
+            epoll::add(&self.epoll, socket, epoll::EventData::new_u64(name), epoll::EventFlags::IN)?;
+        }
+        self.datagrams = Some(datagrams);
         Ok(())
     }
 
@@ -225,8 +207,10 @@ impl Net {
             if name == WAKER {
                 // That it cannot be read means that it was read.
                 let _ = rustix::io::read(&*self.waker, &mut [0; 8]);
-            } else if WAKER - name <= self.doors.len() as u64 {
-                self.accept(WAKER - 1 - name);
+            } else if let Some(at) = index(name, FIRST_DATAGRAMS) {
+                self.datagrams.iter_mut().for_each(|datagrams| datagrams.stir(at));
+            } else if let Some(at) = index(name, FIRST_DOOR) {
+                self.accept(at);
             } else {
                 self.stir(name, flags);
             }
@@ -240,10 +224,10 @@ impl Net {
     /// A connection can be read from, or written to, or has failed; reading tells.
     fn stir(&mut self, key: u64, flags: epoll::EventFlags) {
         let Some(connection) = self.connections.get_mut(&key) else { return };
-        if connection.link.is_connecting() {
-            if let Err(error) = connection.link.established() {
-                return self.close(key, error.into());
-            }
+        if connection.link.is_connecting()
+            && let Err(error) = connection.link.established()
+        {
+            return self.close(key, error.into());
         }
         if flags.contains(epoll::EventFlags::OUT) {
             self.soil(key);
@@ -257,23 +241,22 @@ impl Net {
     }
 
     fn queue(&mut self, key: u64) {
-        if let Some(connection) = self.connections.get_mut(&key) {
-            if !std::mem::replace(&mut connection.ready, true) {
-                self.ready.push_back(key);
-            }
+        if let Some(connection) = self.connections.get_mut(&key)
+            && !std::mem::replace(&mut connection.ready, true)
+        {
+            self.ready.push_back(key);
         }
     }
 
     fn soil(&mut self, key: u64) {
-        if let Some(connection) = self.connections.get_mut(&key) {
-            if !std::mem::replace(&mut connection.dirty, true) {
-                self.dirty.push(key);
-            }
+        if let Some(connection) = self.connections.get_mut(&key)
+            && !std::mem::replace(&mut connection.dirty, true)
+        {
+            self.dirty.push(key);
         }
     }
 
-    fn accept(&mut self, door: u64) {
-        let Some(at) = usize::try_from(door).ok().filter(|&at| at < self.doors.len()) else { return };
+    fn accept(&mut self, at: usize) {
         while self.connections.len() < self.limits.connections + WAITING_ROOM {
             let accepted = match accept_with(&self.doors[at].socket, SocketFlags::CLOEXEC) {
                 Ok(socket) => Link::accepted(socket, self.limits.dead),
@@ -297,7 +280,7 @@ impl Net {
     fn set_door(&mut self, at: usize, open: bool) {
         let door = &mut self.doors[at];
         if door.open != open {
-            let name = epoll::EventData::new_u64(WAKER - 1 - at as u64);
+            let name = epoll::EventData::new_u64(FIRST_DOOR + at as u64);
             let interest = if open { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
             if epoll::modify(&self.epoll, &door.socket, name, interest).is_ok() {
                 door.open = open;
@@ -503,10 +486,10 @@ impl Net {
             }
         };
         self.notices.push(notice);
-        if let Stage::Open(peer) | Stage::Answer(peer) = connection.stage {
-            if self.routes.get(&peer) == Some(&key) {
-                self.routes.remove(&peer);
-            }
+        if let Stage::Open(peer) | Stage::Answer(peer) = connection.stage
+            && self.routes.get(&peer) == Some(&key)
+        {
+            self.routes.remove(&peer);
         }
     }
 
@@ -589,4 +572,9 @@ impl Net {
         }
         self.dirty = dirty;
     }
+}
+
+/// Which of those that are named from `first` on it is.
+fn index(name: u64, first: u64) -> Option<usize> {
+    usize::try_from(name.checked_sub(first)?).ok()
 }

@@ -3,18 +3,24 @@
 use crate::address::{Address, Listener};
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::datagrams::Datagrams;
 use crate::deadlines::Deadlines;
 use crate::hello::{FIRST_CLIENT, Protocol};
-use crate::net::{Limits, Net};
+use crate::limits::Limits;
+use crate::net::Net;
 use crate::notice::Notice;
 use crate::wire::Wire;
 use fulmar_node::{Lsn, MulticastId, NodeId, Outbox, Process, Time};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+
+/// So often in one turn a process and its user may answer themselves before others are heard.
+const ROUNDS: u32 = 16;
 
 /// Where a process's records are kept.
 pub trait Log<R> {
@@ -133,7 +139,7 @@ impl<P: Process> Handle<P> {
     fn command(&self, command: Command<P>) -> bool {
         // The waker cannot be written to when it is full, and then the server is awake.
         self.commands.send(command).is_ok() && {
-            let _ = rustix::io::write(&*self.waker, &1_u64.to_ne_bytes());
+            let _ = rustix::io::write(&*self.waker, &[1; 8]);
             true
         }
     }
@@ -148,8 +154,8 @@ pub struct Server<P: Process> {
     directory: Option<Directory<P>>,
     net: Net,
     clock: Clock,
-    /// Messages of the process to itself.
-    own: Vec<P::Message>,
+    /// Messages of the process to itself: encoded like all others, since they need not be clonable.
+    own: Vec<Vec<u8>>,
     requests: Vec<P::Request>,
     commands: Receiver<Command<P>>,
     handle: Handle<P>,
@@ -213,7 +219,16 @@ impl<P: Process<Message: Wire>> Server<P> {
         self.directory = Some(Box::new(directory));
     }
 
-    /// Says whom a multicast reaches: it goes to each by TCP.
+    /// Sends and receives messages that fit by datagrams, too.
+    ///
+    /// # Errors
+    ///
+    /// What the system says if the sockets cannot be waited for.
+    pub fn datagrams(&mut self, datagrams: Datagrams) -> io::Result<()> {
+        self.net.add_datagrams(datagrams)
+    }
+
+    /// Says whom a multicast reaches that does not go by datagram: it goes to each by itself.
     pub fn group(&mut self, group: MulticastId, members: impl IntoIterator<Item = NodeId>) {
         self.groups.insert(group, members.into_iter().collect());
     }
@@ -233,8 +248,10 @@ impl<P: Process<Message: Wire>> Server<P> {
         self.step(P::start);
         self.finish_turn(log, user)?;
         while !self.stopped {
-            self.net.wait(self.timers.soonest()).map_err(ServeError::Wait)?;
+            let deadline = if self.is_finished() { self.timers.soonest() } else { Some(self.net.now) };
+            self.net.wait(deadline).map_err(ServeError::Wait)?;
             self.net.begin_turn(self.clock.now());
+            self.receive_datagrams();
             self.receive();
             self.expire();
             self.obey();
@@ -250,25 +267,71 @@ impl<P: Process<Message: Wire>> Server<P> {
     }
 
     fn dispatch(&mut self) {
-        for (to, message) in self.out.sends.drain(..) {
-            if to == self.net.me {
-                self.own.push(message);
+        let mut sends = std::mem::take(&mut self.out.sends);
+        for (to, message) in sends.drain(..) {
+            self.send(to, &message);
+        }
+        self.out.sends = sends;
+        let mut multicasts = std::mem::take(&mut self.out.multicasts);
+        for (group, message) in multicasts.drain(..) {
+            let address = self.net.datagrams.as_ref().and_then(|datagrams| datagrams.of_group(group));
+            if self.send_datagram(address, &message) {
                 continue;
             }
-            find(&mut self.net, self.directory.as_ref(), &self.process, to);
-            self.net.send(to, |body| message.encode(body));
-        }
-        for (group, message) in self.out.multicasts.drain(..) {
-            for &to in self.groups.get(&group).into_iter().flatten() {
-                if to == self.net.me {
-                    continue;
-                }
-                find(&mut self.net, self.directory.as_ref(), &self.process, to);
-                self.net.send(to, |body| message.encode(body));
+            for to in self.groups.get(&group).cloned().unwrap_or_default() {
+                self.send(to, &message);
             }
         }
+        self.out.multicasts = multicasts;
         for (timer, change) in self.out.timers.drain(..) {
             self.timers.change(timer, change);
+        }
+    }
+
+    /// Encodes a message into what is to be sent to its receiver, which may be the process itself.
+    fn send(&mut self, to: NodeId, message: &P::Message) {
+        if to == self.net.me {
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            self.own.push(bytes);
+            return;
+        }
+        let address = self.net.datagrams.as_ref().and_then(|datagrams| datagrams.of_server(to));
+        if self.send_datagram(address, message) {
+            return;
+        }
+        if let Some(directory) =
+            self.directory.as_ref().filter(|_| to < FIRST_CLIENT && !self.net.is_routed(to))
+        {
+            let known = directory(&self.process, to);
+            if let Some(address) = known.filter(|address| self.net.book.address(to) != Some(address)) {
+                self.net.book.insert(to, address);
+            }
+        }
+        self.net.send(to, |body| message.encode(body));
+    }
+
+    /// Sends a message as one datagram, if there is an address and it fits.
+    fn send_datagram(&mut self, address: Option<SocketAddr>, message: &P::Message) -> bool {
+        let (me, protocol) = (self.net.me, self.net.protocol);
+        let sent = address.zip(self.net.datagrams.as_mut()).and_then(|(address, datagrams)| {
+            datagrams.send(address, protocol, me, |body| message.encode(body))
+        });
+        self.net.counters.messages_sent += u64::from(sent.is_some());
+        self.net.counters.bytes_sent += sent.unwrap_or(0) as u64;
+        sent.is_some()
+    }
+
+    fn receive_datagrams(&mut self) {
+        let protocol = self.net.protocol;
+        while let Some(datagrams) = &mut self.net.datagrams
+            && let Some(from) = datagrams.next(protocol)
+        {
+            // What is malformed is lost, as a datagram may be.
+            if let Ok(message) = P::Message::decode(datagrams.body()) {
+                self.net.counters.messages_received += 1;
+                self.step(|process, now, out| process.receive(now, from, message, out));
+            }
         }
     }
 
@@ -285,7 +348,8 @@ impl<P: Process<Message: Wire>> Server<P> {
     }
 
     fn expire(&mut self) {
-        while let Some(timer) = self.timers.expire(self.net.now) {
+        for _ in 0..self.timers.due(self.net.now) {
+            let Some(timer) = self.timers.expire(self.net.now) else { break };
             self.step(|process, now, out| process.expire(now, timer, out));
         }
     }
@@ -303,14 +367,20 @@ impl<P: Process<Message: Wire>> Server<P> {
         }
     }
 
+    /// Nothing is left to do without news.
+    fn is_finished(&self) -> bool {
+        self.out.is_empty() && self.own.is_empty() && self.requests.is_empty()
+    }
+
     /// Makes records durable, tells the user, and lets go of what is to be sent.
     fn finish_turn(
         &mut self,
         log: &mut impl Log<P::Record>,
         user: &mut impl User<P>,
     ) -> Result<(), ServeError> {
-        loop {
-            for message in std::mem::take(&mut self.own) {
+        for _ in 0..ROUNDS {
+            for bytes in std::mem::take(&mut self.own) {
+                let message = P::Message::decode(&bytes).expect("what `encode` writes, `decode` reads");
                 let me = self.net.me;
                 self.step(|process, now, out| process.receive(now, me, message, out));
             }
@@ -332,20 +402,11 @@ impl<P: Process<Message: Wire>> Server<P> {
             for notice in self.net.notices.drain(..) {
                 user.notice(notice, &mut self.requests);
             }
-            if self.out.is_empty() && self.own.is_empty() && self.requests.is_empty() {
+            if self.is_finished() {
                 break;
             }
         }
         self.net.flush();
         Ok(())
-    }
-}
-
-/// Notes the address of a server that is not connected, if the process knows it.
-fn find<P>(net: &mut Net, directory: Option<&Directory<P>>, process: &P, node: NodeId) {
-    let Some(directory) = directory.filter(|_| node < FIRST_CLIENT && !net.is_routed(node)) else { return };
-    let known = directory(process, node);
-    if let Some(address) = known.filter(|address| net.book.address(node) != Some(address)) {
-        net.book.insert(node, address);
     }
 }

@@ -1,0 +1,36 @@
+//! How much is enough.
+
+use std::time::Duration;
+
+/// Bounds of a server and its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one message, encoded.
+    pub message: usize,
+    /// Bytes that a connection may have unsent. A client that leaves more unread is not heard before it has read half
+    /// of them, and what is sent to it beyond twice the bound is dropped; what is sent to a server beyond the bound is
+    /// dropped.
+    pub unsent: usize,
+    /// Connections at one time, of clients and servers.
+    pub connections: usize,
+    /// How long a client may be silent before its connection is closed. Nothing: for ever.
+    pub idle: Option<Duration>,
+    /// How long the other end's host may be silent when something is to be acknowledged. At least some seconds.
+    pub dead: Duration,
+    /// For how long a driver looks for work before it sleeps: trades a core for the time that waking up takes. Where
+    /// cores are shared, as most are, zero is faster.
+    pub spin: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            message: 16 << 20,
+            unsent: 4 << 20,
+            connections: 10_000,
+            idle: None,
+            dead: Duration::from_secs(10),
+            spin: Duration::ZERO,
+        }
+    }
+}
