@@ -83,7 +83,8 @@ fn finished(sim: &mut Sim<Role>) -> Result<(), String> {
     sim.heal([SERVER]);
     sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.process(SERVER).is_some());
     let Some(Role::Server(server)) = sim.process(SERVER) else { return Err("the server is down".into()) };
-    let database = Database::on(server.databases().next().ok_or("nobody has opened the database")?.clone()).map_err(|error| error.to_string())?;
+    let database = Database::on(server.databases().next().ok_or("nobody has opened the database")?.clone())
+        .map_err(|error| error.to_string())?;
     let reader = database.begin().map_err(|error| error.to_string())?;
     let problems = reader.check(TREE).map_err(|error| error.to_string())?;
     if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }

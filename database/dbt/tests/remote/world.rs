@@ -3,7 +3,7 @@
 use fulmar_dbt::{Database, Options, Timestamp};
 use fulmar_kv::engine::{Batch, Engine, EngineWrite, Memory};
 use fulmar_kv::remote::{
-    Ask, Call, Client, Message, Note, Question, Remote, Reply, Server, Synced, Unreachable,
+    Ask, Call, Client, Keep, Message, Open, Question, Remote, Reply, Server, Synced, Unreachable,
 };
 use fulmar_kv::{Error, ObjectId};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
@@ -20,16 +20,10 @@ pub(crate) enum Role {
     Client(Client),
 }
 
-#[derive(Debug)]
-pub(crate) enum Request {
-    Ask(Ask),
-    Note(Note),
-}
-
 impl Process for Role {
     type Message = Message;
     type Timer = ();
-    type Request = Request;
+    type Request = Ask;
     type Event = Reply;
     type Record = Synced;
 
@@ -46,13 +40,9 @@ impl Process for Role {
         }
     }
 
-    fn request(&mut self, now: Time, request: Request, out: &mut Outbox<Self>) {
-        match (self, request) {
-            (Self::Server(server), Request::Note(note)) => {
-                as_server(out, |out| server.request(now, note, out));
-            }
-            (Self::Client(client), Request::Ask(ask)) => as_client(out, |out| client.request(now, ask, out)),
-            _ => panic!("a request for another role"),
+    fn request(&mut self, now: Time, ask: Ask, out: &mut Outbox<Self>) {
+        if let Self::Client(client) = self {
+            as_client(out, |out| client.request(now, ask, out));
         }
     }
 
@@ -177,11 +167,11 @@ struct Caller(Port<Role>);
 
 impl Call for Caller {
     fn call(&mut self, question: Question) -> Result<Reply, Unreachable> {
-        self.0.call(Request::Ask(Ask::Question(question))).map_err(|error| Unreachable(error.to_string()))
+        self.0.call(Ask::Question(question)).map_err(|error| Unreachable(error.to_string()))
     }
 
     fn tell(&mut self, ask: Ask) {
         // A client that has crashed holds no snapshots.
-        let _ = self.0.request(Request::Ask(ask));
+        let _ = self.0.request(ask);
     }
 }
