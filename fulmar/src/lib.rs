@@ -23,6 +23,7 @@
 //! (bad usage). What is not: the library's interface, which exists for the binary and its tests.
 
 pub mod bench;
+pub mod serve;
 pub mod shell;
 
 // Links SQLite on Fulmar's tree, whose symbols rusqlite calls.

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use fulmar::bench::{self, Bench};
+use fulmar::serve::{self, Serve};
 use fulmar::shell;
 
 /// Fulmar: a SQL database designed together with its network
@@ -20,6 +21,8 @@ struct Arguments {
 enum Command {
     /// A shell for SQL, as people know it from sqlite3
     Sql(shell::Options),
+    /// Serves databases to clients on other machines
+    Serve(Serve),
     /// Measures Fulmar beside what people use today
     #[command(subcommand)]
     Bench(Bench),
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
     }
     match Arguments::parse_from(arguments).command {
         Command::Sql(options) => shell::run(&options),
+        Command::Serve(options) => serve::run(&options),
         Command::Bench(bench) => bench::run(bench),
     }
 }

@@ -57,11 +57,13 @@ mod cells;
 mod check;
 mod commit;
 mod cursor;
+mod directory;
 mod search;
 mod transaction;
 
 pub use cursor::{Cursor, Seek};
-pub use fulmar_kv::{Durability, Error, Options, Timestamp};
+pub use directory::Directory;
+pub use fulmar_kv::{Durability, Error, Options, Timestamp, remote};
 pub use transaction::{Mark, Put, Transaction};
 
 use fulmar_kv::{Commit, ObjectId, Part, Refusal, Restructuring, Store};

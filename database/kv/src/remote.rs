@@ -5,11 +5,15 @@
 //! answer does not come; [`Remote`] makes a [`Store`](crate::Store) of it.
 
 mod client;
+mod connection;
 mod message;
+mod serve;
 mod server;
 mod store;
 
 pub use client::{Ask, Client, Reply};
+pub use connection::{ConnectError, Connection};
 pub use message::{Answer, DatabaseNumber, Direction, Failed, Message, Question, VERSION};
+pub use serve::{Service, new_cluster};
 pub use server::{Keep, Note, Open, Server, SyncLog, Synced};
 pub use store::{Call, Remote, Unreachable};

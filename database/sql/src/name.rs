@@ -1,4 +1,4 @@
-//! Names of databases: `fulmar:PATH`, with parameters after a question mark.
+//! Names of databases: `fulmar:PATH` or `fulmar://HOST:PORT/DATABASE`, with parameters after a question mark.
 
 use crate::codes::{CANTOPEN, Failure};
 use std::path::{Path, PathBuf};
@@ -17,28 +17,42 @@ pub(crate) enum Access {
 /// A parsed name.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Name {
-    pub(crate) path: PathBuf,
+    pub(crate) place: Place,
     pub(crate) cache_bytes: Option<u64>,
     pub(crate) access: Option<Access>,
 }
 
+/// Where a database is.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// In a directory of this machine.
+    Here(PathBuf),
+    /// On servers.
+    There {
+        /// `HOST:PORT` of some of them.
+        servers: Vec<String>,
+        /// Its name there.
+        database: String,
+    },
+}
+
 impl Name {
-    /// Parses `fulmar:PATH[?cache=SIZE&mode=ro|rw|rwc]`; `%HH` stands for a byte, as in a URI.
+    /// Parses `fulmar:PATH[?cache=SIZE&mode=ro|rw|rwc]`, where `%HH` stands for a byte, as in a URI, or
+    /// `fulmar://HOST:PORT[,HOST:PORT…]/DATABASE[?mode=ro|rw|rwc]`.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let wrong = |what: String| Failure::new(CANTOPEN, format!("{text}: {what}"));
         let rest = text.strip_prefix(SCHEME).unwrap_or(text);
-        if rest.starts_with("//") {
-            return Err(wrong(
-                "a cluster cannot be opened by this version; give a directory as fulmar:PATH".into(),
-            ));
-        }
         let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
         let path =
             decode(path).ok_or_else(|| wrong("% must be followed by two hexadecimal digits".into()))?;
         if path.is_empty() {
             return Err(wrong("names no directory; expected fulmar:PATH".into()));
         }
-        let mut name = Self { path: PathBuf::from(path), cache_bytes: None, access: None };
+        let place = match path.strip_prefix("//") {
+            Some(rest) => there(rest).ok_or_else(|| wrong("expected fulmar://HOST:PORT/DATABASE".into()))?,
+            None => Place::Here(PathBuf::from(path)),
+        };
+        let mut name = Self { place, cache_bytes: None, access: None };
         for parameter in parameters.split('&').filter(|p| !p.is_empty()) {
             let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             match key {
@@ -60,6 +74,17 @@ impl Name {
         }
         Ok(name)
     }
+}
+
+/// `HOST:PORT[,HOST:PORT…]/DATABASE`.
+fn there(text: &str) -> Option<Place> {
+    let (servers, database) = text.split_once('/')?;
+    let servers: Vec<String> = servers.split(',').map(str::to_owned).collect();
+    let is_server = |server: &String| {
+        server.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+    };
+    let is_whole = servers.iter().all(is_server) && !database.is_empty() && !database.contains('/');
+    is_whole.then(|| Place::There { servers, database: database.into() })
 }
 
 /// Whether a name says by itself that it is ours.
@@ -118,11 +143,17 @@ mod tests {
 
     #[test]
     fn names() {
-        let plain = Name { path: "a/b".into(), cache_bytes: None, access: None };
+        let plain = Name { place: Place::Here("a/b".into()), cache_bytes: None, access: None };
         assert_eq!(parsed("fulmar:a/b"), Ok(plain));
-        let full =
-            Name { path: "/x y?".into(), cache_bytes: Some(64 << 20), access: Some(Access::ReadWrite) };
+        let full = Name {
+            place: Place::Here("/x y?".into()),
+            cache_bytes: Some(64 << 20),
+            access: Some(Access::ReadWrite),
+        };
         assert_eq!(parsed("fulmar:/x%20y%3F?cache=64MB&mode=rw"), Ok(full));
+        let place = Place::There { servers: vec!["a:1".into(), "[::1]:2".into()], database: "db".into() };
+        let there = Name { place, cache_bytes: None, access: Some(Access::Read) };
+        assert_eq!(parsed("fulmar://a:1,[::1]:2/db?mode=ro"), Ok(there));
         assert_eq!(of(Path::new("/50%?")), "fulmar:/50%25%3F");
     }
 
@@ -130,7 +161,9 @@ mod tests {
     fn wrong_names_are_explained() {
         for (name, expected) in [
             ("fulmar:", "names no directory"),
-            ("fulmar://host/db", "a cluster cannot be opened"),
+            ("fulmar://host/db", "expected fulmar://HOST:PORT/DATABASE"),
+            ("fulmar://host:7400", "expected fulmar://HOST:PORT/DATABASE"),
+            ("fulmar://host:7400/a/b", "expected fulmar://HOST:PORT/DATABASE"),
             ("fulmar:a?cache=many", "expected a size"),
             ("fulmar:a?mode=w", "expected ro, rw or rwc"),
             ("fulmar:a?speed=9", "unknown parameter speed"),

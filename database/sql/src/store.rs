@@ -1,10 +1,12 @@
-//! The databases that this process has open. All connections to one share it; the last to close it drops it.
+//! The databases that this process has open. All connections to one share it; the last to close it drops it. Of a
+//! database on a server each connection has its own, and shares with the others what they tell each other.
 
 use crate::codes::{CANTOPEN, Failure};
-use crate::name::{self, Access, Name};
+use crate::name::{self, Access, Name, Place};
 use crate::rowids::Rowids;
 use crate::sequences::Sequences;
 use crate::turns::Turns;
+use fulmar_dbt::remote::{Connection, Remote};
 use fulmar_dbt::{Database, Options};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -20,7 +22,10 @@ pub(crate) struct Store {
     pub(crate) sequences: Sequences,
     /// Commits so far, for `PRAGMA data_version`.
     pub(crate) commits: AtomicU32,
-    path: PathBuf,
+    /// Under which it can be opened again.
+    name: String,
+    /// The directory, if it is in this process.
+    path: Option<PathBuf>,
 }
 
 /// Held while a database opens or closes, so that nobody finds it half closed.
@@ -29,7 +34,42 @@ static OPEN: Mutex<BTreeMap<PathBuf, Weak<Store>>> = Mutex::new(BTreeMap::new())
 impl Store {
     /// The database of that name, opened unless it is open already.
     pub(crate) fn open(name: &Name, access: Access) -> Result<Arc<Self>, Failure> {
-        let path = canonical(&name.path)?;
+        match &name.place {
+            Place::Here(path) => Self::open_here(path, name.cache_bytes, access),
+            Place::There { servers, database } => Self::open_there(servers, database, access),
+        }
+    }
+
+    fn open_there(servers: &[String], database: &str, access: Access) -> Result<Arc<Self>, Failure> {
+        let name = format!("fulmar://{}/{database}", servers.join(","));
+        let create = access == Access::ReadWriteCreate;
+        let mut failure = Failure::new(CANTOPEN, format!("{name}: names no server"));
+        let connection = servers.iter().find_map(|server| {
+            let tried = Connection::connect(server, database, create);
+            tried.map_err(|why| failure = Failure::new(CANTOPEN, format!("{name}: {why}"))).ok()
+        });
+        let Some(connection) = connection else { return Err(failure) };
+        let store = Remote::new(Path::new(&name), connection);
+        let database = Database::remote(Arc::new(store));
+        // Whether the database exists is the server's to say.
+        database.newest()?;
+        Ok(Arc::new(Self::of(database, name, None)))
+    }
+
+    fn of(database: Database, name: String, path: Option<PathBuf>) -> Self {
+        Self {
+            database,
+            turns: Turns::default(),
+            rowids: Rowids::default(),
+            sequences: Sequences::default(),
+            commits: AtomicU32::new(0),
+            name,
+            path,
+        }
+    }
+
+    fn open_here(path: &Path, cache_bytes: Option<u64>, access: Access) -> Result<Arc<Self>, Failure> {
+        let path = canonical(path)?;
         let mut open = OPEN.lock();
         if let Some(store) = open.get(&path).and_then(Weak::upgrade) {
             return Ok(store);
@@ -39,25 +79,19 @@ impl Store {
             return Err(Failure::new(CANTOPEN, format!("{}: no such database", path.display())));
         }
         let mut options = Options { create, ..Options::default() };
-        if let Some(bytes) = name.cache_bytes {
+        if let Some(bytes) = cache_bytes {
             options.cache_bytes = bytes;
         }
-        let store = Arc::new(Self {
-            database: Database::open(&path, &options)?,
-            turns: Turns::default(),
-            rowids: Rowids::default(),
-            sequences: Sequences::default(),
-            commits: AtomicU32::new(0),
-            path: path.clone(),
-        });
+        let database = Database::open(&path, &options)?;
+        let store = Arc::new(Self::of(database, name::of(&path), Some(path.clone())));
         open.insert(path, Arc::downgrade(&store));
         Ok(store)
     }
 
     /// Lets go of the database; the last one to do so closes it.
     pub(crate) fn close(self: Arc<Self>) {
+        let Some(path) = self.path.clone() else { return };
         let mut open = OPEN.lock();
-        let path = self.path.clone();
         drop(self);
         if open.get(&path).is_some_and(|store| store.strong_count() == 0) {
             open.remove(&path);
@@ -65,8 +99,8 @@ impl Store {
     }
 
     /// The name under which it can be opened again.
-    pub(crate) fn name(&self) -> String {
-        name::of(&self.path)
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 }
 

@@ -247,6 +247,13 @@ impl<P: Process<Message: Wire>> Client<P> {
         self.go_on()
     }
 
+    /// Hands the process a request, sends what it sends, and waits for nothing: what it tells, a later wait returns.
+    pub fn tell(&mut self, request: P::Request) {
+        self.begin();
+        self.step(0, |process, now, out| process.request(now, request, out));
+        self.flush();
+    }
+
     /// Waits until the process tells something, and returns that: one event or more.
     ///
     /// # Errors
@@ -272,6 +279,12 @@ impl<P: Process<Message: Wire>> Client<P> {
         }
     }
 
+    fn flush(&mut self) {
+        for peer in self.peers.values_mut() {
+            self.counters.bytes_sent += peer.link.flush() as u64;
+        }
+    }
+
     fn go_on(&mut self) -> Result<Vec<P::Event>, ClientError> {
         loop {
             for _ in 0..self.timers.due(self.now) {
@@ -280,9 +293,7 @@ impl<P: Process<Message: Wire>> Client<P> {
                 let depth = self.peers.values().map(|peer| peer.depth).max().unwrap_or(0);
                 self.step(depth, |process, now, out| process.expire(now, timer, out));
             }
-            for peer in self.peers.values_mut() {
-                self.counters.bytes_sent += peer.link.flush() as u64;
-            }
+            self.flush();
             if !self.out.events.is_empty() {
                 self.round_trips += self.depth;
                 return Ok(std::mem::take(&mut self.out.events));

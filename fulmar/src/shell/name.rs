@@ -7,7 +7,7 @@ use fulmar_sql::FileKind;
 use std::path::Path;
 
 /// The schemes a name may begin with.
-const SCHEMES: &str = "\"fulmar:PATH\" (a Fulmar database) and \"file:PATH\" (an ordinary SQLite file)";
+const SCHEMES: &str = "\"fulmar:PATH\" (a Fulmar database), \"fulmar://HOST:PORT/DATABASE\" (one on a server) and \"file:PATH\" (an ordinary SQLite file)";
 
 /// A database to open, by what it is stored as.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,11 +33,6 @@ pub enum NameError {
         /// What comes before the colon.
         scheme: String,
     },
-    /// `fulmar://…`.
-    #[error(
-        "\"{0}\" names a cluster, which this version cannot reach yet; \"fulmar:PATH\" opens a directory"
-    )]
-    Cluster(String),
     /// `:memroy:`.
     #[error(
         "\"{0}\" is no name of a database; \":memory:\" is one in memory, and \"./{0}\" a directory of that name"
@@ -62,7 +57,6 @@ impl Database {
                 let path = &name["fulmar:".len()..];
                 match path {
                     "" => Err(NameError::NoPath(name.into())),
-                    _ if path.starts_with("//") => Err(NameError::Cluster(name.into())),
                     _ => Ok(Self::Fulmar(path.into())),
                 }
             }
@@ -116,7 +110,7 @@ mod tests {
         assert!(
             matches!(Database::named("foo:bar"), Err(NameError::UnknownScheme { scheme, .. }) if scheme == "foo")
         );
-        assert!(matches!(Database::named("fulmar://host/db"), Err(NameError::Cluster(_))));
+        assert_eq!(Database::named("fulmar://host:1/db"), Ok(Database::Fulmar("//host:1/db".into())));
         assert_eq!(Database::named(":memroy:"), Err(NameError::Special(":memroy:".into())));
         assert!(matches!(Database::named("fulmar:"), Err(NameError::NoPath(_))));
     }

@@ -145,7 +145,7 @@ pub(crate) fn world(seed: Seed, disk: &Disk, clients: u32) -> Sim<Role> {
     let disk = disk.clone();
     let mut sim = Sim::new(seed, move |id, records: &[Synced]| {
         if id != SERVER {
-            return Role::Client(Client::new(SERVER, "bank", true));
+            return Role::Client(Client::new("bank", true));
         }
         let synced = records.last().map_or(Timestamp(0), |synced| synced.at);
         let engine = Recorded { memory: disk.recover(synced), disk: disk.clone() };
@@ -160,6 +160,8 @@ pub(crate) fn world(seed: Seed, disk: &Disk, clients: u32) -> Sim<Role> {
 
 /// A database on the server, for a program.
 pub(crate) fn connect(port: Port<Role>) -> Database {
+    // A client that has crashed finds that out when it asks for something.
+    let _ = port.request(Ask::Server(SERVER));
     Database::remote(Arc::new(Remote::new(Path::new("server"), Caller(port))))
 }
 

@@ -15,6 +15,8 @@ const ATTEMPTS: u32 = 120;
 pub enum Ask {
     /// A question to the server, which is answered by an event.
     Question(Question),
+    /// From now on this server is asked.
+    Server(NodeId),
     /// To tell the server that a snapshot has ended: nothing answers.
     CloseSnapshot(Timestamp),
 }
@@ -30,7 +32,8 @@ pub enum Reply {
 
 /// A process that asks a server, and asks again. It opens the database when it has to, as often as it has to.
 pub struct Client {
-    server: NodeId,
+    /// Whom to ask: nobody at first.
+    server: Option<NodeId>,
     name: String,
     /// Whether to make the database, if there is none, when it is first opened.
     create: bool,
@@ -47,13 +50,13 @@ struct Asked {
 }
 
 impl Client {
-    /// A client of this server, for the database of this name.
-    pub fn new(server: NodeId, name: impl Into<String>, create: bool) -> Self {
-        Self { server, name: name.into(), create, open: None, number: 0, asked: None }
+    /// A client for the database of this name.
+    pub fn new(name: impl Into<String>, create: bool) -> Self {
+        Self { server: None, name: name.into(), create, open: None, number: 0, asked: None }
     }
 
     fn ask(&mut self, now: Time, out: &mut Outbox<Self>) {
-        let Some(asked) = &mut self.asked else { return };
+        let (Some(asked), Some(server)) = (&mut self.asked, self.server) else { return };
         let number = self.number;
         let message = match self.open {
             Some(database) => {
@@ -65,7 +68,7 @@ impl Client {
                 Message::Question { number, again: false, database: DatabaseNumber::default(), question }
             }
         };
-        out.send(self.server, message);
+        out.send(server, message);
         out.set_timer((), now + PATIENCE);
     }
 }
@@ -84,9 +87,10 @@ impl Process for Client {
                 self.asked = Some(Asked { question, attempts: 1, sent: false });
                 self.ask(now, out);
             }
+            Ask::Server(server) => self.server = Some(server),
             Ask::CloseSnapshot(at) => {
-                if let Some(database) = self.open {
-                    out.send(self.server, Message::SnapshotClosed(database, at));
+                if let (Some(database), Some(server)) = (self.open, self.server) {
+                    out.send(server, Message::SnapshotClosed(database, at));
                 }
             }
         }

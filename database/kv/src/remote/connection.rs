@@ -1,0 +1,90 @@
+//! A client on sockets, on its caller's thread.
+
+use super::client::{Ask, Client, Reply};
+use super::message::{Question, VERSION};
+use super::store::{Call, Unreachable};
+use fulmar_node::NodeId;
+use fulmar_transport::{Address, ClientError, ClusterId, Limits, MeetError, Protocol};
+use std::io;
+use std::net::ToSocketAddrs;
+
+/// The largest message: a commit, or a row that is read.
+const LARGEST_MESSAGE: usize = 1 << 30;
+
+/// How servers and clients of storage limit each other.
+pub(super) fn limits() -> Limits {
+    Limits { message: LARGEST_MESSAGE, unsent: 64 << 20, ..Limits::default() }
+}
+
+/// What servers and clients of storage speak, in this cluster.
+pub(super) fn protocol(cluster: ClusterId) -> Protocol {
+    Protocol { cluster, version: VERSION }
+}
+
+/// A server could not be met.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Its name stands for no address.
+    #[error("{server}: {why}")]
+    Resolve {
+        /// `HOST:PORT`.
+        server: String,
+        /// What the system says.
+        why: io::Error,
+    },
+    /// It cannot be reached, or is not one of ours.
+    #[error(transparent)]
+    Meet(#[from] MeetError),
+}
+
+/// A connection to a server, for one database.
+pub struct Connection(fulmar_transport::Client<Client>);
+
+impl Connection {
+    /// A connection to the server `HOST:PORT`, as [`Connection::open`].
+    ///
+    /// # Errors
+    /// [`ConnectError`]; of several addresses, the last one's reason.
+    pub fn connect(server: &str, name: &str, create: bool) -> Result<Self, ConnectError> {
+        let resolve = |why| ConnectError::Resolve { server: server.into(), why };
+        let mut failure = resolve(io::Error::new(io::ErrorKind::NotFound, "stands for no address"));
+        for address in server.to_socket_addrs().map_err(resolve)? {
+            match Self::open(address.into(), name, create) {
+                Ok(connection) => return Ok(connection),
+                Err(why) => failure = why.into(),
+            }
+        }
+        Err(failure)
+    }
+
+    /// A connection to the server at `address`, for the database `name`, which is made if there is none and `create` is
+    /// set.
+    ///
+    /// # Errors
+    /// [`MeetError`] if there is no server, or not one of ours.
+    pub fn open(address: Address, name: &str, create: bool) -> Result<Self, MeetError> {
+        let process = Client::new(name, create);
+        let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), process);
+        let server: NodeId = client.meet(address)?;
+        client.tell(Ask::Server(server));
+        Ok(Self(client))
+    }
+
+    /// How many times it has waited for the server.
+    pub fn round_trips(&self) -> u64 {
+        self.0.round_trips()
+    }
+}
+
+impl Call for Connection {
+    fn call(&mut self, question: Question) -> Result<Reply, Unreachable> {
+        let events = self.0.request(Ask::Question(question));
+        let unreachable = |error: ClientError| Unreachable(error.to_string());
+        let last = events.map_err(unreachable)?.pop();
+        last.ok_or_else(|| Unreachable("no answer".into()))
+    }
+
+    fn tell(&mut self, ask: Ask) {
+        self.0.tell(ask);
+    }
+}
