@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const FORMAT_FILE: &str = "FORMAT";
-/// Stands beside files of the engine that are not a database yet.
+/// Stands beside files of the engine that are not a database yet. It becomes the format file, in one step.
 const UNFINISHED_FILE: &str = "UNFINISHED";
 /// What the engine must not have lost: its log drops what follows a damaged place without an error.
 const SYNCED_FILE: &str = "SYNCED";
@@ -39,7 +39,7 @@ impl Home {
         // Whoever held it until now may have finished making it.
         let is_new = Self::look(path)? != Existing::Database;
         if is_new {
-            write_synced(&path.join(UNFINISHED_FILE), "")?;
+            write_synced(&path.join(UNFINISHED_FILE), FORMAT)?;
             sync_directory(path)?;
             let engine = path.join(ENGINE_DIRECTORY);
             if engine.exists() {
@@ -59,10 +59,9 @@ impl Home {
         if !self.is_new {
             return Ok(());
         }
-        write_synced(&self.path.join(FORMAT_FILE), FORMAT)?;
-        sync_directory(&self.path)?;
         let unfinished = self.path.join(UNFINISHED_FILE);
-        fs::remove_file(&unfinished).map_err(|e| Error::io(&unfinished, e))?;
+        fs::rename(&unfinished, self.path.join(FORMAT_FILE)).map_err(|e| Error::io(&unfinished, e))?;
+        sync_directory(&self.path)?;
         match self.path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
             _ => Ok(()),

@@ -137,9 +137,12 @@ fn whole(operations: &[Operation], root: &Path) -> Result<(), Error> {
     }
 }
 
-/// How many operations take place before the power cut of this seed.
+/// How many operations take place before the power cut of this seed: at least those that tell what was there before,
+/// which end with the first sync of a directory.
 fn place(seed: u64, operations: &[Operation]) -> usize {
-    Random::new(!seed).below(operations.len() + 1)
+    let is_sync = |operation: &Operation| matches!(operation, Operation::SyncDirectory(_));
+    let before = operations.iter().position(is_sync).map_or(0, |last| last + 1);
+    before + Random::new(!seed).below(operations.len() - before + 1)
 }
 
 /// Keeps the trace of a breach, and says how to see it again.

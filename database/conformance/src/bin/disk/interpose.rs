@@ -3,6 +3,8 @@
 //!
 //! Below the watched directory no call syncs anything in truth: what a sync would do is the model's business.
 
+#![expect(unsafe_code, reason = "these are functions of C, with C's arguments")]
+
 use crate::recorder::{self, Call, Verdict};
 use libc::{c_char, c_int, c_long, c_uint, c_void, mode_t, off_t, off64_t, size_t, ssize_t};
 use std::ffi::{CStr, OsStr};
