@@ -15,9 +15,9 @@
 //! hold; of a page that was being written when the power failed, each sector of 512 bytes may do so. Of the changes of
 //! its length since, any first part took place. Durable bytes stay as they are unless they are written again.
 //!
-//! Names (creating, renaming and removing files and directories) are durable once `fsync` of a directory returned
-//! after them. Of later changes any first part took place, in the order in which they were made, as on file systems
-//! with a journal. A new name does not say that the file's contents are durable.
+//! Names (creating, renaming and removing files and directories) are durable once `fsync` of their directory returned
+//! after them. Of later changes in one directory any first part took place, in the order in which they were made. A new
+//! name does not say that the file's contents are durable, nor does `fsync` of a file its name.
 
 pub mod crash;
 pub mod failures;

@@ -7,6 +7,8 @@
 use crate::database;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Result, params};
 use std::io;
+use std::panic::resume_unwind;
+use std::thread::ScopedJoinHandle;
 
 /// Threads that commit.
 pub const THREADS: i64 = 3;
@@ -122,8 +124,8 @@ pub fn work(name: &str, transactions: Option<i64>, acknowledge: &(dyn Fn(i64, i6
             })
             .collect();
         // All are waited for, then the first failure counts.
-        let results: Vec<_> = workers.into_iter().map(|w| w.join().unwrap_or(Ok(()))).collect();
-        results.into_iter().collect()
+        let results: Vec<_> = workers.into_iter().map(ScopedJoinHandle::join).collect();
+        results.into_iter().try_for_each(|result| result.unwrap_or_else(|panic| resume_unwind(panic)))
     })
 }
 
@@ -184,7 +186,9 @@ pub fn check(connection: &Connection, acknowledged: &[i64]) -> Result<(), Error>
         return Err(Error::Breach(format!("integrity_check: {integrity}")));
     }
     let Some(progress) = progress(connection)? else {
-        return require(acknowledged.is_empty(), || format!("all is lost that was acknowledged: {acknowledged:?}"));
+        return require(acknowledged.is_empty(), || {
+            format!("all is lost that was acknowledged: {acknowledged:?}")
+        });
     };
     for (thread, n) in (0..).zip(progress) {
         let acknowledged = usize::try_from(thread).ok().and_then(|thread| acknowledged.get(thread));
@@ -217,7 +221,8 @@ fn whole(connection: &Connection, thread: i64, n: i64) -> Result<(), Error> {
         })?;
     }
     for source in ["NOT INDEXED", "INDEXED BY account_balance"] {
-        let sql = format!("SELECT sum(balance) FROM account {source} WHERE thread = {thread} AND balance < 1e9");
+        let sql =
+            format!("SELECT sum(balance) FROM account {source} WHERE thread = {thread} AND balance < 1e9");
         let money: i64 = connection.query_row(&sql, [], |row| row.get(0))?;
         require(money == MONEY, || format!("thread {thread} at {n}: its accounts hold {money} ({source})"))?;
     }

@@ -2,7 +2,7 @@
 
 use super::trace::{FileId, Operation};
 use crate::random::Random;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -18,8 +18,8 @@ pub struct Disk {
     /// What [`Operation::SyncData`] does is lost: a disk that says that it has stored what it has not.
     lies: bool,
     durable_names: Names,
-    /// Changes of names that are not durable yet.
-    changed_names: Vec<Operation>,
+    /// Changes of names that are not durable yet, by the directory that they are in.
+    changed_names: BTreeMap<PathBuf, Vec<Operation>>,
     files: BTreeMap<FileId, Cached>,
 }
 
@@ -88,12 +88,19 @@ impl Disk {
             Operation::Sync(file) => self.file(*file).sync(),
             Operation::SyncData(file) if !self.lies => self.file(*file).sync(),
             Operation::SyncData(_) | Operation::Acknowledged(..) => {}
-            Operation::SyncDirectory(_) => {
-                for change in self.changed_names.drain(..) {
+            Operation::SyncDirectory(directory) => {
+                for change in self.changed_names.remove(directory).unwrap_or_default() {
                     rename(&mut self.durable_names, &change);
                 }
             }
-            names => self.changed_names.push(names.clone()),
+            Operation::MakeDirectory(path)
+            | Operation::RemoveDirectory(path)
+            | Operation::Create(path, _)
+            | Operation::Rename(_, path)
+            | Operation::Remove(path) => {
+                let directory = path.parent().unwrap_or(path).to_path_buf();
+                self.changed_names.entry(directory).or_default().push(operation.clone());
+            }
         }
     }
 
@@ -103,33 +110,44 @@ impl Disk {
 
     /// What is left when the power fails now; which of all that is possible, `chance` decides.
     pub(super) fn cut(&self, chance: &mut Random) -> Remains {
-        let changed = match chance.below(4) {
-            0 => 0,
-            1 => self.changed_names.len(),
-            _ => chance.below(self.changed_names.len() + 1),
-        };
-        self.remains(changed, |file| file.cut(chance))
+        let mut names = self.durable_names.clone();
+        let outcome = chance.below(4);
+        for changes in self.changed_names.values() {
+            let first = match outcome {
+                0 => 0,
+                1 => changes.len(),
+                _ => chance.below(changes.len() + 1),
+            };
+            changes[..first].iter().for_each(|change| rename(&mut names, change));
+        }
+        self.remains(&names, |file| file.cut(chance))
     }
 
     /// What is there as long as the power does not fail.
     pub(super) fn whole(&self) -> Remains {
-        self.remains(self.changed_names.len(), |file| {
+        let mut names = self.durable_names.clone();
+        self.changed_names.values().flatten().for_each(|change| rename(&mut names, change));
+        self.remains(&names, |file| {
             file.survivors(file.changes.len(), Survival::Everything, &mut Random::new(0))
         })
     }
 
-    fn remains(&self, changed_names: usize, mut contents: impl FnMut(&Cached) -> Contents) -> Remains {
-        let mut names = self.durable_names.clone();
-        for change in &self.changed_names[..changed_names] {
-            rename(&mut names, change);
-        }
+    /// What can be reached from the watched directory, with these contents.
+    fn remains(&self, names: &Names, mut contents: impl FnMut(&Cached) -> Contents) -> Remains {
+        let mut reached = BTreeSet::from([Path::new("")]);
         let mut remains = Remains { directories: Vec::new(), files: Vec::new() };
         for (path, node) in names {
+            if !path.parent().is_some_and(|parent| reached.contains(parent)) {
+                continue;
+            }
             match node {
-                Node::Directory => remains.directories.push(path),
+                Node::Directory => {
+                    reached.insert(path);
+                    remains.directories.push(path.clone());
+                }
                 Node::File(file) => {
-                    let contents = self.files.get(&file).map(&mut contents).unwrap_or_default();
-                    remains.files.push((path, contents));
+                    let contents = self.files.get(file).map(&mut contents).unwrap_or_default();
+                    remains.files.push((path.clone(), contents));
                 }
             }
         }

@@ -5,9 +5,9 @@
 
 use super::crash::Disk;
 use super::trace::{self, Operation};
+use crate::database;
 use crate::random::Random;
 use crate::workload::{self, Error};
-use crate::database;
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub fn run(worker: &mut dyn FnMut() -> Command, plan: Plan) -> Result<Seen, Erro
     let scratch = tempfile::tempdir()?;
     let mut seen = Seen::default();
     let mut chance = Random::new(plan.seed);
-    let mut start: Option<(PathBuf, Vec<i64>)> = None;
+    let mut start: Option<(PathBuf, Acknowledged)> = None;
     for recording in 0.. {
         let left = plan.states - seen.states;
         if left == 0 {
@@ -53,13 +53,14 @@ pub fn run(worker: &mut dyn FnMut() -> Command, plan: Plan) -> Result<Seen, Erro
         }
         let (root, acknowledged) = match start.take() {
             Some(start) => start,
-            None => (fresh(scratch.path(), &format!("root {recording}"))?, Vec::new()),
+            None => (empty(scratch.path().join(format!("root {recording}")))?, Acknowledged::default()),
         };
         // Now and then enough for tables in memory to be flushed and logs to be replaced.
         let transactions = if recording % 8 == 7 { 400 } else { chance.between(5, 50) };
         let trace = scratch.path().join("trace");
-        let operations = record(worker, &root, &trace, &acknowledged, transactions)?;
-        whole(&operations, &root)?;
+        let mut command = worker();
+        command.arg(&root).arg(&trace).arg(transactions.to_string());
+        let (operations, _) = record(command, &root, &trace, acknowledged.by_thread())?;
         fs::remove_dir_all(&root)?;
         let mut seeds: Vec<u64> = (0..left.min(STATES_OF_A_TRACE)).map(|_| chance.next()).collect();
         seeds.sort_by_key(|seed| place(*seed, &operations));
@@ -67,13 +68,12 @@ pub fn run(worker: &mut dyn FnMut() -> Command, plan: Plan) -> Result<Seen, Erro
         let mut replay = Replay::new(&operations, plan.lies);
         for seed in seeds {
             replay.advance(place(seed, &operations));
-            let state = fresh(scratch.path(), "state")?;
+            let state = empty(scratch.path().join("state"))?;
             if let Err(error) = replay.check(seed, &state) {
                 return Err(keep(&trace, seed, plan.lies, &error));
             }
-            fs::remove_dir_all(&state)?;
             if next == Some(seed) {
-                let root = fresh(scratch.path(), &format!("root {}", recording + 1))?;
+                let root = empty(scratch.path().join(format!("root {}", recording + 1)))?;
                 replay.disk.cut(&mut Random::new(seed)).store(&root)?;
                 start = Some((root, replay.acknowledged.clone()));
             }
@@ -101,30 +101,35 @@ pub fn replay(trace: &Path, seed: u64, lies: bool) -> Result<(), Error> {
     result
 }
 
-fn fresh(scratch: &Path, name: &str) -> Result<PathBuf, Error> {
-    let path = scratch.join(name);
-    fs::create_dir(&path)?;
-    Ok(path)
+/// `directory`, which is empty now.
+pub(super) fn empty(directory: PathBuf) -> Result<PathBuf, Error> {
+    if directory.exists() {
+        fs::remove_dir_all(&directory)?;
+    }
+    fs::create_dir(&directory)?;
+    Ok(directory)
 }
 
-fn record(
-    worker: &mut dyn FnMut() -> Command,
+/// Runs `command`, which appends to `trace` what it does in `root`. Answers that, and what the process said.
+pub(super) fn record(
+    mut command: Command,
     root: &Path,
     trace: &Path,
     acknowledged: &[i64],
-    transactions: i64,
-) -> Result<Vec<Operation>, Error> {
+) -> Result<(Vec<Operation>, String), Error> {
     let mut before = Vec::new();
     for (thread, n) in (0..).zip(acknowledged) {
         Operation::Acknowledged(thread, *n).encode(&mut before);
     }
     fs::write(trace, before)?;
-    let output = worker().arg(root).arg(trace).arg(transactions.to_string()).output()?;
+    let output = command.output()?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(Error::Breach(format!("the process that commits: {}: {said}", output.status)));
     }
-    Ok(trace::decode(&fs::read(trace)?)?)
+    let operations = trace::decode(&fs::read(trace)?)?;
+    whole(&operations, root)?;
+    Ok((operations, String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
 /// The trace must tell all that was done, or what is made of it proves nothing.
@@ -138,9 +143,9 @@ fn whole(operations: &[Operation], root: &Path) -> Result<(), Error> {
 }
 
 /// How many operations take place before the power cut of this seed: at least those that tell what was there before,
-/// which end with the first sync of a directory.
-fn place(seed: u64, operations: &[Operation]) -> usize {
-    let is_sync = |operation: &Operation| matches!(operation, Operation::SyncDirectory(_));
+/// which end with the first sync of the watched directory.
+pub(super) fn place(seed: u64, operations: &[Operation]) -> usize {
+    let is_sync = |operation: &Operation| *operation == Operation::SyncDirectory(PathBuf::new());
     let before = operations.iter().position(is_sync).map_or(0, |last| last + 1);
     before + Random::new(!seed).below(operations.len() - before + 1)
 }
@@ -157,43 +162,58 @@ fn keep(trace: &Path, seed: u64, lies: bool, error: &Error) -> Error {
     ))
 }
 
-struct Replay<'a> {
+/// The last transaction that each thread was told is committed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Acknowledged(Vec<i64>);
+
+impl Acknowledged {
+    pub(super) fn note(&mut self, thread: i64, n: i64) {
+        if let Ok(thread) = usize::try_from(thread) {
+            let threads = self.0.len().max(thread + 1);
+            self.0.resize(threads, 0);
+            self.0[thread] = self.0[thread].max(n);
+        }
+    }
+
+    pub(super) fn by_thread(&self) -> &[i64] {
+        &self.0
+    }
+}
+
+pub(super) struct Replay<'a> {
     operations: &'a [Operation],
     done: usize,
     disk: Disk,
-    acknowledged: Vec<i64>,
+    pub(super) acknowledged: Acknowledged,
 }
 
 impl<'a> Replay<'a> {
-    fn new(operations: &'a [Operation], lies: bool) -> Self {
+    pub(super) fn new(operations: &'a [Operation], lies: bool) -> Self {
         let disk = if lies { Disk::lying() } else { Disk::new() };
-        Self { operations, done: 0, disk, acknowledged: Vec::new() }
+        Self { operations, done: 0, disk, acknowledged: Acknowledged::default() }
     }
 
-    fn advance(&mut self, place: usize) {
+    /// Goes on until `place` operations are done.
+    pub(super) fn advance(&mut self, place: usize) {
         for operation in &self.operations[self.done..place] {
             self.disk.apply(operation);
-            if let Operation::Acknowledged(thread, n) = operation
-                && let Ok(thread) = usize::try_from(*thread)
-            {
-                let threads = self.acknowledged.len().max(thread + 1);
-                self.acknowledged.resize(threads, 0);
-                self.acknowledged[thread] = *n;
+            if let Operation::Acknowledged(thread, n) = operation {
+                self.acknowledged.note(*thread, *n);
             }
         }
         self.done = place;
     }
 
     /// Cuts the power now, and checks what is found in `directory`, which is empty.
-    fn check(&self, seed: u64, directory: &Path) -> Result<(), Error> {
+    pub(super) fn check(&self, seed: u64, directory: &Path) -> Result<(), Error> {
         self.disk.cut(&mut Random::new(seed)).store(directory)?;
-        let check = AssertUnwindSafe(|| found(directory, &self.acknowledged));
+        let check = AssertUnwindSafe(|| found(directory, self.acknowledged.by_thread()));
         panic::catch_unwind(check).unwrap_or_else(|_| Err(Error::Breach("panic".into())))
     }
 }
 
 /// Opens the database in `directory`, checks it, commits to it, opens it again and checks that.
-pub(super) fn found(directory: &Path, acknowledged: &[i64]) -> Result<(), Error> {
+fn found(directory: &Path, acknowledged: &[i64]) -> Result<(), Error> {
     let name = database::under_test(directory);
     let connection = database::open(&name)?;
     workload::check(&connection, acknowledged)?;

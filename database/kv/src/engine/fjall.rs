@@ -6,6 +6,7 @@ use super::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use parking_lot::RwLock;
+use std::fs::File;
 use std::io;
 use std::panic;
 use std::path::{Path, PathBuf};
@@ -65,6 +66,9 @@ impl Fjall {
         let options = || KeyspaceCreateOptions::default().max_memtable_size(16 << 20);
         let entries = database.keyspace("entries", options).map_err(fault)?;
         let facts = database.keyspace("facts", options).map_err(fault)?;
+        // It does not sync the names of keyspaces that it has made.
+        let keyspaces = path.join("keyspaces");
+        sync_directory(&keyspaces).map_err(|e| Error::io(&keyspaces, e))?;
         Ok(Self { path: path.into(), database, entries, facts, inserting: RwLock::default() })
     }
 
@@ -139,6 +143,10 @@ fn is_complete(path: &Path) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
 }
 
 fn key(object: ObjectId, sequence: u64) -> [u8; 16] {

@@ -42,6 +42,11 @@ fn int(result: c_long) -> c_int {
     result as c_int
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "these system calls answer a count of bytes, or -1")]
+fn size(result: c_long) -> ssize_t {
+    result as ssize_t
+}
+
 macro_rules! system_call {
     ($number:ident $(, $argument:expr)*) => {
         // SAFETY: the arguments are those of the function of the same name, whose caller answers for them.
@@ -97,7 +102,7 @@ unsafe extern "C" fn write(file: c_int, data: *const c_void, count: size_t) -> s
     recorder::write(file, None, count, |verdict| match verdict {
         Verdict::Fails(errno) => (fail(errno) as ssize_t, &[]),
         Verdict::Takes(count) => {
-            let written = system_call!(SYS_write, file, data, count) as ssize_t;
+            let written = size(system_call!(SYS_write, file, data, count));
             // SAFETY: so many bytes were just read from there by the system.
             (written, unsafe { written_bytes(data, written) })
         }
@@ -111,7 +116,7 @@ unsafe extern "C" fn pwrite64(file: c_int, data: *const c_void, count: size_t, o
     recorder::write(file, Some(offset), count, |verdict| match verdict {
         Verdict::Fails(errno) => (fail(errno) as ssize_t, &[]),
         Verdict::Takes(count) => {
-            let written = system_call!(SYS_pwrite64, file, data, count, offset) as ssize_t;
+            let written = size(system_call!(SYS_pwrite64, file, data, count, offset));
             // SAFETY: so many bytes were just read from there by the system.
             (written, unsafe { written_bytes(data, written) })
         }
@@ -133,7 +138,7 @@ unsafe extern "C" fn pwrite(file: c_int, data: *const c_void, count: size_t, off
 #[unsafe(no_mangle)]
 unsafe extern "C" fn writev(file: c_int, buffers: *const libc::iovec, count: c_int) -> ssize_t {
     if !recorder::watches(file) {
-        return system_call!(SYS_writev, file, buffers, count) as ssize_t;
+        return size(system_call!(SYS_writev, file, buffers, count));
     }
     for index in 0..usize::try_from(count).unwrap_or(0) {
         // SAFETY: `buffers` are the caller's, `count` of them.
@@ -158,9 +163,14 @@ unsafe fn written_bytes<'a>(data: *const c_void, written: ssize_t) -> &'a [u8] {
 
 #[unsafe(no_mangle)]
 extern "C" fn fsync(file: c_int) -> c_int {
-    recorder::on_file(file, Call::Sync, fail, |watched| {
-        if watched { 0 } else { int(system_call!(SYS_fsync, file)) }
-    })
+    recorder::on_file(
+        file,
+        Call::Sync,
+        fail,
+        |watched| {
+            if watched { 0 } else { int(system_call!(SYS_fsync, file)) }
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -272,7 +282,7 @@ unsafe extern "C" fn copy_file_range(
     if recorder::watches(to) {
         return fail(libc::ENOSYS) as ssize_t;
     }
-    system_call!(SYS_copy_file_range, from, from_offset, to, to_offset, count, flags) as ssize_t
+    size(system_call!(SYS_copy_file_range, from, from_offset, to, to_offset, count, flags))
 }
 
 /// As [`copy_file_range`].
@@ -284,5 +294,5 @@ unsafe extern "C" fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, co
     if recorder::watches(to) {
         return fail(libc::ENOSYS) as ssize_t;
     }
-    system_call!(SYS_sendfile, to, from, offset, count) as ssize_t
+    size(system_call!(SYS_sendfile, to, from, offset, count))
 }

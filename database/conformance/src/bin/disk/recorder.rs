@@ -42,6 +42,8 @@ struct Recorder {
     fault: Option<Fault>,
     /// Calls that could have failed.
     calls: u64,
+    /// Calls that failed or were cut short.
+    struck: u64,
 }
 
 #[derive(Clone)]
@@ -65,9 +67,9 @@ pub(crate) fn watch(root: &Path, trace: File, fault: Option<Fault>) -> io::Resul
         next_file: 0,
         fault,
         calls: 0,
+        struck: 0,
     };
     recorder.describe(Path::new(""))?;
-    recorder.note(&Operation::SyncDirectory(PathBuf::new()));
     *RECORDER.lock() = Some(recorder);
     WATCHING.store(true, Relaxed);
     Ok(())
@@ -80,11 +82,11 @@ pub(crate) fn acknowledge(thread: i64, n: i64) {
     }
 }
 
-/// From now on nothing fails. Answers how many calls could have failed until now.
+/// From now on nothing fails. Answers how many calls failed or were cut short until now.
 pub(crate) fn heal() -> u64 {
     RECORDER.lock().as_mut().map_or(0, |recorder| {
         recorder.fault = None;
-        recorder.calls
+        recorder.struck
     })
 }
 
@@ -189,12 +191,7 @@ pub(crate) fn on_file(
     result
 }
 
-pub(crate) fn on_name(
-    name: &Path,
-    what: Call<'_>,
-    fail: fn(i32) -> i32,
-    call: impl FnOnce() -> i32,
-) -> i32 {
+pub(crate) fn on_name(name: &Path, what: Call<'_>, fail: fn(i32) -> i32, call: impl FnOnce() -> i32) -> i32 {
     let mut lock = watching();
     let Some((recorder, path)) = lock.as_mut().and_then(|lock| lock.as_mut()?.inside(name)) else {
         return call();
@@ -243,11 +240,13 @@ impl Recorder {
         let call = self.calls;
         self.calls += 1;
         let fault = self.fault.filter(|fault| (fault.first..fault.first + fault.calls).contains(&call))?;
-        match fault.nature {
-            Nature::Error => Some(libc::EIO),
-            Nature::Full if takes_space => Some(libc::ENOSPC),
-            Nature::Full | Nature::Short => None,
-        }
+        let errno = match fault.nature {
+            Nature::Error => libc::EIO,
+            Nature::Full if takes_space => libc::ENOSPC,
+            Nature::Full | Nature::Short => return None,
+        };
+        self.struck += 1;
+        Some(errno)
     }
 
     /// How much of a write shall be done, if it is its turn to be cut short. A full disk does so before it refuses.
@@ -261,6 +260,7 @@ impl Recorder {
         };
         short.then(|| {
             self.calls += 1;
+            self.struck += 1;
             count / 2
         })
     }
@@ -297,6 +297,7 @@ impl Recorder {
             }
             self.note(&Operation::Sync(id));
         }
+        self.note(&Operation::SyncDirectory(directory.into()));
         Ok(())
     }
 }
