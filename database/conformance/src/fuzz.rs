@@ -1,19 +1,22 @@
 //! Random statements on Fulmar and, in the same process and library, on SQLite's own storage.
 //!
 //! After each statement everything that a program can see of it must be the same on both sides: columns, rows in their
-//! order, error code and message, counts of changes, the last rowid. Now and then the contents of all tables are
-//! compared, both are checked for integrity, and both are closed and opened again. The first difference is reduced to a
-//! short script.
+//! order, error code and message, counts of changes, the last rowid. Some statements run while a query is half read. Now
+//! and then the contents of all tables are compared, both are checked for integrity, and both are closed and opened
+//! again. The first difference is reduced to a short script.
 
-use crate::generate::{Catalog, Generator};
-use crate::outcome::{self, Failure, Outcome};
-use rusqlite::Connection;
+mod pair;
+mod world;
+
+use crate::generate::Generator;
+use crate::outcome::Failure;
+use pair::{Answers, Pair};
 use std::borrow::Cow;
 use std::fmt;
-use std::path::{Path, PathBuf};
+pub use world::World;
 
-/// Statements on one pair of databases, before the next seed has new ones.
-const EPISODE: u64 = 300;
+/// Steps on one pair of databases, before the next seed has new ones.
+const EPISODE: u32 = 300;
 
 /// Why the fuzz could not go on, or what it found.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +49,8 @@ impl From<Failure> for Error {
 pub struct Difference {
     /// Of the episode.
     pub seed: u64,
+    /// In which it happened.
+    pub world: World,
     /// What leads to it, as short as it could be made.
     pub script: Vec<Step>,
     /// What Fulmar answered to the last step.
@@ -61,6 +66,7 @@ impl fmt::Display for Difference {
             "a difference in the episode of seed {}; run again with: soak fuzz --statements 1 --seed {}",
             self.seed, self.seed
         )?;
+        writeln!(f, "  {};", self.world)?;
         for step in &self.script {
             writeln!(f, "  {step};")?;
         }
@@ -73,6 +79,17 @@ impl fmt::Display for Difference {
 pub enum Step {
     /// Runs a statement.
     Sql(String),
+    /// Runs a query, and a statement when it has returned some rows.
+    During {
+        /// The query.
+        query: String,
+        /// How many of its rows come first.
+        rows: usize,
+        /// The statement.
+        change: String,
+    },
+    /// Attaches the second database.
+    Attach,
     /// Closes and opens the databases.
     Reopen,
     /// Compares all contents, and checks both.
@@ -83,6 +100,8 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sql(sql) => f.write_str(sql),
+            Self::During { query, rows, change } => write!(f, "{query} -- after {rows} rows: {change}"),
+            Self::Attach => f.write_str("ATTACH … AS aux"),
             Self::Reopen => f.write_str("-- reopen"),
             Self::Compare => f.write_str("-- compare"),
         }
@@ -92,43 +111,53 @@ impl fmt::Display for Step {
 /// What Fulmar is given to run instead of a statement: for tests of the fuzz itself.
 pub type Alteration = fn(&str) -> Cow<'_, str>;
 
-/// Runs at least so many statements, whole episodes from `seed` on, and returns how many succeeded of how many.
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Statements run on both sides.
+    pub statements: u64,
+    /// Those of them that ended without an error.
+    pub succeeded: u64,
+    /// Pairs of databases.
+    pub episodes: u64,
+    /// Those of them that ended early, since SQLite chose a rowid at random.
+    pub by_chance: u64,
+}
+
+/// Runs at least so many statements, whole episodes from `seed` on.
 ///
 /// # Errors
 /// [`Error::Difference`] for the first.
-pub fn run(statements: u64, seed: u64, alter: Alteration) -> Result<(u64, u64), Error> {
-    let (mut succeeded, mut all) = (0, 0);
+pub fn run(statements: u64, seed: u64, alter: Alteration) -> Result<Tally, Error> {
+    let mut tally = Tally::default();
     let mut seed = seed;
-    while all < statements {
-        let (good, total) = episode(seed, alter)?;
-        succeeded += good;
-        all += total;
+    while tally.statements < statements {
+        episode(seed, alter, &mut tally)?;
         seed += 1;
     }
-    Ok((succeeded, all))
+    Ok(tally)
 }
 
-fn episode(seed: u64, alter: Alteration) -> Result<(u64, u64), Error> {
-    let mut pair = Pair::new(alter, seed.is_multiple_of(3))?;
-    let mut generator = Generator::new(seed);
+fn episode(seed: u64, alter: Alteration, tally: &mut Tally) -> Result<(), Error> {
+    let world = World::of(seed);
+    let mut generator = Generator::new(seed, world.rows);
+    let mut pair = Pair::new(world.clone(), alter)?;
     let mut script = Vec::new();
-    let (mut succeeded, mut all) = (0, 0);
-    while all < EPISODE {
-        let step = if pair.sqlite.is_autocommit() && generator.one_in(80) {
-            Step::Reopen
-        } else if generator.one_in(60) {
-            Step::Compare
-        } else {
-            all += 1;
-            Step::Sql(generator.statement())
-        };
+    tally.episodes += 1;
+    for _ in 0..EPISODE {
+        let step = generator.step();
         script.push(step.clone());
+        tally.statements += u64::from(!matches!(step, Step::Reopen | Step::Compare));
         match pair.step(&step)? {
-            Answers::Same(good) => succeeded += u64::from(good),
-            Answers::Chance => break,
+            Answers::Same(good) => {
+                tally.succeeded += u64::from(good && !matches!(step, Step::Reopen | Step::Compare));
+            }
+            Answers::Chance => {
+                tally.by_chance += 1;
+                break;
+            }
             Answers::Different(fulmar, sqlite) => {
-                let found = Difference { seed, script, fulmar, sqlite };
-                let difference = reduce(found, alter, seed.is_multiple_of(3))?;
+                let difference = reduce(Difference { seed, world, script, fulmar, sqlite }, alter)?;
                 return Err(Error::Difference(Box::new(difference)));
             }
         }
@@ -136,141 +165,11 @@ fn episode(seed: u64, alter: Alteration) -> Result<(u64, u64), Error> {
             generator.learn(catalog);
         }
     }
-    Ok((succeeded, all))
-}
-
-/// Whether a statement may change what the next can name.
-fn changes_schema(sql: &str) -> bool {
-    ["CREATE", "DROP", "ALTER", "ROLLBACK"].iter().any(|word| sql.contains(word))
-}
-
-/// What the two sides made of a step.
-enum Answers {
-    /// The same, and whether it was a success.
-    Same(bool),
-    /// Not the same, but by chance: SQLite numbers rows at random after the largest number there is.
-    Chance,
-    Different(String, String),
-}
-
-/// The same databases twice.
-struct Pair {
-    fulmar: Connection,
-    sqlite: Connection,
-    directory: tempfile::TempDir,
-    alter: Alteration,
-    attached: bool,
-    /// What there is, if the last step may have changed it.
-    learned: Option<Catalog>,
-}
-
-impl Pair {
-    fn new(alter: Alteration, attached: bool) -> Result<Self, Error> {
-        let directory = tempfile::tempdir()?;
-        let (fulmar, sqlite) = connect(directory.path(), attached)?;
-        Ok(Self { fulmar, sqlite, directory, alter, attached, learned: None })
-    }
-
-    fn step(&mut self, step: &Step) -> Result<Answers, Error> {
-        let answers = self.answers(step)?;
-        if !matches!(step, Step::Sql(sql) if !changes_schema(sql)) {
-            // To read the catalog changes what a connection knows of views: so both do.
-            let _ = Catalog::read(&self.fulmar);
-            self.learned = Catalog::read(&self.sqlite).ok();
-        }
-        Ok(answers)
-    }
-
-    fn answers(&mut self, step: &Step) -> Result<Answers, Error> {
-        match step {
-            Step::Sql(sql) => Ok(self.statement(sql)),
-            Step::Reopen => {
-                // Dropped before the new ones open: ordinary files have locks.
-                self.fulmar = Connection::open_in_memory()?;
-                self.sqlite = Connection::open_in_memory()?;
-                (self.fulmar, self.sqlite) = connect(self.directory.path(), self.attached)?;
-                Ok(Answers::Same(true))
-            }
-            Step::Compare => self.compare(),
-        }
-    }
-
-    fn statement(&self, sql: &str) -> Answers {
-        let ours = outcome::run(&self.fulmar, &(self.alter)(sql));
-        let theirs = outcome::run(&self.sqlite, sql);
-        self.judge(ours, theirs)
-    }
-
-    fn judge(&self, ours: Outcome, theirs: Outcome) -> Answers {
-        if ours == theirs {
-            return Answers::Same(ours.succeeded());
-        }
-        // Also if the row with the largest number is gone again.
-        let random = |outcome: &Outcome| outcome.last_insert_rowid > 1 << 40;
-        let picked = ours.last_insert_rowid != theirs.last_insert_rowid && random(&ours) && random(&theirs);
-        if picked || self.has_largest_rowid() {
-            return Answers::Chance;
-        }
-        Answers::Different(format!("{ours:?}"), format!("{theirs:?}"))
-    }
-
-    fn has_largest_rowid(&self) -> bool {
-        let Ok(catalog) = Catalog::read(&self.sqlite) else { return false };
-        catalog.rowid_tables().any(|path| {
-            let largest =
-                outcome::rows(&self.sqlite, &format!("SELECT max(rowid) = 9223372036854775807 FROM {path}"));
-            largest.is_ok_and(|rows| rows == [[outcome::Value::Integer(1)]])
-        })
-    }
-
-    /// Compares the contents of all tables, and asks both sides for their integrity.
-    fn compare(&self) -> Result<Answers, Error> {
-        let mut queries = vec!["PRAGMA integrity_check".to_owned()];
-        for schema in crate::generate::schemas(&self.sqlite)? {
-            queries
-                .push(format!("SELECT type, name, tbl_name, sql FROM {schema}.sqlite_schema ORDER BY rowid"));
-        }
-        let _ = Catalog::read(&self.fulmar);
-        queries.extend(Catalog::read(&self.sqlite)?.tables().map(|path| format!("SELECT * FROM {path}")));
-        for query in queries {
-            let answers = self.statement(&query);
-            if !matches!(answers, Answers::Same(_)) {
-                return Ok(answers);
-            }
-        }
-        Ok(Answers::Same(true))
-    }
-}
-
-fn connect(directory: &Path, attached: bool) -> Result<(Connection, Connection), Error> {
-    let open = |scheme: &str, settings: &str| -> Result<Connection, Error> {
-        let path = |name: &str| -> String {
-            let path: PathBuf =
-                directory.join(format!("{}{name}", if scheme.is_empty() { "ordinary-" } else { "" }));
-            format!("{scheme}{}", path.display())
-        };
-        let mut connection = Connection::open(path("main"))?;
-        bound_statements(&mut connection)?;
-        connection.execute_batch(settings)?;
-        if attached {
-            connection.execute("ATTACH ?1 AS aux", [path("aux")])?;
-        }
-        Ok(connection)
-    };
-    let fulmar = open("fulmar:", "PRAGMA synchronous = OFF")?;
-    let sqlite = open("", "PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY")?;
-    Ok((fulmar, sqlite))
-}
-
-/// Interrupts statements that take too long, such as joins of what nobody would join: after the same number of steps on
-/// both sides.
-fn bound_statements(connection: &mut Connection) -> Result<(), Error> {
-    const STEPS: i32 = 2_000_000;
-    Ok(connection.progress_handler(STEPS, Some(|| true))?)
+    Ok(())
 }
 
 /// The shortest script found that ends in a difference: leaves out ever smaller pieces (Zeller and Hildebrandt, 2002).
-fn reduce(found: Difference, alter: Alteration, attached: bool) -> Result<Difference, Error> {
+fn reduce(found: Difference, alter: Alteration) -> Result<Difference, Error> {
     let mut shortest = found;
     let mut piece = shortest.script.len().div_ceil(2);
     loop {
@@ -279,10 +178,10 @@ fn reduce(found: Difference, alter: Alteration, attached: bool) -> Result<Differ
             let script = &shortest.script;
             let end = (start + piece).min(script.len());
             let mut candidate: Vec<Step> = script[..start].iter().chain(&script[end..]).cloned().collect();
-            match replay(&candidate, alter, attached)? {
+            match replay(&candidate, &shortest.world, alter)? {
                 Some((length, fulmar, sqlite)) => {
                     candidate.truncate(length);
-                    shortest = Difference { seed: shortest.seed, script: candidate, fulmar, sqlite };
+                    shortest = Difference { script: candidate, fulmar, sqlite, ..shortest };
                 }
                 None => start = end,
             }
@@ -297,15 +196,11 @@ fn reduce(found: Difference, alter: Alteration, attached: bool) -> Result<Differ
 /// How many steps of the script lead to a difference, and what the sides then say; `None` if they agree.
 fn replay(
     script: &[Step],
+    world: &World,
     alter: Alteration,
-    attached: bool,
 ) -> Result<Option<(usize, String, String)>, Error> {
-    let mut pair = Pair::new(alter, attached)?;
+    let mut pair = Pair::new(world.clone(), alter)?;
     for (n, step) in script.iter().enumerate() {
-        // Without the statements around it a transaction may be open here.
-        if *step == Step::Reopen && !pair.sqlite.is_autocommit() {
-            continue;
-        }
         match pair.step(step)? {
             Answers::Same(_) => {}
             Answers::Chance => return Ok(None),

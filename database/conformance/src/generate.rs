@@ -1,7 +1,8 @@
 //! Random statements, mostly valid, over a small world of names and values so that they meet.
 //!
 //! Left out on purpose: VACUUM (SQLite's may renumber rows, ours does nothing), the PRAGMAs that answer differently
-//! (`docs/sql.md` lists them), and anything that depends on time or chance.
+//! (`docs/sql.md` lists them), `optimize` and `analysis_limit` (they go by an estimate of a table's size, which is exact
+//! here), and anything that depends on time or chance.
 
 mod catalog;
 mod change;
@@ -9,21 +10,22 @@ mod definition;
 mod expression;
 mod query;
 
-pub(crate) use catalog::{Catalog, schemas};
+pub(crate) use catalog::{Catalog, contents, schemas};
 
+use crate::fuzz::Step;
 use crate::random::Random;
 use catalog::{Kind, Relation};
 
 /// More relations than this are not made.
 const RELATIONS: usize = 8;
-/// Values a table may gather before rows are deleted from it again: joins of three tables stay fast.
-const ROWS: usize = 25;
 
 /// Draws statements that fit the catalog it has learned last.
 pub(crate) struct Generator {
     random: Random,
     catalog: Catalog,
     aliases: usize,
+    /// Rows a table may gather before some are deleted from it again.
+    rows: usize,
 }
 
 /// What an expression can name.
@@ -33,9 +35,9 @@ pub(crate) struct Scope {
 }
 
 impl Generator {
-    /// A generator whose statements follow from `seed` and from what it learns.
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { random: Random::new(seed), catalog: Catalog::default(), aliases: 0 }
+    /// A generator whose statements follow from `seed` and from what it learns. Tables keep to some `rows` rows.
+    pub(crate) fn new(seed: u64, rows: usize) -> Self {
+        Self { random: Random::new(seed), catalog: Catalog::default(), aliases: 0, rows }
     }
 
     /// From now on statements are about these relations.
@@ -43,13 +45,50 @@ impl Generator {
         self.catalog = catalog;
     }
 
-    /// True once in `n` times.
-    pub(crate) fn one_in(&mut self, n: usize) -> bool {
-        self.random.one_in(n)
+    /// The next step of a script.
+    pub(crate) fn step(&mut self) -> Step {
+        match self.random.weighted(&[400, 40, 7, 6, 5, 2]) {
+            1 => self.during(),
+            2 => Step::Compare,
+            3 => Step::Reopen,
+            4 => Step::Attach,
+            5 => Step::Sql("DETACH aux".into()),
+            _ => Step::Sql(self.statement()),
+        }
+    }
+
+    /// A query, and a statement that is likely to change what it still has to read.
+    ///
+    /// Only scans of a table by rowid meet changes of rows: in a scan of an index or WITHOUT ROWID table, SQLite does not
+    /// define whether a row that is written again is seen again, and its own storage goes by columns outside the key.
+    fn during(&mut self) -> Step {
+        self.aliases = 0;
+        let rows = 1 + self.random.below(5);
+        let Some(table) = self.any_table() else { return Step::Sql(self.statement()) };
+        if table.kind == Kind::WithoutRowid || self.random.one_in(3) {
+            let query = self.query();
+            let change = if self.random.one_in(2) { self.transaction() } else { self.definition() };
+            return Step::During { query, rows, change };
+        }
+        let path = table.path();
+        let filter = self.condition(&Self::scope_of(&table, false), 1);
+        let query = match self.random.below(4) {
+            0 => format!("SELECT * FROM {path} NOT INDEXED"),
+            1 => format!("SELECT * FROM {path} NOT INDEXED WHERE {filter}"),
+            2 => format!("SELECT * FROM {path} NOT INDEXED ORDER BY rowid"),
+            _ => format!("SELECT * FROM {path} NOT INDEXED WHERE {filter} ORDER BY rowid DESC"),
+        };
+        let change = match self.random.weighted(&[30, 25, 25, 20]) {
+            0 => self.insert(&table),
+            1 => self.update(&table),
+            2 => self.delete(&table),
+            _ => self.change(),
+        };
+        Step::During { query, rows, change }
     }
 
     /// The next statement.
-    pub(crate) fn statement(&mut self) -> String {
+    fn statement(&mut self) -> String {
         self.aliases = 0;
         let tables = self.catalog.relations.len();
         if tables < 2 {
@@ -83,7 +122,7 @@ impl Generator {
         let relation = self.any_relation();
         let path = relation.as_ref().map_or_else(|| "nothing".into(), Relation::path);
         let name = relation.map_or_else(|| "nothing".into(), |relation| relation.name);
-        match self.random.below(12) {
+        match self.random.below(20) {
             0 => "ANALYZE".into(),
             1 => format!("ANALYZE {path}"),
             2 => "REINDEX".into(),
@@ -95,6 +134,14 @@ impl Generator {
             8 => format!("PRAGMA table_xinfo({name})"),
             9 => format!("PRAGMA index_list({name})"),
             10 => format!("PRAGMA user_version = {}", self.random.below(9)),
+            11 => format!("PRAGMA reverse_unordered_selects = {}", self.random.below(2)),
+            12 => format!("PRAGMA defer_foreign_keys = {}", self.random.below(2)),
+            13 => format!("PRAGMA ignore_check_constraints = {}", self.random.below(2)),
+            14 => format!("PRAGMA foreign_key_list({name})"),
+            15 => "PRAGMA quick_check".into(),
+            16 => "PRAGMA schema_version".into(),
+            17 => format!("PRAGMA application_id = {}", self.random.between(-9, 9)),
+            18 => "PRAGMA application_id".into(),
             _ => "PRAGMA user_version".into(),
         }
     }

@@ -101,9 +101,31 @@ impl Outcome {
 
 /// Runs one statement and collects all that can be seen of it.
 pub fn run(connection: &Connection, sql: &str) -> Outcome {
+    observe(connection, sql, &mut |_| {})
+}
+
+/// Runs `query` and, when it has returned `rows` rows, `change` on the same connection. What `change` did is missing if
+/// the query does not return so many.
+pub fn run_during(
+    connection: &Connection,
+    query: &str,
+    rows: usize,
+    change: &str,
+) -> (Outcome, Option<Outcome>) {
+    let mut inner = None;
+    let outer = observe(connection, query, &mut |returned| {
+        if returned == rows {
+            inner = Some(run(connection, change));
+        }
+    });
+    (outer, inner)
+}
+
+/// Runs a statement, and calls `after_row` with the number of rows so far after each.
+fn observe(connection: &Connection, sql: &str, after_row: &mut dyn FnMut(usize)) -> Outcome {
     let mut columns = Vec::new();
     let mut rows = Vec::new();
-    let failure = step(connection, sql, &mut columns, &mut rows).err().map(Failure::from);
+    let failure = step(connection, sql, &mut columns, &mut rows, after_row).err().map(Failure::from);
     Outcome {
         columns,
         rows,
@@ -120,6 +142,7 @@ fn step(
     sql: &str,
     columns: &mut Vec<String>,
     rows: &mut Vec<Row>,
+    after_row: &mut dyn FnMut(usize),
 ) -> Result<(), Error> {
     let mut statement = connection.prepare(sql)?;
     columns.extend(statement.column_names().map(str::to_owned));
@@ -127,6 +150,7 @@ fn step(
     let mut cursor = statement.query([])?;
     while let Some(row) = cursor.next()? {
         rows.push((0..width).map(|i| row.get_ref(i).map(Value::from)).collect::<Result<_, _>>()?);
+        after_row(rows.len());
     }
     Ok(())
 }
@@ -137,6 +161,6 @@ fn step(
 /// The failure of the query.
 pub fn rows(connection: &Connection, sql: &str) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
-    step(connection, sql, &mut Vec::new(), &mut rows)?;
+    step(connection, sql, &mut Vec::new(), &mut rows, &mut |_| {})?;
     Ok(rows)
 }

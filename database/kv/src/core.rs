@@ -417,6 +417,10 @@ impl Attempt<'_, '_> {
             with_cleared = with_deletions(&object, write, snapshot);
             &with_cleared
         };
+        let added: usize = changes.iter().map(|c| c.key.len() + c.value.as_ref().map_or(0, |v| v.len())).sum();
+        if object.size() + added > Object::LARGEST {
+            return Err(Error::TooLarge.into());
+        }
         if object.newest() > snapshot {
             for change in changes {
                 first_committer_wins(&object, &change.key, snapshot)?;

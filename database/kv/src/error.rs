@@ -11,6 +11,12 @@ pub enum Error {
         "another transaction that committed since this one began changed the same data; retry this transaction"
     )]
     Conflict,
+    /// A commit that would let an object grow beyond [`Object::LARGEST`](crate::Object::LARGEST).
+    #[error(
+        "too large: the versions of this row that open transactions still read leave no room for one more; end the \
+         oldest of them and retry"
+    )]
+    TooLarge,
     /// Another process has the database open.
     #[error("{}: already open in another process: {holder}", path.display())]
     Held {

@@ -116,6 +116,10 @@ impl Object {
         self.level
     }
 
+    /// No commit lets an object's cells grow beyond so many bytes. Leaves are split long before: only versions of one
+    /// row can take so much.
+    pub const LARGEST: usize = 4_000_000_000;
+
     /// Bytes of its encoded cells.
     pub fn size(&self) -> usize {
         self.cells.len()

@@ -23,13 +23,14 @@ static u32 fulmarDataVersion(Btree *p){
 
 /*
 ** Another cursor, or a rollback, changes the tree iRoot, or all if it is 0:
-** cursors other than pExcept find their place again when next used.
+** cursors other than pExcept find their place again when next used. A pinned
+** one may not; nor after its own deletion, which leaves SQLite's cursors valid.
 */
 static int fulmarUnsettle(BtShared *pBt, Pgno iRoot, BtCursor *pExcept){
   BtCursor *p;
   for(p=pBt->pCursor; p; p=p->pNext){
     if( p!=pExcept && (iRoot==0 || p->pgnoRoot==iRoot)
-     && p->eState==CURSOR_VALID
+     && (p->eState==CURSOR_VALID || p->eState==CURSOR_REQUIRESEEK)
     ){
       if( p->curFlags & BTCF_Pinned ) return SQLITE_CONSTRAINT_PINNED;
       p->eState = CURSOR_REQUIRESEEK;

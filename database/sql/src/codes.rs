@@ -13,6 +13,7 @@ pub(crate) const IOERR: c_int = 10;
 pub(crate) const CORRUPT: c_int = 11;
 pub(crate) const FULL: c_int = 13;
 pub(crate) const CANTOPEN: c_int = 14;
+pub(crate) const TOOBIG: c_int = 18;
 pub(crate) const MISUSE: c_int = 21;
 pub(crate) const NOTADB: c_int = 26;
 pub(crate) const DONE: c_int = 101;
@@ -44,6 +45,7 @@ impl From<Error> for Failure {
             Error::Held { .. } => CANTOPEN,
             Error::Format { .. } => NOTADB,
             Error::Corrupt { .. } => CORRUPT,
+            Error::TooLarge => TOOBIG,
             Error::Io { source, .. } => match source.kind() {
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded => FULL,
                 ErrorKind::PermissionDenied

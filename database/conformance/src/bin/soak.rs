@@ -53,8 +53,12 @@ fn kills(rounds: u32) -> Result<(), Box<dyn Error>> {
 }
 
 fn differ(statements: &str, seed: &str) -> Result<(), Box<dyn Error>> {
-    let (succeeded, all) = fuzz::run(statements.parse()?, seed.parse()?, |sql| Cow::Borrowed(sql))?;
-    println!("{all} statements, {succeeded} of them without an error, each did the same on both sides");
+    let tally = fuzz::run(statements.parse()?, seed.parse()?, |sql| Cow::Borrowed(sql))?;
+    println!(
+        "{} statements, {} of them without an error, each did the same on both sides; of {} episodes {} ended early at \
+         the largest rowid",
+        tally.statements, tally.succeeded, tally.episodes, tally.by_chance
+    );
     Ok(())
 }
 

@@ -14,6 +14,8 @@ pub(crate) struct Column {
     pub(crate) name: String,
     /// Whether a statement may give it a value (generated and hidden columns take none).
     pub(crate) writable: bool,
+    /// Whether it alone is the primary key or has a unique index, so that keys and upserts can refer to it.
+    pub(crate) unique: bool,
 }
 
 /// What kind of relation a name stands for.
@@ -50,6 +52,11 @@ impl Relation {
         if self.schema == "main" { self.name.clone() } else { format!("{}.{}", self.schema, self.name) }
     }
 
+    /// Names of the columns that no two rows share.
+    pub(crate) fn unique(&self) -> Vec<&str> {
+        self.columns.iter().filter(|c| c.unique).map(|c| c.name.as_str()).collect()
+    }
+
     /// Names of the columns that take values.
     pub(crate) fn writable(&self) -> Vec<&str> {
         self.columns.iter().filter(|c| c.writable).map(|c| c.name.as_str()).collect()
@@ -76,8 +83,8 @@ pub(crate) struct Catalog {
     pub(crate) indexes: Vec<Attachment>,
     /// Triggers.
     pub(crate) triggers: Vec<Attachment>,
-    /// Whether a second database is attached.
-    pub(crate) attached: bool,
+    /// The databases that are attached, by name.
+    pub(crate) attached: Vec<String>,
 }
 
 impl Catalog {
@@ -113,22 +120,35 @@ impl Catalog {
                 let into = if kind == "index" { &mut catalog.indexes } else { &mut catalog.triggers };
                 into.push(Attachment { schema: schema.clone(), name, table });
             }
-            catalog.attached |= schema == "aux";
+            if schema != "main" && schema != "temp" {
+                catalog.attached.push(schema);
+            }
         }
         Ok(catalog)
     }
 }
 
 impl Catalog {
-    /// The tables, qualified and quoted where needed.
-    pub(crate) fn tables(&self) -> impl Iterator<Item = String> {
-        self.relations.iter().filter(|relation| relation.kind != Kind::View).map(Relation::path)
-    }
-
     /// The tables with rowids.
     pub(crate) fn rowid_tables(&self) -> impl Iterator<Item = String> {
         self.relations.iter().filter(|relation| relation.kind == Kind::Rowid).map(Relation::path)
     }
+}
+
+/// Queries for the whole contents of all tables: those that SQLite and its modules keep for themselves, too.
+///
+/// # Errors
+/// When the schema cannot be read.
+pub(crate) fn contents(connection: &Connection) -> Result<Vec<String>, Failure> {
+    let list = "SELECT schema, name, type = 'virtual' OR wr FROM pragma_table_list \
+                WHERE type IN ('table', 'shadow', 'virtual') AND name NOT LIKE 'sqlite%schema' ORDER BY schema, name";
+    let rows = outcome::rows(connection, list)?;
+    let queries = rows.iter().map(|row| {
+        let [schema, name] = texts(row);
+        let columns = if row.get(2) == Some(&Value::Integer(0)) { "rowid, *" } else { "*" };
+        format!("SELECT {columns} FROM {schema}.\"{name}\"")
+    });
+    Ok(queries.collect())
 }
 
 /// The names of the databases of a connection; temp among them only once something is in it.
@@ -142,12 +162,22 @@ pub(crate) fn schemas(connection: &Connection) -> Result<Vec<String>, Failure> {
 
 fn columns(connection: &Connection, schema: &str, name: &str) -> Result<Vec<Column>, Failure> {
     let sql = format!(
-        "SELECT name, hidden FROM pragma_table_xinfo('{name}', '{schema}') WHERE hidden <> 1 ORDER BY cid"
+        "WITH info AS MATERIALIZED (SELECT * FROM pragma_table_xinfo('{name}', '{schema}')), \
+         key AS (SELECT max(pk) AS width FROM info), \
+         alone AS MATERIALIZED (SELECT min(part.name) AS name \
+           FROM pragma_index_list('{name}', '{schema}') AS list, pragma_index_info(list.name, '{schema}') AS part \
+           WHERE list.\"unique\" AND NOT list.partial GROUP BY list.name HAVING count(*) = 1) \
+         SELECT info.name, hidden, (pk = 1 AND width = 1) OR info.name IN (SELECT name FROM alone) \
+         FROM info, key WHERE hidden <> 1 ORDER BY cid"
     );
     let rows = outcome::rows(connection, &sql)?;
     let columns = rows.iter().map(|row| {
         let [name] = texts(row);
-        Column { name, writable: row.get(1) == Some(&Value::Integer(0)) }
+        Column {
+            name,
+            writable: row.get(1) == Some(&Value::Integer(0)),
+            unique: row.get(2) == Some(&Value::Integer(1)),
+        }
     });
     Ok(columns.collect())
 }

@@ -32,11 +32,15 @@ impl Generator {
         }
     }
 
-    fn schema(&mut self) -> &'static str {
-        let choices: &[&str] =
-            if self.catalog.attached { &["", "", "aux.", "temp."] } else { &["", "", "", "temp."] };
-        let chosen = self.random.below(choices.len());
-        ["", "", "aux.", "temp."].into_iter().find(|schema| *schema == choices[chosen]).unwrap_or("")
+    /// The beginning of a name in one of the databases, mostly in `main`.
+    fn schema(&mut self) -> String {
+        match self.random.below(5) {
+            0 => "temp.".into(),
+            1 | 2 => {
+                self.random.choose(&self.catalog.attached).map_or_else(String::new, |name| format!("{name}."))
+            }
+            _ => String::new(),
+        }
     }
 
     pub(super) fn create_table(&mut self) -> String {
@@ -47,6 +51,7 @@ impl Generator {
                 "CREATE TABLE {schema}t{name} AS WITH q(a, b, c) AS ({query}) SELECT * FROM q LIMIT 12"
             );
         }
+        let exists = self.random.pick(&["", "", "", "IF NOT EXISTS "]);
         let strict = self.random.one_in(8);
         let width = 2 + self.random.below(4);
         let key = self.random.weighted(&[30, 25, 8, 12, 25]);
@@ -54,7 +59,10 @@ impl Generator {
             Scope { columns: COLUMNS[..width].iter().map(|c| (*c).to_owned()).collect(), subqueries: false };
         let mut parts: Vec<String> = Vec::new();
         match key {
-            1 => parts.push("id INTEGER PRIMARY KEY".into()),
+            1 => {
+                let (order, conflict) = (self.random.pick(&["", "", "", " DESC"]), self.conflict_clause());
+                parts.push(format!("id INTEGER PRIMARY KEY{order}{conflict}"));
+            }
             2 => parts.push("id INTEGER PRIMARY KEY AUTOINCREMENT".into()),
             _ => {}
         }
@@ -63,6 +71,8 @@ impl Generator {
                 format!("{column} {}", self.random.pick(if strict { STRICT_TYPES } else { TYPES }));
             if key == 3 && *column == "a" {
                 part += " PRIMARY KEY";
+                part += self.random.pick(&["", "", " DESC"]);
+                part += self.conflict_clause();
             }
             part += &self.column_constraints(&scope);
             parts.push(part);
@@ -70,7 +80,8 @@ impl Generator {
         if self.random.one_in(6) {
             let storage = self.random.pick(&["STORED", "VIRTUAL"]);
             let kind = if strict { "ANY" } else { "" };
-            parts.push(format!("g {kind} AS ({}) {storage}", self.expression(&scope, 1)));
+            let constraint = self.random.pick(&["", "", "", " UNIQUE", " NOT NULL", " COLLATE NOCASE"]);
+            parts.push(format!("g {kind} AS ({}) {storage}{constraint}", self.expression(&scope, 1)));
         }
         if key == 4 {
             parts.push(format!("PRIMARY KEY ({})", self.index_columns(&scope, false)));
@@ -92,7 +103,7 @@ impl Generator {
         if strict {
             options.push("STRICT");
         }
-        format!("CREATE TABLE {schema}t{name}({}) {}", parts.join(", "), options.join(", "))
+        format!("CREATE TABLE {exists}{schema}t{name}({}) {}", parts.join(", "), options.join(", "))
     }
 
     fn column_constraints(&mut self, scope: &Scope) -> String {
@@ -114,6 +125,9 @@ impl Generator {
         if self.random.one_in(20) {
             constraints += &format!(" CHECK ({})", self.lenient_condition(scope));
         }
+        if self.random.one_in(14) {
+            constraints += &self.references(1);
+        }
         constraints
     }
 
@@ -133,21 +147,33 @@ impl Generator {
     }
 
     fn foreign_key(&mut self, scope: &Scope) -> String {
+        if self.random.one_in(4) {
+            let (first, second) = (self.column(scope), self.column(scope));
+            return format!("FOREIGN KEY ({first}, {second}){}", self.references(2));
+        }
+        format!("FOREIGN KEY ({}){}", self.column(scope), self.references(1))
+    }
+
+    /// The parent of a foreign key of `width` columns, and what happens to the child.
+    fn references(&mut self, width: usize) -> String {
         const ACTIONS: &[&str] = &["CASCADE", "SET NULL", "SET DEFAULT", "RESTRICT", "NO ACTION"];
-        let child = self.column(scope);
-        let (parent, column) = match self.any_table() {
+        let (parent, columns) = match self.any_table() {
             Some(parent) => {
-                let columns: Vec<String> = parent.columns.iter().map(|c| c.name.clone()).collect();
-                let column = self.random.choose(&columns).cloned().unwrap_or_else(|| "a".into());
-                (parent.name, if self.random.one_in(3) { String::new() } else { format!("({column})") })
+                let (scope, unique) = (Self::scope_of(&parent, false), parent.unique());
+                let columns: Vec<String> = (0..width)
+                    .map(|_| match self.random.choose(&unique) {
+                        Some(column) if !self.random.one_in(8) => (*column).to_owned(),
+                        _ => self.column(&scope),
+                    })
+                    .collect();
+                let columns = format!("({})", columns.join(", "));
+                (parent.name, if self.random.one_in(4) { String::new() } else { columns })
             }
-            None => ("t0".into(), "(a)".into()),
+            None => ("t0".into(), String::new()),
         };
         let (delete, update) = (self.random.pick(ACTIONS), self.random.pick(ACTIONS));
         let deferred = self.random.pick(&["", " DEFERRABLE INITIALLY DEFERRED"]);
-        format!(
-            "FOREIGN KEY ({child}) REFERENCES {parent}{column} ON DELETE {delete} ON UPDATE {update}{deferred}"
-        )
+        format!(" REFERENCES {parent}{columns} ON DELETE {delete} ON UPDATE {update}{deferred}")
     }
 
     fn index_columns(&mut self, scope: &Scope, expressions: bool) -> String {
@@ -175,8 +201,12 @@ impl Generator {
         let unique = if self.random.one_in(4) { "UNIQUE " } else { "" };
         let schema = if table.schema == "main" { String::new() } else { format!("{}.", table.schema) };
         let columns = self.index_columns(&scope, true);
-        let mut sql =
-            format!("CREATE {unique}INDEX {schema}i{} ON {}({columns})", self.random.below(8), table.name);
+        let exists = self.random.pick(&["", "", "", "IF NOT EXISTS "]);
+        let mut sql = format!(
+            "CREATE {unique}INDEX {exists}{schema}i{} ON {}({columns})",
+            self.random.below(8),
+            table.name
+        );
         if self.random.one_in(4) {
             sql += &format!(" WHERE {}", self.condition(&scope, 1));
         }
@@ -184,8 +214,18 @@ impl Generator {
     }
 
     fn create_view(&mut self) -> String {
-        let query = self.select(2, 1);
-        format!("CREATE {}VIEW v{}(x, y) AS {query}", self.random.pick(&["", "TEMP "]), self.random.below(3))
+        let query = match self.random.weighted(&[60, 15, 15, 10]) {
+            0 => self.select(2, 1),
+            1 => self.compound(2),
+            2 => self.with(2),
+            _ => self.recursive(),
+        };
+        let columns = self.random.pick(&["(x, y)", "(x, y)", "(x, y)", ""]);
+        format!(
+            "CREATE {}VIEW v{}{columns} AS {query}",
+            self.random.pick(&["", "TEMP "]),
+            self.random.below(3)
+        )
     }
 
     fn create_trigger(&mut self) -> String {
@@ -203,7 +243,13 @@ impl Generator {
         };
         let names = on.columns.iter().flat_map(|c| rows.iter().map(move |row| format!("{row}.{}", c.name)));
         let scope = Scope { columns: names.collect(), subqueries: false };
-        let mut sql = format!("CREATE TRIGGER r{} {when} {event} ON {}", self.random.below(4), on.path());
+        let of = match self.writable_column(&on) {
+            Some(column) if event == "UPDATE" && self.random.one_in(3) => format!(" OF {column}"),
+            _ => String::new(),
+        };
+        let temporary = self.random.pick(&["", "", "", "TEMP "]);
+        let number = self.random.below(4);
+        let mut sql = format!("CREATE {temporary}TRIGGER r{number} {when} {event}{of} ON {}", on.path());
         if self.random.one_in(3) {
             sql += &format!(" WHEN {}", self.condition(&scope, 1));
         }
@@ -219,17 +265,28 @@ impl Generator {
         let Some(table) = self.any_table() else { return "SELECT 1".into() };
         let Some(column) = self.writable_column(&table) else { return "SELECT 2".into() };
         let value = self.expression(row, 1);
-        match self.random.below(3) {
-            0 => {
+        let name = &table.name;
+        match self.random.below(6) {
+            0 | 1 => {
                 let or = self.random.pick(&["", " OR IGNORE", " OR REPLACE"]);
-                format!("INSERT{or} INTO {}({column}) VALUES ({value})", table.name)
+                let source = match self.random.below(3) {
+                    0 => format!("SELECT {value} UNION ALL SELECT {}", self.literal()),
+                    _ => format!("VALUES ({value})"),
+                };
+                format!("INSERT{or} INTO {name}({column}) {source}")
             }
-            1 => format!(
-                "UPDATE OR IGNORE {} SET {column} = {value} WHERE {column} IS {}",
-                table.name,
+            2 => format!(
+                "INSERT INTO {name}({column}) SELECT {column} FROM {name} WHERE {column} IS NOT {value} LIMIT 2"
+            ),
+            3 => format!(
+                "INSERT INTO {name}({column}) VALUES ({value}) ON CONFLICT DO UPDATE SET {column} = {}",
                 self.operand(row)
             ),
-            _ => format!("DELETE FROM {} WHERE {column} = {value}", table.name),
+            4 => {
+                let or = self.random.pick(&["", " OR IGNORE", " OR REPLACE"]);
+                format!("UPDATE{or} {name} SET {column} = {value} WHERE {column} IS {}", self.operand(row))
+            }
+            _ => format!("DELETE FROM {name} WHERE {column} = {value}"),
         }
     }
 
@@ -242,32 +299,36 @@ impl Generator {
         let Some(table) = self.any_table() else { return self.create_table() };
         let (path, scope) = (table.path(), Self::scope_of(&table, false));
         let column = self.column(&scope);
-        match self.random.below(5) {
+        match self.random.below(6) {
             0 => format!("ALTER TABLE {path} RENAME TO t{}", self.random.below(7)),
             1 => format!(
                 "ALTER TABLE {path} RENAME COLUMN {column} TO {}",
                 self.random.pick(&["a", "b", "c", "f", "h"])
             ),
-            2 => format!("ALTER TABLE {path} DROP COLUMN {column}"),
-            _ => {
-                let default = if self.random.one_in(2) {
-                    format!(" DEFAULT {}", self.literal())
-                } else {
-                    String::new()
-                };
-                let kind = self.random.pick(TYPES);
-                format!(
-                    "ALTER TABLE {path} ADD COLUMN {} {kind}{default}",
-                    self.random.pick(&["f", "h", "k"])
-                )
-            }
+            2 | 3 => format!("ALTER TABLE {path} DROP COLUMN {column}"),
+            _ => format!("ALTER TABLE {path} ADD COLUMN {}", self.added_column(&scope)),
         }
+    }
+
+    fn added_column(&mut self, scope: &Scope) -> String {
+        let (name, kind) = (self.random.pick(&["f", "h", "k"]), self.random.pick(TYPES));
+        let constraint = match self.random.below(8) {
+            0 | 1 => format!(" DEFAULT {}", self.literal()),
+            2 => format!(" NOT NULL DEFAULT {}", self.literal()),
+            3 => format!(" CHECK ({})", self.lenient_condition(scope)),
+            4 => self.references(1),
+            5 => format!(" AS ({}) VIRTUAL", self.expression(scope, 1)),
+            6 => format!(" COLLATE {} DEFAULT {}", self.random.pick(COLLATIONS), self.literal()),
+            _ => String::new(),
+        };
+        format!("{name} {kind}{constraint}")
     }
 
     fn drop_relation(&mut self) -> String {
         let Some(relation) = self.any_relation() else { return "DROP TABLE IF EXISTS t0".into() };
         let kind = if relation.kind == Kind::View { "VIEW" } else { "TABLE" };
-        format!("DROP {kind} {}", relation.path())
+        let exists = self.random.pick(&["", "", "IF EXISTS "]);
+        format!("DROP {kind} {exists}{}", relation.path())
     }
 
     fn drop_attachment(&mut self) -> String {
@@ -282,11 +343,22 @@ impl Generator {
     }
 
     fn create_virtual(&mut self) -> String {
-        let schema = self.schema();
+        let (schema, number) = (self.schema(), self.random.below(2));
         if self.random.one_in(2) {
-            format!("CREATE VIRTUAL TABLE {schema}fts{} USING fts5(a, b)", self.random.below(2))
-        } else {
-            format!("CREATE VIRTUAL TABLE {schema}rt{} USING rtree(id, x0, x1)", self.random.below(2))
+            let options = self.random.pick(&[
+                "",
+                "",
+                ", prefix='1 2'",
+                ", detail=none",
+                ", detail=column",
+                ", columnsize=0",
+                ", tokenize='porter'",
+                ", tokenize='trigram'",
+            ]);
+            return format!("CREATE VIRTUAL TABLE {schema}fts{number} USING fts5(a, b{options})");
         }
+        let (module, auxiliary) =
+            (self.random.pick(&["rtree", "rtree_i32"]), self.random.pick(&["", ", +note"]));
+        format!("CREATE VIRTUAL TABLE {schema}rt{number} USING {module}(id, x0, x1{auxiliary})")
     }
 }

@@ -86,7 +86,7 @@ impl Generator {
 
     /// A value that may not fit a page.
     pub(super) fn long_value(&mut self) -> String {
-        let length = [100, 500, 1_000, 4_090, 5_000, 20_000][self.random.below(6)];
+        let length = [100, 500, 1_000, 4_090, 5_000, 20_000, 100_000][self.random.below(7)];
         let length = length + self.random.below(10);
         if self.random.one_in(2) {
             format!("zeroblob({length})")
@@ -184,7 +184,7 @@ impl Generator {
     /// An expression that is meant to be true or false.
     pub(super) fn condition(&mut self, scope: &Scope, depth: usize) -> String {
         let next = depth.saturating_sub(1);
-        match self.random.weighted(&[40, 10, 10, 8, 6, 6, 6, 4, 4]) {
+        match self.random.weighted(&[40, 10, 10, 8, 6, 6, 6, 4, 4, 6]) {
             1 => format!("({} AND {})", self.condition(scope, next), self.comparison(scope, next)),
             2 => format!("({} OR {})", self.condition(scope, next), self.comparison(scope, next)),
             3 => {
@@ -212,6 +212,11 @@ impl Generator {
             8 if scope.subqueries => {
                 let query = self.correlated_query(scope);
                 format!("EXISTS ({query})")
+            }
+            9 => {
+                let (first, second) = (self.column(scope), self.column(scope));
+                let operator = self.random.pick(&["<", "<=", ">", ">=", "=", "IS"]);
+                format!("({first}, {second}) {operator} ({}, {})", self.literal(), self.literal())
             }
             _ => self.comparison(scope, next),
         }

@@ -16,13 +16,15 @@ impl Generator {
     pub(super) fn query(&mut self) -> String {
         let width = 1 + self.random.below(4);
         let explained = if self.random.one_in(12) { "EXPLAIN QUERY PLAN " } else { "" };
-        let body = match self.random.weighted(&[50, 12, 12, 6, 8, 6, 6]) {
+        let body = match self.random.weighted(&[50, 12, 12, 6, 12, 6, 6, 6, 5]) {
             0 => self.select(width, 2),
             1 => self.compound(width),
             2 => self.with(width),
             3 => self.recursive(),
             4 => self.windowed(),
             5 => self.full_text_or_rtree(),
+            6 => self.range_of_one_table(),
+            7 => self.walk(),
             _ => return format!("{explained}{}", self.count()),
         };
         format!("{explained}{body}")
@@ -68,12 +70,13 @@ impl Generator {
         let key = self.operand(&scope);
         let mut columns = vec![key.clone()];
         columns.extend((1..width).map(|_| self.aggregate_call(&scope)));
+        let keys = if self.random.one_in(4) { format!("{key}, {}", self.expression(&scope, 1)) } else { key };
         let mut sql = format!("SELECT {} FROM {from}", columns.join(", "));
         if self.random.one_in(2) {
             sql += &format!(" WHERE {}", self.condition(&scope, 1));
         }
         if !self.random.one_in(5) {
-            sql += &format!(" GROUP BY {key}");
+            sql += &format!(" GROUP BY {keys}");
             if self.random.one_in(4) {
                 sql += &format!(" HAVING {} > {}", self.aggregate_call(&scope), self.literal());
             }
@@ -84,7 +87,7 @@ impl Generator {
     fn aggregate_call(&mut self, scope: &Scope) -> String {
         let argument = self.column(scope);
         let distinct = if self.random.one_in(4) { "DISTINCT " } else { "" };
-        let mut call = match self.random.below(8) {
+        let mut call = match self.random.below(9) {
             0 => "count(*)".to_owned(),
             1 => format!("count({distinct}{argument})"),
             2 => format!("sum({distinct}{argument})"),
@@ -92,6 +95,7 @@ impl Generator {
             4 => format!("avg({argument})"),
             5 => format!("min({argument})"),
             6 => format!("max({argument})"),
+            7 => format!("json_group_array(quote({argument}))"),
             _ => return format!("substr(group_concat({argument} ORDER BY {argument}), 1, 200)"),
         };
         if self.random.one_in(6) {
@@ -105,7 +109,7 @@ impl Generator {
         let mut columns = vec![self.column(&scope)];
         for _ in 0..=self.random.below(2) {
             let argument = self.column(&scope);
-            let call = match self.random.below(8) {
+            let call = match self.random.below(14) {
                 0 => "row_number()".to_owned(),
                 1 => "rank()".to_owned(),
                 2 => "dense_rank()".to_owned(),
@@ -113,6 +117,12 @@ impl Generator {
                 4 => format!("first_value({argument})"),
                 5 => format!("ntile({})", 1 + self.random.below(4)),
                 6 => format!("sum({argument})"),
+                7 => "percent_rank()".to_owned(),
+                8 => "cume_dist()".to_owned(),
+                9 => format!("nth_value({argument}, 2)"),
+                10 => format!("lead({argument}, 2)"),
+                11 => format!("last_value({argument})"),
+                12 => format!("min({argument})"),
                 _ => "count(*)".to_owned(),
             };
             let partition = if self.random.one_in(2) {
@@ -120,8 +130,11 @@ impl Generator {
             } else {
                 String::new()
             };
-            let order = self.column(&scope);
+            let order =
+                format!("{}{}", self.column(&scope), self.random.pick(&["", "", " DESC", " NULLS LAST"]));
             let frame = self.random.pick(&[
+                " RANGE BETWEEN 3 PRECEDING AND 1 FOLLOWING",
+                " ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING EXCLUDE TIES",
                 "",
                 " ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
                 " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING",
@@ -134,7 +147,7 @@ impl Generator {
         format!("SELECT {} FROM {from}{limit}", columns.join(", "))
     }
 
-    fn compound(&mut self, width: usize) -> String {
+    pub(super) fn compound(&mut self, width: usize) -> String {
         let mut sql = self.select_plain(width, 1);
         for _ in 0..=self.random.below(2) {
             let operator = self.random.pick(&["UNION", "UNION ALL", "INTERSECT", "EXCEPT"]);
@@ -147,7 +160,7 @@ impl Generator {
         format!("{sql}{ordered}{limited}")
     }
 
-    fn with(&mut self, width: usize) -> String {
+    pub(super) fn with(&mut self, width: usize) -> String {
         let inner = self.select_plain(2, 1);
         let hint = self.random.pick(&["", "MATERIALIZED ", "NOT MATERIALIZED "]);
         let (from, mut scope) = self.from(1);
@@ -161,7 +174,7 @@ impl Generator {
         )
     }
 
-    fn recursive(&mut self) -> String {
+    pub(super) fn recursive(&mut self) -> String {
         let (from, scope) = self.from(1);
         let steps = 1 + self.random.below(12);
         let union = self.random.pick(&["UNION", "UNION ALL"]);
@@ -179,6 +192,44 @@ impl Generator {
         }
         let column = self.column(&scope);
         format!("SELECT min({column}), max({column}), count(DISTINCT {column}) FROM {from}")
+    }
+
+    /// What an index or the rowid can answer alone: a range of keys, from either end.
+    fn range_of_one_table(&mut self) -> String {
+        let Some(table) = self.any_table() else { return self.select(1, 1) };
+        let scope = Self::scope_of(&table, false);
+        let (first, second) = (self.column(&scope), self.column(&scope));
+        let (way, second_way) = (self.random.pick(&["", " DESC"]), self.random.pick(&["", " DESC"]));
+        let path = table.path();
+        let condition = match self.random.below(6) {
+            0 => format!("{first} = {} AND {second} > {}", self.literal(), self.literal()),
+            1 => format!("{first} BETWEEN {} AND {}", self.literal(), self.literal()),
+            2 => format!("{first} IN ({}, {}, {})", self.literal(), self.literal(), self.literal()),
+            3 => format!("{first} < {} OR {second} = {}", self.literal(), self.literal()),
+            4 => format!("({first}, {second}) IN (SELECT {first}, {second} FROM {path} LIMIT 5)"),
+            _ => format!("{first} >= {}", self.literal()),
+        };
+        let distinct = self.random.pick(&["", "", "DISTINCT "]);
+        let limit = self.limit();
+        format!(
+            "SELECT {distinct}{first}, {second} FROM {path} WHERE {condition} \
+             ORDER BY {first}{way}, {second}{second_way}{limit}"
+        )
+    }
+
+    /// A walk along the rows of a table, each step by a search.
+    fn walk(&mut self) -> String {
+        let Some(table) = self.any_table() else { return self.select(1, 1) };
+        let scope = Self::scope_of(&table, false);
+        let (from, to, path) = (self.column(&scope), self.column(&scope), table.path());
+        let (union, order) = (
+            self.random.pick(&["UNION", "UNION ALL"]),
+            self.random.pick(&["", " ORDER BY 1", " ORDER BY 2 DESC"]),
+        );
+        format!(
+            "WITH RECURSIVE w(x, n) AS (SELECT {from}, 0 FROM {path} {union} \
+             SELECT {to}, n + 1 FROM w JOIN {path} ON {from} = x WHERE n < 3{order} LIMIT 60) SELECT x, n FROM w"
+        )
     }
 
     fn full_text_or_rtree(&mut self) -> String {
@@ -214,6 +265,8 @@ impl Generator {
                 " CROSS JOIN ",
                 " RIGHT JOIN ",
                 " FULL JOIN ",
+                " NATURAL JOIN ",
+                " NATURAL LEFT JOIN ",
             ]);
             let left = self.column(&scope);
             scope.columns.extend(source.columns.iter().map(|c| format!("{}.{c}", source.alias)));
@@ -223,7 +276,7 @@ impl Generator {
             }
             sql += join;
             sql += &source.sql;
-            if join.ends_with("JOIN ") {
+            if join.ends_with("JOIN ") && !join.contains("NATURAL") {
                 let right = self.random.choose(&source.columns).cloned().unwrap_or_default();
                 sql += &format!(" ON {left} = {}.{right}", source.alias);
             }

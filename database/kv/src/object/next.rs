@@ -215,7 +215,7 @@ impl Builder {
     }
 }
 
-/// Offsets are 32 bits wide: an object is split long before, and a single cell is bounded by SQLite's own limit.
+/// Offsets are 32 bits wide, and no commit goes beyond [`Object::LARGEST`].
 fn offset(n: usize) -> u32 {
     u32::try_from(n).expect("an object stays below 4 GiB")
 }

@@ -296,3 +296,24 @@ fn statements_that_read_what_they_change() {
          SELECT * FROM t ORDER BY a",
     );
 }
+
+/// SQLite refuses (`SQLITE_CONSTRAINT_PINNED`) that a trigger changes the table in the middle of an UPDATE's REPLACE.
+#[test]
+fn triggers_that_meet_a_pinned_cursor() {
+    check(
+        "PRAGMA recursive_triggers = ON;
+         CREATE TABLE t(a, e PRIMARY KEY);
+         INSERT INTO t VALUES (16, 8), (9, 24);
+         CREATE TRIGGER r AFTER DELETE ON t BEGIN INSERT INTO t(e) VALUES (OLD.e + 100), (7); END;
+         UPDATE OR REPLACE t SET e = 'a';
+         SELECT * FROM t;
+         DELETE FROM t WHERE a = 16;
+         SELECT * FROM t;
+         DROP TRIGGER r;
+         CREATE TRIGGER r BEFORE DELETE ON t BEGIN DELETE FROM t WHERE e = 7; END;
+         UPDATE OR REPLACE t SET e = 'a';
+         SELECT * FROM t;
+         UPDATE OR REPLACE t SET e = 'b' WHERE a = 9;
+         SELECT * FROM t",
+    );
+}
