@@ -21,8 +21,15 @@ pub(crate) struct Home {
     is_new: bool,
     /// Holds the sequence number of a synced commit, and its complement.
     synced: File,
-    /// Locked for as long as it is open.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Home {
+    /// Closing the file would not do, while a process that another thread is just starting still has it open too.
+    fn drop(&mut self) {
+        // It can only fail if it is not locked.
+        let _ = self.lock.unlock();
+    }
 }
 
 impl Home {
@@ -51,7 +58,7 @@ impl Home {
         let synced =
             OpenOptions::new().read(true).write(true).create(true).truncate(is_new).open(&synced_path);
         let synced = synced.map_err(|e| Error::io(&synced_path, e))?;
-        Ok(Self { path: path.into(), is_new, synced, _lock: lock })
+        Ok(Self { path: path.into(), is_new, synced, lock })
     }
 
     /// Declares a new directory to be a database, now that the engine has made its files.
@@ -196,4 +203,33 @@ fn write_synced(path: &Path, text: &str) -> Result<(), Error> {
 
 fn sync_directory(path: &Path) -> Result<(), Error> {
     File::open(path).and_then(|d| d.sync_all()).map_err(|e| Error::io(path, e))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_that_was_left_can_be_entered_while_a_copy_of_the_lock_is_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::enter(directory.path(), true).unwrap();
+        let _inherited = home.lock.try_clone().unwrap();
+        assert!(matches!(Home::enter(directory.path(), true), Err(Error::Held { .. })));
+        drop(home);
+        Home::enter(directory.path(), true).unwrap();
+    }
+
+    /// The format file was written in place: a power cut left it empty, and the directory was another format's for ever.
+    #[test]
+    fn a_creation_that_was_cut_short_begins_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        drop(Home::enter(path, true).unwrap());
+        assert!(!path.join(FORMAT_FILE).exists());
+        fs::write(path.join(UNFINISHED_FILE), "").unwrap();
+        Home::enter(path, false).unwrap().finish().unwrap();
+        assert_eq!(fs::read_to_string(path.join(FORMAT_FILE)).unwrap(), FORMAT);
+        assert!(!path.join(UNFINISHED_FILE).exists());
+    }
 }
