@@ -32,6 +32,27 @@ pub enum Error {
     Breach(String),
 }
 
+/// The last transaction that each thread was told is committed.
+#[derive(Clone, Debug, Default)]
+pub struct Acknowledged(Vec<i64>);
+
+impl Acknowledged {
+    /// Transaction `n` of `thread` is committed.
+    pub fn note(&mut self, thread: i64, n: i64) {
+        if let Ok(thread) = usize::try_from(thread) {
+            let threads = self.0.len().max(thread + 1);
+            self.0.resize(threads, 0);
+            self.0[thread] = self.0[thread].max(n);
+        }
+    }
+
+    /// What [`check`] asks for; nothing if there was no thread yet.
+    #[must_use]
+    pub fn by_thread(&self) -> &[i64] {
+        &self.0
+    }
+}
+
 /// How many entries transaction `n` has: some fill a leaf.
 fn entries(n: i64) -> i64 {
     n % 7 + 1 + if n % 40 == 0 { 200 } else { 0 }

@@ -4,11 +4,11 @@
 //! the call must say so; the database must stay readable, as it was before that statement; and once calls succeed again,
 //! the database must open again and go on with all that was acknowledged.
 
-use super::states::{self, Acknowledged, Replay};
+use super::states::{self, Replay};
 use super::trace;
 use crate::database;
 use crate::random::Random;
-use crate::workload::{self, Error};
+use crate::workload::{self, Acknowledged, Error};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode};
 use std::fs;

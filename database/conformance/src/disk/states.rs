@@ -7,7 +7,7 @@ use super::crash::Disk;
 use super::trace::{self, Operation};
 use crate::database;
 use crate::random::Random;
-use crate::workload::{self, Error};
+use crate::workload::{self, Acknowledged, Error};
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
@@ -160,24 +160,6 @@ fn keep(trace: &Path, seed: u64, lies: bool, error: &Error) -> Error {
          replay {} {seed}{lies}",
         kept.display()
     ))
-}
-
-/// The last transaction that each thread was told is committed.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Acknowledged(Vec<i64>);
-
-impl Acknowledged {
-    pub(super) fn note(&mut self, thread: i64, n: i64) {
-        if let Ok(thread) = usize::try_from(thread) {
-            let threads = self.0.len().max(thread + 1);
-            self.0.resize(threads, 0);
-            self.0[thread] = self.0[thread].max(n);
-        }
-    }
-
-    pub(super) fn by_thread(&self) -> &[i64] {
-        &self.0
-    }
 }
 
 pub(super) struct Replay<'a> {
