@@ -40,7 +40,9 @@ impl Home {
             if !create {
                 return Err(Error::io(path, io::Error::from(io::ErrorKind::NotFound)));
             }
+            let missing: Vec<_> = path.ancestors().take_while(|p| !p.exists()).collect();
             fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
+            missing.into_iter().try_for_each(|made| sync_directory(parent(made)))?;
         }
         let lock = lock(path)?;
         // Whoever held it until now may have finished making it.
@@ -66,13 +68,11 @@ impl Home {
         if !self.is_new {
             return Ok(());
         }
+        // Before there can be a commit: whoever made the directory may have been killed before it was synced.
+        sync_directory(parent(&self.path))?;
         let unfinished = self.path.join(UNFINISHED_FILE);
         fs::rename(&unfinished, self.path.join(FORMAT_FILE)).map_err(|e| Error::io(&unfinished, e))?;
-        sync_directory(&self.path)?;
-        match self.path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
-            _ => Ok(()),
-        }
+        sync_directory(&self.path)
     }
 
     /// Notes that the engine holds everything up to this commit. Not synced itself: what is read later is a lower bound.
@@ -199,6 +199,10 @@ fn write_synced(path: &Path, text: &str) -> Result<(), Error> {
         file.sync_all()
     };
     write().map_err(|e| Error::io(path, e))
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 
 fn sync_directory(path: &Path) -> Result<(), Error> {

@@ -97,9 +97,11 @@ pub fn run(worker: &mut dyn FnMut() -> Command, plan: Plan) -> Result<Seen, Erro
         let outcome = meet(worker, &root, &trace, fault, transactions, &mut acknowledged)
             .and_then(|report| cut_power(&trace, scratch.path().join("state"), seed).map(|()| report));
         let report = outcome.map_err(|error| {
-            let Plan { seed, .. } = plan;
             Error::Breach(format!(
-                "round {round} of seed {seed}, {transactions} transactions, {fault:?}: {error}"
+                "round {round}, {transactions} transactions, {fault:?}: {error}\nto try the same again: cargo run \
+                 --release -p fulmar-conformance --bin disk -- failures --rounds {} --seed {}",
+                round + 1,
+                plan.seed
             ))
         })?;
         seen.rounds += 1;
@@ -247,11 +249,11 @@ fn open(name: &str) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// A statement may fail for the reason that the operating system gave, and must say which database it was.
+/// A statement may fail for the reason that the operating system gave, and must say where it gave it.
 fn sound(error: rusqlite::Error) -> Result<(), Error> {
     if let rusqlite::Error::SqliteFailure(failure, Some(message)) = &error
         && matches!(failure.code, ErrorCode::SystemIoFailure | ErrorCode::DiskFull)
-        && message.contains("/db")
+        && message.contains('/')
         && !message.contains("defect")
     {
         return Ok(());
