@@ -25,7 +25,7 @@ pub struct Plan {
 }
 
 /// States of the disk that are taken of one trace.
-const STATES_OF_A_TRACE: usize = 50;
+const STATES_OF_A_TRACE: usize = 15;
 
 /// What a run has seen.
 #[derive(Clone, Copy, Debug, Default)]
