@@ -57,10 +57,17 @@ struct Shared {
     /// Objects with this number and above do not exist yet.
     next_object: AtomicU64,
     /// Why nothing can be committed any more.
-    failed: Mutex<Option<String>>,
+    failed: Mutex<Option<Reason>>,
     engine: Box<dyn Engine>,
     /// Unlocks the directory, after the engine has let go of it.
     home: Option<Home>,
+}
+
+/// An error that all later commits answer too.
+#[derive(Clone)]
+struct Reason {
+    kind: io::ErrorKind,
+    message: String,
 }
 
 struct Snapshots {
@@ -283,7 +290,9 @@ impl Shared {
         let attempt = panic::catch_unwind(AssertUnwindSafe(|| self.commit_group(commits, &group)));
         let results = attempt.unwrap_or_else(|_| {
             // Whoever waits must hear of it, and nothing may build on what was left undone.
-            let reason = self.failed.lock().get_or_insert("a defect of the program".into()).clone();
+            let message = "a defect of the program".into();
+            let reason = Reason { kind: io::ErrorKind::Other, message };
+            let reason = self.failed.lock().get_or_insert(reason).clone();
             group.iter().map(|_| Err(self.latched(&reason).into())).collect()
         });
         let mut queue = self.queue.lock();
@@ -337,7 +346,11 @@ impl Shared {
         });
         if let Err(error) = written {
             // What of the group is on the disk is unknown: nothing may build on it before recovery has looked.
-            let reason = error.to_string();
+            let kind = match &error {
+                Error::Io { source, .. } => source.kind(),
+                _ => io::ErrorKind::Other,
+            };
+            let reason = Reason { kind, message: error.to_string() };
             *self.failed.lock() = Some(reason.clone());
             let mut cause = Some(error);
             return results
@@ -361,11 +374,9 @@ impl Shared {
         Ok(())
     }
 
-    fn latched(&self, reason: &str) -> Error {
-        let source = io::Error::other(format!(
-            "no more commits after a failed one ({reason}); open the database anew"
-        ));
-        Error::Io { path: self.path.clone(), source }
+    fn latched(&self, Reason { kind, message }: &Reason) -> Error {
+        let what = format!("no more commits after a failed one ({message}); open the database anew");
+        Error::Io { path: self.path.clone(), source: io::Error::new(*kind, what) }
     }
 }
 

@@ -176,7 +176,8 @@ fn lock(directory: &Path) -> Result<File, Error> {
         file.rewind()?;
         writeln!(file, "process {} ({})", std::process::id(), command_line())
     };
-    record(&mut file).map_err(|e| Error::io(&path, e))?;
+    // Only for whoever is refused: a full disk need not keep a database from being read.
+    let _ = record(&mut file);
     Ok(file)
 }
 
