@@ -13,7 +13,7 @@ pub(crate) enum Length {
 
 pub(crate) fn soak(length: Length) -> Result {
     let (kills, cuts, failures, transfers, cache, statements) = match length {
-        Length::Slice => ("25", "400", "100", "500", "40", "100000"),
+        Length::Slice => ("25", "250", "100", "500", "40", "100000"),
         Length::Full => ("1000", "3000", "1000", "100000", "256", "1000000"),
     };
     steps(&[
