@@ -417,7 +417,8 @@ impl Attempt<'_, '_> {
             with_cleared = with_deletions(&object, write, snapshot);
             &with_cleared
         };
-        let added: usize = changes.iter().map(|c| c.key.len() + c.value.as_ref().map_or(0, |v| v.len())).sum();
+        let added: usize =
+            changes.iter().map(|c| c.key.len() + c.value.as_ref().map_or(0, |v| v.len())).sum();
         if object.size() + added > Object::LARGEST {
             return Err(Error::TooLarge.into());
         }
