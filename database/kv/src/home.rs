@@ -22,13 +22,17 @@ pub(crate) struct Home {
     /// Holds the sequence number of a synced commit, and its complement.
     synced: File,
     lock: File,
+    /// Its id: a child that has inherited the file must not unlock it.
+    process: u32,
 }
 
 impl Drop for Home {
     /// Closing the file would not do, while a process that another thread is just starting still has it open too.
     fn drop(&mut self) {
-        // It can only fail if it is not locked.
-        let _ = self.lock.unlock();
+        if self.process == std::process::id() {
+            // It can only fail if it is not locked.
+            let _ = self.lock.unlock();
+        }
     }
 }
 
@@ -60,7 +64,7 @@ impl Home {
         let synced =
             OpenOptions::new().read(true).write(true).create(true).truncate(is_new).open(&synced_path);
         let synced = synced.map_err(|e| Error::io(&synced_path, e))?;
-        Ok(Self { path: path.into(), is_new, synced, lock })
+        Ok(Self { path: path.into(), is_new, synced, lock, process: std::process::id() })
     }
 
     /// Declares a new directory to be a database, now that the engine has made its files.

@@ -1,6 +1,7 @@
 //! The databases that this process has open. All connections to one share it; the last to close it drops it.
 
 use crate::codes::{CANTOPEN, Failure};
+use crate::fork::{self, Generation};
 use crate::name::{self, Access, Name};
 use crate::rowids::Rowids;
 use crate::sequences::Sequences;
@@ -21,18 +22,37 @@ pub(crate) struct Store {
     /// Commits so far, for `PRAGMA data_version`.
     pub(crate) commits: AtomicU32,
     path: PathBuf,
+    /// The process that has opened it.
+    generation: Generation,
 }
 
 /// Held while a database opens or closes, so that nobody finds it half closed.
 static OPEN: Mutex<BTreeMap<PathBuf, Weak<Store>>> = Mutex::new(BTreeMap::new());
 
+/// Waits until nobody opens or closes a database, and keeps it so until [`release_registry`].
+pub(crate) fn hold_registry() {
+    std::mem::forget(OPEN.lock());
+}
+
+/// Ends what [`hold_registry`] began.
+///
+/// # Safety
+/// The caller, or the thread that it is a copy of, has called that.
+pub(crate) unsafe fn release_registry() {
+    // SAFETY: locked by the caller, as it promises.
+    unsafe { OPEN.force_unlock() };
+}
+
 impl Store {
     /// The database of that name, opened unless it is open already.
     pub(crate) fn open(name: &Name, access: Access) -> Result<Arc<Self>, Failure> {
         let path = canonical(&name.path)?;
+        fork::watch();
         let mut open = OPEN.lock();
-        if let Some(store) = open.get(&path).and_then(Weak::upgrade) {
-            return Ok(store);
+        match open.get(&path).and_then(Weak::upgrade) {
+            Some(store) if store.generation.is_past() => std::mem::forget(store),
+            Some(store) => return Ok(store),
+            None => {}
         }
         let create = access == Access::ReadWriteCreate;
         if !create && !path.exists() {
@@ -49,13 +69,22 @@ impl Store {
             sequences: Sequences::default(),
             commits: AtomicU32::new(0),
             path: path.clone(),
+            generation: Generation::current(),
         });
         open.insert(path, Arc::downgrade(&store));
         Ok(store)
     }
 
-    /// Lets go of the database; the last one to do so closes it.
+    /// Whether a parent of this process has opened it.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.generation.is_past()
+    }
+
+    /// Lets go of the database; the last one to do so closes it. An inherited one stays as it is.
     pub(crate) fn close(self: Arc<Self>) {
+        if self.is_inherited() {
+            return std::mem::forget(self);
+        }
         let mut open = OPEN.lock();
         let path = self.path.clone();
         drop(self);
