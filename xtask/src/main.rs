@@ -26,7 +26,7 @@ usage: cargo xtask TASK
                  --full    whole suites where the plain run takes a part
                  --stock   on the system's own libsqlite3 instead, to tell our failures from theirs
                  --plain   on the drop-in with ordinary files only; --fulmar: with Fulmar databases only
-  soak [--full]  kills and concurrent transfers; --full is hours
+  soak [--full]  kills, power cuts, failing disks, concurrent transfers; --full is hours
   tidy           the house rules alone
   deny           licences, banned and duplicate crates, sources
   dropin         build target/release/dropin/libsqlite3.so.0

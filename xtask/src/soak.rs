@@ -1,4 +1,4 @@
-//! Long runs: the conformance crate's `soak` binary, with budgets.
+//! Long runs: the conformance crate's `soak` and `disk` binaries, with budgets.
 
 use crate::run::{Result, cargo, run, steps};
 
@@ -12,19 +12,23 @@ pub(crate) enum Length {
 }
 
 pub(crate) fn soak(length: Length) -> Result {
-    let (kills, transfers, cache, statements) = match length {
-        Length::Slice => ("25", "500", "40", "100000"),
-        Length::Full => ("1000", "100000", "256", "1000000"),
+    let (kills, cuts, failures, transfers, cache, statements) = match length {
+        Length::Slice => ("25", "250", "100", "500", "40", "100000"),
+        Length::Full => ("1000", "3000", "1000", "100000", "256", "1000000"),
     };
     steps(&[
-        ("kill", &|| soak_binary(&["kill", "--rounds", kills])),
-        ("transfers", &|| soak_binary(&["transfers", "--rounds", transfers])),
-        ("fuzz", &|| soak_binary(&["fuzz", "--statements", statements])),
-        ("memory", &|| soak_binary(&["memory", "--cache", cache])),
+        ("kill", &|| binary("soak", &["kill", "--rounds", kills])),
+        ("disk", &|| {
+            binary("disk", &["states", "--count", cuts])?;
+            binary("disk", &["failures", "--rounds", failures])
+        }),
+        ("transfers", &|| binary("soak", &["transfers", "--rounds", transfers])),
+        ("fuzz", &|| binary("soak", &["fuzz", "--statements", statements])),
+        ("memory", &|| binary("soak", &["memory", "--cache", cache])),
     ])
 }
 
-fn soak_binary(arguments: &[&str]) -> Result {
-    let cargo_run = ["run", "--release", "--locked", "-p", "fulmar-conformance", "--bin", "soak", "--"];
+fn binary(name: &str, arguments: &[&str]) -> Result {
+    let cargo_run = ["run", "--release", "--locked", "-p", "fulmar-conformance", "--bin", name, "--"];
     run(cargo(&cargo_run).args(arguments))
 }

@@ -6,6 +6,7 @@
 //! - [`fuzz`]: random statements, each of which must do on Fulmar what it does on SQLite's own storage.
 //! - [`transfers`]: threads move amounts between accounts; every snapshot must hold the same sum.
 //! - [`kill`]: a process that commits is killed, again and again; what it acknowledged must be there, and whole.
+//! - [`disk`]: power cuts and failing calls under a process that commits; the same must hold.
 //! - [`memory`]: a process works on a database ten times larger than its cache, and takes no more memory for that.
 //!
 //! ```
@@ -24,6 +25,7 @@
 use fulmar_sql as _;
 
 pub mod database;
+pub mod disk;
 pub mod fuzz;
 mod generate;
 pub mod kill;
@@ -32,3 +34,4 @@ pub mod outcome;
 mod random;
 pub mod slt;
 pub mod transfers;
+pub mod workload;

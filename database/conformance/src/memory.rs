@@ -1,6 +1,6 @@
 //! A database many times larger than its cache is filled, changed and read, in a process whose memory is measured.
 
-use crate::{database, kill::Error};
+use crate::{database, workload::Error};
 use rusqlite::{Connection, Result};
 use std::io;
 use std::path::Path;

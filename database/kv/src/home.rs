@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const FORMAT_FILE: &str = "FORMAT";
-/// Stands beside files of the engine that are not a database yet.
+/// Stands beside files of the engine that are not a database yet. It becomes the format file, in one step.
 const UNFINISHED_FILE: &str = "UNFINISHED";
 /// What the engine must not have lost: its log drops what follows a damaged place without an error.
 const SYNCED_FILE: &str = "SYNCED";
@@ -21,8 +21,19 @@ pub(crate) struct Home {
     is_new: bool,
     /// Holds the sequence number of a synced commit, and its complement.
     synced: File,
-    /// Locked for as long as it is open.
-    _lock: File,
+    lock: File,
+    /// Its id: a child that has inherited the file must not unlock it.
+    process: u32,
+}
+
+impl Drop for Home {
+    /// Closing the file would not do, while a process that another thread is just starting still has it open too.
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            // It can only fail if it is not locked.
+            let _ = self.lock.unlock();
+        }
+    }
 }
 
 impl Home {
@@ -33,13 +44,15 @@ impl Home {
             if !create {
                 return Err(Error::io(path, io::Error::from(io::ErrorKind::NotFound)));
             }
+            let missing: Vec<_> = path.ancestors().take_while(|p| !p.exists()).collect();
             fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
+            missing.into_iter().try_for_each(|made| sync_directory(parent(made)))?;
         }
         let lock = lock(path)?;
         // Whoever held it until now may have finished making it.
         let is_new = Self::look(path)? != Existing::Database;
         if is_new {
-            write_synced(&path.join(UNFINISHED_FILE), "")?;
+            write_synced(&path.join(UNFINISHED_FILE), FORMAT)?;
             sync_directory(path)?;
             let engine = path.join(ENGINE_DIRECTORY);
             if engine.exists() {
@@ -51,7 +64,7 @@ impl Home {
         let synced =
             OpenOptions::new().read(true).write(true).create(true).truncate(is_new).open(&synced_path);
         let synced = synced.map_err(|e| Error::io(&synced_path, e))?;
-        Ok(Self { path: path.into(), is_new, synced, _lock: lock })
+        Ok(Self { path: path.into(), is_new, synced, lock, process: std::process::id() })
     }
 
     /// Declares a new directory to be a database, now that the engine has made its files.
@@ -59,14 +72,11 @@ impl Home {
         if !self.is_new {
             return Ok(());
         }
-        write_synced(&self.path.join(FORMAT_FILE), FORMAT)?;
-        sync_directory(&self.path)?;
+        // Before there can be a commit: whoever made the directory may have been killed before it was synced.
+        sync_directory(parent(&self.path))?;
         let unfinished = self.path.join(UNFINISHED_FILE);
-        fs::remove_file(&unfinished).map_err(|e| Error::io(&unfinished, e))?;
-        match self.path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
-            _ => Ok(()),
-        }
+        fs::rename(&unfinished, self.path.join(FORMAT_FILE)).map_err(|e| Error::io(&unfinished, e))?;
+        sync_directory(&self.path)
     }
 
     /// Notes that the engine holds everything up to this commit. Not synced itself: what is read later is a lower bound.
@@ -170,7 +180,8 @@ fn lock(directory: &Path) -> Result<File, Error> {
         file.rewind()?;
         writeln!(file, "process {} ({})", std::process::id(), command_line())
     };
-    record(&mut file).map_err(|e| Error::io(&path, e))?;
+    // Only for whoever is refused: a full disk need not keep a database from being read.
+    let _ = record(&mut file);
     Ok(file)
 }
 
@@ -195,6 +206,39 @@ fn write_synced(path: &Path, text: &str) -> Result<(), Error> {
     write().map_err(|e| Error::io(path, e))
 }
 
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
+}
+
 fn sync_directory(path: &Path) -> Result<(), Error> {
     File::open(path).and_then(|d| d.sync_all()).map_err(|e| Error::io(path, e))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_that_was_left_can_be_entered_while_a_copy_of_the_lock_is_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::enter(directory.path(), true).unwrap();
+        let _inherited = home.lock.try_clone().unwrap();
+        assert!(matches!(Home::enter(directory.path(), true), Err(Error::Held { .. })));
+        drop(home);
+        Home::enter(directory.path(), true).unwrap();
+    }
+
+    /// The format file was written in place: a power cut left it empty, and the directory was another format's for ever.
+    #[test]
+    fn a_creation_that_was_cut_short_begins_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        drop(Home::enter(path, true).unwrap());
+        assert!(!path.join(FORMAT_FILE).exists());
+        fs::write(path.join(UNFINISHED_FILE), "").unwrap();
+        Home::enter(path, false).unwrap().finish().unwrap();
+        assert_eq!(fs::read_to_string(path.join(FORMAT_FILE)).unwrap(), FORMAT);
+        assert!(!path.join(UNFINISHED_FILE).exists());
+    }
 }

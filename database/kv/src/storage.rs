@@ -25,10 +25,27 @@ pub(crate) struct Storage {
     /// Objects with this number and above do not exist yet.
     next_object: AtomicU64,
     /// Why nothing can be committed any more.
-    failed: Mutex<Option<String>>,
+    failed: Mutex<Option<Reason>>,
     engine: Box<dyn Engine>,
     /// Unlocks the directory, after the engine has let go of it.
     home: Option<Home>,
+}
+
+/// An error that all later commits answer too.
+#[derive(Clone)]
+struct Reason {
+    kind: io::ErrorKind,
+    message: String,
+}
+
+impl Reason {
+    fn of(error: &Error) -> Self {
+        let kind = match error {
+            Error::Io { source, .. } => source.kind(),
+            _ => io::ErrorKind::Other,
+        };
+        Self { kind, message: error.to_string() }
+    }
 }
 
 /// What carrying out commits came to.
@@ -100,7 +117,8 @@ impl Storage {
         };
         let engine = Fjall::open(&home.engine(), options.cache_bytes / 8, complete)?;
         home.finish()?;
-        let objects = options.cache_bytes - options.cache_bytes / 8;
+        // What is left of seven eighths is lost between objects of ever-changing sizes: measured.
+        let objects = options.cache_bytes / 8 * 5;
         Self::on(Box::new(engine), path, objects, Some(home))
     }
 
@@ -229,7 +247,7 @@ impl Storage {
             let core = self.core.lock();
             Written { last: core.last, sequence: core.sequence }
         };
-        self.sync(written).inspect_err(|error| *self.failed.lock() = Some(error.to_string()))
+        self.sync(written).inspect_err(|error| *self.failed.lock() = Some(Reason::of(error)))
     }
 
     /// Lets snapshots see all commits up to this one.
@@ -245,7 +263,7 @@ impl Storage {
         results: Vec<Result<Timestamp, Refusal<Commit>>>,
         error: Error,
     ) -> Vec<Result<Timestamp, Refusal<Commit>>> {
-        let reason = error.to_string();
+        let reason = Reason::of(&error);
         *self.failed.lock() = Some(reason.clone());
         let mut cause = Some(error);
         let lost = |result: Result<Timestamp, _>| {
@@ -256,7 +274,9 @@ impl Storage {
 
     /// Lets all further commits fail, after a panic has left something undone.
     pub(crate) fn give_up(&self) -> Error {
-        let reason = self.failed.lock().get_or_insert("a defect of the program".into()).clone();
+        let message = "a defect of the program".into();
+        let reason = Reason { kind: io::ErrorKind::Other, message };
+        let reason = self.failed.lock().get_or_insert(reason).clone();
         self.latched(&reason)
     }
 
@@ -270,11 +290,9 @@ impl Storage {
         Ok(())
     }
 
-    fn latched(&self, reason: &str) -> Error {
-        let source = io::Error::other(format!(
-            "no more commits after a failed one ({reason}); open the database anew"
-        ));
-        Error::Io { path: self.path.clone(), source }
+    fn latched(&self, Reason { kind, message }: &Reason) -> Error {
+        let what = format!("no more commits after a failed one ({message}); open the database anew");
+        Error::Io { path: self.path.clone(), source: io::Error::new(*kind, what) }
     }
 }
 

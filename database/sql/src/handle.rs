@@ -1,6 +1,6 @@
 //! One connection's view of one database: its transaction and what SQLite keeps in a database's header.
 
-use crate::codes::{BUSY, Failure, READONLY};
+use crate::codes::{BUSY, Failure, MISUSE, READONLY};
 use crate::cursor::Cursor;
 use crate::name::{Access, Name};
 use crate::record::{Value, Values};
@@ -153,6 +153,7 @@ impl Handle {
 
     /// Begins a transaction, or makes one that reads write. `keep_base` if it may be rolled back and yet stay open.
     pub(crate) fn begin(&mut self, level: Level, keep_base: bool) -> Result<(), Failure> {
+        self.require_own()?;
         if level > Level::Read && self.read_only {
             return Err(Failure::new(READONLY, format!("{} is open for reading only", self.store().name())));
         }
@@ -195,6 +196,15 @@ impl Handle {
         Ok(())
     }
 
+    /// A child process cannot go on with what its parent has open.
+    fn require_own(&self) -> Result<(), Failure> {
+        if !self.store().is_inherited() {
+            return Ok(());
+        }
+        let what = format!("{} was opened before fork(): a child process opens its own", self.store().name());
+        Err(Failure::new(MISUSE, what))
+    }
+
     /// Takes part among those who write.
     fn register(&self, level: Level, held: Level, fresh: bool) -> Result<(), Failure> {
         let turns = &self.store().turns;
@@ -218,6 +228,7 @@ impl Handle {
 
     /// Commits what was written. Afterwards no transaction is open, whatever the outcome.
     pub(crate) fn commit(&mut self) -> Result<(), Failure> {
+        self.require_own()?;
         if let Some(cookie) = self.emptied.take() {
             self.set_meta(SCHEMA_COOKIE, cookie.wrapping_add(1))?;
         }
@@ -474,6 +485,10 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if self.store().is_inherited() {
+            // Its snapshot is the parent's to end.
+            std::mem::forget(self.open.take());
+        }
         if let Some(open) = self.open.take() {
             self.leave(open.level, None);
         }
@@ -490,5 +505,5 @@ fn meta_key(index: usize) -> [u8; 2] {
 }
 
 fn no_transaction() -> Failure {
-    Failure::new(crate::codes::MISUSE, "no transaction is open")
+    Failure::new(MISUSE, "no transaction is open")
 }

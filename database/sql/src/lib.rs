@@ -50,6 +50,7 @@
 mod codes;
 mod cursor;
 mod ffi;
+mod fork;
 mod handle;
 mod key;
 mod name;

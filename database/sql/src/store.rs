@@ -2,6 +2,7 @@
 //! database on a server each connection has its own, and shares with the others what they tell each other.
 
 use crate::codes::{CANTOPEN, Failure};
+use crate::fork::{self, Generation};
 use crate::name::{self, Access, Name, Place};
 use crate::rowids::Rowids;
 use crate::sequences::Sequences;
@@ -26,14 +27,31 @@ pub(crate) struct Store {
     name: String,
     /// The directory, if it is in this process.
     path: Option<PathBuf>,
+    /// The process that has opened it.
+    generation: Generation,
 }
 
 /// Held while a database opens or closes, so that nobody finds it half closed.
 static OPEN: Mutex<BTreeMap<PathBuf, Weak<Store>>> = Mutex::new(BTreeMap::new());
 
+/// Waits until nobody opens or closes a database, and keeps it so until [`release_registry`].
+pub(crate) fn hold_registry() {
+    std::mem::forget(OPEN.lock());
+}
+
+/// Ends what [`hold_registry`] began.
+///
+/// # Safety
+/// The caller, or the thread that it is a copy of, has called that.
+pub(crate) unsafe fn release_registry() {
+    // SAFETY: locked by the caller, as it promises.
+    unsafe { OPEN.force_unlock() };
+}
+
 impl Store {
     /// The database of that name, opened unless it is open already.
     pub(crate) fn open(name: &Name, access: Access) -> Result<Arc<Self>, Failure> {
+        fork::watch();
         match &name.place {
             Place::Here(path) => Self::open_here(path, name.cache_bytes, access),
             Place::There { servers, database } => Self::open_there(servers, database, access),
@@ -65,14 +83,17 @@ impl Store {
             commits: AtomicU32::new(0),
             name,
             path,
+            generation: Generation::current(),
         }
     }
 
     fn open_here(path: &Path, cache_bytes: Option<u64>, access: Access) -> Result<Arc<Self>, Failure> {
         let path = canonical(path)?;
         let mut open = OPEN.lock();
-        if let Some(store) = open.get(&path).and_then(Weak::upgrade) {
-            return Ok(store);
+        match open.get(&path).and_then(Weak::upgrade) {
+            Some(store) if store.generation.is_past() => std::mem::forget(store),
+            Some(store) => return Ok(store),
+            None => {}
         }
         let create = access == Access::ReadWriteCreate;
         if !create && !path.exists() {
@@ -88,8 +109,16 @@ impl Store {
         Ok(store)
     }
 
-    /// Lets go of the database; the last one to do so closes it.
+    /// Whether a parent of this process has opened it.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.generation.is_past()
+    }
+
+    /// Lets go of the database; the last one to do so closes it. An inherited one stays as it is.
     pub(crate) fn close(self: Arc<Self>) {
+        if self.is_inherited() {
+            return std::mem::forget(self);
+        }
         let Some(path) = self.path.clone() else { return };
         let mut open = OPEN.lock();
         drop(self);

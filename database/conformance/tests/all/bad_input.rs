@@ -132,7 +132,7 @@ fn other_schemes_are_not_ours() {
 fn a_second_process_is_told_who_holds_the_database() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let name = database::under_test(directory.path());
-    fulmar_conformance::kill::prepare(&database::open(&name).expect("opens")).expect("tables");
+    fulmar_conformance::workload::prepare(&database::open(&name).expect("opens")).expect("tables");
     let mut holder = Command::new(env!("CARGO_BIN_EXE_soak"))
         .args(["work", &name])
         .stdout(Stdio::piped())

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod damage;
+mod disk;
 mod fuzz;
 mod hermitage;
 mod kill;

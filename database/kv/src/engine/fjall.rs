@@ -4,13 +4,23 @@ mod log;
 
 use super::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use parking_lot::RwLock;
+use std::fs::File;
 use std::io;
 use std::panic;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use log::TornTail;
+
+/// A table in memory is written to the disk when it is larger, bytes.
+const MEMORY_TABLE_BYTES: u64 = 16 << 20;
+/// With so many tables in memory that wait to be written, fjall makes every commit wait.
+const WAITING_TABLES: usize = 4;
+/// With so many runs of tables on the lowest level that wait to be merged, too.
+const WAITING_RUNS: usize = 30;
 
 /// A fjall database in a directory of its own.
 pub struct Fjall {
@@ -62,10 +72,31 @@ impl Fjall {
             .max_journaling_size(128 << 20)
             .open()
             .map_err(fault)?;
-        let options = || KeyspaceCreateOptions::default().max_memtable_size(16 << 20);
+        let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMORY_TABLE_BYTES);
         let entries = database.keyspace("entries", options).map_err(fault)?;
         let facts = database.keyspace("facts", options).map_err(fault)?;
+        // It does not sync the names of keyspaces that it has made.
+        let keyspaces = path.join("keyspaces");
+        sync_directory(&keyspaces).map_err(|e| Error::io(&keyspaces, e))?;
         Ok(Self { path: path.into(), database, entries, facts, inserting: RwLock::default() })
+    }
+
+    /// Waits until fjall will not: in a commit it would not notice when the threads that should make room have ended
+    /// after an error, and never return.
+    #[expect(clippy::disallowed_methods, reason = "fjall does not tell when it has made room")]
+    fn wait_for_room(&self, batch: &Batch) -> Result<(), Error> {
+        // The table in memory that is full now, and one that this batch fills.
+        let filled = if size(batch) < MEMORY_TABLE_BYTES / 2 { 1 } else { 2 };
+        let crowded = |keyspace: &Keyspace| {
+            keyspace.sealed_memtable_count() + filled >= WAITING_TABLES
+                || keyspace.tree.l0_run_count() + WAITING_TABLES >= WAITING_RUNS
+        };
+        while crowded(&self.entries) || crowded(&self.facts) {
+            // Nothing is left to flush, so this only answers whether there was an error.
+            self.database.persist(PersistMode::Buffer).map_err(|e| self.fault(e))?;
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     fn fault(&self, error: fjall::Error) -> Error {
@@ -75,6 +106,7 @@ impl Fjall {
 
 impl Engine for Fjall {
     fn write(&self, batch: Batch) -> Result<(), Error> {
+        self.wait_for_room(&batch)?;
         let mut atomic = self.database.batch();
         for write in last_writes(batch) {
             match write {
@@ -111,6 +143,16 @@ impl Engine for Fjall {
     }
 }
 
+/// About the memory that a batch takes in a table, bytes.
+fn size(batch: &Batch) -> u64 {
+    let sizes = batch.writes.iter().map(|write| match write {
+        EngineWrite::Put { entry, .. } => entry.len(),
+        EngineWrite::Remove { .. } => 0,
+        EngineWrite::Fact { name, value } => name.len() + value.len(),
+    });
+    sizes.map(|bytes| bytes as u64 + 64).sum()
+}
+
 /// The batch without writes that a later one of the same key undoes: fjall gives all of a batch one sequence number, so
 /// of two writes of one key either may win.
 fn last_writes(batch: Batch) -> impl Iterator<Item = EngineWrite> {
@@ -141,6 +183,10 @@ fn is_complete(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
 fn key(object: ObjectId, sequence: u64) -> [u8; 16] {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&object.0.to_be_bytes());
@@ -166,6 +212,7 @@ fn fault(path: &Path, error: fjall::Error) -> Error {
 mod tests {
     use super::*;
     use crate::engine::Memory;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     #[test]
     fn a_load_sees_a_batch_as_a_whole() {
@@ -174,7 +221,7 @@ mod tests {
         let object = ObjectId(1);
         let put = |sequence| EngineWrite::Put { object, sequence, entry: vec![0] };
         fjall.write(Batch { writes: vec![put(0)] }).unwrap();
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let writer = scope.spawn(|| {
                 for sequence in 0..20_000 {
                     let writes = vec![EngineWrite::Remove { object, sequence }, put(sequence + 1)];
@@ -186,6 +233,39 @@ mod tests {
                 fjall.load(object, &mut |sequence, _| found.push(sequence)).unwrap();
                 assert_eq!(found.len(), 1, "{found:?}");
             }
+        });
+    }
+
+    /// It hung in a commit when writing tables failed while four of them waited.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "that the writer waits shows only in what it does not do")]
+    fn a_write_that_waits_for_room_hears_of_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("engine");
+        let fjall = Fjall::open(&path, 1 << 20, |_| Ok(())).unwrap();
+        let written = AtomicU64::new(0);
+        let writes_until_it_fails = || {
+            loop {
+                let sequence = written.fetch_add(1, Relaxed);
+                let entry = vec![0; 1 << 20];
+                let writes = vec![EngineWrite::Put { object: ObjectId(1), sequence, entry }];
+                if let Err(error) = fjall.write(Batch { writes }) {
+                    return error;
+                }
+            }
+        };
+        thread::scope(|scope| {
+            let no_table_is_written = fjall.entries.tree.get_flush_lock();
+            let writer = scope.spawn(writes_until_it_fails);
+            let mut before = None;
+            // Until it waits.
+            while before != Some(written.load(Relaxed)) {
+                before = Some(written.load(Relaxed));
+                (0..100_000).for_each(|_| thread::yield_now());
+            }
+            std::fs::remove_dir(path.join("keyspaces/1/tables")).unwrap();
+            drop(no_table_is_written);
+            assert!(matches!(writer.join().unwrap(), Error::Io { .. }));
         });
     }
 

@@ -63,9 +63,14 @@ impl TornTail {
         log.sync_all()
     }
 
-    /// Nothing was lost with the tail.
+    /// Nothing was lost with the tail. Synced, or a power cut could bring the log back as it was found, and the next
+    /// attempt would put it in the place of one with more commits.
     pub(super) fn forget(&self) -> Result<(), Error> {
-        fs::remove_file(&self.found).map_err(|e| Error::io(&self.found, e))
+        let forget = || {
+            fs::remove_file(&self.found)?;
+            sync_directory_of(&self.found)
+        };
+        forget().map_err(|e| Error::io(&self.found, e))
     }
 
     /// The tail held something that must not be lost: leaves the log as it was found.
@@ -192,5 +197,5 @@ impl LogReader {
 }
 
 fn sync_directory_of(file: &Path) -> io::Result<()> {
-    file.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+    file.parent().map_or(Ok(()), super::sync_directory)
 }
