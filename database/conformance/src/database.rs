@@ -1,14 +1,19 @@
 //! Which database is tested, and how to open it.
 
+use crate::server;
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-/// The name of the database under test in directory `dir`.
+/// The name of the database under test in directory `dir`; with `FULMAR_ON_SERVER` set, of one on a server that this
+/// process runs.
 #[must_use]
 pub fn under_test(dir: &Path) -> String {
-    format!("fulmar:{}", dir.join("db").display())
+    match server::prefix(dir) {
+        Some(prefix) => format!("{prefix}db"),
+        None => format!("fulmar:{}", dir.join("db").display()),
+    }
 }
 
 /// Opens `name`, waiting up to ten seconds wherever SQLite would wait for a lock.

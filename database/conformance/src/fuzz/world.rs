@@ -1,5 +1,6 @@
 //! What an episode is like, apart from its statements.
 
+use crate::database;
 use crate::outcome::Failure;
 use crate::random::Random;
 use rusqlite::Connection;
@@ -75,9 +76,9 @@ impl fmt::Display for World {
 }
 
 fn name_in(directory: &Path, prefix: &str, name: &str) -> String {
-    match prefix.strip_suffix(':') {
-        Some(scheme) => format!("{scheme}:{}", directory.join(name).display()),
-        None => directory.join(format!("{prefix}{name}")).display().to_string(),
+    match prefix {
+        "fulmar:" => database::under_test(&directory.join(name)),
+        _ => directory.join(format!("{prefix}{name}")).display().to_string(),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::message::{Answer, DatabaseNumber, Message, Question};
 use crate::{Commit, Database, Durability, Error, ObjectId, Refusal, Restructuring, Timestamp};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
@@ -41,15 +41,17 @@ pub trait Open: Send {
 /// [`Database::sync`].
 pub struct Server {
     directory: Box<dyn Open>,
-    open: Vec<Served>,
+    open: BTreeMap<DatabaseNumber, Served>,
+    /// Of the next database that is opened.
+    next: DatabaseNumber,
 }
 
-/// An open database.
+/// A database that is open for as long as it has clients.
 struct Served {
     name: String,
-    number: DatabaseNumber,
     database: Database,
     keep: Box<dyn Keep>,
+    clients: BTreeSet<NodeId>,
     /// Snapshots that clients hold, and how many of each.
     snapshots: BTreeMap<(NodeId, Timestamp), usize>,
     /// The last commit that each client asked for, and the answer if it was given.
@@ -78,34 +80,38 @@ pub struct Synced {
 impl Server {
     /// A server of the databases that `directory` opens.
     pub fn new(directory: Box<dyn Open>) -> Self {
-        Self { directory, open: Vec::new() }
+        Self { directory, open: BTreeMap::new(), next: DatabaseNumber(0) }
     }
 
     /// The open databases.
     pub fn databases(&self) -> impl Iterator<Item = &Database> {
-        self.open.iter().map(|served| &served.database)
+        self.open.values().map(|served| &served.database)
     }
 
-    fn open(&mut self, name: &str, create: bool) -> Result<Answer, Error> {
-        if let Some(served) = self.open.iter().find(|served| served.name == name) {
-            return Ok(Answer::Open(served.number));
+    fn open(&mut self, client: NodeId, name: &str, create: bool) -> Result<Answer, Error> {
+        if let Some((number, served)) = self.open.iter_mut().find(|(_, served)| served.name == name) {
+            served.clients.insert(client);
+            return Ok(Answer::Open(*number));
         }
         let (database, keep) = self.directory.open(name, create)?;
-        let number = DatabaseNumber(u32::try_from(self.open.len()).unwrap_or(u32::MAX));
-        self.open.push(Served {
+        let served = Served {
             name: name.into(),
-            number,
             database,
             keep,
+            clients: BTreeSet::from([client]),
             snapshots: BTreeMap::new(),
             last: BTreeMap::new(),
             waiting: VecDeque::new(),
-        });
+        };
+        let number = self.next;
+        self.next.0 += 1;
+        self.open.insert(number, served);
         Ok(Answer::Open(number))
     }
 
-    fn served(&mut self, number: DatabaseNumber) -> Option<&mut Served> {
-        usize::try_from(number.0).ok().and_then(|place| self.open.get_mut(place))
+    /// The database, for a client that has it open.
+    fn served(&mut self, number: DatabaseNumber, client: NodeId) -> Option<&mut Served> {
+        self.open.get_mut(&number).filter(|served| served.clients.contains(&client))
     }
 }
 
@@ -234,6 +240,7 @@ impl Served {
     }
 
     fn forget(&mut self, client: NodeId) {
+        self.clients.remove(&client);
         self.last.remove(&client);
         let all = (client, Timestamp(0))..=(client, Timestamp(u64::MAX));
         let held: Vec<_> = self.snapshots.range(all).map(|(&(_, at), &count)| (at, count)).collect();
@@ -255,12 +262,12 @@ impl Process for Server {
     fn receive(&mut self, _now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         match message {
             Message::Question { number, question: Question::Open { name, create }, .. } => {
-                let answer = self.open(&name, create);
+                let answer = self.open(from, &name, create);
                 let answer = answer.unwrap_or_else(|error| Answer::Failed(error.into()));
                 out.send(from, Message::Answer { number, answer });
             }
             Message::Question { number, again, database, question } => {
-                let Some(served) = self.served(database) else {
+                let Some(served) = self.served(database, from) else {
                     return out.send(from, Message::Answer { number, answer: Answer::Closed });
                 };
                 if let Question::Commit(commit, durability) = question {
@@ -271,7 +278,7 @@ impl Process for Server {
                 out.send(from, Message::Answer { number, answer });
             }
             Message::SnapshotClosed(database, at) => {
-                if let Some(served) = self.served(database) {
+                if let Some(served) = self.served(database, from) {
                     served.close(from, at);
                 }
             }
@@ -282,13 +289,14 @@ impl Process for Server {
 
     fn request(&mut self, _now: Time, note: Note, _out: &mut Outbox<Self>) {
         let Note::Gone(client) = note;
-        for served in &mut self.open {
+        for served in self.open.values_mut() {
             served.forget(client);
         }
+        self.open.retain(|_, served| !(served.clients.is_empty() && served.waiting.is_empty()));
     }
 
     fn durable(&mut self, _now: Time, upto: Lsn, out: &mut Outbox<Self>) {
-        for served in &mut self.open {
+        for served in self.open.values_mut() {
             served.acknowledge(upto, out);
         }
     }
