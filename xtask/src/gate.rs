@@ -11,6 +11,11 @@ pub(crate) fn test() -> Result {
             run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
         }),
         ("tests", &|| run(&mut cargo(&["test", "--workspace", "--locked"]))),
+        ("tests on a server", &|| {
+            let mut test = cargo(&["test", "--locked", "-p", "fulmar-conformance", "--test", "all", "--"]);
+            test.args(["hermitage", "slt", "transfers", "fuzz"]);
+            run(test.env("FULMAR_ON_SERVER", "1"))
+        }),
         ("docs", &|| {
             let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
             run(doc.env("RUSTDOCFLAGS", "-D warnings"))
