@@ -1,4 +1,5 @@
 //! Sessions of the shell, and the program as it is run.
 
 mod program;
+mod server;
 mod sessions;

@@ -1,0 +1,94 @@
+//! `fulmar serve`, as it is run.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A server, which is killed at the end.
+struct Server {
+    process: Child,
+    /// `fulmar://IP:PORT`.
+    address: String,
+}
+
+impl Server {
+    fn start(data: &Path, listen: &str) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_fulmar"))
+            .arg("serve")
+            .arg("--data")
+            .arg(data)
+            .args(["--listen", listen])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        let mut line = String::new();
+        let output = process.stdout.take().expect("a pipe");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        let address = line.trim().rsplit(' ').next().expect("an address").to_owned();
+        Self { process, address }
+    }
+
+    fn port(&self) -> &str {
+        self.address.trim_start_matches("fulmar://")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // SIGKILL; it may have ended before.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// What `fulmar sql` prints, or its complaint.
+fn sql(name: &str, statements: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_fulmar"))
+        .args(["sql", name])
+        .args(statements)
+        .output()
+        .expect("the program runs");
+    let text = if output.status.success() { output.stdout } else { output.stderr };
+    String::from_utf8_lossy(&text).trim().to_owned()
+}
+
+#[test]
+fn what_a_server_acknowledged_survives_its_kill() {
+    let data = tempfile::tempdir().expect("a directory");
+    let first = Server::start(data.path(), "127.0.0.1:0");
+    let (port, name) = (first.port().to_owned(), format!("{}/birds", first.address));
+    sql(&name, &["CREATE TABLE t(a INTEGER PRIMARY KEY, b); CREATE INDEX tb ON t(b)"]);
+    let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) \
+                INSERT INTO t(b) SELECT 'bird ' || i FROM n";
+    assert_eq!(sql(&name, &[fill, "SELECT changes()"]), "3000");
+    drop(first);
+    assert!(sql(&name, &["SELECT 1"]).contains("cannot reach a server"));
+    let _second = Server::start(data.path(), &port);
+    assert_eq!(
+        sql(&name, &["SELECT count(*), max(a) FROM t; SELECT a FROM t WHERE b = 'bird 77'"]),
+        "3000|3000\n77"
+    );
+    assert_eq!(
+        sql(&name, &["DELETE FROM t WHERE a % 2; SELECT count(*) FROM t; PRAGMA integrity_check"]),
+        "1500\nok"
+    );
+}
+
+#[test]
+fn wrong_servers_and_databases_are_told_apart() {
+    let data = tempfile::tempdir().expect("a directory");
+    let server = Server::start(data.path(), "127.0.0.1:0");
+    let at = &server.address;
+    assert!(sql(&format!("{at}/nothing?mode=rw"), &["SELECT 1"]).contains("no such database"));
+    assert!(sql(&format!("{at}/.hidden"), &["SELECT 1"]).contains("the name of a database has letters"));
+    assert!(sql(at, &["SELECT 1"]).contains("expected fulmar://HOST:PORT/DATABASE"));
+    assert!(sql(&format!("{at}/a?mode=ro"), &["CREATE TABLE t(a)"]).contains("no such database"));
+    let twice = Command::new(env!("CARGO_BIN_EXE_fulmar"))
+        .args(["serve", "--listen", server.port(), "--data"])
+        .arg(data.path())
+        .output()
+        .expect("the program runs");
+    assert!(String::from_utf8_lossy(&twice.stderr).contains("cannot listen on"));
+    assert_eq!(twice.status.code(), Some(1));
+}
