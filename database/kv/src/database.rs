@@ -100,7 +100,7 @@ impl Database {
         self.0.storage.path()
     }
 
-    /// Keeps all that is committed readable until [`Database::close_snapshot`]; [`Snapshot`] does both.
+    /// Keeps all that is committed readable until [`Database::close_snapshot`]; [`crate::Snapshot`] does both.
     pub fn open_snapshot(&self) -> Timestamp {
         self.0.storage.open_snapshot()
     }
