@@ -1,6 +1,7 @@
 //! `fulmar serve`: a storage server.
 
 use clap::Args;
+use serde::Deserialize;
 use fulmar_dbt::remote::Service;
 use fulmar_dbt::{Directory, Options};
 use std::fs;
@@ -11,18 +12,37 @@ use std::process::ExitCode;
 
 /// `fulmar serve`
 #[derive(Args)]
-#[command(after_help = "Example:\n  fulmar serve --data /var/lib/fulmar --listen 127.0.0.1:7400 &\n  \
-                        fulmar sql fulmar://127.0.0.1:7400/birds 'CREATE TABLE sighting(species)'")]
+#[command(after_help = "Example:\n  fulmar serve --config node.toml &\n  \
+                        fulmar sql fulmar://127.0.0.1:7400/birds 'CREATE TABLE sighting(species)'\n\n\
+                        with node.toml:\n  data = \"/var/lib/fulmar\"     # the databases; made if there are none\n  \
+                        listen = \"127.0.0.1:7400\"   # where to accept connections; port 0 takes a free one\n  \
+                        cache_mb = 256              # memory for the cached data of each database")]
 pub struct Serve {
-    /// Directory of the databases; made if there is none
-    #[arg(long)]
-    data: PathBuf,
-    /// Address and port to accept connections on; port 0 takes a free one
-    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:7400")]
-    listen: String,
-    /// Upper bound of memory for the cached data of each database, MB
-    #[arg(long, value_name = "MB", default_value_t = 256)]
-    cache: u64,
+    /// Settings in TOML
+    #[arg(long, value_name = "FILE", required_unless_present = "data")]
+    config: Option<PathBuf>,
+    /// Directory of the databases, instead of the one in the settings
+    #[arg(long, value_name = "DIRECTORY")]
+    data: Option<PathBuf>,
+    /// Where to accept connections, instead of what the settings say
+    #[arg(long, value_name = "IP:PORT")]
+    listen: Option<String>,
+}
+
+/// What `node.toml` says.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    data: Option<PathBuf>,
+    listen: Option<String>,
+    cache_mb: Option<u64>,
+}
+
+impl Settings {
+    fn read(path: &Path) -> Result<Self, String> {
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
 }
 
 /// Serves until it is stopped by a signal.
@@ -37,18 +57,22 @@ pub fn run(serve: &Serve) -> ExitCode {
 }
 
 fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
-    let named = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
-    fs::create_dir_all(&serve.data).map_err(|error| named(&serve.data, error))?;
-    let listener = TcpListener::bind(&serve.listen)
-        .map_err(|error| format!("cannot listen on {}: {error}", serve.listen))?;
+    let settings = serve.config.as_deref().map_or_else(|| Ok(Settings::default()), Settings::read)?;
+    let data = serve.data.clone().or(settings.data).ok_or("the settings lack `data`, a directory")?;
+    let listen = serve.listen.clone().or(settings.listen).unwrap_or_else(|| "127.0.0.1:7400".into());
+    fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
+    let listener =
+        TcpListener::bind(&listen).map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr()?;
-    let options = Options { cache_bytes: serve.cache << 20, ..Options::default() };
-    let directory = Directory::new(serve.data.clone(), options);
-    let mut service = Service::new(cluster(&serve.data)?, Box::new(directory))?;
+    let mut options = Options::default();
+    if let Some(cache) = settings.cache_mb {
+        options.cache_bytes = cache << 20;
+    }
+    let mut service = Service::new(cluster(&data)?, Box::new(Directory::new(data.clone(), options)))?;
     service.listen(listener)?;
     let stop = service.handle();
     ctrlc::set_handler(move || stop.stop())?;
-    println!("serving {} on fulmar://{address}", serve.data.display());
+    println!("serving {} on fulmar://{address}", data.display());
     service.run(|notice| eprintln!("{notice}"))?;
     Ok(())
 }

@@ -49,25 +49,12 @@ impl Keeper<'_> {
             && leaf.size() > LEAF_BYTES
             && let Ok(number) = u32::try_from(leaf.root().0)
         {
-            let tree = Tree(number);
             let cuts = cuts(Some(&leaf), &[]);
             if cuts.is_empty() {
                 return Ok(());
             }
-            let mut restructurings = Vec::new();
-            let (object, parent) = if id == tree.root() {
-                let into = self.kv.fresh();
-                restructurings.push(Restructuring::Grow { root: id, into });
-                (into, id)
-            } else {
-                (id, self.database.parent(tree, &leaf)?.id())
-            };
-            let cuts: Vec<_> = cuts.into_iter().map(|key| (key, self.kv.fresh())).collect();
-            let links = cuts.iter().map(|(key, into)| (key.clone(), Some(*into))).collect();
-            restructurings.push(Restructuring::Split { object, cuts });
-            restructurings.push(Restructuring::Relink { object: parent, level: 1, links });
-            if self.restructure(restructurings)? {
-                return self.split_inner(tree, parent);
+            if let Some(parent) = self.split(Tree(number), &leaf, cuts)? {
+                return self.split_inner(Tree(number), parent);
             }
         }
         Ok(())
@@ -79,26 +66,33 @@ impl Keeper<'_> {
             && node.level() > 0
             && node.size() > INNER_BYTES
         {
-            let mut restructurings = Vec::new();
-            let (object, parent) = if id == tree.root() {
-                let into = self.kv.fresh();
-                restructurings.push(Restructuring::Grow { root: id, into });
-                (into, id)
-            } else {
-                (id, self.database.parent(tree, &node)?.id())
-            };
-            let cuts: Vec<_> = inner_cuts(&node).into_iter().map(|key| (key, self.kv.fresh())).collect();
+            let cuts = inner_cuts(&node);
             if cuts.is_empty() {
                 return Ok(());
             }
-            let links = cuts.iter().map(|(key, into)| (key.clone(), Some(*into))).collect();
-            restructurings.push(Restructuring::Split { object, cuts });
-            restructurings.push(Restructuring::Relink { object: parent, level: node.level() + 1, links });
-            if self.restructure(restructurings)? {
+            if let Some(parent) = self.split(tree, &node, cuts)? {
                 return self.split_inner(tree, parent);
             }
         }
         Ok(())
+    }
+
+    /// Splits a node at these keys and gives the node that links to the parts; nothing if the tree has changed meanwhile.
+    /// A root keeps its name, and what it holds is first moved below it.
+    fn split(&self, tree: Tree, node: &Object, cuts: Vec<Key>) -> Result<Option<ObjectId>, Error> {
+        let mut restructurings = Vec::new();
+        let (object, parent) = if node.id() == tree.root() {
+            let into = self.kv.fresh();
+            restructurings.push(Restructuring::Grow { root: node.id(), into });
+            (into, node.id())
+        } else {
+            (node.id(), self.database.parent(tree, node)?.id())
+        };
+        let cuts: Vec<_> = cuts.into_iter().map(|key| (key, self.kv.fresh())).collect();
+        let links = cuts.iter().map(|(key, into)| (key.clone(), Some(*into))).collect();
+        restructurings.push(Restructuring::Split { object, cuts });
+        restructurings.push(Restructuring::Relink { object: parent, level: node.level() + 1, links });
+        Ok(self.restructure(restructurings)?.then_some(parent))
     }
 
     /// Rewrites nodes that are mostly stale, and merges those that this leaves sparse.

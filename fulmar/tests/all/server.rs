@@ -84,6 +84,15 @@ fn wrong_servers_and_databases_are_told_apart() {
     assert!(sql(&format!("{at}/.hidden"), &["SELECT 1"]).contains("the name of a database has letters"));
     assert!(sql(at, &["SELECT 1"]).contains("expected fulmar://HOST:PORT/DATABASE"));
     assert!(sql(&format!("{at}/a?mode=ro"), &["CREATE TABLE t(a)"]).contains("no such database"));
+    let settings = data.path().join("node.toml");
+    std::fs::write(&settings, "data = \"x\"\nlisten_to = \"127.0.0.1:0\"").expect("a file");
+    let wrong = Command::new(env!("CARGO_BIN_EXE_fulmar"))
+        .args(["serve", "--config"])
+        .arg(&settings)
+        .output()
+        .expect("the program runs");
+    let complaint = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(complaint.contains("node.toml") && complaint.contains("listen_to"), "{complaint}");
     let twice = Command::new(env!("CARGO_BIN_EXE_fulmar"))
         .args(["serve", "--listen", server.port(), "--data"])
         .arg(data.path())
