@@ -152,7 +152,7 @@ impl Keeper<'_> {
         let mut dropped = self.database.dropped.lock();
         while more && let Some(number) = cursor.key().strip_prefix(DROPPED) {
             if let Ok(number) = number.try_into() {
-                dropped.push((reader.snapshot(), Tree(u32::from_be_bytes(number))));
+                dropped.push((reader.snapshot()?, Tree(u32::from_be_bytes(number))));
             }
             more = cursor.next(&reader)?;
         }

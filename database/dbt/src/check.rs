@@ -1,8 +1,8 @@
 //! The invariants of a whole tree.
 
 use crate::search::Target;
-use crate::{Database, Error, Timestamp, Transaction, Tree};
-use fulmar_kv::{Interval, Object, Part};
+use crate::{Database, Error, Transaction, Tree};
+use fulmar_kv::{Interval, Object, Part, Snapshot};
 
 impl Transaction {
     /// Looks for breaches of the tree's invariants: links lead to nodes one level below whose fences are exactly what
@@ -17,7 +17,7 @@ impl Transaction {
     pub fn check(&self, tree: Tree) -> Result<Vec<String>, Error> {
         let mut problems = Vec::new();
         if !self.is_new(tree) && self.database.kept.is_some() {
-            let root = self.database.root(tree, Target::At(&[]), self.snapshot())?;
+            let root = self.database.root(tree, Target::At(&[]), &self.snapshot)?;
             if *root.interval() != Interval::everything() {
                 problems.push(format!("tree {}: the root's fences leave keys out", tree.0));
             }
@@ -43,7 +43,7 @@ impl Database {
         for (n, (low, child)) in links.iter().enumerate() {
             let high = links.get(n + 1).map(|(key, _)| &**key).or_else(|| node.interval().high());
             let fences = Interval::new(low.clone(), high.map(Into::into));
-            match self.store.read(*child, Part::From(low), Timestamp(0))? {
+            match self.store.read(*child, Part::From(low), &Snapshot::none())? {
                 None => problems.push(format!("tree {}: object {} is missing", tree.0, child.0)),
                 Some(child) if child.level() + 1 != node.level() || *child.interval() != fences => {
                     let found = child.interval();

@@ -64,7 +64,7 @@ impl Transaction {
 
     fn plan(&mut self) -> Result<Plan, Error> {
         let mut plan = Plan::default();
-        plan.commit.snapshot = self.snapshot();
+        plan.commit.snapshot = self.snapshot()?;
         for tree in self.created.difference(&self.dropped) {
             plan.commit.restructurings.push(Restructuring::Create { object: tree.root() });
         }
@@ -113,7 +113,7 @@ impl Plan {
                 (a, b) => a.or(b).unwrap_or_default(),
             };
             let (id, interval, object) = if transaction.database.kept.is_some() {
-                let leaf = transaction.database.find(tree, Target::At(first), 0, transaction.snapshot())?;
+                let leaf = transaction.database.find(tree, Target::At(first), 0, &transaction.snapshot)?;
                 (leaf.id(), leaf.interval().clone(), Some(leaf))
             } else {
                 let place = self.place(transaction, tree, first)?;
@@ -162,7 +162,7 @@ impl Plan {
             (into, leaf.id)
         } else {
             let target = Target::At(leaf.interval.low());
-            let parent = database.find(tree, target, 1, transaction.snapshot())?;
+            let parent = database.find(tree, target, 1, &transaction.snapshot)?;
             (leaf.id, parent.id())
         };
         let cuts: Vec<_> = cuts.into_iter().map(|key| (key, kv.fresh())).collect();
@@ -192,7 +192,7 @@ impl Plan {
     }
 
     fn place(&mut self, transaction: &Transaction, tree: Tree, key: &[u8]) -> Result<Place, Error> {
-        let place = transaction.database.place(tree, key, transaction.snapshot())?;
+        let place = transaction.database.place(tree, key, &transaction.snapshot)?;
         self.above.push(place.above);
         Ok(place)
     }

@@ -159,7 +159,7 @@ impl Cursor {
     #[inline]
     fn walks_snapshot(&self, transaction: &Transaction) -> bool {
         (transaction.changes.is_empty() || !transaction.changes.contains_key(&self.tree))
-            && self.snapshot == transaction.snapshot()
+            && Some(self.snapshot) == transaction.known_snapshot()
     }
 
     fn step(&mut self, transaction: &Transaction, seek: Seek) -> Result<bool, Error> {
@@ -201,14 +201,15 @@ impl Cursor {
         if transaction.is_new(self.tree) {
             return Ok(false);
         }
-        let snapshot = transaction.snapshot();
+        let known = transaction.known_snapshot();
         let target = from.map_or(Target::Before(None), Target::At);
-        let known = self.leaf.take().filter(|leaf| self.snapshot == snapshot && target.is_in(leaf));
-        self.snapshot = snapshot;
-        let mut leaf = match known {
+        let at_hand = self.leaf.take().filter(|leaf| Some(self.snapshot) == known && target.is_in(leaf));
+        let mut leaf = match at_hand {
             Some(leaf) => leaf,
             None => transaction.leaf(self.tree, target)?,
         };
+        let snapshot = transaction.snapshot()?;
+        self.snapshot = snapshot;
         let mut found = match (seek, from) {
             (Seek::AtOrAfter, Some(key)) => leaf.visible_from(leaf.lower_bound(key), snapshot),
             (Seek::After, Some(key)) => leaf.visible_from(leaf.upper_bound(key), snapshot),

@@ -66,7 +66,7 @@ pub use directory::Directory;
 pub use fulmar_kv::{Durability, Error, Options, Timestamp, remote};
 pub use transaction::{Mark, Put, Transaction};
 
-use fulmar_kv::{Commit, ObjectId, Part, Refusal, Restructuring, Store};
+use fulmar_kv::{Commit, ObjectId, Part, Refusal, Restructuring, Snapshot, Store};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
@@ -133,7 +133,7 @@ impl Database {
 
     fn create_roots(&self) -> Result<(), Error> {
         for tree in [Tree(0), Tree(1)] {
-            if self.store.read(tree.root(), Part::From(&[]), Timestamp(0))?.is_some() {
+            if self.store.read(tree.root(), Part::From(&[]), &Snapshot::none())?.is_some() {
                 continue;
             }
             let restructurings = vec![Restructuring::Create { object: tree.root() }];

@@ -5,7 +5,7 @@
 //! level higher each time, with nodes that are read afresh.
 
 use crate::{Database, Error, Transaction, Tree};
-use fulmar_kv::{Interval, Key, Object, ObjectId, Part, Timestamp, linked};
+use fulmar_kv::{Interval, Key, Object, ObjectId, Part, Snapshot, linked};
 use std::sync::Arc;
 
 /// A search that goes astray this often has met a tree whose links and fences disagree, not a restructuring.
@@ -63,7 +63,7 @@ impl Database {
         tree: Tree,
         target: Target<'_>,
         level: u8,
-        at: Timestamp,
+        at: &Snapshot,
     ) -> Result<Arc<Object>, Error> {
         for attempt in 1..ASTRAY {
             let root = self.root(tree, target, at)?;
@@ -84,7 +84,7 @@ impl Database {
         top: &Arc<Object>,
         target: Target<'_>,
         level: u8,
-        at: Timestamp,
+        at: &Snapshot,
     ) -> Result<Descent, Error> {
         let mut node = None;
         let mut path = Vec::new();
@@ -111,15 +111,15 @@ impl Database {
     }
 
     /// The root, or if that is a leaf the part of it that `target` is in.
-    pub(crate) fn root(&self, tree: Tree, target: Target<'_>, at: Timestamp) -> Result<Arc<Object>, Error> {
+    pub(crate) fn root(&self, tree: Tree, target: Target<'_>, at: &Snapshot) -> Result<Arc<Object>, Error> {
         let root = self.store.read(tree.root(), target.part(), at)?;
         root.ok_or_else(|| self.corrupt(format!("tree {} does not exist", tree.0)))
     }
 
     /// The leaf that holds `key` and the keys that it holds, by the link that leads to it.
-    pub(crate) fn place(&self, tree: Tree, key: &[u8], at: Timestamp) -> Result<Place, Error> {
+    pub(crate) fn place(&self, tree: Tree, key: &[u8], at: &Snapshot) -> Result<Place, Error> {
         let target = Target::At(key);
-        if self.root(tree, target, at)?.level() == 0 {
+        if self.store.is_leaf(tree.root()) || self.root(tree, target, at)?.level() == 0 {
             return Ok(Place { leaf: tree.root(), interval: Interval::everything(), above: tree.root() });
         }
         let above = self.find(tree, target, 1, at)?;
@@ -135,7 +135,7 @@ impl Database {
 
     /// The node that links to `node`, or would if the tree had not changed since.
     pub(crate) fn parent(&self, tree: Tree, node: &Object) -> Result<Arc<Object>, Error> {
-        self.find(tree, Target::At(node.interval().low()), node.level() + 1, Timestamp(0))
+        self.find(tree, Target::At(node.interval().low()), node.level() + 1, &Snapshot::none())
     }
 
     /// The links of an inner node: first keys and nodes.
@@ -159,7 +159,7 @@ impl Transaction {
     /// The part of a leaf that `target` is in, found from the root as this transaction last saw it: an old one will do, as
     /// long as its links do not lead astray.
     pub(crate) fn leaf(&self, tree: Tree, target: Target<'_>) -> Result<Arc<Object>, Error> {
-        let at = self.snapshot();
+        let at = &self.snapshot;
         if let Some((known, root)) = &*self.root.borrow()
             && *known == tree
             && let Descent::Found(leaf) = self.database.descend(root, target, 0, at)?

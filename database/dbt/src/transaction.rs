@@ -4,7 +4,7 @@ use crate::cells::{Cells, Value};
 use crate::cursor::Cursor;
 use crate::search::Target;
 use crate::{DROPPED, Database, Durability, Error, NEXT_TREE, Timestamp, Tree};
-use fulmar_kv::{Interval, Key, Object, Snapshot};
+use fulmar_kv::{Expected, Interval, Key, Object, Snapshot};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -75,8 +75,23 @@ impl Transaction {
     }
 
     /// The snapshot that it reads.
-    pub fn snapshot(&self) -> Timestamp {
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the store cannot be reached.
+    pub fn snapshot(&self) -> Result<Timestamp, Error> {
         self.snapshot.at()
+    }
+
+    /// The same, if it is known already: on a store elsewhere the first read takes it.
+    pub fn known_snapshot(&self) -> Option<Timestamp> {
+        self.snapshot.known()
+    }
+
+    /// Lets the read that takes the snapshot look whether `key` has this value there, without a round trip of its own. If
+    /// not, it fails with [`Error::Unexpected`].
+    pub fn expect(&self, tree: Tree, key: &[u8], value: Option<&[u8]>) {
+        let (object, key, value) = (tree.root(), key.into(), value.map(Into::into));
+        self.snapshot.expect(Expected { object, key, value });
     }
 
     /// Whether it has anything to commit.
@@ -106,7 +121,7 @@ impl Transaction {
             return Ok(None);
         }
         let leaf = self.leaf(tree, Target::At(key))?;
-        Ok(leaf.get(key, self.snapshot()).map(Into::into))
+        Ok(leaf.get(key, self.snapshot()?).map(Into::into))
     }
 
     /// What this transaction itself has written under `key`: nothing, a value, or `Some(None)` if it has removed it.
@@ -212,7 +227,7 @@ impl Transaction {
         loop {
             let leaf = self.leaf(tree, Target::At(&from))?;
             // The leaf may have been joined meanwhile with one that is counted already.
-            count += leaf.count_from(leaf.lower_bound(&from), self.snapshot()) as u64;
+            count += leaf.count_from(leaf.lower_bound(&from), self.snapshot()?) as u64;
             match leaf.interval().high() {
                 Some(high) => from = high.into(),
                 None => return Ok(count),
@@ -324,7 +339,7 @@ impl Transaction {
     /// [`Error::Io`] if the disk fails; [`Error::Corrupt`].
     pub fn commit(self, durability: Durability) -> Result<Timestamp, Error> {
         if !self.is_changed() {
-            return Ok(self.snapshot());
+            return self.snapshot();
         }
         self.commit_changes(durability)
     }

@@ -20,6 +20,9 @@ pub enum Error {
     /// The server has been restarted since the transaction began, and does not know its snapshot any more.
     #[error("the connection to the server was lost since this transaction began; retry it")]
     SnapshotGone,
+    /// The snapshot does not hold what was expected of it: begin again, and look.
+    #[error("what was remembered of the database is out of date")]
+    Unexpected,
     /// Another process has the database open.
     #[error("{}: already open in another process: {holder}", path.display())]
     Held {

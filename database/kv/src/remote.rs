@@ -13,7 +13,7 @@ mod store;
 
 pub use client::{Ask, Client, Reply};
 pub use connection::{ConnectError, Connection};
-pub use message::{Answer, DatabaseNumber, Direction, Failed, Message, Question, VERSION};
+pub use message::{Answer, DatabaseNumber, Direction, Failed, Message, Question, Sight, VERSION};
 pub use serve::{Service, new_cluster};
 pub use server::{Keep, Note, Open, Server, SyncLog, Synced};
 pub use store::{Call, Remote, Unreachable};

@@ -1,6 +1,7 @@
 //! What trees stand on: objects, commits and snapshots, in this process or behind a network.
 
-use crate::{Commit, Database, Durability, Error, Object, ObjectId, Refusal, Timestamp};
+use crate::{Commit, Database, Durability, Error, Key, Object, ObjectId, Refusal, Timestamp};
+use std::cell::{OnceCell, RefCell};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,7 +25,10 @@ pub trait Store: Send + Sync {
     /// [`Error::Io`] if it cannot be reached.
     fn open_snapshot(&self) -> Result<Timestamp, Error>;
 
-    /// Ends a snapshot that [`Store::open_snapshot`] gave.
+    /// Whether [`Store::open_snapshot`] takes a round trip, which the first read can save.
+    fn is_far(&self) -> bool;
+
+    /// Ends a snapshot that was opened.
     fn close_snapshot(&self, at: Timestamp);
 
     /// The newest commit that a snapshot opened now would see.
@@ -34,12 +38,17 @@ pub trait Store: Send + Sync {
     fn newest(&self) -> Result<Timestamp, Error>;
 
     /// The object; `None` if there is none of this name. Of an object of level 0 it may be a part, whose interval is
-    /// then what it tells of: as many cells, as `at` sees them, as the store finds fit, beginning with `part`. One of a
-    /// higher level is whole, but may be out of date: its reader looks at the fences below.
+    /// then what it tells of: as many cells, as the snapshot sees them, as the store finds fit, beginning with `part`. One
+    /// of a higher level is whole, but may be out of date: its reader looks at the fences below. Opens the snapshot, if it
+    /// is not open yet and the store is asked.
     ///
     /// # Errors
-    /// [`Error::Io`] and [`Error::Corrupt`].
-    fn read(&self, object: ObjectId, part: Part<'_>, at: Timestamp) -> Result<Option<Arc<Object>>, Error>;
+    /// [`Error::Io`] and [`Error::Corrupt`]; [`Error::Unexpected`], if the snapshot is opened and does not hold what was
+    /// expected of it.
+    fn read(&self, object: ObjectId, part: Part<'_>, at: &Snapshot) -> Result<Option<Arc<Object>>, Error>;
+
+    /// Whether the object was a leaf when last heard of.
+    fn is_leaf(&self, object: ObjectId) -> bool;
 
     /// Links have led astray: objects, read from the top down, did not fit together. The next to be read are newer.
     fn mistrust(&self, path: &[ObjectId]);
@@ -56,28 +65,81 @@ pub trait Store: Send + Sync {
 
 /// Keeps what was committed at [`Snapshot::at`] readable for as long as it lives.
 pub struct Snapshot {
-    store: Arc<dyn Store>,
-    at: Timestamp,
+    store: Option<Arc<dyn Store>>,
+    at: OnceCell<Timestamp>,
+    expected: RefCell<Option<Expected>>,
+}
+
+/// A cell of a leaf that is a root, and what a snapshot must hold there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// The leaf.
+    pub object: ObjectId,
+    /// The key.
+    pub key: Key,
+    /// The value; `None`: nothing.
+    pub value: Option<Arc<[u8]>>,
 }
 
 impl Snapshot {
-    /// A snapshot of all that is committed.
+    /// A snapshot of all that is committed: by now, or if the store is far, when it is first needed.
     ///
     /// # Errors
     /// As [`Store::open_snapshot`].
     pub fn open(store: &Arc<dyn Store>) -> Result<Self, Error> {
-        Ok(Self { at: store.open_snapshot()?, store: Arc::clone(store) })
+        let at = OnceCell::new();
+        if !store.is_far() {
+            let _ = at.set(store.open_snapshot()?);
+        }
+        Ok(Self { store: Some(Arc::clone(store)), at, expected: RefCell::default() })
+    }
+
+    /// The sight of somebody who looks at inner nodes only, and keeps nothing readable.
+    pub fn none() -> Self {
+        Self { store: None, at: OnceCell::from(Timestamp(0)), expected: RefCell::default() }
     }
 
     /// The newest commit that it sees.
-    pub fn at(&self) -> Timestamp {
-        self.at
+    ///
+    /// # Errors
+    /// As [`Store::open_snapshot`].
+    pub fn at(&self) -> Result<Timestamp, Error> {
+        match (self.at.get(), &self.store) {
+            (Some(at), _) => Ok(*at),
+            (None, Some(store)) => {
+                let at = store.open_snapshot()?;
+                Ok(*self.at.get_or_init(|| at))
+            }
+            (None, None) => Ok(Timestamp(0)),
+        }
+    }
+
+    /// The same, if it is open already.
+    pub fn known(&self) -> Option<Timestamp> {
+        self.at.get().copied()
+    }
+
+    /// Lets the read that opens it look whether it holds this, without a round trip of its own.
+    pub fn expect(&self, expected: Expected) {
+        *self.expected.borrow_mut() = Some(expected);
+    }
+
+    /// What it is expected to hold, for the read that opens it.
+    pub(crate) fn take_expected(&self) -> Option<Expected> {
+        self.expected.borrow_mut().take()
+    }
+
+    /// The store has opened it.
+    pub(crate) fn opened(&self, at: Timestamp) {
+        let _ = self.at.set(at);
     }
 }
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.store.close_snapshot(self.at);
+        if let (Some(store), Some(at)) = (&self.store, self.at.get()) {
+            store.close_snapshot(*at);
+        }
     }
 }
 
@@ -99,8 +161,16 @@ impl Store for Database {
         Ok(Self::newest(self))
     }
 
-    fn read(&self, object: ObjectId, _part: Part<'_>, _at: Timestamp) -> Result<Option<Arc<Object>>, Error> {
+    fn is_far(&self) -> bool {
+        false
+    }
+
+    fn read(&self, object: ObjectId, _part: Part<'_>, _at: &Snapshot) -> Result<Option<Arc<Object>>, Error> {
         Self::read(self, object)
+    }
+
+    fn is_leaf(&self, _object: ObjectId) -> bool {
+        false
     }
 
     fn mistrust(&self, _path: &[ObjectId]) {

@@ -13,6 +13,7 @@ pub(crate) const IOERR: c_int = 10;
 pub(crate) const CORRUPT: c_int = 11;
 pub(crate) const FULL: c_int = 13;
 pub(crate) const CANTOPEN: c_int = 14;
+pub(crate) const SCHEMA_CHANGED: c_int = 17;
 pub(crate) const TOOBIG: c_int = 18;
 pub(crate) const MISUSE: c_int = 21;
 pub(crate) const NOTADB: c_int = 26;
@@ -42,6 +43,8 @@ impl From<Error> for Failure {
                 );
             }
             Error::SnapshotGone => BUSY_SNAPSHOT,
+            // SQLite prepares the statement again.
+            Error::Unexpected => SCHEMA_CHANGED,
             // Not SQLITE_BUSY: a busy handler would wait for a process that may run for days.
             Error::Held { .. } => CANTOPEN,
             Error::Format { .. } => NOTADB,

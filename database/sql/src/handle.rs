@@ -1,6 +1,6 @@
 //! One connection's view of one database: its transaction and what SQLite keeps in a database's header.
 
-use crate::codes::{BUSY, Failure, MISUSE, READONLY};
+use crate::codes::{BUSY, Failure, MISUSE, READONLY, SCHEMA_CHANGED};
 use crate::cursor::Cursor;
 use crate::name::{Access, Name};
 use crate::record::{Value, Values};
@@ -82,6 +82,22 @@ struct Meta {
     changed: bool,
 }
 
+impl Meta {
+    /// Forgets what the transaction's snapshot may not hold. If that is yet to be taken, the cookie is kept, and the read
+    /// that takes it makes sure of it.
+    fn begin(&mut self, transaction: &Transaction) {
+        let at = transaction.known_snapshot();
+        if at.is_none() || self.at != at {
+            let cookie = self.values[SCHEMA_COOKIE].filter(|_| at.is_none());
+            if let Some(cookie) = cookie {
+                transaction.expect(FACTS, &meta_key(SCHEMA_COOKIE), Some(&cookie.to_be_bytes()));
+            }
+            *self = Self { at, ..Self::default() };
+            self.values[SCHEMA_COOKIE] = cookie;
+        }
+    }
+}
+
 impl Handle {
     pub(crate) fn open(name: &str, access: Access) -> Result<Self, Failure> {
         let name = Name::parse(name)?;
@@ -131,6 +147,9 @@ impl Handle {
 
     /// Remembers why an operation failed, and says its result code.
     pub(crate) fn fail(&mut self, failure: Failure) -> c_int {
+        if failure.code == SCHEMA_CHANGED {
+            self.meta = Meta::default();
+        }
         let message = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
         self.failure = Some((failure.code, message));
         failure.code
@@ -169,10 +188,7 @@ impl Handle {
             let store = self.store();
             let commits = store.commits.load(Ordering::Relaxed);
             let transaction = store.database.begin()?;
-            let snapshot = transaction.snapshot();
-            if self.meta.at != Some(snapshot) {
-                self.meta = Meta { at: Some(snapshot), ..Meta::default() };
-            }
+            self.meta.begin(&transaction);
             self.open = Some(Open {
                 transaction,
                 level: Level::Read,
@@ -288,7 +304,7 @@ impl Handle {
             };
             open.transaction.undo_to(base);
         }
-        self.meta.at = Some(open.transaction.snapshot());
+        self.meta.at = open.transaction.known_snapshot();
         open.level = Level::Read;
         open.savepoints.clear();
         open.raised = Raised::default();
@@ -425,7 +441,7 @@ impl Handle {
 
     /// A rowid for a new row: `next`, or larger if other transactions have picked that.
     pub(crate) fn pick_rowid(&mut self, tree: Tree, next: i64) -> Result<i64, Failure> {
-        let snapshot = self.transaction()?.snapshot();
+        let snapshot = self.transaction()?.snapshot()?;
         let (row, first) = self.store().rowids.pick(self.owner(), snapshot, tree, next);
         if first {
             self.picked.push(tree);

@@ -5,7 +5,7 @@
 
 use crate::object::{Change, Object};
 use crate::wire::{Reader, put_bytes, put_varint};
-use crate::{Commit, Durability, Error, Interval, Key, ObjectId, Part, Restructuring, Timestamp, Write};
+use crate::{Commit, Durability, Error, Expected, Interval, Key, ObjectId, Part, Restructuring, Timestamp, Write};
 use fulmar_transport::{Malformed, Wire};
 use std::io;
 use std::path::PathBuf;
@@ -65,13 +65,22 @@ pub enum Question {
         from: Key,
         /// In which direction.
         direction: Direction,
-        /// The snapshot.
-        at: Timestamp,
+        /// The snapshot, or what it must hold: then it is opened.
+        at: Sight,
         /// How many bytes of cells are wanted, about.
         bytes: u64,
     },
     /// See [`crate::Store::commit`].
     Commit(Commit, Durability),
+}
+
+/// What a reader sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// A snapshot that is open.
+    Open(Timestamp),
+    /// One that is opened now; and perhaps what it must hold.
+    New(Option<Expected>),
 }
 
 /// In which direction a reader goes on from a key.
@@ -96,6 +105,10 @@ pub enum Answer {
     At(Timestamp),
     /// An object or a part of it.
     Object(Arc<Object>),
+    /// A snapshot was opened, and this is what it sees.
+    Opened(Timestamp, Option<Arc<Object>>),
+    /// It does not hold what it must, and was not opened.
+    Unexpected,
     /// There is no such object, or it does not hold what was asked for.
     Nothing,
     /// The commit named an object that does not hold its cells.
@@ -160,7 +173,7 @@ impl Failed {
 }
 
 impl Question {
-    pub(crate) fn read(object: ObjectId, part: Part<'_>, at: Timestamp, bytes: u64) -> Self {
+    pub(crate) fn read(object: ObjectId, part: Part<'_>, at: Sight, bytes: u64) -> Self {
         let (from, direction) = match part {
             Part::From(key) => (key, Direction::Up),
             Part::Before(Some(key)) => (key, Direction::Down),
@@ -204,7 +217,7 @@ impl Wire for Message {
                         put_varint(out, object.0);
                         out.push(*direction as u8);
                         put_bytes(out, from);
-                        put_varint(out, at.0);
+                        put_sight(out, at);
                         put_varint(out, *bytes);
                     }
                     Question::Commit(commit, durability) => {
@@ -223,6 +236,8 @@ impl Wire for Message {
                     Answer::Unknown => 13,
                     Answer::Open(_) => 14,
                     Answer::Closed => 15,
+                    Answer::Opened(..) => 17,
+                    Answer::Unexpected => 18,
                 };
                 out.push(tag);
                 put_varint(out, *number);
@@ -233,7 +248,18 @@ impl Wire for Message {
                         object.encode(out);
                     }
                     Answer::Open(database) => put_varint(out, database.0.into()),
-                    Answer::Nothing | Answer::Misplaced | Answer::Unknown | Answer::Closed => {}
+                    Answer::Opened(at, object) => {
+                        put_varint(out, at.0);
+                        if let Some(object) = object {
+                            put_varint(out, object.id().0);
+                            object.encode(out);
+                        }
+                    }
+                    Answer::Nothing
+                    | Answer::Misplaced
+                    | Answer::Unknown
+                    | Answer::Closed
+                    | Answer::Unexpected => {}
                     Answer::Failed(failed) => {
                         let (tag, what) = match failed {
                             Failed::Conflict => (0, ""),
@@ -284,7 +310,7 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
                 _ => return None,
             };
             let from = input.bytes()?.into();
-            let at = Timestamp(input.varint()?);
+            let at = sight(input)?;
             let bytes = input.varint()?;
             question(Question::Read { object, from, direction, at, bytes })
         }
@@ -302,11 +328,13 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
             question(Question::Open { name, create })
         }
         8 => answer(Answer::At(Timestamp(input.varint()?))),
-        9 => {
-            let id = ObjectId(input.varint()?);
-            let object = Object::decode(id, input.take_rest())?;
-            answer(Answer::Object(Arc::new(object)))
+        9 => answer(Answer::Object(object(input)?)),
+        17 => {
+            let at = Timestamp(input.varint()?);
+            let object = if input.is_empty() { None } else { Some(object(input)?) };
+            answer(Answer::Opened(at, object))
         }
+        18 => answer(Answer::Unexpected),
         10 => answer(Answer::Nothing),
         11 => answer(Answer::Misplaced),
         13 => answer(Answer::Unknown),
@@ -333,6 +361,44 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
 
 fn database(input: &mut Reader<'_>) -> Option<DatabaseNumber> {
     u32::try_from(input.varint()?).ok().map(DatabaseNumber)
+}
+
+/// All that is left.
+fn object(input: &mut Reader<'_>) -> Option<Arc<Object>> {
+    let id = ObjectId(input.varint()?);
+    Object::decode(id, input.take_rest()).map(Arc::new)
+}
+
+fn put_sight(out: &mut Vec<u8>, sight: &Sight) {
+    match sight {
+        Sight::Open(at) => {
+            out.push(0);
+            put_varint(out, at.0);
+        }
+        Sight::New(None) => out.push(1),
+        Sight::New(Some(Expected { object, key, value })) => {
+            out.push(if value.is_some() { 3 } else { 2 });
+            put_varint(out, object.0);
+            put_bytes(out, key);
+            if let Some(value) = value {
+                put_bytes(out, value);
+            }
+        }
+    }
+}
+
+fn sight(input: &mut Reader<'_>) -> Option<Sight> {
+    let tag = input.byte()?;
+    Some(match tag {
+        0 => Sight::Open(Timestamp(input.varint()?)),
+        1 => Sight::New(None),
+        2 | 3 => {
+            let (object, key) = cell(input)?;
+            let value = if tag == 3 { Some(input.bytes()?.into()) } else { None };
+            Sight::New(Some(Expected { object, key, value }))
+        }
+        _ => return None,
+    })
 }
 
 fn put_commit(out: &mut Vec<u8>, commit: &Commit) {

@@ -1,7 +1,7 @@
 //! The server: databases for clients elsewhere.
 
-use super::message::{Answer, DatabaseNumber, Message, Question};
-use crate::{Commit, Database, Durability, Error, ObjectId, Refusal, Restructuring, Timestamp};
+use super::message::{Answer, DatabaseNumber, Message, Question, Sight};
+use crate::{Commit, Database, Durability, Error, Expected, Object, ObjectId, Part, Refusal, Restructuring, Timestamp};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -54,6 +54,8 @@ struct Served {
     clients: BTreeSet<NodeId>,
     /// Snapshots that clients hold, and how many of each.
     snapshots: BTreeMap<(NodeId, Timestamp), usize>,
+    /// The last question by which each client opened a snapshot.
+    opened: BTreeMap<NodeId, (u64, Timestamp)>,
     /// The last commit that each client asked for, and the answer if it was given.
     last: BTreeMap<NodeId, (u64, Option<Answer>)>,
     /// Commits that are carried out but not yet durable, oldest first.
@@ -100,6 +102,7 @@ impl Server {
             keep,
             clients: BTreeSet::from([client]),
             snapshots: BTreeMap::new(),
+            opened: BTreeMap::new(),
             last: BTreeMap::new(),
             waiting: VecDeque::new(),
         };
@@ -116,23 +119,71 @@ impl Server {
 }
 
 impl Served {
-    fn answer(&mut self, client: NodeId, question: &Question) -> Result<Answer, Error> {
-        match question {
-            Question::OpenSnapshot => {
-                let at = self.database.open_snapshot();
-                *self.snapshots.entry((client, at)).or_default() += 1;
-                Ok(Answer::At(at))
+    /// Opens a snapshot for a client's question; nothing if the client has asked for another since. Asked again, the one
+    /// that was opened before is given up.
+    fn open_snapshot(&mut self, client: NodeId, number: u64) -> Option<Timestamp> {
+        if let Some((last, before)) = self.opened.get(&client).copied() {
+            if last > number {
+                return None;
             }
+            if last == number {
+                self.close(client, before);
+            }
+        }
+        let at = self.database.open_snapshot();
+        self.opened.insert(client, (number, at));
+        *self.snapshots.entry((client, at)).or_default() += 1;
+        Some(at)
+    }
+
+    /// An inner node, or a part of a leaf.
+    fn read(&self, id: ObjectId, part: Part<'_>, at: Timestamp, bytes: u64) -> Result<Option<Arc<Object>>, Error> {
+        let Some(object) = self.database.read(id)? else { return Ok(None) };
+        if object.level() > 0 {
+            return Ok(Some(object));
+        }
+        let bytes = usize::try_from(bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART);
+        Ok(object.part(part, at, bytes).map(Arc::new))
+    }
+
+    fn holds(&self, expected: &Expected, at: Timestamp) -> Result<bool, Error> {
+        let Some(object) = self.database.read(expected.object)? else { return Ok(false) };
+        // If it has become an inner node, the client has to look for itself.
+        Ok(object.level() == 0
+            && object.covers(&expected.key)
+            && object.get(&expected.key, at) == expected.value.as_deref())
+    }
+
+    fn answer(&mut self, client: NodeId, number: u64, question: &Question) -> Result<Answer, Error> {
+        match question {
+            Question::OpenSnapshot => Ok(self.open_snapshot(client, number).map_or(Answer::Nothing, Answer::At)),
             Question::Newest => Ok(Answer::At(self.database.newest())),
             Question::Read { object, from, direction, at, bytes } => {
-                let Some(object) = self.database.read(*object)? else { return Ok(Answer::Nothing) };
-                if object.level() > 0 {
-                    return Ok(Answer::Object(object));
+                let part = direction.part(from);
+                match at {
+                    Sight::Open(at) => {
+                        self.require_readable(*at)?;
+                        Ok(self.read(*object, part, *at, *bytes)?.map_or(Answer::Nothing, Answer::Object))
+                    }
+                    Sight::New(expected) => {
+                        let Some(at) = self.open_snapshot(client, number) else { return Ok(Answer::Nothing) };
+                        let is_as_expected = match expected {
+                            Some(expected) => self.holds(expected, at),
+                            None => Ok(true),
+                        };
+                        match is_as_expected.and_then(|is| Ok((is, self.read(*object, part, at, *bytes)?))) {
+                            Ok((true, object)) => Ok(Answer::Opened(at, object)),
+                            Ok((false, _)) => {
+                                self.close(client, at);
+                                Ok(Answer::Unexpected)
+                            }
+                            Err(error) => {
+                                self.close(client, at);
+                                Err(error)
+                            }
+                        }
+                    }
                 }
-                self.require_readable(*at)?;
-                let bytes = usize::try_from(*bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART);
-                let part = object.part(direction.part(from), *at, bytes);
-                Ok(part.map_or(Answer::Nothing, |part| Answer::Object(Arc::new(part))))
             }
             // Answered elsewhere.
             Question::Open { .. } | Question::Commit(..) => Ok(Answer::Closed),
@@ -242,6 +293,7 @@ impl Served {
     fn forget(&mut self, client: NodeId) {
         self.clients.remove(&client);
         self.last.remove(&client);
+        self.opened.remove(&client);
         let all = (client, Timestamp(0))..=(client, Timestamp(u64::MAX));
         let held: Vec<_> = self.snapshots.range(all).map(|(&(_, at), &count)| (at, count)).collect();
         for (at, count) in held {
@@ -273,7 +325,7 @@ impl Process for Server {
                 if let Question::Commit(commit, durability) = question {
                     return served.commit(from, (number, again), commit, durability, out);
                 }
-                let answer = served.answer(from, &question);
+                let answer = served.answer(from, number, &question);
                 let answer = answer.unwrap_or_else(|error| Answer::Failed(error.into()));
                 out.send(from, Message::Answer { number, answer });
             }

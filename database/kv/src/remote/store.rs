@@ -1,10 +1,11 @@
 //! A store behind a client.
 
 use super::client::{Ask, Reply};
-use super::message::{Answer, Question};
+use super::message::{Answer, Question, Sight};
 use crate::cache::Cache;
-use crate::{Commit, Durability, Error, Object, ObjectId, Part, Refusal, Store, Timestamp};
+use crate::{Commit, Durability, Error, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp};
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,6 +38,8 @@ pub struct Unreachable(pub String);
 pub struct Remote<C> {
     name: PathBuf,
     nodes: Cache,
+    /// Roots that were leaves when last heard of.
+    leaves: Mutex<BTreeSet<ObjectId>>,
     line: Mutex<Line<C>>,
 }
 
@@ -50,7 +53,7 @@ impl<C: Call> Remote<C> {
     /// What the client behind `client` reaches; `name` is what messages call it.
     pub fn new(name: &Path, client: C) -> Self {
         let line = Mutex::new(Line { client, last: None });
-        Self { name: name.into(), nodes: Cache::new(INNER_BYTES), line }
+        Self { name: name.into(), nodes: Cache::new(INNER_BYTES), leaves: Mutex::default(), line }
     }
 
     fn ask(&self, question: Question) -> Result<Answer, Error> {
@@ -117,26 +120,45 @@ impl<C: Call> Store for Remote<C> {
         self.timestamp(Question::Newest)
     }
 
-    fn read(&self, object: ObjectId, part: Part<'_>, at: Timestamp) -> Result<Option<Arc<Object>>, Error> {
+    fn is_far(&self) -> bool {
+        true
+    }
+
+    fn read(&self, object: ObjectId, part: Part<'_>, at: &Snapshot) -> Result<Option<Arc<Object>>, Error> {
         if let Some(node) = self.nodes.known(object) {
             return Ok(Some(node));
         }
         let bytes = self.appetite(part);
-        match self.ask(Question::read(object, part, at, bytes))? {
-            Answer::Object(found) => {
-                if found.level() > 0 {
-                    self.nodes.store(object, Some(found.clone()));
-                } else {
-                    self.remember(part, &found, bytes);
-                }
-                Ok(Some(found))
+        let sight = at.known().map_or_else(|| Sight::New(at.take_expected()), Sight::Open);
+        let found = match self.ask(Question::read(object, part, sight, bytes))? {
+            Answer::Object(found) => Some(found),
+            Answer::Nothing => None,
+            Answer::Opened(opened, found) => {
+                at.opened(opened);
+                found
             }
-            Answer::Nothing => Ok(None),
-            other => Err(self.failed(other)),
+            Answer::Unexpected => return Err(Error::Unexpected),
+            other => return Err(self.failed(other)),
+        };
+        match &found {
+            Some(node) if node.level() > 0 => self.nodes.store(object, found.clone()),
+            Some(leaf) => {
+                if leaf.id() == leaf.root() {
+                    self.leaves.lock().insert(object);
+                }
+                self.remember(part, leaf, bytes);
+            }
+            None => {}
         }
+        Ok(found)
+    }
+
+    fn is_leaf(&self, object: ObjectId) -> bool {
+        self.leaves.lock().contains(&object)
     }
 
     fn mistrust(&self, path: &[ObjectId]) {
+        self.leaves.lock().retain(|leaf| !path.contains(leaf));
         for node in path {
             self.nodes.store(*node, None);
         }
