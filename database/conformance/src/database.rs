@@ -10,9 +10,15 @@ use rusqlite::{Connection, OpenFlags};
 /// process runs.
 #[must_use]
 pub fn under_test(dir: &Path) -> String {
+    named(dir, "db")
+}
+
+/// As [`under_test`], for tests of several databases.
+#[must_use]
+pub(crate) fn named(dir: &Path, name: &str) -> String {
     match server::prefix(dir) {
-        Some(prefix) => format!("{prefix}db"),
-        None => format!("fulmar:{}", dir.join("db").display()),
+        Some(prefix) => format!("{prefix}{name}"),
+        None => format!("fulmar:{}", dir.join(name).display()),
     }
 }
 

@@ -16,10 +16,8 @@ pub(crate) fn prefix(directory: &Path) -> Option<String> {
     std::env::var_os(ON_SERVER)?;
     static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
     let address = ADDRESS.get_or_init(|| start().expect("a server on loopback"));
-    // As much of the path as tells it from others.
-    let names: Vec<_> =
-        directory.iter().rev().take(2).map(|name| name.to_string_lossy().replace('.', "")).collect();
-    Some(format!("fulmar://{address}/{}-", names.join("-")))
+    let folder = directory.file_name().unwrap_or_default().to_string_lossy();
+    Some(format!("fulmar://{address}/{}-", folder.replace('.', "")))
 }
 
 /// Serves databases in a directory of their own until the process ends.

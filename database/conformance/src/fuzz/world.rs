@@ -77,7 +77,7 @@ impl fmt::Display for World {
 
 fn name_in(directory: &Path, prefix: &str, name: &str) -> String {
     match prefix {
-        "fulmar:" => database::under_test(&directory.join(name)),
+        "fulmar:" => database::named(directory, name),
         _ => directory.join(format!("{prefix}{name}")).display().to_string(),
     }
 }
