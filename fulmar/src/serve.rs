@@ -1,9 +1,9 @@
 //! `fulmar serve`: a storage server.
 
 use clap::Args;
-use serde::Deserialize;
 use fulmar_dbt::remote::Service;
 use fulmar_dbt::{Directory, Options};
+use serde::Deserialize;
 use std::fs;
 use std::io;
 use std::net::TcpListener;

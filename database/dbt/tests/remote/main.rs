@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 
+mod round_trips;
 mod transfers;
 mod world;

@@ -5,7 +5,9 @@
 
 use crate::object::{Change, Object};
 use crate::wire::{Reader, put_bytes, put_varint};
-use crate::{Commit, Durability, Error, Expected, Interval, Key, ObjectId, Part, Restructuring, Timestamp, Write};
+use crate::{
+    Commit, Durability, Error, Expected, Interval, Key, ObjectId, Part, Restructuring, Timestamp, Write,
+};
 use fulmar_transport::{Malformed, Wire};
 use std::io;
 use std::path::PathBuf;

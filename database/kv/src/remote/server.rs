@@ -1,7 +1,9 @@
 //! The server: databases for clients elsewhere.
 
 use super::message::{Answer, DatabaseNumber, Message, Question, Sight};
-use crate::{Commit, Database, Durability, Error, Expected, Object, ObjectId, Part, Refusal, Restructuring, Timestamp};
+use crate::{
+    Commit, Database, Durability, Error, Expected, Object, ObjectId, Part, Refusal, Restructuring, Timestamp,
+};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -137,7 +139,13 @@ impl Served {
     }
 
     /// An inner node, or a part of a leaf.
-    fn read(&self, id: ObjectId, part: Part<'_>, at: Timestamp, bytes: u64) -> Result<Option<Arc<Object>>, Error> {
+    fn read(
+        &self,
+        id: ObjectId,
+        part: Part<'_>,
+        at: Timestamp,
+        bytes: u64,
+    ) -> Result<Option<Arc<Object>>, Error> {
         let Some(object) = self.database.read(id)? else { return Ok(None) };
         if object.level() > 0 {
             return Ok(Some(object));
@@ -156,7 +164,9 @@ impl Served {
 
     fn answer(&mut self, client: NodeId, number: u64, question: &Question) -> Result<Answer, Error> {
         match question {
-            Question::OpenSnapshot => Ok(self.open_snapshot(client, number).map_or(Answer::Nothing, Answer::At)),
+            Question::OpenSnapshot => {
+                Ok(self.open_snapshot(client, number).map_or(Answer::Nothing, Answer::At))
+            }
             Question::Newest => Ok(Answer::At(self.database.newest())),
             Question::Read { object, from, direction, at, bytes } => {
                 let part = direction.part(from);

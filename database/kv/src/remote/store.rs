@@ -1,6 +1,7 @@
 //! A store behind a client.
 
 use super::client::{Ask, Reply};
+use super::connection::Connection;
 use super::message::{Answer, Question, Sight};
 use crate::cache::Cache;
 use crate::{Commit, Durability, Error, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp};
@@ -100,6 +101,13 @@ impl<C: Call> Remote<C> {
         };
         let mut line = self.line.lock();
         line.last = end.map(|end| (end.into(), bytes));
+    }
+}
+
+impl Remote<Connection> {
+    /// How many times it has waited for the server.
+    pub fn round_trips(&self) -> u64 {
+        self.line.lock().client.round_trips()
     }
 }
 

@@ -1,0 +1,101 @@
+//! How often a client waits for the server, on sockets.
+
+use fulmar_dbt::remote::{Connection, Remote, Service, new_cluster};
+use fulmar_dbt::{Cursor, Database, Directory, Durability, Options, Seek, Tree};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+const TREE: Tree = Tree(1);
+
+fn key(n: u32) -> Vec<u8> {
+    [&n.to_be_bytes()[..], &[b'k'; 100]].concat()
+}
+
+/// A server, and a client whose tree has leaves below inner nodes.
+fn served(work: impl FnOnce(&Database, &dyn Fn() -> u64)) {
+    let directory = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let databases = Directory::new(directory.path().into(), Options::default());
+    let mut service = Service::new(new_cluster().unwrap(), Box::new(databases)).unwrap();
+    service.listen(listener).unwrap();
+    let handle = service.handle();
+    let server = thread::spawn(move || service.run(|_| {}).unwrap());
+    let store =
+        Arc::new(Remote::new(Path::new("server"), Connection::open(address.into(), "trees", true).unwrap()));
+    let database = Database::remote(store.clone());
+    for part in 0..10 {
+        let mut filler = database.begin().unwrap();
+        for n in 0..100 {
+            filler.put(TREE, &key(part * 100 + n), &[b'v'; 100]).unwrap();
+        }
+        filler.commit(Durability::Written).unwrap();
+    }
+    let reader = database.begin().unwrap();
+    for n in (0..1000).step_by(10) {
+        assert!(reader.get(TREE, &key(n)).unwrap().is_some());
+    }
+    drop(reader);
+    work(&database, &|| store.round_trips());
+    drop((database, store));
+    handle.stop();
+    server.join().unwrap();
+}
+
+#[test]
+fn a_row_is_found_in_one_round_trip() {
+    served(|database, round_trips| {
+        let before = round_trips();
+        let reader = database.begin().unwrap();
+        assert!(reader.get(TREE, &key(500)).unwrap().is_some());
+        drop(reader);
+        assert_eq!(round_trips() - before, 1);
+    });
+}
+
+#[test]
+fn a_row_is_changed_in_two() {
+    served(|database, round_trips| {
+        let before = round_trips();
+        let mut writer = database.begin().unwrap();
+        assert!(writer.get(TREE, &key(500)).unwrap().is_some());
+        writer.put(TREE, &key(500), b"new").unwrap();
+        writer.commit(Durability::Synced).unwrap();
+        assert_eq!(round_trips() - before, 2);
+    });
+}
+
+#[test]
+fn what_is_remembered_is_checked_on_the_way() {
+    served(|database, round_trips| {
+        let before = round_trips();
+        let reader = database.begin().unwrap();
+        reader.expect(Tree(0), b"fact", None);
+        assert!(reader.get(TREE, &key(1)).unwrap().is_some());
+        assert_eq!(round_trips() - before, 1);
+        let reader = database.begin().unwrap();
+        reader.expect(Tree(0), b"fact", Some(b"value"));
+        assert!(matches!(reader.get(TREE, &key(1)), Err(fulmar_dbt::Error::Unexpected)));
+    });
+}
+
+#[test]
+fn a_scan_asks_for_leaves_and_not_for_rows() {
+    served(|database, round_trips| {
+        let before = round_trips();
+        let reader = database.begin().unwrap();
+        let mut cursor = Cursor::new(TREE);
+        let mut more = cursor.seek(&reader, &key(0), Seek::AtOrAfter).unwrap();
+        let mut rows = 0;
+        while more {
+            rows += 1;
+            more = cursor.next(&reader).unwrap();
+        }
+        assert_eq!(rows, 1000);
+        let trips = round_trips() - before;
+        // A leaf of 8 KiB has more than 16 of these rows.
+        assert!(trips <= 1000 / 16 + 1, "{trips}");
+    });
+}
