@@ -6,5 +6,6 @@ mod disk;
 mod fuzz;
 mod hermitage;
 mod kill;
+mod schema;
 mod slt;
 mod transfers;
