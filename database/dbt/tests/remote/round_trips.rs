@@ -22,6 +22,7 @@ fn served(work: impl FnOnce(&Database, &dyn Fn() -> u64)) {
     let mut service = Service::new(new_cluster().unwrap(), Box::new(databases)).unwrap();
     service.listen(listener).unwrap();
     let handle = service.handle();
+    #[expect(clippy::disallowed_methods, reason = "the server runs beside its client")]
     let server = thread::spawn(move || service.run(|_| {}).unwrap());
     let store =
         Arc::new(Remote::new(Path::new("server"), Connection::open(address.into(), "trees", true).unwrap()));
