@@ -31,6 +31,10 @@ impl Database {
 }
 
 impl Keeper<'_> {
+    fn facts(&self) -> Tree {
+        Tree::facts(self.kv.group())
+    }
+
     /// Carries out restructurings; says whether they still fitted.
     fn restructure(&self, restructurings: Vec<Restructuring>) -> Result<bool, Error> {
         // Not worth a sync of its own: what is lost in a crash was not visible, and is made again when needed. A later
@@ -42,19 +46,20 @@ impl Keeper<'_> {
         }
     }
 
-    /// Splits a leaf that commits of others have made too large.
+    /// Splits a leaf that commits of others have made too large. One that is pinned is left to the commit that ends that.
     fn split_leaf(&self, id: ObjectId) -> Result<(), Error> {
         while let Some(leaf) = self.kv.read(id)?
             && leaf.level() == 0
             && leaf.size() > LEAF_BYTES
-            && let Ok(number) = u32::try_from(leaf.root().0)
+            && !self.kv.is_pinned(id)
+            && let Some(tree) = Tree::of(leaf.root())
         {
             let cuts = cuts(Some(&leaf), &[]);
             if cuts.is_empty() {
                 return Ok(());
             }
-            if let Some(parent) = self.split(Tree(number), &leaf, cuts)? {
-                return self.split_inner(Tree(number), parent);
+            if let Some(parent) = self.split(tree, &leaf, cuts)? {
+                return self.split_inner(tree, parent);
             }
         }
         Ok(())
@@ -100,8 +105,8 @@ impl Keeper<'_> {
         for object in self.kv.stale(COLLECTED_AT_ONCE) {
             self.restructure(vec![Restructuring::Collect { object }])?;
             if let Some(node) = self.kv.read(object)? {
-                let Ok(number) = u32::try_from(node.root().0) else { continue };
-                self.merge(Tree(number), &node)?;
+                let Some(tree) = Tree::of(node.root()) else { continue };
+                self.merge(tree, &node)?;
             }
         }
         Ok(())
@@ -147,7 +152,7 @@ impl Keeper<'_> {
     /// Remembers trees whose drop a crash kept from being finished. To be called before anything else uses the trees.
     pub(crate) fn find_dropped(&self) -> Result<(), Error> {
         let reader = self.database.begin()?;
-        let mut cursor = Cursor::new(Tree(0));
+        let mut cursor = Cursor::new(self.facts());
         let mut more = cursor.seek(&reader, DROPPED, Seek::AtOrAfter)?;
         let mut dropped = self.database.dropped.lock();
         while more && let Some(number) = cursor.key().strip_prefix(DROPPED) {
@@ -175,7 +180,7 @@ impl Keeper<'_> {
             return Ok(());
         }
         let mut done = self.database.begin()?;
-        done.delete(Tree(0), &dropped_key(tree))?;
+        done.delete(self.facts(), &dropped_key(tree))?;
         match done.commit(Durability::Written) {
             // It stays noted as dropped, and is looked at again after the next start.
             Ok(_) | Err(Error::Conflict) => Ok(()),
@@ -210,7 +215,7 @@ impl Keep for Database {
             keeper.split_leaf(*id)?;
         }
         keeper.merge_stale()?;
-        if written.contains(&Tree(0).root()) {
+        if written.contains(&keeper.facts().root()) {
             self.dropped.lock().clear();
             keeper.find_dropped()?;
         }

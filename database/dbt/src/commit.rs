@@ -5,9 +5,10 @@
 
 use crate::search::{Place, Target};
 use crate::transaction::TreeChanges;
-use crate::{Database, Durability, Error, Timestamp, Transaction, Tree};
-use fulmar_kv::{Change, Commit, Interval, Key, Object, ObjectId, Refusal, Restructuring, Write};
+use crate::{Database, Durability, Error, OWN, Timestamp, Transaction, Tree};
+use fulmar_kv::{Change, Commit, GroupId, Interval, Key, Object, ObjectId, Refusal, Restructuring, Write};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::vec;
 
 /// A leaf larger than this is split, bytes of cells. Each commit copies the leaves it changes; each load reads one.
@@ -68,6 +69,7 @@ impl Transaction {
         for tree in self.created.difference(&self.dropped) {
             plan.commit.restructurings.push(Restructuring::Create { object: tree.root() });
         }
+        self.spread_facts()?;
         for (tree, changes) in std::mem::take(&mut self.changes) {
             if !self.dropped.contains(&tree) {
                 plan.tree(self, tree, changes)?;
@@ -77,9 +79,32 @@ impl Transaction {
             let links = links.into_iter().collect();
             plan.commit.restructurings.push(Restructuring::Relink { object, level: 1, links });
         }
-        plan.commit.required = plan.locate(self, &self.required)?;
-        plan.commit.touched = plan.locate(self, &self.touched)?;
+        let group = plan.commit.writes.first().map_or(GroupId(0), |write| write.object.group());
+        plan.commit.required = plan.locate(self, &self.required, group)?;
+        plan.commit.touched = plan.locate(self, &self.touched, group)?;
         Ok(plan)
+    }
+
+    /// What the transaction changes in `Tree(0)` it changes in each group.
+    fn spread_facts(&mut self) -> Result<(), Error> {
+        let facts = Tree::facts(GroupId(0));
+        let Some(changes) = self.changes.get(&facts) else { return Ok(()) };
+        let shared: Vec<_> = changes
+            .cells
+            .ascending(Bound::Unbounded)
+            .filter(|(key, _)| key.first() != Some(&OWN))
+            .map(|(key, value)| (Key::from(key), value.clone()))
+            .collect();
+        if shared.is_empty() {
+            return Ok(());
+        }
+        for group in 1..self.database.store.groups()? {
+            let copy = self.changes.entry(Tree::facts(GroupId(group))).or_default();
+            for (key, value) in &shared {
+                copy.cells.insert(key.clone(), value.clone());
+            }
+        }
+        Ok(())
     }
 
     /// Undoes the sorting of changes into leaves.
@@ -202,14 +227,16 @@ impl Plan {
         self.trees.push(tree);
     }
 
-    /// The leaves that will hold these cells when the commit is carried out.
+    /// The leaves that will hold these cells when the commit is carried out. What all groups have, this group has.
     fn locate<'c>(
         &mut self,
         transaction: &Transaction,
         cells: impl IntoIterator<Item = &'c (Tree, Key)>,
+        group: GroupId,
     ) -> Result<Vec<(ObjectId, Key)>, Error> {
         let mut located = Vec::new();
         for (tree, key) in cells {
+            let tree = if *tree == Tree::facts(GroupId(0)) { &Tree::facts(group) } else { tree };
             if transaction.is_new(*tree) || transaction.dropped.contains(tree) {
                 continue;
             }

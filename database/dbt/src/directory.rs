@@ -1,6 +1,7 @@
 //! Databases beside each other in a directory, for a server.
 
 use crate::{Database, Error, Options};
+use fulmar_kv::GroupId;
 use fulmar_kv::remote::{Keep, Open};
 use std::io;
 use std::path::PathBuf;
@@ -19,22 +20,35 @@ impl Directory {
 }
 
 impl Open for Directory {
-    fn open(&mut self, name: &str, create: bool) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
-        let io = |kind, what| Error::Io { path: name.into(), source: io::Error::new(kind, what) };
+    fn exists(&mut self, name: &str) -> Result<bool, Error> {
         if !is_name(name) {
             let what =
                 "the name of a database has letters, digits, '_', '-' and '.', and does not begin with '.'";
-            return Err(io(io::ErrorKind::InvalidInput, what));
+            return Err(Error::Io {
+                path: name.into(),
+                source: io::Error::new(io::ErrorKind::InvalidInput, what),
+            });
         }
-        let path = self.path.join(name);
-        if !create && !path.exists() {
-            return Err(io(io::ErrorKind::NotFound, "no such database"));
-        }
-        let kv = fulmar_kv::Database::open(&path, &Options { create, ..self.options.clone() })?;
+        Ok(self.path.join(name).exists())
+    }
+
+    fn open(&mut self, name: &str, group: GroupId) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
+        // No name of a database begins so.
+        let directory = if group == GroupId(0) { name.into() } else { format!(".{name}.{}", group.0) };
+        let options = Options { create: true, group, ..self.options.clone() };
+        let kv = fulmar_kv::Database::open(&self.path.join(directory), &options)?;
         let database = Database::on(kv.clone())?;
         Ok((kv, Box::new(database)))
     }
+
+    fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
+        let options = Options { create: true, cache_bytes: RECORDS_CACHE, ..Options::default() };
+        fulmar_kv::Database::open(&self.path.join(".cluster"), &options)
+    }
 }
+
+/// Memory for what is cached of the cluster's own records, bytes.
+const RECORDS_CACHE: u64 = 4 << 20;
 
 fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');

@@ -66,18 +66,42 @@ pub use directory::Directory;
 pub use fulmar_kv::{Durability, Error, Options, Timestamp, remote};
 pub use transaction::{Mark, Put, Transaction};
 
-use fulmar_kv::{Commit, ObjectId, Part, Refusal, Restructuring, Snapshot, Store};
+use fulmar_kv::{Commit, GroupId, ObjectId, Part, Refusal, Restructuring, Snapshot, Store};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Names a tree. `Tree(0)` and `Tree(1)` always exist; the keys of `Tree(0)` that begin with `0xff` are this crate's.
+/// Names a tree: the group that holds its root, and its number there. `Tree(0)` and `Tree(1)` always exist. Each group has
+/// the cells of `Tree(0)`, for those who rely on them to find them where they are anyway; its keys that begin with `0xff`
+/// are this crate's, and each group's own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Tree(pub u32);
 
 impl Tree {
+    const NUMBER_BITS: u32 = 22;
+
+    fn new(group: GroupId, number: u32) -> Self {
+        Self(u32::from(group.0) << Self::NUMBER_BITS | number)
+    }
+
+    /// The one of this root.
+    fn of(root: ObjectId) -> Option<Self> {
+        let number = u32::try_from(root.number()).ok().filter(|number| *number < 1 << Self::NUMBER_BITS)?;
+        Some(Self::new(root.group(), number))
+    }
+
+    /// What each group has.
+    fn facts(group: GroupId) -> Self {
+        Self::new(group, 0)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "some of 32 bits")]
+    fn group(self) -> GroupId {
+        GroupId((self.0 >> Self::NUMBER_BITS) as u16)
+    }
+
     fn root(self) -> ObjectId {
-        ObjectId(u64::from(self.0))
+        ObjectId::new(self.group(), u64::from(self.0 & ((1 << Self::NUMBER_BITS) - 1)))
     }
 }
 
@@ -91,9 +115,11 @@ pub struct Database {
     dropped: Arc<Mutex<Vec<(Timestamp, Tree)>>>,
 }
 
-/// In `Tree(0)`, the number of the next tree.
+/// In [`Tree::facts`], what begins so is a group's own.
+const OWN: u8 = 0xff;
+/// In [`Tree::facts`], the number of the next tree.
 const NEXT_TREE: &[u8] = b"\xffnext";
-/// In `Tree(0)`, before the number of a tree that was dropped and is still to be removed.
+/// In [`Tree::facts`], before the number of a tree that was dropped and is still to be removed.
 const DROPPED: &[u8] = b"\xffdropped";
 
 impl Database {
@@ -132,7 +158,9 @@ impl Database {
     }
 
     fn create_roots(&self) -> Result<(), Error> {
-        for tree in [Tree(0), Tree(1)] {
+        let group = self.kept.as_ref().map_or(GroupId(0), fulmar_kv::Database::group);
+        let schema = (group == GroupId(0)).then_some(Tree(1));
+        for tree in [Some(Tree::facts(group)), schema].into_iter().flatten() {
             if self.store.read(tree.root(), Part::From(&[]), &Snapshot::none())?.is_some() {
                 continue;
             }

@@ -4,7 +4,7 @@ use crate::cells::{Cells, Value};
 use crate::cursor::Cursor;
 use crate::search::Target;
 use crate::{DROPPED, Database, Durability, Error, NEXT_TREE, Timestamp, Tree};
-use fulmar_kv::{Expected, Interval, Key, Object, Snapshot};
+use fulmar_kv::{Expected, GroupId, Interval, Key, Object, Snapshot};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -238,21 +238,33 @@ impl Transaction {
     /// Makes an empty tree with a name that was never used before.
     ///
     /// # Errors
-    /// As [`Transaction::get`], and [`Error::Corrupt`] after four billion trees.
+    /// As [`Transaction::get`], and [`Error::Corrupt`] after four million trees.
     pub fn create_tree(&mut self) -> Result<Tree, Error> {
         let exhausted = || self.database.corrupt("no number is left for another tree".into());
-        let next = match self.get(Tree(0), NEXT_TREE)? {
+        let group = self.group_for_tree()?;
+        let facts = Tree::facts(group);
+        let next = match self.get(facts, NEXT_TREE)? {
             Some(stored) => (*stored).try_into().map(u32::from_be_bytes).map_err(|_| exhausted())?,
             None => 2,
         };
-        let after = next.checked_add(1).ok_or_else(exhausted)?;
-        self.put(Tree(0), NEXT_TREE, &after.to_be_bytes())?;
-        let tree = Tree(next);
+        let after = Some(next + 1).filter(|after| *after < 1 << Tree::NUMBER_BITS).ok_or_else(exhausted)?;
+        self.put(facts, NEXT_TREE, &after.to_be_bytes())?;
+        let tree = Tree::new(group, next);
         self.created.insert(tree);
         if !self.marks.is_empty() {
             self.undo.push(Undo::Create(tree));
         }
         Ok(tree)
+    }
+
+    /// Where a new tree is to be: with the others of this transaction, or else in any group.
+    fn group_for_tree(&self) -> Result<GroupId, Error> {
+        if let Some(sibling) = self.created.first() {
+            return Ok(sibling.group());
+        }
+        let groups = self.database.store.groups()?;
+        let chosen = if groups > 1 { self.snapshot()?.0 % u64::from(groups) } else { 0 };
+        Ok(GroupId(u16::try_from(chosen).unwrap_or_default()))
     }
 
     /// Removes the tree with all its keys.
@@ -262,7 +274,7 @@ impl Transaction {
     pub fn drop_tree(&mut self, tree: Tree) -> Result<(), Error> {
         self.clear(tree, Interval::everything());
         if !self.is_new(tree) {
-            self.put(Tree(0), &dropped_key(tree), &[])?;
+            self.put(Tree::facts(tree.group()), &dropped_key(tree), &[])?;
         }
         self.dropped.insert(tree);
         if !self.marks.is_empty() {

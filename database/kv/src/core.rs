@@ -1,111 +1,23 @@
 //! The deterministic core: what a commit does to objects. No clock, no thread, no input or output but the objects it
 //! is handed and the batch it fills, so that replicas that execute the same commits in the same order agree.
 
+mod prepared;
 #[cfg(test)]
 mod tests;
 
+pub use prepared::{Outcome, Prepare};
+pub(crate) use prepared::{Pending, Undecided, group};
+
+use crate::commit::{link, linked};
 use crate::engine::{Batch, EngineWrite};
 use crate::object::{Log, encode_changes};
 use crate::wire::{Reader, put_varint};
-use crate::{Change, Error, Interval, Key, Object, ObjectId, Refusal, Timestamp};
+use crate::{
+    Change, Commit, Error, Interval, Key, Object, ObjectId, Refusal, Restructuring, Timestamp, Write,
+};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// A transaction's effects, all or none of which take place.
-///
-/// Restructurings come first, in order; writes and requirements are placed in the objects as they are then.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Commit {
-    /// What the transaction read: a write loses against any change of its cell after this.
-    pub snapshot: Timestamp,
-    /// Changes of structure, which no snapshot sees.
-    pub restructurings: Vec<Restructuring>,
-    /// Changes of cells, at most one `Write` an object.
-    pub writes: Vec<Write>,
-    /// Cells that must not have changed since the snapshot.
-    pub required: Vec<(ObjectId, Key)>,
-    /// Cells that must not have been deleted since the snapshot, and that nobody may delete whose snapshot does not see
-    /// this commit: so it keeps them for what it writes elsewhere. They may be changed and touched by others.
-    pub touched: Vec<(ObjectId, Key)>,
-}
-
-/// Changes of one object's cells.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Write {
-    /// The object.
-    pub object: ObjectId,
-    /// Every cell in these intervals that the snapshot sees is deleted, before `changes`.
-    pub cleared: Vec<Interval>,
-    /// In ascending order of distinct keys.
-    pub changes: Vec<Change>,
-}
-
-/// A change of structure: it moves cells with all their versions, so it neither conflicts with transactions nor shows
-/// in a snapshot. Links are cells of the objects that hold them, but without versions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Restructuring {
-    /// Makes an object without cells, for all keys.
-    Create {
-        /// Its name. If it is in use, another commit has taken it first: a conflict.
-        object: ObjectId,
-    },
-    /// Removes an object with all its cells.
-    Remove {
-        /// The object.
-        object: ObjectId,
-    },
-    /// Moves the cells from the first cut on to new right neighbours.
-    Split {
-        /// The object to split.
-        object: ObjectId,
-        /// The first key of each new object and its name, not in use yet; in ascending order, inside the object's
-        /// interval.
-        cuts: Vec<(Key, ObjectId)>,
-    },
-    /// Moves all cells of the right neighbour to `left`, and removes `right`.
-    Join {
-        /// Takes over the interval of its neighbour.
-        left: ObjectId,
-        /// Ends to exist.
-        right: ObjectId,
-    },
-    /// Sets and removes links.
-    Relink {
-        /// The object that holds the links.
-        object: ObjectId,
-        /// Its level, above 0: a root that has grown or shrunk since is no longer the one to hold them.
-        level: u8,
-        /// Keys and what they lead to from now on, in ascending order.
-        links: Vec<(Key, Option<ObjectId>)>,
-    },
-    /// Moves all of `root` to the new object `into` and makes `root` one level higher, with a link to it.
-    Grow {
-        /// Keeps its name and interval.
-        root: ObjectId,
-        /// The new object's name, not in use yet.
-        into: ObjectId,
-    },
-    /// The opposite of `Grow`: moves everything of the only object that `root` links to into `root`.
-    Shrink {
-        /// Keeps its name and interval.
-        root: ObjectId,
-    },
-    /// Forgets what no snapshot reads any more.
-    Collect {
-        /// The object.
-        object: ObjectId,
-    },
-}
-
-/// The bytes of a link to an object.
-pub fn link(to: ObjectId) -> [u8; 8] {
-    to.0.to_be_bytes()
-}
-
-/// The object that a link leads to, if these bytes are one.
-pub fn linked(value: &[u8]) -> Option<ObjectId> {
-    value.try_into().ok().map(|v| ObjectId(u64::from_be_bytes(v)))
-}
 
 /// When an object that is mostly stale is worth a rewrite of its own, bytes.
 const WORTH_COLLECTING: usize = 2 << 10;
@@ -124,13 +36,15 @@ const STATE: &str = "state";
 /// What the core must know between commits.
 #[derive(Debug, Default)]
 pub(crate) struct Core {
-    /// The newest commit.
+    /// The newest commit, or a later point that all commits to come are above.
     pub(crate) last: Timestamp,
     /// Orders the engine's entries: grows with every commit, also with those that change no cell.
     pub(crate) sequence: u64,
     touched: Touched,
     /// With more than this, those that no open transaction can run into are forgotten.
     touched_bound: usize,
+    /// Transactions of several groups.
+    pub(crate) pending: Pending,
 }
 
 /// When each cell, by its root and key, was last touched. Never stored: it matters to open transactions only.
@@ -160,6 +74,7 @@ impl<'a> Staged<'a> {
 /// One commit's work: objects that it has changed so far.
 struct Attempt<'s, 'a> {
     staged: &'s Staged<'a>,
+    pending: &'s Pending,
     changed: BTreeMap<ObjectId, Effect>,
 }
 
@@ -175,7 +90,7 @@ enum Effect {
     },
 }
 
-type Outcome<T> = Result<T, Refusal<()>>;
+type Executed<T> = Result<T, Refusal<()>>;
 
 impl Core {
     /// The core as it was when `state` was stored; `None` if that is damaged.
@@ -185,8 +100,8 @@ impl Core {
         let last = Timestamp(input.varint()?);
         let sequence = input.varint()?;
         let next_object = input.varint()?;
-        // Every commit has a sequence number of its own, and nothing comes near the end of the numbers.
-        let is_sound = input.is_empty() && last.0 <= sequence && sequence.max(next_object) < u64::MAX / 2;
+        // Nothing comes near the end of the numbers.
+        let is_sound = input.is_empty() && last.0.max(sequence).max(next_object) < u64::MAX / 2;
         is_sound.then(|| (Self { last, sequence, ..Self::default() }, next_object))
     }
 
@@ -203,44 +118,38 @@ impl Core {
     }
 
     /// Carries out one commit on `staged`, or nothing of it.
-    pub(crate) fn execute(&mut self, commit: &Commit, staged: &mut Staged<'_>) -> Outcome<Timestamp> {
-        let mut attempt = Attempt { staged, changed: BTreeMap::new() };
-        for restructuring in &commit.restructurings {
-            attempt.restructure(restructuring)?;
+    pub(crate) fn execute(&mut self, commit: &Commit, staged: &mut Staged<'_>) -> Executed<Timestamp> {
+        if self.pending.blocker(commit).is_some() {
+            return Err(Error::Conflict.into());
         }
-        for (object, key) in commit.required.iter().chain(&commit.touched) {
-            require(attempt.existing(*object)?.interval().contains(key))?;
-        }
-        for (object, key) in &commit.required {
-            first_committer_wins(&*attempt.existing(*object)?, key, commit.snapshot)?;
-        }
-        for (object, key) in &commit.touched {
-            let object = attempt.existing(*object)?;
-            if object.get(key, self.last).is_none() {
-                first_committer_wins(&object, key, commit.snapshot)?;
-            }
-        }
-        let at = if commit.writes.is_empty() { self.last } else { Timestamp(self.last.0 + 1) };
-        for write in &commit.writes {
-            attempt.write(write, commit.snapshot, at, &self.touched)?;
-        }
-        let touched: Vec<_> = commit
-            .touched
-            .iter()
-            .map(|(object, key)| Ok((attempt.existing(*object)?.root(), key.clone())))
-            .collect::<Outcome<_>>()?;
+        let mut attempt = Attempt { staged, pending: &self.pending, changed: BTreeMap::new() };
+        let writes = attempt.validate(commit, self.last, &self.touched)?;
+        let now = self.last.max(commit.snapshot);
+        let at = if commit.writes.is_empty() { self.last } else { Timestamp(now.0 + 1) };
+        attempt.write(&writes, at)?;
+        let touched = attempt.roots(&commit.touched)?;
         let changed = attempt.changed;
-        self.touched.extend(touched.into_iter().map(|cell| (cell, at)));
+        self.touch(touched, at, staged.watermark);
+        self.last = at;
+        self.finish(changed, staged);
+        Ok(at)
+    }
+
+    /// Remembers touched cells, for as long as it matters.
+    fn touch(&mut self, cells: Vec<(ObjectId, Key)>, at: Timestamp, watermark: Timestamp) {
+        self.touched.extend(cells.into_iter().map(|cell| (cell, at)));
         if self.touched.len() > self.touched_bound {
-            self.touched.retain(|_, at| *at > staged.watermark);
+            self.touched.retain(|_, at| *at > watermark);
             self.touched_bound = TOUCHED + 2 * self.touched.len();
         }
-        self.last = at;
+    }
+
+    /// Hands an attempt's objects on.
+    fn finish(&mut self, changed: BTreeMap<ObjectId, Effect>, staged: &mut Staged<'_>) {
         self.sequence += 1;
         for (id, effect) in changed {
             self.stage(id, effect, staged);
         }
-        Ok(at)
     }
 
     fn stage(&mut self, id: ObjectId, effect: Effect, staged: &mut Staged<'_>) {
@@ -298,8 +207,14 @@ impl Attempt<'_, '_> {
         (self.staged.read)(id)
     }
 
-    fn existing(&self, id: ObjectId) -> Outcome<Arc<Object>> {
+    fn existing(&self, id: ObjectId) -> Executed<Arc<Object>> {
         self.get(id)?.ok_or(Refusal::Misplaced(()))
+    }
+
+    /// An object whose cells no prepared transaction has locked where they are.
+    fn movable(&self, id: ObjectId) -> Executed<Arc<Object>> {
+        require(!self.pending.pins(id))?;
+        self.existing(id)
     }
 
     fn put(&mut self, object: Object) {
@@ -315,11 +230,11 @@ impl Attempt<'_, '_> {
         Ok(!self.changed.contains_key(&id) && self.get(id)?.is_none())
     }
 
-    fn absent(&self, id: ObjectId) -> Outcome<()> {
+    fn absent(&self, id: ObjectId) -> Executed<()> {
         require(self.is_free(id)?)
     }
 
-    fn restructure(&mut self, restructuring: &Restructuring) -> Outcome<()> {
+    fn restructure(&mut self, restructuring: &Restructuring) -> Executed<()> {
         let watermark = self.staged.watermark;
         match restructuring {
             Restructuring::Create { object } => {
@@ -329,11 +244,11 @@ impl Attempt<'_, '_> {
                 self.put(Object::empty(*object, Interval::everything(), 0));
             }
             Restructuring::Remove { object } => {
-                let object = self.existing(*object)?;
+                let object = self.movable(*object)?;
                 self.remove(&object);
             }
             Restructuring::Split { object, cuts } => {
-                let whole = self.existing(*object)?;
+                let whole = self.movable(*object)?;
                 let low = whole.interval().low();
                 require(cuts.iter().all(|(key, _)| whole.interval().contains(key) && &**key > low))?;
                 require(cuts.is_sorted_by(|(a, _), (b, _)| a < b))?;
@@ -349,7 +264,7 @@ impl Attempt<'_, '_> {
                 }
             }
             Restructuring::Join { left, right } => {
-                let (a, b) = (self.existing(*left)?, self.existing(*right)?);
+                let (a, b) = (self.movable(*left)?, self.movable(*right)?);
                 require(a.interval().high() == Some(b.interval().low()))?;
                 require(a.level() == b.level() && a.root() == b.root())?;
                 self.put(a.join(&b, watermark));
@@ -357,7 +272,7 @@ impl Attempt<'_, '_> {
             }
             Restructuring::Relink { object, level, links } => self.relink(*object, *level, links)?,
             Restructuring::Grow { root, into } => {
-                let old = self.existing(*root)?;
+                let old = self.movable(*root)?;
                 require(old.root() == *root && old.level() < u8::MAX)?;
                 self.absent(*into)?;
                 let low = Change { key: old.interval().low().into(), value: Some(Arc::from(link(*into))) };
@@ -371,7 +286,7 @@ impl Attempt<'_, '_> {
                 let old = self.existing(*root)?;
                 require(old.level() > 0 && old.slots() == 1)?;
                 let only = linked(old.value(0)).ok_or(Refusal::Misplaced(()))?;
-                let child = self.existing(only)?;
+                let child = self.movable(only)?;
                 require(child.interval() == old.interval() && child.root() == old.root())?;
                 let new = child.renamed(*root, child.level()).with_log(old.log.clone());
                 self.put(new);
@@ -385,7 +300,7 @@ impl Attempt<'_, '_> {
         Ok(())
     }
 
-    fn relink(&mut self, id: ObjectId, level: u8, links: &[(Key, Option<ObjectId>)]) -> Outcome<()> {
+    fn relink(&mut self, id: ObjectId, level: u8, links: &[(Key, Option<ObjectId>)]) -> Executed<()> {
         let object = self.existing(id)?;
         require(level > 0 && object.level() == level)?;
         require(links.iter().all(|(key, _)| object.interval().contains(key)))?;
@@ -404,18 +319,49 @@ impl Attempt<'_, '_> {
         self.changed.insert(object.id(), Effect::Changed { object: next, delta });
     }
 
-    fn write(&mut self, write: &Write, snapshot: Timestamp, at: Timestamp, touched: &Touched) -> Outcome<()> {
+    /// Carries out a commit's restructurings, and finds out whether all else of it may be done: then these are the changes,
+    /// object by object. `last` is the newest commit.
+    fn validate<'c>(
+        &mut self,
+        commit: &'c Commit,
+        last: Timestamp,
+        touched: &Touched,
+    ) -> Executed<Vec<(ObjectId, Cow<'c, [Change]>)>> {
+        for restructuring in &commit.restructurings {
+            self.restructure(restructuring)?;
+        }
+        for (object, key) in commit.required.iter().chain(&commit.touched) {
+            require(self.existing(*object)?.interval().contains(key))?;
+        }
+        for (object, key) in &commit.required {
+            first_committer_wins(&*self.existing(*object)?, key, commit.snapshot)?;
+        }
+        for (object, key) in &commit.touched {
+            let object = self.existing(*object)?;
+            if object.get(key, last).is_none() {
+                first_committer_wins(&object, key, commit.snapshot)?;
+            }
+        }
+        let changes = |write: &'c Write| Ok((write.object, self.changes(write, commit.snapshot, touched)?));
+        commit.writes.iter().map(changes).collect()
+    }
+
+    /// What a write changes, if its object holds the cells and nobody else has changed them.
+    fn changes<'c>(
+        &self,
+        write: &'c Write,
+        snapshot: Timestamp,
+        touched: &Touched,
+    ) -> Executed<Cow<'c, [Change]>> {
         let object = self.existing(write.object)?;
         let interval = object.interval();
         let placed = |c: Option<&Change>| c.is_none_or(|c| interval.contains(&c.key));
         require(object.level() == 0 && placed(write.changes.first()) && placed(write.changes.last()))?;
         require(write.cleared.iter().all(|cleared| interval.covers(cleared)))?;
-        let with_cleared;
         let changes = if write.cleared.is_empty() {
-            &write.changes
+            Cow::Borrowed(&*write.changes)
         } else {
-            with_cleared = with_deletions(&object, write, snapshot);
-            &with_cleared
+            Cow::Owned(with_deletions(&object, write, snapshot))
         };
         let added: usize =
             changes.iter().map(|c| c.key.len() + c.value.as_ref().map_or(0, |v| v.len())).sum();
@@ -423,7 +369,7 @@ impl Attempt<'_, '_> {
             return Err(Error::TooLarge.into());
         }
         if object.newest() > snapshot {
-            for change in changes {
+            for change in &*changes {
                 first_committer_wins(&object, &change.key, snapshot)?;
             }
         }
@@ -435,8 +381,20 @@ impl Attempt<'_, '_> {
                 }
             }
         }
-        self.change(&object, changes, at);
+        Ok(changes)
+    }
+
+    fn write(&mut self, writes: &[(ObjectId, Cow<'_, [Change]>)], at: Timestamp) -> Executed<()> {
+        for (object, changes) in writes {
+            let object = self.existing(*object)?;
+            self.change(&object, changes, at);
+        }
         Ok(())
+    }
+
+    /// Cells by what never changes: their tree's root.
+    fn roots(&self, cells: &[(ObjectId, Key)]) -> Executed<Vec<(ObjectId, Key)>> {
+        cells.iter().map(|(object, key)| Ok((self.existing(*object)?.root(), key.clone()))).collect()
     }
 }
 
@@ -458,14 +416,14 @@ fn with_deletions(object: &Object, write: &Write, snapshot: Timestamp) -> Vec<Ch
     changes.into_iter().map(|(key, value)| Change { key: key.into(), value }).collect()
 }
 
-fn first_committer_wins(object: &Object, key: &[u8], snapshot: Timestamp) -> Outcome<()> {
+fn first_committer_wins(object: &Object, key: &[u8], snapshot: Timestamp) -> Executed<()> {
     match object.changed(key) {
         Some(at) if at > snapshot => Err(Error::Conflict.into()),
         _ => Ok(()),
     }
 }
 
-fn require(holds: bool) -> Outcome<()> {
+fn require(holds: bool) -> Executed<()> {
     if holds { Ok(()) } else { Err(Refusal::Misplaced(())) }
 }
 

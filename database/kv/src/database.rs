@@ -5,7 +5,7 @@
 
 use crate::engine::{Engine, Memory};
 use crate::storage::{Executed, Storage};
-use crate::{Commit, Error, Object, ObjectId, Refusal, Timestamp};
+use crate::{Commit, Error, GroupId, Object, ObjectId, Refusal, Timestamp};
 use parking_lot::{Condvar, Mutex};
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
@@ -19,11 +19,13 @@ pub struct Options {
     pub create: bool,
     /// Upper bound of memory for cached data, bytes.
     pub cache_bytes: u64,
+    /// Which of a distributed database's groups it is; 0 if it is all of it.
+    pub group: GroupId,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { create: true, cache_bytes: 256 << 20 }
+        Self { create: true, cache_bytes: 256 << 20, group: GroupId(0) }
     }
 }
 
@@ -80,15 +82,15 @@ impl Database {
 
     /// A database that is gone with its last handle.
     pub fn transient(options: &Options) -> Result<Self, Error> {
-        Self::with_engine(Box::new(Memory::default()), options)
+        Self::with_engine(Path::new("(memory)"), Box::new(Memory::default()), options)
     }
 
-    /// A database on an engine of the caller's.
+    /// A database on an engine of the caller's; `name` is what messages call it.
     ///
     /// # Errors
     /// What the engine answers, and [`Error::Corrupt`].
-    pub fn with_engine(engine: Box<dyn Engine>, options: &Options) -> Result<Self, Error> {
-        Ok(Self::on(Storage::on(engine, Path::new("(memory)"), options.cache_bytes, None)?))
+    pub fn with_engine(name: &Path, engine: Box<dyn Engine>, options: &Options) -> Result<Self, Error> {
+        Ok(Self::on(Storage::on(engine, name, options.cache_bytes, None, options.group)?))
     }
 
     fn on(storage: Storage) -> Self {
@@ -184,6 +186,20 @@ impl Database {
     /// Lets snapshots see all commits up to this one.
     pub fn publish(&self, at: Timestamp) {
         self.0.storage.publish(at);
+    }
+
+    pub(crate) fn storage(&self) -> &Storage {
+        &self.0.storage
+    }
+
+    /// Whether a transaction of several groups has locked some of the object's cells where they are.
+    pub fn is_pinned(&self, object: ObjectId) -> bool {
+        self.0.storage.pending(|pending| pending.pins(object))
+    }
+
+    /// Which of a distributed database's groups it is.
+    pub fn group(&self) -> GroupId {
+        self.0.storage.group()
     }
 
     /// Up to `limit` objects that are mostly stale: each is worth a [`crate::Restructuring::Collect`].

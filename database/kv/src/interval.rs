@@ -16,6 +16,11 @@ impl Interval {
         Self { low, high }
     }
 
+    /// This key alone.
+    pub fn point(key: &[u8]) -> Self {
+        Self::new(key.into(), Some([key, &[0]].concat().into()))
+    }
+
     /// All keys.
     pub fn everything() -> Self {
         Self { low: [].into(), high: None }

@@ -116,7 +116,15 @@ impl Hash for Key {
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:02x?}", &**self)
+        debug_bytes(self, f)
+    }
+}
+
+/// The first of many bytes.
+pub(crate) fn debug_bytes(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match bytes {
+        _ if bytes.len() > 20 => write!(f, "{:02x?}…{}", &bytes[..16], bytes.len()),
+        _ => write!(f, "{bytes:02x?}"),
     }
 }
 

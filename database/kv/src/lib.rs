@@ -17,6 +17,7 @@
 //! # The structure
 //!
 //! - `object`: an immutable state of an object, and how the next one is made of it.
+//! - `commit`: what a transaction asks for.
 //! - `core`: the deterministic core, a function of objects and commits; a cluster will replicate it.
 //! - [`engine`]: the trait of what stores entries on disk, with [`engine::Fjall`] and [`engine::Memory`].
 //! - `storage`: objects in a cache over an engine, and the open snapshots.
@@ -53,6 +54,7 @@
 //! ```
 
 mod cache;
+mod commit;
 mod core;
 mod database;
 pub mod engine;
@@ -68,7 +70,8 @@ mod storage;
 mod store;
 mod wire;
 
-pub use crate::core::{Commit, Restructuring, Write, link, linked};
+pub use crate::core::{Outcome, Prepare};
+pub use commit::{Commit, Restructuring, Write, link, linked};
 pub use database::{Database, Durability, Options};
 pub use error::{Error, Refusal};
 pub use interval::Interval;
@@ -76,12 +79,44 @@ pub use key::Key;
 pub use object::{Change, Object};
 pub use store::{Expected, Part, Snapshot, Store};
 
-/// Names of objects below are the caller's to give.
+/// Numbers of objects below are the caller's to give, but for the one before it.
 const FIRST_FRESH: u64 = 1 << 32;
 
-/// Names an object.
+/// Names an object: the group that holds it, and its number there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ObjectId(pub u64);
+
+impl ObjectId {
+    const NUMBER_BITS: u32 = 48;
+
+    /// The object of this number, below 2⁴⁸, in a group.
+    pub const fn new(group: GroupId, number: u64) -> Self {
+        Self((group.0 as u64) << Self::NUMBER_BITS | number)
+    }
+
+    /// The group that holds it.
+    pub const fn group(self) -> GroupId {
+        GroupId((self.0 >> Self::NUMBER_BITS) as u16)
+    }
+
+    /// Its number in the group.
+    pub const fn number(self) -> u64 {
+        self.0 & ((1 << Self::NUMBER_BITS) - 1)
+    }
+}
+
+/// Names a group: objects that are kept together, and whose commits are one sequence.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct GroupId(pub u16);
+
+/// Names a transaction of several groups.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TransactionId {
+    /// Whose it is: no two clients have the same.
+    pub client: u64,
+    /// Which of the client's it is.
+    pub number: u64,
+}
 
 /// A point in the order of commits; zero is before the first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

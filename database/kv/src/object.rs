@@ -16,6 +16,7 @@ pub(crate) mod tests;
 
 pub(crate) use stored::encode_changes;
 
+use crate::key::debug_bytes;
 use crate::{Interval, Key, ObjectId, Timestamp};
 use std::cmp::Ordering;
 use std::fmt;
@@ -23,7 +24,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// One change of one cell: a new value, or none to delete it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Change {
     /// The cell.
     pub key: Key,
@@ -375,12 +376,22 @@ impl Object {
     }
 }
 
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}=", self.key)?;
+        match &self.value {
+            Some(value) => debug_bytes(value, f),
+            None => f.write_str("deleted"),
+        }
+    }
+}
+
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "object {} level {} {:?}:", self.id.0, self.level, self.interval)?;
         for (i, slot) in self.slots.iter().enumerate() {
-            let value = if slot.is_deleted() { "deleted".into() } else { format!("{:02x?}", self.value(i)) };
-            write!(f, "\n  {:02x?} @{} {value}", self.key(i), slot.at.0)?;
+            let value = if slot.is_deleted() { "deleted".into() } else { format!("{:?}", Key::from(self.value(i))) };
+            write!(f, "\n  {:?} @{} {value}", Key::from(self.key(i)), slot.at.0)?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 
 mod client;
 mod connection;
+mod map;
 mod message;
 mod serve;
 mod server;
@@ -13,7 +14,10 @@ mod store;
 
 pub use client::{Ask, Client, Reply};
 pub use connection::{ConnectError, Connection};
-pub use message::{Answer, DatabaseNumber, Direction, Failed, Message, Question, Sight, VERSION};
+pub use map::{Layout, Map, Placement};
+pub use message::{
+    Answer, DatabaseNumber, Direction, Failed, MapRequest, Message, News, Question, Sight, VERSION,
+};
 pub use serve::{Service, new_cluster};
 pub use server::{Keep, Note, Open, Server, SyncLog, Synced};
 pub use store::{Call, Remote, Unreachable};

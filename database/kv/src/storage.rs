@@ -3,10 +3,12 @@
 //! Whoever drives it decides when what was carried out is synced and becomes visible.
 
 use crate::cache::Cache;
-use crate::core::{Core, Loading, Staged};
+use crate::core::{Core, Loading, Outcome, Pending, Prepare, Staged};
 use crate::engine::{Batch, Engine, Fjall};
 use crate::home::Home;
-use crate::{Commit, Error, FIRST_FRESH, Object, ObjectId, Options, Refusal, Timestamp};
+use crate::{
+    Commit, Error, FIRST_FRESH, GroupId, Object, ObjectId, Options, Refusal, Timestamp, TransactionId,
+};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub(crate) struct Storage {
     path: PathBuf,
+    group: GroupId,
     cache: Cache,
     snapshots: Mutex<Snapshots>,
     core: Mutex<Core>,
@@ -69,12 +72,15 @@ struct Snapshots {
     published: Timestamp,
     /// How many read each snapshot.
     open: BTreeMap<Timestamp, usize>,
+    /// No snapshot elsewhere is older: from a cluster, which also knows of those.
+    elsewhere: Option<Timestamp>,
 }
 
 impl Snapshots {
     /// No open snapshot is older, and none that is opened later will be.
     fn watermark(&self) -> Timestamp {
-        self.open.keys().next().map_or(self.published, |oldest| *oldest)
+        let newest = self.elsewhere.unwrap_or(self.published);
+        self.open.keys().next().map_or(newest, |oldest| newest.min(*oldest))
     }
 }
 
@@ -119,7 +125,7 @@ impl Storage {
         home.finish()?;
         // What is left of seven eighths is lost between objects of ever-changing sizes: measured.
         let objects = options.cache_bytes / 8 * 5;
-        Self::on(Box::new(engine), path, objects, Some(home))
+        Self::on(Box::new(engine), path, objects, Some(home), options.group)
     }
 
     pub(crate) fn on(
@@ -127,12 +133,14 @@ impl Storage {
         path: &Path,
         cache_bytes: u64,
         home: Option<Home>,
+        group: GroupId,
     ) -> Result<Self, Error> {
         let (core, next_object) = restore(&*engine, path)?;
-        Ok(Self {
+        let storage = Self {
             path: path.into(),
+            group,
             cache: Cache::new(usize::try_from(cache_bytes).unwrap_or(usize::MAX)),
-            snapshots: Mutex::new(Snapshots { published: core.last, open: BTreeMap::new() }),
+            snapshots: Mutex::new(Snapshots { published: core.last, open: BTreeMap::new(), elsewhere: None }),
             core: Mutex::new(core),
             stale: Mutex::default(),
             placing: Mutex::default(),
@@ -140,7 +148,18 @@ impl Storage {
             failed: Mutex::default(),
             engine,
             home,
-        })
+        };
+        if let Some(records) = storage.read(Pending::records(group))? {
+            let what = || "the records of its transactions are damaged".into();
+            let pending = Pending::restore(&records);
+            storage.core.lock().pending =
+                pending.ok_or_else(|| Error::Corrupt { path: path.into(), what: what() })?;
+        }
+        Ok(storage)
+    }
+
+    pub(crate) fn group(&self) -> GroupId {
+        self.group
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -189,7 +208,7 @@ impl Storage {
     }
 
     pub(crate) fn fresh(&self) -> ObjectId {
-        ObjectId(self.next_object.fetch_add(1, Relaxed))
+        ObjectId::new(self.group, self.next_object.fetch_add(1, Relaxed))
     }
 
     /// Up to `limit` objects that are mostly stale, and that no snapshot keeps so.
@@ -209,19 +228,31 @@ impl Storage {
             let results = commits.iter().map(|_| Err(self.latched(reason).into())).collect();
             return Executed { results, written: None };
         }
-        let mut core = self.core.lock();
-        let read = |id| self.read(id);
-        let mut staged = Staged::new(&read, self.snapshots.lock().watermark());
-        let results: Vec<_> = commits
-            .into_iter()
-            .map(|commit| match core.execute(&commit, &mut staged) {
+        let mut results = Vec::with_capacity(commits.len());
+        let written = self.change(|core, staged| {
+            results.extend(commits.into_iter().map(|commit| match core.execute(&commit, staged) {
                 Ok(at) => Ok(at),
                 Err(Refusal::Misplaced(())) => Err(Refusal::Misplaced(commit)),
                 Err(Refusal::Failed(error)) => Err(Refusal::Failed(error)),
-            })
-            .collect();
+            }));
+        });
+        match written {
+            Ok(written) => Executed { results, written },
+            Err(error) => Executed { results: self.fail(results, error), written: None },
+        }
+    }
+
+    /// Lets the core change objects, and writes what it did to the engine: that is written when it returns, or nothing is.
+    fn change(&self, change: impl FnOnce(&mut Core, &mut Staged<'_>)) -> Result<Option<Written>, Error> {
+        if let Some(reason) = &*self.failed.lock() {
+            return Err(self.latched(reason));
+        }
+        let mut core = self.core.lock();
+        let read = |id| self.read(id);
+        let mut staged = Staged::new(&read, self.snapshots.lock().watermark());
+        change(&mut core, &mut staged);
         if staged.batch.writes.is_empty() {
-            return Executed { results, written: None };
+            return Ok(None);
         }
         let Staged { objects, mut batch, stale, .. } = staged;
         for (at, object) in stale {
@@ -229,10 +260,83 @@ impl Storage {
         }
         core.save(self.next_object.load(Relaxed), &mut batch);
         let written = Written { last: core.last, sequence: core.sequence };
-        match self.place(batch, objects) {
-            Ok(()) => Executed { results, written: Some(written) },
-            Err(error) => Executed { results: self.fail(results, error), written: None },
+        self.place(batch, objects)?;
+        Ok(Some(written))
+    }
+
+    /// One change after which nothing further may be committed if it fails for a reason of ours.
+    fn change_one<T>(
+        &self,
+        change: impl FnOnce(&mut Core, &mut Staged<'_>) -> Result<T, Refusal<()>>,
+    ) -> Result<T, Refusal<()>> {
+        let mut result = None;
+        let written = self.change(|core, staged| result = Some(change(core, staged)));
+        if let Err(error) = written {
+            self.failed.lock().get_or_insert_with(|| Reason::of(&error));
+            return Err(error.into());
         }
+        result.unwrap_or_else(|| unreachable!("carried out above"))
+    }
+
+    pub(crate) fn prepare(&self, prepare: &Prepare) -> Result<Timestamp, Refusal<()>> {
+        self.change_one(|core, staged| core.prepare(self.group, prepare, staged))
+    }
+
+    pub(crate) fn decide(
+        &self,
+        transaction: TransactionId,
+        at: Timestamp,
+    ) -> Result<Option<(Timestamp, Vec<ObjectId>)>, Error> {
+        self.prepared(|core, staged| core.decide(self.group, transaction, at, staged))
+    }
+
+    pub(crate) fn conclude(
+        &self,
+        transaction: TransactionId,
+        outcome: Outcome,
+    ) -> Result<Vec<ObjectId>, Error> {
+        self.prepared(|core, staged| core.conclude(self.group, transaction, outcome, staged))
+    }
+
+    pub(crate) fn confirm(&self, transaction: TransactionId, by: GroupId) -> Result<(), Error> {
+        self.prepared(|core, staged| core.confirm(self.group, transaction, by, staged))
+    }
+
+    /// What was prepared must not fail: if it does, nothing may build on what was left undone.
+    fn prepared<T>(
+        &self,
+        change: impl FnOnce(&mut Core, &mut Staged<'_>) -> Result<T, Refusal<()>>,
+    ) -> Result<T, Error> {
+        self.change_one(change).map_err(|refusal| match refusal {
+            Refusal::Misplaced(()) => self.give_up(),
+            Refusal::Failed(error) => {
+                self.failed.lock().get_or_insert_with(|| Reason::of(&error));
+                error
+            }
+        })
+    }
+
+    /// What the group knows of transactions of several groups.
+    pub(crate) fn pending<T>(&self, look: impl FnOnce(&mut Pending) -> T) -> T {
+        look(&mut self.core.lock().pending)
+    }
+
+    /// All commits to come will be after `seen`, which somebody reads. `watermark`: no snapshot anywhere is older.
+    pub(crate) fn advance(&self, seen: Timestamp, watermark: Timestamp) {
+        let mut core = self.core.lock();
+        core.last = core.last.max(seen).max(watermark);
+        let mut snapshots = self.snapshots.lock();
+        snapshots.elsewhere = snapshots.elsewhere.max(Some(watermark));
+    }
+
+    /// How much was written to the engine.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.core.lock().sequence
+    }
+
+    /// The newest commit, or a point that all commits to come are above.
+    pub(crate) fn last(&self) -> Timestamp {
+        self.core.lock().last
     }
 
     /// When it returns, all that was written up to `written` survives the loss of power.

@@ -1,6 +1,6 @@
 //! What trees stand on: objects, commits and snapshots, in this process or behind a network.
 
-use crate::{Commit, Database, Durability, Error, Key, Object, ObjectId, Refusal, Timestamp};
+use crate::{Commit, Database, Durability, Error, GroupId, Key, Object, ObjectId, Refusal, Timestamp};
 use std::cell::{OnceCell, RefCell};
 use std::path::Path;
 use std::sync::Arc;
@@ -47,6 +47,12 @@ pub trait Store: Send + Sync {
     /// expected of it.
     fn read(&self, object: ObjectId, part: Part<'_>, at: &Snapshot) -> Result<Option<Arc<Object>>, Error>;
 
+    /// How many groups there are, named from 0 on.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be reached.
+    fn groups(&self) -> Result<u16, Error>;
+
     /// Whether the object was a leaf when last heard of.
     fn is_leaf(&self, object: ObjectId) -> bool;
 
@@ -63,6 +69,13 @@ pub trait Store: Send + Sync {
     fn cached_bytes(&self) -> usize;
 }
 
+impl Expected {
+    /// The same of another group, if each has such a leaf.
+    pub(crate) fn in_group(self, group: GroupId) -> Self {
+        Self { object: ObjectId::new(group, self.object.number()), ..self }
+    }
+}
+
 /// Keeps what was committed at [`Snapshot::at`] readable for as long as it lives.
 pub struct Snapshot {
     store: Option<Arc<dyn Store>>,
@@ -70,7 +83,8 @@ pub struct Snapshot {
     expected: RefCell<Option<Expected>>,
 }
 
-/// A cell of a leaf that is a root, and what a snapshot must hold there.
+/// A cell of a leaf that is a root, and what a snapshot must hold there. If there are several groups, the leaf is the one
+/// of this number in the group that is read first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// The leaf.
@@ -167,6 +181,10 @@ impl Store for Database {
 
     fn read(&self, object: ObjectId, _part: Part<'_>, _at: &Snapshot) -> Result<Option<Arc<Object>>, Error> {
         Self::read(self, object)
+    }
+
+    fn groups(&self) -> Result<u16, Error> {
+        Ok(1)
     }
 
     fn is_leaf(&self, _object: ObjectId) -> bool {

@@ -71,6 +71,19 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// A number and so many items.
+pub(crate) fn list<T>(
+    input: &mut Reader<'_>,
+    mut item: impl FnMut(&mut Reader<'_>) -> Option<T>,
+) -> Option<Vec<T>> {
+    let count = input.varint()?;
+    let mut items = Vec::new();
+    for _ in 0..count {
+        items.push(item(input)?);
+    }
+    Some(items)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -30,7 +30,7 @@ impl Engine for Panicking {
 #[test]
 fn who_commits_after_a_panic_gets_an_error() {
     let engine = Box::new(Panicking(Memory::default()));
-    let database = Database::with_engine(engine, &Options::default()).unwrap();
+    let database = Database::with_engine(Path::new("test"), engine, &Options::default()).unwrap();
     let create = |objects: std::ops::Range<u64>| {
         let restructurings = objects.map(|n| Restructuring::Create { object: ObjectId(n) }).collect();
         database.commit(Commit { restructurings, ..Commit::default() }, Durability::Synced)

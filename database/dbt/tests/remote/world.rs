@@ -1,18 +1,26 @@
-//! A server with a disk, and clients that run programs.
+//! Servers with disks, and clients that run programs.
 
-use fulmar_dbt::{Database, Options, Timestamp};
+use fulmar_dbt::{Database, Options};
 use fulmar_kv::engine::{Batch, Engine, EngineWrite, Memory};
 use fulmar_kv::remote::{
-    Ask, Call, Client, Keep, Message, Open, Question, Remote, Reply, Server, Synced, Unreachable,
+    Ask, Call, Client, Keep, Map, Message, Note, Open, Remote, Reply, Server, Synced, Unreachable,
 };
-use fulmar_kv::{Error, ObjectId};
+use fulmar_kv::{Error, GroupId, ObjectId};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_sim::{Port, Seed, Sim};
 use parking_lot::Mutex;
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-pub(crate) const SERVER: NodeId = NodeId(0);
+/// How many servers there are; the first keeps the clock and the map.
+pub(crate) const SERVERS: u32 = 3;
+const MANAGER: NodeId = NodeId(0);
+
+pub(crate) fn servers() -> impl Iterator<Item = NodeId> {
+    (0..SERVERS).map(NodeId)
+}
 
 /// What a node is.
 pub(crate) enum Role {
@@ -20,12 +28,25 @@ pub(crate) enum Role {
     Client(Client),
 }
 
+/// What a node is told.
+#[derive(Clone, Debug)]
+pub(crate) enum Wish {
+    Ask(Ask),
+    Note(Note),
+}
+
 impl Process for Role {
     type Message = Message;
     type Timer = ();
-    type Request = Ask;
+    type Request = Wish;
     type Event = Reply;
     type Record = Synced;
+
+    fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
+        if let Self::Server(server) = self {
+            as_server(out, |out| server.start(now, out));
+        }
+    }
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         match self {
@@ -35,14 +56,17 @@ impl Process for Role {
     }
 
     fn expire(&mut self, now: Time, timer: (), out: &mut Outbox<Self>) {
-        if let Self::Client(client) = self {
-            as_client(out, |out| client.expire(now, timer, out));
+        match self {
+            Self::Server(server) => as_server(out, |out| server.expire(now, timer, out)),
+            Self::Client(client) => as_client(out, |out| client.expire(now, timer, out)),
         }
     }
 
-    fn request(&mut self, now: Time, ask: Ask, out: &mut Outbox<Self>) {
-        if let Self::Client(client) = self {
-            as_client(out, |out| client.request(now, ask, out));
+    fn request(&mut self, now: Time, wish: Wish, out: &mut Outbox<Self>) {
+        match (self, wish) {
+            (Self::Client(client), Wish::Ask(ask)) => as_client(out, |out| client.request(now, ask, out)),
+            (Self::Server(server), Wish::Note(note)) => as_server(out, |out| server.request(now, note, out)),
+            _ => panic!("not for this one"),
         }
     }
 
@@ -57,6 +81,7 @@ fn as_server(out: &mut Outbox<Role>, step: impl FnOnce(&mut Outbox<Server>)) {
     let mut own = Outbox::after(out.logged());
     step(&mut own);
     out.sends.append(&mut own.sends);
+    out.timers.append(&mut own.timers);
     out.records.append(&mut own.records);
 }
 
@@ -68,21 +93,38 @@ fn as_client(out: &mut Outbox<Role>, step: impl FnOnce(&mut Outbox<Client>)) {
     out.events.append(&mut own.events);
 }
 
-/// What was handed to a disk, batch by batch, each with the newest commit that it leaves.
+/// What was handed to disks, by server and database, batch by batch, each with how much was handed with it.
 #[derive(Clone, Default)]
-pub(crate) struct Disk(Arc<Mutex<Vec<(Timestamp, Batch)>>>);
+pub(crate) struct Disks(Arc<Mutex<BTreeMap<PathBuf, Disk>>>);
+
+#[derive(Clone, Default)]
+struct Disk(Arc<Mutex<Vec<(u64, Batch)>>>);
+
+impl Disks {
+    fn get(&self, name: &Path) -> Disk {
+        self.0.lock().entry(name.into()).or_default().clone()
+    }
+
+    /// Forgets what a server has not synced.
+    fn crash(&self, server: NodeId, records: &[Synced]) {
+        let mut synced = BTreeMap::new();
+        for record in records {
+            synced.insert(record.database.path(), record.sequence);
+        }
+        for (name, disk) in self.0.lock().iter().filter(|(name, _)| name.starts_with(server.to_string())) {
+            let synced = synced.get(&**name).copied().unwrap_or(0);
+            disk.0.lock().retain(|(sequence, _)| *sequence <= synced);
+        }
+    }
+}
 
 impl Disk {
-    /// Keeps what a crash leaves when commits up to `synced` are durable, and gives it.
-    fn recover(&self, synced: Timestamp) -> Memory {
-        let mut batches = self.0.lock();
-        // What was made when the database was empty was synced then and there.
-        batches.retain(|(at, _)| *at <= synced);
+    fn engine(&self) -> Recorded {
         let memory = Memory::default();
-        for (_, batch) in batches.iter() {
+        for (_, batch) in self.0.lock().iter() {
             memory.write(batch.clone()).unwrap();
         }
-        memory
+        Recorded { memory, disk: self.clone() }
     }
 }
 
@@ -98,8 +140,8 @@ impl Engine for Recorded {
             EngineWrite::Fact { value, .. } => Some(value),
             _ => None,
         });
-        let at = Timestamp(varint(state.expect("a state in each batch")));
-        self.disk.0.lock().push((at, batch.clone()));
+        let sequence = second_varint(state.expect("a state in each batch"));
+        self.disk.0.lock().push((sequence, batch.clone()));
         self.memory.write(batch)
     }
 
@@ -116,9 +158,10 @@ impl Engine for Recorded {
     }
 }
 
-fn varint(bytes: &[u8]) -> u64 {
+fn second_varint(bytes: &[u8]) -> u64 {
+    let first = bytes.iter().position(|byte| byte & 0x80 == 0).expect("a number");
     let mut n = 0;
-    for (place, byte) in bytes.iter().enumerate() {
+    for (place, byte) in bytes[first + 1..].iter().enumerate() {
         n |= u64::from(byte & 0x7f) << (7 * place);
         if byte & 0x80 == 0 {
             break;
@@ -127,53 +170,84 @@ fn varint(bytes: &[u8]) -> u64 {
     n
 }
 
-/// Opens one database, once.
-struct OneDatabase(Option<Recorded>);
+/// The databases of a server.
+struct Databases(NodeId, Disks);
 
-impl Open for OneDatabase {
-    fn open(&mut self, _name: &str, _create: bool) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
-        let options = Options { cache_bytes: 1 << 20, ..Options::default() };
-        let engine = Box::new(self.0.take().expect("an engine"));
-        let kv = fulmar_kv::Database::with_engine(engine, &options)?;
+impl Databases {
+    fn kv(&self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
+        let name = PathBuf::from(format!("{}/{name}.{}", self.0, group.0));
+        let options = Options { cache_bytes: 1 << 20, group, ..Options::default() };
+        fulmar_kv::Database::with_engine(&name, Box::new(self.1.get(&name).engine()), &options)
+    }
+}
+
+impl Open for Databases {
+    fn exists(&mut self, _name: &str) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    fn open(&mut self, name: &str, group: GroupId) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
+        let kv = self.kv(name, group)?;
         let keep = Database::on(kv.clone())?;
         Ok((kv, Box::new(keep)))
     }
+
+    fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
+        self.kv("cluster", GroupId(0))
+    }
 }
 
-/// A server, whose disk is `disk`, and so many clients.
-pub(crate) fn world(seed: Seed, disk: &Disk, clients: u32) -> Sim<Role> {
-    let disk = disk.clone();
+/// Servers that know each other, whose disks are `disks`, and so many clients.
+pub(crate) fn world(seed: Seed, disks: &Disks, clients: u32) -> Sim<Role> {
+    let disks = disks.clone();
     let mut sim = Sim::new(seed, move |id, records: &[Synced]| {
-        if id != SERVER {
-            return Role::Client(Client::new("bank", true));
+        if id.0 >= SERVERS {
+            return Role::Client(Client::new(u64::from(id.0), "bank", true));
         }
-        let synced = records.last().map_or(Timestamp(0), |synced| synced.at);
-        let engine = Recorded { memory: disk.recover(synced), disk: disk.clone() };
-        Role::Server(Box::new(Server::new(Box::new(OneDatabase(Some(engine))))))
+        disks.crash(id, records);
+        let databases = Box::new(Databases(id, disks.clone()));
+        let address = id.to_string();
+        let server = match id {
+            MANAGER => Server::manager(id, databases, &address).expect("a sound disk"),
+            _ => Server::member((id, &address), databases, MANAGER, Map::of(MANAGER, &MANAGER.to_string())),
+        };
+        Role::Server(Box::new(server))
     });
-    sim.add(SERVER);
-    for client in 1..=clients {
-        sim.add(NodeId(client));
+    for server in servers() {
+        sim.add(server);
     }
+    for client in 0..clients {
+        sim.add(NodeId(SERVERS + client));
+    }
+    let knows_all = |role: Option<&Role>| match role {
+        Some(Role::Server(server)) => server.map().servers.len() == SERVERS as usize,
+        _ => false,
+    };
+    let met = sim.run_until(
+        Duration::from_secs(60),
+        |_, _, _| {},
+        |sim| servers().all(|server| knows_all(sim.process(server))),
+    );
+    assert!(met, "the servers do not find each other");
     sim
 }
 
-/// A database on the server, for a program.
+/// The database, for a program.
 pub(crate) fn connect(port: Port<Role>) -> Database {
     // A client that has crashed finds that out when it asks for something.
-    let _ = port.request(Ask::Server(SERVER));
+    let _ = port.request(Wish::Ask(Ask::Server(MANAGER)));
     Database::remote(Arc::new(Remote::new(Path::new("server"), Caller(port))))
 }
 
 struct Caller(Port<Role>);
 
 impl Call for Caller {
-    fn call(&mut self, question: Question) -> Result<Reply, Unreachable> {
-        self.0.call(Ask::Question(question)).map_err(|error| Unreachable(error.to_string()))
+    fn call(&mut self, ask: Ask) -> Result<Reply, Unreachable> {
+        self.0.call(Wish::Ask(ask)).map_err(|error| Unreachable(error.to_string()))
     }
 
     fn tell(&mut self, ask: Ask) {
         // A client that has crashed holds no snapshots.
-        let _ = self.0.request(ask);
+        let _ = self.0.request(Wish::Ask(ask));
     }
 }

@@ -3,6 +3,7 @@
 use fulmar_dbt::{Database, Durability, Error, Options, Tree};
 use fulmar_kv::ObjectId;
 use fulmar_kv::engine::{Batch, Engine, Memory};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -60,7 +61,7 @@ impl Engine for Interrupted {
 fn counts_right(loads: u64) -> bool {
     let engine = Interrupted::default();
     let options = Options { cache_bytes: 0, ..Options::default() };
-    let kv = fulmar_kv::Database::with_engine(Box::new(engine.clone()), &options).unwrap();
+    let kv = fulmar_kv::Database::with_engine(Path::new("test"), Box::new(engine.clone()), &options).unwrap();
     let database = Database::on(kv).unwrap();
     let mut filler = database.begin().unwrap();
     for n in 0..KEYS {

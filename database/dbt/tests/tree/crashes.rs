@@ -24,9 +24,11 @@ impl Store {
     fn open(&self, cache_bytes: u64) -> Result<Database, Error> {
         let options = Options { cache_bytes, ..Options::default() };
         match self {
-            Self::Faulty(disk) => {
-                Database::on(fulmar_kv::Database::with_engine(Box::new(disk.clone()), &options)?)
-            }
+            Self::Faulty(disk) => Database::on(fulmar_kv::Database::with_engine(
+                Path::new("test"),
+                Box::new(disk.clone()),
+                &options,
+            )?),
             Self::Real(path) => Database::open(path, &options),
         }
     }
@@ -272,7 +274,8 @@ fn sound(reader: &Transaction, state: &State) -> Result<(), String> {
 
 /// Whether the disk holds nodes of these trees and of dropped ones, and no others.
 fn without_leaks(disk: &Disk, reader: &Transaction, state: &State) -> Result<(), String> {
-    let nodes = fulmar_kv::Database::with_engine(Box::new(disk.clone()), &Options::default());
+    let nodes =
+        fulmar_kv::Database::with_engine(Path::new("test"), Box::new(disk.clone()), &Options::default());
     let nodes = nodes.map_err(|e| e.to_string())?;
     let mut left: Vec<_> = state.keys().map(|tree| ObjectId(tree.0.into())).collect();
     let mut cursor = Cursor::new(Tree(0));

@@ -41,7 +41,9 @@ impl Object {
     /// The state after changes that [`encode_changes`] wrote; `None` if these bytes are not changes of this object.
     pub(crate) fn replay(&self, bytes: &[u8], watermark: Timestamp) -> Option<Self> {
         let (changes, at) = decode_changes(bytes)?;
-        let is_next = at == Timestamp(0) || at > self.newest;
+        // Of other cells there may be later versions: a transaction of several groups is carried out late.
+        let is_later = |change: &Change| self.changed(&change.key).is_none_or(|newest| at > newest);
+        let is_next = at == Timestamp(0) || at > self.newest || changes.iter().all(is_later);
         let is_ordered = changes.is_sorted_by(|a, b| a.key < b.key);
         let is_placed = changes.iter().all(|change| self.interval.contains(&change.key));
         (is_next && is_ordered && is_placed).then(|| self.apply(&changes, at, watermark))

@@ -1,8 +1,10 @@
-//! The client: one question at a time, about one database.
+//! The client: what its user wants of one database, asked of the servers that hold it.
 
+use super::map::Layout;
 use super::message::{Answer, DatabaseNumber, Message, Question};
-use crate::Timestamp;
+use crate::{Commit, Durability, GroupId, Prepare, Timestamp, TransactionId};
 use fulmar_node::{NodeId, Outbox, Process, Time};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// After so long without an answer a question is asked again.
@@ -13,11 +15,15 @@ const ATTEMPTS: u32 = 120;
 /// What a client can be asked for.
 #[derive(Clone, Debug)]
 pub enum Ask {
-    /// A question to the server, which is answered by an event.
-    Question(Question),
-    /// From now on this server is asked.
+    /// A question about a group, which is answered by an event.
+    Question(GroupId, Question),
+    /// To commit a transaction whose parts are these groups', two at least.
+    Commit(BTreeMap<GroupId, Commit>, Durability),
+    /// How many groups the database has, which is answered at once.
+    Groups,
+    /// From now on this server is asked where the database is.
     Server(NodeId),
-    /// To tell the server that a snapshot has ended: nothing answers.
+    /// To tell who has opened it that a snapshot has ended: nothing answers.
     CloseSnapshot(Timestamp),
 }
 
@@ -26,50 +32,161 @@ pub enum Ask {
 pub enum Reply {
     /// What the server said.
     Answer(Answer),
+    /// So many groups; nothing, before the first answer from a server.
+    Groups(Option<u16>),
     /// It has not answered for a minute. Whether it has done what it was asked is unknown.
     Silence,
 }
 
-/// A process that asks a server, and asks again. It opens the database when it has to, as often as it has to.
+/// A process that asks servers, and asks again. It finds out where the database is when it has to, as often as it has to.
 pub struct Client {
-    /// Whom to ask: nobody at first.
+    /// Distinguishes its transactions from those of others.
+    name: u64,
+    /// Whom to ask where the database is: nobody at first.
     server: Option<NodeId>,
-    name: String,
+    database: String,
     /// Whether to make the database, if there is none, when it is first opened.
     create: bool,
-    open: Option<DatabaseNumber>,
+    layout: Option<Layout>,
     number: u64,
-    asked: Option<Asked>,
+    asked: BTreeMap<u64, Asked>,
+    committing: Option<Committing>,
+    /// Snapshots that are open, and the servers that have opened them.
+    snapshots: BTreeMap<Timestamp, Vec<NodeId>>,
 }
 
 struct Asked {
+    group: GroupId,
     question: Question,
     attempts: u32,
-    /// Whether the question itself has been sent, and not only the one to open the database.
-    sent: bool,
+    /// Whether it has been sent, and whereto.
+    sent: Option<NodeId>,
+}
+
+/// A transaction of several groups on its way (two-phase commit).
+struct Committing {
+    transaction: TransactionId,
+    groups: BTreeSet<GroupId>,
+    primary: GroupId,
+    durability: Durability,
+    /// Before all groups are prepared.
+    unprepared: usize,
+    /// The latest of the times from which on the groups can carry it out.
+    at: Timestamp,
 }
 
 impl Client {
-    /// A client for the database of this name.
-    pub fn new(name: impl Into<String>, create: bool) -> Self {
-        Self { server: None, name: name.into(), create, open: None, number: 0, asked: None }
+    /// A client for the database of this name; `name` is a number that no other client has, such as one by chance.
+    pub fn new(name: u64, database: impl Into<String>, create: bool) -> Self {
+        Self {
+            name,
+            server: None,
+            database: database.into(),
+            create,
+            layout: None,
+            number: 0,
+            asked: BTreeMap::new(),
+            committing: None,
+            snapshots: BTreeMap::new(),
+        }
     }
 
-    fn ask(&mut self, now: Time, out: &mut Outbox<Self>) {
-        let (Some(asked), Some(server)) = (&mut self.asked, self.server) else { return };
-        let number = self.number;
-        let message = match self.open {
-            Some(database) => {
-                let again = std::mem::replace(&mut asked.sent, true);
-                Message::Question { number, again, database, question: asked.question.clone() }
-            }
-            None => {
-                let question = Question::Open { name: self.name.clone(), create: self.create };
-                Message::Question { number, again: false, database: DatabaseNumber::default(), question }
-            }
-        };
-        out.send(server, message);
+    /// Where a server of the database listens, if that is known.
+    pub fn address(&self, server: NodeId) -> Option<&str> {
+        self.layout.as_ref()?.servers.get(&server).map(String::as_str)
+    }
+
+    fn begin(&mut self, group: GroupId, question: Question) -> u64 {
+        self.number += 1;
+        self.asked.insert(self.number, Asked { group, question, attempts: 1, sent: None });
+        self.number
+    }
+
+    /// Sends what was asked to who should know.
+    fn send(&mut self, number: u64, now: Time, out: &mut Outbox<Self>) {
         out.set_timer((), now + PATIENCE);
+        let Some(asked) = self.asked.get_mut(&number) else { return };
+        let Some(layout) = &self.layout else { return self.open(number, out) };
+        let Some(server) = layout.server(asked.group) else { return };
+        let again = asked.sent.replace(server).is_some();
+        let (database, group) = (layout.database, asked.group);
+        let question = asked.question.clone();
+        out.send(server, Message::Question { number, again, database, group, question });
+    }
+
+    fn open(&self, number: u64, out: &mut Outbox<Self>) {
+        let Some(server) = self.server else { return };
+        let question = Question::Open { name: self.database.clone(), create: self.create };
+        let (database, group) = (DatabaseNumber::default(), GroupId(0));
+        out.send(server, Message::Question { number, again: false, database, group, question });
+    }
+
+    fn commit(
+        &mut self,
+        parts: BTreeMap<GroupId, Commit>,
+        durability: Durability,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
+        self.number += 1;
+        let transaction = TransactionId { client: self.name, number: self.number };
+        let groups: BTreeSet<_> = parts.keys().copied().collect();
+        let Some(primary) = groups.first().copied() else { return };
+        let others: Vec<_> = groups.iter().copied().filter(|group| *group != primary).collect();
+        let unprepared = parts.len();
+        let at = Timestamp(0);
+        self.committing = Some(Committing { transaction, groups, primary, durability, unprepared, at });
+        for (group, commit) in parts {
+            let prepare = Prepare { transaction, primary, others: others.clone(), commit };
+            let number = self.begin(group, Question::Prepare(prepare, durability));
+            self.send(number, now, out);
+        }
+    }
+
+    /// A question is answered.
+    fn conclude(&mut self, answer: Answer, now: Time, out: &mut Outbox<Self>) {
+        let Some(committing) = &mut self.committing else { return self.tell(answer, out) };
+        let Answer::At(at) = answer else {
+            if committing.unprepared > 0 {
+                self.give_up(out);
+            }
+            return self.tell(answer, out);
+        };
+        if committing.unprepared == 0 {
+            return self.tell(answer, out);
+        }
+        committing.unprepared -= 1;
+        committing.at = committing.at.max(at);
+        if committing.unprepared == 0 {
+            let decide = Question::Decide(committing.transaction, committing.at, committing.durability);
+            let primary = committing.primary;
+            let number = self.begin(primary, decide);
+            self.send(number, now, out);
+        }
+    }
+
+    /// Tells the groups that may have prepared a transaction that it will not be committed.
+    fn give_up(&mut self, out: &mut Outbox<Self>) {
+        let (Some(committing), Some(layout)) = (&self.committing, &self.layout) else { return };
+        for group in &committing.groups {
+            if let Some(server) = layout.server(*group) {
+                out.send(server, Message::GivenUp(layout.database, *group, committing.transaction));
+            }
+        }
+    }
+
+    fn tell(&mut self, answer: Answer, out: &mut Outbox<Self>) {
+        self.asked.clear();
+        self.committing = None;
+        out.cancel_timer(());
+        out.event(Reply::Answer(answer));
+    }
+
+    fn send_all(&mut self, now: Time, out: &mut Outbox<Self>) {
+        let numbers: Vec<_> = self.asked.keys().copied().collect();
+        for number in numbers {
+            self.send(number, now, out);
+        }
     }
 }
 
@@ -82,56 +199,67 @@ impl Process for Client {
 
     fn request(&mut self, now: Time, ask: Ask, out: &mut Outbox<Self>) {
         match ask {
-            Ask::Question(question) => {
-                self.number += 1;
-                self.asked = Some(Asked { question, attempts: 1, sent: false });
-                self.ask(now, out);
+            Ask::Question(group, question) => {
+                let number = self.begin(group, question);
+                self.send(number, now, out);
+            }
+            Ask::Commit(parts, durability) => self.commit(parts, durability, now, out),
+            Ask::Groups => {
+                let count = |layout: &Layout| u16::try_from(layout.groups.len()).unwrap_or(u16::MAX);
+                out.event(Reply::Groups(self.layout.as_ref().map(count)));
             }
             Ask::Server(server) => self.server = Some(server),
             Ask::CloseSnapshot(at) => {
-                if let (Some(database), Some(server)) = (self.open, self.server) {
-                    out.send(server, Message::SnapshotClosed(database, at));
+                if let Some(servers) = self.snapshots.get_mut(&at)
+                    && let Some(server) = servers.pop()
+                {
+                    if servers.is_empty() {
+                        self.snapshots.remove(&at);
+                    }
+                    out.send(server, Message::SnapshotClosed(at));
                 }
             }
         }
     }
 
-    fn receive(&mut self, now: Time, _from: NodeId, message: Message, out: &mut Outbox<Self>) {
+    fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         let Message::Answer { number, answer } = message else { return };
         // Others answer what was asked twice.
-        if number != self.number || self.asked.is_none() {
-            return;
-        }
+        let Some(asked) = self.asked.get_mut(&number) else { return };
         match answer {
-            Answer::Open(database) => {
-                if self.open.is_none() {
-                    self.open = Some(database);
+            Answer::Open(layout) => {
+                if self.layout.is_none() {
+                    self.layout = Some(layout);
                     // Whoever has had it open once does not mean to have an empty one instead.
                     self.create = false;
-                    self.ask(now, out);
+                    self.send_all(now, out);
                 }
             }
-            Answer::Closed => {
-                if self.open.take().is_some() {
-                    self.ask(now, out);
-                }
+            // Where it is, is asked in a while: a server that has just begun does not know it either.
+            Answer::Elsewhere => {
+                asked.sent.take_if(|sent| *sent == from);
+                self.layout = None;
             }
             answer => {
-                self.asked = None;
-                out.cancel_timer(());
-                out.event(Reply::Answer(answer));
+                if let (Answer::Opened(at, _), _) | (Answer::At(at), Question::OpenSnapshot) =
+                    (&answer, &asked.question)
+                {
+                    self.snapshots.entry(*at).or_default().push(from);
+                }
+                self.asked.remove(&number);
+                self.conclude(answer, now, out);
             }
         }
     }
 
     fn expire(&mut self, now: Time, _timer: (), out: &mut Outbox<Self>) {
-        let Some(asked) = &mut self.asked else { return };
-        if asked.attempts == ATTEMPTS {
-            self.asked = None;
-            out.event(Reply::Silence);
-        } else {
-            asked.attempts += 1;
-            self.ask(now, out);
+        if self.asked.values().any(|asked| asked.attempts == ATTEMPTS) {
+            self.give_up(out);
+            self.asked.clear();
+            self.committing = None;
+            return out.event(Reply::Silence);
         }
+        self.asked.values_mut().for_each(|asked| asked.attempts += 1);
+        self.send_all(now, out);
     }
 }

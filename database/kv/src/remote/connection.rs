@@ -1,7 +1,8 @@
 //! A client on sockets, on its caller's thread.
 
 use super::client::{Ask, Client, Reply};
-use super::message::{Question, VERSION};
+use super::message::VERSION;
+use super::serve::by_chance;
 use super::store::{Call, Unreachable};
 use fulmar_node::NodeId;
 use fulmar_transport::{Address, ClientError, ClusterId, Limits, MeetError, Protocol};
@@ -63,8 +64,9 @@ impl Connection {
     /// # Errors
     /// [`MeetError`] if there is no server, or not one of ours.
     pub fn open(address: Address, name: &str, create: bool) -> Result<Self, MeetError> {
-        let process = Client::new(name, create);
+        let process = Client::new(by_chance(), name, create);
         let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), process);
+        client.directory(|process, server| resolve(process.address(server)?));
         let server: NodeId = client.meet(address)?;
         client.tell(Ask::Server(server));
         Ok(Self(client))
@@ -77,8 +79,8 @@ impl Connection {
 }
 
 impl Call for Connection {
-    fn call(&mut self, question: Question) -> Result<Reply, Unreachable> {
-        let events = self.0.request(Ask::Question(question));
+    fn call(&mut self, ask: Ask) -> Result<Reply, Unreachable> {
+        let events = self.0.request(ask);
         let unreachable = |error: ClientError| Unreachable(error.to_string());
         let last = events.map_err(unreachable)?.pop();
         last.ok_or_else(|| Unreachable("no answer".into()))
@@ -87,4 +89,9 @@ impl Call for Connection {
     fn tell(&mut self, ask: Ask) {
         self.0.tell(ask);
     }
+}
+
+/// Where a name leads, the first place of several.
+pub(super) fn resolve(address: &str) -> Option<Address> {
+    address.to_socket_addrs().ok()?.next().map(Into::into)
 }

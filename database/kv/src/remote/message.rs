@@ -3,10 +3,14 @@
 //! A message is a byte that says what it is, the number of the question, and its parts; integers are varints (see
 //! `wire`), byte strings begin with their length.
 
-use crate::object::{Change, Object};
-use crate::wire::{Reader, put_bytes, put_varint};
+use super::map::{Layout, Map};
+use crate::commit::cell;
+use crate::core::group;
+use crate::object::Object;
+use crate::wire::{Reader, list, put_bytes, put_varint};
 use crate::{
-    Commit, Durability, Error, Expected, Interval, Key, ObjectId, Part, Restructuring, Timestamp, Write,
+    Commit, Durability, Error, Expected, GroupId, Key, ObjectId, Outcome, Part, Prepare, Timestamp,
+    TransactionId,
 };
 use fulmar_transport::{Malformed, Wire};
 use std::io;
@@ -14,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The version of these messages.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A question, its answer, or something that is not answered.
 #[derive(Clone, Debug)]
@@ -27,6 +31,8 @@ pub enum Message {
         again: bool,
         /// Of which database; any number, to open one.
         database: DatabaseNumber,
+        /// Of which of its groups.
+        group: GroupId,
         /// What it asks.
         question: Question,
     },
@@ -37,11 +43,87 @@ pub enum Message {
         /// What it is.
         answer: Answer,
     },
-    /// From a client: it has ended a snapshot of a database.
-    SnapshotClosed(DatabaseNumber, Timestamp),
+    /// From a client: it has ended a snapshot that it had opened here.
+    SnapshotClosed(Timestamp),
+    /// From a client, to a group that may have prepared its transaction: it will not ask for the decision.
+    GivenUp(DatabaseNumber, GroupId, TransactionId),
+    /// From one server to another, about a transaction of several groups.
+    Transaction {
+        /// Of which database.
+        database: DatabaseNumber,
+        /// The group that is told.
+        group: GroupId,
+        /// The group that tells.
+        from: GroupId,
+        /// The transaction.
+        transaction: TransactionId,
+        /// What is told.
+        news: News,
+    },
+    /// From a server to the one that keeps the cluster's clock.
+    Clock {
+        /// Counts what the server asks.
+        number: u64,
+        /// The clock is at least here.
+        reached: Timestamp,
+        /// No snapshot that the server's clients hold is older.
+        oldest: Timestamp,
+    },
+    /// From the server that keeps the cluster's clock.
+    Time {
+        /// Of the question.
+        number: u64,
+        /// Where the clock is.
+        now: Timestamp,
+        /// No snapshot of the cluster is older.
+        watermark: Timestamp,
+    },
+    /// From a server to the one that keeps the map: which it has.
+    Ask(MapRequest),
+    /// The map of the cluster.
+    Map {
+        /// The map.
+        map: Map,
+        /// Whom the question was about that this answers.
+        about: Option<String>,
+    },
 }
 
-/// Names an open database, for as long as the server runs.
+/// What groups tell each other about a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// To its primary: what has become of it? Somebody has met its locks.
+    Asked {
+        /// The transaction's snapshot.
+        snapshot: Timestamp,
+        /// The snapshot of who wants to read; nothing, if he wants to write.
+        reader: Option<Timestamp>,
+    },
+    /// By its primary: it is not decided, and will not take place at or before this time.
+    Open(Timestamp),
+    /// By its primary: it is decided.
+    Ended(Outcome),
+    /// To its primary: the group has carried out the decision.
+    Confirmed,
+}
+
+/// What a server wants of the one that keeps the map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MapRequest {
+    /// To be told the map, if it is newer than this version.
+    Newer(u64),
+    /// To be on it, at this address.
+    Join(String),
+    /// To find the database of this name, or make it.
+    Database {
+        /// Its name.
+        name: String,
+        /// Whether to make it if there is none.
+        create: bool,
+    },
+}
+
+/// Names a database, for as long as the cluster is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DatabaseNumber(pub u32);
 
@@ -72,8 +154,12 @@ pub enum Question {
         /// How many bytes of cells are wanted, about.
         bytes: u64,
     },
-    /// See [`crate::Store::commit`].
+    /// See [`crate::Store::commit`]: of a transaction of this group alone.
     Commit(Commit, Durability),
+    /// To check and lock this group's part of a transaction.
+    Prepare(Prepare, Durability),
+    /// To decide that a transaction, which all its groups have prepared, takes place, not before this time.
+    Decide(TransactionId, Timestamp, Durability),
 }
 
 /// What a reader sees.
@@ -100,9 +186,9 @@ pub enum Direction {
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The database is open.
-    Open(DatabaseNumber),
-    /// The server does not know the number: it has begun anew.
-    Closed,
+    Open(Layout),
+    /// The server does not hold this group: ask for the layout.
+    Elsewhere,
     /// A snapshot or commit.
     At(Timestamp),
     /// An object or a part of it.
@@ -198,89 +284,65 @@ impl Direction {
 impl Wire for Message {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Question { number, again, database, question } => {
-                let tag = match question {
-                    Question::OpenSnapshot => 0,
-                    Question::Newest => 1,
-                    Question::Read { .. } => 2,
-                    Question::Commit(..) => 3,
-                    Question::Open { .. } => 4,
-                };
-                out.push(tag);
+            Self::Question { number, again, database, group, question } => {
+                out.push(tag(question));
                 put_varint(out, *number << 1 | u64::from(*again));
                 put_varint(out, database.0.into());
-                match question {
-                    Question::OpenSnapshot | Question::Newest => {}
-                    Question::Open { name, create } => {
-                        out.push(u8::from(*create));
-                        put_bytes(out, name.as_bytes());
-                    }
-                    Question::Read { object, from, direction, at, bytes } => {
-                        put_varint(out, object.0);
-                        out.push(*direction as u8);
-                        put_bytes(out, from);
-                        put_sight(out, at);
-                        put_varint(out, *bytes);
-                    }
-                    Question::Commit(commit, durability) => {
-                        out.push(u8::from(*durability == Durability::Synced));
-                        put_commit(out, commit);
-                    }
-                }
+                put_varint(out, group.0.into());
+                put_question(out, question);
             }
             Self::Answer { number, answer } => {
-                let tag = match answer {
-                    Answer::At(_) => 8,
-                    Answer::Object(_) => 9,
-                    Answer::Nothing => 10,
-                    Answer::Misplaced => 11,
-                    Answer::Failed(_) => 12,
-                    Answer::Unknown => 13,
-                    Answer::Open(_) => 14,
-                    Answer::Closed => 15,
-                    Answer::Opened(..) => 17,
-                    Answer::Unexpected => 18,
-                };
-                out.push(tag);
+                out.push(answer_tag(answer));
                 put_varint(out, *number);
-                match answer {
-                    Answer::At(at) => put_varint(out, at.0),
-                    Answer::Object(object) => {
-                        put_varint(out, object.id().0);
-                        object.encode(out);
-                    }
-                    Answer::Open(database) => put_varint(out, database.0.into()),
-                    Answer::Opened(at, object) => {
-                        put_varint(out, at.0);
-                        if let Some(object) = object {
-                            put_varint(out, object.id().0);
-                            object.encode(out);
-                        }
-                    }
-                    Answer::Nothing
-                    | Answer::Misplaced
-                    | Answer::Unknown
-                    | Answer::Closed
-                    | Answer::Unexpected => {}
-                    Answer::Failed(failed) => {
-                        let (tag, what) = match failed {
-                            Failed::Conflict => (0, ""),
-                            Failed::TooLarge => (1, ""),
-                            Failed::Corrupt(what) => (2, what.as_str()),
-                            Failed::Full(what) => (3, what.as_str()),
-                            Failed::Other(what) => (4, what.as_str()),
-                            Failed::SnapshotGone => (5, ""),
-                            Failed::Missing(what) => (6, what.as_str()),
-                        };
-                        out.push(tag);
-                        put_bytes(out, what.as_bytes());
-                    }
-                }
+                put_answer(out, answer);
             }
-            Self::SnapshotClosed(database, at) => {
-                out.push(16);
+            Self::SnapshotClosed(at) => {
+                out.push(32);
                 put_varint(out, at.0);
-                put_varint(out, database.0.into());
+            }
+            Self::GivenUp(database, group, transaction) => {
+                out.push(33);
+                put_place(out, *database, *group);
+                put_transaction(out, *transaction);
+            }
+            Self::Transaction { database, group, from, transaction, news } => {
+                out.push(34);
+                put_place(out, *database, *group);
+                put_varint(out, from.0.into());
+                put_transaction(out, *transaction);
+                put_news(out, news);
+            }
+            Self::Clock { number, reached, oldest } => {
+                out.push(35);
+                put_varint(out, *number);
+                put_varint(out, reached.0);
+                put_varint(out, oldest.0);
+            }
+            Self::Time { number, now, watermark } => {
+                out.push(36);
+                put_varint(out, *number);
+                put_varint(out, now.0);
+                put_varint(out, watermark.0);
+            }
+            Self::Ask(MapRequest::Newer(version)) => {
+                out.push(37);
+                put_varint(out, *version);
+            }
+            Self::Ask(MapRequest::Join(address)) => {
+                out.push(41);
+                put_bytes(out, address.as_bytes());
+            }
+            Self::Ask(MapRequest::Database { name, create }) => {
+                out.push(38);
+                out.push(u8::from(*create));
+                put_bytes(out, name.as_bytes());
+            }
+            Self::Map { map, about } => {
+                out.push(if about.is_some() { 40 } else { 39 });
+                if let Some(about) = about {
+                    put_bytes(out, about.as_bytes());
+                }
+                map.encode(out);
             }
         }
     }
@@ -294,15 +356,97 @@ impl Wire for Message {
 
 fn decode(input: &mut Reader<'_>) -> Option<Message> {
     let tag = input.byte()?;
-    let number = input.varint()?;
-    let database = if tag < 8 || tag == 16 { database(input)? } else { DatabaseNumber::default() };
-    let question = |question| {
-        Some(Message::Question { number: number >> 1, again: number & 1 == 1, database, question })
-    };
-    let answer = |answer| Some(Message::Answer { number, answer });
-    match tag {
-        0 => question(Question::OpenSnapshot),
-        1 => question(Question::Newest),
+    Some(match tag {
+        0..16 => {
+            let number = input.varint()?;
+            let (database, group) = place(input)?;
+            let question = question(tag, input)?;
+            Message::Question { number: number >> 1, again: number & 1 == 1, database, group, question }
+        }
+        16..32 => Message::Answer { number: input.varint()?, answer: answer(tag, input)? },
+        32 => Message::SnapshotClosed(Timestamp(input.varint()?)),
+        33 => {
+            let (database, group) = place(input)?;
+            Message::GivenUp(database, group, transaction(input)?)
+        }
+        34 => {
+            let (database, group) = place(input)?;
+            let from = self::group(input)?;
+            Message::Transaction {
+                database,
+                group,
+                from,
+                transaction: transaction(input)?,
+                news: news(input)?,
+            }
+        }
+        35 => {
+            let number = input.varint()?;
+            Message::Clock { number, reached: Timestamp(input.varint()?), oldest: Timestamp(input.varint()?) }
+        }
+        36 => {
+            let number = input.varint()?;
+            Message::Time { number, now: Timestamp(input.varint()?), watermark: Timestamp(input.varint()?) }
+        }
+        37 => Message::Ask(MapRequest::Newer(input.varint()?)),
+        38 => Message::Ask(MapRequest::Database { create: input.byte()? == 1, name: text(input)? }),
+        39 => Message::Map { about: None, map: Map::decode(input)? },
+        40 => Message::Map { about: Some(text(input)?), map: Map::decode(input)? },
+        41 => Message::Ask(MapRequest::Join(text(input)?)),
+        _ => return None,
+    })
+}
+
+fn tag(question: &Question) -> u8 {
+    match question {
+        Question::OpenSnapshot => 0,
+        Question::Newest => 1,
+        Question::Read { .. } => 2,
+        Question::Commit(..) => 3,
+        Question::Open { .. } => 4,
+        Question::Prepare(..) => 5,
+        Question::Decide(..) => 6,
+    }
+}
+
+fn put_question(out: &mut Vec<u8>, question: &Question) {
+    match question {
+        Question::OpenSnapshot | Question::Newest => {}
+        Question::Open { name, create } => {
+            out.push(u8::from(*create));
+            put_bytes(out, name.as_bytes());
+        }
+        Question::Read { object, from, direction, at, bytes } => {
+            put_varint(out, object.0);
+            out.push(*direction as u8);
+            put_bytes(out, from);
+            put_sight(out, at);
+            put_varint(out, *bytes);
+        }
+        Question::Commit(commit, durability) => {
+            put_durability(out, *durability);
+            commit.encode(out);
+        }
+        Question::Prepare(Prepare { transaction, primary, others, commit }, durability) => {
+            put_durability(out, *durability);
+            put_transaction(out, *transaction);
+            put_varint(out, primary.0.into());
+            put_varint(out, others.len() as u64);
+            others.iter().for_each(|group| put_varint(out, group.0.into()));
+            commit.encode(out);
+        }
+        Question::Decide(transaction, at, durability) => {
+            put_durability(out, *durability);
+            put_transaction(out, *transaction);
+            put_varint(out, at.0);
+        }
+    }
+}
+
+fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
+    Some(match tag {
+        0 => Question::OpenSnapshot,
+        1 => Question::Newest,
         2 => {
             let object = ObjectId(input.varint()?);
             let direction = match input.byte()? {
@@ -313,39 +457,86 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
             };
             let from = input.bytes()?.into();
             let at = sight(input)?;
-            let bytes = input.varint()?;
-            question(Question::Read { object, from, direction, at, bytes })
+            Question::Read { object, from, direction, at, bytes: input.varint()? }
         }
         3 => {
-            let durability = match input.byte()? {
-                0 => Durability::Written,
-                1 => Durability::Synced,
-                _ => return None,
+            let durability = durability(input)?;
+            Question::Commit(Commit::decode(input)?, durability)
+        }
+        4 => Question::Open { create: input.byte()? == 1, name: text(input)? },
+        5 => {
+            let durability = durability(input)?;
+            let transaction = transaction(input)?;
+            let primary = group(input)?;
+            let others = list(input, group)?;
+            let commit = Commit::decode(input)?;
+            Question::Prepare(Prepare { transaction, primary, others, commit }, durability)
+        }
+        6 => {
+            let durability = durability(input)?;
+            Question::Decide(transaction(input)?, Timestamp(input.varint()?), durability)
+        }
+        _ => return None,
+    })
+}
+
+fn answer_tag(answer: &Answer) -> u8 {
+    match answer {
+        Answer::At(_) => 16,
+        Answer::Object(_) => 17,
+        Answer::Nothing => 18,
+        Answer::Misplaced => 19,
+        Answer::Failed(_) => 20,
+        Answer::Unknown => 21,
+        Answer::Open(_) => 22,
+        Answer::Elsewhere => 23,
+        Answer::Opened(..) => 24,
+        Answer::Unexpected => 25,
+    }
+}
+
+fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
+    match answer {
+        Answer::At(at) => put_varint(out, at.0),
+        Answer::Object(object) => {
+            put_varint(out, object.id().0);
+            object.encode(out);
+        }
+        Answer::Open(layout) => layout.encode(out),
+        Answer::Opened(at, object) => {
+            put_varint(out, at.0);
+            if let Some(object) = object {
+                put_varint(out, object.id().0);
+                object.encode(out);
+            }
+        }
+        Answer::Nothing | Answer::Misplaced | Answer::Unknown | Answer::Elsewhere | Answer::Unexpected => {}
+        Answer::Failed(failed) => {
+            let (tag, what) = match failed {
+                Failed::Conflict => (0, ""),
+                Failed::TooLarge => (1, ""),
+                Failed::Corrupt(what) => (2, what.as_str()),
+                Failed::Full(what) => (3, what.as_str()),
+                Failed::Other(what) => (4, what.as_str()),
+                Failed::SnapshotGone => (5, ""),
+                Failed::Missing(what) => (6, what.as_str()),
             };
-            question(Question::Commit(commit(input)?, durability))
+            out.push(tag);
+            put_bytes(out, what.as_bytes());
         }
-        4 => {
-            let create = input.byte()? == 1;
-            let name = String::from_utf8(input.bytes()?.into()).ok()?;
-            question(Question::Open { name, create })
-        }
-        8 => answer(Answer::At(Timestamp(input.varint()?))),
-        9 => answer(Answer::Object(object(input)?)),
-        17 => {
-            let at = Timestamp(input.varint()?);
-            let object = if input.is_empty() { None } else { Some(object(input)?) };
-            answer(Answer::Opened(at, object))
-        }
-        18 => answer(Answer::Unexpected),
-        10 => answer(Answer::Nothing),
-        11 => answer(Answer::Misplaced),
-        13 => answer(Answer::Unknown),
-        14 => answer(Answer::Open(self::database(input)?)),
-        15 => answer(Answer::Closed),
-        12 => {
+    }
+}
+
+fn answer(tag: u8, input: &mut Reader<'_>) -> Option<Answer> {
+    Some(match tag {
+        16 => Answer::At(Timestamp(input.varint()?)),
+        17 => Answer::Object(object(input)?),
+        18 => Answer::Nothing,
+        19 => Answer::Misplaced,
+        20 => {
             let tag = input.byte()?;
             let what = String::from_utf8_lossy(input.bytes()?).into_owned();
-            answer(Answer::Failed(match tag {
+            Answer::Failed(match tag {
                 0 => Failed::Conflict,
                 1 => Failed::TooLarge,
                 2 => Failed::Corrupt(what),
@@ -354,15 +545,84 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
                 5 => Failed::SnapshotGone,
                 6 => Failed::Missing(what),
                 _ => return None,
-            }))
+            })
         }
-        16 => Some(Message::SnapshotClosed(database, Timestamp(number))),
+        21 => Answer::Unknown,
+        22 => Answer::Open(Layout::decode(input)?),
+        23 => Answer::Elsewhere,
+        24 => {
+            let at = Timestamp(input.varint()?);
+            let object = if input.is_empty() { None } else { Some(object(input)?) };
+            Answer::Opened(at, object)
+        }
+        25 => Answer::Unexpected,
+        _ => return None,
+    })
+}
+
+fn put_news(out: &mut Vec<u8>, news: &News) {
+    let (tag, times): (u8, &[Timestamp]) = match news {
+        News::Asked { snapshot, reader: None } => (0, &[*snapshot]),
+        News::Asked { snapshot, reader: Some(reader) } => (1, &[*snapshot, *reader]),
+        News::Open(seen) => (2, &[*seen]),
+        News::Ended(Outcome::Committed(at)) => (3, &[*at]),
+        News::Ended(Outcome::Aborted) => (4, &[]),
+        News::Confirmed => (5, &[]),
+    };
+    out.push(tag);
+    times.iter().for_each(|at| put_varint(out, at.0));
+}
+
+fn news(input: &mut Reader<'_>) -> Option<News> {
+    let tag = input.byte()?;
+    let mut time = || input.varint().map(Timestamp);
+    Some(match tag {
+        0 => News::Asked { snapshot: time()?, reader: None },
+        1 => News::Asked { snapshot: time()?, reader: Some(time()?) },
+        2 => News::Open(time()?),
+        3 => News::Ended(Outcome::Committed(time()?)),
+        4 => News::Ended(Outcome::Aborted),
+        5 => News::Confirmed,
+        _ => return None,
+    })
+}
+
+fn put_place(out: &mut Vec<u8>, database: DatabaseNumber, group: GroupId) {
+    put_varint(out, database.0.into());
+    put_varint(out, group.0.into());
+}
+
+fn place(input: &mut Reader<'_>) -> Option<(DatabaseNumber, GroupId)> {
+    Some((number(input).map(DatabaseNumber)?, group(input)?))
+}
+
+fn put_transaction(out: &mut Vec<u8>, transaction: TransactionId) {
+    put_varint(out, transaction.client);
+    put_varint(out, transaction.number);
+}
+
+fn transaction(input: &mut Reader<'_>) -> Option<TransactionId> {
+    Some(TransactionId { client: input.varint()?, number: input.varint()? })
+}
+
+fn put_durability(out: &mut Vec<u8>, durability: Durability) {
+    out.push(u8::from(durability == Durability::Synced));
+}
+
+fn durability(input: &mut Reader<'_>) -> Option<Durability> {
+    match input.byte()? {
+        0 => Some(Durability::Written),
+        1 => Some(Durability::Synced),
         _ => None,
     }
 }
 
-fn database(input: &mut Reader<'_>) -> Option<DatabaseNumber> {
-    u32::try_from(input.varint()?).ok().map(DatabaseNumber)
+pub(super) fn number(input: &mut Reader<'_>) -> Option<u32> {
+    u32::try_from(input.varint()?).ok()
+}
+
+pub(super) fn text(input: &mut Reader<'_>) -> Option<String> {
+    String::from_utf8(input.bytes()?.into()).ok()
 }
 
 /// All that is left.
@@ -401,77 +661,4 @@ fn sight(input: &mut Reader<'_>) -> Option<Sight> {
         }
         _ => return None,
     })
-}
-
-fn put_commit(out: &mut Vec<u8>, commit: &Commit) {
-    let Commit { snapshot, restructurings, writes, required, touched } = commit;
-    put_varint(out, snapshot.0);
-    put_varint(out, restructurings.len() as u64);
-    for restructuring in restructurings {
-        // A client makes trees; all else is for who keeps them.
-        let Restructuring::Create { object } = restructuring else { continue };
-        put_varint(out, object.0);
-    }
-    put_varint(out, writes.len() as u64);
-    for Write { object, cleared, changes } in writes {
-        put_varint(out, object.0);
-        put_varint(out, cleared.len() as u64);
-        for interval in cleared {
-            interval.encode(out);
-        }
-        put_varint(out, changes.len() as u64);
-        for Change { key, value } in changes {
-            put_bytes(out, key);
-            match value {
-                None => out.push(0),
-                Some(value) => {
-                    out.push(1);
-                    put_bytes(out, value);
-                }
-            }
-        }
-    }
-    for cells in [required, touched] {
-        put_varint(out, cells.len() as u64);
-        for (object, key) in cells {
-            put_varint(out, object.0);
-            put_bytes(out, key);
-        }
-    }
-}
-
-fn commit(input: &mut Reader<'_>) -> Option<Commit> {
-    let snapshot = Timestamp(input.varint()?);
-    let restructurings =
-        list(input, |input| Some(Restructuring::Create { object: ObjectId(input.varint()?) }))?;
-    let writes = list(input, |input| {
-        let object = ObjectId(input.varint()?);
-        let cleared = list(input, Interval::decode)?;
-        let changes: Vec<Change> = list(input, |input| {
-            let key = input.bytes()?.into();
-            let value = match input.byte()? {
-                0 => None,
-                1 => Some(input.bytes()?.into()),
-                _ => return None,
-            };
-            Some(Change { key, value })
-        })?;
-        changes.is_sorted_by(|a, b| a.key < b.key).then_some(Write { object, cleared, changes })
-    })?;
-    let required = list(input, cell)?;
-    let touched = list(input, cell)?;
-    Some(Commit { snapshot, restructurings, writes, required, touched })
-}
-
-fn cell(input: &mut Reader<'_>) -> Option<(ObjectId, Key)> {
-    Some((ObjectId(input.varint()?), input.bytes()?.into()))
-}
-
-fn list<T>(input: &mut Reader<'_>, mut item: impl FnMut(&mut Reader<'_>) -> Option<T>) -> Option<Vec<T>> {
-    let count = input.varint()?;
-    let mut items = Vec::new();
-    for _ in 0..count {
-        items.push(item(input)?);
-    }
-    Some(items)
 }

@@ -1,10 +1,11 @@
 //! A server on sockets.
 
-use super::connection::{limits, protocol};
-use super::server::{Note, Open, Server, SyncLog};
+use super::connection::{limits, protocol, resolve};
+use super::server::{Note, Server, SyncLog};
 use fulmar_node::{Lsn, NodeId};
 use fulmar_transport::{ClusterId, Handle, Listener, Notice, ServeError, User};
 use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
 
 /// A server with its sockets: [`Service::run`] is one thread's work.
@@ -15,15 +16,11 @@ impl Service {
     ///
     /// # Errors
     /// What the system says if it gives no more descriptors.
-    pub fn new(cluster: u128, directory: Box<dyn Open>) -> io::Result<Self> {
-        let server = Server::new(directory);
-        Ok(Self(fulmar_transport::Server::new(
-            NodeId(0),
-            protocol(ClusterId(cluster)),
-            limits(),
-            server,
-            Lsn(0),
-        )?))
+    pub fn new(cluster: u128, me: NodeId, server: Server) -> io::Result<Self> {
+        let protocol = protocol(ClusterId(cluster));
+        let mut service = fulmar_transport::Server::new(me, protocol, limits(), server, Lsn(0))?;
+        service.directory(|server: &Server, other| resolve(server.map().servers.get(&other)?));
+        Ok(Self(service))
     }
 
     /// Accepts connections from this socket as well.
@@ -56,6 +53,11 @@ pub fn new_cluster() -> io::Result<u128> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(u128::from_be_bytes(bytes).max(1))
+}
+
+/// A number by chance.
+pub(super) fn by_chance() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 /// Tells the server whose connections end.

@@ -1,16 +1,24 @@
-//! The server: databases for clients elsewhere.
+//! The server: groups of databases for clients elsewhere.
 
-use super::message::{Answer, DatabaseNumber, Message, Question, Sight};
-use crate::{
-    Commit, Database, Durability, Error, Expected, Object, ObjectId, Part, Refusal, Restructuring, Timestamp,
-};
+mod clock;
+mod group;
+mod manager;
+mod snapshots;
+
+use super::map::Map;
+use super::message::{self, Answer, DatabaseNumber, Failed, MapRequest, Message, Sight};
+use crate::{Database, Error, GroupId, ObjectId, Timestamp};
+use clock::Clock;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use group::{Asked, Group, Sighted, Task};
+use manager::Manager;
+use snapshots::Snapshots;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::sync::Arc;
+use std::time::Duration;
 
-/// Answers of level 0 hold at most so many bytes of cells, if a single cell is not larger.
-const LARGEST_PART: usize = 256 << 10;
+/// How often a server looks for what waits in vain.
+const SWEEP: Duration = Duration::from_millis(250);
 
 /// Who keeps the structure that commits leave behind, which the server itself knows nothing of.
 pub trait Keep: Send {
@@ -24,292 +32,396 @@ pub trait Keep: Send {
 /// What the server's user tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// A client's connection has ended, and its snapshots with it.
+    /// The connection with a client or another server has ended, and with it a client's snapshots.
     Gone(NodeId),
 }
 
 /// Where a server finds its databases.
 pub trait Open: Send {
-    /// Opens the database of this name, and says who keeps its structure. It is not open yet.
+    /// Whether there is a database of this name that was not made by this cluster.
     ///
     /// # Errors
-    /// [`Error::Io`] of kind [`io::ErrorKind::NotFound`] if there is none and `create` is not set; what opening it says.
-    fn open(&mut self, name: &str, create: bool) -> Result<(Database, Box<dyn Keep>), Error>;
+    /// [`Error::Io`] of kind [`io::ErrorKind::InvalidInput`] if no database can have this name.
+    fn exists(&mut self, name: &str) -> Result<bool, Error>;
+
+    /// Opens a group of the database of this name, made if it is not there, and says who keeps its structure. It is not
+    /// open yet.
+    ///
+    /// # Errors
+    /// What opening it says.
+    fn open(&mut self, name: &str, group: GroupId) -> Result<(Database, Box<dyn Keep>), Error>;
+
+    /// Opens the cluster's own records; called once.
+    ///
+    /// # Errors
+    /// What opening them says.
+    fn records(&mut self) -> Result<Database, Error>;
 }
 
-/// A process that does for clients what [`Database`]s do for threads.
+/// Groups of databases on one server, as clients and other servers see them.
 ///
-/// A record stands for a batch that a database has handed to its engine; who drives the process makes it durable by
+/// A record stands for what a group has handed to its engine; who drives the process makes it durable by
 /// [`Database::sync`].
 pub struct Server {
+    site: Site,
     directory: Box<dyn Open>,
-    open: BTreeMap<DatabaseNumber, Served>,
-    /// Of the next database that is opened.
-    next: DatabaseNumber,
+    groups: BTreeMap<(DatabaseNumber, GroupId), Group>,
+    /// If this server is the one that keeps the clock and the map.
+    manager: Option<Manager>,
+    /// Questions that need the clock, and from which of its answers on it is new enough.
+    untimed: VecDeque<(u64, Question)>,
+    /// Questions of clients for databases that are not on the map as it is known here.
+    unplaced: Vec<(NodeId, u64, String)>,
 }
 
-/// A database that is open for as long as it has clients.
-struct Served {
-    name: String,
-    database: Database,
-    keep: Box<dyn Keep>,
-    clients: BTreeSet<NodeId>,
-    /// Snapshots that clients hold, and how many of each.
-    snapshots: BTreeMap<(NodeId, Timestamp), usize>,
-    /// The last question by which each client opened a snapshot.
-    opened: BTreeMap<NodeId, (u64, Timestamp)>,
-    /// The last commit that each client asked for, and the answer if it was given.
-    last: BTreeMap<NodeId, (u64, Option<Answer>)>,
-    /// Commits that are carried out but not yet durable, oldest first.
-    waiting: VecDeque<Waiting>,
+/// What a server knows beside its groups.
+struct Site {
+    me: NodeId,
+    /// Where others find it.
+    address: String,
+    map: Map,
+    clock: Clock,
+    snapshots: Snapshots,
+    durable: Lsn,
+    /// What the server tells itself.
+    own: VecDeque<Message>,
 }
 
-struct Waiting {
-    until: Lsn,
+/// What a step of the server works with, beside the group that it is about.
+struct Turn<'a> {
+    site: &'a mut Site,
+    now: Time,
+    out: &'a mut Outbox<Server>,
+}
+
+impl Site {
+    /// No snapshot that this server's clients hold, or will, is older.
+    fn oldest(&self) -> Timestamp {
+        self.snapshots.oldest().unwrap_or_else(|| self.clock.now())
+    }
+
+    fn turn<'a>(&'a mut self, now: Time, out: &'a mut Outbox<Server>) -> Turn<'a> {
+        Turn { site: self, now, out }
+    }
+}
+
+impl Turn<'_> {
+    fn send(&mut self, to: NodeId, message: Message) {
+        if to == self.site.me {
+            self.site.own.push_back(message);
+        } else {
+            self.out.send(to, message);
+        }
+    }
+
+    fn ask_map(&mut self) {
+        let (keeper, version) = (self.site.clock.keeper(), self.site.map.version);
+        self.send(keeper, Message::Ask(MapRequest::Newer(version)));
+        if !self.site.map.has(self.site.me, &self.site.address) {
+            self.send(keeper, Message::Ask(MapRequest::Join(self.site.address.clone())));
+        }
+    }
+
+    fn answer(&mut self, client: NodeId, number: u64, answer: Answer) {
+        self.send(client, Message::Answer { number, answer });
+    }
+}
+
+/// A client's question about a group.
+struct Question {
     client: NodeId,
     number: u64,
-    at: Timestamp,
-    written: Vec<ObjectId>,
+    again: bool,
+    place: (DatabaseNumber, GroupId),
+    question: message::Question,
 }
 
-/// Commits of a database up to one were written to its engine, and are to be synced.
+/// A record stands for a group's writes.
 #[derive(Clone, Debug)]
 pub struct Synced {
-    /// The database.
+    /// The group.
     pub database: Database,
-    /// The newest commit.
-    pub at: Timestamp,
+    /// How much was written to its engine.
+    pub sequence: u64,
+}
+
+impl Synced {
+    fn of(database: &Database) -> Self {
+        Self { database: database.clone(), sequence: database.storage().sequence() }
+    }
 }
 
 impl Server {
-    /// A server of the databases that `directory` opens.
-    pub fn new(directory: Box<dyn Open>) -> Self {
-        Self { directory, open: BTreeMap::new(), next: DatabaseNumber(0) }
+    /// The server that keeps the clock and the map of its cluster; others find it at `address`.
+    ///
+    /// # Errors
+    /// What opening the cluster's records says.
+    pub fn manager(me: NodeId, mut directory: Box<dyn Open>, address: &str) -> Result<Self, Error> {
+        let manager = Manager::new(directory.records()?, me, address)?;
+        let map = manager.map().clone();
+        Ok(Self { manager: Some(manager), ..Self::member((me, address), directory, me, map) })
     }
 
-    /// The open databases.
-    pub fn databases(&self) -> impl Iterator<Item = &Database> {
-        self.open.values().map(|served| &served.database)
-    }
-
-    fn open(&mut self, client: NodeId, name: &str, create: bool) -> Result<Answer, Error> {
-        if let Some((number, served)) = self.open.iter_mut().find(|(_, served)| served.name == name) {
-            served.clients.insert(client);
-            return Ok(Answer::Open(*number));
-        }
-        let (database, keep) = self.directory.open(name, create)?;
-        let served = Served {
-            name: name.into(),
-            database,
-            keep,
-            clients: BTreeSet::from([client]),
-            snapshots: BTreeMap::new(),
-            opened: BTreeMap::new(),
-            last: BTreeMap::new(),
-            waiting: VecDeque::new(),
+    /// A server of the cluster whose clock and map `manager` keeps; others find it at its address. `map` is what is known
+    /// of the cluster: the manager, at least.
+    pub fn member(
+        (me, address): (NodeId, &str),
+        directory: Box<dyn Open>,
+        manager: NodeId,
+        map: Map,
+    ) -> Self {
+        let site = Site {
+            me,
+            address: address.into(),
+            map,
+            clock: Clock::new(manager),
+            snapshots: Snapshots::default(),
+            durable: Lsn(0),
+            own: VecDeque::new(),
         };
-        let number = self.next;
-        self.next.0 += 1;
-        self.open.insert(number, served);
-        Ok(Answer::Open(number))
+        Self {
+            site,
+            directory,
+            groups: BTreeMap::new(),
+            manager: None,
+            untimed: VecDeque::new(),
+            unplaced: Vec::new(),
+        }
     }
 
-    /// The database, for a client that has it open.
-    fn served(&mut self, number: DatabaseNumber, client: NodeId) -> Option<&mut Served> {
-        self.open.get_mut(&number).filter(|served| served.clients.contains(&client))
+    /// The map, as it is known here.
+    pub fn map(&self) -> &Map {
+        &self.site.map
+    }
+
+    /// The open groups.
+    pub fn databases(&self) -> impl Iterator<Item = &Database> {
+        self.groups.values().map(Group::database)
+    }
+
+    /// Whether this server holds the group, which then is open.
+    fn holds(
+        &mut self,
+        place: (DatabaseNumber, GroupId),
+        turn: &mut Outbox<Self>,
+        now: Time,
+    ) -> Result<bool, Error> {
+        if self.groups.contains_key(&place) {
+            return Ok(true);
+        }
+        let (database, group) = place;
+        if self.site.map.server(database, group) != Some(self.site.me) {
+            return Ok(false);
+        }
+        let Some(placement) = self.site.map.databases.get(&database) else { return Ok(false) };
+        let (kv, keep) = self.directory.open(&placement.name, group)?;
+        self.groups.insert(place, Group::new(place, kv, keep, &mut self.site.turn(now, turn)));
+        Ok(true)
+    }
+
+    /// Answers a client's question, as soon as the clock has told what it needs.
+    fn ask(&mut self, now: Time, asked: Question, out: &mut Outbox<Self>) {
+        let turn = &mut self.site.turn(now, out);
+        if asked.needs_time() || !turn.site.clock.is_known() {
+            self.untimed.push_back((turn.site.clock.next(), asked));
+            return turn.ask_time();
+        }
+        self.pursue(now, asked, out);
+    }
+
+    /// Answers a client's question, for which the clock is new enough.
+    fn pursue(&mut self, now: Time, asked: Question, out: &mut Outbox<Self>) {
+        let Question { client, number, again, place, question } = asked;
+        let holds = self.holds(place, out, now);
+        let turn = &mut self.site.turn(now, out);
+        match holds {
+            Ok(true) => {}
+            Ok(false) => return turn.answer(client, number, Answer::Elsewhere),
+            Err(error) => return turn.answer(client, number, Answer::Failed(error.into())),
+        }
+        let Some(group) = self.groups.get_mut(&place) else { return };
+        let mut open = || {
+            let at = turn.site.clock.now();
+            turn.site.snapshots.open(client, number, at).then_some(at)
+        };
+        let task = match question {
+            message::Question::OpenSnapshot => {
+                let answer = open().map_or(Answer::Nothing, Answer::At);
+                return turn.answer(client, number, answer);
+            }
+            message::Question::Newest => {
+                let now = turn.site.clock.now();
+                return turn.answer(client, number, Answer::At(now));
+            }
+            message::Question::Read { object, from, direction, at, bytes } => {
+                let sight = match at {
+                    Sight::Open(at) => Sighted { at, is_new: false, expected: None },
+                    Sight::New(expected) => {
+                        let Some(at) = open() else { return };
+                        Sighted { at, is_new: true, expected }
+                    }
+                };
+                Task::Read { object, from, direction, bytes, sight }
+            }
+            message::Question::Commit(commit, durability) => Task::Commit(commit, durability),
+            message::Question::Prepare(prepare, durability) => Task::Prepare(prepare, durability),
+            message::Question::Decide(transaction, at, durability) => {
+                Task::Decide(transaction, at, durability)
+            }
+            // Asked of the server.
+            message::Question::Open { .. } => return,
+        };
+        group.ask(Asked { client, number, again, task }, turn);
+    }
+
+    /// A client wants to open a database.
+    fn open(
+        &mut self,
+        now: Time,
+        client: NodeId,
+        number: u64,
+        (name, create): (String, bool),
+        out: &mut Outbox<Self>,
+    ) {
+        let turn = &mut self.site.turn(now, out);
+        if let Some(layout) = turn.site.map.layout(&name) {
+            return turn.answer(client, number, Answer::Open(layout));
+        }
+        if let Err(error) = self.directory.exists(&name) {
+            return turn.answer(client, number, Answer::Failed(error.into()));
+        }
+        self.unplaced.push((client, number, name.clone()));
+        let keeper = turn.site.clock.keeper();
+        turn.send(keeper, Message::Ask(MapRequest::Database { name, create }));
+    }
+
+    /// A server wants to know the map.
+    fn tell_map(&mut self, now: Time, from: NodeId, request: MapRequest, out: &mut Outbox<Self>) {
+        let Some(manager) = &mut self.manager else { return };
+        let turn = &mut self.site.turn(now, out);
+        match request {
+            MapRequest::Newer(version) => {
+                if manager.map().version > version {
+                    manager.tell_map(from, None, turn);
+                }
+            }
+            MapRequest::Join(address) => {
+                if !manager.map().has(from, &address) {
+                    // A disk that fails fails the next sync too, and the server ends.
+                    let _ = manager.change((from, None), |map| map.join(from, &address), turn);
+                }
+            }
+            MapRequest::Database { name, create } => {
+                let is_known = manager.map().layout(&name).is_some();
+                let exists = self.directory.exists(&name).unwrap_or(false);
+                let me = turn.site.me;
+                let asker = (from, Some(name.clone()));
+                let changed = match (is_known, exists, create) {
+                    (false, true, _) => manager.change(asker, |map| map.adopt(&name, me), turn),
+                    (false, false, true) => manager.change(asker, |map| map.create(&name), turn),
+                    _ => {
+                        manager.tell_map(from, Some(name), turn);
+                        Ok(())
+                    }
+                };
+                // A disk that fails fails the next sync too, and the server ends.
+                let _ = changed;
+            }
+        }
+    }
+
+    /// The map as the manager knows it.
+    fn learn(&mut self, now: Time, map: Map, about: Option<&str>, out: &mut Outbox<Self>) {
+        if map.version >= self.site.map.version {
+            self.site.map = map;
+        }
+        let Some(about) = about else { return };
+        let turn = &mut self.site.turn(now, out);
+        let layout = turn.site.map.layout(about);
+        for (client, number, _) in self.unplaced.extract_if(.., |(.., name)| name == about) {
+            let missing = || Failed::Missing("no such database".into());
+            let answer = layout.clone().map_or_else(|| Answer::Failed(missing()), Answer::Open);
+            turn.answer(client, number, answer);
+        }
+    }
+
+    /// The clock has told where it is.
+    fn hear_time(&mut self, now: Time, number: u64, out: &mut Outbox<Self>) {
+        while let Some((_, asked)) = self.untimed.pop_front_if(|(needs, _)| *needs <= number) {
+            self.pursue(now, asked, out);
+        }
+        let turn = &mut self.site.turn(now, out);
+        if self.untimed.is_empty() {
+            turn.catch_up()
+        } else {
+            turn.ask_time()
+        }
+        self.release(now, out);
+    }
+
+    fn release(&mut self, now: Time, out: &mut Outbox<Self>) {
+        for group in self.groups.values_mut() {
+            group.release(&mut self.site.turn(now, out));
+        }
+    }
+
+    fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
+        match message {
+            Message::Question { number, question: message::Question::Open { name, create }, .. } => {
+                self.open(now, from, number, (name, create), out);
+            }
+            Message::Question { number, again, database, group, question } => {
+                let place = (database, group);
+                self.ask(now, Question { client: from, number, again, place, question }, out);
+            }
+            Message::SnapshotClosed(at) => self.site.snapshots.close(from, at),
+            Message::GivenUp(database, group, transaction) => {
+                if let Some(group) = self.groups.get_mut(&(database, group)) {
+                    group.give_up(transaction, &mut self.site.turn(now, out));
+                }
+            }
+            Message::Transaction { database, group, from, transaction, news } => {
+                // Who asks and is not answered asks again.
+                if !self.site.clock.is_known() || !matches!(self.holds((database, group), out, now), Ok(true))
+                {
+                    return;
+                }
+                if let Some(group) = self.groups.get_mut(&(database, group)) {
+                    // A disk that fails here fails the next commit too, which says so.
+                    let _ = group.hear(from, transaction, news, &mut self.site.turn(now, out));
+                }
+            }
+            Message::Clock { number, reached, oldest } => {
+                if let Some(manager) = &mut self.manager {
+                    manager.clock(from, number, (reached, oldest), &mut self.site.turn(now, out));
+                }
+            }
+            Message::Time { number, now: time, watermark } => {
+                self.site.clock.hear(number, time, watermark);
+                self.hear_time(now, number, out);
+            }
+            Message::Ask(request) => self.tell_map(now, from, request, out),
+            Message::Map { map, about } => self.learn(now, map, about.as_deref(), out),
+            // Not for a server.
+            Message::Answer { .. } => {}
+        }
+    }
+
+    /// What the server tells itself, until that is nothing more.
+    fn settle(&mut self, now: Time, out: &mut Outbox<Self>) {
+        while let Some(message) = self.site.own.pop_front() {
+            self.handle(now, self.site.me, message, out);
+        }
     }
 }
 
-impl Served {
-    /// Opens a snapshot for a client's question; nothing if the client has asked for another since. Asked again, the one
-    /// that was opened before is given up.
-    fn open_snapshot(&mut self, client: NodeId, number: u64) -> Option<Timestamp> {
-        if let Some((last, before)) = self.opened.get(&client).copied() {
-            if last > number {
-                return None;
-            }
-            if last == number {
-                self.close(client, before);
-            }
-        }
-        let at = self.database.open_snapshot();
-        self.opened.insert(client, (number, at));
-        *self.snapshots.entry((client, at)).or_default() += 1;
-        Some(at)
-    }
-
-    /// An inner node, or a part of a leaf.
-    fn read(
-        &self,
-        id: ObjectId,
-        part: Part<'_>,
-        at: Timestamp,
-        bytes: u64,
-    ) -> Result<Option<Arc<Object>>, Error> {
-        let Some(object) = self.database.read(id)? else { return Ok(None) };
-        if object.level() > 0 {
-            return Ok(Some(object));
-        }
-        let bytes = usize::try_from(bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART);
-        Ok(object.part(part, at, bytes).map(Arc::new))
-    }
-
-    fn holds(&self, expected: &Expected, at: Timestamp) -> Result<bool, Error> {
-        let Some(object) = self.database.read(expected.object)? else { return Ok(false) };
-        // If it has become an inner node, the client has to look for itself.
-        Ok(object.level() == 0
-            && object.covers(&expected.key)
-            && object.get(&expected.key, at) == expected.value.as_deref())
-    }
-
-    fn answer(&mut self, client: NodeId, number: u64, question: &Question) -> Result<Answer, Error> {
-        match question {
-            Question::OpenSnapshot => {
-                Ok(self.open_snapshot(client, number).map_or(Answer::Nothing, Answer::At))
-            }
-            Question::Newest => Ok(Answer::At(self.database.newest())),
-            Question::Read { object, from, direction, at, bytes } => {
-                let part = direction.part(from);
-                match at {
-                    Sight::Open(at) => {
-                        self.require_readable(*at)?;
-                        Ok(self.read(*object, part, *at, *bytes)?.map_or(Answer::Nothing, Answer::Object))
-                    }
-                    Sight::New(expected) => {
-                        let Some(at) = self.open_snapshot(client, number) else { return Ok(Answer::Nothing) };
-                        let is_as_expected = match expected {
-                            Some(expected) => self.holds(expected, at),
-                            None => Ok(true),
-                        };
-                        match is_as_expected.and_then(|is| Ok((is, self.read(*object, part, at, *bytes)?))) {
-                            Ok((true, object)) => Ok(Answer::Opened(at, object)),
-                            Ok((false, _)) => {
-                                self.close(client, at);
-                                Ok(Answer::Unexpected)
-                            }
-                            Err(error) => {
-                                self.close(client, at);
-                                Err(error)
-                            }
-                        }
-                    }
-                }
-            }
-            // Answered elsewhere.
-            Question::Open { .. } | Question::Commit(..) => Ok(Answer::Closed),
-        }
-    }
-
-    /// What a snapshot saw may be forgotten if the server has begun anew since, or has lost its holder.
-    fn require_readable(&self, at: Timestamp) -> Result<(), Error> {
-        if at < self.database.oldest_snapshot() { Err(Error::SnapshotGone) } else { Ok(()) }
-    }
-
-    /// Whether a commit is the client's next. One that was carried out before would conflict with itself, so it is never
-    /// done twice, but the client would be told the wrong thing.
-    fn is_next(&mut self, client: NodeId, number: u64, out: &mut Outbox<Server>) -> bool {
-        match self.last.get(&client) {
-            Some((last, answer)) if *last >= number => {
-                if let Some(answer) = answer.clone().filter(|_| *last == number) {
-                    out.send(client, Message::Answer { number, answer });
-                }
-                false
-            }
-            _ => {
-                self.last.insert(client, (number, None));
-                true
-            }
-        }
-    }
-
-    fn reply(&mut self, client: NodeId, number: u64, answer: Answer, out: &mut Outbox<Server>) {
-        if let Some((last, given)) = self.last.get_mut(&client)
-            && *last == number
-        {
-            *given = Some(answer.clone());
-        }
-        out.send(client, Message::Answer { number, answer });
-    }
-
-    fn commit(
-        &mut self,
-        client: NodeId,
-        (number, again): (u64, bool),
-        commit: Commit,
-        durability: Durability,
-        out: &mut Outbox<Server>,
-    ) {
-        if !self.is_next(client, number, out) {
-            return;
-        }
-        if let Err(error) = self.require_readable(commit.snapshot) {
-            return self.reply(client, number, Answer::Failed(error.into()), out);
-        }
-        let mut written: Vec<ObjectId> = commit.writes.iter().map(|write| write.object).collect();
-        written.extend(commit.restructurings.iter().filter_map(|restructuring| match restructuring {
-            Restructuring::Create { object } => Some(*object),
-            _ => None,
-        }));
-        match self.database.execute(commit) {
-            Ok(at) => {
-                let until = match durability {
-                    Durability::Synced => out.record(Synced { database: self.database.clone(), at }),
-                    // With what is already waiting, if something is: a snapshot sees all or none of them.
-                    Durability::Written => out.logged(),
-                };
-                let nobody_waits = self.waiting.is_empty() && durability == Durability::Written;
-                self.waiting.push_back(Waiting { until, client, number, at, written });
-                if nobody_waits {
-                    self.acknowledge(until, out);
-                }
-            }
-            Err(Refusal::Misplaced(_)) => self.reply(client, number, Answer::Misplaced, out),
-            Err(Refusal::Failed(Error::Conflict)) if again => {
-                self.reply(client, number, Answer::Unknown, out)
-            }
-            Err(Refusal::Failed(error)) => self.reply(client, number, Answer::Failed(error.into()), out),
-        }
-    }
-
-    /// Publishes the commits that are durable, and tells their clients.
-    fn acknowledge(&mut self, upto: Lsn, out: &mut Outbox<Server>) {
-        let mut written = Vec::new();
-        while let Some(first) = self.waiting.front()
-            && first.until <= upto
-            && let Some(done) = self.waiting.pop_front()
-        {
-            self.database.publish(done.at);
-            self.reply(done.client, done.number, Answer::At(done.at), out);
-            written.extend(done.written);
-        }
-        if self.waiting.is_empty() && !written.is_empty() {
-            written.sort_unstable();
-            written.dedup();
-            // A disk that fails here fails the next commit too, which says so.
-            let _ = self.keep.after(&written);
-        }
-    }
-
-    fn close(&mut self, client: NodeId, at: Timestamp) {
-        if let Some(count) = self.snapshots.get_mut(&(client, at)) {
-            *count -= 1;
-            if *count == 0 {
-                self.snapshots.remove(&(client, at));
-            }
-            self.database.close_snapshot(at);
-        }
-    }
-
-    fn forget(&mut self, client: NodeId) {
-        self.clients.remove(&client);
-        self.last.remove(&client);
-        self.opened.remove(&client);
-        let all = (client, Timestamp(0))..=(client, Timestamp(u64::MAX));
-        let held: Vec<_> = self.snapshots.range(all).map(|(&(_, at), &count)| (at, count)).collect();
-        for (at, count) in held {
-            for _ in 0..count {
-                self.close(client, at);
-            }
+impl Question {
+    /// Whether it is to be answered with what was acknowledged before it.
+    fn needs_time(&self) -> bool {
+        match &self.question {
+            message::Question::OpenSnapshot | message::Question::Newest => true,
+            message::Question::Read { at, .. } => matches!(at, Sight::New(_)),
+            _ => false,
         }
     }
 }
@@ -321,53 +433,63 @@ impl Process for Server {
     type Event = ();
     type Record = Synced;
 
-    fn receive(&mut self, _now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
-        match message {
-            Message::Question { number, question: Question::Open { name, create }, .. } => {
-                let answer = self.open(from, &name, create);
-                let answer = answer.unwrap_or_else(|error| Answer::Failed(error.into()));
-                out.send(from, Message::Answer { number, answer });
-            }
-            Message::Question { number, again, database, question } => {
-                let Some(served) = self.served(database, from) else {
-                    return out.send(from, Message::Answer { number, answer: Answer::Closed });
-                };
-                if let Question::Commit(commit, durability) = question {
-                    return served.commit(from, (number, again), commit, durability, out);
-                }
-                let answer = served.answer(from, number, &question);
-                let answer = answer.unwrap_or_else(|error| Answer::Failed(error.into()));
-                out.send(from, Message::Answer { number, answer });
-            }
-            Message::SnapshotClosed(database, at) => {
-                if let Some(served) = self.served(database, from) {
-                    served.close(from, at);
-                }
-            }
-            // Not for a server.
-            Message::Answer { .. } => {}
+    fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
+        self.site.durable = out.logged();
+        let turn = &mut self.site.turn(now, out);
+        if let Some(manager) = &mut self.manager {
+            manager.start(turn);
         }
+        turn.ask_time();
+        turn.ask_map();
+        turn.out.set_timer((), now + SWEEP);
+        self.settle(now, out);
     }
 
-    fn request(&mut self, _now: Time, note: Note, _out: &mut Outbox<Self>) {
-        let Note::Gone(client) = note;
-        for served in self.open.values_mut() {
-            served.forget(client);
-        }
-        self.open.retain(|_, served| !(served.clients.is_empty() && served.waiting.is_empty()));
+    fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
+        self.handle(now, from, message, out);
+        self.settle(now, out);
     }
 
-    fn durable(&mut self, _now: Time, upto: Lsn, out: &mut Outbox<Self>) {
-        for served in self.open.values_mut() {
-            served.acknowledge(upto, out);
+    fn expire(&mut self, now: Time, _timer: (), out: &mut Outbox<Self>) {
+        for group in self.groups.values_mut() {
+            group.sweep(&mut self.site.turn(now, out));
         }
+        let turn = &mut self.site.turn(now, out);
+        turn.ask_time_again();
+        turn.ask_map();
+        turn.out.set_timer((), now + SWEEP);
+        self.settle(now, out);
+    }
+
+    fn request(&mut self, now: Time, note: Note, out: &mut Outbox<Self>) {
+        let Note::Gone(peer) = note;
+        self.site.snapshots.forget(peer);
+        if let Some(manager) = &mut self.manager {
+            manager.forget(peer);
+        }
+        self.untimed.retain(|(_, asked)| asked.client != peer);
+        self.unplaced.retain(|(client, ..)| *client != peer);
+        for group in self.groups.values_mut() {
+            group.forget(peer, &mut self.site.turn(now, out));
+        }
+        self.settle(now, out);
+        self.groups.retain(|_, group| !group.is_idle());
+    }
+
+    fn durable(&mut self, now: Time, upto: Lsn, out: &mut Outbox<Self>) {
+        self.site.durable = upto;
+        if let Some(manager) = &mut self.manager {
+            manager.durable(upto, &mut self.site.turn(now, out));
+        }
+        self.release(now, out);
+        self.settle(now, out);
     }
 }
 
 /// Makes a server's records durable.
 #[derive(Default)]
 pub struct SyncLog {
-    /// The databases that were written to since the last sync.
+    /// The groups that were written to since the last sync.
     written: Vec<Database>,
 }
 

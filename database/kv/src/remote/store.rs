@@ -4,7 +4,9 @@ use super::client::{Ask, Reply};
 use super::connection::Connection;
 use super::message::{Answer, Question, Sight};
 use crate::cache::Cache;
-use crate::{Commit, Durability, Error, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp};
+use crate::{
+    Commit, Durability, Error, GroupId, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp,
+};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io;
@@ -20,11 +22,11 @@ const INNER_BYTES: usize = 32 << 20;
 
 /// Drives a [`Client`](super::Client): in the caller's thread on sockets, or in a simulation.
 pub trait Call: Send {
-    /// Hands the client a question and waits for its reply.
+    /// Hands the client something that it replies to, and waits for that.
     ///
     /// # Errors
     /// [`Unreachable`], when there is nobody to ask.
-    fn call(&mut self, question: Question) -> Result<Reply, Unreachable>;
+    fn call(&mut self, ask: Ask) -> Result<Reply, Unreachable>;
 
     /// Hands the client something that is not answered.
     fn tell(&mut self, ask: Ask);
@@ -57,10 +59,15 @@ impl<C: Call> Remote<C> {
         Self { name: name.into(), nodes: Cache::new(INNER_BYTES), leaves: Mutex::default(), line }
     }
 
-    fn ask(&self, question: Question) -> Result<Answer, Error> {
-        let reply = self.line.lock().client.call(question);
+    fn ask(&self, group: GroupId, question: Question) -> Result<Answer, Error> {
+        self.call(Ask::Question(group, question))
+    }
+
+    fn call(&self, ask: Ask) -> Result<Answer, Error> {
+        let reply = self.line.lock().client.call(ask);
         match reply {
             Ok(Reply::Answer(answer)) => Ok(answer),
+            Ok(Reply::Groups(_)) => unreachable!("not asked for"),
             Ok(Reply::Silence) => Err(self.io(io::ErrorKind::TimedOut, "the server does not answer".into())),
             Err(unreachable) => Err(self.io(io::ErrorKind::NotConnected, unreachable.to_string())),
         }
@@ -79,7 +86,7 @@ impl<C: Call> Remote<C> {
     }
 
     fn timestamp(&self, question: Question) -> Result<Timestamp, Error> {
-        match self.ask(question)? {
+        match self.ask(GroupId(0), question)? {
             Answer::At(at) => Ok(at),
             other => Err(self.failed(other)),
         }
@@ -137,8 +144,13 @@ impl<C: Call> Store for Remote<C> {
             return Ok(Some(node));
         }
         let bytes = self.appetite(part);
-        let sight = at.known().map_or_else(|| Sight::New(at.take_expected()), Sight::Open);
-        let found = match self.ask(Question::read(object, part, sight, bytes))? {
+        let group = object.group();
+        let sight = match at.known() {
+            Some(at) => Sight::Open(at),
+            // Each group knows it.
+            None => Sight::New(at.take_expected().map(|expected| expected.in_group(group))),
+        };
+        let found = match self.ask(group, Question::read(object, part, sight, bytes))? {
             Answer::Object(found) => Some(found),
             Answer::Nothing => None,
             Answer::Opened(opened, found) => {
@@ -161,6 +173,20 @@ impl<C: Call> Store for Remote<C> {
         Ok(found)
     }
 
+    fn groups(&self) -> Result<u16, Error> {
+        loop {
+            let reply = self.line.lock().client.call(Ask::Groups);
+            match reply {
+                Ok(Reply::Groups(Some(groups))) => return Ok(groups),
+                // Whoever answers tells where the database is.
+                Ok(_) => drop(self.newest()?),
+                Err(unreachable) => {
+                    return Err(self.io(io::ErrorKind::NotConnected, unreachable.to_string()));
+                }
+            }
+        }
+    }
+
     fn is_leaf(&self, object: ObjectId) -> bool {
         self.leaves.lock().contains(&object)
     }
@@ -173,7 +199,15 @@ impl<C: Call> Store for Remote<C> {
     }
 
     fn commit(&self, commit: Commit, durability: Durability) -> Result<Timestamp, Refusal<Commit>> {
-        match self.ask(Question::Commit(commit.clone(), durability))? {
+        let mut parts = commit.clone().by_group();
+        let ask = match parts.len() {
+            0 | 1 => {
+                let (group, commit) = parts.pop_first().unwrap_or_default();
+                Ask::Question(group, Question::Commit(commit, durability))
+            }
+            _ => Ask::Commit(parts, durability),
+        };
+        match self.call(ask)? {
             Answer::At(at) => Ok(at),
             Answer::Misplaced => Err(Refusal::Misplaced(commit)),
             Answer::Unknown => {

@@ -1,0 +1,215 @@
+//! What a transaction asks for at its end.
+
+use crate::wire::{Reader, list, put_bytes, put_varint};
+use crate::{Change, GroupId, Interval, Key, ObjectId, Timestamp};
+use std::collections::BTreeMap;
+
+/// A transaction's effects, all or none of which take place.
+///
+/// Restructurings come first, in order; writes and requirements are placed in the objects as they are then.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Commit {
+    /// What the transaction read: a write loses against any change of its cell after this.
+    pub snapshot: Timestamp,
+    /// Changes of structure, which no snapshot sees.
+    pub restructurings: Vec<Restructuring>,
+    /// Changes of cells, at most one `Write` an object.
+    pub writes: Vec<Write>,
+    /// Cells that must not have changed since the snapshot.
+    pub required: Vec<(ObjectId, Key)>,
+    /// Cells that must not have been deleted since the snapshot, and that nobody may delete whose snapshot does not see
+    /// this commit: so it keeps them for what it writes elsewhere. They may be changed and touched by others.
+    pub touched: Vec<(ObjectId, Key)>,
+}
+
+/// Changes of one object's cells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The object.
+    pub object: ObjectId,
+    /// Every cell in these intervals that the snapshot sees is deleted, before `changes`.
+    pub cleared: Vec<Interval>,
+    /// In ascending order of distinct keys.
+    pub changes: Vec<Change>,
+}
+
+/// A change of structure: it moves cells with all their versions, so it neither conflicts with transactions nor shows
+/// in a snapshot. Links are cells of the objects that hold them, but without versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Restructuring {
+    /// Makes an object without cells, for all keys.
+    Create {
+        /// Its name. If it is in use, another commit has taken it first: a conflict.
+        object: ObjectId,
+    },
+    /// Removes an object with all its cells.
+    Remove {
+        /// The object.
+        object: ObjectId,
+    },
+    /// Moves the cells from the first cut on to new right neighbours.
+    Split {
+        /// The object to split.
+        object: ObjectId,
+        /// The first key of each new object and its name, not in use yet; in ascending order, inside the object's
+        /// interval.
+        cuts: Vec<(Key, ObjectId)>,
+    },
+    /// Moves all cells of the right neighbour to `left`, and removes `right`.
+    Join {
+        /// Takes over the interval of its neighbour.
+        left: ObjectId,
+        /// Ends to exist.
+        right: ObjectId,
+    },
+    /// Sets and removes links.
+    Relink {
+        /// The object that holds the links.
+        object: ObjectId,
+        /// Its level, above 0: a root that has grown or shrunk since is no longer the one to hold them.
+        level: u8,
+        /// Keys and what they lead to from now on, in ascending order.
+        links: Vec<(Key, Option<ObjectId>)>,
+    },
+    /// Moves all of `root` to the new object `into` and makes `root` one level higher, with a link to it.
+    Grow {
+        /// Keeps its name and interval.
+        root: ObjectId,
+        /// The new object's name, not in use yet.
+        into: ObjectId,
+    },
+    /// The opposite of `Grow`: moves everything of the only object that `root` links to into `root`.
+    Shrink {
+        /// Keeps its name and interval.
+        root: ObjectId,
+    },
+    /// Forgets what no snapshot reads any more.
+    Collect {
+        /// The object.
+        object: ObjectId,
+    },
+}
+
+/// The bytes of a link to an object.
+pub fn link(to: ObjectId) -> [u8; 8] {
+    to.0.to_be_bytes()
+}
+
+/// The object that a link leads to, if these bytes are one.
+pub fn linked(value: &[u8]) -> Option<ObjectId> {
+    value.try_into().ok().map(|v| ObjectId(u64::from_be_bytes(v)))
+}
+
+struct Parts {
+    snapshot: Timestamp,
+    parts: BTreeMap<GroupId, Commit>,
+}
+
+impl Parts {
+    fn of(&mut self, object: ObjectId) -> &mut Commit {
+        let empty = || Commit { snapshot: self.snapshot, ..Commit::default() };
+        self.parts.entry(object.group()).or_insert_with(empty)
+    }
+}
+
+impl Restructuring {
+    /// An object that it changes.
+    fn object(&self) -> ObjectId {
+        match self {
+            Self::Create { object }
+            | Self::Remove { object }
+            | Self::Split { object, .. }
+            | Self::Join { left: object, .. }
+            | Self::Relink { object, .. }
+            | Self::Grow { root: object, .. }
+            | Self::Shrink { root: object }
+            | Self::Collect { object } => *object,
+        }
+    }
+}
+
+impl Commit {
+    /// The parts of it by the groups of the objects that they name.
+    pub(crate) fn by_group(self) -> BTreeMap<GroupId, Self> {
+        let Self { snapshot, restructurings, writes, required, touched } = self;
+        let mut parts = Parts { snapshot, parts: BTreeMap::new() };
+        for restructuring in restructurings {
+            parts.of(restructuring.object()).restructurings.push(restructuring);
+        }
+        for write in writes {
+            parts.of(write.object).writes.push(write);
+        }
+        for cell in required {
+            parts.of(cell.0).required.push(cell);
+        }
+        for cell in touched {
+            parts.of(cell.0).touched.push(cell);
+        }
+        parts.parts
+    }
+
+    /// Appends it, but for restructurings that only who keeps the objects asks for.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let Self { snapshot, restructurings, writes, required, touched } = self;
+        put_varint(out, snapshot.0);
+        put_varint(out, restructurings.len() as u64);
+        for restructuring in restructurings {
+            // A client makes trees; all else is for who keeps them.
+            let Restructuring::Create { object } = restructuring else { continue };
+            put_varint(out, object.0);
+        }
+        put_varint(out, writes.len() as u64);
+        for Write { object, cleared, changes } in writes {
+            put_varint(out, object.0);
+            put_varint(out, cleared.len() as u64);
+            for interval in cleared {
+                interval.encode(out);
+            }
+            put_varint(out, changes.len() as u64);
+            for Change { key, value } in changes {
+                put_bytes(out, key);
+                match value {
+                    None => out.push(0),
+                    Some(value) => {
+                        out.push(1);
+                        put_bytes(out, value);
+                    }
+                }
+            }
+        }
+        for cells in [required, touched] {
+            put_varint(out, cells.len() as u64);
+            for (object, key) in cells {
+                put_varint(out, object.0);
+                put_bytes(out, key);
+            }
+        }
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        let snapshot = Timestamp(input.varint()?);
+        let restructurings =
+            list(input, |input| Some(Restructuring::Create { object: ObjectId(input.varint()?) }))?;
+        let writes = list(input, |input| {
+            let object = ObjectId(input.varint()?);
+            let cleared = list(input, Interval::decode)?;
+            let changes: Vec<Change> = list(input, |input| {
+                let key = input.bytes()?.into();
+                let value = match input.byte()? {
+                    0 => None,
+                    1 => Some(input.bytes()?.into()),
+                    _ => return None,
+                };
+                Some(Change { key, value })
+            })?;
+            changes.is_sorted_by(|a, b| a.key < b.key).then_some(Write { object, cleared, changes })
+        })?;
+        let required = list(input, cell)?;
+        let touched = list(input, cell)?;
+        Some(Self { snapshot, restructurings, writes, required, touched })
+    }
+}
+
+pub(crate) fn cell(input: &mut Reader<'_>) -> Option<(ObjectId, Key)> {
+    Some((ObjectId(input.varint()?), input.bytes()?.into()))
+}

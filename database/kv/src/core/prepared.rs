@@ -1,0 +1,442 @@
+//! Transactions of several groups, as one of these groups knows them (two-phase commit).
+//!
+//! A group that has *prepared* its part of a transaction can carry it out at any timestamp from its proposal on, whatever
+//! happens: it has checked it and locked its cells. One of the groups, the *primary*, decides: what its record says has
+//! become of the transaction has become of it everywhere (Percolator, section 2.2). Who meets a lock asks there.
+//!
+//! Records are cells of an object of the group's own, so that they survive what other cells survive.
+
+use super::{Attempt, Core, Executed, Staged, require};
+use crate::commit::Commit;
+use crate::wire::{Reader, list, put_varint};
+use crate::{
+    Change, Error, FIRST_FRESH, GroupId, Interval, Key, Object, ObjectId, Restructuring, Timestamp,
+    TransactionId,
+};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// One group's part of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepare {
+    /// Of which transaction.
+    pub transaction: TransactionId,
+    /// The group that decides.
+    pub primary: GroupId,
+    /// The groups besides the primary.
+    pub others: Vec<GroupId>,
+    /// What this group is to do. Of restructurings it may hold [`Restructuring::Create`] only.
+    pub commit: Commit,
+}
+
+/// What has become of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It took place at this time.
+    Committed(Timestamp),
+    /// It never will.
+    Aborted,
+}
+
+/// The transactions that a group has heard of and not yet done with.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    prepared: BTreeMap<TransactionId, Prepared>,
+    /// Who holds which cell, and for what. One cell may be kept by many, but changed by one alone.
+    locks: BTreeMap<(ObjectId, Key), Vec<(TransactionId, Lock)>>,
+    /// Of those that this group has decided: which groups may still have to ask.
+    committed: BTreeMap<TransactionId, Committed>,
+    is_recorded: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Prepared {
+    primary: GroupId,
+    others: Vec<GroupId>,
+    commit: Commit,
+    /// It cannot take place before.
+    proposal: Timestamp,
+}
+
+#[derive(Clone, Debug)]
+struct Committed {
+    at: Timestamp,
+    unconfirmed: BTreeSet<GroupId>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lock {
+    Put,
+    Delete,
+    /// See [`Commit::required`].
+    Require,
+    /// See [`Commit::touched`].
+    Touch,
+}
+
+impl Lock {
+    fn is_change(self) -> bool {
+        matches!(self, Self::Put | Self::Delete)
+    }
+
+    fn conflicts(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Touch, other) | (other, Self::Touch) => other == Self::Delete,
+            (a, b) => a.is_change() || b.is_change(),
+        }
+    }
+}
+
+/// A prepared transaction that is not decided here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Undecided {
+    pub(crate) transaction: TransactionId,
+    pub(crate) primary: GroupId,
+    pub(crate) others: Vec<GroupId>,
+    pub(crate) snapshot: Timestamp,
+}
+
+impl Pending {
+    /// Whether all is settled and known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.prepared.is_empty() && self.committed.is_empty()
+    }
+
+    /// Whether some prepared transaction will change cells of the object, or relies on them.
+    pub(crate) fn pins(&self, object: ObjectId) -> bool {
+        self.locked(object, &[]).next().is_some_and(|((locked, _), _)| *locked == object)
+    }
+
+    fn locked(
+        &self,
+        object: ObjectId,
+        from: &[u8],
+    ) -> impl Iterator<Item = (&(ObjectId, Key), &Vec<(TransactionId, Lock)>)> {
+        // Without locks no key is copied.
+        let from = (!self.locks.is_empty()).then(|| (object, Key::from(from)));
+        from.map(|from| self.locks.range(from..)).into_iter().flatten()
+    }
+
+    /// A transaction that has locked what this commit needs.
+    pub(crate) fn blocker(&self, commit: &Commit) -> Option<TransactionId> {
+        if self.locks.is_empty() {
+            return None;
+        }
+        let blocks = |object: ObjectId, key: &Key, own: Lock| {
+            let held = self.locks.get(&(object, key.clone()))?;
+            held.iter().find(|(_, lock)| lock.conflicts(own)).map(|(holder, _)| *holder)
+        };
+        let writes = commit.writes.iter().find_map(|write| {
+            let change = |change: &Change| blocks(write.object, &change.key, lock_of(change));
+            let cleared = |cleared: &Interval| self.holder_in(write.object, cleared, |_, _| true);
+            write.changes.iter().find_map(change).or_else(|| write.cleared.iter().find_map(cleared))
+        });
+        let required =
+            || commit.required.iter().find_map(|(object, key)| blocks(*object, key, Lock::Require));
+        let touched = || commit.touched.iter().find_map(|(object, key)| blocks(*object, key, Lock::Touch));
+        writes.or_else(required).or_else(touched)
+    }
+
+    /// A transaction that may turn out to have changed cells in this interval that `snapshot` sees.
+    pub(crate) fn may_change(
+        &self,
+        object: ObjectId,
+        interval: &Interval,
+        snapshot: Timestamp,
+    ) -> Option<TransactionId> {
+        self.holder_in(object, interval, |holder, lock| {
+            lock.is_change() && self.prepared.get(&holder).is_some_and(|p| p.proposal <= snapshot)
+        })
+    }
+
+    fn holder_in(
+        &self,
+        object: ObjectId,
+        interval: &Interval,
+        is_meant: impl Fn(TransactionId, Lock) -> bool,
+    ) -> Option<TransactionId> {
+        self.locked(object, interval.low())
+            .take_while(|((locked, key), _)| *locked == object && interval.contains(key))
+            .flat_map(|(_, holders)| holders)
+            .find(|(holder, lock)| is_meant(*holder, *lock))
+            .map(|(holder, _)| *holder)
+    }
+
+    pub(crate) fn undecided(&self, transaction: TransactionId) -> Option<Undecided> {
+        self.prepared.get(&transaction).map(|prepared| Undecided {
+            transaction,
+            primary: prepared.primary,
+            others: prepared.others.clone(),
+            snapshot: prepared.commit.snapshot,
+        })
+    }
+
+    /// All that are prepared.
+    pub(crate) fn all_undecided(&self) -> Vec<Undecided> {
+        self.prepared.keys().filter_map(|transaction| self.undecided(*transaction)).collect()
+    }
+
+    /// When a transaction that this group has decided took place, if some group may still have to be told.
+    pub(crate) fn committed(&self, transaction: TransactionId) -> Option<Timestamp> {
+        self.committed.get(&transaction).map(|committed| committed.at)
+    }
+
+    /// All that this group has decided, and the groups that have not said that they know.
+    pub(crate) fn unconfirmed(&self) -> Vec<(TransactionId, Timestamp, Vec<GroupId>)> {
+        let group = |(transaction, committed): (&TransactionId, &Committed)| {
+            (*transaction, committed.at, committed.unconfirmed.iter().copied().collect())
+        };
+        self.committed.iter().map(group).collect()
+    }
+
+    /// Lets a prepared transaction take place after `seen`, if at all: somebody has read what was there before it.
+    pub(crate) fn postpone(&mut self, transaction: TransactionId, seen: Timestamp) {
+        if let Some(prepared) = self.prepared.get_mut(&transaction) {
+            prepared.proposal = prepared.proposal.max(Timestamp(seen.0 + 1));
+        }
+    }
+
+    fn insert(&mut self, transaction: TransactionId, prepared: Prepared) {
+        for (cell, lock) in locks(&prepared.commit) {
+            self.locks.entry(cell).or_default().push((transaction, lock));
+        }
+        self.prepared.insert(transaction, prepared);
+    }
+
+    fn remove(&mut self, transaction: TransactionId) -> Option<Prepared> {
+        let prepared = self.prepared.remove(&transaction)?;
+        for (cell, _) in locks(&prepared.commit) {
+            if let Some(holders) = self.locks.get_mut(&cell) {
+                holders.retain(|(holder, _)| *holder != transaction);
+                if holders.is_empty() {
+                    self.locks.remove(&cell);
+                }
+            }
+        }
+        Some(prepared)
+    }
+
+    /// What a group's records say; `None` if they are damaged.
+    pub(crate) fn restore(records: &Object) -> Option<Self> {
+        let mut pending = Self { is_recorded: true, ..Self::default() };
+        for slot in 0..records.slots() {
+            let (client, number) = records.key(slot).split_first_chunk()?;
+            let transaction = TransactionId {
+                client: u64::from_be_bytes(*client),
+                number: u64::from_be_bytes(number.try_into().ok()?),
+            };
+            match Record::decode(records.value(slot))? {
+                Record::Prepared(prepared) => pending.insert(transaction, prepared),
+                Record::Committed(committed) => drop(pending.committed.insert(transaction, committed)),
+            }
+        }
+        Some(pending)
+    }
+
+    /// The object that holds a group's records.
+    pub(crate) fn records(group: GroupId) -> ObjectId {
+        ObjectId::new(group, FIRST_FRESH - 1)
+    }
+}
+
+fn lock_of(change: &Change) -> Lock {
+    if change.value.is_some() { Lock::Put } else { Lock::Delete }
+}
+
+/// The cells that a prepared commit locks.
+fn locks(commit: &Commit) -> impl Iterator<Item = ((ObjectId, Key), Lock)> {
+    let changes = commit.writes.iter().flat_map(|write| {
+        write.changes.iter().map(|change| ((write.object, change.key.clone()), lock_of(change)))
+    });
+    let required = commit.required.iter().map(|cell| (cell.clone(), Lock::Require));
+    let touched = commit.touched.iter().map(|cell| (cell.clone(), Lock::Touch));
+    changes.chain(required).chain(touched)
+}
+
+/// What is written down of a transaction.
+enum Record {
+    Prepared(Prepared),
+    Committed(Committed),
+}
+
+impl Record {
+    fn encode(&self) -> Arc<[u8]> {
+        let mut out = Vec::new();
+        let groups = |groups: &mut dyn Iterator<Item = GroupId>, out: &mut Vec<u8>| {
+            let groups: Vec<_> = groups.collect();
+            put_varint(out, groups.len() as u64);
+            groups.iter().for_each(|group| put_varint(out, group.0.into()));
+        };
+        match self {
+            Self::Prepared(Prepared { primary, others, commit, proposal }) => {
+                out.push(0);
+                put_varint(&mut out, proposal.0);
+                put_varint(&mut out, primary.0.into());
+                groups(&mut others.iter().copied(), &mut out);
+                commit.encode(&mut out);
+            }
+            Self::Committed(Committed { at, unconfirmed }) => {
+                out.push(1);
+                put_varint(&mut out, at.0);
+                groups(&mut unconfirmed.iter().copied(), &mut out);
+            }
+        }
+        out.into()
+    }
+
+    fn decode(value: &[u8]) -> Option<Self> {
+        let mut input = Reader::new(value);
+        let tag = input.byte()?;
+        let at = Timestamp(input.varint()?);
+        let record = match tag {
+            0 => {
+                let primary = group(&mut input)?;
+                let others = list(&mut input, group)?;
+                let commit = Commit::decode(&mut input)?;
+                Self::Prepared(Prepared { primary, others, commit, proposal: at })
+            }
+            1 => {
+                Self::Committed(Committed { at, unconfirmed: list(&mut input, group)?.into_iter().collect() })
+            }
+            _ => return None,
+        };
+        input.is_empty().then_some(record)
+    }
+}
+
+pub(crate) fn group(input: &mut Reader<'_>) -> Option<GroupId> {
+    u16::try_from(input.varint()?).ok().map(GroupId)
+}
+
+impl Core {
+    /// Checks and locks a group's part of a transaction. The answer is the time from which on it can take place.
+    pub(crate) fn prepare(
+        &mut self,
+        group: GroupId,
+        prepare: &Prepare,
+        staged: &mut Staged<'_>,
+    ) -> Executed<Timestamp> {
+        let Prepare { transaction, primary, others, commit } = prepare;
+        if let Some(prepared) = self.pending.prepared.get(transaction) {
+            return Ok(prepared.proposal);
+        }
+        if self.pending.blocker(commit).is_some() {
+            return Err(Error::Conflict.into());
+        }
+        let mut attempt = Attempt { staged, pending: &self.pending, changed: BTreeMap::new() };
+        require(commit.restructurings.iter().all(|r| matches!(r, Restructuring::Create { .. })))?;
+        let writes = attempt.validate(commit, self.last, &self.touched)?;
+        let mut commit = commit.clone();
+        for (write, (_, changes)) in commit.writes.iter_mut().zip(writes.into_iter().map(owned)) {
+            (write.cleared, write.changes) = (Vec::new(), changes);
+        }
+        let now = self.last.max(commit.snapshot);
+        let proposal = Timestamp(now.0 + 1);
+        let prepared = Prepared { primary: *primary, others: others.clone(), commit, proposal };
+        let record = Record::Prepared(prepared.clone());
+        self.last = proposal;
+        self.record(group, *transaction, Some(&record), staged)?;
+        self.pending.insert(*transaction, prepared);
+        Ok(proposal)
+    }
+
+    /// The primary decides that a prepared transaction takes place, not before `at`, and carries it out: when, and which
+    /// objects it has written. Nothing, if it is not prepared here.
+    pub(crate) fn decide(
+        &mut self,
+        group: GroupId,
+        transaction: TransactionId,
+        at: Timestamp,
+        staged: &mut Staged<'_>,
+    ) -> Executed<Option<(Timestamp, Vec<ObjectId>)>> {
+        let Some(prepared) = self.pending.prepared.get(&transaction) else { return Ok(None) };
+        let at = at.max(prepared.proposal);
+        let written = self.conclude(group, transaction, Outcome::Committed(at), staged)?;
+        Ok(Some((at, written)))
+    }
+
+    /// Carries a prepared transaction out, or gives it up, and tells which objects that has written. One that is not
+    /// prepared (any more) is left alone.
+    pub(crate) fn conclude(
+        &mut self,
+        group: GroupId,
+        transaction: TransactionId,
+        outcome: Outcome,
+        staged: &mut Staged<'_>,
+    ) -> Executed<Vec<ObjectId>> {
+        let Some(prepared) = self.pending.remove(transaction) else { return Ok(Vec::new()) };
+        let mut record = None;
+        let mut written = Vec::new();
+        if let Outcome::Committed(at) = outcome {
+            let commit = &prepared.commit;
+            let mut attempt = Attempt { staged, pending: &self.pending, changed: BTreeMap::new() };
+            for restructuring in &commit.restructurings {
+                attempt.restructure(restructuring)?;
+            }
+            let writes: Vec<_> =
+                commit.writes.iter().map(|w| (w.object, Cow::Borrowed(&*w.changes))).collect();
+            attempt.write(&writes, at)?;
+            let touched = attempt.roots(&commit.touched)?;
+            let changed = attempt.changed;
+            written.extend(changed.keys());
+            self.touch(touched, at, staged.watermark);
+            self.last = self.last.max(at);
+            self.finish(changed, staged);
+            if prepared.primary == group && !prepared.others.is_empty() {
+                let committed = Committed { at, unconfirmed: prepared.others.into_iter().collect() };
+                self.pending.committed.insert(transaction, committed.clone());
+                record = Some(Record::Committed(committed));
+            }
+        }
+        self.record(group, transaction, record.as_ref(), staged)?;
+        Ok(written)
+    }
+
+    /// A group has carried out what this one has decided.
+    pub(crate) fn confirm(
+        &mut self,
+        group: GroupId,
+        transaction: TransactionId,
+        by: GroupId,
+        staged: &mut Staged<'_>,
+    ) -> Executed<()> {
+        let Some(committed) = self.pending.committed.get_mut(&transaction) else { return Ok(()) };
+        if !committed.unconfirmed.remove(&by) {
+            return Ok(());
+        }
+        let rest = committed.clone();
+        if rest.unconfirmed.is_empty() {
+            self.pending.committed.remove(&transaction);
+            return self.record(group, transaction, None, staged);
+        }
+        self.record(group, transaction, Some(&Record::Committed(rest)), staged)
+    }
+
+    /// Writes a record, or removes it.
+    fn record(
+        &mut self,
+        group: GroupId,
+        transaction: TransactionId,
+        record: Option<&Record>,
+        staged: &mut Staged<'_>,
+    ) -> Executed<()> {
+        let id = Pending::records(group);
+        let is_recorded = std::mem::replace(&mut self.pending.is_recorded, true);
+        let mut attempt = Attempt { staged, pending: &self.pending, changed: BTreeMap::new() };
+        if !is_recorded {
+            attempt.put(Object::empty(id, Interval::everything(), 0));
+        }
+        let key: Vec<u8> = [transaction.client.to_be_bytes(), transaction.number.to_be_bytes()].concat();
+        let change = Change { key: key.into(), value: record.map(Record::encode) };
+        let records = attempt.existing(id)?;
+        attempt.change(&records, &[change], Timestamp(0));
+        let changed = attempt.changed;
+        self.finish(changed, staged);
+        Ok(())
+    }
+}
+
+fn owned((object, changes): (ObjectId, Cow<'_, [Change]>)) -> (ObjectId, Vec<Change>) {
+    (object, changes.into_owned())
+}

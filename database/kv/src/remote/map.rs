@@ -1,0 +1,162 @@
+//! Which servers there are, and which of them holds what.
+
+use super::message::{DatabaseNumber, number, text};
+use crate::GroupId;
+use crate::wire::{Reader, list, put_bytes, put_varint};
+use fulmar_node::NodeId;
+use std::collections::BTreeMap;
+
+/// The map of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Map {
+    /// Grows with every change.
+    pub version: u64,
+    /// The servers, and where they listen.
+    pub servers: BTreeMap<NodeId, String>,
+    /// The databases.
+    pub databases: BTreeMap<DatabaseNumber, Placement>,
+}
+
+/// Where a database is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Its name.
+    pub name: String,
+    /// The server of each of its groups, in the order of their names.
+    pub groups: Vec<NodeId>,
+}
+
+/// All that a client has to know of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The database.
+    pub database: DatabaseNumber,
+    /// The server of each of its groups, in the order of their names.
+    pub groups: Vec<NodeId>,
+    /// Where these servers listen.
+    pub servers: BTreeMap<NodeId, String>,
+}
+
+impl Map {
+    /// What a client has to know of the database of this name.
+    pub fn layout(&self, name: &str) -> Option<Layout> {
+        let (database, placement) = self.databases.iter().find(|(_, placement)| placement.name == name)?;
+        let groups = placement.groups.clone();
+        let servers = self.servers.iter().filter(|(server, _)| groups.contains(server));
+        Some(Layout {
+            database: *database,
+            servers: servers.map(|(server, address)| (*server, address.clone())).collect(),
+            groups,
+        })
+    }
+
+    /// The server that holds a group.
+    pub fn server(&self, database: DatabaseNumber, group: GroupId) -> Option<NodeId> {
+        self.databases.get(&database)?.groups.get(usize::from(group.0)).copied()
+    }
+
+    /// A map on which only the server that keeps the clock and the map is: what the others begin with.
+    pub fn of(keeper: NodeId, address: &str) -> Self {
+        let servers = BTreeMap::from([(keeper, address.into())]);
+        Self { servers, ..Self::default() }
+    }
+
+    /// A server is at this address.
+    pub(crate) fn join(&mut self, server: NodeId, address: &str) {
+        self.servers.insert(server, address.into());
+        self.version += 1;
+    }
+
+    /// Whether a server is known to be at this address.
+    pub(crate) fn has(&self, server: NodeId, address: &str) -> bool {
+        self.servers.get(&server).is_some_and(|known| known == address)
+    }
+
+    /// A database that is on a server already.
+    pub(crate) fn adopt(&mut self, name: &str, server: NodeId) {
+        self.add(name, |_| vec![server]);
+    }
+
+    /// A new database, with a group on each server.
+    pub(crate) fn create(&mut self, name: &str) {
+        let mut groups: Vec<NodeId> = self.servers.keys().copied().collect();
+        self.add(name, |number| {
+            // The first group holds the schema: let another server have that of each database.
+            let first = number as usize % groups.len().max(1);
+            groups.rotate_left(first);
+            groups.truncate(MOST_GROUPS);
+            groups
+        });
+    }
+
+    fn add(&mut self, name: &str, groups: impl FnOnce(u32) -> Vec<NodeId>) {
+        let number = self.databases.keys().next_back().map_or(0, |last| last.0 + 1);
+        let placement = Placement { name: name.into(), groups: groups(number) };
+        self.databases.insert(DatabaseNumber(number), placement);
+        self.version += 1;
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.version);
+        put_servers(out, &self.servers);
+        put_varint(out, self.databases.len() as u64);
+        for (database, Placement { name, groups }) in &self.databases {
+            put_varint(out, database.0.into());
+            put_bytes(out, name.as_bytes());
+            put_groups(out, groups);
+        }
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        let version = input.varint()?;
+        let servers = servers(input)?;
+        let database = |input: &mut Reader<'_>| {
+            let database = DatabaseNumber(number(input)?);
+            Some((database, Placement { name: text(input)?, groups: groups(input)? }))
+        };
+        Some(Self { version, servers, databases: list(input, database)?.into_iter().collect() })
+    }
+}
+
+/// No database has more groups.
+const MOST_GROUPS: usize = 256;
+
+impl Layout {
+    /// The server of a group.
+    pub fn server(&self, group: GroupId) -> Option<NodeId> {
+        self.groups.get(usize::from(group.0)).copied()
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.database.0.into());
+        put_groups(out, &self.groups);
+        put_servers(out, &self.servers);
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        let database = DatabaseNumber(number(input)?);
+        Some(Self { database, groups: groups(input)?, servers: servers(input)? })
+    }
+}
+
+fn put_groups(out: &mut Vec<u8>, groups: &[NodeId]) {
+    put_varint(out, groups.len() as u64);
+    groups.iter().for_each(|server| put_varint(out, server.0.into()));
+}
+
+fn groups(input: &mut Reader<'_>) -> Option<Vec<NodeId>> {
+    list(input, |input| Some(NodeId(number(input)?)))
+}
+
+fn put_servers(out: &mut Vec<u8>, servers: &BTreeMap<NodeId, String>) {
+    put_varint(out, servers.len() as u64);
+    for (server, address) in servers {
+        put_varint(out, server.0.into());
+        put_bytes(out, address.as_bytes());
+    }
+}
+
+fn servers(input: &mut Reader<'_>) -> Option<BTreeMap<NodeId, String>> {
+    let server = |input: &mut Reader<'_>| Some((NodeId(number(input)?), text(input)?));
+    Some(list(input, server)?.into_iter().collect())
+}

@@ -1,0 +1,108 @@
+//! The cluster's clock, as one server sees it.
+//!
+//! The clock is a number that only grows: all commits that were acknowledged are at or before it, and a new snapshot is
+//! where it is when it is asked. So a snapshot sees whatever was acknowledged before it was asked for, on any server. One
+//! question serves all who wait.
+
+use super::super::message::Message;
+use super::Turn;
+use crate::Timestamp;
+use fulmar_node::NodeId;
+
+#[derive(Debug)]
+pub(super) struct Clock {
+    /// Who keeps it.
+    keeper: NodeId,
+    /// It is here at least; nothing before it was heard of.
+    now: Option<Timestamp>,
+    /// Where it was when this server first heard of it.
+    born: Timestamp,
+    /// No snapshot of the cluster is older.
+    watermark: Timestamp,
+    /// What this server has committed.
+    reach: Timestamp,
+    /// Counts questions.
+    asked: u64,
+    is_asked: bool,
+}
+
+impl Clock {
+    pub(super) fn new(keeper: NodeId) -> Self {
+        let zero = Timestamp(0);
+        Self { keeper, now: None, born: zero, watermark: zero, reach: zero, asked: 0, is_asked: false }
+    }
+
+    pub(super) fn keeper(&self) -> NodeId {
+        self.keeper
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        self.now.is_some()
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.now.unwrap_or_default()
+    }
+
+    /// What snapshots see that were opened before this server began may be lost, and is forgotten in any case below the
+    /// watermark.
+    pub(super) fn forgotten(&self) -> Timestamp {
+        self.watermark.max(self.born)
+    }
+
+    pub(super) fn watermark(&self) -> Timestamp {
+        self.watermark
+    }
+
+    /// Which question's answer will be new.
+    pub(super) fn next(&self) -> u64 {
+        self.asked + 1
+    }
+
+    /// Takes an answer; says whether it is the last question's.
+    pub(super) fn hear(&mut self, number: u64, now: Timestamp, watermark: Timestamp) -> bool {
+        if self.now.is_none() {
+            self.born = now;
+        }
+        self.now = self.now.max(Some(now));
+        self.watermark = self.watermark.max(watermark);
+        let is_last = number == self.asked;
+        self.is_asked &= !is_last;
+        is_last
+    }
+}
+
+impl Turn<'_> {
+    /// Has the clock go to `at` at least.
+    pub(super) fn reach(&mut self, at: Timestamp) {
+        if at > self.site.clock.reach {
+            self.site.clock.reach = at;
+        }
+        if self.site.clock.now() < at {
+            self.ask_time();
+        }
+    }
+
+    /// Asks where the clock is, unless an answer is on its way.
+    pub(super) fn ask_time(&mut self) {
+        if !self.site.clock.is_asked {
+            self.ask_time_again();
+        }
+    }
+
+    /// Asks, whatever has become of the last question.
+    pub(super) fn ask_time_again(&mut self) {
+        self.site.clock.is_asked = true;
+        self.site.clock.asked += 1;
+        let (number, reached) = (self.site.clock.asked, self.site.clock.reach);
+        let oldest = self.site.oldest();
+        self.send(self.site.clock.keeper, Message::Clock { number, reached, oldest });
+    }
+
+    /// Asks again, if some commit still waits for the clock.
+    pub(super) fn catch_up(&mut self) {
+        if self.site.clock.reach > self.site.clock.now() {
+            self.ask_time();
+        }
+    }
+}

@@ -1,0 +1,599 @@
+//! One group on its server: what clients ask of it, and what becomes of transactions of several groups.
+
+use super::super::message::{Answer, DatabaseNumber, Direction, Message, News};
+use super::{Keep, Synced, Turn};
+use crate::core::Undecided;
+use crate::{
+    Commit, Database, Durability, Error, Expected, GroupId, Interval, Key, ObjectId, Outcome, Part, Prepare,
+    Refusal, Restructuring, Timestamp, TransactionId,
+};
+use fulmar_node::{Lsn, NodeId, Time};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Answers of level 0 hold at most so many bytes of cells, if a single cell is not larger.
+const LARGEST_PART: usize = 256 << 10;
+/// A client that has prepared a transaction and says nothing more for so long has given it up.
+const LEASE: Duration = Duration::from_secs(5);
+
+pub(super) struct Group {
+    name: (DatabaseNumber, GroupId),
+    database: Database,
+    keep: Box<dyn Keep>,
+    users: BTreeSet<NodeId>,
+    /// The last change that each client asked for, and the answer if it was given.
+    last: BTreeMap<NodeId, (u64, Option<Answer>)>,
+    /// What is carried out but not yet durable, or the clock has not reached it; oldest first.
+    waiting: VecDeque<Waiting>,
+    /// What met a lock.
+    deferred: Vec<Deferred>,
+    /// Whose transactions are prepared, and since when.
+    owners: BTreeMap<TransactionId, (NodeId, Time)>,
+    /// Transactions that must not be prepared any more, and their snapshots: somebody was told that they will never
+    /// take place. With a snapshot that is forgotten they cannot be.
+    refused: BTreeMap<TransactionId, Timestamp>,
+}
+
+/// What is to happen when a record is durable and the clock has reached a time.
+struct Waiting {
+    until: Lsn,
+    reach: Timestamp,
+    sends: Vec<(NodeId, Message)>,
+    reply: Option<(NodeId, u64, Answer)>,
+    written: Vec<ObjectId>,
+}
+
+/// Something that a client has asked for.
+pub(super) struct Asked {
+    pub(super) client: NodeId,
+    pub(super) number: u64,
+    /// Whether it may have been asked before.
+    pub(super) again: bool,
+    pub(super) task: Task,
+}
+
+pub(super) enum Task {
+    Read { object: ObjectId, from: Key, direction: Direction, bytes: u64, sight: Sighted },
+    Commit(Commit, Durability),
+    Prepare(Prepare, Durability),
+    Decide(TransactionId, Timestamp, Durability),
+}
+
+/// A snapshot that is open.
+pub(super) struct Sighted {
+    pub(super) at: Timestamp,
+    /// Whether this question has opened it.
+    pub(super) is_new: bool,
+    pub(super) expected: Option<Expected>,
+}
+
+struct Deferred {
+    by: TransactionId,
+    asked: Asked,
+}
+
+impl Task {
+    fn reader(&self) -> Option<Timestamp> {
+        match self {
+            Self::Read { sight, .. } => Some(sight.at),
+            _ => None,
+        }
+    }
+}
+
+/// What became of a question.
+enum Progress {
+    Answer(Answer),
+    /// Sent later.
+    Waits,
+    Blocked(TransactionId),
+}
+
+impl Group {
+    pub(super) fn new(
+        name: (DatabaseNumber, GroupId),
+        database: Database,
+        keep: Box<dyn Keep>,
+        turn: &mut Turn<'_>,
+    ) -> Self {
+        let storage = database.storage();
+        let now = turn.site.clock.now();
+        turn.reach(storage.last());
+        storage.advance(now, turn.site.clock.forgotten());
+        // Somebody may have read beneath its locks, up to now, and have told this group, which has forgotten.
+        storage.pending(|pending| {
+            for undecided in pending.all_undecided() {
+                pending.postpone(undecided.transaction, now);
+            }
+        });
+        Self {
+            name,
+            database,
+            keep,
+            users: BTreeSet::new(),
+            last: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            deferred: Vec::new(),
+            owners: BTreeMap::new(),
+            refused: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Whether nobody uses it, and nothing would be forgotten if it were closed.
+    pub(super) fn is_idle(&self) -> bool {
+        self.users.is_empty() && self.waiting.is_empty() && self.refused.is_empty() && !self.is_unsettled()
+    }
+
+    /// Whether some transaction of several groups is not over.
+    fn is_unsettled(&self) -> bool {
+        self.database.storage().pending(|p| !p.is_empty())
+    }
+
+    /// Answers a client, or will.
+    pub(super) fn ask(&mut self, asked: Asked, turn: &mut Turn<'_>) {
+        self.users.insert(asked.client);
+        let is_read = matches!(asked.task, Task::Read { .. });
+        if is_read || self.is_next(asked.client, asked.number, turn) {
+            self.pursue(asked, turn);
+        }
+    }
+
+    /// Whether a change is the client's next. One that was carried out before would conflict with itself, so it is never
+    /// done twice, but the client would be told the wrong thing.
+    fn is_next(&mut self, client: NodeId, number: u64, turn: &mut Turn<'_>) -> bool {
+        match self.last.get(&client) {
+            Some((last, answer)) if *last >= number => {
+                if let Some(answer) = answer.clone().filter(|_| *last == number) {
+                    turn.send(client, Message::Answer { number, answer });
+                }
+                false
+            }
+            _ => {
+                self.last.insert(client, (number, None));
+                true
+            }
+        }
+    }
+
+    fn pursue(&mut self, asked: Asked, turn: &mut Turn<'_>) {
+        let progress = match &asked.task {
+            Task::Read { object, from, direction, bytes, sight } => {
+                self.read(&asked, *object, direction.part(from), *bytes, sight, turn)
+            }
+            Task::Commit(commit, durability) => self.commit(&asked, commit, *durability, turn),
+            Task::Prepare(prepare, durability) => self.prepare(&asked, prepare, *durability, turn),
+            Task::Decide(transaction, at, durability) => {
+                self.decide(&asked, *transaction, *at, *durability, turn)
+            }
+        };
+        let answer = match progress {
+            Ok(Progress::Answer(answer)) => answer,
+            Ok(Progress::Waits) => return,
+            Ok(Progress::Blocked(by)) => {
+                self.inquire(by, asked.task.reader(), turn);
+                return self.deferred.push(Deferred { by, asked });
+            }
+            Err(error) => Answer::Failed(error.into()),
+        };
+        self.reply(asked.client, asked.number, answer, turn);
+    }
+
+    fn reply(&mut self, client: NodeId, number: u64, answer: Answer, turn: &mut Turn<'_>) {
+        if let Some((last, given)) = self.last.get_mut(&client)
+            && *last == number
+        {
+            *given = Some(answer.clone());
+        }
+        turn.send(client, Message::Answer { number, answer });
+    }
+
+    /// What a snapshot saw may be forgotten if the server has begun anew since, or has lost its holder.
+    fn require_readable(&self, at: Timestamp) -> Result<(), Error> {
+        if at < self.database.oldest_snapshot() { Err(Error::SnapshotGone) } else { Ok(()) }
+    }
+
+    /// An inner node, or a part of a leaf.
+    fn read(
+        &mut self,
+        asked: &Asked,
+        id: ObjectId,
+        part: Part<'_>,
+        bytes: u64,
+        sight: &Sighted,
+        turn: &mut Turn<'_>,
+    ) -> Result<Progress, Error> {
+        let at = sight.at;
+        self.require_readable(at)?;
+        // No commit to come shall be one that this snapshot should have seen.
+        self.database.storage().advance(at, Timestamp(0));
+        if let Some(expected) = &sight.expected {
+            let point = Interval::point(&expected.key);
+            if let Some(by) = self.blocker(expected.object, &point, at) {
+                return Ok(Progress::Blocked(by));
+            }
+            if !self.holds(expected, at)? {
+                return Ok(Progress::Answer(Answer::Unexpected));
+            }
+        }
+        let mut found = self.database.read(id)?;
+        if let Some(object) = found.take_if(|object| object.level() == 0) {
+            let bytes = usize::try_from(bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART);
+            if let Some(part) = object.part(part, at, bytes) {
+                if let Some(by) = self.blocker(id, part.interval(), at) {
+                    return Ok(Progress::Blocked(by));
+                }
+                found = Some(Arc::new(part));
+            }
+        }
+        let answer = match found {
+            _ if sight.is_new => Answer::Opened(at, found),
+            Some(object) => Answer::Object(object),
+            None => Answer::Nothing,
+        };
+        let Some(last) = self.waiting.back().filter(|_| self.is_unsure(at)) else {
+            return Ok(Progress::Answer(answer));
+        };
+        let until = last.until;
+        let reply = Some((asked.client, asked.number, answer));
+        self.wait(Waiting { until, reach: Timestamp(0), sends: vec![], reply, written: vec![] }, turn);
+        Ok(Progress::Waits)
+    }
+
+    /// Whether something that a snapshot sees may yet be lost.
+    fn is_unsure(&self, at: Timestamp) -> bool {
+        self.waiting.iter().any(|waiting| waiting.reach > Timestamp(0) && waiting.reach <= at)
+    }
+
+    fn blocker(&self, object: ObjectId, interval: &Interval, at: Timestamp) -> Option<TransactionId> {
+        self.database.storage().pending(|pending| pending.may_change(object, interval, at))
+    }
+
+    fn holds(&self, expected: &Expected, at: Timestamp) -> Result<bool, Error> {
+        let Some(object) = self.database.read(expected.object)? else { return Ok(false) };
+        // If it has become an inner node, the client has to look for itself.
+        Ok(object.level() == 0
+            && object.covers(&expected.key)
+            && object.get(&expected.key, at) == expected.value.as_deref())
+    }
+
+    fn commit(
+        &mut self,
+        asked: &Asked,
+        commit: &Commit,
+        durability: Durability,
+        turn: &mut Turn<'_>,
+    ) -> Result<Progress, Error> {
+        match self.begin_change(commit.snapshot, turn) {
+            // It may have taken place before what it would conflict with was forgotten.
+            Err(Error::SnapshotGone) if asked.again => return Ok(Progress::Answer(Answer::Unknown)),
+            readable => readable?,
+        }
+        if let Some(by) = self.database.storage().pending(|pending| pending.blocker(commit)) {
+            return Ok(Progress::Blocked(by));
+        }
+        let written = written(commit);
+        match self.database.execute(commit.clone()) {
+            Ok(at) => {
+                turn.reach(at);
+                self.wait_for(durability, at, vec![], Some((asked, Answer::At(at))), written, turn);
+                Ok(Progress::Waits)
+            }
+            Err(Refusal::Misplaced(_)) => Ok(Progress::Answer(Answer::Misplaced)),
+            Err(Refusal::Failed(Error::Conflict)) if asked.again => Ok(Progress::Answer(Answer::Unknown)),
+            Err(Refusal::Failed(error)) => Err(error),
+        }
+    }
+
+    fn prepare(
+        &mut self,
+        asked: &Asked,
+        prepare: &Prepare,
+        durability: Durability,
+        turn: &mut Turn<'_>,
+    ) -> Result<Progress, Error> {
+        self.begin_change(prepare.commit.snapshot, turn)?;
+        if self.refused.contains_key(&prepare.transaction) {
+            return Err(Error::Conflict);
+        }
+        let storage = self.database.storage();
+        let is_prepared = storage.pending(|pending| pending.undecided(prepare.transaction).is_some());
+        if !is_prepared && let Some(by) = storage.pending(|pending| pending.blocker(&prepare.commit)) {
+            return Ok(Progress::Blocked(by));
+        }
+        match storage.prepare(prepare) {
+            Ok(proposal) => {
+                self.owners.insert(prepare.transaction, (asked.client, turn.now));
+                let reply = Some((asked, Answer::At(proposal)));
+                self.wait_for(durability, Timestamp(0), vec![], reply, vec![], turn);
+                Ok(Progress::Waits)
+            }
+            Err(Refusal::Misplaced(())) => Ok(Progress::Answer(Answer::Misplaced)),
+            Err(Refusal::Failed(error)) => Err(error),
+        }
+    }
+
+    fn decide(
+        &mut self,
+        asked: &Asked,
+        transaction: TransactionId,
+        at: Timestamp,
+        durability: Durability,
+        turn: &mut Turn<'_>,
+    ) -> Result<Progress, Error> {
+        let storage = self.database.storage();
+        let (decided, undecided) =
+            storage.pending(|pending| (pending.committed(transaction), pending.undecided(transaction)));
+        let Some(undecided) = undecided else {
+            return Ok(Progress::Answer(match decided {
+                Some(at) => Answer::At(at),
+                None if asked.again => Answer::Unknown,
+                None => Answer::Failed(Error::Conflict.into()),
+            }));
+        };
+        let Some((at, written)) = storage.decide(transaction, at)? else {
+            unreachable!("it is prepared here");
+        };
+        self.owners.remove(&transaction);
+        turn.reach(at);
+        let news = News::Ended(Outcome::Committed(at));
+        let sends = self.messages(&undecided.others, transaction, news, turn);
+        self.wait_for(durability, at, sends, Some((asked, Answer::At(at))), written, turn);
+        self.retry(transaction, turn);
+        Ok(Progress::Waits)
+    }
+
+    /// A client will not ask for the decision about its transaction.
+    pub(super) fn give_up(&mut self, transaction: TransactionId, turn: &mut Turn<'_>) {
+        let undecided = self.database.storage().pending(|pending| pending.undecided(transaction));
+        match undecided {
+            Some(_) => self.end(transaction, Outcome::Aborted, turn),
+            // It may be on its way.
+            None => drop(self.refused.insert(transaction, turn.site.clock.now())),
+        }
+    }
+
+    /// Carries a prepared transaction out, or gives it up, and tells the other groups if this one decides.
+    fn end(&mut self, transaction: TransactionId, outcome: Outcome, turn: &mut Turn<'_>) {
+        let storage = self.database.storage();
+        let Some(undecided) = storage.pending(|pending| pending.undecided(transaction)) else { return };
+        let (_, group) = self.name;
+        // A disk that fails here fails the next commit too, which says so; and the other groups are not told.
+        let Ok(written) = storage.conclude(transaction, outcome) else { return };
+        self.owners.remove(&transaction);
+        let sends = if undecided.primary == group {
+            self.messages(&undecided.others, transaction, News::Ended(outcome), turn)
+        } else if matches!(outcome, Outcome::Committed(_)) {
+            self.messages(&[undecided.primary], transaction, News::Confirmed, turn)
+        } else {
+            Vec::new()
+        };
+        self.wait_for(Durability::Synced, Timestamp(0), sends, None, written, turn);
+        self.retry(transaction, turn);
+    }
+
+    /// Asks again for what has met the locks of a transaction.
+    fn retry(&mut self, transaction: TransactionId, turn: &mut Turn<'_>) {
+        let (due, rest) =
+            std::mem::take(&mut self.deferred).into_iter().partition(|deferred| deferred.by == transaction);
+        self.deferred = rest;
+        let due: Vec<Deferred> = due;
+        for deferred in due {
+            self.pursue(deferred.asked, turn);
+        }
+    }
+
+    /// Asks a transaction's primary what has become of it.
+    fn inquire(&mut self, transaction: TransactionId, reader: Option<Timestamp>, turn: &mut Turn<'_>) {
+        let undecided = self.database.storage().pending(|pending| pending.undecided(transaction));
+        if let Some(undecided) = undecided {
+            let news = News::Asked { snapshot: undecided.snapshot, reader };
+            let sends = self.messages(&[undecided.primary], transaction, news, turn);
+            sends.into_iter().for_each(|(server, message)| turn.send(server, message));
+        }
+    }
+
+    /// What another group, or this one, tells about a transaction.
+    pub(super) fn hear(
+        &mut self,
+        from: GroupId,
+        transaction: TransactionId,
+        news: News,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), Error> {
+        match news {
+            News::Asked { snapshot, reader } => self.answer_group(from, transaction, snapshot, reader, turn),
+            News::Open(seen) => {
+                self.database.storage().pending(|pending| pending.postpone(transaction, seen));
+                let (due, rest) = std::mem::take(&mut self.deferred)
+                    .into_iter()
+                    .partition(|deferred| deferred.by == transaction);
+                self.deferred = rest;
+                let due: Vec<Deferred> = due;
+                for Deferred { asked, .. } in due {
+                    if asked.task.reader().is_some() {
+                        self.pursue(asked, turn);
+                    } else {
+                        let answer = Answer::Failed(Error::Conflict.into());
+                        self.reply(asked.client, asked.number, answer, turn);
+                    }
+                }
+            }
+            News::Ended(outcome) => {
+                let is_prepared =
+                    self.database.storage().pending(|pending| pending.undecided(transaction).is_some());
+                if is_prepared {
+                    self.end(transaction, outcome, turn);
+                } else {
+                    if matches!(outcome, Outcome::Committed(_)) {
+                        let sends = self.messages(&[from], transaction, News::Confirmed, turn);
+                        self.wait_for(Durability::Written, Timestamp(0), sends, None, vec![], turn);
+                    }
+                    self.retry(transaction, turn);
+                }
+            }
+            News::Confirmed => self.database.storage().confirm(transaction, from)?,
+        }
+        Ok(())
+    }
+
+    /// As a transaction's primary, tells what has become of it.
+    fn answer_group(
+        &mut self,
+        asker: GroupId,
+        transaction: TransactionId,
+        snapshot: Timestamp,
+        reader: Option<Timestamp>,
+        turn: &mut Turn<'_>,
+    ) {
+        let storage = self.database.storage();
+        let (decided, undecided) =
+            storage.pending(|pending| (pending.committed(transaction), pending.undecided(transaction)));
+        let news = if let Some(at) = decided {
+            News::Ended(Outcome::Committed(at))
+        } else if undecided.is_some() && self.is_owned(transaction, turn.now) {
+            let seen = reader.unwrap_or_default();
+            storage.pending(|pending| pending.postpone(transaction, seen));
+            News::Open(seen)
+        } else if undecided.is_some() {
+            self.end(transaction, Outcome::Aborted, turn);
+            News::Ended(Outcome::Aborted)
+        } else {
+            storage.advance(snapshot, Timestamp(0));
+            self.refused.insert(transaction, snapshot);
+            News::Ended(Outcome::Aborted)
+        };
+        let sends = self.messages(&[asker], transaction, news, turn);
+        self.wait_for(Durability::Written, Timestamp(0), sends, None, vec![], turn);
+    }
+
+    /// Whether the client that has prepared a transaction may yet ask for the decision.
+    fn is_owned(&self, transaction: TransactionId, now: Time) -> bool {
+        self.owners.get(&transaction).is_some_and(|(_, since)| now < *since + LEASE)
+    }
+
+    /// Whatever waits for somebody who may have gone is asked after, and told, again. Says whether anything does.
+    pub(super) fn sweep(&mut self, turn: &mut Turn<'_>) -> bool {
+        let (_, group) = self.name;
+        let storage = self.database.storage();
+        storage.advance(Timestamp(0), turn.site.clock.watermark());
+        self.refused.retain(|_, snapshot| *snapshot >= turn.site.clock.watermark());
+        let (undecided, unconfirmed) =
+            storage.pending(|pending| (pending.all_undecided(), pending.unconfirmed()));
+        for Undecided { transaction, primary, .. } in &undecided {
+            match self.is_owned(*transaction, turn.now) {
+                true => {}
+                false if *primary == group => self.end(*transaction, Outcome::Aborted, turn),
+                false => self.inquire(*transaction, None, turn),
+            }
+        }
+        let is_unsettled = !undecided.is_empty() || !unconfirmed.is_empty();
+        for (transaction, at, others) in unconfirmed {
+            let sends = self.messages(&others, transaction, News::Ended(Outcome::Committed(at)), turn);
+            self.wait_for(Durability::Written, Timestamp(0), sends, None, vec![], turn);
+        }
+        let blocked: Vec<_> = self.deferred.iter().map(|d| (d.by, d.asked.task.reader())).collect();
+        for (by, reader) in blocked {
+            self.inquire(by, reader, turn);
+        }
+        is_unsettled || !self.deferred.is_empty() || !self.refused.is_empty()
+    }
+
+    /// A client's connection has ended.
+    pub(super) fn forget(&mut self, client: NodeId, turn: &mut Turn<'_>) {
+        self.users.remove(&client);
+        self.last.remove(&client);
+        self.deferred.retain(|deferred| deferred.asked.client != client);
+        let owned: Vec<_> =
+            self.owners.iter().filter(|(_, (owner, _))| *owner == client).map(|(t, _)| *t).collect();
+        for transaction in owned {
+            self.owners.remove(&transaction);
+            let (_, group) = self.name;
+            let undecided = self.database.storage().pending(|pending| pending.undecided(transaction));
+            if undecided.is_some_and(|undecided| undecided.primary == group) {
+                self.end(transaction, Outcome::Aborted, turn);
+            }
+        }
+    }
+
+    /// Before a change: what is forgotten cannot be compared with.
+    fn begin_change(&self, snapshot: Timestamp, turn: &Turn<'_>) -> Result<(), Error> {
+        self.database.storage().advance(Timestamp(0), turn.site.clock.watermark());
+        self.require_readable(snapshot)
+    }
+
+    fn messages(
+        &self,
+        to: &[GroupId],
+        transaction: TransactionId,
+        news: News,
+        turn: &Turn<'_>,
+    ) -> Vec<(NodeId, Message)> {
+        let (database, from) = self.name;
+        let message = |group: &GroupId| {
+            let server = turn.site.map.server(database, *group)?;
+            Some((server, Message::Transaction { database, group: *group, from, transaction, news }))
+        };
+        to.iter().filter_map(message).collect()
+    }
+
+    /// What was just carried out is answered, and told, as soon as it is durable and the clock has reached it.
+    fn wait_for(
+        &mut self,
+        durability: Durability,
+        reach: Timestamp,
+        sends: Vec<(NodeId, Message)>,
+        reply: Option<(&Asked, Answer)>,
+        written: Vec<ObjectId>,
+        turn: &mut Turn<'_>,
+    ) {
+        let until = match durability {
+            Durability::Synced => turn.out.record(Synced::of(&self.database)),
+            // With what is already on its way, if something is.
+            Durability::Written => turn.out.logged(),
+        };
+        let reply = reply.map(|(asked, answer)| (asked.client, asked.number, answer));
+        self.wait(Waiting { until, reach, sends, reply, written }, turn);
+    }
+
+    fn wait(&mut self, waiting: Waiting, turn: &mut Turn<'_>) {
+        self.waiting.push_back(waiting);
+        self.release(turn);
+    }
+
+    /// Answers and tells what no longer has to wait.
+    pub(super) fn release(&mut self, turn: &mut Turn<'_>) {
+        let mut written = Vec::new();
+        while let Some(first) = self.waiting.front()
+            && first.until <= turn.site.durable
+            && first.reach <= turn.site.clock.now()
+            && let Some(due) = self.waiting.pop_front()
+        {
+            self.database.publish(due.reach);
+            if let Some((client, number, answer)) = due.reply {
+                self.reply(client, number, answer, turn);
+            }
+            due.sends.into_iter().for_each(|(server, message)| turn.send(server, message));
+            written.extend(due.written);
+        }
+        if !written.is_empty() {
+            written.sort_unstable();
+            written.dedup();
+            // A disk that fails here fails the next commit too, which says so.
+            let _ = self.keep.after(&written);
+        }
+    }
+}
+
+/// The objects that a commit writes or makes.
+fn written(commit: &Commit) -> Vec<ObjectId> {
+    let created = commit.restructurings.iter().filter_map(|restructuring| match restructuring {
+        Restructuring::Create { object } => Some(*object),
+        _ => None,
+    });
+    commit.writes.iter().map(|write| write.object).chain(created).collect()
+}
