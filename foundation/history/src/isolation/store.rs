@@ -17,6 +17,8 @@ pub(super) enum Bug {
     DirtyReads,
     /// What aborts stays.
     NoRollback,
+    /// Of several writes the first is not carried out.
+    HalfCommits,
 }
 
 struct Running {
@@ -126,7 +128,8 @@ impl Store {
         if commits || self.bug == Bug::NoRollback {
             self.clock += 1;
             transaction.commit = Some(self.clock);
-            for (object, content) in running.written {
+            let is_half = self.bug == Bug::HalfCommits && running.written.len() > 1;
+            for (object, content) in running.written.into_iter().skip(usize::from(is_half)) {
                 self.versions.entry(object).or_default().push((self.clock, content));
             }
         }

@@ -238,13 +238,15 @@ fn a_right_store_passes() {
 
 #[test]
 fn wrong_stores_are_caught() {
-    // How many of a hundred histories show it by values alone: of registers these do not tell the order.
+    // How many of a hundred histories show it by values alone: these tell neither the order of registers nor of what
+    // nobody read.
     let wrong = [
         (Bug::OldSnapshots, Phenomenon::GSingle, 90),
         (Bug::LateReads, Phenomenon::GSIa, 40),
         (Bug::NoFirstCommitterWins, Phenomenon::LostUpdate, 90),
         (Bug::DirtyReads, Phenomenon::G1a, 90),
         (Bug::NoRollback, Phenomenon::G1a, 90),
+        (Bug::HalfCommits, Phenomenon::GSIb, 30),
     ];
     for (bug, expected, expected_by_values) in wrong {
         let (mut caught, mut by_values, mut by_name) = (0, 0, 0);
