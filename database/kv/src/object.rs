@@ -390,7 +390,8 @@ impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "object {} level {} {:?}:", self.id.0, self.level, self.interval)?;
         for (i, slot) in self.slots.iter().enumerate() {
-            let value = if slot.is_deleted() { "deleted".into() } else { format!("{:?}", Key::from(self.value(i))) };
+            let value =
+                if slot.is_deleted() { "deleted".into() } else { format!("{:?}", Key::from(self.value(i))) };
             write!(f, "\n  {:?} @{} {value}", Key::from(self.key(i)), slot.at.0)?;
         }
         Ok(())

@@ -1,7 +1,9 @@
-//! Trees on a server, in simulation: clients run as programs, messages are lost, doubled and late, the server crashes.
+//! Trees on servers, in simulation: clients run as programs, messages are lost, doubled and late, servers and clients
+//! crash.
 
 #![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 
+mod isolation;
 mod round_trips;
 mod transfers;
 mod world;

@@ -3,9 +3,10 @@
 use fulmar_dbt::{Database, Options};
 use fulmar_kv::engine::{Batch, Engine, EngineWrite, Memory};
 use fulmar_kv::remote::{
-    Ask, Call, Client, Keep, Map, Message, Note, Open, Remote, Reply, Server, Synced, Unreachable,
+    Answer, Ask, Call, Client, Keep, Map, Message, Note, Open, Question, Remote, Reply, Server, Sight,
+    Synced, Unreachable,
 };
-use fulmar_kv::{Error, GroupId, ObjectId};
+use fulmar_kv::{Commit, Durability, Error, GroupId, Object, ObjectId, Restructuring};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_sim::{Port, Seed, Sim};
 use parking_lot::Mutex;
@@ -24,8 +25,64 @@ pub(crate) fn servers() -> impl Iterator<Item = NodeId> {
 
 /// What a node is.
 pub(crate) enum Role {
-    Server(Box<Server>),
-    Client(Client),
+    Server(Box<Server>, Defect),
+    Client(Client, Defect),
+}
+
+/// What is wrong with the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Defect {
+    Nothing,
+    /// What a leaf does not hold is taken not to exist.
+    NoFences,
+    /// Crashed servers forget which transactions they have prepared and decided.
+    LostRecords,
+    /// After its first read a transaction reads a later snapshot.
+    LateTimestamp,
+}
+
+impl Defect {
+    /// A message as a server with the defect takes it.
+    fn at_server(self, mut message: Message) -> Message {
+        if self == Self::LateTimestamp
+            && let Message::Question { question: Question::Read { at: Sight::Open(at), .. }, .. } =
+                &mut message
+        {
+            at.0 += 3;
+        }
+        message
+    }
+
+    /// A message as a client with the defect takes it.
+    fn at_client(self, message: Message) -> Message {
+        match message {
+            Message::Answer { number, answer: Answer::Nothing } if self == Self::NoFences => {
+                Message::Answer { number, answer: Answer::Object(empty_leaf()) }
+            }
+            message => message,
+        }
+    }
+
+    /// What a server with the defect finds on its disk.
+    fn on_disk(self, batch: &Batch) -> Batch {
+        let mut batch = batch.clone();
+        if self == Self::LostRecords {
+            let is_record = |object: ObjectId| object.number() == (1 << 32) - 1;
+            batch
+                .writes
+                .retain(|write| !matches!(write, EngineWrite::Put { object, .. } if is_record(*object)));
+        }
+        batch
+    }
+}
+
+/// A leaf for all keys that holds none.
+fn empty_leaf() -> Arc<Object> {
+    let kv = fulmar_kv::Database::transient(&Options::default()).unwrap();
+    let object = ObjectId(7);
+    let restructurings = vec![Restructuring::Create { object }];
+    kv.commit(Commit { restructurings, ..Commit::default() }, Durability::Written).unwrap();
+    kv.read(object).unwrap().unwrap()
 }
 
 /// What a node is told.
@@ -43,35 +100,43 @@ impl Process for Role {
     type Record = Synced;
 
     fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
-        if let Self::Server(server) = self {
+        if let Self::Server(server, _) = self {
             as_server(out, |out| server.start(now, out));
         }
     }
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         match self {
-            Self::Server(server) => as_server(out, |out| server.receive(now, from, message, out)),
-            Self::Client(client) => as_client(out, |out| client.receive(now, from, message, out)),
+            Self::Server(server, defect) => {
+                let message = defect.at_server(message);
+                as_server(out, |out| server.receive(now, from, message, out));
+            }
+            Self::Client(client, defect) => {
+                let message = defect.at_client(message);
+                as_client(out, |out| client.receive(now, from, message, out));
+            }
         }
     }
 
     fn expire(&mut self, now: Time, timer: (), out: &mut Outbox<Self>) {
         match self {
-            Self::Server(server) => as_server(out, |out| server.expire(now, timer, out)),
-            Self::Client(client) => as_client(out, |out| client.expire(now, timer, out)),
+            Self::Server(server, _) => as_server(out, |out| server.expire(now, timer, out)),
+            Self::Client(client, _) => as_client(out, |out| client.expire(now, timer, out)),
         }
     }
 
     fn request(&mut self, now: Time, wish: Wish, out: &mut Outbox<Self>) {
         match (self, wish) {
-            (Self::Client(client), Wish::Ask(ask)) => as_client(out, |out| client.request(now, ask, out)),
-            (Self::Server(server), Wish::Note(note)) => as_server(out, |out| server.request(now, note, out)),
+            (Self::Client(client, _), Wish::Ask(ask)) => as_client(out, |out| client.request(now, ask, out)),
+            (Self::Server(server, _), Wish::Note(note)) => {
+                as_server(out, |out| server.request(now, note, out))
+            }
             _ => panic!("not for this one"),
         }
     }
 
     fn durable(&mut self, now: Time, upto: Lsn, out: &mut Outbox<Self>) {
-        if let Self::Server(server) = self {
+        if let Self::Server(server, _) = self {
             as_server(out, |out| server.durable(now, upto, out));
         }
     }
@@ -119,10 +184,10 @@ impl Disks {
 }
 
 impl Disk {
-    fn engine(&self) -> Recorded {
+    fn engine(&self, defect: Defect) -> Recorded {
         let memory = Memory::default();
         for (_, batch) in self.0.lock().iter() {
-            memory.write(batch.clone()).unwrap();
+            memory.write(defect.on_disk(batch)).unwrap();
         }
         Recorded { memory, disk: self.clone() }
     }
@@ -171,13 +236,13 @@ fn second_varint(bytes: &[u8]) -> u64 {
 }
 
 /// The databases of a server.
-struct Databases(NodeId, Disks);
+struct Databases(NodeId, Disks, Defect);
 
 impl Databases {
     fn kv(&self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
         let name = PathBuf::from(format!("{}/{name}.{}", self.0, group.0));
         let options = Options { cache_bytes: 1 << 20, group, ..Options::default() };
-        fulmar_kv::Database::with_engine(&name, Box::new(self.1.get(&name).engine()), &options)
+        fulmar_kv::Database::with_engine(&name, Box::new(self.1.get(&name).engine(self.2)), &options)
     }
 }
 
@@ -198,20 +263,20 @@ impl Open for Databases {
 }
 
 /// Servers that know each other, whose disks are `disks`, and so many clients.
-pub(crate) fn world(seed: Seed, disks: &Disks, clients: u32) -> Sim<Role> {
+pub(crate) fn world(seed: Seed, disks: &Disks, clients: u32, defect: Defect) -> Sim<Role> {
     let disks = disks.clone();
     let mut sim = Sim::new(seed, move |id, records: &[Synced]| {
         if id.0 >= SERVERS {
-            return Role::Client(Client::new(u64::from(id.0), "bank", true));
+            return Role::Client(Client::new(u64::from(id.0), "bank", true), defect);
         }
         disks.crash(id, records);
-        let databases = Box::new(Databases(id, disks.clone()));
+        let databases = Box::new(Databases(id, disks.clone(), defect));
         let address = id.to_string();
         let server = match id {
             MANAGER => Server::manager(id, databases, &address).expect("a sound disk"),
             _ => Server::member((id, &address), databases, MANAGER, Map::of(MANAGER, &MANAGER.to_string())),
         };
-        Role::Server(Box::new(server))
+        Role::Server(Box::new(server), defect)
     });
     for server in servers() {
         sim.add(server);
@@ -220,7 +285,7 @@ pub(crate) fn world(seed: Seed, disks: &Disks, clients: u32) -> Sim<Role> {
         sim.add(NodeId(SERVERS + client));
     }
     let knows_all = |role: Option<&Role>| match role {
-        Some(Role::Server(server)) => server.map().servers.len() == SERVERS as usize,
+        Some(Role::Server(server, _)) => server.map().servers.len() == SERVERS as usize,
         _ => false,
     };
     let met = sim.run_until(

@@ -59,8 +59,8 @@ struct Asked {
     group: GroupId,
     question: Question,
     attempts: u32,
-    /// Whether it has been sent, and whereto.
-    sent: Option<NodeId>,
+    /// Whether it has been sent: then a server may have done what it asks, whatever it said when it was sent again.
+    sent: bool,
 }
 
 /// A transaction of several groups on its way (two-phase commit).
@@ -98,7 +98,7 @@ impl Client {
 
     fn begin(&mut self, group: GroupId, question: Question) -> u64 {
         self.number += 1;
-        self.asked.insert(self.number, Asked { group, question, attempts: 1, sent: None });
+        self.asked.insert(self.number, Asked { group, question, attempts: 1, sent: false });
         self.number
     }
 
@@ -108,7 +108,7 @@ impl Client {
         let Some(asked) = self.asked.get_mut(&number) else { return };
         let Some(layout) = &self.layout else { return self.open(number, out) };
         let Some(server) = layout.server(asked.group) else { return };
-        let again = asked.sent.replace(server).is_some();
+        let again = std::mem::replace(&mut asked.sent, true);
         let (database, group) = (layout.database, asked.group);
         let question = asked.question.clone();
         out.send(server, Message::Question { number, again, database, group, question });
@@ -147,9 +147,7 @@ impl Client {
     fn conclude(&mut self, answer: Answer, now: Time, out: &mut Outbox<Self>) {
         let Some(committing) = &mut self.committing else { return self.tell(answer, out) };
         let Answer::At(at) = answer else {
-            if committing.unprepared > 0 {
-                self.give_up(out);
-            }
+            self.give_up(out);
             return self.tell(answer, out);
         };
         if committing.unprepared == 0 {
@@ -168,6 +166,10 @@ impl Client {
     /// Tells the groups that may have prepared a transaction that it will not be committed.
     fn give_up(&mut self, out: &mut Outbox<Self>) {
         let (Some(committing), Some(layout)) = (&self.committing, &self.layout) else { return };
+        // The decision may have been made.
+        if committing.unprepared == 0 {
+            return;
+        }
         for group in &committing.groups {
             if let Some(server) = layout.server(*group) {
                 out.send(server, Message::GivenUp(layout.database, *group, committing.transaction));
@@ -224,8 +226,13 @@ impl Process for Client {
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         let Message::Answer { number, answer } = message else { return };
-        // Others answer what was asked twice.
-        let Some(asked) = self.asked.get_mut(&number) else { return };
+        let Some(asked) = self.asked.get(&number) else {
+            // What was asked twice may have opened a snapshot twice.
+            if let Answer::Opened(at, _) = answer {
+                out.send(from, Message::SnapshotClosed(at));
+            }
+            return;
+        };
         match answer {
             Answer::Open(layout) => {
                 if self.layout.is_none() {
@@ -236,10 +243,7 @@ impl Process for Client {
                 }
             }
             // Where it is, is asked in a while: a server that has just begun does not know it either.
-            Answer::Elsewhere => {
-                asked.sent.take_if(|sent| *sent == from);
-                self.layout = None;
-            }
+            Answer::Elsewhere => self.layout = None,
             answer => {
                 if let (Answer::Opened(at, _), _) | (Answer::At(at), Question::OpenSnapshot) =
                     (&answer, &asked.question)

@@ -397,8 +397,9 @@ impl Server {
                 }
             }
             Message::Time { number, now: time, watermark } => {
-                self.site.clock.hear(number, time, watermark);
-                self.hear_time(now, number, out);
+                if self.site.clock.hear(number, time, watermark) {
+                    self.hear_time(now, number, out);
+                }
             }
             Message::Ask(request) => self.tell_map(now, from, request, out),
             Message::Map { map, about } => self.learn(now, map, about.as_deref(), out),
@@ -435,6 +436,7 @@ impl Process for Server {
 
     fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
         self.site.durable = out.logged();
+        self.site.clock.start(now);
         let turn = &mut self.site.turn(now, out);
         if let Some(manager) = &mut self.manager {
             manager.start(turn);

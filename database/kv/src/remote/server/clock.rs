@@ -7,7 +7,7 @@
 use super::super::message::Message;
 use super::Turn;
 use crate::Timestamp;
-use fulmar_node::NodeId;
+use fulmar_node::{NodeId, Time};
 
 #[derive(Debug)]
 pub(super) struct Clock {
@@ -21,7 +21,9 @@ pub(super) struct Clock {
     watermark: Timestamp,
     /// What this server has committed.
     reach: Timestamp,
-    /// Counts questions.
+    /// Counts questions, from a number on that was not used before this server began: what was sent to it before is no
+    /// answer.
+    first: u64,
     asked: u64,
     is_asked: bool,
 }
@@ -29,7 +31,12 @@ pub(super) struct Clock {
 impl Clock {
     pub(super) fn new(keeper: NodeId) -> Self {
         let zero = Timestamp(0);
-        Self { keeper, now: None, born: zero, watermark: zero, reach: zero, asked: 0, is_asked: false }
+        Self { keeper, now: None, born: zero, watermark: zero, reach: zero, first: 0, asked: 0, is_asked: false }
+    }
+
+    pub(super) fn start(&mut self, now: Time) {
+        self.first = now.as_nanos();
+        self.asked = self.first;
     }
 
     pub(super) fn keeper(&self) -> NodeId {
@@ -59,16 +66,18 @@ impl Clock {
         self.asked + 1
     }
 
-    /// Takes an answer; says whether it is the last question's.
+    /// Takes an answer; says whether it is one.
     pub(super) fn hear(&mut self, number: u64, now: Timestamp, watermark: Timestamp) -> bool {
+        if number <= self.first || number > self.asked {
+            return false;
+        }
         if self.now.is_none() {
             self.born = now;
         }
         self.now = self.now.max(Some(now));
         self.watermark = self.watermark.max(watermark);
-        let is_last = number == self.asked;
-        self.is_asked &= !is_last;
-        is_last
+        self.is_asked &= number != self.asked;
+        true
     }
 }
 

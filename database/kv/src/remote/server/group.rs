@@ -101,9 +101,11 @@ impl Group {
         let now = turn.site.clock.now();
         turn.reach(storage.last());
         storage.advance(now, turn.site.clock.forgotten());
-        // Somebody may have read beneath its locks, up to now, and have told this group, which has forgotten.
+        // Somebody may have read beneath the locks of what this group is to decide, up to now: it was told, and has
+        // forgotten.
+        let (_, group) = name;
         storage.pending(|pending| {
-            for undecided in pending.all_undecided() {
+            for undecided in pending.all_undecided().iter().filter(|undecided| undecided.primary == group) {
                 pending.postpone(undecided.transaction, now);
             }
         });

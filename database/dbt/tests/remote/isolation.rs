@@ -1,0 +1,183 @@
+//! Clients read and write registers in several groups, servers and clients crash: what they saw is judged by the
+//! specification of snapshot isolation.
+
+use crate::transfers::{check_trees, found};
+use crate::world::{Defect, Disks, Role, SERVERS, Wish, connect, servers, world};
+use fulmar_dbt::{Database, Durability, Error, Tree};
+use fulmar_history::isolation::{self, Isolation, Operation, Order, Outcome, Transaction};
+use fulmar_kv::remote::Note;
+use fulmar_node::{NodeId, Random};
+use fulmar_sim::{Faults, Port, Seed, Sim, seeds};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+const CLIENTS: u32 = 4;
+const TRANSACTIONS: u64 = 25;
+const REGISTERS: u64 = 12;
+
+/// Long, so that a few registers fill a leaf.
+fn key(register: u64) -> Vec<u8> {
+    [&register.to_be_bytes()[..], &[b'x'; 2000]].concat()
+}
+
+#[derive(Default)]
+struct History {
+    transactions: Vec<Transaction>,
+    /// Numbers what begins and ends, in the order in which it does.
+    moment: u64,
+}
+
+impl History {
+    fn tick(&mut self) -> u64 {
+        self.moment += 1;
+        self.moment
+    }
+}
+
+struct Client {
+    name: u64,
+    database: Database,
+    trees: Vec<Tree>,
+    random: Random,
+    history: Arc<Mutex<History>>,
+}
+
+/// Why a client goes on, or ends.
+enum Ended {
+    Aborted,
+    Unknown,
+    Crashed,
+}
+
+impl Client {
+    fn tree(&self, register: u64) -> Tree {
+        self.trees[usize::try_from(register).unwrap() % self.trees.len()]
+    }
+
+    /// Writes of this many of a client's transactions; each value is written once.
+    fn value(&self, transaction: u64, place: u64) -> u64 {
+        (self.name << 32) + (transaction << 8) + place
+    }
+
+    fn run(mut self) {
+        for number in 0..TRANSACTIONS {
+            let begun = self.history.lock().tick();
+            let mut done = Transaction::new(self.name, Outcome::Unknown, Vec::new());
+            let ended = self.transact(number, &mut done);
+            let mut history = self.history.lock();
+            // Whatever becomes of one that is unknown may come later.
+            let over = history.tick();
+            match ended {
+                Ok(at) => {
+                    (done.outcome, done.commit) = (Outcome::Committed, at);
+                    done.interval = Some((begun, over));
+                }
+                Err(Ended::Aborted) => done.outcome = Outcome::Aborted,
+                Err(Ended::Unknown | Ended::Crashed) => {}
+            }
+            history.transactions.push(done);
+            if matches!(ended, Err(Ended::Crashed)) {
+                return;
+            }
+        }
+    }
+
+    /// When it was committed; nothing, if it only read.
+    fn transact(&mut self, number: u64, done: &mut Transaction) -> Result<Option<u64>, Ended> {
+        let reading = |error| match error {
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::NotConnected => Ended::Crashed,
+            Error::Conflict | Error::SnapshotGone | Error::Io { .. } => Ended::Aborted,
+            error => panic!("{error}"),
+        };
+        let mut transaction = self.database.begin().map_err(reading)?;
+        for place in 0..1 + self.random.below(5) {
+            let register = self.random.below(REGISTERS);
+            let tree = self.tree(register);
+            if self.random.one_in(2) {
+                let found = transaction.get(tree, &key(register)).map_err(reading)?;
+                let value = found.map(|value| u64::from_be_bytes((*value).try_into().unwrap()));
+                done.operations.push(Operation::Read(register, value));
+            } else {
+                let value = self.value(number, place);
+                transaction.put(tree, &key(register), &value.to_be_bytes()).map_err(reading)?;
+                done.operations.push(Operation::Write(register, value));
+            }
+        }
+        done.snapshot = Some(transaction.snapshot().map_err(reading)?.0);
+        let is_changed = transaction.is_changed();
+        match transaction.commit(Durability::Synced) {
+            Ok(at) => Ok(is_changed.then_some(at.0)),
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotConnected => {
+                Err(Ended::Crashed)
+            }
+            Err(Error::Io { .. }) => Err(Ended::Unknown),
+            Err(Error::Conflict | Error::SnapshotGone) => Err(Ended::Aborted),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// A client crashes, and after a while the servers hear of it.
+fn crash_client(sim: &mut Sim<Role>, client: NodeId, noticed: Duration) {
+    sim.crash(client);
+    sim.after(noticed, move |sim| {
+        for server in servers().filter(|server| sim.is_up(*server)).collect::<Vec<_>>() {
+            sim.request(server, Wish::Note(Note::Gone(client)));
+        }
+    });
+}
+
+fn run(seed: Seed, defect: Defect) -> Result<(), String> {
+    let mut sim = world(seed, &Disks::default(), CLIENTS, defect);
+    let trees = Arc::new(Mutex::new(Vec::new()));
+    let founded = Arc::clone(&trees);
+    sim.host(NodeId(SERVERS), move |port: Port<Role>| *founded.lock() = found(&connect(port)).unwrap());
+    sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
+    let trees = trees.lock().clone();
+    let history = Arc::new(Mutex::new(History::default()));
+    for client in 0..CLIENTS {
+        let (trees, history, random) = (trees.clone(), Arc::clone(&history), sim.random().fork());
+        let name = u64::from(client);
+        sim.host(NodeId(SERVERS + client), move |port: Port<Role>| {
+            Client { name, database: connect(port), trees, random, history }.run();
+        });
+    }
+    let faults = Faults::random(servers(), sim.random());
+    sim.inject(Faults { down: 1, broken_disk: 0, ..faults });
+    let doomed: BTreeSet<u64> =
+        (0..sim.random().below(3)).map(|_| sim.random().below(CLIENTS.into())).collect();
+    for client in doomed {
+        let client = NodeId(SERVERS + u32::try_from(client).unwrap());
+        let after = Duration::from_micros(1_000 + sim.random().below(500_000));
+        let noticed = Duration::from_micros(100 + sim.random().below(2_000_000));
+        sim.after(after, move |sim| crash_client(sim, client, noticed));
+    }
+    sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));
+    let finished = sim.run_until(Duration::from_secs(3_000), |_, _, _| {}, |sim| sim.programs_running() == 0);
+    if !finished {
+        return Err("programs wait for ever".into());
+    }
+    sim.heal(servers());
+    sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| servers().all(|s| sim.process(s).is_some()));
+    check_trees(&sim, &trees)?;
+    let violations = isolation::check(&history.lock().transactions, Isolation::Snapshot, Order::RealTime);
+    violations.first().map_or(Ok(()), |first| Err(first.to_string()))
+}
+
+#[test]
+fn what_clients_see_is_snapshot_isolation() {
+    seeds("what_clients_see_is_snapshot_isolation", 0..200, |seed| run(seed, Defect::Nothing));
+}
+
+/// Each of these is wrong in a way that the check must find.
+#[test]
+fn defects_are_found() {
+    for defect in [Defect::NoFences, Defect::LostRecords, Defect::LateTimestamp] {
+        let found = (0..200)
+            .any(|seed| fulmar_sim::check("defect", seed..seed + 1, |seed| run(seed, defect)).is_err());
+        assert!(found, "{defect:?} is not found");
+    }
+}
