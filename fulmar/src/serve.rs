@@ -1,7 +1,7 @@
 //! `fulmar serve`: a storage server.
 
 use clap::Args;
-use fulmar_dbt::remote::Service;
+use fulmar_dbt::remote::{Cluster, NodeId, Service, new_server};
 use fulmar_dbt::{Directory, Options};
 use serde::Deserialize;
 use std::fs;
@@ -9,6 +9,8 @@ use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
 
 /// `fulmar serve`
 #[derive(Args)]
@@ -16,6 +18,8 @@ use std::process::ExitCode;
                         fulmar sql fulmar://127.0.0.1:7400/birds 'CREATE TABLE sighting(species)'\n\n\
                         with node.toml:\n  data = \"/var/lib/fulmar\"     # the databases; made if there are none\n  \
                         listen = \"127.0.0.1:7400\"   # where to accept connections; port 0 takes a free one\n  \
+                        join = \"db1.example:7400\"    # a server of the cluster to be one of; without it, this is the first\n  \
+                        advertise = \"db2.example:7400\" # where others find this server, if not where it listens\n  \
                         cache_mb = 256              # memory for the cached data of each database")]
 pub struct Serve {
     /// Settings in TOML
@@ -27,6 +31,9 @@ pub struct Serve {
     /// Where to accept connections, instead of what the settings say
     #[arg(long, value_name = "IP:PORT")]
     listen: Option<String>,
+    /// A server of the cluster to be one of, instead of the one in the settings
+    #[arg(long, value_name = "HOST:PORT")]
+    join: Option<String>,
 }
 
 /// What `node.toml` says.
@@ -35,6 +42,8 @@ pub struct Serve {
 struct Settings {
     data: Option<PathBuf>,
     listen: Option<String>,
+    advertise: Option<String>,
+    join: Option<String>,
     cache_mb: Option<u64>,
 }
 
@@ -68,7 +77,16 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(cache) = settings.cache_mb {
         options.cache_bytes = cache << 20;
     }
-    let mut service = Service::new(cluster(&data)?, Box::new(Directory::new(data.clone(), options)))?;
+    let directory = Box::new(Directory::new(data.clone(), options));
+    let advertised = settings.advertise.unwrap_or_else(|| address.to_string());
+    let mut service = match serve.join.as_deref().or(settings.join.as_deref()) {
+        None => Service::first(cluster(&data)?, directory, &advertised)?,
+        Some(known) => {
+            let cluster = meet(known)?;
+            agree(&data, cluster.name)?;
+            Service::other(cluster, name(&data)?, directory, &advertised)?
+        }
+    };
     service.listen(listener)?;
     let stop = service.handle();
     ctrlc::set_handler(move || stop.stop())?;
@@ -77,17 +95,58 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+/// How often a cluster is asked for whose first server may only be about to start, once a second.
+const TRIES: u32 = 60;
+
+/// The cluster that the server at `address` is one of.
+fn meet(address: &str) -> Result<Cluster, Box<dyn std::error::Error>> {
+    for attempt in 1.. {
+        match Cluster::meet(address) {
+            Ok(cluster) => return Ok(cluster),
+            Err(why) if attempt == TRIES => return Err(why.into()),
+            Err(why) => {
+                eprintln!("waiting for {address}: {why}");
+                thread::sleep(Duration::from_secs(1));
+            }
+        }
+    }
+    unreachable!("the last attempt returns")
+}
+
+/// Whether the data belong to this cluster, or to none yet.
+fn agree(data: &Path, cluster: u128) -> Result<(), Box<dyn std::error::Error>> {
+    let path = data.join("CLUSTER");
+    let own = known(&path, || Ok(cluster))?;
+    if own == cluster {
+        return Ok(());
+    }
+    Err(format!("{}: these data belong to cluster {own:032x}, and not to {cluster:032x}", path.display())
+        .into())
+}
+
 /// The name of the cluster that the data belong to, given when there are none yet.
 fn cluster(data: &Path) -> Result<u128, Box<dyn std::error::Error>> {
-    let path = data.join("CLUSTER");
-    match fs::read_to_string(&path) {
-        Ok(text) => u128::from_str_radix(text.trim(), 16)
-            .map_err(|_| format!("{}: not the name of a cluster", path.display()).into()),
+    known(&data.join("CLUSTER"), fulmar_dbt::remote::new_cluster)
+}
+
+/// The name of this server, given when it first joins a cluster.
+fn name(data: &Path) -> Result<NodeId, Box<dyn std::error::Error>> {
+    let name = known(&data.join("SERVER"), || Ok(new_server().0.into()))?;
+    Ok(NodeId(u32::try_from(name)?))
+}
+
+/// The number in this file, which is made if it is not there.
+fn known(path: &Path, new: impl FnOnce() -> io::Result<u128>) -> Result<u128, Box<dyn std::error::Error>> {
+    match fs::read_to_string(path) {
+        Ok(text) => {
+            let number = u128::from_str_radix(text.trim(), 16);
+            number.map_err(|_| format!("{}: not a name that was given by fulmar", path.display()).into())
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let name = fulmar_dbt::remote::new_cluster()?;
-            fs::write(&path, format!("{name:032x}\n"))
+            let number = new()?;
+            fs::write(path, format!("{number:032x}\n"))
                 .map_err(|error| format!("{}: {error}", path.display()))?;
-            Ok(name)
+            Ok(number)
         }
         Err(error) => Err(format!("{}: {error}", path.display()).into()),
     }

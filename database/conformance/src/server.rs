@@ -26,7 +26,8 @@ fn start() -> io::Result<SocketAddr> {
     let address = listener.local_addr()?;
     let directory = tempfile::tempdir()?;
     let databases = Directory::new(directory.path().into(), Options::default());
-    let mut service = Service::new(new_cluster()?, Box::new(databases))?;
+    let service = Service::first(new_cluster()?, Box::new(databases), &address.to_string());
+    let mut service = service.map_err(io::Error::other)?;
     service.listen(listener)?;
     thread::spawn(move || {
         let _directory = directory;

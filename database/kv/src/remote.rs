@@ -14,10 +14,11 @@ mod store;
 
 pub use client::{Ask, Client, Reply};
 pub use connection::{ConnectError, Connection};
+pub use fulmar_node::NodeId;
 pub use map::{Layout, Map, Placement};
 pub use message::{
     Answer, DatabaseNumber, Direction, Failed, MapRequest, Message, News, Question, Sight, VERSION,
 };
-pub use serve::{Service, new_cluster};
+pub use serve::{Cluster, Service, new_cluster, new_server};
 pub use server::{Keep, Note, Open, Server, SyncLog, Synced};
 pub use store::{Call, Remote, Unreachable};

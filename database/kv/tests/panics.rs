@@ -4,6 +4,7 @@
 
 use fulmar_kv::engine::{Batch, Engine, Memory};
 use fulmar_kv::{Commit, Database, Durability, Error, ObjectId, Options, Restructuring};
+use std::path::Path;
 
 struct Panicking(Memory);
 

@@ -1,8 +1,7 @@
 //! How often a client waits for the server, on sockets.
 
-use fulmar_dbt::remote::{Connection, Remote, Server, Service, new_cluster};
+use fulmar_dbt::remote::{Connection, Remote, Service, new_cluster};
 use fulmar_dbt::{Cursor, Database, Directory, Durability, Options, Seek, Tree};
-use fulmar_node::NodeId;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,8 +19,8 @@ fn served(work: impl FnOnce(&Database, &dyn Fn() -> u64)) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let databases = Directory::new(directory.path().into(), Options::default());
-    let server = Server::manager(NodeId(0), Box::new(databases), &address.to_string()).unwrap();
-    let mut service = Service::new(new_cluster().unwrap(), NodeId(0), server).unwrap();
+    let cluster = new_cluster().unwrap();
+    let mut service = Service::first(cluster, Box::new(databases), &address.to_string()).unwrap();
     service.listen(listener).unwrap();
     let handle = service.handle();
     #[expect(clippy::disallowed_methods, reason = "the server runs beside its client")]

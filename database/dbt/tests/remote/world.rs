@@ -274,7 +274,7 @@ pub(crate) fn world(seed: Seed, disks: &Disks, clients: u32, defect: Defect) -> 
         let address = id.to_string();
         let server = match id {
             MANAGER => Server::manager(id, databases, &address).expect("a sound disk"),
-            _ => Server::member((id, &address), databases, MANAGER, Map::of(MANAGER, &MANAGER.to_string())),
+            _ => Server::member((id, &address), databases, Map::of(MANAGER, &MANAGER.to_string())),
         };
         Role::Server(Box::new(server), defect)
     });

@@ -9,7 +9,7 @@ use fulmar_dbt::{Cursor, Database, Durability, Error, Options, Seek, Transaction
 use fulmar_kv::{ObjectId, linked};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Every tree with all its keys. `Tree(0)` has a key for each of the others, as a drop by itself shows nowhere.
 type State = BTreeMap<Tree, BTreeMap<Vec<u8>, Vec<u8>>>;

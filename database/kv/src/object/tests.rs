@@ -262,7 +262,8 @@ fn changes_that_are_not_an_objects_next_ones_are_refused() {
     assert!(!replay(&[change(b"d"), change(b"b")], 6), "descending");
     assert!(!replay(&[change(b"b"), change(b"b")], 6), "twice the same key");
     assert!(!replay(&[change(b"b"), change(b"x")], 6), "outside of the interval");
-    assert!(!replay(&[change(b"b")], 5), "not newer than what is there");
+    assert!(!replay(&[change(b"c")], 5), "not newer than what is there");
+    assert!(replay(&[change(b"d")], 4), "older than what is beside it");
     let mixed =
         [encode_changes(&[change(b"b")], Timestamp(6)), encode_changes(&[change(b"d")], Timestamp(7))];
     assert!(object.replay(&mixed.concat(), Timestamp(0)).is_none(), "of two times");

@@ -33,6 +33,14 @@ pub enum ConnectError {
         /// What the system says.
         why: io::Error,
     },
+    /// It does not answer.
+    #[error("{server}: {why}")]
+    Silent {
+        /// `HOST:PORT`.
+        server: String,
+        /// What happened.
+        why: String,
+    },
     /// It cannot be reached, or is not one of ours.
     #[error(transparent)]
     Meet(#[from] MeetError),

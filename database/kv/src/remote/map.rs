@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 pub struct Map {
     /// Grows with every change.
     pub version: u64,
+    /// The server that keeps the map, and the clock.
+    pub keeper: NodeId,
     /// The servers, and where they listen.
     pub servers: BTreeMap<NodeId, String>,
     /// The databases.
@@ -58,7 +60,7 @@ impl Map {
     /// A map on which only the server that keeps the clock and the map is: what the others begin with.
     pub fn of(keeper: NodeId, address: &str) -> Self {
         let servers = BTreeMap::from([(keeper, address.into())]);
-        Self { servers, ..Self::default() }
+        Self { keeper, servers, ..Self::default() }
     }
 
     /// A server is at this address.
@@ -98,6 +100,7 @@ impl Map {
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.version);
+        put_varint(out, self.keeper.0.into());
         put_servers(out, &self.servers);
         put_varint(out, self.databases.len() as u64);
         for (database, Placement { name, groups }) in &self.databases {
@@ -109,12 +112,13 @@ impl Map {
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
         let version = input.varint()?;
+        let keeper = NodeId(number(input)?);
         let servers = servers(input)?;
         let database = |input: &mut Reader<'_>| {
             let database = DatabaseNumber(number(input)?);
             Some((database, Placement { name: text(input)?, groups: groups(input)? }))
         };
-        Some(Self { version, servers, databases: list(input, database)?.into_iter().collect() })
+        Some(Self { version, keeper, servers, databases: list(input, database)?.into_iter().collect() })
     }
 }
 

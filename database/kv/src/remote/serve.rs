@@ -1,24 +1,49 @@
 //! A server on sockets.
 
-use super::connection::{limits, protocol, resolve};
-use super::server::{Note, Server, SyncLog};
-use fulmar_node::{Lsn, NodeId};
+use super::connection::{ConnectError, limits, protocol, resolve};
+use super::map::Map;
+use super::message::{MapRequest, Message};
+use super::server::{Note, Open, Server, SyncLog};
+use crate::Error;
+use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_transport::{ClusterId, Handle, Listener, Notice, ServeError, User};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
 
 /// A server with its sockets: [`Service::run`] is one thread's work.
 pub struct Service(fulmar_transport::Server<Server>);
 
 impl Service {
-    /// The server of a cluster, for the databases that `directory` opens.
+    /// The first server of a cluster, for the databases that `directory` opens; others find it at `address`.
+    ///
+    /// # Errors
+    /// What opening the cluster's records says, or the system if it gives no more descriptors.
+    pub fn first(cluster: u128, directory: Box<dyn Open>, address: &str) -> Result<Self, Error> {
+        let me = NodeId(0);
+        Self::new(cluster, me, Server::manager(me, directory, address)?)
+    }
+
+    /// Another server of a cluster that was [met](Cluster::meet), called `name`; others find it at `address`.
     ///
     /// # Errors
     /// What the system says if it gives no more descriptors.
-    pub fn new(cluster: u128, me: NodeId, server: Server) -> io::Result<Self> {
+    pub fn other(
+        cluster: Cluster,
+        name: NodeId,
+        directory: Box<dyn Open>,
+        address: &str,
+    ) -> Result<Self, Error> {
+        let Cluster { name: cluster, map } = cluster;
+        Self::new(cluster, name, Server::member((name, address), directory, map))
+    }
+
+    fn new(cluster: u128, me: NodeId, server: Server) -> Result<Self, Error> {
         let protocol = protocol(ClusterId(cluster));
-        let mut service = fulmar_transport::Server::new(me, protocol, limits(), server, Lsn(0))?;
+        let mut service = fulmar_transport::Server::new(me, protocol, limits(), server, Lsn(0))
+            .map_err(|source| Error::io(Path::new("server"), source))?;
         service.directory(|server: &Server, other| resolve(server.map().servers.get(&other)?));
         Ok(Self(service))
     }
@@ -43,6 +68,68 @@ impl Service {
     pub fn run(self, report: impl FnMut(&Notice)) -> Result<(), ServeError> {
         self.0.run(&mut SyncLog::default(), &mut Connections(report)).map(|_| ())
     }
+}
+
+/// A cluster, as one of its servers knows it.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// Its name.
+    pub name: u128,
+    /// Its servers and databases.
+    pub map: Map,
+}
+
+impl Cluster {
+    /// Asks the server `HOST:PORT`.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; a server that does not know its own cluster yet is one that cannot be reached.
+    pub fn meet(server: &str) -> Result<Self, ConnectError> {
+        let nobody = || io::Error::new(io::ErrorKind::NotFound, "stands for no address");
+        let address = resolve(server).ok_or_else(nobody);
+        let address = address.map_err(|why| ConnectError::Resolve { server: server.into(), why })?;
+        let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), Stranger);
+        let met = client.meet(address)?;
+        let mut maps = client
+            .request(met)
+            .map_err(|why| ConnectError::Silent { server: server.into(), why: why.to_string() })?;
+        let map = maps
+            .pop()
+            .ok_or_else(|| ConnectError::Silent { server: server.into(), why: "no answer".into() })?;
+        Ok(Self { name: client.cluster().0, map })
+    }
+}
+
+/// Asks a server for the map.
+struct Stranger;
+
+/// How long a server that was met may think about a simple question.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Process for Stranger {
+    type Message = Message;
+    type Timer = ();
+    type Request = NodeId;
+    type Event = Map;
+    type Record = ();
+
+    fn request(&mut self, now: Time, server: NodeId, out: &mut Outbox<Self>) {
+        out.send(server, Message::Ask(MapRequest::Newer(0)));
+        out.set_timer((), now + PATIENCE);
+    }
+
+    fn receive(&mut self, _now: Time, _from: NodeId, message: Message, out: &mut Outbox<Self>) {
+        if let Message::Map { map, .. } = message {
+            out.cancel_timer(());
+            out.event(map);
+        }
+    }
+}
+
+/// A name for a new server, from 1 on; it is improbable that another has it.
+pub fn new_server() -> NodeId {
+    let name = (by_chance() >> 34) as u32;
+    NodeId(name.max(1))
 }
 
 /// A name for a new cluster, which no other has.

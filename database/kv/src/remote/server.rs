@@ -159,22 +159,17 @@ impl Server {
     pub fn manager(me: NodeId, mut directory: Box<dyn Open>, address: &str) -> Result<Self, Error> {
         let manager = Manager::new(directory.records()?, me, address)?;
         let map = manager.map().clone();
-        Ok(Self { manager: Some(manager), ..Self::member((me, address), directory, me, map) })
+        Ok(Self { manager: Some(manager), ..Self::member((me, address), directory, map) })
     }
 
-    /// A server of the cluster whose clock and map `manager` keeps; others find it at its address. `map` is what is known
-    /// of the cluster: the manager, at least.
-    pub fn member(
-        (me, address): (NodeId, &str),
-        directory: Box<dyn Open>,
-        manager: NodeId,
-        map: Map,
-    ) -> Self {
+    /// Another server of a cluster; others find it at its address. `map` is what is known of the cluster: the server that
+    /// keeps the clock and the map, at least.
+    pub fn member((me, address): (NodeId, &str), directory: Box<dyn Open>, map: Map) -> Self {
         let site = Site {
             me,
             address: address.into(),
+            clock: Clock::new(map.keeper),
             map,
-            clock: Clock::new(manager),
             snapshots: Snapshots::default(),
             durable: Lsn(0),
             own: VecDeque::new(),
@@ -297,14 +292,17 @@ impl Server {
 
     /// A server wants to know the map.
     fn tell_map(&mut self, now: Time, from: NodeId, request: MapRequest, out: &mut Outbox<Self>) {
-        let Some(manager) = &mut self.manager else { return };
         let turn = &mut self.site.turn(now, out);
-        match request {
-            MapRequest::Newer(version) => {
-                if manager.map().version > version {
-                    manager.tell_map(from, None, turn);
-                }
+        if let MapRequest::Newer(version) = request {
+            if turn.site.map.version > version {
+                let map = turn.site.map.clone();
+                turn.send(from, Message::Map { map, about: None });
             }
+            return;
+        }
+        let Some(manager) = &mut self.manager else { return };
+        match request {
+            MapRequest::Newer(_) => {}
             MapRequest::Join(address) => {
                 if !manager.map().has(from, &address) {
                     // A disk that fails fails the next sync too, and the server ends.

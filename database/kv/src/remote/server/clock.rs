@@ -31,7 +31,16 @@ pub(super) struct Clock {
 impl Clock {
     pub(super) fn new(keeper: NodeId) -> Self {
         let zero = Timestamp(0);
-        Self { keeper, now: None, born: zero, watermark: zero, reach: zero, first: 0, asked: 0, is_asked: false }
+        Self {
+            keeper,
+            now: None,
+            born: zero,
+            watermark: zero,
+            reach: zero,
+            first: 0,
+            asked: 0,
+            is_asked: false,
+        }
     }
 
     pub(super) fn start(&mut self, now: Time) {

@@ -47,6 +47,7 @@ impl Manager {
             Some(bytes) => Map::decode(&mut Reader::new(&bytes)).ok_or_else(|| damaged("the map"))?,
             None => Map::default(),
         };
+        map.keeper = me;
         if !map.has(me, address) {
             map.join(me, address);
         }
