@@ -2,7 +2,7 @@
 
 use clap::Args;
 use fulmar_dbt::remote::Service;
-use fulmar_dbt::{Directory, Options};
+use fulmar_dbt::{Directory, Options, Transient};
 use serde::Deserialize;
 use std::fs;
 use std::io;
@@ -19,11 +19,14 @@ use std::process::ExitCode;
                         cache_mb = 256              # memory for the cached data of each database")]
 pub struct Serve {
     /// Settings in TOML
-    #[arg(long, value_name = "FILE", required_unless_present = "data")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["data", "memory"])]
     config: Option<PathBuf>,
     /// Directory of the databases, instead of the one in the settings
     #[arg(long, value_name = "DIRECTORY")]
     data: Option<PathBuf>,
+    /// Keeps the databases in memory: they are gone when the server ends
+    #[arg(long, conflicts_with = "data")]
+    memory: bool,
     /// Where to accept connections, instead of what the settings say
     #[arg(long, value_name = "IP:PORT")]
     listen: Option<String>,
@@ -58,9 +61,7 @@ pub fn run(serve: &Serve) -> ExitCode {
 
 fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     let settings = serve.config.as_deref().map_or_else(|| Ok(Settings::default()), Settings::read)?;
-    let data = serve.data.clone().or(settings.data).ok_or("the settings lack `data`, a directory")?;
     let listen = serve.listen.clone().or(settings.listen).unwrap_or_else(|| "127.0.0.1:7400".into());
-    fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
     let listener =
         TcpListener::bind(&listen).map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr()?;
@@ -68,11 +69,19 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(cache) = settings.cache_mb {
         options.cache_bytes = cache << 20;
     }
-    let mut service = Service::new(cluster(&data)?, Box::new(Directory::new(data.clone(), options)))?;
+    let (mut service, what) = if serve.memory {
+        let service = Service::new(fulmar_dbt::remote::new_cluster()?, Box::new(Transient::new(options)))?;
+        (service, "memory".into())
+    } else {
+        let data = serve.data.clone().or(settings.data).ok_or("the settings lack `data`, a directory")?;
+        fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
+        let directory = Directory::new(data.clone(), options);
+        (Service::new(cluster(&data)?, Box::new(directory))?, data.display().to_string())
+    };
     service.listen(listener)?;
     let stop = service.handle();
     ctrlc::set_handler(move || stop.stop())?;
-    println!("serving {} on fulmar://{address}", data.display());
+    println!("serving {what} on fulmar://{address}");
     service.run(|notice| eprintln!("{notice}"))?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::{Database, Error, Options};
 use fulmar_kv::remote::{Keep, Open};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
@@ -20,20 +21,57 @@ impl Directory {
 
 impl Open for Directory {
     fn open(&mut self, name: &str, create: bool) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
-        let io = |kind, what| Error::Io { path: name.into(), source: io::Error::new(kind, what) };
-        if !is_name(name) {
-            let what =
-                "the name of a database has letters, digits, '_', '-' and '.', and does not begin with '.'";
-            return Err(io(io::ErrorKind::InvalidInput, what));
-        }
+        require_name(name)?;
         let path = self.path.join(name);
         if !create && !path.exists() {
-            return Err(io(io::ErrorKind::NotFound, "no such database"));
+            return Err(missing(name));
         }
         let kv = fulmar_kv::Database::open(&path, &Options { create, ..self.options.clone() })?;
         let database = Database::on(kv.clone())?;
         Ok((kv, Box::new(database)))
     }
+}
+
+/// Databases in memory, each by its name. They are gone with this value.
+pub struct Transient {
+    options: Options,
+    made: BTreeMap<String, Database>,
+}
+
+impl Transient {
+    /// None yet; each will be made with these options.
+    pub fn new(options: Options) -> Self {
+        Self { options, made: BTreeMap::new() }
+    }
+}
+
+impl Open for Transient {
+    fn open(&mut self, name: &str, create: bool) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
+        require_name(name)?;
+        let database = match self.made.get(name) {
+            Some(database) => database.clone(),
+            None if create => {
+                let database = Database::transient(&self.options)?;
+                self.made.insert(name.into(), database.clone());
+                database
+            }
+            None => return Err(missing(name)),
+        };
+        let kv = database.kept.clone().ok_or_else(|| missing(name))?;
+        Ok((kv, Box::new(database)))
+    }
+}
+
+fn missing(name: &str) -> Error {
+    Error::Io { path: name.into(), source: io::Error::new(io::ErrorKind::NotFound, "no such database") }
+}
+
+fn require_name(name: &str) -> Result<(), Error> {
+    if is_name(name) {
+        return Ok(());
+    }
+    let what = "the name of a database has letters, digits, '_', '-' and '.', and does not begin with '.'";
+    Err(Error::Io { path: name.into(), source: io::Error::new(io::ErrorKind::InvalidInput, what) })
 }
 
 fn is_name(name: &str) -> bool {
