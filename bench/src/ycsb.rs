@@ -69,10 +69,16 @@ pub struct Options {
 
 /// A system could not be used.
 #[derive(Debug, thiserror::Error)]
-#[error("{system}: {why}")]
+#[error("{system}: {}", chain(&**why))]
 pub struct Error {
     system: String,
     why: Fault,
+}
+
+/// An error and what caused it: PostgreSQL's client says only there what the server said.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
 }
 
 impl Error {

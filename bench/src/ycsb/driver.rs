@@ -143,10 +143,11 @@ impl Worker<'_> {
             let operation = self.load.workload.next(&mut self.random);
             if let Err(why) = self.operate(client, operation, &mut chooser) {
                 failed += 1;
-                failure.get_or_insert_with(|| why.to_string());
+                failure.get_or_insert_with(|| super::chain(&*why));
             }
             let before = std::mem::replace(&mut now, Instant::now());
-            latencies.saturating_record(u64::try_from((now - before).as_nanos()).unwrap_or(u64::MAX));
+            let latency = u64::try_from((now - before).as_nanos()).unwrap_or(u64::MAX);
+            latencies.record(latency).expect("it grows");
         }
         Worked { begun, ended: now, latencies, failed, failure }
     }

@@ -26,6 +26,8 @@ impl Server {
     pub(super) fn start(program: &Path) -> Result<Self, Fault> {
         let mut command = Command::new(program);
         command.args(["serve", "--memory", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
+        // It tells there of every connection that ends.
+        command.stderr(Stdio::null());
         let mut process = Started::new(command, Temporary::new()?)?;
         let mut line = String::new();
         if let Some(output) = process.output() {

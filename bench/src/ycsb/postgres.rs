@@ -93,7 +93,8 @@ impl System for Postgres {
             std::io::Write::write_fmt(&mut rows, format_args!("{record}\t{}\n", values.any(&mut random)))?;
         }
         rows.finish()?;
-        Ok(connection.batch_execute("VACUUM ANALYZE item; CHECKPOINT")?)
+        connection.batch_execute("VACUUM ANALYZE item")?;
+        Ok(connection.batch_execute("CHECKPOINT")?)
     }
 
     fn connected(&self, work: &mut dyn FnMut(&mut dyn Client) -> Result<(), Fault>) -> Result<(), Fault> {

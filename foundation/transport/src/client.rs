@@ -247,11 +247,14 @@ impl<P: Process<Message: Wire>> Client<P> {
         self.go_on()
     }
 
-    /// Hands the process a request, sends what it sends, and waits for nothing: what it tells, a later wait returns.
+    /// Hands the process a request, and waits for nothing: what it tells, a later wait returns. What it sends leaves with
+    /// what is sent next, or by itself after a fifth of a second: a message of its own would cost as much as a request.
     pub fn tell(&mut self, request: P::Request) {
         self.begin();
         self.step(0, |process, now, out| process.request(now, request, out));
-        self.flush();
+        for peer in self.peers.values_mut() {
+            self.counters.bytes_sent += peer.link.flush_later() as u64;
+        }
     }
 
     /// Waits until the process tells something, and returns that: one event or more.
