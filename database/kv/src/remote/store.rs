@@ -4,15 +4,18 @@ use super::client::{Ask, Reply};
 use super::connection::Connection;
 use super::message::{Answer, Question, Sight};
 use crate::cache::Cache;
-use crate::{Commit, Durability, Error, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp};
+use crate::{Commit, Durability, Error, Key, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of cells that a reader asks for at a place where it has not read before: a row or some.
+/// Bytes of cells that a reader asks for at a place where it has not read before: some rows, if the reader before it went
+/// on from its place…
 const FIRST_BYTES: u64 = 1 << 10;
+/// …and otherwise one row, since most readers of the kind want no more.
+const ONE_ROW: u64 = 1;
 /// A reader that goes on where it has ended asks for so many times as much, up to all that the server gives.
 const GROWTH: u64 = 8;
 /// Bytes of inner nodes that a client remembers.
@@ -47,13 +50,15 @@ pub struct Remote<C> {
 struct Line<C> {
     client: C,
     /// Where the last part read ended, upwards or downwards, and how many bytes were asked for.
-    last: Option<(Vec<u8>, u64)>,
+    last: Option<(Key, u64)>,
+    /// How much the next reader at another place asks for.
+    first: u64,
 }
 
 impl<C: Call> Remote<C> {
     /// What the client behind `client` reaches; `name` is what messages call it.
     pub fn new(name: &Path, client: C) -> Self {
-        let line = Mutex::new(Line { client, last: None });
+        let line = Mutex::new(Line { client, last: None, first: FIRST_BYTES });
         Self { name: name.into(), nodes: Cache::new(INNER_BYTES), leaves: Mutex::default(), line }
     }
 
@@ -87,10 +92,17 @@ impl<C: Call> Remote<C> {
 
     /// How much to ask for: more, if the reader goes on where it has ended.
     fn appetite(&self, part: Part<'_>) -> u64 {
-        let (Part::From(key) | Part::Before(Some(key))) = part else { return FIRST_BYTES };
-        match &self.line.lock().last {
-            Some((end, bytes)) if *end == key => bytes.saturating_mul(GROWTH),
-            _ => FIRST_BYTES,
+        let mut line = self.line.lock();
+        let goes_on = match (part, &line.last) {
+            (Part::From(key) | Part::Before(Some(key)), Some((end, bytes))) if **end == *key => Some(*bytes),
+            _ => None,
+        };
+        match goes_on {
+            Some(bytes) => {
+                line.first = FIRST_BYTES;
+                bytes.saturating_mul(GROWTH).max(FIRST_BYTES)
+            }
+            None => std::mem::replace(&mut line.first, ONE_ROW),
         }
     }
 
@@ -99,8 +111,7 @@ impl<C: Call> Remote<C> {
             Part::From(_) => found.interval().high(),
             Part::Before(_) => Some(found.interval().low()),
         };
-        let mut line = self.line.lock();
-        line.last = end.map(|end| (end.into(), bytes));
+        self.line.lock().last = end.map(|end| (end.into(), bytes));
     }
 }
 
