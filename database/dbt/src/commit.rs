@@ -6,7 +6,7 @@
 use crate::search::{Place, Target};
 use crate::transaction::TreeChanges;
 use crate::{Database, Durability, Error, Timestamp, Transaction, Tree};
-use fulmar_kv::{Change, Commit, Interval, Key, Object, ObjectId, Refusal, Restructuring, Write};
+use fulmar_kv::{Basis, Change, Commit, Interval, Key, Object, ObjectId, Refusal, Restructuring, Write};
 use std::collections::BTreeMap;
 use std::vec;
 
@@ -21,6 +21,8 @@ const CELL_OVERHEAD: usize = 12;
 #[derive(Default)]
 struct Plan {
     commit: Commit,
+    /// What it is based on, if the transaction has read nothing.
+    basis: Option<Basis>,
     /// For each write of the commit, its tree.
     trees: Vec<Tree>,
     /// New links, by the inner node that they go to.
@@ -45,8 +47,16 @@ impl Transaction {
     pub(crate) fn commit_changes(mut self, durability: Durability) -> Result<Timestamp, Error> {
         let database = self.database.clone();
         let (at, parents) = loop {
-            let plan = self.plan()?;
-            match database.store.commit(plan.commit, durability) {
+            // What it expected of a snapshot that is taken only now is not so: a conflict like others.
+            let plan = self.plan().map_err(|error| match error {
+                Error::Unexpected => Error::Conflict,
+                error => error,
+            })?;
+            let committed = match plan.basis {
+                Some(basis) => database.store.commit_unread(plan.commit, basis, durability),
+                None => database.store.commit(plan.commit, durability),
+            };
+            match committed {
                 Ok(at) => break (at, plan.parents),
                 Err(Refusal::Misplaced(commit)) => {
                     database.store.mistrust(&plan.above);
@@ -64,7 +74,6 @@ impl Transaction {
 
     fn plan(&mut self) -> Result<Plan, Error> {
         let mut plan = Plan::default();
-        plan.commit.snapshot = self.snapshot()?;
         for tree in self.created.difference(&self.dropped) {
             plan.commit.restructurings.push(Restructuring::Create { object: tree.root() });
         }
@@ -79,7 +88,24 @@ impl Transaction {
         }
         plan.commit.required = plan.locate(self, &self.required)?;
         plan.commit.touched = plan.locate(self, &self.touched)?;
+        let present = plan.locate(self, &self.assumed)?;
+        // To find leaves it may have read inner nodes, and so have taken its snapshot.
+        if self.known_snapshot().is_none() && self.created.is_empty() {
+            plan.basis = Some(Basis { present, expected: self.snapshot.expected() });
+        } else {
+            plan.commit.snapshot = self.snapshot()?;
+            self.require_assumed(plan.commit.snapshot)?;
+        }
         Ok(plan)
+    }
+
+    fn require_assumed(&self, at: Timestamp) -> Result<(), Error> {
+        for (tree, key) in &self.assumed {
+            if self.leaf(*tree, Target::At(key))?.get(key, at).is_none() {
+                return Err(Error::Conflict);
+            }
+        }
+        Ok(())
     }
 
     /// Undoes the sorting of changes into leaves.

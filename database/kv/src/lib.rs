@@ -74,7 +74,7 @@ pub use error::{Error, Refusal};
 pub use interval::Interval;
 pub use key::Key;
 pub use object::{Change, Object};
-pub use store::{Expected, Part, Snapshot, Store};
+pub use store::{Basis, Expected, Part, Snapshot, Store};
 
 /// Names of objects below are the caller's to give.
 const FIRST_FRESH: u64 = 1 << 32;

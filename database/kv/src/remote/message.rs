@@ -6,7 +6,7 @@
 use crate::object::{Change, Object};
 use crate::wire::{Reader, put_bytes, put_varint};
 use crate::{
-    Commit, Durability, Error, Expected, Interval, Key, ObjectId, Part, Restructuring, Timestamp, Write,
+    Basis, Commit, Durability, Error, Expected, Interval, Key, ObjectId, Part, Restructuring, Timestamp, Write,
 };
 use fulmar_transport::{Malformed, Wire};
 use std::io;
@@ -74,6 +74,8 @@ pub enum Question {
     },
     /// See [`crate::Store::commit`].
     Commit(Commit, Durability),
+    /// See [`crate::Store::commit_unread`].
+    CommitUnread(Commit, Basis, Durability),
 }
 
 /// What a reader sees.
@@ -205,6 +207,7 @@ impl Wire for Message {
                     Question::Read { .. } => 2,
                     Question::Commit(..) => 3,
                     Question::Open { .. } => 4,
+                    Question::CommitUnread(..) => 5,
                 };
                 out.push(tag);
                 put_varint(out, *number << 1 | u64::from(*again));
@@ -224,6 +227,12 @@ impl Wire for Message {
                     }
                     Question::Commit(commit, durability) => {
                         out.push(u8::from(*durability == Durability::Synced));
+                        put_commit(out, commit);
+                    }
+                    Question::CommitUnread(commit, Basis { present, expected }, durability) => {
+                        out.push(u8::from(*durability == Durability::Synced));
+                        put_cells(out, present);
+                        put_sight(out, &Sight::New(expected.clone()));
                         put_commit(out, commit);
                     }
                 }
@@ -317,12 +326,14 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
             question(Question::Read { object, from, direction, at, bytes })
         }
         3 => {
-            let durability = match input.byte()? {
-                0 => Durability::Written,
-                1 => Durability::Synced,
-                _ => return None,
-            };
+            let durability = durability(input)?;
             question(Question::Commit(commit(input)?, durability))
+        }
+        5 => {
+            let durability = durability(input)?;
+            let present = list(input, cell)?;
+            let Sight::New(expected) = sight(input)? else { return None };
+            question(Question::CommitUnread(commit(input)?, Basis { present, expected }, durability))
         }
         4 => {
             let create = input.byte()? == 1;
@@ -357,6 +368,14 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
             }))
         }
         16 => Some(Message::SnapshotClosed(database, Timestamp(number))),
+        _ => None,
+    }
+}
+
+fn durability(input: &mut Reader<'_>) -> Option<Durability> {
+    match input.byte()? {
+        0 => Some(Durability::Written),
+        1 => Some(Durability::Synced),
         _ => None,
     }
 }
@@ -431,12 +450,15 @@ fn put_commit(out: &mut Vec<u8>, commit: &Commit) {
             }
         }
     }
-    for cells in [required, touched] {
-        put_varint(out, cells.len() as u64);
-        for (object, key) in cells {
-            put_varint(out, object.0);
-            put_bytes(out, key);
-        }
+    put_cells(out, required);
+    put_cells(out, touched);
+}
+
+fn put_cells(out: &mut Vec<u8>, cells: &[(ObjectId, Key)]) {
+    put_varint(out, cells.len() as u64);
+    for (object, key) in cells {
+        put_varint(out, object.0);
+        put_bytes(out, key);
     }
 }
 

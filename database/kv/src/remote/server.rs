@@ -2,7 +2,7 @@
 
 use super::message::{Answer, DatabaseNumber, Message, Question, Sight};
 use crate::{
-    Commit, Database, Durability, Error, Expected, Object, ObjectId, Part, Refusal, Restructuring, Timestamp,
+    Basis, Commit, Database, Durability, Error, Expected, Object, ObjectId, Part, Refusal, Restructuring, Timestamp,
 };
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -196,7 +196,7 @@ impl Served {
                 }
             }
             // Answered elsewhere.
-            Question::Open { .. } | Question::Commit(..) => Ok(Answer::Closed),
+            Question::Open { .. } | Question::Commit(..) | Question::CommitUnread(..) => Ok(Answer::Closed),
         }
     }
 
@@ -271,6 +271,44 @@ impl Served {
         }
     }
 
+    /// Gives a commit the newest snapshot, if that is what the commit is based on.
+    fn commit_unread(
+        &mut self,
+        client: NodeId,
+        (number, again): (u64, bool),
+        (mut commit, basis): (Commit, &Basis),
+        durability: Durability,
+        out: &mut Outbox<Server>,
+    ) {
+        commit.snapshot = self.database.newest();
+        let refusal = match self.refute(basis, commit.snapshot) {
+            // On a newer snapshot it would not conflict with itself, but undo what others have done since.
+            _ if again => Answer::Unknown,
+            Ok(None) => return self.commit(client, (number, again), commit, durability, out),
+            Ok(Some(answer)) => answer,
+            Err(error) => Answer::Failed(error.into()),
+        };
+        if self.is_next(client, number, out) {
+            self.reply(client, number, refusal, out);
+        }
+    }
+
+    /// What to answer if a snapshot is not what a commit is based on.
+    fn refute(&self, basis: &Basis, at: Timestamp) -> Result<Option<Answer>, Error> {
+        for (object, key) in &basis.present {
+            match self.database.read(*object)? {
+                Some(object) if object.level() == 0 && object.covers(key) => {
+                    if object.get(key, at).is_none() {
+                        return Ok(Some(Answer::Unexpected));
+                    }
+                }
+                _ => return Ok(Some(Answer::Misplaced)),
+            }
+        }
+        let holds = basis.expected.as_ref().map_or(Ok(true), |expected| self.holds(expected, at))?;
+        Ok((!holds).then_some(Answer::Unexpected))
+    }
+
     /// Publishes the commits that are durable, and tells their clients.
     fn acknowledge(&mut self, upto: Lsn, out: &mut Outbox<Server>) {
         let mut written = Vec::new();
@@ -334,6 +372,9 @@ impl Process for Server {
                 };
                 if let Question::Commit(commit, durability) = question {
                     return served.commit(from, (number, again), commit, durability, out);
+                }
+                if let Question::CommitUnread(commit, basis, durability) = question {
+                    return served.commit_unread(from, (number, again), (commit, &basis), durability, out);
                 }
                 let answer = served.answer(from, number, &question);
                 let answer = answer.unwrap_or_else(|error| Answer::Failed(error.into()));

@@ -4,7 +4,7 @@ use super::client::{Ask, Reply};
 use super::connection::Connection;
 use super::message::{Answer, Question, Sight};
 use crate::cache::Cache;
-use crate::{Commit, Durability, Error, Key, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp};
+use crate::{Basis, Commit, Durability, Error, Key, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io;
@@ -87,6 +87,19 @@ impl<C: Call> Remote<C> {
         match self.ask(question)? {
             Answer::At(at) => Ok(at),
             other => Err(self.failed(other)),
+        }
+    }
+
+    /// What the answer to a commit means.
+    fn committed(&self, answer: Answer, commit: Commit) -> Result<Timestamp, Refusal<Commit>> {
+        match answer {
+            Answer::At(at) => Ok(at),
+            Answer::Misplaced => Err(Refusal::Misplaced(commit)),
+            Answer::Unknown => {
+                let what = "the connection was lost during COMMIT: whether it has taken place is unknown";
+                Err(self.io(io::ErrorKind::ConnectionReset, what.into()).into())
+            }
+            other => Err(self.failed(other).into()),
         }
     }
 
@@ -184,14 +197,19 @@ impl<C: Call> Store for Remote<C> {
     }
 
     fn commit(&self, commit: Commit, durability: Durability) -> Result<Timestamp, Refusal<Commit>> {
-        match self.ask(Question::Commit(commit.clone(), durability))? {
-            Answer::At(at) => Ok(at),
-            Answer::Misplaced => Err(Refusal::Misplaced(commit)),
-            Answer::Unknown => {
-                let what = "the connection was lost during COMMIT: whether it has taken place is unknown";
-                Err(self.io(io::ErrorKind::ConnectionReset, what.into()).into())
-            }
-            other => Err(self.failed(other).into()),
+        let answer = self.ask(Question::Commit(commit.clone(), durability))?;
+        self.committed(answer, commit)
+    }
+
+    fn commit_unread(
+        &self,
+        commit: Commit,
+        basis: Basis,
+        durability: Durability,
+    ) -> Result<Timestamp, Refusal<Commit>> {
+        match self.ask(Question::CommitUnread(commit.clone(), basis, durability))? {
+            Answer::Unexpected => Err(Error::Conflict.into()),
+            other => self.committed(other, commit),
         }
     }
 
