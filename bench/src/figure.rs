@@ -31,7 +31,7 @@ pub struct Figure {
     /// Processor and number of cores.
     pub machine: String,
     /// How it is measured, and what is not.
-    pub note: &'static str,
+    pub note: String,
 }
 
 impl Figure {

@@ -4,6 +4,7 @@
 //! things measured in turn in one run: above one, Fulmar is the faster.
 //!
 //! - [`sql`]: single operations against SQLite's own B-tree, compiled from the same source into the same program.
+//! - [`ycsb`]: a server on loopback against Redis, PostgreSQL and rqlite.
 //!
 //! ```
 //! use fulmar_bench::sql;
@@ -18,13 +19,14 @@
 //! # }
 //! ```
 //!
-//! What is guaranteed: both sides run the same statements on the same data with the same durability, in the same
-//! process. What is not: that a ratio carries over to other machines, disks or data.
+//! What is guaranteed: both sides run the same operations on the same data with the same durability, and `sql` in the
+//! same process. What is not: that a ratio carries over to other machines, disks or data.
 
 // Links SQLite on Fulmar's tree, whose symbols rusqlite calls.
 use fulmar_sql as _;
 
 mod figure;
 pub mod sql;
+pub mod ycsb;
 
 pub use figure::{Figure, machine};

@@ -176,7 +176,7 @@ pub fn run(options: &Options, mut begin: impl FnMut(&str)) -> Result<Vec<Figure>
                 fulmar_nanoseconds: median(&ours),
                 peer_nanoseconds: median(&theirs),
                 machine: machine(),
-                note: workload.note,
+                note: workload.note.into(),
             })
         })
         .collect()

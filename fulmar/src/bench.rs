@@ -1,5 +1,9 @@
 //! `fulmar bench`: figures, for people and for programs.
 
+mod ycsb;
+
+pub use ycsb::Ycsb;
+
 use clap::{Args, Subcommand};
 use fulmar_bench::{Figure, machine, sql};
 use std::path::PathBuf;
@@ -11,6 +15,9 @@ pub enum Bench {
     /// Single SQL operations, beside SQLite's own B-tree
     #[command(after_help = "Example:\n  fulmar bench sql --directory /var/tmp --json")]
     Sql(Sql),
+    /// YCSB on a server, beside Redis, PostgreSQL and rqlite
+    #[command(after_help = ycsb::EXAMPLES)]
+    Ycsb(Ycsb),
 }
 
 /// Options of `fulmar bench sql`.
@@ -35,7 +42,13 @@ pub struct Sql {
 
 /// Runs the benchmark and prints its figures.
 pub fn run(bench: Bench) -> ExitCode {
-    let Bench::Sql(sql) = bench;
+    match bench {
+        Bench::Sql(sql) => run_sql(sql),
+        Bench::Ycsb(ycsb) => ycsb::run(&ycsb),
+    }
+}
+
+fn run_sql(sql: Sql) -> ExitCode {
     let options = sql::Options {
         directory: sql.directory,
         runs: usize::from(sql.runs),

@@ -1,8 +1,8 @@
 //! `fulmar serve`: a storage server.
 
 use clap::Args;
-use fulmar_dbt::remote::{Cluster, NodeId, Service, new_server};
-use fulmar_dbt::{Directory, Options};
+use fulmar_dbt::remote::{Cluster, NodeId, Service, new_cluster, new_server};
+use fulmar_dbt::{Directory, Options, Transient};
 use serde::Deserialize;
 use std::fs;
 use std::io;
@@ -23,11 +23,14 @@ use std::time::Duration;
                         cache_mb = 256              # memory for the cached data of each database")]
 pub struct Serve {
     /// Settings in TOML
-    #[arg(long, value_name = "FILE", required_unless_present = "data")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["data", "memory"])]
     config: Option<PathBuf>,
     /// Directory of the databases, instead of the one in the settings
     #[arg(long, value_name = "DIRECTORY")]
     data: Option<PathBuf>,
+    /// Keeps the databases in memory: they are gone when the server ends
+    #[arg(long, conflicts_with = "data")]
+    memory: bool,
     /// Where to accept connections, instead of what the settings say
     #[arg(long, value_name = "IP:PORT")]
     listen: Option<String>,
@@ -67,9 +70,7 @@ pub fn run(serve: &Serve) -> ExitCode {
 
 fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     let settings = serve.config.as_deref().map_or_else(|| Ok(Settings::default()), Settings::read)?;
-    let data = serve.data.clone().or(settings.data).ok_or("the settings lack `data`, a directory")?;
     let listen = serve.listen.clone().or(settings.listen).unwrap_or_else(|| "127.0.0.1:7400".into());
-    fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
     let listener =
         TcpListener::bind(&listen).map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr()?;
@@ -77,20 +78,28 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(cache) = settings.cache_mb {
         options.cache_bytes = cache << 20;
     }
-    let directory = Box::new(Directory::new(data.clone(), options));
     let advertised = settings.advertise.unwrap_or_else(|| address.to_string());
-    let mut service = match serve.join.as_deref().or(settings.join.as_deref()) {
-        None => Service::first(cluster(&data)?, directory, &advertised)?,
-        Some(known) => {
-            let cluster = meet(known)?;
-            agree(&data, cluster.name)?;
-            Service::other(cluster, name(&data)?, directory, &advertised)?
-        }
+    let (mut service, what) = if serve.memory {
+        let databases = Box::new(Transient::new(options));
+        (Service::first(new_cluster()?, databases, &advertised)?, "memory".into())
+    } else {
+        let data = serve.data.clone().or(settings.data).ok_or("the settings lack `data`, a directory")?;
+        fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
+        let databases = Box::new(Directory::new(data.clone(), options));
+        let service = match serve.join.as_deref().or(settings.join.as_deref()) {
+            None => Service::first(cluster(&data)?, databases, &advertised)?,
+            Some(known) => {
+                let cluster = meet(known)?;
+                agree(&data, cluster.name)?;
+                Service::other(cluster, name(&data)?, databases, &advertised)?
+            }
+        };
+        (service, data.display().to_string())
     };
     service.listen(listener)?;
     let stop = service.handle();
     ctrlc::set_handler(move || stop.stop())?;
-    println!("serving {} on fulmar://{address}", data.display());
+    println!("serving {what} on fulmar://{address}");
     service.run(|notice| eprintln!("{notice}"))?;
     Ok(())
 }
@@ -126,7 +135,7 @@ fn agree(data: &Path, cluster: u128) -> Result<(), Box<dyn std::error::Error>> {
 
 /// The name of the cluster that the data belong to, given when there are none yet.
 fn cluster(data: &Path) -> Result<u128, Box<dyn std::error::Error>> {
-    known(&data.join("CLUSTER"), fulmar_dbt::remote::new_cluster)
+    known(&data.join("CLUSTER"), new_cluster)
 }
 
 /// The name of this server, given when it first joins a cluster.

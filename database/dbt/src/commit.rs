@@ -6,7 +6,9 @@
 use crate::search::{Place, Target};
 use crate::transaction::TreeChanges;
 use crate::{Database, Durability, Error, OWN, Timestamp, Transaction, Tree};
-use fulmar_kv::{Change, Commit, GroupId, Interval, Key, Object, ObjectId, Refusal, Restructuring, Write};
+use fulmar_kv::{
+    Basis, Change, Commit, GroupId, Interval, Key, Object, ObjectId, Refusal, Restructuring, Write,
+};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::vec;
@@ -22,6 +24,8 @@ const CELL_OVERHEAD: usize = 12;
 #[derive(Default)]
 struct Plan {
     commit: Commit,
+    /// What it is based on, if the transaction has read nothing.
+    basis: Option<Basis>,
     /// For each write of the commit, its tree.
     trees: Vec<Tree>,
     /// New links, by the inner node that they go to.
@@ -46,8 +50,16 @@ impl Transaction {
     pub(crate) fn commit_changes(mut self, durability: Durability) -> Result<Timestamp, Error> {
         let database = self.database.clone();
         let (at, parents) = loop {
-            let plan = self.plan()?;
-            match database.store.commit(plan.commit, durability) {
+            // What it expected of a snapshot that is taken only now is not so: a conflict like others.
+            let plan = self.plan().map_err(|error| match error {
+                Error::Unexpected => Error::Conflict,
+                error => error,
+            })?;
+            let committed = match plan.basis {
+                Some(basis) => database.store.commit_unread(plan.commit, basis, durability),
+                None => database.store.commit(plan.commit, durability),
+            };
+            match committed {
                 Ok(at) => break (at, plan.parents),
                 Err(Refusal::Misplaced(commit)) => {
                     database.store.mistrust(&plan.above);
@@ -65,7 +77,6 @@ impl Transaction {
 
     fn plan(&mut self) -> Result<Plan, Error> {
         let mut plan = Plan::default();
-        plan.commit.snapshot = self.snapshot()?;
         for tree in self.created.difference(&self.dropped) {
             plan.commit.restructurings.push(Restructuring::Create { object: tree.root() });
         }
@@ -82,6 +93,14 @@ impl Transaction {
         let group = plan.commit.writes.first().map_or(GroupId(0), |write| write.object.group());
         plan.commit.required = plan.locate(self, &self.required, group)?;
         plan.commit.touched = plan.locate(self, &self.touched, group)?;
+        let present = plan.locate(self, &self.assumed, group)?;
+        // To find leaves it may have read inner nodes, and so have taken its snapshot.
+        if self.known_snapshot().is_none() && self.created.is_empty() && plan.commit.is_of(group) {
+            plan.basis = Some(Basis { present, expected: self.snapshot.expected() });
+        } else {
+            plan.commit.snapshot = self.snapshot()?;
+            self.require_assumed(plan.commit.snapshot)?;
+        }
         Ok(plan)
     }
 
@@ -102,6 +121,15 @@ impl Transaction {
             let copy = self.changes.entry(Tree::facts(GroupId(group))).or_default();
             for (key, value) in &shared {
                 copy.cells.insert(key.clone(), value.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn require_assumed(&self, at: Timestamp) -> Result<(), Error> {
+        for (tree, key) in &self.assumed {
+            if self.leaf(*tree, Target::At(key))?.get(key, at).is_none() {
+                return Err(Error::Conflict);
             }
         }
         Ok(())

@@ -3,6 +3,7 @@
 use crate::{Database, Error, Options};
 use fulmar_kv::GroupId;
 use fulmar_kv::remote::{Keep, Open};
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::io;
 use std::path::PathBuf;
 
@@ -21,14 +22,7 @@ impl Directory {
 
 impl Open for Directory {
     fn exists(&mut self, name: &str) -> Result<bool, Error> {
-        if !is_name(name) {
-            let what =
-                "the name of a database has letters, digits, '_', '-' and '.', and does not begin with '.'";
-            return Err(Error::Io {
-                path: name.into(),
-                source: io::Error::new(io::ErrorKind::InvalidInput, what),
-            });
-        }
+        require_name(name)?;
         Ok(self.path.join(name).exists())
     }
 
@@ -49,6 +43,50 @@ impl Open for Directory {
 
 /// Memory for what is cached of the cluster's own records, bytes.
 const RECORDS_CACHE: u64 = 4 << 20;
+
+/// Databases in memory, each by its name. They are gone with this value.
+pub struct Transient {
+    options: Options,
+    made: BTreeMap<(String, GroupId), fulmar_kv::Database>,
+}
+
+impl Transient {
+    /// None yet; each will be made with these options.
+    pub fn new(options: Options) -> Self {
+        Self { options, made: BTreeMap::new() }
+    }
+}
+
+impl Open for Transient {
+    fn exists(&mut self, name: &str) -> Result<bool, Error> {
+        require_name(name)?;
+        Ok(self.made.contains_key(&(name.into(), GroupId(0))))
+    }
+
+    fn open(&mut self, name: &str, group: GroupId) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
+        let kv = match self.made.entry((name.into(), group)) {
+            Entry::Occupied(made) => made.get().clone(),
+            Entry::Vacant(place) => {
+                let options = Options { group, ..self.options.clone() };
+                place.insert(fulmar_kv::Database::transient(&options)?).clone()
+            }
+        };
+        let database = Database::on(kv.clone())?;
+        Ok((kv, Box::new(database)))
+    }
+
+    fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
+        fulmar_kv::Database::transient(&Options { cache_bytes: RECORDS_CACHE, ..Options::default() })
+    }
+}
+
+fn require_name(name: &str) -> Result<(), Error> {
+    if is_name(name) {
+        return Ok(());
+    }
+    let what = "the name of a database has letters, digits, '_', '-' and '.', and does not begin with '.'";
+    Err(Error::Io { path: name.into(), source: io::Error::new(io::ErrorKind::InvalidInput, what) })
+}
 
 fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');

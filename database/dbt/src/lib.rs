@@ -62,7 +62,7 @@ mod search;
 mod transaction;
 
 pub use cursor::{Cursor, Seek};
-pub use directory::Directory;
+pub use directory::{Directory, Transient};
 pub use fulmar_kv::{Durability, Error, Options, Timestamp, remote};
 pub use transaction::{Mark, Put, Transaction};
 

@@ -20,6 +20,8 @@ pub struct Transaction {
     pub(crate) dropped: BTreeSet<Tree>,
     pub(crate) required: BTreeSet<(Tree, Key)>,
     pub(crate) touched: BTreeSet<(Tree, Key)>,
+    /// Cells that it takes for present without having looked.
+    pub(crate) assumed: BTreeSet<(Tree, Key)>,
     /// The root that the last search began at.
     pub(crate) root: RefCell<Option<(Tree, Arc<Object>)>>,
     /// How to take back each change made since the oldest mark, in the order in which they were made.
@@ -68,6 +70,7 @@ impl Transaction {
             dropped: BTreeSet::new(),
             required: BTreeSet::new(),
             touched: BTreeSet::new(),
+            assumed: BTreeSet::new(),
             root: RefCell::default(),
             undo: Vec::new(),
             marks: Vec::new(),
@@ -292,6 +295,17 @@ impl Transaction {
     /// the second to commit fails with a conflict. Touching does not conflict with touching, nor with new values.
     pub fn touch(&mut self, tree: Tree, key: &[u8]) {
         self.touched.insert((tree, key.into()));
+    }
+
+    /// Makes the commit fail with a conflict unless `key` is there: for a transaction that changes what it has not read. One
+    /// that reads nothing takes its snapshot only when it commits, without a round trip of its own.
+    pub fn assume(&mut self, tree: Tree, key: &[u8]) {
+        self.assumed.insert((tree, key.into()));
+    }
+
+    /// Withdraws what [`Transaction::assume`] said: `key` was read.
+    pub fn withdraw(&mut self, tree: Tree, key: &[u8]) {
+        self.assumed.remove(&(tree, key.into()));
     }
 
     /// A point to come back to. Marks nest: undoing to one forgets those set after it.

@@ -129,6 +129,13 @@ impl Restructuring {
 }
 
 impl Commit {
+    /// Whether it is about objects of this group alone.
+    pub fn is_of(&self, group: GroupId) -> bool {
+        self.writes.iter().all(|write| write.object.group() == group)
+            && self.required.iter().chain(&self.touched).all(|(object, _)| object.group() == group)
+            && self.restructurings.iter().all(|restructuring| restructuring.object().group() == group)
+    }
+
     /// The parts of it by the groups of the objects that they name.
     pub(crate) fn by_group(self) -> BTreeMap<GroupId, Self> {
         let Self { snapshot, restructurings, writes, required, touched } = self;
@@ -177,13 +184,8 @@ impl Commit {
                 }
             }
         }
-        for cells in [required, touched] {
-            put_varint(out, cells.len() as u64);
-            for (object, key) in cells {
-                put_varint(out, object.0);
-                put_bytes(out, key);
-            }
-        }
+        put_cells(out, required);
+        put_cells(out, touched);
     }
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
@@ -207,6 +209,14 @@ impl Commit {
         let required = list(input, cell)?;
         let touched = list(input, cell)?;
         Some(Self { snapshot, restructurings, writes, required, touched })
+    }
+}
+
+pub(crate) fn put_cells(out: &mut Vec<u8>, cells: &[(ObjectId, Key)]) {
+    put_varint(out, cells.len() as u64);
+    for (object, key) in cells {
+        put_varint(out, object.0);
+        put_bytes(out, key);
     }
 }
 

@@ -77,7 +77,7 @@ pub use error::{Error, Refusal};
 pub use interval::Interval;
 pub use key::Key;
 pub use object::{Change, Object};
-pub use store::{Expected, Part, Snapshot, Store};
+pub use store::{Basis, Expected, Part, Snapshot, Store};
 
 /// Numbers of objects below are the caller's to give, but for the one before it.
 const FIRST_FRESH: u64 = 1 << 32;

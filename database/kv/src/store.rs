@@ -65,6 +65,22 @@ pub trait Store: Send + Sync {
     /// As [`Database::commit`].
     fn commit(&self, commit: Commit, durability: Durability) -> Result<Timestamp, Refusal<Commit>>;
 
+    /// Commits a transaction that has read nothing, and so has no snapshot: it gets the one of all that is committed by
+    /// then, and takes place if that holds what it is based on; otherwise it fails with [`Error::Conflict`]. Only a store
+    /// that is far can be asked; elsewhere snapshots are open from the beginning.
+    ///
+    /// # Errors
+    /// As [`Database::commit`].
+    fn commit_unread(
+        &self,
+        commit: Commit,
+        basis: Basis,
+        durability: Durability,
+    ) -> Result<Timestamp, Refusal<Commit>> {
+        let _ = (commit, basis, durability);
+        Err(Error::Conflict.into())
+    }
+
     /// Memory that cached objects take, bytes.
     fn cached_bytes(&self) -> usize;
 }
@@ -74,6 +90,15 @@ impl Expected {
     pub(crate) fn in_group(self, group: GroupId) -> Self {
         Self { object: ObjectId::new(group, self.object.number()), ..self }
     }
+}
+
+/// What a transaction takes for granted that has read nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Basis {
+    /// Cells that are there.
+    pub present: Vec<(ObjectId, Key)>,
+    /// What one cell holds.
+    pub expected: Option<Expected>,
 }
 
 /// Keeps what was committed at [`Snapshot::at`] readable for as long as it lives.
@@ -136,6 +161,11 @@ impl Snapshot {
     /// Lets the read that opens it look whether it holds this, without a round trip of its own.
     pub fn expect(&self, expected: Expected) {
         *self.expected.borrow_mut() = Some(expected);
+    }
+
+    /// What it is expected to hold, if nothing has opened it.
+    pub fn expected(&self) -> Option<Expected> {
+        self.expected.borrow().clone()
     }
 
     /// What it is expected to hold, for the read that opens it.

@@ -135,6 +135,12 @@ const EDITS: &[Edit] = &[
         put: "  assert( pOp->opcode==OP_OpenWrite || pOp->p5==0 || pOp->p5==OPFLAG_SEEKEQ\n       || pOp->p5==OPFLAG_FULMAR_PARENT );\n",
     },
     Edit {
+        place: "OP_SeekRowid, OP_NotExists: whether the row is meant to be there",
+        find: "  rc = sqlite3BtreeTableMoveto(pCrsr, iKey, 0, &res);\n",
+        put: "  if( pCrsr->pFulmar ) fulmarCursorSeeks(pCrsr, pOp->opcode==OP_SeekRowid);\n\
+              \x20 rc = sqlite3BtreeTableMoveto(pCrsr, iKey, 0, &res);\n",
+    },
+    Edit {
         place: "OP_NewRowid: rowids that other transactions have picked",
         find: "    if( pC->useRandomRowid ){\n      /* IMPLEMENTATION-OF: R-07677-41881",
         put: "    if( !pC->useRandomRowid ){\n      v = fulmarPickRowid(pC->uc.pCursor, v);\n      if( pOp->p3 ) pMem->u.i = v;\n    }\n\

@@ -8,9 +8,30 @@
 
 /* BtCursor.hints: a record that is found must stay. */
 #define FULMAR_HINT_PARENT 0x80
+/* BtCursor.hints: the row that is sought next is meant to be there. */
+#define FULMAR_HINT_MEANT  0x40
 
 static void fulmarCursorSeeksParent(BtCursor *pCur){
   pCur->hints |= FULMAR_HINT_PARENT;
+}
+
+/*
+** OP_SeekRowid, which looks for a row to work on, or OP_NotExists, which makes
+** sure of it, is about to seek.
+*/
+static void fulmarCursorSeeks(BtCursor *pCur, int bMeant){
+  if( bMeant && (pCur->curFlags & BTCF_WriteFlag) ){
+    pCur->hints |= FULMAR_HINT_MEANT;
+  }else{
+    pCur->hints &= ~FULMAR_HINT_MEANT;
+  }
+}
+
+/* Reads the record of a cursor that stands on a row by assumption. */
+static FulmarCursor *fulmarLoaded(BtCursor *pCur){
+  FulmarCursor *p = pCur->pFulmar;
+  if( p->pData==0 && pCur->eState==CURSOR_VALID ) fulmar_load_row(pCur->pBtree->pFulmar, p);
+  return p;
 }
 
 /* What fulmar_first and the like have answered: where the cursor is now. */
@@ -144,6 +165,13 @@ SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int biasR
     return SQLITE_OK;
   }
   if( pCur->eState==CURSOR_FAULT ) return pCur->skipNext;
+  if( (pCur->hints & FULMAR_HINT_MEANT)
+   && fulmar_assume_row(pCur->pBtree->pFulmar, pCur->pFulmar, intKey)
+  ){
+    pCur->eState = CURSOR_VALID;
+    *pRes = 0;
+    return SQLITE_OK;
+  }
   rc = fulmar_seek_row(pCur->pBtree->pFulmar, pCur->pFulmar, intKey, pRes);
   rc = fulmarArrive(pCur, rc, &bEmpty);
   return rc==SQLITE_OK && *pRes==0 ? fulmarFound(pCur) : rc;
@@ -312,18 +340,18 @@ SQLITE_PRIVATE i64 sqlite3BtreeOffset(BtCursor *pCur){
 }
 
 SQLITE_PRIVATE u32 sqlite3BtreePayloadSize(BtCursor *pCur){
-  return pCur->pFulmar ? pCur->pFulmar->nData : original_sqlite3BtreePayloadSize(pCur);
+  return pCur->pFulmar ? fulmarLoaded(pCur)->nData : original_sqlite3BtreePayloadSize(pCur);
 }
 
 SQLITE_PRIVATE const void *sqlite3BtreePayloadFetch(BtCursor *pCur, u32 *pAmt){
   if( pCur->pFulmar==0 ) return original_sqlite3BtreePayloadFetch(pCur, pAmt);
-  *pAmt = pCur->pFulmar->nData;
+  *pAmt = fulmarLoaded(pCur)->nData;
   return pCur->pFulmar->pData;
 }
 
 SQLITE_PRIVATE int sqlite3BtreePayload(BtCursor *pCur, u32 offset, u32 amt, void *pBuf){
   if( pCur->pFulmar==0 ) return original_sqlite3BtreePayload(pCur, offset, amt, pBuf);
-  if( (u64)offset+amt>pCur->pFulmar->nData ) return SQLITE_CORRUPT_BKPT;
+  if( (u64)offset+amt>fulmarLoaded(pCur)->nData ) return SQLITE_CORRUPT_BKPT;
   memcpy(pBuf, pCur->pFulmar->pData+offset, amt);
   return SQLITE_OK;
 }

@@ -5,7 +5,7 @@
 
 /* The beginning of Cursor in src/cursor.rs. */
 struct FulmarCursor {
-  const u8 *pData;        /* The record on which it stands, until it moves */
+  const u8 *pData;        /* The record on which it stands, until it moves; 0 if it was not looked at */
   u32 nData;
   i64 iRow;               /* The rowid, in a table */
 };
@@ -70,6 +70,10 @@ int fulmar_first(FulmarHandle*, FulmarCursor*);
 int fulmar_last(FulmarHandle*, FulmarCursor*);
 int fulmar_next(FulmarHandle*, FulmarCursor*);
 int fulmar_previous(FulmarHandle*, FulmarCursor*);
+void fulmar_let_assume(FulmarHandle*, int);
+int fulmar_has_assumed(const FulmarHandle*);
+int fulmar_assume_row(FulmarHandle*, FulmarCursor*, i64 iRow);
+void fulmar_load_row(FulmarHandle*, FulmarCursor*);
 int fulmar_seek_row(FulmarHandle*, FulmarCursor*, i64 iRow, int *pSide);
 int fulmar_seek_entry(FulmarHandle*, FulmarCursor*, const FulmarValue*, int n,
                       int eWhenEqual, int *pSide, int *pEqual);

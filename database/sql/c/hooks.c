@@ -88,14 +88,27 @@ static FulmarHandle *fulmarLoser(sqlite3 *db){
 
 /*
 ** Steps a statement. One that is a transaction of its own, and loses a conflict
-** before it has returned a row, is run again.
+** before it has returned a row, is run again. So is one that has changed rows
+** without looking whether they are there, and fails in whatever way: looking.
 */
 static int fulmarStep(Vdbe *v){
   sqlite3 *db = v->db;
   int bAlone = db->autoCommit && v->eVdbeState!=VDBE_RUN_STATE && db->nVdbeActive==0;
+  int bAssumes = bAlone && !v->readOnly && v->nResColumn==0 && fulmarServes(db->aDb[0].pBt);
+  FulmarHandle *pAssumes = bAssumes ? db->aDb[0].pBt->pFulmar : 0;
   FulmarHandle *pQueued = 0;
   int nRetry = 0;
-  int rc = sqlite3Step(v);
+  int rc;
+  if( pAssumes ) fulmar_let_assume(pAssumes, 1);
+  rc = sqlite3Step(v);
+  if( pAssumes ){
+    int bWrong = v->rc!=SQLITE_OK && fulmar_has_assumed(pAssumes);
+    fulmar_let_assume(pAssumes, 0);
+    if( bWrong ){
+      sqlite3_reset((sqlite3_stmt*)v);
+      rc = sqlite3Step(v);
+    }
+  }
   while( bAlone && v->rc==SQLITE_BUSY_SNAPSHOT && rc!=SQLITE_ROW && nRetry++<FULMAR_MAX_RETRY ){
     if( pQueued==0 ){
       FulmarHandle *pLoser = fulmarLoser(db);

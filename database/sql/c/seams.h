@@ -21,6 +21,7 @@ static void fulmarExplainCommit(struct Vdbe*, int);
 static void fulmarJournalMode(sqlite3_value*);
 static int fulmarStep(struct Vdbe*);
 static void fulmarCursorSeeksParent(BtCursor*);
+static void fulmarCursorSeeks(BtCursor*, int);
 static i64 fulmarPickRowid(BtCursor*, i64);
 static int fulmarRaiseSequence(BtCursor*, const BtreePayload*);
 static int fulmarCommitFirst(sqlite3*);

@@ -26,6 +26,9 @@ pub(crate) struct Cursor {
     format: Format,
 }
 
+/// A record's header is its own length.
+const WITHOUT_COLUMNS: &[u8] = &[1];
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Table,
@@ -115,6 +118,31 @@ impl Cursor {
             self.position.previous(transaction)
         };
         self.arrive(found)
+    }
+
+    /// Stands on a row without having looked whether it is there.
+    pub(crate) fn assume_row(&mut self, transaction: &mut Transaction, row: i64) {
+        self.key.clear();
+        self.key.extend_from_slice(&key::of_row(row));
+        self.away = true;
+        self.row = row;
+        self.data = std::ptr::null();
+        self.length = 0;
+        transaction.assume(self.position.tree(), &self.key);
+    }
+
+    /// Reads the row that it stands on by assumption. If there is none it shows a record without columns, and the commit
+    /// will fail.
+    pub(crate) fn load(&mut self, transaction: &mut Transaction) -> Result<(), Failure> {
+        self.data = WITHOUT_COLUMNS.as_ptr();
+        self.length = 1;
+        if self.restore(transaction)? {
+            transaction.withdraw(self.position.tree(), &self.key);
+        } else {
+            self.data = WITHOUT_COLUMNS.as_ptr();
+            self.length = 1;
+        }
+        Ok(())
     }
 
     /// Goes to a row or else to one beside it, and says on which side of `row` the cursor then is: `Less` if it stands

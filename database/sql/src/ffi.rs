@@ -414,6 +414,34 @@ extern "C" fn fulmar_previous(handle: *mut Handle, cursor: *mut Cursor) -> c_int
     attempt_at(handle, cursor, |handle, cursor| cursor.previous(handle.transaction()?).map(found))
 }
 
+#[unsafe(no_mangle)]
+extern "C" fn fulmar_let_assume(handle: *mut Handle, ready: c_int) {
+    // SAFETY: as in `attempt`.
+    unsafe { &mut *handle }.let_assume(ready != 0);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn fulmar_has_assumed(handle: *const Handle) -> c_int {
+    // SAFETY: as in `attempt`.
+    c_int::from(unsafe { &*handle }.has_assumed())
+}
+
+/// Whether the cursor now stands on that row by assumption.
+#[unsafe(no_mangle)]
+extern "C" fn fulmar_assume_row(handle: *mut Handle, cursor: *mut Cursor, row: i64) -> c_int {
+    let mut assumed = false;
+    attempt_at(handle, cursor, |handle, cursor| {
+        assumed = handle.assume_row(cursor, row)?;
+        Ok(codes::OK)
+    });
+    c_int::from(assumed)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn fulmar_load_row(handle: *mut Handle, cursor: *mut Cursor) {
+    attempt_at(handle, cursor, |handle, cursor| handle.load_row(cursor).map(|()| codes::OK));
+}
+
 /// `side` becomes negative, zero or positive if the cursor then stands on a smaller row, that row, or a larger one.
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_seek_row(handle: *mut Handle, cursor: *mut Cursor, row: i64, side: *mut c_int) -> c_int {

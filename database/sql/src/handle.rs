@@ -53,8 +53,23 @@ pub(crate) struct Handle {
     )]
     spare: Vec<Box<Cursor>>,
     own_commits: u32,
+    assumes: Assumes,
     /// The schema cookie before the open transaction emptied the database.
     emptied: Option<u32>,
+}
+
+/// Whether a statement takes rows for present that it changes by rowid, without looking: only its commit looks, and it
+/// needs no round trip to read them.
+#[derive(Clone, Debug)]
+enum Assumes {
+    /// It looks.
+    Nothing,
+    /// It may assume: it can be run again, looking.
+    Ready,
+    /// It has.
+    Rows,
+    /// It has, and could not read one when it needed its columns.
+    Unread(c_int, String),
 }
 
 /// An open transaction.
@@ -118,6 +133,7 @@ impl Handle {
             failure: None,
             spare: Vec::new(),
             own_commits: 0,
+            assumes: Assumes::Nothing,
             emptied: None,
         })
     }
@@ -242,6 +258,37 @@ impl Handle {
         Err(Failure::new(BUSY, why))
     }
 
+    /// A statement begins, or ends, that is a transaction of its own and can be run again.
+    pub(crate) fn let_assume(&mut self, ready: bool) {
+        self.assumes = if ready { Assumes::Ready } else { Assumes::Nothing };
+    }
+
+    /// Whether the statement has assumed something, so that its failure may be due to that.
+    pub(crate) fn has_assumed(&self) -> bool {
+        matches!(self.assumes, Assumes::Rows | Assumes::Unread(..))
+    }
+
+    /// Takes a row for present, if the statement may and has read nothing yet.
+    pub(crate) fn assume_row(&mut self, cursor: &mut Cursor, row: i64) -> Result<bool, Failure> {
+        let transaction = &mut self.open.as_mut().ok_or_else(no_transaction)?.transaction;
+        let may = matches!(self.assumes, Assumes::Ready | Assumes::Rows);
+        if !may || transaction.known_snapshot().is_some() {
+            return Ok(false);
+        }
+        cursor.assume_row(transaction, row);
+        self.assumes = Assumes::Rows;
+        Ok(true)
+    }
+
+    /// Reads a row that was taken for present.
+    pub(crate) fn load_row(&mut self, cursor: &mut Cursor) -> Result<(), Failure> {
+        let loaded = cursor.load(self.transaction_mut()?);
+        if let Err(Failure { code, message }) = &loaded {
+            self.assumes = Assumes::Unread(*code, message.clone());
+        }
+        loaded
+    }
+
     /// Commits what was written. Afterwards no transaction is open, whatever the outcome.
     pub(crate) fn commit(&mut self) -> Result<(), Failure> {
         self.require_own()?;
@@ -249,6 +296,11 @@ impl Handle {
             self.set_meta(SCHEMA_COOKIE, cookie.wrapping_add(1))?;
         }
         let Some(mut open) = self.open.take() else { return Ok(()) };
+        if let Assumes::Unread(code, message) = &self.assumes {
+            let failure = Failure::new(*code, message.clone());
+            self.leave(open.level, None);
+            return Err(failure);
+        }
         if !open.transaction.is_changed() {
             self.leave(open.level, None);
             return Ok(());
@@ -269,8 +321,9 @@ impl Handle {
         }
         self.leave(open.level, outcome.as_ref().ok().copied());
         match outcome {
-            // Nobody else has changed the cookie: that was required. The other values may be newer.
+            // What was assumed was so. Nobody else has changed the cookie: that was required. The other values may be newer.
             Ok(at) => {
+                self.assumes = Assumes::Nothing;
                 let cookie = self.meta.values[SCHEMA_COOKIE];
                 self.meta = Meta { at: Some(at), ..Meta::default() };
                 self.meta.values[SCHEMA_COOKIE] = cookie;

@@ -8,6 +8,7 @@ use crate::deadlines::Deadlines;
 use crate::hello::{Answer, ClusterId, FIRST_CLIENT, HELLO_LIMIT, Hello, Protocol};
 use crate::limits::Limits;
 use crate::link::{Link, LinkError};
+use crate::spin::Spin;
 use crate::wire::Wire;
 use fulmar_node::{MulticastId, NodeId, Outbox, Process, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -88,6 +89,7 @@ pub struct Client<P: Process> {
     faults: BTreeMap<NodeId, LinkError>,
     clock: Clock,
     now: Time,
+    spin: Spin,
     started: bool,
     /// One server answers for another: waiting for the one that was asked is not enough.
     others_answer: bool,
@@ -120,6 +122,7 @@ impl<P: Process<Message: Wire>> Client<P> {
             faults: BTreeMap::new(),
             clock: Clock::start(),
             now: Time::ZERO,
+            spin: Spin::new(limits.spin),
             started: false,
             others_answer: false,
             depth: 0,
@@ -247,11 +250,14 @@ impl<P: Process<Message: Wire>> Client<P> {
         self.go_on()
     }
 
-    /// Hands the process a request, sends what it sends, and waits for nothing: what it tells, a later wait returns.
+    /// Hands the process a request, and waits for nothing: what it tells, a later wait returns. What it sends leaves with
+    /// what is sent next, or by itself after a fifth of a second: a message of its own would cost as much as a request.
     pub fn tell(&mut self, request: P::Request) {
         self.begin();
         self.step(0, |process, now, out| process.request(now, request, out));
-        self.flush();
+        for peer in self.peers.values_mut() {
+            self.counters.bytes_sent += peer.link.flush_later() as u64;
+        }
     }
 
     /// Waits until the process tells something, and returns that: one event or more.
@@ -316,12 +322,19 @@ impl<P: Process<Message: Wire>> Client<P> {
                 return Err(ClientError::Stuck);
             }
         }
-        if self.spin(timeout) {
-            return Ok(());
-        }
+        let begun = Instant::now();
+        let outcome = self.wait_beyond(begun, timeout);
+        self.spin.learn(begun);
+        outcome
+    }
+
+    fn wait_beyond(&mut self, begun: Instant, timeout: Option<Duration>) -> Result<(), ClientError> {
         if let Some(server) = self.only_awaited()
             && let Some(patience) = patience(timeout, self.peers.len() > 1)
         {
+            if self.answers_at_once(server, begun, timeout) {
+                return Ok(());
+            }
             self.read_patiently(server, patience);
             return Ok(());
         }
@@ -330,23 +343,24 @@ impl<P: Process<Message: Wire>> Client<P> {
         Ok(())
     }
 
-    /// Looks for something to read for a while without waiting. True if something was there.
-    fn spin(&mut self, timeout: Option<Duration>) -> bool {
-        let spin = timeout.unwrap_or(Duration::MAX).min(self.limits.spin);
-        if spin.is_zero() {
-            return false;
-        }
-        let begun = Instant::now();
-        let before = self.counters.bytes_received;
-        let faults = self.peers.len();
-        while begun.elapsed() < spin {
-            self.read_all();
-            if self.counters.bytes_received != before || self.peers.len() != faults {
-                return true;
+    /// Looks whether this server answers at once, before sleeping. True if it does, or is gone.
+    fn answers_at_once(&mut self, server: NodeId, begun: Instant, timeout: Option<Duration>) -> bool {
+        let Self { spin, peers, counters, .. } = self;
+        let Some(peer) = peers.get_mut(&server) else { return true };
+        let received = spin.look(begun, timeout, || {
+            let count = peer.link.receive(false)?;
+            counters.bytes_received += count as u64;
+            Ok(count > 0)
+        });
+        match received
+            .and_then(|received| if received { self.take_frames(server).map(|()| true) } else { Ok(false) })
+        {
+            Ok(received) => received,
+            Err(why) => {
+                self.lose(server, why);
+                true
             }
-            std::hint::spin_loop();
         }
-        false
     }
 
     /// The one server whose answer is out, or that is connected at all, if waiting for it alone is enough.

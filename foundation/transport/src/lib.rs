@@ -118,6 +118,7 @@ mod link;
 mod net;
 mod notice;
 mod server;
+mod spin;
 mod wire;
 
 pub use address::{Address, Listener, NoAddress};

@@ -17,8 +17,8 @@ pub struct Limits {
     pub idle: Option<Duration>,
     /// How long the other end's host may be silent when something is to be acknowledged. At least some seconds.
     pub dead: Duration,
-    /// For how long a driver looks for work before it sleeps: trades a core for the time that waking up takes. Where
-    /// cores are shared, as most are, zero is faster.
+    /// For how long a driver looks for work before it sleeps, as long as its waits end within that time: trades idle time
+    /// of a core for the time that waking up takes.
     pub spin: Duration,
 }
 

@@ -147,14 +147,23 @@ impl Link {
     }
 
     /// Sends what the network takes without waiting; returns how much.
-    ///
+    pub(crate) fn flush(&mut self) -> usize {
+        self.push(SendFlags::empty())
+    }
+
+    /// Hands what is to be sent to the system, which keeps it until more follows, or for the 0.2 seconds after which it
+    /// sends what is corked (`tcp(7)`); a Unix socket sends at once.
+    pub(crate) fn flush_later(&mut self) -> usize {
+        self.push(SendFlags::MORE)
+    }
+
     /// No error: when the connection is broken, what the other end said last tells why, and that is to be read. What
     /// was to be sent is forgotten.
-    pub(crate) fn flush(&mut self) -> usize {
+    fn push(&mut self, more: SendFlags) -> usize {
         if self.connecting || self.output.is_empty() {
             return 0;
         }
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL | more;
         let count = loop {
             match send(&self.socket, &self.output[self.sent..], flags) {
                 Ok(count) => break count,

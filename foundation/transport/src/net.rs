@@ -11,6 +11,7 @@ use crate::hello::{Answer, FIRST_CLIENT, HELLO_LIMIT, Hello, Protocol, Refusal};
 use crate::limits::Limits;
 use crate::link::{Link, LinkError};
 use crate::notice::Notice;
+use crate::spin::Spin;
 use fulmar_node::{NodeId, Time};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
@@ -111,6 +112,7 @@ pub(crate) struct Net {
     /// What the last wait has found: names, and what is the matter with them.
     stirred: Vec<(u64, epoll::EventFlags)>,
     pub(crate) now: Time,
+    spin: Spin,
     next_sweep: Option<Time>,
     pub(crate) counters: Counters,
     pub(crate) notices: Vec<Notice>,
@@ -138,6 +140,7 @@ impl Net {
             dirty: Vec::new(),
             stirred: Vec::new(),
             now: Time::ZERO,
+            spin: Spin::new(limits.spin),
             next_sweep: None,
             counters: Counters::default(),
             notices: Vec::new(),
@@ -171,32 +174,26 @@ impl Net {
             _ if !self.ready.is_empty() => Some(Duration::ZERO),
             deadline => deadline.map(|deadline| deadline.since(self.now)),
         };
-        let spin = timeout.unwrap_or(Duration::MAX).min(self.limits.spin);
         self.stirred.clear();
-        if !spin.is_zero() {
-            let begun = Instant::now();
-            while self.stirred.is_empty() && begun.elapsed() < spin {
-                self.poll(Some(Duration::ZERO))?;
-                std::hint::spin_loop();
-            }
-        }
-        if self.stirred.is_empty() {
+        let begun = Instant::now();
+        if !self.look(begun, timeout)? {
             self.poll(timeout)?;
         }
+        self.spin.learn(begun);
         Ok(())
     }
 
+    /// Looks whether something is to be done at once, before sleeping.
+    fn look(&mut self, begun: Instant, timeout: Option<Duration>) -> io::Result<bool> {
+        let Self { spin, epoll, stirred, .. } = self;
+        spin.look(begun, timeout, || {
+            poll(epoll, stirred, Some(Duration::ZERO))?;
+            Ok(!stirred.is_empty())
+        })
+    }
+
     fn poll(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        let mut events = [const { MaybeUninit::uninit() }; 128];
-        match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
-            Ok((events, _)) => {
-                self.stirred.extend(events.iter().map(|event| (event.data.u64(), event.flags)));
-                Ok(())
-            }
-            Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        poll(&self.epoll, &mut self.stirred, timeout)
     }
 
     /// Notes what the wait has found.
@@ -571,6 +568,24 @@ impl Net {
             }
         }
         self.dirty = dirty;
+    }
+}
+
+/// Waits once, and appends what is found to `stirred`.
+fn poll(
+    epoll: &OwnedFd,
+    stirred: &mut Vec<(u64, epoll::EventFlags)>,
+    timeout: Option<Duration>,
+) -> io::Result<()> {
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    let mut events = [const { MaybeUninit::uninit() }; 128];
+    match epoll::wait(epoll, &mut events, timeout.as_ref()) {
+        Ok((events, _)) => {
+            stirred.extend(events.iter().map(|event| (event.data.u64(), event.flags)));
+            Ok(())
+        }
+        Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

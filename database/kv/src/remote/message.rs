@@ -4,12 +4,12 @@
 //! `wire`), byte strings begin with their length.
 
 use super::map::{Layout, Map};
-use crate::commit::cell;
+use crate::commit::{cell, put_cells};
 use crate::core::group;
 use crate::object::Object;
 use crate::wire::{Reader, list, put_bytes, put_varint};
 use crate::{
-    Commit, Durability, Error, Expected, GroupId, Key, ObjectId, Outcome, Part, Prepare, Timestamp,
+    Basis, Commit, Durability, Error, Expected, GroupId, Key, ObjectId, Outcome, Part, Prepare, Timestamp,
     TransactionId,
 };
 use fulmar_transport::{Malformed, Wire};
@@ -156,6 +156,8 @@ pub enum Question {
     },
     /// See [`crate::Store::commit`]: of a transaction of this group alone.
     Commit(Commit, Durability),
+    /// See [`crate::Store::commit_unread`].
+    CommitUnread(Commit, Basis, Durability),
     /// To check and lock this group's part of a transaction.
     Prepare(Prepare, Durability),
     /// To decide that a transaction, which all its groups have prepared, takes place, not before this time.
@@ -406,6 +408,7 @@ fn tag(question: &Question) -> u8 {
         Question::Open { .. } => 4,
         Question::Prepare(..) => 5,
         Question::Decide(..) => 6,
+        Question::CommitUnread(..) => 7,
     }
 }
 
@@ -425,6 +428,12 @@ fn put_question(out: &mut Vec<u8>, question: &Question) {
         }
         Question::Commit(commit, durability) => {
             put_durability(out, *durability);
+            commit.encode(out);
+        }
+        Question::CommitUnread(commit, Basis { present, expected }, durability) => {
+            put_durability(out, *durability);
+            put_cells(out, present);
+            put_sight(out, &Sight::New(expected.clone()));
             commit.encode(out);
         }
         Question::Prepare(Prepare { transaction, primary, others, commit }, durability) => {
@@ -475,6 +484,12 @@ fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
         6 => {
             let durability = durability(input)?;
             Question::Decide(transaction(input)?, Timestamp(input.varint()?), durability)
+        }
+        7 => {
+            let durability = durability(input)?;
+            let present = list(input, cell)?;
+            let Sight::New(expected) = sight(input)? else { return None };
+            Question::CommitUnread(Commit::decode(input)?, Basis { present, expected }, durability)
         }
         _ => return None,
     })

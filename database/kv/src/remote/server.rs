@@ -259,6 +259,10 @@ impl Server {
                 Task::Read { object, from, direction, bytes, sight }
             }
             message::Question::Commit(commit, durability) => Task::Commit(commit, durability),
+            message::Question::CommitUnread(mut commit, basis, durability) => {
+                commit.snapshot = turn.site.clock.now();
+                Task::CommitUnread(commit, basis, durability)
+            }
             message::Question::Prepare(prepare, durability) => Task::Prepare(prepare, durability),
             message::Question::Decide(transaction, at, durability) => {
                 Task::Decide(transaction, at, durability)
@@ -418,7 +422,9 @@ impl Question {
     /// Whether it is to be answered with what was acknowledged before it.
     fn needs_time(&self) -> bool {
         match &self.question {
-            message::Question::OpenSnapshot | message::Question::Newest => true,
+            message::Question::OpenSnapshot
+            | message::Question::Newest
+            | message::Question::CommitUnread(..) => true,
             message::Question::Read { at, .. } => matches!(at, Sight::New(_)),
             _ => false,
         }

@@ -5,7 +5,8 @@ use super::connection::Connection;
 use super::message::{Answer, Question, Sight};
 use crate::cache::Cache;
 use crate::{
-    Commit, Durability, Error, GroupId, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp,
+    Basis, Commit, Durability, Error, GroupId, Key, Object, ObjectId, Part, Refusal, Snapshot, Store,
+    Timestamp,
 };
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -13,8 +14,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of cells that a reader asks for at a place where it has not read before: a row or some.
+/// Bytes of cells that a reader asks for at a place where it has not read before: some rows, if the reader before it went
+/// on from its place…
 const FIRST_BYTES: u64 = 1 << 10;
+/// …and otherwise one row, since most readers of the kind want no more.
+const ONE_ROW: u64 = 1;
 /// A reader that goes on where it has ended asks for so many times as much, up to all that the server gives.
 const GROWTH: u64 = 8;
 /// Bytes of inner nodes that a client remembers.
@@ -49,13 +53,15 @@ pub struct Remote<C> {
 struct Line<C> {
     client: C,
     /// Where the last part read ended, upwards or downwards, and how many bytes were asked for.
-    last: Option<(Vec<u8>, u64)>,
+    last: Option<(Key, u64)>,
+    /// How much the next reader at another place asks for.
+    first: u64,
 }
 
 impl<C: Call> Remote<C> {
     /// What the client behind `client` reaches; `name` is what messages call it.
     pub fn new(name: &Path, client: C) -> Self {
-        let line = Mutex::new(Line { client, last: None });
+        let line = Mutex::new(Line { client, last: None, first: FIRST_BYTES });
         Self { name: name.into(), nodes: Cache::new(INNER_BYTES), leaves: Mutex::default(), line }
     }
 
@@ -92,12 +98,32 @@ impl<C: Call> Remote<C> {
         }
     }
 
+    /// What the answer to a commit means.
+    fn committed(&self, answer: Answer, commit: Commit) -> Result<Timestamp, Refusal<Commit>> {
+        match answer {
+            Answer::At(at) => Ok(at),
+            Answer::Misplaced => Err(Refusal::Misplaced(commit)),
+            Answer::Unknown => {
+                let what = "the connection was lost during COMMIT: whether it has taken place is unknown";
+                Err(self.io(io::ErrorKind::ConnectionReset, what.into()).into())
+            }
+            other => Err(self.failed(other).into()),
+        }
+    }
+
     /// How much to ask for: more, if the reader goes on where it has ended.
     fn appetite(&self, part: Part<'_>) -> u64 {
-        let (Part::From(key) | Part::Before(Some(key))) = part else { return FIRST_BYTES };
-        match &self.line.lock().last {
-            Some((end, bytes)) if *end == key => bytes.saturating_mul(GROWTH),
-            _ => FIRST_BYTES,
+        let mut line = self.line.lock();
+        let goes_on = match (part, &line.last) {
+            (Part::From(key) | Part::Before(Some(key)), Some((end, bytes))) if **end == *key => Some(*bytes),
+            _ => None,
+        };
+        match goes_on {
+            Some(bytes) => {
+                line.first = FIRST_BYTES;
+                bytes.saturating_mul(GROWTH).max(FIRST_BYTES)
+            }
+            None => std::mem::replace(&mut line.first, ONE_ROW),
         }
     }
 
@@ -106,8 +132,7 @@ impl<C: Call> Remote<C> {
             Part::From(_) => found.interval().high(),
             Part::Before(_) => Some(found.interval().low()),
         };
-        let mut line = self.line.lock();
-        line.last = end.map(|end| (end.into(), bytes));
+        self.line.lock().last = end.map(|end| (end.into(), bytes));
     }
 }
 
@@ -207,14 +232,21 @@ impl<C: Call> Store for Remote<C> {
             }
             _ => Ask::Commit(parts, durability),
         };
-        match self.call(ask)? {
-            Answer::At(at) => Ok(at),
-            Answer::Misplaced => Err(Refusal::Misplaced(commit)),
-            Answer::Unknown => {
-                let what = "the connection was lost during COMMIT: whether it has taken place is unknown";
-                Err(self.io(io::ErrorKind::ConnectionReset, what.into()).into())
-            }
-            other => Err(self.failed(other).into()),
+        let answer = self.call(ask)?;
+        self.committed(answer, commit)
+    }
+
+    fn commit_unread(
+        &self,
+        commit: Commit,
+        mut basis: Basis,
+        durability: Durability,
+    ) -> Result<Timestamp, Refusal<Commit>> {
+        let group = commit.writes.first().map_or(GroupId(0), |write| write.object.group());
+        basis.expected = basis.expected.map(|expected| expected.in_group(group));
+        match self.ask(group, Question::CommitUnread(commit.clone(), basis, durability))? {
+            Answer::Unexpected => Err(Error::Conflict.into()),
+            other => self.committed(other, commit),
         }
     }
 

@@ -4,8 +4,8 @@ use super::super::message::{Answer, DatabaseNumber, Direction, Message, News};
 use super::{Keep, Synced, Turn};
 use crate::core::Undecided;
 use crate::{
-    Commit, Database, Durability, Error, Expected, GroupId, Interval, Key, ObjectId, Outcome, Part, Prepare,
-    Refusal, Restructuring, Timestamp, TransactionId,
+    Basis, Commit, Database, Durability, Error, Expected, GroupId, Interval, Key, ObjectId, Outcome, Part,
+    Prepare, Refusal, Restructuring, Timestamp, TransactionId,
 };
 use fulmar_node::{Lsn, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -56,6 +56,7 @@ pub(super) struct Asked {
 pub(super) enum Task {
     Read { object: ObjectId, from: Key, direction: Direction, bytes: u64, sight: Sighted },
     Commit(Commit, Durability),
+    CommitUnread(Commit, Basis, Durability),
     Prepare(Prepare, Durability),
     Decide(TransactionId, Timestamp, Durability),
 }
@@ -168,6 +169,9 @@ impl Group {
                 self.read(&asked, *object, direction.part(from), *bytes, sight, turn)
             }
             Task::Commit(commit, durability) => self.commit(&asked, commit, *durability, turn),
+            Task::CommitUnread(commit, basis, durability) => {
+                self.commit_unread(&asked, commit, basis, *durability, turn)
+            }
             Task::Prepare(prepare, durability) => self.prepare(&asked, prepare, *durability, turn),
             Task::Decide(transaction, at, durability) => {
                 self.decide(&asked, *transaction, *at, *durability, turn)
@@ -289,6 +293,49 @@ impl Group {
             Err(Refusal::Failed(Error::Conflict)) if asked.again => Ok(Progress::Answer(Answer::Unknown)),
             Err(Refusal::Failed(error)) => Err(error),
         }
+    }
+
+    /// A commit on the newest snapshot, if that is what the commit is based on.
+    fn commit_unread(
+        &mut self,
+        asked: &Asked,
+        commit: &Commit,
+        basis: &Basis,
+        durability: Durability,
+        turn: &mut Turn<'_>,
+    ) -> Result<Progress, Error> {
+        // On a newer snapshot it would not conflict with itself, but undo what others have done since.
+        if asked.again {
+            return Ok(Progress::Answer(Answer::Unknown));
+        }
+        let at = commit.snapshot;
+        self.database.storage().advance(at, Timestamp(0));
+        let expected = basis.expected.as_ref().map(|expected| (&expected.object, &expected.key));
+        for (object, key) in basis.present.iter().map(|(object, key)| (object, key)).chain(expected) {
+            if let Some(by) = self.blocker(*object, &Interval::point(key), at) {
+                return Ok(Progress::Blocked(by));
+            }
+        }
+        match self.refute(basis, at)? {
+            Some(answer) => Ok(Progress::Answer(answer)),
+            None => self.commit(asked, commit, durability, turn),
+        }
+    }
+
+    /// What to answer if a snapshot is not what a commit is based on.
+    fn refute(&self, basis: &Basis, at: Timestamp) -> Result<Option<Answer>, Error> {
+        for (object, key) in &basis.present {
+            match self.database.read(*object)? {
+                Some(object) if object.level() == 0 && object.covers(key) => {
+                    if object.get(key, at).is_none() {
+                        return Ok(Some(Answer::Unexpected));
+                    }
+                }
+                _ => return Ok(Some(Answer::Misplaced)),
+            }
+        }
+        let holds = basis.expected.as_ref().map_or(Ok(true), |expected| self.holds(expected, at))?;
+        Ok((!holds).then_some(Answer::Unexpected))
     }
 
     fn prepare(
