@@ -62,7 +62,7 @@ impl Transaction {
     pub(crate) fn new(database: &Database) -> Result<Self, Error> {
         Ok(Self {
             database: database.clone(),
-            snapshot: Snapshot::open(&database.store)?,
+            snapshot: Snapshot::open(database.store.clone())?,
             changes: BTreeMap::new(),
             created: BTreeSet::new(),
             dropped: BTreeSet::new(),

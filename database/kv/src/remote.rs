@@ -6,6 +6,7 @@
 
 mod client;
 mod connection;
+mod local;
 mod message;
 mod serve;
 mod server;
@@ -13,6 +14,7 @@ mod store;
 
 pub use client::{Ask, Client, Reply};
 pub use connection::{ConnectError, Connection};
+pub use local::{Door, Doors, LOCAL_CLUSTER};
 pub use message::{Answer, DatabaseNumber, Direction, Failed, Message, Question, Sight, VERSION};
 pub use serve::{Service, new_cluster};
 pub use server::{Keep, Note, Open, Server, SyncLog, Synced};

@@ -86,12 +86,12 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`Store::open_snapshot`].
-    pub fn open(store: &Arc<dyn Store>) -> Result<Self, Error> {
+    pub fn open(store: Arc<dyn Store>) -> Result<Self, Error> {
         let at = OnceCell::new();
         if !store.is_far() {
             let _ = at.set(store.open_snapshot()?);
         }
-        Ok(Self { store: Some(Arc::clone(store)), at, expected: RefCell::default() })
+        Ok(Self { store: Some(store), at, expected: RefCell::default() })
     }
 
     /// The sight of somebody who looks at inner nodes only, and keeps nothing readable.

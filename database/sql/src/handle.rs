@@ -6,7 +6,7 @@ use crate::name::{Access, Name};
 use crate::record::{Value, Values};
 use crate::sequences::Raised;
 use crate::store::Store;
-use fulmar_dbt::{Durability, Mark, Timestamp, Transaction, Tree};
+use fulmar_dbt::{Database, Durability, Mark, Timestamp, Transaction, Tree};
 use std::ffi::{CString, c_int};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -38,6 +38,7 @@ pub(crate) enum Level {
 /// A connection's handle on a database.
 pub(crate) struct Handle {
     store: Option<Arc<Store>>,
+    database: Option<Database>,
     name: CString,
     read_only: bool,
     durability: Durability,
@@ -106,10 +107,11 @@ impl Handle {
             (Access::ReadWrite, _) | (_, Some(Access::ReadWrite)) => Access::ReadWrite,
             (Access::ReadWriteCreate, _) => Access::ReadWriteCreate,
         };
-        let store = Store::open(&name, access)?;
+        let (store, database) = Store::open(&name, access)?;
         Ok(Self {
             name: CString::new(store.name()).unwrap_or_default(),
             store: Some(store),
+            database: Some(database),
             read_only: access == Access::Read,
             durability: Durability::Synced,
             open: None,
@@ -131,6 +133,10 @@ impl Handle {
 
     fn store(&self) -> &Store {
         self.store.as_deref().expect("a handle lets go of its store only when it is dropped")
+    }
+
+    fn database(&self) -> &Database {
+        self.database.as_ref().expect("a handle lets go of its database only when it is dropped")
     }
 
     pub(crate) fn name(&self) -> &CString {
@@ -187,7 +193,7 @@ impl Handle {
         if fresh {
             let store = self.store();
             let commits = store.commits.load(Ordering::Relaxed);
-            let transaction = store.database.begin()?;
+            let transaction = self.database().begin()?;
             self.meta.begin(&transaction);
             self.open = Some(Open {
                 transaction,
@@ -261,7 +267,7 @@ impl Handle {
         let store = self.store();
         let outcome = store
             .sequences
-            .raise(&store.database, &mut open.transaction, open.raised, (FACTS, &cookie))
+            .raise(self.database(), &mut open.transaction, open.raised, (FACTS, &cookie))
             .and_then(|()| open.transaction.commit(self.durability));
         if outcome.is_ok() {
             store.commits.fetch_add(1, Ordering::Relaxed);
@@ -503,13 +509,14 @@ impl Drop for Handle {
     fn drop(&mut self) {
         if self.store().is_inherited() {
             // Its snapshot is the parent's to end.
-            std::mem::forget(self.open.take());
+            std::mem::forget((self.open.take(), self.database.take()));
         }
         if let Some(open) = self.open.take() {
             self.leave(open.level, None);
         }
         // They may hold on to parts of the database.
         self.spare.clear();
+        self.database = None;
         if let Some(store) = self.store.take() {
             store.close();
         }

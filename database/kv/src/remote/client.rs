@@ -45,8 +45,9 @@ pub struct Client {
 struct Asked {
     question: Question,
     attempts: u32,
-    /// Whether the question itself has been sent, and not only the one to open the database.
-    sent: bool,
+    /// How many times the question itself has been sent, and not only the one to open the database, to a server that may
+    /// have heard it.
+    sent: u32,
 }
 
 impl Client {
@@ -60,7 +61,8 @@ impl Client {
         let number = self.number;
         let message = match self.open {
             Some(database) => {
-                let again = std::mem::replace(&mut asked.sent, true);
+                let again = asked.sent > 0;
+                asked.sent += 1;
                 Message::Question { number, again, database, question: asked.question.clone() }
             }
             None => {
@@ -84,7 +86,7 @@ impl Process for Client {
         match ask {
             Ask::Question(question) => {
                 self.number += 1;
-                self.asked = Some(Asked { question, attempts: 1, sent: false });
+                self.asked = Some(Asked { question, attempts: 1, sent: 0 });
                 self.ask(now, out);
             }
             Ask::Server(server) => self.server = Some(server),
@@ -113,6 +115,10 @@ impl Process for Client {
             }
             Answer::Closed => {
                 if self.open.take().is_some() {
+                    if let Some(asked) = &mut self.asked {
+                        // This server has not done what it was asked.
+                        asked.sent = asked.sent.saturating_sub(1);
+                    }
                     self.ask(now, out);
                 }
             }

@@ -57,6 +57,8 @@ pub enum Question {
     },
     /// See [`crate::Store::open_snapshot`].
     OpenSnapshot,
+    /// To go on with a snapshot that the client has opened elsewhere.
+    ReopenSnapshot(Timestamp),
     /// See [`crate::Store::newest`].
     Newest,
     /// See [`crate::Store::read`].
@@ -205,12 +207,14 @@ impl Wire for Message {
                     Question::Read { .. } => 2,
                     Question::Commit(..) => 3,
                     Question::Open { .. } => 4,
+                    Question::ReopenSnapshot(_) => 5,
                 };
                 out.push(tag);
                 put_varint(out, *number << 1 | u64::from(*again));
                 put_varint(out, database.0.into());
                 match question {
                     Question::OpenSnapshot | Question::Newest => {}
+                    Question::ReopenSnapshot(at) => put_varint(out, at.0),
                     Question::Open { name, create } => {
                         out.push(u8::from(*create));
                         put_bytes(out, name.as_bytes());
@@ -329,6 +333,7 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
             let name = String::from_utf8(input.bytes()?.into()).ok()?;
             question(Question::Open { name, create })
         }
+        5 => question(Question::ReopenSnapshot(Timestamp(input.varint()?))),
         8 => answer(Answer::At(Timestamp(input.varint()?))),
         9 => answer(Answer::Object(object(input)?)),
         17 => {

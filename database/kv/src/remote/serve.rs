@@ -1,8 +1,8 @@
 //! A server on sockets.
 
-use super::connection::{limits, protocol};
+use super::connection::{SERVER, limits, protocol};
 use super::server::{Note, Open, Server, SyncLog};
-use fulmar_node::{Lsn, NodeId};
+use fulmar_node::Lsn;
 use fulmar_transport::{ClusterId, Handle, Listener, Notice, ServeError, User};
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,7 +18,7 @@ impl Service {
     pub fn new(cluster: u128, directory: Box<dyn Open>) -> io::Result<Self> {
         let server = Server::new(directory);
         Ok(Self(fulmar_transport::Server::new(
-            NodeId(0),
+            SERVER,
             protocol(ClusterId(cluster)),
             limits(),
             server,

@@ -138,6 +138,17 @@ impl Served {
         Some(at)
     }
 
+    /// Goes on with a snapshot that the client has opened elsewhere.
+    fn reopen_snapshot(&mut self, client: NodeId, number: u64, at: Timestamp) -> Result<Answer, Error> {
+        if self.opened.get(&client) != Some(&(number, at)) {
+            self.require_readable(at)?;
+            self.database.reopen_snapshot(at);
+            self.opened.insert(client, (number, at));
+            *self.snapshots.entry((client, at)).or_default() += 1;
+        }
+        Ok(Answer::At(at))
+    }
+
     /// An inner node, or a part of a leaf.
     fn read(
         &self,
@@ -167,6 +178,7 @@ impl Served {
             Question::OpenSnapshot => {
                 Ok(self.open_snapshot(client, number).map_or(Answer::Nothing, Answer::At))
             }
+            Question::ReopenSnapshot(at) => self.reopen_snapshot(client, number, *at),
             Question::Newest => Ok(Answer::At(self.database.newest())),
             Question::Read { object, from, direction, at, bytes } => {
                 let part = direction.part(from);
@@ -243,7 +255,9 @@ impl Served {
             return;
         }
         if let Err(error) = self.require_readable(commit.snapshot) {
-            return self.reply(client, number, Answer::Failed(error.into()), out);
+            // The one that was asked for before may be what has made its snapshot an old one.
+            let answer = if again { Answer::Unknown } else { Answer::Failed(error.into()) };
+            return self.reply(client, number, answer, out);
         }
         let mut written: Vec<ObjectId> = commit.writes.iter().map(|write| write.object).collect();
         written.extend(commit.restructurings.iter().filter_map(|restructuring| match restructuring {

@@ -104,6 +104,16 @@ impl<C: Call> Remote<C> {
     }
 }
 
+impl<C: Call> Remote<C> {
+    /// Goes on with a snapshot that this client has opened elsewhere, and that somebody keeps for it.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotGone`] if nobody does; [`Error::Io`] if the server cannot be reached.
+    pub fn reopen_snapshot(&self, at: Timestamp) -> Result<(), Error> {
+        self.timestamp(Question::ReopenSnapshot(at)).map(|_| ())
+    }
+}
+
 impl Remote<Connection> {
     /// How many times it has waited for the server.
     pub fn round_trips(&self) -> u64 {
