@@ -66,11 +66,11 @@ mod transaction;
 
 pub use cursor::{Cursor, Seek};
 pub use directory::{Directory, Kept, Single};
-pub use fulmar_kv::{Durability, Error, Options, Store, Timestamp, remote};
+pub use fulmar_kv::{Durability, Error, Exclusion, Numbers, ObjectId, Options, Store, Timestamp, remote};
 pub use site::{Held, Site};
 pub use transaction::{Mark, Put, Transaction};
 
-use fulmar_kv::{Commit, ObjectId, Part, Refusal, Restructuring, Snapshot};
+use fulmar_kv::{Commit, Part, Refusal, Restructuring, Snapshot};
 use parking_lot::Mutex;
 use site::Where;
 use std::os::fd::{AsRawFd, RawFd};
@@ -82,7 +82,8 @@ use std::sync::Arc;
 pub struct Tree(pub u32);
 
 impl Tree {
-    fn root(self) -> ObjectId {
+    /// The object that is its root, always.
+    pub fn root(self) -> ObjectId {
         ObjectId(u64::from(self.0))
     }
 }
@@ -195,6 +196,19 @@ impl Database {
     /// [`Error::Io`] if the store cannot be reached.
     pub fn newest(&self) -> Result<Timestamp, Error> {
         self.store.newest()
+    }
+
+    /// Whether its storage is in another process.
+    pub fn is_far(&self) -> bool {
+        self.store.is_far()
+    }
+
+    /// Keeps all others from committing: see [`Store::exclude`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the store cannot be reached.
+    pub fn exclude(&self, exclusion: Exclusion) -> Result<bool, Error> {
+        self.store.exclude(exclusion)
     }
 
     /// The directory.

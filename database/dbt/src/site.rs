@@ -4,10 +4,13 @@
 //! A transaction has nothing in the storage but its snapshot. So whoever closes a storage notes which snapshots each
 //! [`Site`] has open, sees to it that these are kept where the objects are next, and goes on from there.
 
-use fulmar_kv::{Commit, Durability, Error, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp};
+use fulmar_kv::{
+    Commit, Durability, Error, Exclusion, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp,
+};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 /// One user's way to the objects. Nothing moves while one of its operations runs.
@@ -16,6 +19,8 @@ pub struct Site {
     at: RwLock<Where>,
     /// The snapshots that were opened here and are still open; elsewhere the store knows.
     snapshots: Mutex<Vec<Timestamp>>,
+    /// Whether its user excludes all others; elsewhere the store knows.
+    excludes: AtomicBool,
 }
 
 /// Where that is.
@@ -38,7 +43,7 @@ impl Where {
 impl Site {
     pub(crate) fn new(at: Where) -> Self {
         let name = at.store().path().into();
-        Self { name, at: RwLock::new(at), snapshots: Mutex::default() }
+        Self { name, at: RwLock::new(at), snapshots: Mutex::default(), excludes: AtomicBool::new(false) }
     }
 
     /// Keeps the objects where they are for as long as the guard lives. Guards nest.
@@ -70,6 +75,11 @@ impl Held<'_> {
     /// The snapshots that are open here.
     pub fn snapshots(&self) -> Vec<Timestamp> {
         self.site.snapshots.lock().clone()
+    }
+
+    /// Whether its user excludes all others from committing.
+    pub fn excludes(&self) -> bool {
+        self.site.excludes.load(Relaxed)
     }
 
     /// Goes on in another process, which has to know the snapshots before it is asked for anything else.
@@ -131,6 +141,21 @@ impl Store for Site {
 
     fn commit(&self, commit: Commit, durability: Durability) -> Result<Timestamp, Refusal<Commit>> {
         self.stay().store().commit(commit, durability)
+    }
+
+    fn pick(&self, tree: ObjectId, next: i64, at: Timestamp) -> Result<Option<i64>, Error> {
+        self.stay().store().pick(tree, next, at)
+    }
+
+    fn exclude(&self, exclusion: Exclusion) -> Result<bool, Error> {
+        let site = self.stay();
+        let done = site.store().exclude(exclusion)?;
+        match exclusion {
+            Exclusion::Begin => self.excludes.store(done, Relaxed),
+            Exclusion::End => self.excludes.store(false, Relaxed),
+            Exclusion::Look => {}
+        }
+        Ok(done)
     }
 
     fn cached_bytes(&self) -> usize {

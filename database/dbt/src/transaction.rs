@@ -4,7 +4,7 @@ use crate::cells::{Cells, Value};
 use crate::cursor::Cursor;
 use crate::search::Target;
 use crate::{DROPPED, Database, Durability, Error, NEXT_TREE, Timestamp, Tree};
-use fulmar_kv::{Expected, Interval, Key, Object, Snapshot};
+use fulmar_kv::{Expected, Interval, Key, Object, Snapshot, Store};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -269,6 +269,14 @@ impl Transaction {
             self.undo.push(Undo::Drop(tree));
         }
         Ok(())
+    }
+
+    /// Picks a number for a new entry of the tree, if others elsewhere do too: see [`Store::pick`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the store cannot be reached.
+    pub fn pick(&self, tree: Tree, next: i64) -> Result<Option<i64>, Error> {
+        self.database.store.pick(tree.root(), next, self.snapshot()?)
     }
 
     /// Makes the commit fail with a conflict if another transaction changes `key` before it.

@@ -21,6 +21,7 @@
 //! - [`engine`]: the trait of what stores entries on disk, with [`engine::Fjall`] and [`engine::Memory`].
 //! - `storage`: objects in a cache over an engine, and the open snapshots.
 //! - `database`: the driver among threads, with group commit.
+//! - [`Numbers`]: which numbers of new entries are taken.
 //! - [`Store`]: what of all this the tree above needs.
 //! - [`remote`]: the same behind a network, as processes.
 //! - `home`: the directory, its format and its holder.
@@ -60,6 +61,7 @@ mod error;
 mod home;
 mod interval;
 mod key;
+mod numbers;
 mod object;
 #[cfg(test)]
 mod random;
@@ -73,8 +75,9 @@ pub use database::{Database, Durability, Options};
 pub use error::{Error, Refusal};
 pub use interval::Interval;
 pub use key::Key;
+pub use numbers::Numbers;
 pub use object::{Change, Object};
-pub use store::{Expected, Part, Snapshot, Store};
+pub use store::{Exclusion, Expected, Part, Snapshot, Store};
 
 /// Names of objects below are the caller's to give.
 const FIRST_FRESH: u64 = 1 << 32;

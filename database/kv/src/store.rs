@@ -59,8 +59,39 @@ pub trait Store: Send + Sync {
     /// As [`Database::commit`].
     fn commit(&self, commit: Commit, durability: Durability) -> Result<Timestamp, Refusal<Commit>>;
 
+    /// Picks a number for a new entry of the tree with this root: `next`, or a larger one if somebody else has picked that.
+    /// `None`, if everybody is in this process and can agree without the store.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be reached.
+    fn pick(&self, tree: ObjectId, next: i64, at: Timestamp) -> Result<Option<i64>, Error> {
+        let _ = (tree, next, at);
+        Ok(None)
+    }
+
+    /// Keeps all others from committing, for a while, or not any more; whether it could be done. In one process whoever
+    /// commits can agree without the store.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be reached.
+    fn exclude(&self, exclusion: Exclusion) -> Result<bool, Error> {
+        let _ = exclusion;
+        Ok(true)
+    }
+
     /// Memory that cached objects take, bytes.
     fn cached_bytes(&self) -> usize;
+}
+
+/// What [`Store::exclude`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exclusion {
+    /// Begins to keep others from committing, until the end or until the client is gone; not if another does.
+    Begin,
+    /// Ends that.
+    End,
+    /// Looks whether no other does.
+    Look,
 }
 
 /// Keeps what was committed at [`Snapshot::at`] readable for as long as it lives.

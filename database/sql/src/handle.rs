@@ -6,7 +6,8 @@ use crate::name::{Access, Name};
 use crate::record::{Value, Values};
 use crate::sequences::Raised;
 use crate::store::Store;
-use fulmar_dbt::{Database, Durability, Mark, Timestamp, Transaction, Tree};
+use fulmar_dbt::{Database, Durability, Error, Exclusion, Mark, Timestamp, Transaction, Tree};
+use std::cell::Cell;
 use std::ffi::{CString, c_int};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -44,8 +45,11 @@ pub(crate) struct Handle {
     durability: Durability,
     open: Option<Open>,
     meta: Meta,
-    /// Tables in which the transaction has picked rowids.
-    picked: Vec<Tree>,
+    /// Whether the transaction has picked rowids.
+    has_picked: bool,
+    /// Whether the last commit failed because somebody in another process has begun an exclusive transaction.
+    was_excluded: bool,
+    version: Version,
     /// What the last failure was, until it is asked for.
     failure: Option<(c_int, CString)>,
     #[expect(
@@ -83,6 +87,31 @@ struct Meta {
     changed: bool,
 }
 
+/// What a connection has heard of commits on a server, for `PRAGMA data_version`.
+#[derive(Default)]
+struct Version {
+    /// The newest commit that was seen, or was its own and came right after that.
+    at: Cell<Timestamp>,
+    /// How often others had committed when it looked.
+    changes: Cell<u32>,
+}
+
+impl Version {
+    fn look(&self, at: Timestamp) -> u32 {
+        if self.at.replace(at) != at {
+            self.changes.set(self.changes.get().wrapping_add(1));
+        }
+        self.changes.get()
+    }
+
+    /// The connection itself has committed, on this snapshot.
+    fn committed(&self, snapshot: Option<Timestamp>, at: Timestamp) {
+        if snapshot == Some(self.at.get()) && self.at.get().0 + 1 == at.0 {
+            self.at.set(at);
+        }
+    }
+}
+
 impl Meta {
     /// Forgets what the transaction's snapshot may not hold. If that is yet to be taken, the cookie is kept, and the read
     /// that takes it makes sure of it.
@@ -116,7 +145,9 @@ impl Handle {
             durability: Durability::Synced,
             open: None,
             meta: Meta::default(),
-            picked: Vec::new(),
+            has_picked: false,
+            was_excluded: false,
+            version: Version::default(),
             failure: None,
             spare: Vec::new(),
             own_commits: 0,
@@ -233,12 +264,23 @@ impl Handle {
         if fresh {
             turns.let_pass();
         }
+        let is_exclusive = level == Level::Exclusive;
         let granted = match held {
-            Level::Read => turns.begin(level == Level::Exclusive),
+            Level::Read => turns.begin(is_exclusive),
             Level::Write | Level::Exclusive => turns.become_exclusive(),
         };
         if granted {
-            return Ok(());
+            let exclusion = if is_exclusive { Exclusion::Begin } else { Exclusion::Look };
+            let alone = !is_exclusive && !self.was_excluded;
+            let agreed = if alone { Ok(true) } else { self.database().exclude(exclusion) };
+            if matches!(agreed, Ok(true)) {
+                return Ok(());
+            }
+            match held {
+                Level::Read => turns.end(is_exclusive),
+                Level::Write | Level::Exclusive => turns.become_shared(),
+            }
+            agreed?;
         }
         let why = if level == Level::Exclusive {
             "database is locked: BEGIN EXCLUSIVE waits until no other transaction writes"
@@ -265,6 +307,7 @@ impl Handle {
             open.transaction.delete(FACTS, SCHEMA_GUARD)?;
         }
         let store = self.store();
+        let snapshot = open.transaction.known_snapshot();
         let outcome = store
             .sequences
             .raise(self.database(), &mut open.transaction, open.raised, (FACTS, &cookie))
@@ -273,6 +316,10 @@ impl Handle {
             store.commits.fetch_add(1, Ordering::Relaxed);
             self.own_commits = self.own_commits.wrapping_add(1);
         }
+        if let Ok(at) = outcome {
+            self.version.committed(snapshot, at);
+        }
+        self.was_excluded = matches!(outcome, Err(Error::Excluded));
         self.leave(open.level, outcome.as_ref().ok().copied());
         match outcome {
             // Nobody else has changed the cookie: that was required. The other values may be newer.
@@ -323,15 +370,14 @@ impl Handle {
         if level == Level::Read {
             return;
         }
-        let owner = self.owner();
-        let picked = std::mem::take(&mut self.picked);
-        let store = self.store();
-        if !picked.is_empty() {
-            store.rowids.end(owner, &picked, committed);
+        if std::mem::take(&mut self.has_picked) {
+            self.store().rowids.end(self.owner(), committed);
         }
-        store.turns.end(level == Level::Exclusive);
-        self.picked = picked;
-        self.picked.clear();
+        if level == Level::Exclusive {
+            // A server that cannot be reached has ended it already.
+            let _ = self.database().exclude(Exclusion::End);
+        }
+        self.store().turns.end(level == Level::Exclusive);
     }
 
     /// Opens savepoints until there are `count`.
@@ -399,7 +445,11 @@ impl Handle {
             .open
             .as_ref()
             .map_or_else(|| self.store().commits.load(Ordering::Relaxed), |open| open.commits);
-        seen.wrapping_sub(self.own_commits).wrapping_add(1)
+        let far = self.open.as_ref().filter(|_| self.database().is_far());
+        let far = far
+            .and_then(|open| open.transaction.snapshot().ok())
+            .map_or_else(|| self.version.changes.get(), |at| self.version.look(at));
+        seen.wrapping_sub(self.own_commits).wrapping_add(far).wrapping_add(1)
     }
 
     /// Empties a table or index and says how many entries it had.
@@ -447,11 +497,12 @@ impl Handle {
 
     /// A rowid for a new row: `next`, or larger if other transactions have picked that.
     pub(crate) fn pick_rowid(&mut self, tree: Tree, next: i64) -> Result<i64, Failure> {
-        let snapshot = self.transaction()?.snapshot()?;
-        let (row, first) = self.store().rowids.pick(self.owner(), snapshot, tree, next);
-        if first {
-            self.picked.push(tree);
+        let transaction = self.transaction()?;
+        if let Some(row) = transaction.pick(tree, next)? {
+            return Ok(row);
         }
+        let row = self.store().rowids.pick(self.owner(), transaction.snapshot()?, tree.root(), next, 1);
+        self.has_picked = true;
         Ok(row)
     }
 

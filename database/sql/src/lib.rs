@@ -57,7 +57,6 @@ mod key;
 mod name;
 mod record;
 mod redirect;
-mod rowids;
 mod sequences;
 mod share;
 mod store;

@@ -21,7 +21,7 @@ mod program;
 use crate::codes::{CANTOPEN, Failure};
 use crate::fork::ClosedInChild;
 use fulmar_dbt::remote::{Connection, Door, Doors, Remote};
-use fulmar_dbt::{Database, Error, Held, Options, Site, Store, Timestamp};
+use fulmar_dbt::{Database, Error, Exclusion, Held, Options, Site, Store, Timestamp};
 use parking_lot::Mutex;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use std::io::{self, Read};
@@ -175,7 +175,11 @@ impl Shared {
                 None
             }
         };
-        for (_, snapshots, server) in &held {
+        for (user, snapshots, server) in &held {
+            if user.excludes() {
+                // The server has no other client yet who could.
+                let _ = server.exclude(Exclusion::Begin);
+            }
             for at in snapshots {
                 // If the server does not know it, the transaction will hear so when it goes on.
                 let _ = server.reopen_snapshot(*at);

@@ -4,12 +4,11 @@
 use crate::codes::{CANTOPEN, Failure};
 use crate::fork::{self, Generation};
 use crate::name::{self, Access, Name, Place};
-use crate::rowids::Rowids;
 use crate::sequences::Sequences;
 use crate::share::Shared;
 use crate::turns::Turns;
 use fulmar_dbt::remote::{Connection, Remote};
-use fulmar_dbt::{Database, Options};
+use fulmar_dbt::{Database, Numbers, Options};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +18,8 @@ use std::sync::{Arc, Weak};
 /// What the connections of this process to one database tell each other.
 pub(crate) struct Store {
     pub(crate) turns: Turns,
-    pub(crate) rowids: Rowids,
+    /// The rowids that transactions have given to new rows, by the address of their handle.
+    pub(crate) rowids: Numbers<usize>,
     pub(crate) sequences: Sequences,
     /// Commits so far, for `PRAGMA data_version`.
     pub(crate) commits: AtomicU32,
@@ -91,7 +91,7 @@ impl Store {
     fn of(name: String, shared: Option<Arc<Shared>>) -> Self {
         Self {
             turns: Turns::default(),
-            rowids: Rowids::default(),
+            rowids: Numbers::default(),
             sequences: Sequences::default(),
             commits: AtomicU32::new(0),
             name,

@@ -6,7 +6,8 @@
 use crate::object::{Change, Object};
 use crate::wire::{Reader, put_bytes, put_varint};
 use crate::{
-    Commit, Durability, Error, Expected, Interval, Key, ObjectId, Part, Restructuring, Timestamp, Write,
+    Commit, Durability, Error, Exclusion, Expected, Interval, Key, ObjectId, Part, Restructuring, Timestamp,
+    Write,
 };
 use fulmar_transport::{Malformed, Wire};
 use std::io;
@@ -76,6 +77,19 @@ pub enum Question {
     },
     /// See [`crate::Store::commit`].
     Commit(Commit, Durability),
+    /// See [`crate::Store::pick`].
+    Pick {
+        /// The root of the tree.
+        tree: ObjectId,
+        /// The smallest number that will do.
+        next: i64,
+        /// How many are wanted, one after the other.
+        count: i64,
+        /// The snapshot.
+        at: Timestamp,
+    },
+    /// See [`crate::Store::exclude`].
+    Exclude(Exclusion),
 }
 
 /// What a reader sees.
@@ -113,6 +127,10 @@ pub enum Answer {
     Opened(Timestamp, Option<Arc<Object>>),
     /// It does not hold what it must, and was not opened.
     Unexpected,
+    /// The first of the numbers.
+    Picked(i64),
+    /// Nobody else excludes the client.
+    Granted,
     /// There is no such object, or it does not hold what was asked for.
     Nothing,
     /// The commit named an object that does not hold its cells.
@@ -132,6 +150,8 @@ pub enum Failed {
     TooLarge,
     /// [`Error::SnapshotGone`].
     SnapshotGone,
+    /// [`Error::Excluded`].
+    Excluded,
     /// [`Error::Corrupt`].
     Corrupt(String),
     /// [`Error::Io`] of a full disk.
@@ -148,6 +168,7 @@ impl From<Error> for Failed {
             Error::Conflict => Self::Conflict,
             Error::TooLarge => Self::TooLarge,
             Error::SnapshotGone => Self::SnapshotGone,
+            Error::Excluded => Self::Excluded,
             Error::Corrupt { what, .. } => Self::Corrupt(what),
             Error::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull => Self::Full(source.to_string()),
@@ -168,6 +189,7 @@ impl Failed {
             Self::Conflict => Error::Conflict,
             Self::TooLarge => Error::TooLarge,
             Self::SnapshotGone => Error::SnapshotGone,
+            Self::Excluded => Error::Excluded,
             Self::Corrupt(what) => Error::Corrupt { path, what },
             Self::Full(what) => io(io::ErrorKind::StorageFull, what),
             Self::Missing(what) => io(io::ErrorKind::NotFound, what),
@@ -208,6 +230,8 @@ impl Wire for Message {
                     Question::Commit(..) => 3,
                     Question::Open { .. } => 4,
                     Question::ReopenSnapshot(_) => 5,
+                    Question::Pick { .. } => 6,
+                    Question::Exclude(_) => 7,
                 };
                 out.push(tag);
                 put_varint(out, *number << 1 | u64::from(*again));
@@ -215,6 +239,13 @@ impl Wire for Message {
                 match question {
                     Question::OpenSnapshot | Question::Newest => {}
                     Question::ReopenSnapshot(at) => put_varint(out, at.0),
+                    Question::Pick { tree, next, count, at } => {
+                        put_varint(out, tree.0);
+                        put_varint(out, next.cast_unsigned());
+                        put_varint(out, count.cast_unsigned());
+                        put_varint(out, at.0);
+                    }
+                    Question::Exclude(exclusion) => out.push(*exclusion as u8),
                     Question::Open { name, create } => {
                         out.push(u8::from(*create));
                         put_bytes(out, name.as_bytes());
@@ -244,11 +275,14 @@ impl Wire for Message {
                     Answer::Closed => 15,
                     Answer::Opened(..) => 17,
                     Answer::Unexpected => 18,
+                    Answer::Picked(_) => 19,
+                    Answer::Granted => 20,
                 };
                 out.push(tag);
                 put_varint(out, *number);
                 match answer {
                     Answer::At(at) => put_varint(out, at.0),
+                    Answer::Picked(first) => put_varint(out, first.cast_unsigned()),
                     Answer::Object(object) => {
                         put_varint(out, object.id().0);
                         object.encode(out);
@@ -262,6 +296,7 @@ impl Wire for Message {
                         }
                     }
                     Answer::Nothing
+                    | Answer::Granted
                     | Answer::Misplaced
                     | Answer::Unknown
                     | Answer::Closed
@@ -275,6 +310,7 @@ impl Wire for Message {
                             Failed::Other(what) => (4, what.as_str()),
                             Failed::SnapshotGone => (5, ""),
                             Failed::Missing(what) => (6, what.as_str()),
+                            Failed::Excluded => (7, ""),
                         };
                         out.push(tag);
                         put_bytes(out, what.as_bytes());
@@ -334,6 +370,20 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
             question(Question::Open { name, create })
         }
         5 => question(Question::ReopenSnapshot(Timestamp(input.varint()?))),
+        6 => {
+            let tree = ObjectId(input.varint()?);
+            let next = input.varint()?.cast_signed();
+            let count = input.varint()?.cast_signed();
+            question(Question::Pick { tree, next, count, at: Timestamp(input.varint()?) })
+        }
+        7 => question(Question::Exclude(match input.byte()? {
+            0 => Exclusion::Begin,
+            1 => Exclusion::End,
+            2 => Exclusion::Look,
+            _ => return None,
+        })),
+        19 => answer(Answer::Picked(input.varint()?.cast_signed())),
+        20 => answer(Answer::Granted),
         8 => answer(Answer::At(Timestamp(input.varint()?))),
         9 => answer(Answer::Object(object(input)?)),
         17 => {
@@ -358,6 +408,7 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
                 4 => Failed::Other(what),
                 5 => Failed::SnapshotGone,
                 6 => Failed::Missing(what),
+                7 => Failed::Excluded,
                 _ => return None,
             }))
         }

@@ -2,7 +2,8 @@
 
 use super::message::{Answer, DatabaseNumber, Message, Question, Sight};
 use crate::{
-    Commit, Database, Durability, Error, Expected, Object, ObjectId, Part, Refusal, Restructuring, Timestamp,
+    Commit, Database, Durability, Error, Exclusion, Expected, Numbers, Object, ObjectId, Part, Refusal,
+    Restructuring, Timestamp,
 };
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -62,6 +63,12 @@ struct Served {
     last: BTreeMap<NodeId, (u64, Option<Answer>)>,
     /// Commits that are carried out but not yet durable, oldest first.
     waiting: VecDeque<Waiting>,
+    /// Numbers that transactions have picked, which are known by their client and snapshot.
+    numbers: Numbers<(NodeId, Timestamp)>,
+    /// When those of them were carried out whose snapshot is still open.
+    committed: BTreeMap<(NodeId, Timestamp), Timestamp>,
+    /// The client that keeps all others from committing.
+    excluding: Option<NodeId>,
 }
 
 struct Waiting {
@@ -107,6 +114,9 @@ impl Server {
             opened: BTreeMap::new(),
             last: BTreeMap::new(),
             waiting: VecDeque::new(),
+            numbers: Numbers::default(),
+            committed: BTreeMap::new(),
+            excluding: None,
         };
         let number = self.next;
         self.next.0 += 1;
@@ -207,6 +217,19 @@ impl Served {
                     }
                 }
             }
+            Question::Pick { tree, next, count, at } => {
+                self.require_readable(*at)?;
+                Ok(Answer::Picked(self.numbers.pick((client, *at), *at, *tree, *next, *count)))
+            }
+            Question::Exclude(exclusion) => {
+                self.require_not_excluded(client)?;
+                match exclusion {
+                    Exclusion::Begin => self.excluding = Some(client),
+                    Exclusion::End => self.excluding = None,
+                    Exclusion::Look => {}
+                }
+                Ok(Answer::Granted)
+            }
             // Answered elsewhere.
             Question::Open { .. } | Question::Commit(..) => Ok(Answer::Closed),
         }
@@ -215,6 +238,13 @@ impl Served {
     /// What a snapshot saw may be forgotten if the server has begun anew since, or has lost its holder.
     fn require_readable(&self, at: Timestamp) -> Result<(), Error> {
         if at < self.database.oldest_snapshot() { Err(Error::SnapshotGone) } else { Ok(()) }
+    }
+
+    fn require_not_excluded(&self, client: NodeId) -> Result<(), Error> {
+        if self.excluding.is_none_or(|excluding| excluding == client) {
+            return Ok(());
+        }
+        Err(Error::Excluded)
     }
 
     /// Whether a commit is the client's next. One that was carried out before would conflict with itself, so it is never
@@ -259,6 +289,11 @@ impl Served {
             let answer = if again { Answer::Unknown } else { Answer::Failed(error.into()) };
             return self.reply(client, number, answer, out);
         }
+        if let Err(error) = self.require_not_excluded(client) {
+            let answer = if again { Answer::Unknown } else { Answer::Failed(error.into()) };
+            return self.reply(client, number, answer, out);
+        }
+        let transaction = (client, commit.snapshot);
         let mut written: Vec<ObjectId> = commit.writes.iter().map(|write| write.object).collect();
         written.extend(commit.restructurings.iter().filter_map(|restructuring| match restructuring {
             Restructuring::Create { object } => Some(*object),
@@ -266,6 +301,7 @@ impl Served {
         }));
         match self.database.execute(commit) {
             Ok(at) => {
+                self.committed.insert(transaction, at);
                 let until = match durability {
                     Durability::Synced => out.record(Synced { database: self.database.clone(), at }),
                     // With what is already waiting, if something is: a snapshot sees all or none of them.
@@ -309,6 +345,8 @@ impl Served {
             *count -= 1;
             if *count == 0 {
                 self.snapshots.remove(&(client, at));
+                let committed = self.committed.remove(&(client, at));
+                self.numbers.end((client, at), committed);
             }
             self.database.close_snapshot(at);
         }
@@ -318,6 +356,7 @@ impl Served {
         self.clients.remove(&client);
         self.last.remove(&client);
         self.opened.remove(&client);
+        self.excluding = self.excluding.filter(|excluding| *excluding != client);
         let all = (client, Timestamp(0))..=(client, Timestamp(u64::MAX));
         let held: Vec<_> = self.snapshots.range(all).map(|(&(_, at), &count)| (at, count)).collect();
         for (at, count) in held {

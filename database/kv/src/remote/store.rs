@@ -2,12 +2,15 @@
 
 use super::client::{Ask, Reply};
 use super::connection::Connection;
-use super::message::{Answer, Question, Sight};
+use super::message::{Answer, Failed, Question, Sight};
 use crate::cache::Cache;
-use crate::{Commit, Durability, Error, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp};
+use crate::{
+    Commit, Durability, Error, Exclusion, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp,
+};
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +18,8 @@ use std::sync::Arc;
 const FIRST_BYTES: u64 = 1 << 10;
 /// A reader that goes on where it has ended asks for so many times as much, up to all that the server gives.
 const GROWTH: u64 = 8;
+/// A transaction that numbers many entries asks for up to so many numbers at once.
+const MOST_NUMBERS: i64 = 1 << 10;
 /// Bytes of inner nodes that a client remembers.
 const INNER_BYTES: usize = 32 << 20;
 
@@ -41,7 +46,18 @@ pub struct Remote<C> {
     nodes: Cache,
     /// Roots that were leaves when last heard of.
     leaves: Mutex<BTreeSet<ObjectId>>,
+    /// Numbers picked in trees.
+    blocks: Mutex<BTreeMap<ObjectId, Block>>,
     line: Mutex<Line<C>>,
+}
+
+/// Numbers that a transaction may use.
+struct Block {
+    /// The transaction's snapshot.
+    at: Timestamp,
+    numbers: Range<i64>,
+    /// How many it has asked for.
+    count: i64,
 }
 
 struct Line<C> {
@@ -54,7 +70,13 @@ impl<C: Call> Remote<C> {
     /// What the client behind `client` reaches; `name` is what messages call it.
     pub fn new(name: &Path, client: C) -> Self {
         let line = Mutex::new(Line { client, last: None });
-        Self { name: name.into(), nodes: Cache::new(INNER_BYTES), leaves: Mutex::default(), line }
+        Self {
+            name: name.into(),
+            nodes: Cache::new(INNER_BYTES),
+            leaves: Mutex::default(),
+            blocks: Mutex::default(),
+            line,
+        }
     }
 
     fn ask(&self, question: Question) -> Result<Answer, Error> {
@@ -131,6 +153,8 @@ impl<C: Call> Store for Remote<C> {
     }
 
     fn close_snapshot(&self, at: Timestamp) {
+        // They are no longer the transaction's.
+        self.blocks.lock().retain(|_, block| block.at != at);
         self.line.lock().client.tell(Ask::CloseSnapshot(at));
     }
 
@@ -191,6 +215,36 @@ impl<C: Call> Store for Remote<C> {
                 Err(self.io(io::ErrorKind::ConnectionReset, what.into()).into())
             }
             other => Err(self.failed(other).into()),
+        }
+    }
+
+    /// The first time for one number, and then for twice as many each time.
+    fn pick(&self, tree: ObjectId, next: i64, at: Timestamp) -> Result<Option<i64>, Error> {
+        let mut blocks = self.blocks.lock();
+        blocks.retain(|_, block| block.at == at);
+        let mut count = 1;
+        if let Some(block) = blocks.get_mut(&tree) {
+            if block.numbers.contains(&next) {
+                block.numbers.start = next + 1;
+                return Ok(Some(next));
+            }
+            count = block.count.saturating_mul(2).min(MOST_NUMBERS);
+        }
+        match self.ask(Question::Pick { tree, next, count, at })? {
+            Answer::Picked(first) => {
+                let numbers = first.saturating_add(1)..first.saturating_add(count);
+                blocks.insert(tree, Block { at, numbers, count });
+                Ok(Some(first))
+            }
+            other => Err(self.failed(other)),
+        }
+    }
+
+    fn exclude(&self, exclusion: Exclusion) -> Result<bool, Error> {
+        match self.ask(Question::Exclude(exclusion))? {
+            Answer::Granted => Ok(true),
+            Answer::Failed(Failed::Excluded) => Ok(false),
+            other => Err(self.failed(other)),
         }
     }
 
