@@ -8,6 +8,7 @@ use fulmar_kv::{
     Commit, Durability, Error, Exclusion, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp,
 };
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -19,6 +20,8 @@ pub struct Site {
     at: RwLock<Where>,
     /// The snapshots that were opened here and are still open; elsewhere the store knows.
     snapshots: Mutex<Vec<Timestamp>>,
+    /// By snapshot and tree, the largest number that a transaction has picked here; elsewhere the store knows.
+    numbers: Mutex<BTreeMap<(Timestamp, ObjectId), i64>>,
     /// Whether its user excludes all others; elsewhere the store knows.
     excludes: AtomicBool,
 }
@@ -43,7 +46,13 @@ impl Where {
 impl Site {
     pub(crate) fn new(at: Where) -> Self {
         let name = at.store().path().into();
-        Self { name, at: RwLock::new(at), snapshots: Mutex::default(), excludes: AtomicBool::new(false) }
+        Self {
+            name,
+            at: RwLock::new(at),
+            snapshots: Mutex::default(),
+            numbers: Mutex::default(),
+            excludes: AtomicBool::new(false),
+        }
     }
 
     /// Keeps the objects where they are for as long as the guard lives. Guards nest.
@@ -57,6 +66,13 @@ impl Site {
             Where::Here(kv) => Some(kv.clone()),
             Where::There(_) => None,
         }
+    }
+
+    /// Notes a number that a transaction on this snapshot has picked here.
+    pub(crate) fn note_picked(&self, at: Timestamp, tree: ObjectId, number: i64) {
+        let mut numbers = self.numbers.lock();
+        let largest = numbers.entry((at, tree)).or_insert(number);
+        *largest = number.max(*largest);
     }
 
     /// Waits for what happens at this site just now, and lets nothing more happen; nothing if it takes too long.
@@ -75,6 +91,11 @@ impl Held<'_> {
     /// The snapshots that are open here.
     pub fn snapshots(&self) -> Vec<Timestamp> {
         self.site.snapshots.lock().clone()
+    }
+
+    /// The largest number that each transaction has picked in each tree, and its snapshot.
+    pub fn numbers(&self) -> Vec<(Timestamp, ObjectId, i64)> {
+        self.site.numbers.lock().iter().map(|(&(at, tree), &number)| (at, tree, number)).collect()
     }
 
     /// Whether its user excludes all others from committing.
@@ -120,6 +141,7 @@ impl Store for Site {
             snapshots.swap_remove(known);
         }
         drop(snapshots);
+        self.numbers.lock().retain(|(snapshot, _), _| *snapshot != at);
         site.store().close_snapshot(at);
     }
 

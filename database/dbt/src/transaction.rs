@@ -279,6 +279,15 @@ impl Transaction {
         self.database.store.pick(tree.root(), next, self.snapshot()?)
     }
 
+    /// Notes a number that was picked without the store, for the case that others elsewhere come to pick too.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the store cannot be reached.
+    pub fn note_picked(&self, tree: Tree, number: i64) -> Result<(), Error> {
+        self.database.store.note_picked(self.snapshot()?, tree.root(), number);
+        Ok(())
+    }
+
     /// Makes the commit fail with a conflict if another transaction changes `key` before it.
     pub fn require_unchanged(&mut self, tree: Tree, key: &[u8]) {
         self.required.insert((tree, key.into()));

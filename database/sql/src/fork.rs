@@ -1,7 +1,8 @@
 //! What a child process must not touch, nor keep.
 //!
 //! A process that forks passes on copies of its open databases, whose files are still the parent's: a child that went on
-//! with them would ruin them. So it lets go of them as they are, and may open its own. It closes its copies of what would
+//! with them would ruin them. So it lets go of them as they are, and a connection that it goes on using opens its own,
+//! unless it was in the middle of a transaction. The child closes its copies of what would
 //! make others believe that its parent still has a database when that is gone.
 
 use crate::store;

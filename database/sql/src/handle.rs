@@ -40,6 +40,8 @@ pub(crate) enum Level {
 pub(crate) struct Handle {
     store: Option<Arc<Store>>,
     database: Option<Database>,
+    /// How the database was opened, and is again in a child process.
+    opened: (Name, Access),
     name: CString,
     read_only: bool,
     durability: Durability,
@@ -141,6 +143,7 @@ impl Handle {
             name: CString::new(store.name()).unwrap_or_default(),
             store: Some(store),
             database: Some(database),
+            opened: (name, access),
             read_only: access == Access::Read,
             durability: Durability::Synced,
             open: None,
@@ -209,7 +212,7 @@ impl Handle {
 
     /// Begins a transaction, or makes one that reads write. `keep_base` if it may be rolled back and yet stay open.
     pub(crate) fn begin(&mut self, level: Level, keep_base: bool) -> Result<(), Failure> {
-        self.require_own()?;
+        self.make_own()?;
         if level > Level::Read && self.read_only {
             return Err(Failure::new(READONLY, format!("{} is open for reading only", self.store().name())));
         }
@@ -249,12 +252,27 @@ impl Handle {
         Ok(())
     }
 
-    /// A child process cannot go on with what its parent has open.
+    /// Lets a child process open for itself what its parent had open, unless it is in the middle of a transaction.
+    fn make_own(&mut self) -> Result<(), Failure> {
+        if self.open.is_some() || !self.store().is_inherited() {
+            return self.require_own();
+        }
+        let (name, access) = &self.opened;
+        let (store, database) = Store::open(name, *access)?;
+        std::mem::forget((self.store.replace(store), self.database.replace(database)));
+        self.meta = Meta::default();
+        Ok(())
+    }
+
+    /// A child process cannot go on with a transaction of its parent's.
     fn require_own(&self) -> Result<(), Failure> {
         if !self.store().is_inherited() {
             return Ok(());
         }
-        let what = format!("{} was opened before fork(): a child process opens its own", self.store().name());
+        let what = format!(
+            "this transaction of {} was begun before fork(); it is the parent's",
+            self.store().name()
+        );
         Err(Failure::new(MISUSE, what))
     }
 
@@ -339,6 +357,10 @@ impl Handle {
     /// Ends the transaction, without what it wrote. With `keep_reading` its snapshot stays, or else a new one is taken.
     pub(crate) fn end(&mut self, keep_reading: bool) -> Result<(), Failure> {
         self.emptied = None;
+        if self.store().is_inherited() {
+            // Its snapshot is the parent's to end.
+            std::mem::forget(self.open.take());
+        }
         let Some(mut open) = self.open.take() else {
             return if keep_reading { self.begin(Level::Read, false) } else { Ok(()) };
         };
@@ -502,6 +524,7 @@ impl Handle {
             return Ok(row);
         }
         let row = self.store().rowids.pick(self.owner(), transaction.snapshot()?, tree.root(), next, 1);
+        transaction.note_picked(tree, row)?;
         self.has_picked = true;
         Ok(row)
     }

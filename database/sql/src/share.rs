@@ -184,6 +184,9 @@ impl Shared {
                 // If the server does not know it, the transaction will hear so when it goes on.
                 let _ = server.reopen_snapshot(*at);
             }
+            for (at, tree, number) in user.numbers() {
+                let _ = server.pick(tree, number, at);
+            }
         }
         drop(keep);
         Ok(())
