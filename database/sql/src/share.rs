@@ -32,8 +32,10 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a process that opens a database, or has lost its server, looks for somebody who has it.
+/// How long a process that opens a database looks for somebody who has it.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client that has lost the server tries to find or start one, before it waits a little and tries again.
+const ATTEMPT: Duration = Duration::from_secs(1);
 /// How long a holder that is knocked at lets what is going on go on.
 const HANDOVER: Duration = Duration::from_secs(5);
 /// How long somebody waits who has found the database between two holders.
@@ -225,7 +227,7 @@ fn knock(path: &Path, deadline: Instant) -> Answer {
 
 /// Sees to it that a server has the database; whether one has.
 fn serve(path: &Path, options: &Options) -> bool {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + ATTEMPT;
     loop {
         match knock(path, deadline) {
             Answer::Server => return true,
