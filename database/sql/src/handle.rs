@@ -6,8 +6,8 @@ use crate::name::{Access, Name};
 use crate::record::{Value, Values};
 use crate::sequences::Raised;
 use crate::store::Store;
+use crate::version::Version;
 use fulmar_dbt::{Database, Durability, Error, Exclusion, Mark, Timestamp, Transaction, Tree};
-use std::cell::Cell;
 use std::ffi::{CString, c_int};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -87,31 +87,6 @@ struct Meta {
     values: [Option<u32>; META_VALUES],
     /// Whether the open transaction has changed one.
     changed: bool,
-}
-
-/// What a connection has heard of commits on a server, for `PRAGMA data_version`.
-#[derive(Default)]
-struct Version {
-    /// The newest commit that was seen, or was its own and came right after that.
-    at: Cell<Timestamp>,
-    /// How often others had committed when it looked.
-    changes: Cell<u32>,
-}
-
-impl Version {
-    fn look(&self, at: Timestamp) -> u32 {
-        if self.at.replace(at) != at {
-            self.changes.set(self.changes.get().wrapping_add(1));
-        }
-        self.changes.get()
-    }
-
-    /// The connection itself has committed, on this snapshot.
-    fn committed(&self, snapshot: Option<Timestamp>, at: Timestamp) {
-        if snapshot == Some(self.at.get()) && self.at.get().0 + 1 == at.0 {
-            self.at.set(at);
-        }
-    }
 }
 
 impl Meta {
@@ -470,7 +445,7 @@ impl Handle {
         let far = self.open.as_ref().filter(|_| self.database().is_far());
         let far = far
             .and_then(|open| open.transaction.snapshot().ok())
-            .map_or_else(|| self.version.changes.get(), |at| self.version.look(at));
+            .map_or_else(|| self.version.heard(), |at| self.version.look(at));
         seen.wrapping_sub(self.own_commits).wrapping_add(far).wrapping_add(1)
     }
 

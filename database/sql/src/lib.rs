@@ -61,6 +61,7 @@ mod sequences;
 mod share;
 mod store;
 mod turns;
+mod version;
 
 pub use redirect::{FileKind, file_kind};
 

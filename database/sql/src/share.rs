@@ -138,16 +138,16 @@ impl Shared {
         }
     }
 
-    /// Gives the database to a server, whose client this process becomes.
-    fn hand_over(self: &Arc<Self>) -> Result<(), String> {
+    /// Gives the database to a server, whose client this process becomes; not if that has to wait for too long.
+    fn hand_over(self: &Arc<Self>) -> Result<bool, String> {
         let mut state = self.state.lock();
-        let State::Here(here) = &mut *state else { return Ok(()) };
+        let State::Here(here) = &mut *state else { return Ok(true) };
         let program = program::find()?;
         let users: Vec<_> = here.users.iter().filter_map(Weak::upgrade).collect();
         let until = Instant::now() + HANDOVER;
         let mut held: Vec<(Held<'_>, Vec<Timestamp>, Arc<Remote<Connection>>)> = Vec::new();
         for user in &users {
-            let user = user.hold(until).ok_or("it is in the middle of a long operation")?;
+            let Some(user) = user.hold(until) else { return Ok(false) };
             let snapshots = user.snapshots();
             held.push((user, snapshots, self.remote()));
         }
@@ -191,7 +191,7 @@ impl Shared {
             }
         }
         drop(keep);
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -287,8 +287,12 @@ fn wait(listener: &UnixListener, shared: &Weak<Shared>) {
         if has_left(&visitor) {
             continue;
         }
-        let answer = shared.hand_over();
-        let answer = answer.as_ref().map_or_else(String::as_str, |()| MOVED);
+        let answer = match shared.hand_over() {
+            Ok(true) => MOVED.to_owned(),
+            // The visitor knocks again.
+            Ok(false) => continue,
+            Err(why) => why,
+        };
         // Who has left meanwhile need not hear it.
         let _ = send(&visitor, answer.as_bytes(), SendFlags::NOSIGNAL);
     }

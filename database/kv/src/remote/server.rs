@@ -131,15 +131,15 @@ impl Server {
 }
 
 impl Served {
-    /// Opens a snapshot for a client's question; nothing if the client has asked for another since. Asked again, the one
-    /// that was opened before is given up.
+    /// Opens a snapshot for a client's question; nothing if the client has asked for another since. Asked again, it is the
+    /// one that was opened before, which the client may have heard of by now.
     fn open_snapshot(&mut self, client: NodeId, number: u64) -> Option<Timestamp> {
         if let Some((last, before)) = self.opened.get(&client).copied() {
             if last > number {
                 return None;
             }
-            if last == number {
-                self.close(client, before);
+            if last == number && self.snapshots.contains_key(&(client, before)) {
+                return Some(before);
             }
         }
         let at = self.database.open_snapshot();
