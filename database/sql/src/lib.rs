@@ -27,7 +27,7 @@
 //! What is not: serializability (write skew is possible); and a commit of several attached databases is atomic in each of
 //! them, not across them.
 //!
-//! The crate has no interface of its own but [`version`]: linking it provides SQLite's symbols. From Rust, use
+//! The crate has no interface of its own but [`version()`]: linking it provides SQLite's symbols. From Rust, use
 //! `rusqlite` with its feature `in_gecko` (which leaves the symbols to us):
 //!
 //! ```
