@@ -1,7 +1,8 @@
-"""A small Django project as people run one: migrated, served by gunicorn, worked on through its admin by many at
-once, killed, and written to by threads. Only one process uses the database at a time.
+"""A small Django project as people run one: migrated, served by gunicorn with one process and with many, worked on
+through its admin by many at once, killed, and written to by threads.
 """
 
+import http.client
 import http.cookiejar
 import json
 import os
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import traceback
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -35,12 +37,15 @@ def manage(*arguments):
 
 
 class Server:
-    """gunicorn with one worker, since a database belongs to one process, and a thread for each person."""
+    """gunicorn, with a thread for each person in each worker."""
+
+    def __init__(self, workers=1, application="aviary.wsgi", options=()):
+        self.command = [sys.executable, "-m", "gunicorn", "--bind=127.0.0.1:0", f"--workers={workers}"]
+        self.command += [f"--threads={PEOPLE}", *options, application]
 
     def __enter__(self):
-        command = [sys.executable, "-m", "gunicorn", "--bind=127.0.0.1:0", "--workers=1", f"--threads={PEOPLE}"]
         self.process = subprocess.Popen(
-            [*command, "aviary.wsgi"], cwd=PROJECT, stderr=subprocess.PIPE, text=True, start_new_session=True
+            self.command, cwd=PROJECT, stderr=subprocess.PIPE, text=True, start_new_session=True
         )
         self.address = None
         self.log = []
@@ -55,6 +60,10 @@ class Server:
             self.end(signal.SIGKILL)
             raise AssertionError("gunicorn does not listen:\n" + "".join(self.log))
         return self
+
+    def workers(self):
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as file:
+            return [int(child) for child in file.read().split()]
 
     def end(self, how):
         os.killpg(self.process.pid, how)
@@ -179,6 +188,42 @@ def the_admin_is_used_by_many():
         assert Browser(server).sightings() == before + PEOPLE * 6
 
 
+def many_workers_share_the_database():
+    workers_share_the_database(Server(workers=4))
+
+
+def workers_share_what_was_opened_before_they_were_forked():
+    workers_share_the_database(Server(workers=4, application="aviary.preloaded", options=["--preload"]))
+
+
+def workers_share_the_database(server):
+    """Eight people, four workers, of which one is killed in the middle: whoever it was serving sees that it is gone."""
+    lost = []
+    with server:
+        before = Browser(server).sightings()
+        [victim, *others] = server.workers()
+        assert len(others) == 3
+
+        def work(number, barrier):
+            browser = Browser(server)
+            barrier.wait()
+            for round in range(6):
+                if (number, round) == (0, 3):
+                    os.kill(victim, signal.SIGKILL)
+                try:
+                    browser.add_sighting(f"Cape {number}", round + 1)
+                except (OSError, http.client.HTTPException) as error:
+                    assert not isinstance(error, urllib.error.HTTPError), error
+                    lost.append((number, round))
+
+        errors = at_once(PEOPLE, work)
+        if errors:
+            raise errors[0]
+        added = Browser(server).sightings() - before
+        assert PEOPLE * 6 - len(lost) <= added <= PEOPLE * 6, (added, lost)
+        assert len(lost) <= PEOPLE, lost
+
+
 def what_was_answered_survives_a_kill():
     with Server() as server:
         browser = Browser(server)
@@ -291,10 +336,13 @@ def play(test, skipped=None):
 
 shutil.copytree(os.path.join(os.path.dirname(os.path.abspath(__file__)), "project"), PROJECT)
 sys.path.insert(0, PROJECT)
+LOCKED = None if FULMAR else "SQLite answers 'database is locked' to some requests, or to none"
 play(migrations_run)
 play(migrations_go_back_and_forth)
 play(the_admin_is_used_by_one)
-play(the_admin_is_used_by_many, None if FULMAR else "SQLite answers 'database is locked' to some requests, or to none")
+play(the_admin_is_used_by_many, LOCKED)
+play(many_workers_share_the_database, LOCKED)
+play(workers_share_what_was_opened_before_they_were_forked, LOCKED)
 play(what_was_answered_survives_a_kill)
 play(fixtures_go_out_and_in)
 

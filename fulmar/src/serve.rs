@@ -1,8 +1,10 @@
 //! `fulmar serve`: a storage server.
 
+mod local;
+
 use clap::Args;
 use fulmar_dbt::remote::{Cluster, NodeId, Service, new_cluster, new_server};
-use fulmar_dbt::{Directory, Options, Transient};
+use fulmar_dbt::{Directory, Options, Timestamp, Transient};
 use serde::Deserialize;
 use std::fs;
 use std::io;
@@ -23,7 +25,7 @@ use std::time::Duration;
                         cache_mb = 256              # memory for the cached data of each database")]
 pub struct Serve {
     /// Settings in TOML
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["data", "memory"])]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["data", "memory", "local"])]
     config: Option<PathBuf>,
     /// Directory of the databases, instead of the one in the settings
     #[arg(long, value_name = "DIRECTORY")]
@@ -37,6 +39,15 @@ pub struct Serve {
     /// A server of the cluster to be one of, instead of the one in the settings
     #[arg(long, value_name = "HOST:PORT")]
     join: Option<String>,
+    /// Serve the database in this directory to the processes of this machine, until it is idle
+    #[arg(long, value_name = "DIRECTORY", hide = true, conflicts_with_all = ["config", "data", "listen"])]
+    local: Option<PathBuf>,
+    /// Memory for the cached data of that database
+    #[arg(long, value_name = "BYTES", hide = true, requires = "local")]
+    cache_bytes: Option<u64>,
+    /// A snapshot of that database that is in use
+    #[arg(long, value_name = "TIMESTAMP", hide = true, requires = "local")]
+    keep: Option<u64>,
 }
 
 /// What `node.toml` says.
@@ -69,6 +80,13 @@ pub fn run(serve: &Serve) -> ExitCode {
 }
 
 fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
+    if let Some(path) = &serve.local {
+        let mut options = Options { create: false, ..Options::default() };
+        if let Some(bytes) = serve.cache_bytes {
+            options.cache_bytes = bytes;
+        }
+        return local::run(path, &options, serve.keep.map(Timestamp));
+    }
     let settings = serve.config.as_deref().map_or_else(|| Ok(Settings::default()), Settings::read)?;
     let listen = serve.listen.clone().or(settings.listen).unwrap_or_else(|| "127.0.0.1:7400".into());
     let listener =

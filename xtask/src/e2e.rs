@@ -117,6 +117,8 @@ pub(crate) fn main(arguments: &[&str]) -> Result {
     } else {
         let library = dropin::build()?;
         dropin::compare_exports(&library, &system_library()?)?;
+        // Serves databases that several processes open.
+        install::fulmar()?;
         library
     };
     let summary = RefCell::new(String::new());

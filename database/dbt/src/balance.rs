@@ -18,15 +18,14 @@ const COLLECTED_AT_ONCE: usize = 16;
 const REMOVED_AT_ONCE: usize = 64;
 
 /// Keeps the shape of trees whose storage is in this process.
-#[derive(Clone, Copy)]
 pub(crate) struct Keeper<'a> {
     database: &'a Database,
-    kv: &'a fulmar_kv::Database,
+    kv: fulmar_kv::Database,
 }
 
 impl Database {
     pub(crate) fn keeper(&self) -> Option<Keeper<'_>> {
-        self.kept.as_ref().map(|kv| Keeper { database: self, kv })
+        self.store.kept().map(|kv| Keeper { database: self, kv })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::search::Target;
 use crate::{Database, Error, Transaction, Tree};
-use fulmar_kv::{Interval, Object, Part, Snapshot};
+use fulmar_kv::{Interval, Object, Part, Snapshot, Store};
 
 impl Transaction {
     /// Looks for breaches of the tree's invariants: links lead to nodes one level below whose fences are exactly what
@@ -16,7 +16,8 @@ impl Transaction {
     /// [`Error::Io`] and [`Error::Corrupt`].
     pub fn check(&self, tree: Tree) -> Result<Vec<String>, Error> {
         let mut problems = Vec::new();
-        if !self.is_new(tree) && self.database.kept.is_some() {
+        let _here = self.database.store.stay();
+        if !self.is_new(tree) && self.database.store.kept().is_some() {
             let root = self.database.root(tree, Target::At(&[]), &self.snapshot)?;
             if *root.interval() != Interval::everything() {
                 problems.push(format!("tree {}: the root's fences leave keys out", tree.0));

@@ -7,7 +7,7 @@ use crate::search::{Place, Target};
 use crate::transaction::TreeChanges;
 use crate::{Database, Durability, Error, OWN, Timestamp, Transaction, Tree};
 use fulmar_kv::{
-    Basis, Change, Commit, GroupId, Interval, Key, Object, ObjectId, Refusal, Restructuring, Write,
+    Basis, Change, Commit, GroupId, Interval, Key, Object, ObjectId, Refusal, Restructuring, Store, Write,
 };
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -49,6 +49,8 @@ struct Leaf {
 impl Transaction {
     pub(crate) fn commit_changes(mut self, durability: Durability) -> Result<Timestamp, Error> {
         let database = self.database.clone();
+        // What is planned for a storage here cannot be carried out elsewhere.
+        let _here = database.store.stay();
         let (at, parents) = loop {
             // What it expected of a snapshot that is taken only now is not so: a conflict like others.
             let plan = self.plan().map_err(|error| match error {
@@ -165,7 +167,7 @@ impl Plan {
                 (Some(a), Some(b)) => a.min(b),
                 (a, b) => a.or(b).unwrap_or_default(),
             };
-            let (id, interval, object) = if transaction.database.kept.is_some() {
+            let (id, interval, object) = if transaction.database.store.kept().is_some() {
                 let leaf = transaction.database.find(tree, Target::At(first), 0, &transaction.snapshot)?;
                 (leaf.id(), leaf.interval().clone(), Some(leaf))
             } else {
@@ -200,7 +202,7 @@ impl Plan {
     ) -> Result<(), Error> {
         let database = &transaction.database;
         // Elsewhere the one who keeps the leaf splits it, after the commit.
-        let kept = database.kept.as_ref();
+        let kept = database.store.kept();
         let cuts =
             kept.map(|kv| (kv, cuts(leaf.object.as_deref(), &changes))).filter(|(_, cuts)| !cuts.is_empty());
         let Some((kv, cuts)) = cuts else {

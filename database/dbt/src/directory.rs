@@ -1,11 +1,11 @@
-//! Databases beside each other in a directory, for a server.
+//! Databases for a server: beside each other in a directory, or a single one.
 
-use crate::{Database, Error, Options};
+use crate::{Database, Error, Options, Timestamp};
 use fulmar_kv::GroupId;
 use fulmar_kv::remote::{Keep, Open};
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Databases in the directories of one directory, each by its name.
 pub struct Directory {
@@ -76,7 +76,7 @@ impl Open for Transient {
     }
 
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
-        fulmar_kv::Database::transient(&Options { cache_bytes: RECORDS_CACHE, ..Options::default() })
+        transient_records()
     }
 }
 
@@ -91,4 +91,66 @@ fn require_name(name: &str) -> Result<(), Error> {
 fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     !name.is_empty() && !name.starts_with('.') && name.len() <= 100 && name.chars().all(allowed)
+}
+
+/// One database, open for as long as its server runs, under any name.
+pub struct Single {
+    kv: fulmar_kv::Database,
+    database: Database,
+}
+
+/// Keeps a snapshot readable for as long as it lives.
+pub struct Kept {
+    kv: fulmar_kv::Database,
+    at: Timestamp,
+}
+
+impl Single {
+    /// The database in the directory `path`. The snapshot `oldest`, which was open when it was last closed, and all newer
+    /// ones stay readable for as long as what is returned with it lives.
+    ///
+    /// # Errors
+    /// As [`fulmar_kv::Database::open`].
+    pub fn open(
+        path: &Path,
+        options: &Options,
+        oldest: Option<Timestamp>,
+    ) -> Result<(Self, Option<Kept>), Error> {
+        let kv = fulmar_kv::Database::open(path, options)?;
+        let kept = oldest.map(|at| Kept::new(&kv, at));
+        let database = Database::on(kv.clone())?;
+        Ok((Self { kv, database }, kept))
+    }
+}
+
+impl Kept {
+    fn new(kv: &fulmar_kv::Database, at: Timestamp) -> Self {
+        kv.reopen_snapshot(at);
+        Self { kv: kv.clone(), at }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.kv.close_snapshot(self.at);
+    }
+}
+
+impl Open for Single {
+    fn exists(&mut self, _name: &str) -> Result<bool, Error> {
+        Ok(true)
+    }
+
+    fn open(&mut self, _name: &str, _group: GroupId) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
+        Ok((self.kv.clone(), Box::new(self.database.clone())))
+    }
+
+    /// Who shares a database has no cluster that would have to be known again.
+    fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
+        transient_records()
+    }
+}
+
+fn transient_records() -> Result<fulmar_kv::Database, Error> {
+    fulmar_kv::Database::transient(&Options { cache_bytes: RECORDS_CACHE, ..Options::default() })
 }

@@ -21,6 +21,7 @@
 //! - `cursor`: a place in a tree, walking both ways through snapshot and changes.
 //! - `search`: from a key to the node that holds it.
 //! - `commit`: which leaves a transaction's changes go to, and which leaves have to be split for them.
+//! - [`Site`]: where the objects are: in this process, or elsewhere.
 //! - `balance`: inner nodes split, sparse nodes merged, dropped trees removed.
 //! - `check`: the invariants of a whole tree.
 //!
@@ -58,16 +59,21 @@ mod check;
 mod commit;
 mod cursor;
 mod directory;
+
 mod search;
+mod site;
 mod transaction;
 
 pub use cursor::{Cursor, Seek};
-pub use directory::{Directory, Transient};
-pub use fulmar_kv::{Durability, Error, Options, Timestamp, remote};
+pub use directory::{Directory, Kept, Single, Transient};
+pub use fulmar_kv::{Durability, Error, Exclusion, Numbers, ObjectId, Options, Store, Timestamp, remote};
+pub use site::{Held, Site};
 pub use transaction::{Mark, Put, Transaction};
 
-use fulmar_kv::{Commit, GroupId, ObjectId, Part, Refusal, Restructuring, Snapshot, Store};
+use fulmar_kv::{Commit, GroupId, Part, Refusal, Restructuring, Snapshot};
 use parking_lot::Mutex;
+use site::Where;
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -100,7 +106,8 @@ impl Tree {
         GroupId((self.0 >> Self::NUMBER_BITS) as u16)
     }
 
-    fn root(self) -> ObjectId {
+    /// The object that is its root, always.
+    pub fn root(self) -> ObjectId {
         ObjectId::new(self.group(), u64::from(self.0 & ((1 << Self::NUMBER_BITS) - 1)))
     }
 }
@@ -108,9 +115,8 @@ impl Tree {
 /// An open database; clones share it. The last one to go closes it.
 #[derive(Clone)]
 pub struct Database {
-    store: Arc<dyn Store>,
-    /// The storage, if it is in this process: then the shape of its trees is kept here.
-    kept: Option<fulmar_kv::Database>,
+    /// If the storage is in this process, the shape of its trees is kept here.
+    store: Arc<Site>,
     /// Dropped trees, and the commits after which no snapshot reads them.
     dropped: Arc<Mutex<Vec<(Timestamp, Tree)>>>,
 }
@@ -128,7 +134,19 @@ impl Database {
     /// # Errors
     /// As [`fulmar_kv::Database::open`].
     pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
-        Self::on(fulmar_kv::Database::open(path, options)?)
+        Self::open_keeping(path, options, &[])
+    }
+
+    /// As [`Database::open`]; these snapshots, which were open when it was last closed, go on.
+    ///
+    /// # Errors
+    /// As [`fulmar_kv::Database::open`].
+    pub fn open_keeping(path: &Path, options: &Options, snapshots: &[Timestamp]) -> Result<Self, Error> {
+        let kv = fulmar_kv::Database::open(path, options)?;
+        for at in snapshots {
+            kv.reopen_snapshot(*at);
+        }
+        Self::on(kv)
     }
 
     /// A database that is gone with its last handle.
@@ -144,7 +162,7 @@ impl Database {
     /// # Errors
     /// [`Error::Io`] and [`Error::Corrupt`].
     pub fn on(kv: fulmar_kv::Database) -> Result<Self, Error> {
-        let database = Self { store: Arc::new(kv.clone()), kept: Some(kv), dropped: Arc::default() };
+        let database = Self { store: Arc::new(Site::new(Where::Here(kv))), dropped: Arc::default() };
         database.create_roots()?;
         if let Some(keeper) = database.keeper() {
             keeper.find_dropped()?;
@@ -154,11 +172,28 @@ impl Database {
 
     /// The trees in a store elsewhere, which keeps their shape itself.
     pub fn remote(store: Arc<dyn Store>) -> Self {
-        Self { store, kept: None, dropped: Arc::default() }
+        Self { store: Arc::new(Site::new(Where::There(store))), dropped: Arc::default() }
+    }
+
+    /// The same database, if its storage is in this process, for a user whose transactions move by themselves: see
+    /// [`Site`].
+    pub fn for_another(&self) -> Option<Self> {
+        let kv = self.store.kept()?;
+        Some(Self { store: Arc::new(Site::new(Where::Here(kv))), dropped: Arc::clone(&self.dropped) })
+    }
+
+    /// The number of the file whose lock holds the directory, if that is in this process: see [`fulmar_kv::Database::lock`].
+    pub fn lock(&self) -> Option<RawFd> {
+        self.store.kept().and_then(|kv| kv.lock().map(|lock| lock.as_raw_fd()))
+    }
+
+    /// Where its objects are.
+    pub fn site(&self) -> &Arc<Site> {
+        &self.store
     }
 
     fn create_roots(&self) -> Result<(), Error> {
-        let group = self.kept.as_ref().map_or(GroupId(0), fulmar_kv::Database::group);
+        let group = self.store.kept().map_or(GroupId(0), |kv| kv.group());
         let schema = (group == GroupId(0)).then_some(Tree(1));
         for tree in [Some(Tree::facts(group)), schema].into_iter().flatten() {
             if self.store.read(tree.root(), Part::From(&[]), &Snapshot::none())?.is_some() {
@@ -189,6 +224,19 @@ impl Database {
     /// [`Error::Io`] if the store cannot be reached.
     pub fn newest(&self) -> Result<Timestamp, Error> {
         self.store.newest()
+    }
+
+    /// Whether its storage is in another process.
+    pub fn is_far(&self) -> bool {
+        self.store.is_far()
+    }
+
+    /// Keeps all others from committing: see [`Store::exclude`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the store cannot be reached.
+    pub fn exclude(&self, exclusion: Exclusion) -> Result<bool, Error> {
+        self.store.exclude(exclusion)
     }
 
     /// The directory.

@@ -5,7 +5,7 @@
 //! level higher each time, with nodes that are read afresh.
 
 use crate::{Database, Error, Transaction, Tree};
-use fulmar_kv::{Interval, Key, Object, ObjectId, Part, Snapshot, linked};
+use fulmar_kv::{Interval, Key, Object, ObjectId, Part, Snapshot, Store, linked};
 use std::sync::Arc;
 
 /// A search that goes astray this often has met a tree whose links and fences disagree, not a restructuring.

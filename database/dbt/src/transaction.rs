@@ -4,7 +4,7 @@ use crate::cells::{Cells, Value};
 use crate::cursor::Cursor;
 use crate::search::Target;
 use crate::{DROPPED, Database, Durability, Error, NEXT_TREE, Timestamp, Tree};
-use fulmar_kv::{Expected, GroupId, Interval, Key, Object, Snapshot};
+use fulmar_kv::{Expected, GroupId, Interval, Key, Object, Snapshot, Store};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -64,7 +64,7 @@ impl Transaction {
     pub(crate) fn new(database: &Database) -> Result<Self, Error> {
         Ok(Self {
             database: database.clone(),
-            snapshot: Snapshot::open(&database.store)?,
+            snapshot: Snapshot::open(database.store.clone())?,
             changes: BTreeMap::new(),
             created: BTreeSet::new(),
             dropped: BTreeSet::new(),
@@ -283,6 +283,23 @@ impl Transaction {
         if !self.marks.is_empty() {
             self.undo.push(Undo::Drop(tree));
         }
+        Ok(())
+    }
+
+    /// Picks a number for a new entry of the tree, if others elsewhere do too: see [`Store::pick`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the store cannot be reached.
+    pub fn pick(&self, tree: Tree, next: i64) -> Result<Option<i64>, Error> {
+        self.database.store.pick(tree.root(), next, self.snapshot()?)
+    }
+
+    /// Notes a number that was picked without the store, for the case that others elsewhere come to pick too.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the store cannot be reached.
+    pub fn note_picked(&self, tree: Tree, number: i64) -> Result<(), Error> {
+        self.database.store.note_picked(self.snapshot()?, tree.root(), number);
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use crate::storage::{Executed, Storage};
 use crate::{Commit, Error, GroupId, Object, ObjectId, Refusal, Timestamp};
 use parking_lot::{Condvar, Mutex};
 use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
@@ -102,12 +103,24 @@ impl Database {
         self.0.storage.path()
     }
 
+    /// The file whose lock holds the directory, if there is one. A child process has a copy, which it had better close: the
+    /// lock lasts until all copies are closed, or this database.
+    pub fn lock(&self) -> Option<BorrowedFd<'_>> {
+        self.0.storage.lock().map(AsFd::as_fd)
+    }
+
     /// Keeps all that is committed readable until [`Database::close_snapshot`]; [`crate::Snapshot`] does both.
     pub fn open_snapshot(&self) -> Timestamp {
         self.0.storage.open_snapshot()
     }
 
-    /// Ends a snapshot that [`Database::open_snapshot`] gave.
+    /// Goes on with a snapshot that is still open, or was when the database was last closed: then before anything is read
+    /// or committed.
+    pub fn reopen_snapshot(&self, at: Timestamp) {
+        self.0.storage.reopen_snapshot(at);
+    }
+
+    /// Ends a snapshot that [`Database::open_snapshot`] or [`Database::reopen_snapshot`] gave.
     pub fn close_snapshot(&self, at: Timestamp) {
         self.0.storage.close_snapshot(at);
     }

@@ -17,6 +17,9 @@ pub enum Error {
          oldest of them and retry"
     )]
     TooLarge,
+    /// Another client of the server keeps everybody else from committing.
+    #[error("another process has begun an exclusive transaction; retry this one when that has ended")]
+    Excluded,
     /// The server has been restarted since the transaction began, and does not know its snapshot any more.
     #[error("the connection to the server was lost since this transaction began; retry it")]
     SnapshotGone,

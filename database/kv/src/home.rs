@@ -98,6 +98,11 @@ impl Home {
         if whole && number == !complement { number } else { 0 }
     }
 
+    /// The file whose lock holds the directory.
+    pub(crate) fn lock(&self) -> &File {
+        &self.lock
+    }
+
     /// Where the engine's files are.
     pub(crate) fn engine(&self) -> PathBuf {
         self.path.join(ENGINE_DIRECTORY)

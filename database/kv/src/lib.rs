@@ -22,6 +22,7 @@
 //! - [`engine`]: the trait of what stores entries on disk, with [`engine::Fjall`] and [`engine::Memory`].
 //! - `storage`: objects in a cache over an engine, and the open snapshots.
 //! - `database`: the driver among threads, with group commit.
+//! - [`Numbers`]: which numbers of new entries are taken.
 //! - [`Store`]: what of all this the tree above needs.
 //! - [`remote`]: the same behind a network, as processes.
 //! - `home`: the directory, its format and its holder.
@@ -62,6 +63,7 @@ mod error;
 mod home;
 mod interval;
 mod key;
+mod numbers;
 mod object;
 #[cfg(test)]
 mod random;
@@ -76,8 +78,9 @@ pub use database::{Database, Durability, Options};
 pub use error::{Error, Refusal};
 pub use interval::Interval;
 pub use key::Key;
+pub use numbers::Numbers;
 pub use object::{Change, Object};
-pub use store::{Basis, Expected, Part, Snapshot, Store};
+pub use store::{Basis, Exclusion, Expected, Part, Snapshot, Store};
 
 /// Numbers of objects below are the caller's to give, but for the one before it.
 const FIRST_FRESH: u64 = 1 << 32;

@@ -6,6 +6,7 @@
 
 mod client;
 mod connection;
+mod local;
 mod map;
 mod message;
 mod serve;
@@ -15,6 +16,7 @@ mod store;
 pub use client::{Ask, Client, Reply};
 pub use connection::{ConnectError, Connection};
 pub use fulmar_node::NodeId;
+pub use local::{Door, Doors, LOCAL_CLUSTER};
 pub use map::{Layout, Map, Placement};
 pub use message::{
     Answer, DatabaseNumber, Direction, Failed, MapRequest, Message, News, Question, Sight, VERSION,

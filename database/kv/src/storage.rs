@@ -11,6 +11,7 @@ use crate::{
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -166,6 +167,11 @@ impl Storage {
         &self.path
     }
 
+    /// The file whose lock holds the directory, if there is one.
+    pub(crate) fn lock(&self) -> Option<&File> {
+        self.home.as_ref().map(Home::lock)
+    }
+
     /// The object as it is now, with the versions that open snapshots read.
     pub(crate) fn read(&self, id: ObjectId) -> Result<Option<Arc<Object>>, Error> {
         self.cache.get(id, || {
@@ -182,6 +188,11 @@ impl Storage {
         let at = snapshots.published;
         *snapshots.open.entry(at).or_default() += 1;
         at
+    }
+
+    /// Keeps readable what this snapshot saw, which was open when the database was last closed.
+    pub(crate) fn reopen_snapshot(&self, at: Timestamp) {
+        *self.snapshots.lock().open.entry(at).or_default() += 1;
     }
 
     pub(crate) fn close_snapshot(&self, at: Timestamp) {

@@ -81,6 +81,26 @@ pub trait Store: Send + Sync {
         Err(Error::Conflict.into())
     }
 
+    /// Picks a number for a new entry of the tree with this root: `next`, or a larger one if somebody else has picked that.
+    /// `None`, if everybody is in this process and can agree without the store.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be reached.
+    fn pick(&self, tree: ObjectId, next: i64, at: Timestamp) -> Result<Option<i64>, Error> {
+        let _ = (tree, next, at);
+        Ok(None)
+    }
+
+    /// Keeps all others from committing, for a while, or not any more; whether it could be done. In one process whoever
+    /// commits can agree without the store.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be reached.
+    fn exclude(&self, exclusion: Exclusion) -> Result<bool, Error> {
+        let _ = exclusion;
+        Ok(true)
+    }
+
     /// Memory that cached objects take, bytes.
     fn cached_bytes(&self) -> usize;
 }
@@ -99,6 +119,17 @@ pub struct Basis {
     pub present: Vec<(ObjectId, Key)>,
     /// What one cell holds.
     pub expected: Option<Expected>,
+}
+
+/// What [`Store::exclude`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exclusion {
+    /// Begins to keep others from committing, until the end or until the client is gone; not if another does.
+    Begin,
+    /// Ends that.
+    End,
+    /// Looks whether no other does.
+    Look,
 }
 
 /// Keeps what was committed at [`Snapshot::at`] readable for as long as it lives.
@@ -125,12 +156,12 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`Store::open_snapshot`].
-    pub fn open(store: &Arc<dyn Store>) -> Result<Self, Error> {
+    pub fn open(store: Arc<dyn Store>) -> Result<Self, Error> {
         let at = OnceCell::new();
         if !store.is_far() {
             let _ = at.set(store.open_snapshot()?);
         }
-        Ok(Self { store: Some(Arc::clone(store)), at, expected: RefCell::default() })
+        Ok(Self { store: Some(store), at, expected: RefCell::default() })
     }
 
     /// The sight of somebody who looks at inner nodes only, and keeps nothing readable.

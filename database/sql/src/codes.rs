@@ -42,7 +42,7 @@ impl From<Error> for Failure {
                      that this one depends on; this one was rolled back, and retrying it from its BEGIN is safe",
                 );
             }
-            Error::SnapshotGone => BUSY_SNAPSHOT,
+            Error::SnapshotGone | Error::Excluded => BUSY_SNAPSHOT,
             // SQLite prepares the statement again.
             Error::Unexpected => SCHEMA_CHANGED,
             // Not SQLITE_BUSY: a busy handler would wait for a process that may run for days.

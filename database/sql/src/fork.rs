@@ -1,17 +1,26 @@
-//! What a child process must not touch.
+//! What a child process must not touch, nor keep.
 //!
 //! A process that forks passes on copies of its open databases, whose files are still the parent's: a child that went on
-//! with them would ruin them. So it lets go of them as they are, and may open its own.
+//! with them would ruin them. So it lets go of them as they are, and a connection that it goes on using opens its own,
+//! unless it was in the middle of a transaction. The child closes its copies of what would
+//! make others believe that its parent still has a database when that is gone.
 
 use crate::store;
 use std::ffi::c_int;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use parking_lot::Mutex;
+use std::os::fd::RawFd;
+
 /// How many forks lie between the first process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
+/// Held while this process forks, so that no number in it stands for another file already.
+static CLOSED: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
+
 unsafe extern "C" {
+    fn close(file: c_int) -> c_int;
     fn pthread_atfork(
         prepare: Option<unsafe extern "C" fn()>,
         parent: Option<unsafe extern "C" fn()>,
@@ -35,6 +44,22 @@ impl Generation {
     }
 }
 
+/// A file of which a child process closes its copy. To be dropped before the file is closed.
+pub(crate) struct ClosedInChild(RawFd);
+
+impl ClosedInChild {
+    pub(crate) fn new(file: RawFd) -> Self {
+        CLOSED.lock().push(file);
+        Self(file)
+    }
+}
+
+impl Drop for ClosedInChild {
+    fn drop(&mut self) {
+        CLOSED.lock().retain(|file| *file != self.0);
+    }
+}
+
 /// Sees to it that forks are counted.
 pub(crate) fn watch() {
     static WATCHED: Once = Once::new();
@@ -47,15 +72,26 @@ pub(crate) fn watch() {
 
 extern "C" fn prepare() {
     store::hold_registry();
+    std::mem::forget(CLOSED.lock());
 }
 
 extern "C" fn parent() {
     // SAFETY: `prepare` was called by this thread just before.
-    unsafe { store::release_registry() };
+    unsafe {
+        CLOSED.force_unlock();
+        store::release_registry();
+    }
 }
 
 extern "C" fn child() {
     FORKS.fetch_add(1, Relaxed);
-    // SAFETY: as in `parent`: the only thread of the child is a copy of that one.
-    unsafe { store::release_registry() };
+    // SAFETY: as in `parent`: the only thread of the child is a copy of that one. The files are copies of the parent's,
+    // open until now, and whatever else names them here is forgotten and never used.
+    unsafe {
+        CLOSED.force_unlock();
+        for file in CLOSED.lock().drain(..) {
+            close(file);
+        }
+        store::release_registry();
+    }
 }

@@ -6,7 +6,8 @@ use crate::name::{Access, Name};
 use crate::record::{Value, Values};
 use crate::sequences::Raised;
 use crate::store::Store;
-use fulmar_dbt::{Durability, Mark, Timestamp, Transaction, Tree};
+use crate::version::Version;
+use fulmar_dbt::{Database, Durability, Error, Exclusion, Mark, Timestamp, Transaction, Tree};
 use std::ffi::{CString, c_int};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -38,13 +39,19 @@ pub(crate) enum Level {
 /// A connection's handle on a database.
 pub(crate) struct Handle {
     store: Option<Arc<Store>>,
+    database: Option<Database>,
+    /// How the database was opened, and is again in a child process.
+    opened: (Name, Access),
     name: CString,
     read_only: bool,
     durability: Durability,
     open: Option<Open>,
     meta: Meta,
-    /// Tables in which the transaction has picked rowids.
-    picked: Vec<Tree>,
+    /// Whether the transaction has picked rowids.
+    has_picked: bool,
+    /// Whether the last commit failed because somebody in another process has begun an exclusive transaction.
+    was_excluded: bool,
+    version: Version,
     /// What the last failure was, until it is asked for.
     failure: Option<(c_int, CString)>,
     #[expect(
@@ -121,15 +128,19 @@ impl Handle {
             (Access::ReadWrite, _) | (_, Some(Access::ReadWrite)) => Access::ReadWrite,
             (Access::ReadWriteCreate, _) => Access::ReadWriteCreate,
         };
-        let store = Store::open(&name, access)?;
+        let (store, database) = Store::open(&name, access)?;
         Ok(Self {
             name: CString::new(store.name()).unwrap_or_default(),
             store: Some(store),
+            database: Some(database),
+            opened: (name, access),
             read_only: access == Access::Read,
             durability: Durability::Synced,
             open: None,
             meta: Meta::default(),
-            picked: Vec::new(),
+            has_picked: false,
+            was_excluded: false,
+            version: Version::default(),
             failure: None,
             spare: Vec::new(),
             own_commits: 0,
@@ -147,6 +158,10 @@ impl Handle {
 
     fn store(&self) -> &Store {
         self.store.as_deref().expect("a handle lets go of its store only when it is dropped")
+    }
+
+    fn database(&self) -> &Database {
+        self.database.as_ref().expect("a handle lets go of its database only when it is dropped")
     }
 
     pub(crate) fn name(&self) -> &CString {
@@ -188,7 +203,7 @@ impl Handle {
 
     /// Begins a transaction, or makes one that reads write. `keep_base` if it may be rolled back and yet stay open.
     pub(crate) fn begin(&mut self, level: Level, keep_base: bool) -> Result<(), Failure> {
-        self.require_own()?;
+        self.make_own()?;
         if level > Level::Read && self.read_only {
             return Err(Failure::new(READONLY, format!("{} is open for reading only", self.store().name())));
         }
@@ -203,7 +218,7 @@ impl Handle {
         if fresh {
             let store = self.store();
             let commits = store.commits.load(Ordering::Relaxed);
-            let transaction = store.database.begin()?;
+            let transaction = self.database().begin()?;
             self.meta.begin(&transaction);
             self.open = Some(Open {
                 transaction,
@@ -228,12 +243,27 @@ impl Handle {
         Ok(())
     }
 
-    /// A child process cannot go on with what its parent has open.
+    /// Lets a child process open for itself what its parent had open, unless it is in the middle of a transaction.
+    fn make_own(&mut self) -> Result<(), Failure> {
+        if self.open.is_some() || !self.store().is_inherited() {
+            return self.require_own();
+        }
+        let (name, access) = &self.opened;
+        let (store, database) = Store::open(name, *access)?;
+        std::mem::forget((self.store.replace(store), self.database.replace(database)));
+        self.meta = Meta::default();
+        Ok(())
+    }
+
+    /// A child process cannot go on with a transaction of its parent's.
     fn require_own(&self) -> Result<(), Failure> {
         if !self.store().is_inherited() {
             return Ok(());
         }
-        let what = format!("{} was opened before fork(): a child process opens its own", self.store().name());
+        let what = format!(
+            "this transaction of {} was begun before fork(); it is the parent's",
+            self.store().name()
+        );
         Err(Failure::new(MISUSE, what))
     }
 
@@ -243,12 +273,23 @@ impl Handle {
         if fresh {
             turns.let_pass();
         }
+        let is_exclusive = level == Level::Exclusive;
         let granted = match held {
-            Level::Read => turns.begin(level == Level::Exclusive),
+            Level::Read => turns.begin(is_exclusive),
             Level::Write | Level::Exclusive => turns.become_exclusive(),
         };
         if granted {
-            return Ok(());
+            let exclusion = if is_exclusive { Exclusion::Begin } else { Exclusion::Look };
+            let alone = !is_exclusive && !self.was_excluded;
+            let agreed = if alone { Ok(true) } else { self.database().exclude(exclusion) };
+            if matches!(agreed, Ok(true)) {
+                return Ok(());
+            }
+            match held {
+                Level::Read => turns.end(is_exclusive),
+                Level::Write | Level::Exclusive => turns.become_shared(),
+            }
+            agreed?;
         }
         let why = if level == Level::Exclusive {
             "database is locked: BEGIN EXCLUSIVE waits until no other transaction writes"
@@ -311,14 +352,19 @@ impl Handle {
             open.transaction.delete(FACTS, SCHEMA_GUARD)?;
         }
         let store = self.store();
+        let snapshot = open.transaction.known_snapshot();
         let outcome = store
             .sequences
-            .raise(&store.database, &mut open.transaction, open.raised, (FACTS, &cookie))
+            .raise(self.database(), &mut open.transaction, open.raised, (FACTS, &cookie))
             .and_then(|()| open.transaction.commit(self.durability));
         if outcome.is_ok() {
             store.commits.fetch_add(1, Ordering::Relaxed);
             self.own_commits = self.own_commits.wrapping_add(1);
         }
+        if let Ok(at) = outcome {
+            self.version.committed(snapshot, at);
+        }
+        self.was_excluded = matches!(outcome, Err(Error::Excluded));
         self.leave(open.level, outcome.as_ref().ok().copied());
         match outcome {
             // What was assumed was so. Nobody else has changed the cookie: that was required. The other values may be newer.
@@ -339,6 +385,10 @@ impl Handle {
     /// Ends the transaction, without what it wrote. With `keep_reading` its snapshot stays, or else a new one is taken.
     pub(crate) fn end(&mut self, keep_reading: bool) -> Result<(), Failure> {
         self.emptied = None;
+        if self.store().is_inherited() {
+            // Its snapshot is the parent's to end.
+            std::mem::forget(self.open.take());
+        }
         let Some(mut open) = self.open.take() else {
             return if keep_reading { self.begin(Level::Read, false) } else { Ok(()) };
         };
@@ -370,15 +420,14 @@ impl Handle {
         if level == Level::Read {
             return;
         }
-        let owner = self.owner();
-        let picked = std::mem::take(&mut self.picked);
-        let store = self.store();
-        if !picked.is_empty() {
-            store.rowids.end(owner, &picked, committed);
+        if std::mem::take(&mut self.has_picked) {
+            self.store().rowids.end(self.owner(), committed);
         }
-        store.turns.end(level == Level::Exclusive);
-        self.picked = picked;
-        self.picked.clear();
+        if level == Level::Exclusive {
+            // A server that cannot be reached has ended it already.
+            let _ = self.database().exclude(Exclusion::End);
+        }
+        self.store().turns.end(level == Level::Exclusive);
     }
 
     /// Opens savepoints until there are `count`.
@@ -446,7 +495,11 @@ impl Handle {
             .open
             .as_ref()
             .map_or_else(|| self.store().commits.load(Ordering::Relaxed), |open| open.commits);
-        seen.wrapping_sub(self.own_commits).wrapping_add(1)
+        let far = self.open.as_ref().filter(|_| self.database().is_far());
+        let far = far
+            .and_then(|open| open.transaction.snapshot().ok())
+            .map_or_else(|| self.version.heard(), |at| self.version.look(at));
+        seen.wrapping_sub(self.own_commits).wrapping_add(far).wrapping_add(1)
     }
 
     /// Empties a table or index and says how many entries it had.
@@ -494,11 +547,13 @@ impl Handle {
 
     /// A rowid for a new row: `next`, or larger if other transactions have picked that.
     pub(crate) fn pick_rowid(&mut self, tree: Tree, next: i64) -> Result<i64, Failure> {
-        let snapshot = self.transaction()?.snapshot()?;
-        let (row, first) = self.store().rowids.pick(self.owner(), snapshot, tree, next);
-        if first {
-            self.picked.push(tree);
+        let transaction = self.transaction()?;
+        if let Some(row) = transaction.pick(tree, next)? {
+            return Ok(row);
         }
+        let row = self.store().rowids.pick(self.owner(), transaction.snapshot()?, tree.root(), next, 1);
+        transaction.note_picked(tree, row)?;
+        self.has_picked = true;
         Ok(row)
     }
 
@@ -556,13 +611,14 @@ impl Drop for Handle {
     fn drop(&mut self) {
         if self.store().is_inherited() {
             // Its snapshot is the parent's to end.
-            std::mem::forget(self.open.take());
+            std::mem::forget((self.open.take(), self.database.take()));
         }
         if let Some(open) = self.open.take() {
             self.leave(open.level, None);
         }
         // They may hold on to parts of the database.
         self.spare.clear();
+        self.database = None;
         if let Some(store) = self.store.take() {
             store.close();
         }

@@ -14,6 +14,7 @@
 //!   src/cursor          a place in a table or index
 //!   src/key, record     an index entry as an order-preserving byte string
 //!   src/store           what the connections of one process share: the database, rowids, turns
+//!   src/share           one directory's database in several processes
 //!   src/name            `fulmar:PATH?cache=256MB&mode=rw`
 //!   src/redirect        an unmodified program's files, by `FULMAR_DATABASES`
 //! ```
@@ -23,10 +24,10 @@
 //! to commit gets `SQLITE_BUSY_SNAPSHOT` and is rolled back (a statement outside a transaction is run again instead).
 //! Constraints hold whatever commits side by side. A panic becomes an error code before it reaches C.
 //!
-//! What is not: serializability (write skew is possible); a commit of several attached databases is atomic in each of
-//! them, not across them; and one process at a time has a database open.
+//! What is not: serializability (write skew is possible); and a commit of several attached databases is atomic in each of
+//! them, not across them.
 //!
-//! The crate has no interface of its own but [`version`]: linking it provides SQLite's symbols. From Rust, use
+//! The crate has no interface of its own but [`version()`]: linking it provides SQLite's symbols. From Rust, use
 //! `rusqlite` with its feature `in_gecko` (which leaves the symbols to us):
 //!
 //! ```
@@ -56,10 +57,11 @@ mod key;
 mod name;
 mod record;
 mod redirect;
-mod rowids;
 mod sequences;
+mod share;
 mod store;
 mod turns;
+mod version;
 
 pub use redirect::{FileKind, file_kind};
 

@@ -2,7 +2,7 @@
 //!
 //! For each table with AUTOINCREMENT, SQLite keeps a row in `sqlite_sequence` with the largest rowid that there ever was,
 //! and writes it in every INSERT. As a write like any other, that would make all transactions that insert into such a
-//! table conflict, though they insert different rows (see `rowids`). So a commit first takes these writes out of its
+//! table conflict, though they insert different rows (see [`fulmar_dbt::Numbers`]). So a commit first takes these writes out of its
 //! transaction and raises the numbers in a transaction of its own. If the commit then fails, numbers have been
 //! passed over, as AUTOINCREMENT allows.
 //!

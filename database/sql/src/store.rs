@@ -1,32 +1,32 @@
-//! The databases that this process has open. All connections to one share it; the last to close it drops it. Of a
-//! database on a server each connection has its own, and shares with the others what they tell each other.
+//! The databases that this process has open. All connections to a directory share it, wherever its storage is; the last to
+//! close it drops it. Of a database on a server elsewhere each connection has its own.
 
 use crate::codes::{CANTOPEN, Failure};
 use crate::fork::{self, Generation};
 use crate::name::{self, Access, Name, Place};
-use crate::rowids::Rowids;
 use crate::sequences::Sequences;
+use crate::share::Shared;
 use crate::turns::Turns;
 use fulmar_dbt::remote::{Connection, Remote};
-use fulmar_dbt::{Database, Options};
+use fulmar_dbt::{Database, Numbers, Options};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 
-/// A database and what its connections in this process tell each other.
+/// What the connections of this process to one database tell each other.
 pub(crate) struct Store {
-    pub(crate) database: Database,
     pub(crate) turns: Turns,
-    pub(crate) rowids: Rowids,
+    /// The rowids that transactions have given to new rows, by the address of their handle.
+    pub(crate) rowids: Numbers<usize>,
     pub(crate) sequences: Sequences,
     /// Commits so far, for `PRAGMA data_version`.
     pub(crate) commits: AtomicU32,
     /// Under which it can be opened again.
     name: String,
-    /// The directory, if it is in this process.
-    path: Option<PathBuf>,
+    /// The directory, if it is on this machine.
+    shared: Option<Arc<Shared>>,
     /// The process that has opened it.
     generation: Generation,
 }
@@ -49,16 +49,30 @@ pub(crate) unsafe fn release_registry() {
 }
 
 impl Store {
-    /// The database of that name, opened unless it is open already.
-    pub(crate) fn open(name: &Name, access: Access) -> Result<Arc<Self>, Failure> {
+    /// The database of that name, opened unless it is open already, for one connection.
+    pub(crate) fn open(name: &Name, access: Access) -> Result<(Arc<Self>, Database), Failure> {
         fork::watch();
         match &name.place {
-            Place::Here(path) => Self::open_here(path, name.cache_bytes, access),
+            Place::Here(path) => {
+                let store = Self::open_here(path, name.cache_bytes, access)?;
+                match store.shared.as_ref().map(|shared| shared.user()) {
+                    Some(Ok(database)) => Ok((store, database)),
+                    Some(Err(failure)) => {
+                        store.close();
+                        Err(failure)
+                    }
+                    None => Err(Failure::new(CANTOPEN, format!("{}: not a directory", path.display()))),
+                }
+            }
             Place::There { servers, database } => Self::open_there(servers, database, access),
         }
     }
 
-    fn open_there(servers: &[String], database: &str, access: Access) -> Result<Arc<Self>, Failure> {
+    fn open_there(
+        servers: &[String],
+        database: &str,
+        access: Access,
+    ) -> Result<(Arc<Self>, Database), Failure> {
         let name = format!("fulmar://{}/{database}", servers.join(","));
         let create = access == Access::ReadWriteCreate;
         let mut failure = Failure::new(CANTOPEN, format!("{name}: names no server"));
@@ -71,18 +85,17 @@ impl Store {
         let database = Database::remote(Arc::new(store));
         // Whether the database exists is the server's to say.
         database.newest()?;
-        Ok(Arc::new(Self::of(database, name, None)))
+        Ok((Arc::new(Self::of(name, None)), database))
     }
 
-    fn of(database: Database, name: String, path: Option<PathBuf>) -> Self {
+    fn of(name: String, shared: Option<Arc<Shared>>) -> Self {
         Self {
-            database,
             turns: Turns::default(),
-            rowids: Rowids::default(),
+            rowids: Numbers::default(),
             sequences: Sequences::default(),
             commits: AtomicU32::new(0),
             name,
-            path,
+            shared,
             generation: Generation::current(),
         }
     }
@@ -103,8 +116,8 @@ impl Store {
         if let Some(bytes) = cache_bytes {
             options.cache_bytes = bytes;
         }
-        let database = Database::open(&path, &options)?;
-        let store = Arc::new(Self::of(database, name::of(&path), Some(path.clone())));
+        let shared = Shared::open(&path, options)?;
+        let store = Arc::new(Self::of(name::of(&path), Some(shared)));
         open.insert(path, Arc::downgrade(&store));
         Ok(store)
     }
@@ -114,12 +127,13 @@ impl Store {
         self.generation.is_past()
     }
 
-    /// Lets go of the database; the last one to do so closes it. An inherited one stays as it is.
+    /// Lets go of the database, which its connection has dropped; the last one to do so closes it. An inherited one stays as
+    /// it is.
     pub(crate) fn close(self: Arc<Self>) {
         if self.is_inherited() {
             return std::mem::forget(self);
         }
-        let Some(path) = self.path.clone() else { return };
+        let Some(path) = self.shared.as_ref().map(|shared| shared.path().to_owned()) else { return };
         let mut open = OPEN.lock();
         drop(self);
         if open.get(&path).is_some_and(|store| store.strong_count() == 0) {

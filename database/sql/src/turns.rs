@@ -53,6 +53,11 @@ impl Turns {
         state.exclusive
     }
 
+    /// Ends what `become_exclusive` began, and stays a writer.
+    pub(crate) fn become_shared(&self) {
+        self.state.lock().exclusive = false;
+    }
+
     /// Ends what `begin` allowed.
     pub(crate) fn end(&self, exclusive: bool) {
         let mut state = self.state.lock();

@@ -135,6 +135,8 @@ fn a_second_process_is_told_who_holds_the_database() {
     fulmar_conformance::workload::prepare(&database::open(&name).expect("opens")).expect("tables");
     let mut holder = Command::new(env!("CARGO_BIN_EXE_soak"))
         .args(["work", &name])
+        // Otherwise it would start a server, and share.
+        .env("FULMAR_PROGRAM", "/nowhere/fulmar")
         .stdout(Stdio::piped())
         .spawn()
         .expect("the worker runs");

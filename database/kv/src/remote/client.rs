@@ -226,13 +226,8 @@ impl Process for Client {
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         let Message::Answer { number, answer } = message else { return };
-        let Some(asked) = self.asked.get(&number) else {
-            // What was asked twice may have opened a snapshot twice.
-            if let Answer::Opened(at, _) = answer {
-                out.send(from, Message::SnapshotClosed(at));
-            }
-            return;
-        };
+        // Others answer what was asked twice.
+        let Some(asked) = self.asked.get(&number) else { return };
         match answer {
             Answer::Open(layout) => {
                 if self.layout.is_none() {
@@ -245,7 +240,8 @@ impl Process for Client {
             // Where it is, is asked in a while: a server that has just begun does not know it either.
             Answer::Elsewhere => self.layout = None,
             answer => {
-                if let (Answer::Opened(at, _), _) | (Answer::At(at), Question::OpenSnapshot) =
+                if let (Answer::Opened(at, _), _)
+                | (Answer::At(at), Question::OpenSnapshot | Question::ReopenSnapshot(_)) =
                     (&answer, &asked.question)
                 {
                     self.snapshots.entry(*at).or_default().push(from);

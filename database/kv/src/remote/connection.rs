@@ -12,6 +12,9 @@ use std::net::ToSocketAddrs;
 /// The largest message: a commit, or a row that is read.
 const LARGEST_MESSAGE: usize = 1 << 30;
 
+/// The name of the first server of every cluster.
+pub(super) const SERVER: NodeId = NodeId(0);
+
 /// How servers and clients of storage limit each other.
 pub(super) fn limits() -> Limits {
     let spin = std::env::var("FULMAR_SPIN").ok().and_then(|t| t.parse().ok()).unwrap_or(0);
@@ -84,6 +87,27 @@ impl Connection {
         let server: NodeId = client.meet(address)?;
         client.tell(Ask::Server(server));
         Ok(Self(client))
+    }
+
+    /// A connection to a server that may be another each time: whenever there is none, `find` says where it is now, if
+    /// anywhere. It is first asked when there is something to ask the server.
+    pub fn found_by(find: impl Fn() -> Option<Address> + Send + 'static) -> Self {
+        let mut client = fulmar_transport::Client::new(
+            protocol(ClusterId::ANY),
+            limits(),
+            Client::new(by_chance(), "", false),
+        );
+        client.directory(move |_, _| find());
+        client.tell(Ask::Server(SERVER));
+        Self(client)
+    }
+
+    /// Connects to the server at `address` now.
+    ///
+    /// # Errors
+    /// [`MeetError`] if there is no server, or not one of ours.
+    pub fn meet(&mut self, address: Address) -> Result<(), MeetError> {
+        self.0.meet(address).map(|_| ())
     }
 
     /// How many times it has waited for the server.

@@ -9,8 +9,8 @@ use crate::core::group;
 use crate::object::Object;
 use crate::wire::{Reader, list, put_bytes, put_varint};
 use crate::{
-    Basis, Commit, Durability, Error, Expected, GroupId, Key, ObjectId, Outcome, Part, Prepare, Timestamp,
-    TransactionId,
+    Basis, Commit, Durability, Error, Exclusion, Expected, GroupId, Key, ObjectId, Outcome, Part, Prepare,
+    Timestamp, TransactionId,
 };
 use fulmar_transport::{Malformed, Wire};
 use std::io;
@@ -139,6 +139,8 @@ pub enum Question {
     },
     /// See [`crate::Store::open_snapshot`].
     OpenSnapshot,
+    /// To go on with a snapshot that the client has opened elsewhere.
+    ReopenSnapshot(Timestamp),
     /// See [`crate::Store::newest`].
     Newest,
     /// See [`crate::Store::read`].
@@ -156,6 +158,19 @@ pub enum Question {
     },
     /// See [`crate::Store::commit`]: of a transaction of this group alone.
     Commit(Commit, Durability),
+    /// See [`crate::Store::pick`].
+    Pick {
+        /// The root of the tree.
+        tree: ObjectId,
+        /// The smallest number that will do.
+        next: i64,
+        /// How many are wanted, one after the other.
+        count: i64,
+        /// The snapshot.
+        at: Timestamp,
+    },
+    /// See [`crate::Store::exclude`].
+    Exclude(Exclusion),
     /// See [`crate::Store::commit_unread`].
     CommitUnread(Commit, Basis, Durability),
     /// To check and lock this group's part of a transaction.
@@ -199,6 +214,10 @@ pub enum Answer {
     Opened(Timestamp, Option<Arc<Object>>),
     /// It does not hold what it must, and was not opened.
     Unexpected,
+    /// The first of the numbers.
+    Picked(i64),
+    /// Nobody else excludes the client.
+    Granted,
     /// There is no such object, or it does not hold what was asked for.
     Nothing,
     /// The commit named an object that does not hold its cells.
@@ -218,6 +237,8 @@ pub enum Failed {
     TooLarge,
     /// [`Error::SnapshotGone`].
     SnapshotGone,
+    /// [`Error::Excluded`].
+    Excluded,
     /// [`Error::Corrupt`].
     Corrupt(String),
     /// [`Error::Io`] of a full disk.
@@ -234,6 +255,7 @@ impl From<Error> for Failed {
             Error::Conflict => Self::Conflict,
             Error::TooLarge => Self::TooLarge,
             Error::SnapshotGone => Self::SnapshotGone,
+            Error::Excluded => Self::Excluded,
             Error::Corrupt { what, .. } => Self::Corrupt(what),
             Error::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull => Self::Full(source.to_string()),
@@ -254,6 +276,7 @@ impl Failed {
             Self::Conflict => Error::Conflict,
             Self::TooLarge => Error::TooLarge,
             Self::SnapshotGone => Error::SnapshotGone,
+            Self::Excluded => Error::Excluded,
             Self::Corrupt(what) => Error::Corrupt { path, what },
             Self::Full(what) => io(io::ErrorKind::StorageFull, what),
             Self::Missing(what) => io(io::ErrorKind::NotFound, what),
@@ -409,12 +432,23 @@ fn tag(question: &Question) -> u8 {
         Question::Prepare(..) => 5,
         Question::Decide(..) => 6,
         Question::CommitUnread(..) => 7,
+        Question::ReopenSnapshot(_) => 8,
+        Question::Pick { .. } => 9,
+        Question::Exclude(_) => 10,
     }
 }
 
 fn put_question(out: &mut Vec<u8>, question: &Question) {
     match question {
         Question::OpenSnapshot | Question::Newest => {}
+        Question::ReopenSnapshot(at) => put_varint(out, at.0),
+        Question::Pick { tree, next, count, at } => {
+            put_varint(out, tree.0);
+            put_varint(out, next.cast_unsigned());
+            put_varint(out, count.cast_unsigned());
+            put_varint(out, at.0);
+        }
+        Question::Exclude(exclusion) => out.push(*exclusion as u8),
         Question::Open { name, create } => {
             out.push(u8::from(*create));
             put_bytes(out, name.as_bytes());
@@ -491,6 +525,19 @@ fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
             let Sight::New(expected) = sight(input)? else { return None };
             Question::CommitUnread(Commit::decode(input)?, Basis { present, expected }, durability)
         }
+        8 => Question::ReopenSnapshot(Timestamp(input.varint()?)),
+        9 => {
+            let tree = ObjectId(input.varint()?);
+            let next = input.varint()?.cast_signed();
+            let count = input.varint()?.cast_signed();
+            Question::Pick { tree, next, count, at: Timestamp(input.varint()?) }
+        }
+        10 => Question::Exclude(match input.byte()? {
+            0 => Exclusion::Begin,
+            1 => Exclusion::End,
+            2 => Exclusion::Look,
+            _ => return None,
+        }),
         _ => return None,
     })
 }
@@ -507,12 +554,15 @@ fn answer_tag(answer: &Answer) -> u8 {
         Answer::Elsewhere => 23,
         Answer::Opened(..) => 24,
         Answer::Unexpected => 25,
+        Answer::Picked(_) => 26,
+        Answer::Granted => 27,
     }
 }
 
 fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
     match answer {
         Answer::At(at) => put_varint(out, at.0),
+        Answer::Picked(first) => put_varint(out, first.cast_unsigned()),
         Answer::Object(object) => {
             put_varint(out, object.id().0);
             object.encode(out);
@@ -525,7 +575,12 @@ fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
                 object.encode(out);
             }
         }
-        Answer::Nothing | Answer::Misplaced | Answer::Unknown | Answer::Elsewhere | Answer::Unexpected => {}
+        Answer::Nothing
+        | Answer::Misplaced
+        | Answer::Unknown
+        | Answer::Elsewhere
+        | Answer::Unexpected
+        | Answer::Granted => {}
         Answer::Failed(failed) => {
             let (tag, what) = match failed {
                 Failed::Conflict => (0, ""),
@@ -535,6 +590,7 @@ fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
                 Failed::Other(what) => (4, what.as_str()),
                 Failed::SnapshotGone => (5, ""),
                 Failed::Missing(what) => (6, what.as_str()),
+                Failed::Excluded => (7, ""),
             };
             out.push(tag);
             put_bytes(out, what.as_bytes());
@@ -559,6 +615,7 @@ fn answer(tag: u8, input: &mut Reader<'_>) -> Option<Answer> {
                 4 => Failed::Other(what),
                 5 => Failed::SnapshotGone,
                 6 => Failed::Missing(what),
+                7 => Failed::Excluded,
                 _ => return None,
             })
         }
@@ -571,6 +628,8 @@ fn answer(tag: u8, input: &mut Reader<'_>) -> Option<Answer> {
             Answer::Opened(at, object)
         }
         25 => Answer::Unexpected,
+        26 => Answer::Picked(input.varint()?.cast_signed()),
+        27 => Answer::Granted,
         _ => return None,
     })
 }

@@ -1,6 +1,6 @@
 //! A server on sockets.
 
-use super::connection::{ConnectError, limits, protocol, resolve};
+use super::connection::{ConnectError, SERVER, limits, protocol, resolve};
 use super::map::Map;
 use super::message::{MapRequest, Message};
 use super::server::{Note, Open, Server, SyncLog};
@@ -22,8 +22,7 @@ impl Service {
     /// # Errors
     /// What opening the cluster's records says, or the system if it gives no more descriptors.
     pub fn first(cluster: u128, directory: Box<dyn Open>, address: &str) -> Result<Self, Error> {
-        let me = NodeId(0);
-        Self::new(cluster, me, Server::manager(me, directory, address)?)
+        Self::new(cluster, SERVER, Server::manager(SERVER, directory, address)?)
     }
 
     /// Another server of a cluster that was [met](Cluster::meet), called `name`; others find it at `address`.

@@ -237,7 +237,7 @@ impl Server {
         let Some(group) = self.groups.get_mut(&place) else { return };
         let mut open = || {
             let at = turn.site.clock.now();
-            turn.site.snapshots.open(client, number, at).then_some(at)
+            turn.site.snapshots.open(client, number, at)
         };
         let task = match question {
             message::Question::OpenSnapshot => {
@@ -247,6 +247,22 @@ impl Server {
             message::Question::Newest => {
                 let now = turn.site.clock.now();
                 return turn.answer(client, number, Answer::At(now));
+            }
+            message::Question::ReopenSnapshot(at) => {
+                let reopened = group.reopen_snapshot(client, at);
+                let reopened = reopened.map(|()| turn.site.snapshots.open(client, number, at));
+                let answer = reopened.map_or_else(|error| Answer::Failed(error.into()), |_| Answer::At(at));
+                return turn.answer(client, number, answer);
+            }
+            message::Question::Pick { tree, next, count, at } => {
+                let picked = group.pick(client, at, tree, (next, count));
+                let answer = picked.map_or_else(|error| Answer::Failed(error.into()), Answer::Picked);
+                return turn.answer(client, number, answer);
+            }
+            message::Question::Exclude(exclusion) => {
+                let granted = group.exclude(client, exclusion);
+                let answer = granted.map_or_else(|error| Answer::Failed(error.into()), |()| Answer::Granted);
+                return turn.answer(client, number, answer);
             }
             message::Question::Read { object, from, direction, at, bytes } => {
                 let sight = match at {
@@ -376,7 +392,11 @@ impl Server {
                 let place = (database, group);
                 self.ask(now, Question { client: from, number, again, place, question }, out);
             }
-            Message::SnapshotClosed(at) => self.site.snapshots.close(from, at),
+            Message::SnapshotClosed(at) => {
+                if self.site.snapshots.close(from, at) {
+                    self.groups.values_mut().for_each(|group| group.end_snapshot(from, at));
+                }
+            }
             Message::GivenUp(database, group, transaction) => {
                 if let Some(group) = self.groups.get_mut(&(database, group)) {
                     group.give_up(transaction, &mut self.site.turn(now, out));

@@ -2,15 +2,16 @@
 
 use super::client::{Ask, Reply};
 use super::connection::Connection;
-use super::message::{Answer, Question, Sight};
+use super::message::{Answer, Failed, Question, Sight};
 use crate::cache::Cache;
 use crate::{
-    Basis, Commit, Durability, Error, GroupId, Key, Object, ObjectId, Part, Refusal, Snapshot, Store,
-    Timestamp,
+    Basis, Commit, Durability, Error, Exclusion, GroupId, Key, Object, ObjectId, Part, Refusal, Snapshot,
+    Store, Timestamp,
 };
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ const FIRST_BYTES: u64 = 1 << 10;
 const ONE_ROW: u64 = 1;
 /// A reader that goes on where it has ended asks for so many times as much, up to all that the server gives.
 const GROWTH: u64 = 8;
+/// A transaction that numbers many entries asks for up to so many numbers at once.
+const MOST_NUMBERS: i64 = 1 << 10;
 /// Bytes of inner nodes that a client remembers.
 const INNER_BYTES: usize = 32 << 20;
 
@@ -47,7 +50,18 @@ pub struct Remote<C> {
     nodes: Cache,
     /// Roots that were leaves when last heard of.
     leaves: Mutex<BTreeSet<ObjectId>>,
+    /// Numbers picked in trees.
+    blocks: Mutex<BTreeMap<ObjectId, Block>>,
     line: Mutex<Line<C>>,
+}
+
+/// Numbers that a transaction may use.
+struct Block {
+    /// The transaction's snapshot.
+    at: Timestamp,
+    numbers: Range<i64>,
+    /// How many it has asked for.
+    count: i64,
 }
 
 struct Line<C> {
@@ -62,7 +76,13 @@ impl<C: Call> Remote<C> {
     /// What the client behind `client` reaches; `name` is what messages call it.
     pub fn new(name: &Path, client: C) -> Self {
         let line = Mutex::new(Line { client, last: None, first: FIRST_BYTES });
-        Self { name: name.into(), nodes: Cache::new(INNER_BYTES), leaves: Mutex::default(), line }
+        Self {
+            name: name.into(),
+            nodes: Cache::new(INNER_BYTES),
+            leaves: Mutex::default(),
+            blocks: Mutex::default(),
+            line,
+        }
     }
 
     fn ask(&self, group: GroupId, question: Question) -> Result<Answer, Error> {
@@ -136,6 +156,16 @@ impl<C: Call> Remote<C> {
     }
 }
 
+impl<C: Call> Remote<C> {
+    /// Goes on with a snapshot that this client has opened elsewhere, and that somebody keeps for it.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotGone`] if nobody does; [`Error::Io`] if the server cannot be reached.
+    pub fn reopen_snapshot(&self, at: Timestamp) -> Result<(), Error> {
+        self.timestamp(Question::ReopenSnapshot(at)).map(|_| ())
+    }
+}
+
 impl Remote<Connection> {
     /// How many times it has waited for the server.
     pub fn round_trips(&self) -> u64 {
@@ -153,6 +183,8 @@ impl<C: Call> Store for Remote<C> {
     }
 
     fn close_snapshot(&self, at: Timestamp) {
+        // They are no longer the transaction's.
+        self.blocks.lock().retain(|_, block| block.at != at);
         self.line.lock().client.tell(Ask::CloseSnapshot(at));
     }
 
@@ -248,6 +280,47 @@ impl<C: Call> Store for Remote<C> {
             Answer::Unexpected => Err(Error::Conflict.into()),
             other => self.committed(other, commit),
         }
+    }
+
+    /// The first time for one number, and then for twice as many each time.
+    fn pick(&self, tree: ObjectId, next: i64, at: Timestamp) -> Result<Option<i64>, Error> {
+        let mut blocks = self.blocks.lock();
+        blocks.retain(|_, block| block.at == at);
+        let mut count = 1;
+        if let Some(block) = blocks.get_mut(&tree) {
+            if block.numbers.contains(&next) {
+                block.numbers.start = next + 1;
+                return Ok(Some(next));
+            }
+            count = block.count.saturating_mul(2).min(MOST_NUMBERS);
+        }
+        match self.ask(tree.group(), Question::Pick { tree, next, count, at })? {
+            Answer::Picked(first) => {
+                let numbers = first.saturating_add(1)..first.saturating_add(count);
+                blocks.insert(tree, Block { at, numbers, count });
+                Ok(Some(first))
+            }
+            other => Err(self.failed(other)),
+        }
+    }
+
+    /// In each group, so that no commit anywhere goes unasked.
+    fn exclude(&self, exclusion: Exclusion) -> Result<bool, Error> {
+        for group in 0..self.groups()? {
+            match self.ask(GroupId(group), Question::Exclude(exclusion))? {
+                Answer::Granted => {}
+                Answer::Failed(Failed::Excluded) => {
+                    if exclusion == Exclusion::Begin {
+                        for begun in 0..group {
+                            self.ask(GroupId(begun), Question::Exclude(Exclusion::End))?;
+                        }
+                    }
+                    return Ok(false);
+                }
+                other => return Err(self.failed(other)),
+            }
+        }
+        Ok(true)
     }
 
     fn cached_bytes(&self) -> usize {

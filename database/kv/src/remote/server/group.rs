@@ -4,8 +4,8 @@ use super::super::message::{Answer, DatabaseNumber, Direction, Message, News};
 use super::{Keep, Synced, Turn};
 use crate::core::Undecided;
 use crate::{
-    Basis, Commit, Database, Durability, Error, Expected, GroupId, Interval, Key, ObjectId, Outcome, Part,
-    Prepare, Refusal, Restructuring, Timestamp, TransactionId,
+    Basis, Commit, Database, Durability, Error, Exclusion, Expected, GroupId, Interval, Key, Numbers,
+    ObjectId, Outcome, Part, Prepare, Refusal, Restructuring, Timestamp, TransactionId,
 };
 use fulmar_node::{Lsn, NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -33,6 +33,14 @@ pub(super) struct Group {
     /// Transactions that must not be prepared any more, and their snapshots: somebody was told that they will never
     /// take place. With a snapshot that is forgotten they cannot be.
     refused: BTreeMap<TransactionId, Timestamp>,
+    /// Numbers that transactions have picked, which are known by their client and snapshot.
+    numbers: Numbers<(NodeId, Timestamp)>,
+    /// When those of them were carried out whose snapshot is still open.
+    committed: BTreeMap<(NodeId, Timestamp), Timestamp>,
+    /// Snapshots that were opened elsewhere, before the database came here.
+    reopened: BTreeSet<(NodeId, Timestamp)>,
+    /// The client that keeps all others from committing.
+    excluding: Option<NodeId>,
 }
 
 /// What is to happen when a record is durable and the clock has reached a time.
@@ -120,6 +128,10 @@ impl Group {
             deferred: Vec::new(),
             owners: BTreeMap::new(),
             refused: BTreeMap::new(),
+            numbers: Numbers::default(),
+            committed: BTreeMap::new(),
+            reopened: BTreeSet::new(),
+            excluding: None,
         }
     }
 
@@ -135,6 +147,56 @@ impl Group {
     /// Whether some transaction of several groups is not over.
     fn is_unsettled(&self) -> bool {
         self.database.storage().pending(|p| !p.is_empty())
+    }
+
+    /// Goes on with a snapshot that the client has opened elsewhere.
+    pub(super) fn reopen_snapshot(&mut self, client: NodeId, at: Timestamp) -> Result<(), Error> {
+        self.users.insert(client);
+        self.require_readable(at)?;
+        if self.reopened.insert((client, at)) {
+            self.database.reopen_snapshot(at);
+        }
+        Ok(())
+    }
+
+    /// A client has closed the last of its snapshots at this time.
+    pub(super) fn end_snapshot(&mut self, client: NodeId, at: Timestamp) {
+        if self.reopened.remove(&(client, at)) {
+            self.database.close_snapshot(at);
+        }
+        let committed = self.committed.remove(&(client, at));
+        self.numbers.end((client, at), committed);
+    }
+
+    /// See [`crate::Store::pick`].
+    pub(super) fn pick(
+        &mut self,
+        client: NodeId,
+        at: Timestamp,
+        tree: ObjectId,
+        (next, count): (i64, i64),
+    ) -> Result<i64, Error> {
+        self.require_readable(at)?;
+        Ok(self.numbers.pick((client, at), at, tree, next, count))
+    }
+
+    /// See [`crate::Store::exclude`].
+    pub(super) fn exclude(&mut self, client: NodeId, exclusion: Exclusion) -> Result<(), Error> {
+        self.users.insert(client);
+        self.require_not_excluded(client)?;
+        match exclusion {
+            Exclusion::Begin => self.excluding = Some(client),
+            Exclusion::End => self.excluding = None,
+            Exclusion::Look => {}
+        }
+        Ok(())
+    }
+
+    fn require_not_excluded(&self, client: NodeId) -> Result<(), Error> {
+        if self.excluding.is_none_or(|excluding| excluding == client) {
+            return Ok(());
+        }
+        Err(Error::Excluded)
     }
 
     /// Answers a client, or will.
@@ -274,9 +336,11 @@ impl Group {
         durability: Durability,
         turn: &mut Turn<'_>,
     ) -> Result<Progress, Error> {
-        match self.begin_change(commit.snapshot, turn) {
+        match self.begin_change(asked.client, commit.snapshot, turn) {
             // It may have taken place before what it would conflict with was forgotten.
-            Err(Error::SnapshotGone) if asked.again => return Ok(Progress::Answer(Answer::Unknown)),
+            Err(Error::SnapshotGone | Error::Excluded) if asked.again => {
+                return Ok(Progress::Answer(Answer::Unknown));
+            }
             readable => readable?,
         }
         if let Some(by) = self.database.storage().pending(|pending| pending.blocker(commit)) {
@@ -286,6 +350,7 @@ impl Group {
         match self.database.execute(commit.clone()) {
             Ok(at) => {
                 turn.reach(at);
+                self.committed.insert((asked.client, commit.snapshot), at);
                 self.wait_for(durability, at, vec![], Some((asked, Answer::At(at))), written, turn);
                 Ok(Progress::Waits)
             }
@@ -345,7 +410,7 @@ impl Group {
         durability: Durability,
         turn: &mut Turn<'_>,
     ) -> Result<Progress, Error> {
-        self.begin_change(prepare.commit.snapshot, turn)?;
+        self.begin_change(asked.client, prepare.commit.snapshot, turn)?;
         if self.refused.contains_key(&prepare.transaction) {
             return Err(Error::Conflict);
         }
@@ -388,6 +453,7 @@ impl Group {
             unreachable!("it is prepared here");
         };
         self.owners.remove(&transaction);
+        self.committed.insert((asked.client, undecided.snapshot), at);
         turn.reach(at);
         let news = News::Ended(Outcome::Committed(at));
         let sends = self.messages(&undecided.others, transaction, news, turn);
@@ -413,7 +479,9 @@ impl Group {
         let (_, group) = self.name;
         // A disk that fails here fails the next commit too, which says so; and the other groups are not told.
         let Ok(written) = storage.conclude(transaction, outcome) else { return };
-        self.owners.remove(&transaction);
+        if let (Some((client, _)), Outcome::Committed(at)) = (self.owners.remove(&transaction), outcome) {
+            self.committed.insert((client, undecided.snapshot), at);
+        }
         let sends = if undecided.primary == group {
             self.messages(&undecided.others, transaction, News::Ended(outcome), turn)
         } else if matches!(outcome, Outcome::Committed(_)) {
@@ -528,9 +596,15 @@ impl Group {
     /// Whatever waits for somebody who may have gone is asked after, and told, again. Says whether anything does.
     pub(super) fn sweep(&mut self, turn: &mut Turn<'_>) -> bool {
         let (_, group) = self.name;
+        self.database.storage().advance(Timestamp(0), turn.site.clock.watermark());
+        let watermark = turn.site.clock.watermark();
+        self.refused.retain(|_, snapshot| *snapshot >= watermark);
+        // Snapshots that were opened on other servers are closed there.
+        for owner in self.numbers.owners().into_iter().filter(|(_, at)| *at < watermark).collect::<Vec<_>>() {
+            self.end_snapshot(owner.0, owner.1);
+        }
+        self.committed.retain(|(_, at), _| *at >= watermark);
         let storage = self.database.storage();
-        storage.advance(Timestamp(0), turn.site.clock.watermark());
-        self.refused.retain(|_, snapshot| *snapshot >= turn.site.clock.watermark());
         let (undecided, unconfirmed) =
             storage.pending(|pending| (pending.all_undecided(), pending.unconfirmed()));
         for Undecided { transaction, primary, .. } in &undecided {
@@ -556,6 +630,12 @@ impl Group {
     pub(super) fn forget(&mut self, client: NodeId, turn: &mut Turn<'_>) {
         self.users.remove(&client);
         self.last.remove(&client);
+        self.excluding = self.excluding.filter(|excluding| *excluding != client);
+        let snapshots = self.numbers.owners().into_iter().chain(self.reopened.iter().copied());
+        for (_, at) in snapshots.filter(|(owner, _)| *owner == client).collect::<BTreeSet<_>>() {
+            self.end_snapshot(client, at);
+        }
+        self.committed.retain(|(owner, _), _| *owner != client);
         self.deferred.retain(|deferred| deferred.asked.client != client);
         let owned: Vec<_> =
             self.owners.iter().filter(|(_, (owner, _))| *owner == client).map(|(t, _)| *t).collect();
@@ -570,9 +650,10 @@ impl Group {
     }
 
     /// Before a change: what is forgotten cannot be compared with.
-    fn begin_change(&self, snapshot: Timestamp, turn: &Turn<'_>) -> Result<(), Error> {
+    fn begin_change(&self, client: NodeId, snapshot: Timestamp, turn: &Turn<'_>) -> Result<(), Error> {
         self.database.storage().advance(Timestamp(0), turn.site.clock.watermark());
-        self.require_readable(snapshot)
+        self.require_readable(snapshot)?;
+        self.require_not_excluded(client)
     }
 
     fn messages(

@@ -19,27 +19,29 @@ impl Snapshots {
         self.open.keys().next().copied()
     }
 
-    /// Opens a snapshot for a client's question, unless the client has asked for another since. Asked again, the one that
-    /// was opened before is given up.
-    pub(super) fn open(&mut self, client: NodeId, number: u64, at: Timestamp) -> bool {
+    /// Opens a snapshot for a client's question; nothing if the client has asked for another since. Asked again, it is the
+    /// one that was opened before, which the client may have heard of by now.
+    pub(super) fn open(&mut self, client: NodeId, number: u64, at: Timestamp) -> Option<Timestamp> {
         if let Some((last, before)) = self.last.get(&client).copied() {
             if last > number {
-                return false;
+                return None;
             }
-            if last == number {
-                self.close(client, before);
+            if last == number && self.held.contains_key(&(client, before)) {
+                return Some(before);
             }
         }
         self.last.insert(client, (number, at));
         *self.held.entry((client, at)).or_default() += 1;
         *self.open.entry(at).or_default() += 1;
-        true
+        Some(at)
     }
 
-    pub(super) fn close(&mut self, client: NodeId, at: Timestamp) {
-        let Some(held) = self.held.get_mut(&(client, at)) else { return };
+    /// Closes one of a client's; says whether it was the last at this time.
+    pub(super) fn close(&mut self, client: NodeId, at: Timestamp) -> bool {
+        let Some(held) = self.held.get_mut(&(client, at)) else { return false };
         *held -= 1;
-        if *held == 0 {
+        let is_last = *held == 0;
+        if is_last {
             self.held.remove(&(client, at));
         }
         if let Some(open) = self.open.get_mut(&at) {
@@ -48,6 +50,7 @@ impl Snapshots {
                 self.open.remove(&at);
             }
         }
+        is_last
     }
 
     /// Closes all snapshots of a client.
