@@ -269,8 +269,10 @@ const FIGURES: [(&str, f64, Workload, &str); 4] = [
     ("ycsb.update_vs_postgres", 1.2, Workload::Update, "postgresql"),
 ];
 /// The same for many clients beside one.
-const SCALING: [(&str, Workload); 2] =
-    [("ycsb.insert_one_table_vs_1_client", Workload::Insert), ("ycsb.insert_own_tables_vs_1_client", Workload::Inserts)];
+const SCALING: [(&str, Workload); 2] = [
+    ("ycsb.insert_one_table_vs_1_client", Workload::Insert),
+    ("ycsb.insert_own_tables_vs_1_client", Workload::Inserts),
+];
 
 /// One value of a figure: the ratio of two systems' rates, run by run.
 struct Ratio {
@@ -290,7 +292,9 @@ impl Ratio {
 fn figures(measured: &[Measured], runs: usize) -> Vec<Figure> {
     let ours = |workload| {
         measured.iter().filter(move |m| {
-            m.workload == workload && m.system == "fulmar sql" && m.distribution == Distribution::Uniform.name()
+            m.workload == workload
+                && m.system == "fulmar sql"
+                && m.distribution == Distribution::Uniform.name()
         })
     };
     let mut figures = Vec::new();
@@ -305,7 +309,11 @@ fn figures(measured: &[Measured], runs: usize) -> Vec<Figure> {
             };
             if let Some(their) = measured.iter().find(same) {
                 version = Some(their.system.clone());
-                ratios.push(Ratio::new(format!("{} clients, {} bytes", our.clients, our.value_bytes), our, their));
+                ratios.push(Ratio::new(
+                    format!("{} clients, {} bytes", our.clients, our.value_bytes),
+                    our,
+                    their,
+                ));
             }
         }
         figures.extend(version.and_then(|version| figure(name, target, version, runs, &ratios)));
@@ -314,7 +322,11 @@ fn figures(measured: &[Measured], runs: usize) -> Vec<Figure> {
         let mut ratios = Vec::new();
         for one in ours(workload).filter(|m| m.clients == 1) {
             for many in ours(workload).filter(|m| m.clients > 1 && m.value_bytes == one.value_bytes) {
-                ratios.push(Ratio::new(format!("{} clients, {} bytes", many.clients, many.value_bytes), many, one));
+                ratios.push(Ratio::new(
+                    format!("{} clients, {} bytes", many.clients, many.value_bytes),
+                    many,
+                    one,
+                ));
             }
         }
         figures.extend(figure(name, 1.0, "fulmar sql, 1 client".into(), runs, &ratios));
@@ -339,6 +351,9 @@ fn figure(name: &'static str, target: f64, peer: String, runs: usize, ratios: &[
         fulmar_nanoseconds: 1e9 / worst.ours,
         peer_nanoseconds: 1e9 / worst.theirs,
         machine: machine(),
-        note: format!("operations a second, uniform, in memory, on loopback; the worst of: {}", each.join("; ")),
+        note: format!(
+            "operations a second, uniform, in memory, on loopback; the worst of: {}",
+            each.join("; ")
+        ),
     })
 }

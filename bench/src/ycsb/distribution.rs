@@ -142,7 +142,10 @@ mod tests {
         for (from, to) in [(2, 10), (10, 100), (100, 1_000)] {
             let expected: f64 = (from..to).map(share).sum();
             let found: f64 = found[from as usize..to as usize].iter().sum();
-            assert!((found / expected - 1.0).abs() < 0.1, "items {from}..{to}: {found} instead of {expected}");
+            assert!(
+                (found / expected - 1.0).abs() < 0.1,
+                "items {from}..{to}: {found} instead of {expected}"
+            );
         }
     }
 

@@ -126,8 +126,7 @@ struct Worked {
 
 impl Worker<'_> {
     fn work(mut self, client: &mut dyn Client) -> Worked {
-        let mut chooser =
-            Chooser::new(self.load.distribution, self.load.records.load(Ordering::Relaxed));
+        let mut chooser = Chooser::new(self.load.distribution, self.load.records.load(Ordering::Relaxed));
         let mut latencies = Histogram::new(DIGITS).expect("a precision that there is");
         let (mut failed, mut failure) = (0, None);
         let begun = Instant::now();

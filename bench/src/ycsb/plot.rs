@@ -51,7 +51,10 @@ fn draw(measured: &[Measured]) -> String {
         text(&mut picture, 10.0, y + 12.0, &format!("{workload}, {distribution}"));
         text(&mut picture, 10.0, y + 26.0, &format!("{clients} clients, {bytes} B"));
         for m in measured.iter().filter(|m| load(m) == wanted) {
-            let colour = systems.iter().position(|system| *system == m.system).map_or("#000", |n| COLOURS[n % COLOURS.len()]);
+            let colour = systems
+                .iter()
+                .position(|system| *system == m.system)
+                .map_or("#000", |n| COLOURS[n % COLOURS.len()]);
             let length = RATES.1 * m.operations_per_second / fastest;
             rectangle(&mut picture, (RATES.0, y), (length, BAR - 3.0), colour);
             text(&mut picture, RATES.0 + length + 4.0, y + 11.0, &format!("{:.0}", m.operations_per_second));
@@ -60,7 +63,8 @@ fn draw(measured: &[Measured]) -> String {
             rectangle(&mut picture, (middle, y), (2.0, BAR - 3.0), "#fff");
             let far = LATENCIES.0 + along(m.p999_microseconds);
             rectangle(&mut picture, (far, y + 5.0), (3.0, 3.0), colour);
-            let numbers = format!("{:.0} / {:.0} / {:.0}", m.p50_microseconds, m.p99_microseconds, m.p999_microseconds);
+            let numbers =
+                format!("{:.0} / {:.0} / {:.0}", m.p50_microseconds, m.p99_microseconds, m.p999_microseconds);
             text(&mut picture, far + 8.0, y + 11.0, &numbers);
             y += BAR;
         }

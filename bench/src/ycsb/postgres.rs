@@ -2,8 +2,8 @@
 
 use super::process::{Started, Temporary, User, find_or_install, free_port, is_root, output};
 use super::system::{Client, Fault, System, Values, require_one};
-use fulmar_node::Random;
 use ::postgres::{Client as Connection, Config, NoTls, Statement};
+use fulmar_node::Random;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -62,7 +62,8 @@ fn newest() -> Option<PathBuf> {
 impl Drop for Postgres {
     /// Its server has processes of its own, which end when it is asked to, and might outlive it if it were killed.
     fn drop(&mut self) {
-        let pid = fs::read_to_string(self.process.directory().join("data/postmaster.pid")).unwrap_or_default();
+        let pid =
+            fs::read_to_string(self.process.directory().join("data/postmaster.pid")).unwrap_or_default();
         if let Some(pid) = pid.lines().next() {
             // If it cannot be asked, it is killed.
             let _ = Command::new("kill").args(["-INT", pid]).status();

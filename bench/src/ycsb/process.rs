@@ -40,7 +40,8 @@ impl Started {
     pub(super) fn new(mut command: Command, directory: Temporary) -> Result<Self, Fault> {
         let program = command.get_program().to_owned();
         command.stdin(Stdio::null()).current_dir(directory.path());
-        let child = command.spawn().map_err(|why| Wrong(format!("cannot start {}: {why}", program.display())))?;
+        let child =
+            command.spawn().map_err(|why| Wrong(format!("cannot start {}: {why}", program.display())))?;
         Ok(Self { child, directory })
     }
 
@@ -137,7 +138,9 @@ pub(super) fn find_or_install(
         return Err(Wrong(format!("{program} is missing: apt-get install {package}")).into());
     }
     let mut install = Command::new("apt-get");
-    install.args(["install", "--yes", "--no-install-recommends", package]).env("DEBIAN_FRONTEND", "noninteractive");
+    install
+        .args(["install", "--yes", "--no-install-recommends", package])
+        .env("DEBIAN_FRONTEND", "noninteractive");
     output(&mut install)?;
     find().ok_or_else(|| Wrong(format!("{program} is missing, though {package} is installed")).into())
 }

@@ -2,8 +2,8 @@
 
 use super::process::{Started, Temporary, find_or_install, free_port, on_path};
 use super::system::{Client, Fault, System, Values};
-use fulmar_node::Random;
 use ::redis::{Commands, Connection, RedisResult, cmd, pipe};
+use fulmar_node::Random;
 use std::process::{Command, Stdio};
 
 const LOADED_AT_ONCE: u64 = 1_000;
@@ -21,7 +21,16 @@ impl Redis {
         let program = find_or_install(|| on_path("redis-server"), "redis-server", "redis-server")?;
         let port = free_port()?;
         let mut command = Command::new(program);
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        command.args([
+            "--port",
+            &port.to_string(),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]);
         command.stdout(Stdio::null());
         let mut process = Started::new(command, Temporary::new()?)?;
         let client = ::redis::Client::open(format!("redis://127.0.0.1:{port}/"))?;

@@ -50,7 +50,8 @@ const STARTS: usize = 64 << 10;
 impl Values {
     pub(super) fn new(bytes: usize) -> Self {
         let mut random = fulmar_node::Random::new(1);
-        let letters = (0..STARTS + bytes).map(|_| char::from(b"abcdefghijklmnop"[random.index(16)])).collect();
+        let letters =
+            (0..STARTS + bytes).map(|_| char::from(b"abcdefghijklmnop"[random.index(16)])).collect();
         Self { letters, bytes }
     }
 

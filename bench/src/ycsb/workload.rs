@@ -44,17 +44,8 @@ pub(super) enum Operation {
 
 impl Workload {
     /// All of them, in the order in which they run.
-    pub const ALL: [Self; 9] = [
-        Self::C,
-        Self::Update,
-        Self::A,
-        Self::B,
-        Self::D,
-        Self::E,
-        Self::F,
-        Self::Insert,
-        Self::Inserts,
-    ];
+    pub const ALL: [Self; 9] =
+        [Self::C, Self::Update, Self::A, Self::B, Self::D, Self::E, Self::F, Self::Insert, Self::Inserts];
 
     /// Its name, as it is given and printed.
     pub const fn name(self) -> &'static str {

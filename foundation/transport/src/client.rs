@@ -352,7 +352,9 @@ impl<P: Process<Message: Wire>> Client<P> {
             counters.bytes_received += count as u64;
             Ok(count > 0)
         });
-        match received.and_then(|received| if received { self.take_frames(server).map(|()| true) } else { Ok(false) }) {
+        match received
+            .and_then(|received| if received { self.take_frames(server).map(|()| true) } else { Ok(false) })
+        {
             Ok(received) => received,
             Err(why) => {
                 self.lose(server, why);

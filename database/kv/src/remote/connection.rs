@@ -14,7 +14,12 @@ const LARGEST_MESSAGE: usize = 1 << 30;
 /// How servers and clients of storage limit each other.
 pub(super) fn limits() -> Limits {
     let spin = std::env::var("FULMAR_SPIN").ok().and_then(|t| t.parse().ok()).unwrap_or(0);
-    Limits { message: LARGEST_MESSAGE, unsent: 64 << 20, spin: std::time::Duration::from_micros(spin), ..Limits::default() }
+    Limits {
+        message: LARGEST_MESSAGE,
+        unsent: 64 << 20,
+        spin: std::time::Duration::from_micros(spin),
+        ..Limits::default()
+    }
 }
 
 /// What servers and clients of storage speak, in this cluster.

@@ -6,7 +6,8 @@
 use crate::object::{Change, Object};
 use crate::wire::{Reader, put_bytes, put_varint};
 use crate::{
-    Basis, Commit, Durability, Error, Expected, Interval, Key, ObjectId, Part, Restructuring, Timestamp, Write,
+    Basis, Commit, Durability, Error, Expected, Interval, Key, ObjectId, Part, Restructuring, Timestamp,
+    Write,
 };
 use fulmar_transport::{Malformed, Wire};
 use std::io;

@@ -2,7 +2,8 @@
 
 use super::message::{Answer, DatabaseNumber, Message, Question, Sight};
 use crate::{
-    Basis, Commit, Database, Durability, Error, Expected, Object, ObjectId, Part, Refusal, Restructuring, Timestamp,
+    Basis, Commit, Database, Durability, Error, Expected, Object, ObjectId, Part, Refusal, Restructuring,
+    Timestamp,
 };
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -4,7 +4,9 @@ use super::client::{Ask, Reply};
 use super::connection::Connection;
 use super::message::{Answer, Question, Sight};
 use crate::cache::Cache;
-use crate::{Basis, Commit, Durability, Error, Key, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp};
+use crate::{
+    Basis, Commit, Durability, Error, Key, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp,
+};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io;
