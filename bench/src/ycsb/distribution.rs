@@ -96,8 +96,9 @@ impl Zipfian {
         if scaled < 1.0 + 0.5_f64.powf(THETA) {
             return 1;
         }
-        let item = self.items as f64 * (self.eta * (point - 1.0) + 1.0).powf(1.0 / (1.0 - THETA));
-        (item as u64).min(self.items - 1)
+        #[expect(clippy::cast_possible_truncation, reason = "below the number of items, but for rounding")]
+        let item = (self.items as f64 * (self.eta * (point - 1.0) + 1.0).powf(1.0 / (1.0 - THETA))) as u64;
+        item.min(self.items - 1)
     }
 }
 

@@ -73,7 +73,8 @@ impl RqliteClient<'_> {
         let mut answer = request.send(statements.to_string())?;
         let answer: Value = serde_json::from_str(&answer.body_mut().read_to_string()?)?;
         let results = answer["results"].as_array().map_or(&[][..], Vec::as_slice);
-        match results.iter().find_map(|result| result["error"].as_str()).or(answer["error"].as_str()) {
+        match results.iter().find_map(|result| result["error"].as_str()).or_else(|| answer["error"].as_str())
+        {
             Some(why) => Err(Wrong(why.into()).into()),
             None => Ok(answer),
         }

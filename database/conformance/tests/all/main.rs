@@ -9,3 +9,4 @@ mod kill;
 mod schema;
 mod slt;
 mod transfers;
+mod unread;

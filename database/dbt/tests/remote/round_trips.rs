@@ -70,6 +70,41 @@ fn a_row_is_changed_in_two() {
 }
 
 #[test]
+fn a_row_that_was_not_read_is_changed_in_one() {
+    served(|database, round_trips| {
+        let before = round_trips();
+        let mut writer = database.begin().unwrap();
+        writer.expect(Tree(0), b"fact", None);
+        writer.assume(TREE, &key(500));
+        writer.put(TREE, &key(500), b"new").unwrap();
+        writer.commit(Durability::Synced).unwrap();
+        assert_eq!(round_trips() - before, 1);
+        let reader = database.begin().unwrap();
+        assert_eq!(reader.get(TREE, &key(500)).unwrap().as_deref(), Some(&b"new"[..]));
+    });
+}
+
+#[test]
+fn what_is_taken_for_granted_must_be_so() {
+    served(|database, _| {
+        let conflicts = |prepare: &dyn Fn(&mut fulmar_dbt::Transaction)| {
+            let mut writer = database.begin().unwrap();
+            prepare(&mut writer);
+            writer.put(TREE, &key(5000), b"new").unwrap();
+            matches!(writer.commit(Durability::Written), Err(fulmar_dbt::Error::Conflict))
+        };
+        assert!(conflicts(&|writer| writer.assume(TREE, &key(5000))));
+        assert!(conflicts(&|writer| writer.expect(Tree(0), b"fact", Some(b"value"))));
+        assert!(conflicts(&|writer| {
+            writer.assume(TREE, &key(5000));
+            assert!(writer.get(TREE, &key(1)).unwrap().is_some());
+        }));
+        assert!(database.begin().unwrap().get(TREE, &key(5000)).unwrap().is_none());
+        assert!(!conflicts(&|_| {}));
+    });
+}
+
+#[test]
 fn what_is_remembered_is_checked_on_the_way() {
     served(|database, round_trips| {
         let before = round_trips();

@@ -89,16 +89,23 @@ impl Object {
         if self.stale == 0 {
             return to.copy(self, slots);
         }
+        // Cells with one value each, which are most, are copied together.
+        let mut plain = slots.start;
         let mut from = slots.start;
         while from < slots.end {
             let end = self.cell_end(from);
             let newest = self.slots[from];
-            if !(newest.is_deleted() && newest.at <= watermark) {
-                to.copy(self, from..from + 1);
-                to.keep(self, from + 1..end, newest.at, watermark);
+            if newest.is_deleted() || end > from + 1 {
+                to.copy(self, plain..from);
+                if !(newest.is_deleted() && newest.at <= watermark) {
+                    to.copy(self, from..from + 1);
+                    to.keep(self, from + 1..end, newest.at, watermark);
+                }
+                plain = end;
             }
             from = end;
         }
+        to.copy(self, plain..slots.end);
     }
 }
 
@@ -135,7 +142,7 @@ impl Builder {
         self.slots.push(slot);
     }
 
-    /// Copies cells as they are.
+    /// Copies the newest versions of different cells as they are.
     fn copy(&mut self, from: &Object, slots: Range<usize>) {
         let (Some(first), Some(last)) = (from.slots[slots.clone()].first(), from.slots[slots.clone()].last())
         else {
@@ -145,16 +152,20 @@ impl Builder {
         self.cells.extend_from_slice(&from.cells[first.start as usize..last.end()]);
         let _ = offset(self.cells.len());
         let shift = offset(start).wrapping_sub(first.start);
-        for i in slots {
-            let old = from.slots[i];
-            let slot = Slot { start: old.start.wrapping_add(shift), key: old.key.wrapping_add(shift), ..old };
-            if from.stale == 0 {
-                self.newest = self.newest.max(slot.at);
-            } else {
-                self.account(slot, from.key(i));
-            }
-            self.slots.push(slot);
-        }
+        let copied = &from.slots[slots];
+        let newest = copied.iter().map(|slot| slot.at).max();
+        self.newest = newest.map_or(self.newest, |newest| newest.max(self.newest));
+        self.stale += copied
+            .iter()
+            .filter(|slot| slot.is_deleted())
+            .map(|slot| slot.end() - slot.start as usize)
+            .sum::<usize>();
+        let moved = |old: &Slot| Slot {
+            start: old.start.wrapping_add(shift),
+            key: old.key.wrapping_add(shift),
+            ..*old
+        };
+        self.slots.extend(copied.iter().map(moved));
     }
 
     /// Copies those of `versions`, of the cell just pushed at `newer`, that a snapshot from `watermark` on reads.

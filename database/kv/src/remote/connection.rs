@@ -8,22 +8,19 @@ use fulmar_node::NodeId;
 use fulmar_transport::{Address, ClientError, ClusterId, Limits, MeetError, Protocol};
 use std::io;
 use std::net::ToSocketAddrs;
+use std::time::Duration;
 
 /// The largest message: a commit, or a row that is read.
 const LARGEST_MESSAGE: usize = 1 << 30;
+/// Longer than a question takes whose answer is in memory, when nobody else asks.
+const SPIN: Duration = Duration::from_micros(20);
 
 /// The name of the first server of every cluster.
 pub(super) const SERVER: NodeId = NodeId(0);
 
 /// How servers and clients of storage limit each other.
 pub(super) fn limits() -> Limits {
-    let spin = std::env::var("FULMAR_SPIN").ok().and_then(|t| t.parse().ok()).unwrap_or(0);
-    Limits {
-        message: LARGEST_MESSAGE,
-        unsent: 64 << 20,
-        spin: std::time::Duration::from_micros(spin),
-        ..Limits::default()
-    }
+    Limits { message: LARGEST_MESSAGE, unsent: 64 << 20, spin: SPIN, ..Limits::default() }
 }
 
 /// What servers and clients of storage speak, in this cluster.
