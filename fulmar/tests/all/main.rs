@@ -3,3 +3,4 @@
 mod program;
 mod server;
 mod sessions;
+mod transfer;
