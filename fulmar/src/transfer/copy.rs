@@ -203,3 +203,49 @@ fn prepare<'a>(connection: &'a Connection, sql: &str, place: &str) -> Result<Sta
     let (statement, _) = Statement::prepare(connection, sql).at(place)?;
     statement.ok_or_else(|| Failure::Refused(format!("{place}: no statement in {sql:?}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Indexes;
+    use super::*;
+
+    fn schema(connection: &Connection) -> Vec<String> {
+        let mut statement =
+            connection.prepare("SELECT name FROM sqlite_schema ORDER BY name").expect("a schema");
+        let names = statement.query_map([], |row| row.get(0)).expect("names");
+        names.map(|name| name.expect("a name")).collect()
+    }
+
+    #[test]
+    fn indexes_may_be_made_before_the_rows() {
+        let source = Connection::open_in_memory().expect("a database");
+        source
+            .execute_batch(
+                "CREATE TABLE t(a, b); CREATE UNIQUE INDEX t_a ON t(a); INSERT INTO t VALUES(1, 2), (3, 4);
+                 CREATE VIEW v AS SELECT a FROM t; CREATE VIRTUAL TABLE f USING fts5(x); INSERT INTO f VALUES('y')",
+            )
+            .expect("SQL");
+        for (indexes, index_is_before_rows) in [(Indexes::First, true), (Indexes::Last, false)] {
+            let plan = Plan::of(&source, indexes, "source").expect("a plan");
+            let at = |wanted: &dyn Fn(&Step) -> bool| plan.steps.iter().position(wanted).expect("a step");
+            let index = at(&|step| matches!(step, Step::Create { name, .. } if name == "t_a"));
+            let rows = at(&|step| matches!(step, Step::Rows(table) if table.name == "t"));
+            assert_eq!(index < rows, index_is_before_rows);
+            let target = Connection::open_in_memory().expect("a database");
+            let (from, to) =
+                (Side { connection: &source, name: "source" }, Side { connection: &target, name: "target" });
+            let mut report = Report::new(plan.rows, 0);
+            let copied = copy(from, to, &plan, Position::default(), &mut report, |_| Ok(())).expect("a copy");
+            assert_eq!(schema(&source), schema(&target));
+            let plan = Plan::of(&target, indexes, "target").expect("a plan");
+            let read = read(to, &plan, &mut report).expect("rows");
+            let summary = |contents: &[Content]| {
+                let mut all: Vec<_> =
+                    contents.iter().map(|c| (c.table.clone(), c.rows, c.checksum.clone())).collect();
+                all.sort();
+                all
+            };
+            assert_eq!(summary(&copied), summary(&read));
+        }
+    }
+}

@@ -21,6 +21,15 @@ const EMPTYING: &str = "being emptied";
 
 /// Copies all of `source` into the database `name`; `anew` gives up what an unfinished import has left there.
 pub(super) fn import(source: &Source, name: &str, anew: bool) -> Result<String> {
+    let plan = import_all(source, name, anew).map_err(|failure| match failure {
+        conflict if conflict.is_conflict() => Failure::Refused(taken_over(name)),
+        other => other,
+    })?;
+    warn_of_orphans(source)?;
+    Ok(format!("{} from {} into {name}", summary(&plan), source.name))
+}
+
+fn import_all(source: &Source, name: &str, anew: bool) -> Result<Plan> {
     let database = super::fulmar(name)?;
     let plan = source.plan()?;
     let target = open(&database, source)?;
@@ -53,14 +62,9 @@ pub(super) fn import(source: &Source, name: &str, anew: bool) -> Result<String> 
         let done = target.connection.execute(&update, (position.steps, position.rows)).at(name)?;
         if done == 1 { Ok(()) } else { Err(Failure::Refused(taken_over(name))) }
     };
-    copy(source.side(), target, &plan, position, &mut report, note)
-        .and_then(|_| finish(source, target, &plan))
-        .map_err(
-            |failure| if failure.is_conflict() { Failure::Refused(taken_over(name)) } else { failure },
-        )?;
-    drop(report);
-    warn_of_orphans(source)?;
-    Ok(format!("imported {} from {} into {name}", summary(&plan), source.name))
+    copy(source.side(), target, &plan, position, &mut report, note)?;
+    finish(source, target, &plan)?;
+    Ok(plan)
 }
 
 fn taken_over(name: &str) -> String {
@@ -209,7 +213,7 @@ fn warn_of_orphans(source: &Source) -> Result<()> {
         rows.collect::<rusqlite::Result<Vec<(String, String, u64)>>>()
     };
     for (table, parent, count) in orphans().at(&source.name)? {
-        eprintln!("Warning: {count} rows of {table} have no parent in {parent}, as in {}", source.name);
+        eprintln!("Warning: rows of {table} without a parent in {parent}: {count}, as in {}", source.name);
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ mod record;
 mod report;
 mod source;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -98,8 +98,8 @@ pub struct Export {
 /// Transfers, and says what was transferred.
 pub fn run(transfer: &Transfer) -> ExitCode {
     let outcome = refuse_redirection().and_then(|()| match transfer {
-        Transfer::Import(import) => bring(import, |_| Ok(())),
-        Transfer::Restore(restore) => bring(restore, record::verify),
+        Transfer::Import(import) => bring(import, Source::open).map(|what| format!("imported {what}")),
+        Transfer::Restore(restore) => bring(restore, record::open).map(|what| format!("restored {what}")),
         Transfer::Export(export) => export::export(&export.name, &export.file, export.force, Purpose::Export),
         Transfer::Backup(backup) => export::export(&backup.name, &backup.file, backup.force, Purpose::Backup),
     });
@@ -115,10 +115,9 @@ pub fn run(transfer: &Transfer) -> ExitCode {
     }
 }
 
-fn bring(import: &Import, check: impl FnOnce(&Source) -> Result<()>) -> Result<String> {
+fn bring(import: &Import, open: impl FnOnce(&Path) -> Result<Source>) -> Result<String> {
     fulmar(&import.name)?;
-    let source = Source::open(&import.file)?;
-    check(&source)?;
+    let source = open(&import.file)?;
     import::import(&source, &import.name, import.anew)
 }
 

@@ -4,12 +4,14 @@
 //! the table's order, and one for the schema. It finds damage, not forgery: who changes a row on purpose can write the checksum
 //! that fits.
 
+use std::path::Path;
+
 use rusqlite::{Connection, OptionalExtension};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::copy::{Content, Side, read};
 use super::failure::{At, Failure, Result};
-use super::plan::{MARK, Plan, RECORD};
+use super::plan::{Indexes, MARK, Plan, RECORD};
 use super::report::Report;
 use super::source::{Source, is_damage};
 
@@ -36,9 +38,14 @@ pub(super) fn write(target: Side<'_>, contents: &[Content]) -> Result<()> {
     write().at(target.name)
 }
 
-/// Refuses a file that does not hold what it says.
-pub(super) fn verify(backup: &Source) -> Result<()> {
-    check(backup).map_err(|failure| match failure {
+/// Opens a backup; refuses a file that does not hold what it says.
+pub(super) fn open(file: &Path) -> Result<Source> {
+    let open = || {
+        let backup = Source::open(file)?;
+        check(&backup)?;
+        Ok(backup)
+    };
+    open().map_err(|failure| match failure {
         damage if is_damage(&damage) => Failure::Refused(format!("{damage}; the backup is damaged")),
         other => other,
     })
@@ -84,7 +91,7 @@ fn check(backup: &Source) -> Result<()> {
     if recorded("schema", "")? != Some(schema(connection).at(file)?) {
         return damaged("its schema is not the one that was backed up");
     }
-    let plan = Plan::of(connection, super::plan::Indexes::Last, file)?;
+    let plan = Plan::of(connection, Indexes::Last, file)?;
     let contents = read(backup.side(), &plan, &mut Report::new(plan.rows, 0))?;
     for content in &contents {
         match recorded("table", &content.table)? {
@@ -117,14 +124,11 @@ fn schema(connection: &Connection) -> rusqlite::Result<(u64, String)> {
         digest.update(&(text.len() as u64).to_le_bytes());
         digest.update(text.as_bytes());
     };
-    for pragma in ["user_version", "application_id", "encoding"] {
-        connection.query_row(&format!("PRAGMA {pragma}"), [], |row| {
-            Ok(match row.get_ref(0)? {
-                rusqlite::types::ValueRef::Integer(number) => add(&number.to_string()),
-                other => add(other.as_str()?),
-            })
-        })?;
+    for pragma in ["user_version", "application_id"] {
+        let number: i64 = connection.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get(0))?;
+        add(&number.to_string());
     }
+    add(&connection.query_row("PRAGMA encoding", [], |row| row.get::<_, String>(0))?);
     let mut statement = connection.prepare(
         "SELECT type, name, tbl_name, sql FROM sqlite_schema
          WHERE sql IS NOT NULL AND tbl_name NOT IN (?1, ?2) ORDER BY type, name",

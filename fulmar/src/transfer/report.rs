@@ -35,7 +35,7 @@ impl Report {
             self.bar.say(table);
         }
         self.rows = rows;
-        if rows % 1024 == 0 {
+        if rows.is_multiple_of(1024) {
             self.bar.reach(self.finished + rows);
         }
     }
@@ -47,12 +47,12 @@ impl Report {
         self.bar.reach(self.finished);
     }
 
-    /// What was told to be reached is there to stay.
+    /// What was told to be reached is there to stay. The end is for the summary to tell.
     pub(super) fn committed(&mut self) {
         let done = self.finished + self.rows;
         self.bar.reach(done);
         let hundredths = (done * 100).checked_div(self.total).unwrap_or(100);
-        if self.lines && hundredths > self.told {
+        if self.lines && hundredths > self.told && hundredths < 100 {
             self.told = hundredths;
             eprintln!("{hundredths:3} %  {}: {done} of {} rows", self.table, self.total);
         }

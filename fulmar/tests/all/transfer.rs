@@ -114,7 +114,7 @@ fn every_kind_of_object_goes_there_and_back_unchanged() {
         let output = run(folder, &["import", "old.db", "birds"]);
         assert!(output.status.success(), "{output:?}");
         let warnings = String::from_utf8_lossy(&output.stderr);
-        assert!(warnings.contains("Warning: 1 rows of child have no parent in bird"), "{warnings}");
+        assert!(warnings.contains("Warning: rows of child without a parent in bird: 1"), "{warnings}");
         {
             let imported = Connection::open(format!("fulmar:{}/birds", folder.display())).unwrap();
             assert_same(&original, &imported);
