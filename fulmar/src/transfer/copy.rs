@@ -206,7 +206,6 @@ fn prepare<'a>(connection: &'a Connection, sql: &str, place: &str) -> Result<Sta
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Indexes;
     use super::*;
 
     fn schema(connection: &Connection) -> Vec<String> {
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn indexes_may_be_made_before_the_rows() {
+    fn indexes_of_large_tables_are_made_before_the_rows() {
         let source = Connection::open_in_memory().expect("a database");
         source
             .execute_batch(
@@ -225,19 +224,19 @@ mod tests {
                  CREATE VIEW v AS SELECT a FROM t; CREATE VIRTUAL TABLE f USING fts5(x); INSERT INTO f VALUES('y')",
             )
             .expect("SQL");
-        for (indexes, index_is_before_rows) in [(Indexes::First, true), (Indexes::Last, false)] {
-            let plan = Plan::of(&source, indexes, "source").expect("a plan");
+        for is_large in [true, false] {
+            let plan = Plan::of(&source, |_| is_large, "source").expect("a plan");
             let at = |wanted: &dyn Fn(&Step) -> bool| plan.steps.iter().position(wanted).expect("a step");
             let index = at(&|step| matches!(step, Step::Create { name, .. } if name == "t_a"));
             let rows = at(&|step| matches!(step, Step::Rows(table) if table.name == "t"));
-            assert_eq!(index < rows, index_is_before_rows);
+            assert_eq!(index < rows, is_large);
             let target = Connection::open_in_memory().expect("a database");
             let (from, to) =
                 (Side { connection: &source, name: "source" }, Side { connection: &target, name: "target" });
             let mut report = Report::new(plan.rows, 0);
             let copied = copy(from, to, &plan, Position::default(), &mut report, |_| Ok(())).expect("a copy");
             assert_eq!(schema(&source), schema(&target));
-            let plan = Plan::of(&target, indexes, "target").expect("a plan");
+            let plan = Plan::of(&target, |_| is_large, "target").expect("a plan");
             let read = read(to, &plan, &mut report).expect("rows");
             let summary = |contents: &[Content]| {
                 let mut all: Vec<_> =

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::copy::{Content, Position, Side, copy};
 use super::failure::{At, Failure, Result};
-use super::plan::{Indexes, MARK, Plan};
+use super::plan::{MARK, Plan};
 use super::record;
 use super::report::Report;
 use super::source::stand_in;
@@ -33,7 +33,7 @@ pub(super) fn export(name: &str, file: &Path, force: bool, purpose: Purpose) -> 
     connection.execute_batch("BEGIN; SELECT 1 FROM sqlite_schema").at(name)?;
     let source = Side { connection: &connection, name };
     refuse_unfinished(source)?;
-    let plan = Plan::of(&connection, Indexes::Last, name)?;
+    let plan = Plan::of(&connection, |_| false, name)?;
     let partial = beside(file, ".part");
     remove(&partial)?;
     let written = write(source, &plan, &partial, purpose).and_then(|()| {

@@ -1,6 +1,6 @@
 //! What is to be done, in order, for one database to become a copy of another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Connection;
 
@@ -43,24 +43,18 @@ pub(super) struct Plan {
     pub(super) rows: u64,
 }
 
-/// When indexes are made.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Indexes {
-    /// With the tables, so that each batch of rows brings its part of them.
-    First,
-    /// When all rows are there, each at once: quicker.
-    Last,
-}
-
 impl Plan {
-    /// Reads the schema of `source`, and counts its rows. `place` is how errors call it.
-    pub(super) fn of(source: &Connection, indexes: Indexes, place: &str) -> Result<Self> {
+    /// Reads the schema of `source`, and counts its rows. A table's indexes are made when all rows are there, which is
+    /// quicker, unless it `is_large` by the number of its rows: then each batch of rows brings its part of them.
+    /// `place` is how errors call the source.
+    pub(super) fn of(source: &Connection, is_large: impl Fn(u64) -> bool, place: &str) -> Result<Self> {
         let objects = schema(source).at(place)?;
         let (mut tables, mut rows, mut kept, mut virtuals) = (vec![], vec![], vec![], vec![]);
-        let (mut made_after, mut views, mut triggers) = (vec![], vec![], vec![]);
+        let (mut first, mut last, mut views, mut triggers) = (vec![], vec![], vec![], vec![]);
+        let mut large = BTreeSet::new();
         let mut counts = BTreeMap::new();
         let mut total = 0;
-        for Object { kind, name, sql } in objects {
+        for Object { kind, name, table: owner, sql } in objects {
             let is_kept = name.starts_with("sqlite_");
             if !is_kept {
                 *counts.entry(kind.clone()).or_default() += 1;
@@ -72,6 +66,9 @@ impl Plan {
                 }
                 "table" => {
                     let table = Table::of(source, &name).at(&format!("{place}: table {name}"))?;
+                    if is_large(table.rows) {
+                        large.insert(owner);
+                    }
                     // AUTOINCREMENT makes it; without, it is a leftover.
                     let is_sequence = name == "sqlite_sequence";
                     if is_sequence && table.rows == 0 {
@@ -86,15 +83,12 @@ impl Plan {
                         rows.push(Step::Rows(table));
                     }
                 }
-                "index" => made_after.push(create),
+                "index" if large.contains(&owner) => first.push(create),
+                "index" => last.push(create),
                 "view" => views.push(create),
                 _ => triggers.push(create),
             }
         }
-        let (first, last) = match indexes {
-            Indexes::First => (made_after, vec![]),
-            Indexes::Last => (vec![], made_after),
-        };
         let steps = [tables, first, rows, kept, virtuals, last, views, triggers];
         Ok(Self { steps: steps.into_iter().flatten().collect(), objects: counts, rows: total })
     }
@@ -111,17 +105,19 @@ impl Plan {
 struct Object {
     kind: String,
     name: String,
+    /// To which it belongs; a table belongs to itself.
+    table: String,
     sql: String,
 }
 
 /// All that somebody has made, in the order in which it was made.
 fn schema(source: &Connection) -> rusqlite::Result<Vec<Object>> {
     let mut statement = source.prepare(
-        "SELECT type, name, sql FROM sqlite_schema
+        "SELECT type, name, tbl_name, sql FROM sqlite_schema
          WHERE sql IS NOT NULL AND tbl_name NOT IN (?1, ?2) ORDER BY rowid",
     )?;
     let objects = statement.query_map([MARK, RECORD], |row| {
-        Ok(Object { kind: row.get(0)?, name: row.get(1)?, sql: row.get(2)? })
+        Ok(Object { kind: row.get(0)?, name: row.get(1)?, table: row.get(2)?, sql: row.get(3)? })
     })?;
     objects.collect()
 }

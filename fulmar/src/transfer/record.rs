@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::copy::{Content, Side, read};
 use super::failure::{At, Failure, Result};
-use super::plan::{Indexes, MARK, Plan, RECORD};
+use super::plan::{MARK, Plan, RECORD};
 use super::report::Report;
 use super::source::{Source, is_damage};
 
@@ -91,7 +91,7 @@ fn check(backup: &Source) -> Result<()> {
     if recorded("schema", "")? != Some(schema(connection).at(file)?) {
         return damaged("its schema is not the one that was backed up");
     }
-    let plan = Plan::of(connection, Indexes::Last, file)?;
+    let plan = Plan::of(connection, |_| false, file)?;
     let contents = read(backup.side(), &plan, &mut Report::new(plan.rows, 0))?;
     for content in &contents {
         match recorded("table", &content.table)? {

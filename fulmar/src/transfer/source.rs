@@ -11,10 +11,12 @@ use rusqlite::{Connection, OpenFlags, ffi};
 
 use super::copy::Side;
 use super::failure::{At, Failure, Result};
-use super::plan::{Indexes, Plan};
+use super::plan::Plan;
 
-/// From this size on a file's indexes are made before the rows: an index made at once is in memory until its commit.
-const LARGE: u64 = 256 << 20;
+/// How much memory an index may take that is made at once: until its commit, it is there as a whole.
+const INDEX_BYTES: u64 = 512 << 20;
+/// What each row costs there beside the bytes of its key; those of all keys are no more than the file.
+const INDEX_ROW_BYTES: u64 = 512;
 
 /// A file with a read transaction open: what others write meanwhile is not seen.
 pub(super) struct Source {
@@ -69,8 +71,8 @@ impl Source {
     /// What it takes to copy it into a Fulmar database.
     pub(super) fn plan(&self) -> Result<Plan> {
         self.refuse_orders_of_applications()?;
-        let indexes = if self.size < LARGE { Indexes::Last } else { Indexes::First };
-        Plan::of(&self.connection, indexes, &self.name)
+        let is_large = |rows| self.size + rows * INDEX_ROW_BYTES > INDEX_BYTES;
+        Plan::of(&self.connection, is_large, &self.name)
     }
 
     pub(super) fn side(&self) -> Side<'_> {
