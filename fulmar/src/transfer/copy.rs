@@ -32,6 +32,25 @@ pub(super) struct Side<'a> {
     pub(super) name: &'a str,
 }
 
+/// Where is written down how far a plan is carried out.
+pub(super) trait Ledger {
+    /// Refuses to go on, at the beginning of a batch, if it is not this far.
+    fn expect(&self, position: Position) -> Result<()>;
+    /// Notes, before the batch's commit, how far it comes with it.
+    fn note(&self, position: Position) -> Result<()>;
+}
+
+/// For what cannot go on.
+impl Ledger for () {
+    fn expect(&self, _: Position) -> Result<()> {
+        Ok(())
+    }
+
+    fn note(&self, _: Position) -> Result<()> {
+        Ok(())
+    }
+}
+
 /// A table as it was read: what a backup must hold.
 pub(super) struct Content {
     pub(super) table: String,
@@ -39,21 +58,21 @@ pub(super) struct Content {
     pub(super) checksum: String,
 }
 
-/// Carries out what is left of `plan` from `position` on. `note` is called in each transaction, before its commit, with
-/// how far things have come then. Answers what was read of each table that was copied from its beginning.
+/// Carries out what is left of `plan` from `position` on. Answers what was read of each table that was copied from its beginning.
 pub(super) fn copy(
     source: Side<'_>,
     target: Side<'_>,
     plan: &Plan,
     mut position: Position,
     report: &mut Report,
-    note: impl Fn(Position) -> Result<()>,
+    ledger: &impl Ledger,
 ) -> Result<Vec<Content>> {
     let mut contents = Vec::new();
     let mut open = None;
     let run = |sql: &str| target.connection.execute_batch(sql).at(target.name);
     while position.steps < plan.steps.len() {
         run("BEGIN")?;
+        ledger.expect(position)?;
         let mut left = BATCH_BYTES;
         let mut wrote_schema = false;
         while let (Some(step), true) = (plan.steps.get(position.steps), left > 0) {
@@ -89,7 +108,7 @@ pub(super) fn copy(
             }
             position = Position { steps: position.steps + 1, rows: 0 };
         }
-        note(position)?;
+        ledger.note(position)?;
         run("COMMIT")?;
         if wrote_schema {
             // Has SQLite read the schema anew.
@@ -234,7 +253,7 @@ mod tests {
             let (from, to) =
                 (Side { connection: &source, name: "source" }, Side { connection: &target, name: "target" });
             let mut report = Report::new(plan.rows, 0);
-            let copied = copy(from, to, &plan, Position::default(), &mut report, |_| Ok(())).expect("a copy");
+            let copied = copy(from, to, &plan, Position::default(), &mut report, &()).expect("a copy");
             assert_eq!(schema(&source), schema(&target));
             let plan = Plan::of(&target, |_| is_large, "target").expect("a plan");
             let read = read(to, &plan, &mut report).expect("rows");

@@ -69,7 +69,7 @@ fn write(source: Side<'_>, plan: &Plan, partial: &Path, purpose: Purpose) -> Res
         .at(&shown)?;
     let target = Side { connection: &connection, name: &shown };
     let mut report = Report::new(plan.rows, 0);
-    let contents = copy(source, target, plan, Position::default(), &mut report, |_| Ok(()))?;
+    let contents = copy(source, target, plan, Position::default(), &mut report, &())?;
     compare(plan, &contents, source.name)?;
     connection.execute_batch(&super::numbers(source)?).at(&shown)?;
     if purpose == Purpose::Backup {

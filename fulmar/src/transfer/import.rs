@@ -2,12 +2,12 @@
 //!
 //! How far the import has come stands in the target, in a table of one row that each batch updates in its own commit. So
 //! an import that was killed is found between two batches, and goes on there: the file being the same, so are the plan
-//! and the order of rows. Others may use the target meanwhile and see what is there so far; if two imports go into one
-//! target, each batch conflicts with the other's.
+//! and the order of rows. Others may use the target meanwhile and see what is there so far; of two imports into one
+//! target, the first to commit a batch goes on.
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::copy::{Position, Side, copy};
+use super::copy::{Ledger, Position, Side, copy};
 use super::failure::{At, Failure, Result};
 use super::plan::{MARK, Plan, Step};
 use super::report::Report;
@@ -41,7 +41,6 @@ fn import_all(source: &Source, name: &str, anew: bool) -> Result<Plan> {
     }
     let position = match unfinished {
         None => {
-            refuse_content(target)?;
             begin(source, target)?;
             Position::default()
         }
@@ -57,14 +56,31 @@ fn import_all(source: &Source, name: &str, anew: bool) -> Result<Plan> {
         eprintln!("going on after {} of {} rows", finished + position.rows, plan.rows);
     }
     let mut report = Report::new(plan.rows, finished);
-    let note = |position: Position| {
-        let update = format!("UPDATE {MARK} SET steps = ?1, rows = ?2");
-        let done = target.connection.execute(&update, (position.steps, position.rows)).at(name)?;
-        if done == 1 { Ok(()) } else { Err(Failure::Refused(taken_over(name))) }
-    };
-    copy(source.side(), target, &plan, position, &mut report, note)?;
-    finish(source, target, &plan)?;
+    let ledger = Row { target, fingerprint: &source.fingerprint };
+    copy(source.side(), target, &plan, position, &mut report, &ledger)?;
+    finish(source, &ledger, &plan)?;
     Ok(plan)
+}
+
+/// The row that says how far the import has come.
+struct Row<'a> {
+    target: Side<'a>,
+    fingerprint: &'a str,
+}
+
+impl Ledger for Row<'_> {
+    fn expect(&self, position: Position) -> Result<()> {
+        match mark(self.target)? {
+            Some(mark) if mark.position == position && mark.fingerprint == self.fingerprint => Ok(()),
+            _ => Err(Failure::Refused(taken_over(self.target.name))),
+        }
+    }
+
+    fn note(&self, position: Position) -> Result<()> {
+        let update = format!("UPDATE {MARK} SET steps = ?1, rows = ?2");
+        let update = self.target.connection.execute(&update, (position.steps, position.rows));
+        update.map(drop).at(self.target.name)
+    }
 }
 
 fn taken_over(name: &str) -> String {
@@ -131,17 +147,14 @@ fn mark(target: Side<'_>) -> Result<Option<Mark>> {
 }
 
 fn begin(source: &Source, target: Side<'_>) -> Result<()> {
-    let begin = || {
-        target.connection.execute_batch(&format!(
-            "BEGIN; CREATE TABLE {MARK}(source TEXT, fingerprint TEXT, steps INTEGER, rows INTEGER)"
-        ))?;
-        target.connection.execute(
-            &format!("INSERT INTO {MARK} VALUES(?1, ?2, 0, 0)"),
-            (source.path.to_string_lossy(), &source.fingerprint),
-        )?;
-        target.connection.execute_batch("COMMIT")
-    };
-    begin().at(target.name)
+    let run = |sql: &str| target.connection.execute_batch(sql).at(target.name);
+    run("BEGIN")?;
+    refuse_content(target)?;
+    run(&format!("CREATE TABLE {MARK}(source TEXT, fingerprint TEXT, steps INTEGER, rows INTEGER)"))?;
+    let insert = format!("INSERT INTO {MARK} VALUES(?1, ?2, 0, 0)");
+    let row = (source.path.to_string_lossy(), &source.fingerprint);
+    target.connection.execute(&insert, row).at(target.name)?;
+    run("COMMIT")
 }
 
 fn refuse_content(target: Side<'_>) -> Result<()> {
@@ -186,7 +199,8 @@ fn empty(target: Side<'_>) -> Result<()> {
 }
 
 /// Compares, takes over the numbers that applications set, and takes the mark away.
-fn finish(source: &Source, target: Side<'_>, plan: &Plan) -> Result<()> {
+fn finish(source: &Source, ledger: &Row<'_>, plan: &Plan) -> Result<()> {
+    let target = ledger.target;
     for table in plan.tables() {
         let count = format!("SELECT count(*) FROM {}", quoted_name(&table.name));
         let rows: u64 = target.connection.query_row(&count, [], |row| row.get(0)).at(target.name)?;
@@ -197,10 +211,11 @@ fn finish(source: &Source, target: Side<'_>, plan: &Plan) -> Result<()> {
             )));
         }
     }
-    let mut last = String::from("BEGIN;");
-    last.push_str(&super::numbers(source.side())?);
-    last.push_str(&format!("DROP TABLE {MARK}; COMMIT"));
-    target.connection.execute_batch(&last).at(target.name)
+    let run = |sql: &str| target.connection.execute_batch(sql).at(target.name);
+    run("BEGIN")?;
+    ledger.expect(Position { steps: plan.steps.len(), rows: 0 })?;
+    run(&super::numbers(source.side())?)?;
+    run(&format!("DROP TABLE {MARK}; COMMIT"))
 }
 
 /// Rows whose parent is missing are the file's, and are copied as they are. Looked for in the file, where it costs no

@@ -212,6 +212,46 @@ fn an_import_of_a_file_that_has_changed_begins_anew_if_told_so() {
 }
 
 #[test]
+fn of_two_imports_into_one_database_one_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path();
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), "127.0.0.1:0");
+    let original = file(folder, "old.db", &format!("{EVERYTHING};{MANY_ROWS}"));
+    let name = format!("{}/birds", server.address);
+    let import = || {
+        let mut import = command(folder, &["import", "old.db", &name]);
+        import.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let both = [import(), import()].map(|child| child.wait_with_output().unwrap());
+    let (done, stopped): (Vec<_>, Vec<_>) = both.iter().partition(|output| output.status.success());
+    assert_eq!(done.len(), 1, "{both:?}");
+    let why = String::from_utf8_lossy(&stopped[0].stderr);
+    assert!(why.contains("another program changes") || why.contains("is not empty"), "{why}");
+    assert_same(&original, &Connection::open(name).unwrap());
+}
+
+#[test]
+fn an_import_sees_one_moment_of_a_file_in_use() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path();
+    let writer = file(folder, "old.db", &format!("PRAGMA journal_mode = WAL; {MANY_ROWS}"));
+    writer.execute_batch("CREATE TABLE late(a); INSERT INTO number VALUES(-1)").unwrap();
+    let mut import = command(folder, &["import", "old.db", "birds"]);
+    let mut import = import.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(import.stderr.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    // It has begun, so these come too late.
+    writer.execute_batch("INSERT INTO late VALUES(1); DELETE FROM packed; DELETE FROM number").unwrap();
+    lines.for_each(drop);
+    assert!(import.wait().unwrap().success());
+    let imported = Connection::open(format!("fulmar:{}/birds", folder.display())).unwrap();
+    let counts = "SELECT (SELECT count(*) FROM number) || ' ' || (SELECT count(*) FROM packed) || ' ' ||
+                         (SELECT count(*) FROM late)";
+    assert_eq!(strings(&imported, counts), ["5001 5000 0"]);
+}
+
+#[test]
 fn an_export_holds_one_moment_while_others_write() {
     let directory = tempfile::tempdir().unwrap();
     let folder = directory.path();
