@@ -403,6 +403,17 @@ fn what_makes_no_sense_is_refused_before_anything_is_done() {
     assert_eq!(run(folder, &["import", "old.db"]).status.code(), Some(2));
 }
 
+#[test]
+fn foreign_keys_that_never_worked_do_not_fail_an_import() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path();
+    file(folder, "old.db", "CREATE TABLE p(a); CREATE TABLE k(x REFERENCES p(a)); INSERT INTO k VALUES(1)");
+    let output = run(folder, &["import", "old.db", "birds"]);
+    assert!(output.status.success(), "{output:?}");
+    let warning = String::from_utf8_lossy(&output.stderr);
+    assert!(warning.contains("foreign key mismatch - \"k\" referencing \"p\""), "{warning}");
+}
+
 /// What people see, word by word.
 #[test]
 fn a_session_reads_as_written_down() {
