@@ -2,6 +2,7 @@
 //!
 //! - [`shell`]: `fulmar sql`, a shell as people know it from `sqlite3`. Its core takes lines and writes to anything, so
 //!   whole sessions are tested against golden files.
+//! - [`transfer`]: `fulmar import`, `export`, `backup` and `restore`, from and to ordinary SQLite files.
 //! - [`mod@bench`]: `fulmar bench`, figures beside what people use today.
 //!
 //! ```
@@ -25,6 +26,7 @@
 pub mod bench;
 pub mod serve;
 pub mod shell;
+pub mod transfer;
 
 // Links SQLite on Fulmar's tree, whose symbols rusqlite calls.
 use fulmar_sql as _;

@@ -19,10 +19,10 @@ mod name;
 mod options;
 mod output;
 mod printer;
-mod progress;
-mod quoting;
+pub(crate) mod progress;
+pub(crate) mod quoting;
 mod script;
-mod statement;
+pub(crate) mod statement;
 
 use std::io::{self, BufRead, Write};
 use std::rc::Rc;
@@ -257,7 +257,8 @@ fn without_name(error: rusqlite::Error, name: &str) -> rusqlite::Error {
     }
 }
 
-fn connect(database: &Database, read_only: bool) -> Result<Connection, OpenError> {
+/// Opens a database; one that is not there is made, unless for reading only.
+pub(crate) fn connect(database: &Database, read_only: bool) -> Result<Connection, OpenError> {
     let access = if read_only {
         OpenFlags::SQLITE_OPEN_READ_ONLY
     } else {

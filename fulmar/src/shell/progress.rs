@@ -5,11 +5,11 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A line at the bottom of the terminal that goes away with the work.
-pub(super) struct Progress(ProgressBar);
+pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
     /// Work on as many bytes as are known, each of which is counted.
-    pub(super) fn bytes(visible: bool, total: u64) -> Self {
+    pub(crate) fn bytes(visible: bool, total: u64) -> Self {
         if !visible {
             return Self(ProgressBar::hidden());
         }
@@ -19,8 +19,16 @@ impl Progress {
         )
     }
 
+    /// Work on as many rows as are known, each of which is counted.
+    pub(crate) fn counted_rows(visible: bool, total: u64) -> Self {
+        if !visible {
+            return Self(ProgressBar::hidden());
+        }
+        Self::styled(ProgressBar::new(total), "{bar:30} {human_pos}/{human_len} rows, {eta} left {msg}")
+    }
+
     /// Work on an unknown number of rows.
-    pub(super) fn rows(visible: bool, table: &str) -> Self {
+    pub(crate) fn rows(visible: bool, table: &str) -> Self {
         if !visible {
             return Self(ProgressBar::hidden());
         }
@@ -28,7 +36,7 @@ impl Progress {
     }
 
     /// Work of unknown size that counts nothing.
-    pub(super) fn spinner(visible: bool, message: &str) -> Self {
+    pub(crate) fn spinner(visible: bool, message: &str) -> Self {
         if !visible {
             return Self(ProgressBar::hidden());
         }
@@ -37,20 +45,20 @@ impl Progress {
         progress
     }
 
-    pub(super) fn advance(&self, amount: u64) {
+    pub(crate) fn advance(&self, amount: u64) {
         self.0.inc(amount);
     }
 
-    pub(super) fn reach(&self, position: u64) {
+    pub(crate) fn reach(&self, position: u64) {
         self.0.set_position(position);
     }
 
-    pub(super) fn say(&self, message: &str) {
+    pub(crate) fn say(&self, message: &str) {
         self.0.set_message(message.to_owned());
     }
 
     /// Shows a line above without tearing the bar.
-    pub(super) fn suspended<T>(&self, write: impl FnOnce() -> T) -> T {
+    pub(crate) fn suspended<T>(&self, write: impl FnOnce() -> T) -> T {
         self.0.suspend(write)
     }
 

@@ -235,12 +235,55 @@ impl<'connection> Statement<'connection> {
                 ),
             }
         };
+        self.bound(code)
+    }
+
+    /// Gives a parameter the value that a column of another statement's current row has, its bytes unchanged: text
+    /// that is no text in the database's encoding stays as it is.
+    pub(crate) fn bind_column(
+        &mut self,
+        number: usize,
+        row: &Statement<'_>,
+        column: usize,
+    ) -> Result<(), SqlError> {
+        assert!(column < row.column_count(), "column {column} of a result with {}", row.column_count());
+        // SAFETY: neither statement is finalized and the column exists; SQLite copies the value before the call
+        // returns.
+        let code = unsafe {
+            let value = ffi::sqlite3_column_value(row.raw.as_ptr(), index(column));
+            ffi::sqlite3_bind_value(self.raw.as_ptr(), index(number), value)
+        };
+        self.bound(code)
+    }
+
+    fn bound(&self, code: c_int) -> Result<(), SqlError> {
         if code == ffi::SQLITE_OK {
             return Ok(());
         }
         // SAFETY: the statement's connection outlives it.
-        let message = unsafe { message_of(ffi::sqlite3_db_handle(raw)) };
+        let message = unsafe { message_of(ffi::sqlite3_db_handle(self.raw.as_ptr())) };
         Err(SqlError { phase: Phase::Run, code, message, place: None })
+    }
+
+    /// Shows a column of the current row as its type (`SQLITE_INTEGER`, …) and its bytes: a number's in big-endian
+    /// order, a text's as the database holds them. A text is a blob afterwards; bind it before.
+    pub(crate) fn look_at(&mut self, column: usize, look: impl FnOnce(c_int, &[u8])) {
+        assert!(column < self.column_count(), "column {column} of a result with {}", self.column_count());
+        let (raw, column) = (self.raw.as_ptr(), index(column));
+        // SAFETY: the column exists; the pointer stays valid until the next step or conversion, and the statement is
+        // borrowed exclusively. The length is asked for after the pointer, as SQLite wants it.
+        unsafe {
+            let kind = ffi::sqlite3_column_type(raw, column);
+            match kind {
+                ffi::SQLITE_INTEGER => look(kind, &ffi::sqlite3_column_int64(raw, column).to_be_bytes()),
+                ffi::SQLITE_FLOAT => look(kind, &ffi::sqlite3_column_double(raw, column).to_be_bytes()),
+                ffi::SQLITE_TEXT | ffi::SQLITE_BLOB => {
+                    let start = ffi::sqlite3_column_blob(raw, column).cast();
+                    look(kind, bytes(start, ffi::sqlite3_column_bytes(raw, column)));
+                }
+                _ => look(kind, &[]),
+            }
+        }
     }
 }
 

@@ -4,3 +4,4 @@ mod program;
 mod server;
 mod sessions;
 mod sharing;
+mod transfer;

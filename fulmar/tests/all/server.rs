@@ -5,14 +5,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// A server, which is killed at the end.
-struct Server {
+pub(crate) struct Server {
     process: Child,
     /// `fulmar://IP:PORT`.
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Server {
-    fn start(data: &Path, listen: &str) -> Self {
+    pub(crate) fn start(data: &Path, listen: &str) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_fulmar"))
             .arg("serve")
             .arg("--data")
