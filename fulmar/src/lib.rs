@@ -26,6 +26,7 @@
 pub mod bench;
 pub mod serve;
 pub mod shell;
+pub mod status;
 pub mod transfer;
 
 // Links SQLite on Fulmar's tree, whose symbols rusqlite calls.

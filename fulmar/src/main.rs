@@ -6,6 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use fulmar::bench::{self, Bench};
 use fulmar::serve::{self, Serve};
 use fulmar::shell;
+use fulmar::status;
 use fulmar::transfer::{self, Transfer};
 
 /// Fulmar: a SQL database designed together with its network
@@ -24,6 +25,8 @@ enum Command {
     Sql(shell::Options),
     /// Serves databases to clients on other machines
     Serve(Serve),
+    /// Says what a cluster's servers are doing
+    Status(status::Options),
     #[command(flatten)]
     Transfer(Transfer),
     /// Measures Fulmar beside what people use today
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
     match Arguments::parse_from(arguments).command {
         Command::Sql(options) => shell::run(&options),
         Command::Serve(options) => serve::run(&options),
+        Command::Status(options) => status::run(&options),
         Command::Transfer(transfer) => transfer::run(&transfer),
         Command::Bench(bench) => bench::run(bench),
     }

@@ -101,7 +101,6 @@ impl Tree {
         Self::new(group, 0)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "some of 32 bits")]
     fn group(self) -> GroupId {
         GroupId((self.0 >> Self::NUMBER_BITS) as u16)
     }

@@ -11,6 +11,7 @@ mod map;
 mod message;
 mod serve;
 mod server;
+mod status;
 mod store;
 
 pub use client::{Ask, Client, Reply};
@@ -23,4 +24,5 @@ pub use message::{
 };
 pub use serve::{Cluster, Service, new_cluster, new_server};
 pub use server::{Keep, Note, Open, Server, SyncLog, Synced};
+pub use status::{GroupStatus, Status};
 pub use store::{Call, Remote, Unreachable};

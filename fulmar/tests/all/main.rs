@@ -1,5 +1,6 @@
 //! Sessions of the shell, and the program as it is run.
 
+mod cluster;
 mod program;
 mod server;
 mod sessions;

@@ -13,11 +13,17 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(data: &Path, listen: &str) -> Self {
+        Self::start_with(data, listen, &[])
+    }
+
+    /// With more arguments.
+    pub(crate) fn start_with(data: &Path, listen: &str, more: &[&str]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_fulmar"))
             .arg("serve")
             .arg("--data")
             .arg(data)
             .args(["--listen", listen])
+            .args(more)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -29,7 +35,7 @@ impl Server {
         Self { process, address }
     }
 
-    fn port(&self) -> &str {
+    pub(crate) fn port(&self) -> &str {
         self.address.trim_start_matches("fulmar://")
     }
 }
@@ -43,7 +49,7 @@ impl Drop for Server {
 }
 
 /// What `fulmar sql` prints, or its complaint.
-fn sql(name: &str, statements: &[&str]) -> String {
+pub(crate) fn sql(name: &str, statements: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_fulmar"))
         .args(["sql", name])
         .args(statements)

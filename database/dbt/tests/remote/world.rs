@@ -26,7 +26,7 @@ pub(crate) fn servers() -> impl Iterator<Item = NodeId> {
 /// What a node is.
 pub(crate) enum Role {
     Server(Box<Server>, Defect),
-    Client(Client, Defect),
+    Client(Box<Client>, Defect),
 }
 
 /// What is wrong with the nodes.
@@ -267,7 +267,7 @@ pub(crate) fn world(seed: Seed, disks: &Disks, clients: u32, defect: Defect) -> 
     let disks = disks.clone();
     let mut sim = Sim::new(seed, move |id, records: &[Synced]| {
         if id.0 >= SERVERS {
-            return Role::Client(Client::new(u64::from(id.0), "bank", true), defect);
+            return Role::Client(Box::new(Client::new(u64::from(id.0), "bank", true)), defect);
         }
         disks.crash(id, records);
         let databases = Box::new(Databases(id, disks.clone(), defect));

@@ -103,6 +103,11 @@ impl Pending {
         self.prepared.is_empty() && self.committed.is_empty()
     }
 
+    /// How many transactions are prepared.
+    pub(crate) fn count(&self) -> usize {
+        self.prepared.len()
+    }
+
     /// Whether some prepared transaction will change cells of the object, or relies on them.
     pub(crate) fn pins(&self, object: ObjectId) -> bool {
         self.locked(object, &[]).next().is_some_and(|((locked, _), _)| *locked == object)

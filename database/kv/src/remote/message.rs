@@ -4,6 +4,7 @@
 //! `wire`), byte strings begin with their length.
 
 use super::map::{Layout, Map};
+use super::status::Status;
 use crate::commit::{cell, put_cells};
 use crate::core::group;
 use crate::object::Object;
@@ -80,6 +81,10 @@ pub enum Message {
     },
     /// From a server to the one that keeps the map: which it has.
     Ask(MapRequest),
+    /// To a server: how is it?
+    Examine,
+    /// From a server that was asked how it is.
+    Status(Status),
     /// The map of the cluster.
     Map {
         /// The map.
@@ -362,6 +367,11 @@ impl Wire for Message {
                 out.push(u8::from(*create));
                 put_bytes(out, name.as_bytes());
             }
+            Self::Examine => out.push(42),
+            Self::Status(status) => {
+                out.push(43);
+                status.encode(out);
+            }
             Self::Map { map, about } => {
                 out.push(if about.is_some() { 40 } else { 39 });
                 if let Some(about) = about {
@@ -417,6 +427,8 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
         38 => Message::Ask(MapRequest::Database { create: input.byte()? == 1, name: text(input)? }),
         39 => Message::Map { about: None, map: Map::decode(input)? },
         40 => Message::Map { about: Some(text(input)?), map: Map::decode(input)? },
+        42 => Message::Examine,
+        43 => Message::Status(Status::decode(input)?),
         41 => Message::Ask(MapRequest::Join(text(input)?)),
         _ => return None,
     })

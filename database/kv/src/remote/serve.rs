@@ -4,11 +4,12 @@ use super::connection::{ConnectError, SERVER, limits, protocol, resolve};
 use super::map::Map;
 use super::message::{MapRequest, Message};
 use super::server::{Note, Open, Server, SyncLog};
+use super::status::Status;
 use crate::Error;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_transport::{ClusterId, Handle, Listener, Notice, ServeError, User};
 use std::fs::File;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
@@ -84,22 +85,39 @@ impl Cluster {
     /// # Errors
     /// [`ConnectError`]; a server that does not know its own cluster yet is one that cannot be reached.
     pub fn meet(server: &str) -> Result<Self, ConnectError> {
-        let nobody = || io::Error::new(io::ErrorKind::NotFound, "stands for no address");
-        let address = resolve(server).ok_or_else(nobody);
-        let address = address.map_err(|why| ConnectError::Resolve { server: server.into(), why })?;
-        let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), Stranger);
-        let met = client.meet(address)?;
-        let mut maps = client
-            .request(met)
-            .map_err(|why| ConnectError::Silent { server: server.into(), why: why.to_string() })?;
-        let map = maps
-            .pop()
-            .ok_or_else(|| ConnectError::Silent { server: server.into(), why: "no answer".into() })?;
-        Ok(Self { name: client.cluster().0, map })
+        let (name, maps) = ask(server, Message::Ask(MapRequest::Newer(0)))?;
+        match maps {
+            Message::Map { map, .. } => Ok(Self { name, map }),
+            _ => Err(ConnectError::Silent { server: server.into(), why: "another answer".into() }),
+        }
+    }
+
+    /// Asks a server of it how it is.
+    ///
+    /// # Errors
+    /// [`ConnectError`]
+    pub fn examine(&self, server: &str) -> Result<Status, ConnectError> {
+        match ask(server, Message::Examine)? {
+            (_, Message::Status(status)) => Ok(status),
+            _ => Err(ConnectError::Silent { server: server.into(), why: "another answer".into() }),
+        }
     }
 }
 
-/// Asks a server for the map.
+/// Asks a server something that it answers strangers too; with the name of its cluster.
+fn ask(server: &str, question: Message) -> Result<(u128, Message), ConnectError> {
+    let nobody = || io::Error::new(io::ErrorKind::NotFound, "stands for no address");
+    let unresolved = |why| ConnectError::Resolve { server: server.into(), why };
+    let address = resolve(server).ok_or_else(nobody).map_err(unresolved)?;
+    let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), Stranger);
+    let met = client.meet(address)?;
+    let silent = |why| ConnectError::Silent { server: server.into(), why };
+    let mut answers = client.request((met, question)).map_err(|why| silent(why.to_string()))?;
+    let answer = answers.pop().flatten().ok_or_else(|| silent("no answer".into()))?;
+    Ok((client.cluster().0, answer))
+}
+
+/// Asks one question, and says what the answer is, if one comes.
 struct Stranger;
 
 /// How long a server that was met may think about a simple question.
@@ -108,20 +126,22 @@ const PATIENCE: Duration = Duration::from_secs(5);
 impl Process for Stranger {
     type Message = Message;
     type Timer = ();
-    type Request = NodeId;
-    type Event = Map;
+    type Request = (NodeId, Message);
+    type Event = Option<Message>;
     type Record = ();
 
-    fn request(&mut self, now: Time, server: NodeId, out: &mut Outbox<Self>) {
-        out.send(server, Message::Ask(MapRequest::Newer(0)));
+    fn request(&mut self, now: Time, (server, question): (NodeId, Message), out: &mut Outbox<Self>) {
+        out.send(server, question);
         out.set_timer((), now + PATIENCE);
     }
 
     fn receive(&mut self, _now: Time, _from: NodeId, message: Message, out: &mut Outbox<Self>) {
-        if let Message::Map { map, .. } = message {
-            out.cancel_timer(());
-            out.event(map);
-        }
+        out.cancel_timer(());
+        out.event(Some(message));
+    }
+
+    fn expire(&mut self, _now: Time, _timer: (), out: &mut Outbox<Self>) {
+        out.event(None);
     }
 }
 
@@ -143,7 +163,9 @@ pub fn new_cluster() -> io::Result<u128> {
 
 /// A number by chance.
 pub(super) fn by_chance() -> u64 {
-    RandomState::new().build_hasher().finish()
+    #[expect(clippy::disallowed_types, reason = "that it differs from run to run is the purpose")]
+    let state = std::hash::RandomState::new();
+    state.build_hasher().finish()
 }
 
 /// Tells the server whose connections end.

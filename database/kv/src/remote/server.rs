@@ -7,6 +7,7 @@ mod snapshots;
 
 use super::map::Map;
 use super::message::{self, Answer, DatabaseNumber, Failed, MapRequest, Message, Sight};
+use super::status::Status;
 use crate::{Database, Error, GroupId, ObjectId, Timestamp};
 use clock::Clock;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
@@ -425,8 +426,17 @@ impl Server {
             }
             Message::Ask(request) => self.tell_map(now, from, request, out),
             Message::Map { map, about } => self.learn(now, map, about.as_deref(), out),
+            Message::Examine => {
+                let status = Status {
+                    now: self.site.clock.now(),
+                    watermark: self.site.clock.watermark(),
+                    snapshots: self.site.snapshots.count(),
+                    groups: self.groups.values().map(Group::status).collect(),
+                };
+                self.site.turn(now, out).send(from, Message::Status(status));
+            }
             // Not for a server.
-            Message::Answer { .. } => {}
+            Message::Answer { .. } | Message::Status(_) => {}
         }
     }
 

@@ -1,6 +1,7 @@
 //! One group on its server: what clients ask of it, and what becomes of transactions of several groups.
 
 use super::super::message::{Answer, DatabaseNumber, Direction, Message, News};
+use super::super::status::GroupStatus;
 use super::{Keep, Synced, Turn};
 use crate::core::Undecided;
 use crate::{
@@ -41,6 +42,9 @@ pub(super) struct Group {
     reopened: BTreeSet<(NodeId, Timestamp)>,
     /// The client that keeps all others from committing.
     excluding: Option<NodeId>,
+    /// How much it has done.
+    reads: u64,
+    commits: u64,
 }
 
 /// What is to happen when a record is durable and the clock has reached a time.
@@ -132,6 +136,21 @@ impl Group {
             committed: BTreeMap::new(),
             reopened: BTreeSet::new(),
             excluding: None,
+            reads: 0,
+            commits: 0,
+        }
+    }
+
+    pub(super) fn status(&self) -> GroupStatus {
+        let (database, group) = self.name;
+        let prepared = self.database.storage().pending(|pending| pending.count());
+        GroupStatus {
+            database,
+            group,
+            reads: self.reads,
+            commits: self.commits,
+            prepared: prepared as u64,
+            cached: self.database.cached_bytes() as u64,
         }
     }
 
@@ -277,6 +296,7 @@ impl Group {
     ) -> Result<Progress, Error> {
         let at = sight.at;
         self.require_readable(at)?;
+        self.reads += 1;
         // No commit to come shall be one that this snapshot should have seen.
         self.database.storage().advance(at, Timestamp(0));
         if let Some(expected) = &sight.expected {
@@ -349,6 +369,7 @@ impl Group {
         let written = written(commit);
         match self.database.execute(commit.clone()) {
             Ok(at) => {
+                self.commits += 1;
                 turn.reach(at);
                 self.committed.insert((asked.client, commit.snapshot), at);
                 self.wait_for(durability, at, vec![], Some((asked, Answer::At(at))), written, turn);
@@ -453,6 +474,7 @@ impl Group {
             unreachable!("it is prepared here");
         };
         self.owners.remove(&transaction);
+        self.commits += 1;
         self.committed.insert((asked.client, undecided.snapshot), at);
         turn.reach(at);
         let news = News::Ended(Outcome::Committed(at));
@@ -480,6 +502,7 @@ impl Group {
         // A disk that fails here fails the next commit too, which says so; and the other groups are not told.
         let Ok(written) = storage.conclude(transaction, outcome) else { return };
         if let (Some((client, _)), Outcome::Committed(at)) = (self.owners.remove(&transaction), outcome) {
+            self.commits += 1;
             self.committed.insert((client, undecided.snapshot), at);
         }
         let sends = if undecided.primary == group {

@@ -19,6 +19,11 @@ impl Snapshots {
         self.open.keys().next().copied()
     }
 
+    /// How many are open.
+    pub(super) fn count(&self) -> u64 {
+        self.open.values().map(|count| *count as u64).sum()
+    }
+
     /// Opens a snapshot for a client's question; nothing if the client has asked for another since. Asked again, it is the
     /// one that was opened before, which the client may have heard of by now.
     pub(super) fn open(&mut self, client: NodeId, number: u64, at: Timestamp) -> Option<Timestamp> {

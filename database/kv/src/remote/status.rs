@@ -1,0 +1,66 @@
+//! What a server tells about itself.
+
+use super::message::{DatabaseNumber, number};
+use crate::core::group;
+use crate::wire::{Reader, list, put_varint};
+use crate::{GroupId, Timestamp};
+
+/// What a server tells about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Where the cluster's clock is, as far as the server knows.
+    pub now: Timestamp,
+    /// No snapshot of the cluster is older, as far as the server knows.
+    pub watermark: Timestamp,
+    /// How many snapshots its clients hold.
+    pub snapshots: u64,
+    /// The groups that it has open.
+    pub groups: Vec<GroupStatus>,
+}
+
+/// What it tells about a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupStatus {
+    /// The database.
+    pub database: DatabaseNumber,
+    /// The group.
+    pub group: GroupId,
+    /// Reads that were answered since it was opened.
+    pub reads: u64,
+    /// Commits that were carried out since it was opened.
+    pub commits: u64,
+    /// Transactions of several groups that are prepared and not decided.
+    pub prepared: u64,
+    /// Memory for cached data, bytes.
+    pub cached: u64,
+}
+
+impl Status {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.now.0);
+        put_varint(out, self.watermark.0);
+        put_varint(out, self.snapshots);
+        put_varint(out, self.groups.len() as u64);
+        for GroupStatus { database, group, reads, commits, prepared, cached } in &self.groups {
+            put_varint(out, database.0.into());
+            put_varint(out, group.0.into());
+            [reads, commits, prepared, cached].into_iter().for_each(|count| put_varint(out, *count));
+        }
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        let (now, watermark) = (Timestamp(input.varint()?), Timestamp(input.varint()?));
+        let snapshots = input.varint()?;
+        let one = |input: &mut Reader<'_>| {
+            Some(GroupStatus {
+                database: DatabaseNumber(number(input)?),
+                group: group(input)?,
+                reads: input.varint()?,
+                commits: input.varint()?,
+                prepared: input.varint()?,
+                cached: input.varint()?,
+            })
+        };
+        Some(Self { now, watermark, snapshots, groups: list(input, one)? })
+    }
+}

@@ -1,0 +1,126 @@
+//! `fulmar status`: what a cluster's servers are doing.
+
+use clap::Args;
+use fulmar_dbt::remote::{Cluster, NodeId, Status};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+/// `fulmar status`
+#[derive(Args)]
+#[command(after_help = "Example:\n  fulmar status 127.0.0.1:7400\n\n\
+                        Exit status: 0 all servers answer, 1 one does not, 2 bad usage.")]
+pub struct Options {
+    /// A server of the cluster
+    #[arg(value_name = "HOST:PORT")]
+    server: String,
+    /// One object a line: of the cluster, of each server, and of each group
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks all servers, and prints what they say.
+pub fn run(options: &Options) -> ExitCode {
+    let server = options.server.trim_start_matches("fulmar://").trim_end_matches('/');
+    let cluster = match Cluster::meet(server) {
+        Ok(cluster) => cluster,
+        Err(error) => {
+            eprintln!("Error: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let told: BTreeMap<NodeId, Result<Status, String>> = cluster
+        .map
+        .servers
+        .iter()
+        .map(|(name, address)| (*name, cluster.examine(address).map_err(|error| error.to_string())))
+        .collect();
+    if options.json {
+        print_json(&cluster, &told)
+    } else {
+        print_table(&cluster, &told)
+    }
+    if told.values().all(Result::is_ok) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Where the cluster's clock is, as far as any server knows.
+fn clock(told: &BTreeMap<NodeId, Result<Status, String>>) -> u64 {
+    told.values().flatten().map(|status| status.now.0).max().unwrap_or(0)
+}
+
+fn print_table(cluster: &Cluster, told: &BTreeMap<NodeId, Result<Status, String>>) {
+    println!("cluster {:032x}, {} servers, clock {}", cluster.name, told.len(), clock(told));
+    println!();
+    println!("{:<24} {:>10} {:>10} {:>8}", "server", "snapshots", "lag", "groups");
+    for (name, status) in told {
+        let address = &cluster.map.servers[name];
+        match status {
+            Ok(status) => {
+                let lag = clock(told) - status.now.0;
+                let held = cluster.map.databases.values().flat_map(|placement| &placement.groups);
+                let groups = held.filter(|server| *server == name).count();
+                println!("{address:<24} {:>10} {lag:>10} {groups:>8}", status.snapshots);
+            }
+            Err(error) => println!("{address:<24} does not answer: {error}"),
+        }
+    }
+    println!();
+    println!(
+        "{:<24} {:>5} {:<24} {:>10} {:>10} {:>9} {:>10}",
+        "database", "group", "server", "reads", "commits", "prepared", "cached MB"
+    );
+    for (number, placement) in &cluster.map.databases {
+        for (group, server) in placement.groups.iter().enumerate() {
+            let address = cluster.map.servers.get(server).map_or("unknown", String::as_str);
+            let status = told.get(server).and_then(|status| status.as_ref().ok());
+            let open = status.and_then(|status| {
+                let is_it = |g: &&fulmar_dbt::remote::GroupStatus| {
+                    g.database == *number && usize::from(g.group.0) == group
+                };
+                status.groups.iter().find(is_it)
+            });
+            print!("{:<24} {group:>5} {address:<24} ", placement.name);
+            match open {
+                Some(g) => println!(
+                    "{:>10} {:>10} {:>9} {:>10}",
+                    g.reads,
+                    g.commits,
+                    g.prepared,
+                    g.cached.div_ceil(1 << 20)
+                ),
+                None => println!("not in use"),
+            }
+        }
+    }
+}
+
+fn print_json(cluster: &Cluster, told: &BTreeMap<NodeId, Result<Status, String>>) {
+    println!(
+        "{}",
+        serde_json::json!({"cluster": format!("{:032x}", cluster.name), "servers": told.len(), "clock": clock(told)})
+    );
+    for (name, status) in told {
+        let address = &cluster.map.servers[name];
+        match status {
+            Ok(status) => {
+                println!(
+                    "{}",
+                    serde_json::json!({
+                        "server": address, "now": status.now.0, "watermark": status.watermark.0,
+                        "snapshots": status.snapshots,
+                    })
+                );
+                for g in &status.groups {
+                    let database = cluster.map.databases.get(&g.database).map(|placement| &placement.name);
+                    println!(
+                        "{}",
+                        serde_json::json!({
+                            "server": address, "database": database, "group": g.group.0, "reads": g.reads,
+                            "commits": g.commits, "prepared": g.prepared, "cached_bytes": g.cached,
+                        })
+                    );
+                }
+            }
+            Err(error) => println!("{}", serde_json::json!({"server": address, "error": error})),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Several servers that are one cluster, as they are run.
+
+use crate::server::{Server, sql};
+use std::fs;
+use std::process::Command;
+
+fn status(server: &str) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_fulmar")).args(["status", server]).output();
+    let output = output.expect("the program runs");
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn a_transaction_spans_servers_that_are_killed_and_come_back() {
+    let data = tempfile::tempdir().expect("a directory");
+    let folder = |name: &str| data.path().join(name);
+    let first = Server::start(&folder("a"), "127.0.0.1:0");
+    let port = first.port().to_owned();
+    let join = ["--join", &port];
+    let mut others: Vec<_> =
+        ["b", "c"].iter().map(|name| Server::start_with(&folder(name), "127.0.0.1:0", &join)).collect();
+    // Whoever is not on the map yet would hold nothing.
+    while !status(&port).contains("3 servers") {
+        std::thread::yield_now();
+    }
+    let name = format!("{}/birds", others[0].address);
+    for n in 0..6 {
+        sql(&name, &[&format!("CREATE TABLE t{n}(a INTEGER PRIMARY KEY, b); INSERT INTO t{n} VALUES(1, 0)")]);
+    }
+    // Each server holds some of the tables.
+    let groups =
+        sql(&name, &["SELECT count(DISTINCT rootpage >> 22) FROM sqlite_schema WHERE type = 'table'"]);
+    assert_eq!(groups, "3");
+    let transfer = "BEGIN; UPDATE t0 SET b = b - 3; UPDATE t1 SET b = b + 1; UPDATE t2 SET b = b + 1; \
+                    UPDATE t5 SET b = b + 1; COMMIT;";
+    let rows = "SELECT t0.b, t1.b, t2.b, t5.b FROM t0, t1, t2, t5";
+    assert_eq!(sql(&name, &[transfer, rows]), "-3|1|1|1");
+    let killed = others.pop().expect("two of them");
+    let place = killed.port().to_owned();
+    drop(killed);
+    let _back = Server::start_with(&folder("c"), &place, &join);
+    assert_eq!(sql(&name, &[transfer, rows]), "-6|2|2|2");
+    drop(first);
+    let _first = Server::start(&folder("a"), &port);
+    assert_eq!(sql(&name, &[transfer, rows, "PRAGMA integrity_check"]), "-9|3|3|3\nok");
+    let told = status(&port);
+    assert!(told.contains("birds") && !told.contains("does not answer"), "{told}");
+}
+
+#[test]
+fn a_server_of_another_cluster_is_refused() {
+    let data = tempfile::tempdir().expect("a directory");
+    let one = Server::start(&data.path().join("one"), "127.0.0.1:0");
+    let other = Server::start(&data.path().join("other"), "127.0.0.1:0");
+    let third = data.path().join("third");
+    drop(Server::start_with(&third, "127.0.0.1:0", &["--join", one.port()]));
+    let wrong = Command::new(env!("CARGO_BIN_EXE_fulmar"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--join", other.port(), "--data"])
+        .arg(&third)
+        .output()
+        .expect("the program runs");
+    let complaint = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(complaint.contains("these data belong to cluster"), "{complaint}");
+    assert!(fs::exists(third.join("SERVER")).expect("it can be looked at"));
+    assert!(status("127.0.0.1:1").contains("cannot reach a server at 127.0.0.1:1"));
+}
