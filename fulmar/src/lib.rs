@@ -24,6 +24,7 @@
 //! (bad usage). What is not: the library's interface, which exists for the binary and its tests.
 
 pub mod bench;
+pub mod demo;
 pub mod serve;
 pub mod shell;
 pub mod status;

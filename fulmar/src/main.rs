@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use fulmar::bench::{self, Bench};
+use fulmar::demo::{self, Demo};
 use fulmar::serve::{self, Serve};
 use fulmar::shell;
 use fulmar::status;
@@ -25,6 +26,8 @@ enum Command {
     Sql(shell::Options),
     /// Serves databases to clients on other machines
     Serve(Serve),
+    /// Tries a cluster: three servers on this machine, a sample database, a shell
+    Demo(Demo),
     /// Says what a cluster's servers are doing
     Status(status::Options),
     #[command(flatten)]
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     match Arguments::parse_from(arguments).command {
         Command::Sql(options) => shell::run(&options),
         Command::Serve(options) => serve::run(&options),
+        Command::Demo(demo) => demo::run(&demo),
         Command::Status(options) => status::run(&options),
         Command::Transfer(transfer) => transfer::run(&transfer),
         Command::Bench(bench) => bench::run(bench),

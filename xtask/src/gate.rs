@@ -3,6 +3,9 @@
 use crate::run::{Result, cargo, run, steps};
 use crate::{deny, tidy};
 
+/// How many histories of a simulated cluster are judged.
+const SEEDS: &str = "20000";
+
 pub(crate) fn test() -> Result {
     steps(&[
         ("tidy", &tidy::tidy),
@@ -15,6 +18,20 @@ pub(crate) fn test() -> Result {
             let mut test = cargo(&["test", "--locked", "-p", "fulmar-conformance", "--test", "all", "--"]);
             test.args(["hermitage", "schema", "slt", "transfers", "fuzz"]);
             run(test.env("FULMAR_ON_SERVER", "1"))
+        }),
+        ("seeds", &|| {
+            let mut test = cargo(&[
+                "test",
+                "--profile",
+                "sim",
+                "--locked",
+                "-p",
+                "fulmar-dbt",
+                "--test",
+                "remote",
+                "--",
+            ]);
+            run(test.arg("what_clients_see").env("FULMAR_SEEDS", SEEDS))
         }),
         ("docs", &|| {
             let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);

@@ -1,8 +1,10 @@
-//! Storage behind a network: the server's process, the client's, and what they say to each other.
+//! Storage behind a network: the servers' process, the client's, and what they say to each other.
 //!
 //! A [`Server`] does for its clients what a [`Database`](crate::Database) does for its threads, one message after the
-//! other: all commits that arrive together share one sync. A [`Client`] asks one thing at a time and asks again when the
-//! answer does not come; [`Remote`] makes a [`Store`](crate::Store) of it.
+//! other: all commits that arrive together share one sync. It may hold several groups of several databases, and be one of many
+//! servers: then a snapshot is a time of the cluster's one clock, and a transaction of several groups commits in two phases.
+//! A [`Client`] asks one thing at a time and asks again when the answer does not come; [`Remote`] makes a
+//! [`Store`](crate::Store) of it.
 
 mod client;
 mod connection;

@@ -64,3 +64,12 @@ fn a_server_of_another_cluster_is_refused() {
     assert!(fs::exists(third.join("SERVER")).expect("it can be looked at"));
     assert!(status("127.0.0.1:1").contains("cannot reach a server at 127.0.0.1:1"));
 }
+
+#[test]
+fn a_demo_shows_a_cluster() {
+    let query = "SELECT species, birds FROM most_seen LIMIT 1; SELECT count(*) FROM sighting";
+    let output = Command::new(env!("CARGO_BIN_EXE_fulmar")).args(["demo", query]).output();
+    let output = output.expect("the program runs");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && told.trim().ends_with("2000"), "{told}");
+}

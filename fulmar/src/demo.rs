@@ -1,0 +1,108 @@
+//! `fulmar demo`: a cluster of three servers on this machine, a small database on it, and a shell.
+
+use clap::Args;
+use std::error::Error;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+/// Makes the sample: birds, and where they were seen.
+const SAMPLE: &str = include_str!("demo.sql");
+
+/// `fulmar demo`
+#[derive(Args)]
+#[command(after_help = "Example:\n  fulmar demo\n  fulmar demo 'SELECT * FROM most_seen LIMIT 3'\n\n\
+                        The servers and all data are gone when the shell ends.")]
+pub struct Demo {
+    /// Statements to run instead of a shell
+    #[arg(value_name = "SQL")]
+    statements: Vec<String>,
+}
+
+/// A server, which ends with this value.
+struct Server {
+    process: Child,
+    /// `HOST:PORT`.
+    address: String,
+}
+
+impl Server {
+    fn start(data: &Path, join: Option<&str>) -> io::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data);
+        if let Some(known) = join {
+            command.args(["--join", known]);
+        }
+        // Ctrl-C is for the shell.
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn()?;
+        let mut line = String::new();
+        if let Some(output) = process.stdout.take() {
+            BufReader::new(output).read_line(&mut line)?;
+        }
+        let address = line.trim().rsplit("fulmar://").next().filter(|address| !address.is_empty());
+        let started = address.map(str::to_owned);
+        let mut server = Self { process, address: started.unwrap_or_default() };
+        if server.address.is_empty() {
+            let status = server.process.wait()?;
+            return Err(io::Error::other(format!("a server does not start: {status}")));
+        }
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Starts the cluster, makes the sample, and runs a shell or the statements.
+pub fn run(demo: &Demo) -> ExitCode {
+    match try_run(demo) {
+        Ok(status) => status,
+        Err(error) => {
+            eprintln!("Error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_run(demo: &Demo) -> Result<ExitCode, Box<dyn Error>> {
+    let data = tempfile::tempdir()?;
+    let first = Server::start(&data.path().join("1"), None)?;
+    let second = Server::start(&data.path().join("2"), Some(&first.address))?;
+    let third = Server::start(&data.path().join("3"), Some(&first.address))?;
+    let servers = [&first, &second, &third];
+    await_all(&first.address, servers.len())?;
+    let name = format!("fulmar://{}/demo", first.address);
+    let sample = Command::new(std::env::current_exe()?).args(["sql", &name, SAMPLE]).status()?;
+    if !sample.success() {
+        return Err("the sample database cannot be made".into());
+    }
+    let mut shell = Command::new(std::env::current_exe()?);
+    shell.args(["sql", &name]).args(&demo.statements);
+    if demo.statements.is_empty() {
+        println!("Three servers: {}, {} and {}.", first.address, second.address, third.address);
+        println!("Database {name}; others may open it, too. Try:");
+        println!("  SELECT * FROM most_seen LIMIT 5;");
+        println!("  SELECT name, rootpage >> 22 AS \"group\" FROM sqlite_schema WHERE rootpage > 0;");
+        println!("and in another terminal: fulmar status {}", first.address);
+    }
+    let status = shell.status()?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// Waits until the first server has all on its map: a database that is made before has a part on fewer.
+fn await_all(first: &str, servers: usize) -> Result<(), Box<dyn Error>> {
+    const TRIES: u32 = 200;
+    for _ in 0..TRIES {
+        if fulmar_dbt::remote::Cluster::meet(first)?.map.servers.len() == servers {
+            return Ok(());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    Err("the servers do not find each other".into())
+}
