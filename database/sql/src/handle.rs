@@ -110,7 +110,8 @@ impl Meta {
     fn begin(&mut self, transaction: &Transaction) {
         let at = transaction.known_snapshot();
         if at.is_none() || self.at != at {
-            let cookie = self.values[SCHEMA_COOKIE].filter(|_| at.is_none());
+            // Zero is also what a database has that has no cookie yet.
+            let cookie = self.values[SCHEMA_COOKIE].filter(|cookie| at.is_none() && *cookie != 0);
             if let Some(cookie) = cookie {
                 transaction.expect(FACTS, &meta_key(SCHEMA_COOKIE), Some(&cookie.to_be_bytes()));
             }
@@ -468,7 +469,14 @@ impl Handle {
         if let Some(value) = self.meta.values.get(index).copied().flatten() {
             return Ok(value);
         }
-        let cell = self.transaction()?.get(FACTS, &meta_key(index))?;
+        let cell = match self.transaction()?.get(FACTS, &meta_key(index)) {
+            // SQLite has no way to be told, and looks at the cookie before whatever depends on it.
+            Err(Error::Unexpected) => {
+                self.meta.values = Default::default();
+                self.transaction()?.get(FACTS, &meta_key(index))?
+            }
+            cell => cell?,
+        };
         let value = cell.and_then(|cell| (*cell).try_into().ok()).map_or(0, u32::from_be_bytes);
         if let Some(cached) = self.meta.values.get_mut(index) {
             *cached = Some(value);
