@@ -184,11 +184,7 @@ fn tables(report: &Report, machine: &str) -> String {
         row(&mut text, m);
     }
     if !report.figures.is_empty() {
-        let _ = writeln!(
-            text,
-            "\n{:<36} {:>7} {:>7} {:>7} {:>7}  {}",
-            "", "ratio", "min", "max", "target", "peer"
-        );
+        let _ = writeln!(text, "\n{:<36} {:>7} {:>7} {:>7} {:>7}  peer", "", "ratio", "min", "max", "target");
     }
     for f in &report.figures {
         let _ = writeln!(
