@@ -16,7 +16,7 @@ pub(crate) fn test() -> Result {
         ("tests", &|| run(&mut cargo(&["test", "--workspace", "--locked"]))),
         ("tests on a server", &|| {
             let mut test = cargo(&["test", "--locked", "-p", "fulmar-conformance", "--test", "all", "--"]);
-            test.args(["hermitage", "schema", "slt", "transfers", "fuzz"]);
+            test.args(["hermitage", "schema", "slt", "transfers", "fuzz", "unread"]);
             run(test.env("FULMAR_ON_SERVER", "1"))
         }),
         ("seeds", &|| {

@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-const WIDTH: f64 = 900.0;
+const WIDTH: f64 = 980.0;
 const BAR: f64 = 16.0;
 const GAP: f64 = 14.0;
+/// Two lines that say what the load is.
+const LABEL: f64 = 30.0;
 /// Where bars begin, and how long the longest is, for rates and for latencies.
 const RATES: (f64, f64) = (190.0, 220.0);
 const LATENCIES: (f64, f64) = (520.0, 300.0);
@@ -48,6 +50,7 @@ fn draw(measured: &[Measured]) -> String {
     }
     for wanted in loads {
         let (workload, distribution, clients, bytes) = wanted;
+        let begun = y;
         text(&mut picture, 10.0, y + 12.0, &format!("{workload}, {distribution}"));
         text(&mut picture, 10.0, y + 26.0, &format!("{clients} clients, {bytes} B"));
         for m in measured.iter().filter(|m| load(m) == wanted) {
@@ -68,7 +71,7 @@ fn draw(measured: &[Measured]) -> String {
             text(&mut picture, far + 8.0, y + 11.0, &numbers);
             y += BAR;
         }
-        y = y.max(y + GAP);
+        y = y.max(begun + LABEL) + GAP;
     }
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{y}\" font-family=\"sans-serif\" \

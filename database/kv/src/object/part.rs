@@ -58,7 +58,8 @@ impl Object {
                 Interval::new(low.into(), high.map(Into::into))
             }
         };
-        let mut cells = Builder::with_capacity(slots.len(), bytes.min(self.cells.len()) + 64);
+        let taken = slots.iter().map(|slot| self.cell_size(*slot)).sum();
+        let mut cells = Builder::with_capacity(slots.len(), taken);
         for slot in slots {
             cells.push(self.key(slot), Some(self.value(slot)), self.slots[slot].at);
         }
