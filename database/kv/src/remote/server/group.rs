@@ -375,8 +375,11 @@ impl Group {
                 self.wait_for(durability, at, vec![], Some((asked, Answer::At(at))), written, turn);
                 Ok(Progress::Waits)
             }
+            // It may have taken place before: placed anew it would conflict with itself.
+            Err(Refusal::Misplaced(_) | Refusal::Failed(Error::Conflict)) if asked.again => {
+                Ok(Progress::Answer(Answer::Unknown))
+            }
             Err(Refusal::Misplaced(_)) => Ok(Progress::Answer(Answer::Misplaced)),
-            Err(Refusal::Failed(Error::Conflict)) if asked.again => Ok(Progress::Answer(Answer::Unknown)),
             Err(Refusal::Failed(error)) => Err(error),
         }
     }
