@@ -422,6 +422,8 @@ impl Server {
             Message::Time { number, now: time, watermark } => {
                 if self.site.clock.hear(number, time, watermark) {
                     self.hear_time(now, number, out);
+                } else if !self.site.clock.is_known() {
+                    self.site.turn(now, out).ask_time();
                 }
             }
             Message::Ask(request) => self.tell_map(now, from, request, out),

@@ -15,7 +15,7 @@ pub(super) struct Clock {
     keeper: NodeId,
     /// It is here at least; nothing before it was heard of.
     now: Option<Timestamp>,
-    /// Where it was when this server first heard of it.
+    /// Where it was, one further, when this server first heard of it.
     born: Timestamp,
     /// No snapshot of the cluster is older.
     watermark: Timestamp,
@@ -75,17 +75,22 @@ impl Clock {
         self.asked + 1
     }
 
-    /// Takes an answer; says whether it is one.
+    /// Takes an answer; says whether it is one, and new enough.
     pub(super) fn hear(&mut self, number: u64, now: Timestamp, watermark: Timestamp) -> bool {
         if number <= self.first || number > self.asked {
             return false;
         }
-        if self.now.is_none() {
-            self.born = now;
+        self.is_asked &= number != self.asked;
+        if self.born == Timestamp(0) {
+            // It has to go on first, so that no snapshot of before is one of afterwards.
+            self.born = Timestamp(now.0 + 1);
+            self.reach = self.reach.max(self.born);
+        }
+        if self.now.is_none() && now < self.born {
+            return false;
         }
         self.now = self.now.max(Some(now));
         self.watermark = self.watermark.max(watermark);
-        self.is_asked &= number != self.asked;
         true
     }
 }

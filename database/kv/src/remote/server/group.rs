@@ -508,6 +508,10 @@ impl Group {
             self.commits += 1;
             self.committed.insert((client, undecided.snapshot), at);
         }
+        if outcome == Outcome::Aborted {
+            // Who has asked to prepare it may ask again.
+            self.refused.insert(transaction, undecided.snapshot);
+        }
         let sends = if undecided.primary == group {
             self.messages(&undecided.others, transaction, News::Ended(outcome), turn)
         } else if matches!(outcome, Outcome::Committed(_)) {
