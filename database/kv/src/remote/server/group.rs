@@ -22,6 +22,8 @@ pub(super) struct Group {
     name: (DatabaseNumber, GroupId),
     database: Database,
     keep: Box<dyn Keep>,
+    /// Its newest commit when it was opened, which the clock may have to reach yet.
+    opened_at: Timestamp,
     users: BTreeSet<NodeId>,
     /// The last change that each client asked for, and the answer if it was given.
     last: BTreeMap<NodeId, (u64, Option<Answer>)>,
@@ -112,7 +114,8 @@ impl Group {
     ) -> Self {
         let storage = database.storage();
         let now = turn.site.clock.now();
-        turn.reach(storage.last());
+        let opened_at = storage.last();
+        turn.reach(opened_at);
         storage.advance(now, turn.site.clock.forgotten());
         // Somebody may have read beneath the locks of what this group is to decide, up to now: it was told, and has
         // forgotten.
@@ -126,6 +129,7 @@ impl Group {
             name,
             database,
             keep,
+            opened_at,
             users: BTreeSet::new(),
             last: BTreeMap::new(),
             waiting: VecDeque::new(),
@@ -139,6 +143,11 @@ impl Group {
             reads: 0,
             commits: 0,
         }
+    }
+
+    /// From when on snapshots see all that it held when it was opened.
+    pub(super) fn opened_at(&self) -> Timestamp {
+        self.opened_at
     }
 
     pub(super) fn status(&self) -> GroupStatus {
