@@ -43,6 +43,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// What a holder says that has given the database to a server.
 const MOVED: &str = "moved";
 
+/// In the words of a server that has found the database with another process: see [`Error::Held`].
+const HELD: &str = "already open in another process";
+
 /// A database in a directory, as this process has it.
 pub(crate) struct Shared {
     path: PathBuf,
@@ -171,7 +174,8 @@ impl Shared {
                     drop(held);
                     drop(state);
                     self.listen();
-                    return Err(why);
+                    // Somebody else has had it for a moment, and the server did not get it: the visitor knocks again.
+                    return if why.contains(HELD) { Ok(false) } else { Err(why) };
                 }
                 // Somebody else was faster. What reads an old snapshot will hear that it is gone.
                 None

@@ -43,10 +43,13 @@ impl Shell {
     fn hear(&mut self) -> Option<String> {
         let mut answer = Vec::new();
         loop {
-            match self.output.next()? {
-                Ok(line) if line == END => return Some(answer.join("\n")),
-                Ok(line) => answer.push(line),
-                Err(_) => return None,
+            match self.output.next() {
+                Some(Ok(line)) if line == END => return Some(answer.join("\n")),
+                Some(Ok(line)) => answer.push(line),
+                _ => {
+                    eprintln!("the shell's last words: {}", answer.join("\n"));
+                    return None;
+                }
             }
         }
     }
