@@ -4,10 +4,11 @@
 //! left to them: the tree is sound with or without it.
 
 use crate::commit::{LEAF_BYTES, cuts};
+use crate::search::Target;
 use crate::transaction::dropped_key;
-use crate::{Cursor, DROPPED, Database, Durability, Error, Seek, Timestamp, Tree};
-use fulmar_kv::remote::Keep;
-use fulmar_kv::{Commit, Key, Object, ObjectId, Refusal, Restructuring};
+use crate::{Cursor, DROPPED, Database, Durability, Error, NEXT_TREE, Seek, Timestamp, Tree};
+use fulmar_kv::remote::{Keep, Linked, Reshape, Shape, Walked};
+use fulmar_kv::{Commit, Key, Object, ObjectId, Part, Refusal, Restructuring, Snapshot, Store};
 use std::ops::ControlFlow;
 
 /// An inner node larger than this is split, bytes of cells.
@@ -34,6 +35,13 @@ impl Keeper<'_> {
         Tree::facts(self.kv.group())
     }
 
+    /// The next tree of this group that will be made.
+    fn next_tree(&self) -> Result<Tree, Error> {
+        let stored = self.database.begin()?.get(self.facts(), NEXT_TREE)?;
+        let number = stored.and_then(|stored| (*stored).try_into().ok()).map_or(2, u32::from_be_bytes);
+        Ok(Tree::new(self.kv.group(), number))
+    }
+
     /// Carries out restructurings; says whether they still fitted.
     fn restructure(&self, restructurings: Vec<Restructuring>) -> Result<bool, Error> {
         // Not worth a sync of its own: what is lost in a crash was not visible, and is made again when needed. A later
@@ -45,8 +53,9 @@ impl Keeper<'_> {
         }
     }
 
-    /// Splits a leaf that commits of others have made too large. One that is pinned is left to the commit that ends that.
-    fn split_leaf(&self, id: ObjectId) -> Result<(), Error> {
+    /// Splits a leaf that commits of others have made too large. One that is pinned is left to the commit that ends that,
+    /// one of a tree whose root is elsewhere to the group that has the links.
+    fn split_leaf(&self, id: ObjectId, elsewhere: &mut Vec<Reshape>) -> Result<(), Error> {
         while let Some(leaf) = self.kv.read(id)?
             && leaf.level() == 0
             && leaf.size() > LEAF_BYTES
@@ -55,6 +64,10 @@ impl Keeper<'_> {
         {
             let cuts = cuts(Some(&leaf), &[]);
             if cuts.is_empty() {
+                return Ok(());
+            }
+            if tree.group() != self.kv.group() {
+                elsewhere.push(reshape(&leaf, Shape::Split(cuts)));
                 return Ok(());
             }
             if let Some(parent) = self.split(tree, &leaf, cuts)? {
@@ -100,12 +113,12 @@ impl Keeper<'_> {
     }
 
     /// Rewrites nodes that are mostly stale, and merges those that this leaves sparse.
-    pub(crate) fn merge_stale(&self) -> Result<(), Error> {
+    pub(crate) fn merge_stale(&self, elsewhere: &mut Vec<Reshape>) -> Result<(), Error> {
         for object in self.kv.stale(COLLECTED_AT_ONCE) {
             self.restructure(vec![Restructuring::Collect { object }])?;
             if let Some(node) = self.kv.read(object)? {
                 let Some(tree) = Tree::of(node.root()) else { continue };
-                self.merge(tree, &node)?;
+                self.merge(tree, &node, elsewhere)?;
             }
         }
         Ok(())
@@ -113,9 +126,13 @@ impl Keeper<'_> {
 
     /// Joins a sparse node with a neighbour under the same parent, and then, as far as that makes them sparse, those
     /// above.
-    fn merge(&self, tree: Tree, node: &Object) -> Result<(), Error> {
+    fn merge(&self, tree: Tree, node: &Object, elsewhere: &mut Vec<Reshape>) -> Result<(), Error> {
         let full = if node.level() == 0 { LEAF_BYTES } else { INNER_BYTES };
         if node.id() == tree.root() || node.size() > full / 4 {
+            return Ok(());
+        }
+        if tree.group() != self.kv.group() {
+            elsewhere.push(reshape(node, JOIN));
             return Ok(());
         }
         let parent = self.database.parent(tree, node)?;
@@ -124,6 +141,10 @@ impl Keeper<'_> {
         let pair = if at + 1 < links.len() { at..at + 2 } else { at.saturating_sub(1)..at + 1 };
         if let [(_, left), (separator, right)] = &links[pair] {
             let neighbour = if *left == node.id() { *right } else { *left };
+            if neighbour.group() != self.kv.group() {
+                elsewhere.push(reshape(node, JOIN));
+                return Ok(());
+            }
             let Some(neighbour) = self.kv.read(neighbour)? else { return Ok(()) };
             if node.size() + neighbour.size() > full / 4 * 3 {
                 return Ok(());
@@ -142,10 +163,19 @@ impl Keeper<'_> {
         }
         let Some(parent) = self.kv.read(parent.id())? else { return Ok(()) };
         if parent.id() == tree.root() && parent.slots() == 1 {
+            // If its only leaf is elsewhere, this is refused.
             self.restructure(vec![Restructuring::Shrink { root: parent.id() }])?;
             return Ok(());
         }
-        self.merge(tree, &parent)
+        self.merge(tree, &parent, elsewhere)
+    }
+
+    /// Keeps an inner node in shape whose links have changed.
+    fn keep_inner(&self, id: ObjectId, elsewhere: &mut Vec<Reshape>) -> Result<(), Error> {
+        let Some(node) = self.kv.read(id)?.filter(|node| node.level() > 0) else { return Ok(()) };
+        let Some(tree) = Tree::of(node.root()) else { return Ok(()) };
+        self.split_inner(tree, id)?;
+        self.merge(tree, &node, elsewhere)
     }
 
     /// Remembers trees whose drop a crash kept from being finished. To be called before anything else uses the trees.
@@ -164,7 +194,12 @@ impl Keeper<'_> {
     }
 
     /// Removes some nodes of dropped trees that no snapshot reads any more; `just_dropped` were dropped at `at`.
-    pub(crate) fn remove_dropped(&self, at: Timestamp, just_dropped: &[Tree]) -> Result<(), Error> {
+    pub(crate) fn remove_dropped(
+        &self,
+        at: Timestamp,
+        just_dropped: &[Tree],
+        elsewhere: &mut Vec<Reshape>,
+    ) -> Result<(), Error> {
         let due = {
             let mut dropped = self.database.dropped.lock();
             dropped.extend(just_dropped.iter().map(|tree| (at, *tree)));
@@ -174,7 +209,8 @@ impl Keeper<'_> {
         };
         let Some((at, tree)) = due else { return Ok(()) };
         let mut left = REMOVED_AT_ONCE;
-        if self.remove_below(tree.root(), &mut left)?.is_break() {
+        let before = elsewhere.len();
+        if self.remove_below(tree.root(), &mut left, elsewhere)?.is_break() || elsewhere.len() > before {
             self.database.dropped.lock().push((at, tree));
             return Ok(());
         }
@@ -187,14 +223,26 @@ impl Keeper<'_> {
         }
     }
 
-    /// Removes the node and all below it, up to `left` nodes, the lowest first.
-    fn remove_below(&self, id: ObjectId, left: &mut usize) -> Result<ControlFlow<()>, Error> {
+    /// Removes the node and all below it, up to `left` nodes, the lowest first. Its leaves elsewhere are removed, and their
+    /// links, before it is.
+    fn remove_below(
+        &self,
+        id: ObjectId,
+        left: &mut usize,
+        elsewhere: &mut Vec<Reshape>,
+    ) -> Result<ControlFlow<()>, Error> {
         let Some(node) = self.kv.read(id)? else { return Ok(ControlFlow::Continue(())) };
         if node.level() > 0 {
-            for (_, child) in self.database.links(&node)? {
-                if self.remove_below(child, left)?.is_break() {
+            let before = elsewhere.len();
+            for (low, leaf) in self.database.links(&node)? {
+                if leaf.group() != self.kv.group() {
+                    elsewhere.push(Reshape { root: node.root(), leaf, low, shape: Shape::Remove });
+                } else if self.remove_below(leaf, left, elsewhere)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
+            }
+            if elsewhere.len() > before {
+                return Ok(ControlFlow::Break(()));
             }
         }
         if *left == 0 {
@@ -208,18 +256,76 @@ impl Keeper<'_> {
 
 /// For clients elsewhere.
 impl Keep for Database {
-    fn after(&mut self, written: &[ObjectId]) -> Result<(), Error> {
-        let Some(keeper) = self.keeper() else { return Ok(()) };
+    fn after(&mut self, written: &[ObjectId]) -> Result<Vec<Reshape>, Error> {
+        let mut elsewhere = Vec::new();
+        let Some(keeper) = self.keeper() else { return Ok(elsewhere) };
         for id in written {
-            keeper.split_leaf(*id)?;
+            keeper.split_leaf(*id, &mut elsewhere)?;
+            keeper.keep_inner(*id, &mut elsewhere)?;
         }
-        keeper.merge_stale()?;
+        keeper.merge_stale(&mut elsewhere)?;
         if written.contains(&keeper.facts().root()) {
             self.dropped.lock().clear();
             keeper.find_dropped()?;
         }
-        keeper.remove_dropped(self.newest()?, &[])
+        keeper.remove_dropped(self.newest()?, &[], &mut elsewhere)?;
+        Ok(elsewhere)
     }
+
+    fn split(&mut self, leaf: ObjectId, cuts: Vec<Key>) -> Result<Vec<Reshape>, Error> {
+        let Some(keeper) = self.keeper() else { return Ok(Vec::new()) };
+        let leaf = keeper.kv.read(leaf)?.filter(|node| node.level() == 0 && !keeper.kv.is_pinned(leaf));
+        let Some((leaf, tree)) = leaf.and_then(|leaf| Tree::of(leaf.root()).map(|tree| (leaf, tree))) else {
+            return Ok(Vec::new());
+        };
+        if tree.group() != keeper.kv.group() {
+            return Ok(vec![reshape(&leaf, Shape::Split(cuts))]);
+        }
+        if let Some(parent) = keeper.split(tree, &leaf, cuts)? {
+            keeper.split_inner(tree, parent)?;
+        }
+        Ok(Vec::new())
+    }
+
+    fn leaves(&self, from: Option<(ObjectId, Key)>) -> Result<Option<Walked>, Error> {
+        let Some(keeper) = self.keeper() else { return Ok(None) };
+        let (mut root, mut key) = from.unwrap_or_else(|| (keeper.facts().root(), Key::from([])));
+        let end = keeper.next_tree()?.root();
+        while root < end {
+            let after = ObjectId(root.0 + 1);
+            if self.linked(root, &key)?.is_some()
+                && let Some(tree) = Tree::of(root)
+            {
+                let node = self.find(tree, Target::At(&key), 1, &Snapshot::none())?;
+                let next =
+                    node.interval().high().map_or_else(|| (after, Key::from([])), |high| (root, high.into()));
+                return Ok(Some(Walked { root, links: self.links(&node)?, next: Some(next) }));
+            }
+            (root, key) = (after, Key::from([]));
+        }
+        Ok(None)
+    }
+
+    fn linked(&self, root: ObjectId, key: &[u8]) -> Result<Option<Linked>, Error> {
+        let Some(tree) = Tree::of(root) else { return Ok(None) };
+        let is_leaf =
+            self.store.read(root, Part::From(&[]), &Snapshot::none())?.is_none_or(|root| root.level() == 0);
+        if is_leaf {
+            return Ok(None);
+        }
+        let node = self.find(tree, Target::At(key), 1, &Snapshot::none())?;
+        let links = self.links(&node)?;
+        let at = links.partition_point(|(low, _)| **low <= *key).checked_sub(1);
+        Ok(at.map(|at| Linked { parent: node.id(), links, at }))
+    }
+}
+
+/// A wish to join a sparse leaf with a neighbour.
+const JOIN: Shape = Shape::Join((LEAF_BYTES / 4 * 3) as u64);
+
+/// A change of a leaf in which another group has a part.
+fn reshape(leaf: &Object, shape: Shape) -> Reshape {
+    Reshape { root: leaf.root(), leaf: leaf.id(), low: leaf.interval().low().into(), shape }
 }
 
 /// Keys at which to cut an inner node into parts of half the largest size, but of two links at least: with fewer, the

@@ -1,58 +1,88 @@
 //! The invariants of a whole tree.
 
-use crate::search::Target;
-use crate::{Database, Error, Transaction, Tree};
-use fulmar_kv::{Interval, Object, Part, Snapshot, Store};
+use crate::{Error, Transaction, Tree};
+use fulmar_kv::{Interval, Object, ObjectId, linked};
+use std::sync::Arc;
 
 impl Transaction {
-    /// Looks for breaches of the tree's invariants: links lead to nodes one level below whose fences are exactly what
-    /// their parent gives them, cells lie in order within fences. An empty list means that it is sound.
-    ///
-    /// A store elsewhere is not looked at: who keeps it checks it.
-    ///
-    /// Nodes are read one after the other: call it when nobody else commits, or a restructuring may look like a breach.
+    /// Looks for breaches of the tree's invariants, as [`check`] does. A store elsewhere is not looked at: who keeps it
+    /// checks it.
     ///
     /// # Errors
     /// [`Error::Io`] and [`Error::Corrupt`].
     pub fn check(&self, tree: Tree) -> Result<Vec<String>, Error> {
-        let mut problems = Vec::new();
         let _here = self.database.store.stay();
-        if !self.is_new(tree) && self.database.store.kept().is_some() {
-            let root = self.database.root(tree, Target::At(&[]), &self.snapshot)?;
-            if *root.interval() != Interval::everything() {
-                problems.push(format!("tree {}: the root's fences leave keys out", tree.0));
-            }
-            self.database.check_below(tree, &root, &mut problems)?;
+        match self.database.store.kept() {
+            Some(kv) if !self.is_new(tree) => check(tree, &[kv]),
+            _ => Ok(Vec::new()),
         }
-        Ok(problems)
     }
 }
 
-impl Database {
-    fn check_below(&self, tree: Tree, node: &Object, problems: &mut Vec<String>) -> Result<(), Error> {
-        problems.extend(node.problems().into_iter().map(|p| format!("tree {}: {p}", tree.0)));
-        if node.root() != tree.root() {
-            problems.push(format!("tree {}: object {} belongs to another tree", tree.0, node.id().0));
+/// Looks for breaches of a tree's invariants, whose nodes are in these groups: links lead to nodes one level below whose
+/// fences are exactly what their parent gives them, cells lie in order within fences. An empty list means that it is sound.
+///
+/// Nodes are read one after the other: call it when nobody commits, or a restructuring may look like a breach.
+///
+/// # Errors
+/// [`Error::Io`] and [`Error::Corrupt`].
+pub fn check(tree: Tree, groups: &[fulmar_kv::Database]) -> Result<Vec<String>, Error> {
+    let mut check = Check { tree, groups, problems: Vec::new() };
+    match check.read(tree.root())? {
+        None => check.note("the root is missing".into()),
+        Some(root) => {
+            if *root.interval() != Interval::everything() {
+                check.note("the root's fences leave keys out".into());
+            }
+            check.below(&root)?;
+        }
+    }
+    Ok(check.problems)
+}
+
+struct Check<'a> {
+    tree: Tree,
+    groups: &'a [fulmar_kv::Database],
+    problems: Vec<String>,
+}
+
+impl Check<'_> {
+    fn note(&mut self, problem: String) {
+        self.problems.push(format!("tree {}: {problem}", self.tree.0));
+    }
+
+    fn read(&self, object: ObjectId) -> Result<Option<Arc<Object>>, Error> {
+        let group = self.groups.iter().find(|kv| kv.group() == object.group());
+        group.map_or(Ok(None), |kv| kv.read(object))
+    }
+
+    fn below(&mut self, node: &Object) -> Result<(), Error> {
+        let id = node.id().0;
+        node.problems().into_iter().for_each(|problem| self.note(problem));
+        if node.root() != self.tree.root() {
+            self.note(format!("object {id} belongs to another tree"));
         }
         if node.level() == 0 {
             return Ok(());
         }
-        let links = self.links(node)?;
-        if links.first().is_none_or(|(first, _)| **first != *node.interval().low()) {
-            problems.push(format!("tree {}: object {} does not begin with a link", tree.0, node.id().0));
+        if node.slots() == 0 || node.key(0) != node.interval().low() {
+            self.note(format!("object {id} does not begin with a link"));
         }
-        for (n, (low, child)) in links.iter().enumerate() {
-            let high = links.get(n + 1).map(|(key, _)| &**key).or_else(|| node.interval().high());
-            let fences = Interval::new(low.clone(), high.map(Into::into));
-            match self.store.read(*child, Part::From(low), &Snapshot::none())? {
-                None => problems.push(format!("tree {}: object {} is missing", tree.0, child.0)),
+        for slot in 0..node.slots() {
+            let next = (slot + 1 < node.slots()).then(|| node.key(slot + 1));
+            let high = next.or_else(|| node.interval().high());
+            let fences = Interval::new(node.key(slot).into(), high.map(Into::into));
+            let Some(child) = linked(node.value(slot)) else {
+                self.note(format!("object {id}: a link is damaged"));
+                continue;
+            };
+            match self.read(child)? {
+                None => self.note(format!("object {} is missing", child.0)),
                 Some(child) if child.level() + 1 != node.level() || *child.interval() != fences => {
                     let found = child.interval();
-                    let id = child.id().0;
-                    problems
-                        .push(format!("tree {}: object {id} has fences {found:?}, not {fences:?}", tree.0));
+                    self.note(format!("object {} has fences {found:?}, not {fences:?}", child.id().0));
                 }
-                Some(child) => self.check_below(tree, &child, problems)?,
+                Some(child) => self.below(&child)?,
             }
         }
         Ok(())

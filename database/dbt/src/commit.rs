@@ -363,7 +363,9 @@ impl Database {
         for (tree, parent) in parents {
             keeper.split_inner(*tree, *parent)?;
         }
-        keeper.merge_stale()?;
-        keeper.remove_dropped(at, dropped)
+        // A storage in this process has one group.
+        let elsewhere = &mut Vec::new();
+        keeper.merge_stale(elsewhere)?;
+        keeper.remove_dropped(at, dropped, elsewhere)
     }
 }

@@ -64,6 +64,7 @@ mod search;
 mod site;
 mod transaction;
 
+pub use check::check;
 pub use cursor::{Cursor, Seek};
 pub use directory::{Directory, Kept, Single, Transient};
 pub use fulmar_kv::{Durability, Error, Exclusion, Numbers, ObjectId, Options, Store, Timestamp, remote};

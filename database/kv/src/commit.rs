@@ -3,6 +3,7 @@
 use crate::wire::{Reader, list, put_bytes, put_varint};
 use crate::{Change, GroupId, Interval, Key, ObjectId, Timestamp};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A transaction's effects, all or none of which take place.
 ///
@@ -88,6 +89,22 @@ pub enum Restructuring {
         /// The object.
         object: ObjectId,
     },
+    /// Puts an object here that is removed from another group.
+    Place {
+        /// Its name here, not in use yet.
+        object: ObjectId,
+        /// What it holds.
+        moved: Moved,
+    },
+}
+
+/// An object on its way from one group to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The object, as the engine stores it.
+    pub(crate) object: Arc<[u8]>,
+    /// Its cells that were [touched](Commit::touched), and when.
+    pub(crate) touched: Vec<(Key, Timestamp)>,
 }
 
 /// The bytes of a link to an object.
@@ -123,8 +140,102 @@ impl Restructuring {
             | Self::Relink { object, .. }
             | Self::Grow { root: object, .. }
             | Self::Shrink { root: object }
-            | Self::Collect { object } => *object,
+            | Self::Collect { object }
+            | Self::Place { object, .. } => *object,
         }
+    }
+}
+
+impl Restructuring {
+    /// Whether it may be one group's part of a change of several.
+    pub(crate) fn is_prepared(&self) -> bool {
+        match self {
+            Self::Create { .. }
+            | Self::Remove { .. }
+            | Self::Split { .. }
+            | Self::Join { .. }
+            | Self::Place { .. } => true,
+            Self::Relink { .. } | Self::Grow { .. } | Self::Shrink { .. } | Self::Collect { .. } => false,
+        }
+    }
+
+    /// The objects that nobody may change while it is prepared, and those that it makes.
+    pub(crate) fn locked(&self) -> Vec<ObjectId> {
+        match self {
+            Self::Remove { object } | Self::Place { object, .. } => vec![*object],
+            Self::Split { object, cuts } => cuts.iter().map(|(_, into)| *into).chain([*object]).collect(),
+            Self::Join { left, right } => vec![*left, *right],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether cells come from another group by it, or go there.
+    pub(crate) fn moves(&self) -> bool {
+        matches!(self, Self::Remove { .. } | Self::Place { .. })
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Create { object } => put_tagged(out, 0, *object),
+            Self::Remove { object } => put_tagged(out, 1, *object),
+            Self::Split { object, cuts } => {
+                put_tagged(out, 2, *object);
+                put_varint(out, cuts.len() as u64);
+                for (key, into) in cuts {
+                    put_bytes(out, key);
+                    put_varint(out, into.0);
+                }
+            }
+            Self::Join { left, right } => {
+                put_tagged(out, 3, *left);
+                put_varint(out, right.0);
+            }
+            Self::Place { object, moved } => {
+                put_tagged(out, 4, *object);
+                moved.encode(out);
+            }
+            Self::Relink { .. } | Self::Grow { .. } | Self::Shrink { .. } | Self::Collect { .. } => {
+                unreachable!("never prepared")
+            }
+        }
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        let tag = input.byte()?;
+        let object = ObjectId(input.varint()?);
+        Some(match tag {
+            0 => Self::Create { object },
+            1 => Self::Remove { object },
+            2 => {
+                let cut = |input: &mut Reader<'_>| Some((input.bytes()?.into(), ObjectId(input.varint()?)));
+                Self::Split { object, cuts: list(input, cut)? }
+            }
+            3 => Self::Join { left: object, right: ObjectId(input.varint()?) },
+            4 => Self::Place { object, moved: Moved::decode(input)? },
+            _ => return None,
+        })
+    }
+}
+
+fn put_tagged(out: &mut Vec<u8>, tag: u8, object: ObjectId) {
+    out.push(tag);
+    put_varint(out, object.0);
+}
+
+impl Moved {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_bytes(out, &self.object);
+        put_varint(out, self.touched.len() as u64);
+        for (key, at) in &self.touched {
+            put_bytes(out, key);
+            put_varint(out, at.0);
+        }
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        let object = input.bytes()?.into();
+        let touched = list(input, |input| Some((input.bytes()?.into(), Timestamp(input.varint()?))))?;
+        Some(Self { object, touched })
     }
 }
 
@@ -155,16 +266,13 @@ impl Commit {
         parts.parts
     }
 
-    /// Appends it, but for restructurings that only who keeps the objects asks for.
+    /// Appends it, but for restructurings that are never prepared.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let Self { snapshot, restructurings, writes, required, touched } = self;
         put_varint(out, snapshot.0);
-        put_varint(out, restructurings.len() as u64);
-        for restructuring in restructurings {
-            // A client makes trees; all else is for who keeps them.
-            let Restructuring::Create { object } = restructuring else { continue };
-            put_varint(out, object.0);
-        }
+        let prepared = restructurings.iter().filter(|restructuring| restructuring.is_prepared());
+        put_varint(out, prepared.clone().count() as u64);
+        prepared.for_each(|restructuring| restructuring.encode(out));
         put_varint(out, writes.len() as u64);
         for Write { object, cleared, changes } in writes {
             put_varint(out, object.0);
@@ -190,8 +298,7 @@ impl Commit {
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
         let snapshot = Timestamp(input.varint()?);
-        let restructurings =
-            list(input, |input| Some(Restructuring::Create { object: ObjectId(input.varint()?) }))?;
+        let restructurings = list(input, Restructuring::decode)?;
         let writes = list(input, |input| {
             let object = ObjectId(input.varint()?);
             let cleared = list(input, Interval::decode)?;

@@ -40,6 +40,8 @@ pub(crate) struct Core {
     pub(crate) last: Timestamp,
     /// Orders the engine's entries: grows with every commit, also with those that change no cell.
     pub(crate) sequence: u64,
+    /// How many objects there are, but for those that were there before they were counted.
+    pub(crate) objects: u64,
     touched: Touched,
     /// With more than this, those that no open transaction can run into are forgotten.
     touched_bound: usize,
@@ -100,9 +102,10 @@ impl Core {
         let last = Timestamp(input.varint()?);
         let sequence = input.varint()?;
         let next_object = input.varint()?;
+        let objects = if input.is_empty() { 0 } else { input.varint()? };
         // Nothing comes near the end of the numbers.
         let is_sound = input.is_empty() && last.0.max(sequence).max(next_object) < u64::MAX / 2;
-        is_sound.then(|| (Self { last, sequence, ..Self::default() }, next_object))
+        is_sound.then(|| (Self { last, sequence, objects, ..Self::default() }, next_object))
     }
 
     /// The name of the fact from which [`Core::restore`] restores.
@@ -110,10 +113,11 @@ impl Core {
 
     /// Adds to the batch what [`Core::restore`] needs.
     pub(crate) fn save(&self, next_object: u64, batch: &mut Batch) {
-        let mut value = Vec::with_capacity(24);
+        let mut value = Vec::with_capacity(32);
         put_varint(&mut value, self.last.0);
         put_varint(&mut value, self.sequence);
         put_varint(&mut value, next_object);
+        put_varint(&mut value, self.objects);
         batch.writes.push(EngineWrite::Fact { name: STATE, value });
     }
 
@@ -144,6 +148,14 @@ impl Core {
         }
     }
 
+    /// The cells of a tree that were touched in this interval, and when.
+    pub(crate) fn touched(&self, root: ObjectId, interval: &Interval) -> Vec<(Key, Timestamp)> {
+        let from = (root, Key::from(interval.low()));
+        let touched = self.touched.range(from..);
+        let inside = touched.take_while(|((tree, key), _)| *tree == root && interval.contains(key));
+        inside.map(|((_, key), at)| (key.clone(), *at)).collect()
+    }
+
     /// Hands an attempt's objects on.
     fn finish(&mut self, changed: BTreeMap<ObjectId, Effect>, staged: &mut Staged<'_>) {
         self.sequence += 1;
@@ -156,6 +168,7 @@ impl Core {
         let (object, delta) = match effect {
             Effect::Changed { object, delta } => (object, delta),
             Effect::Removed { stored } => {
+                self.objects = self.objects.saturating_sub(stored.min(1));
                 let removals = (0..stored).map(|sequence| EngineWrite::Remove { object: id, sequence });
                 staged.batch.writes.extend(removals);
                 staged.objects.insert(id, None);
@@ -166,6 +179,7 @@ impl Core {
         let mut object = Arc::into_inner(object).expect("an object is shared only after it is staged");
         let bound = DELTA_BYTES.max(object.size() / 2);
         let log = &mut object.log;
+        self.objects += u64::from(log.stored == 0);
         let fits = |d: &Vec<u8>| log.bytes_since_checkpoint + d.len() < bound;
         let mut entry = Vec::new();
         match delta.filter(|d| log.entries > 0 && log.entries < DELTAS && fits(d)) {
@@ -295,6 +309,11 @@ impl Attempt<'_, '_> {
             Restructuring::Collect { object } => {
                 let collected = self.existing(*object)?.apply(&[], Timestamp(0), watermark);
                 self.put(collected);
+            }
+            Restructuring::Place { object, moved } => {
+                self.absent(*object)?;
+                let placed = Object::decode(*object, &moved.object);
+                self.put(placed.ok_or(Refusal::Misplaced(()))?);
             }
         }
         Ok(())

@@ -210,6 +210,11 @@ impl Database {
         self.0.storage.pending(|pending| pending.pins(object))
     }
 
+    /// Whether no transaction of several groups is prepared, or decided and still to be told.
+    pub fn is_settled(&self) -> bool {
+        self.0.storage.pending(|pending| pending.is_empty())
+    }
+
     /// Which of a distributed database's groups it is.
     pub fn group(&self) -> GroupId {
         self.0.storage.group()

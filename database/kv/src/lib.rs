@@ -73,7 +73,7 @@ mod store;
 mod wire;
 
 pub use crate::core::{Outcome, Prepare};
-pub use commit::{Commit, Restructuring, Write, link, linked};
+pub use commit::{Commit, Moved, Restructuring, Write, link, linked};
 pub use database::{Database, Durability, Options};
 pub use error::{Error, Refusal};
 pub use interval::Interval;

@@ -11,6 +11,7 @@ mod connection;
 mod local;
 mod map;
 mod message;
+mod news;
 mod serve;
 mod server;
 mod status;
@@ -21,10 +22,9 @@ pub use connection::{ConnectError, Connection};
 pub use fulmar_node::NodeId;
 pub use local::{Door, Doors, LOCAL_CLUSTER};
 pub use map::{Layout, Map, Placement};
-pub use message::{
-    Answer, DatabaseNumber, Direction, Failed, MapRequest, Message, News, Question, Sight, VERSION,
-};
+pub use message::{Answer, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight, VERSION};
+pub use news::{News, Ready, Reshape, Shape, Step};
 pub use serve::{Cluster, Service, new_cluster, new_server};
-pub use server::{Keep, Note, Open, Server, SyncLog, Synced};
+pub use server::{Keep, Linked, Load, Note, Open, Server, SyncLog, Synced, Walked};
 pub use status::{GroupStatus, Status};
 pub use store::{Call, Remote, Unreachable};

@@ -7,7 +7,8 @@ use crate::core::{Core, Loading, Outcome, Pending, Prepare, Staged};
 use crate::engine::{Batch, Engine, Fjall};
 use crate::home::Home;
 use crate::{
-    Commit, Error, FIRST_FRESH, GroupId, Object, ObjectId, Options, Refusal, Timestamp, TransactionId,
+    Commit, Error, FIRST_FRESH, GroupId, Moved, Object, ObjectId, Options, Refusal, Restructuring, Timestamp,
+    TransactionId,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -309,6 +310,24 @@ impl Storage {
         self.prepared(|core, staged| core.conclude(self.group, transaction, outcome, staged))
     }
 
+    pub(crate) fn reshape(
+        &self,
+        transaction: TransactionId,
+        decided: (Timestamp, &[GroupId]),
+        restructurings: &[Restructuring],
+    ) -> Result<Vec<ObjectId>, Refusal<()>> {
+        self.change_one(|core, staged| core.reshape(self.group, transaction, decided, restructurings, staged))
+    }
+
+    /// An object, for another group.
+    pub(crate) fn moved(&self, id: ObjectId) -> Result<Option<Moved>, Error> {
+        let Some(object) = self.read(id)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        object.encode(&mut bytes);
+        let touched = self.core.lock().touched(object.root(), object.interval());
+        Ok(Some(Moved { object: bytes.into(), touched }))
+    }
+
     pub(crate) fn confirm(&self, transaction: TransactionId, by: GroupId) -> Result<(), Error> {
         self.prepared(|core, staged| core.confirm(self.group, transaction, by, staged))
     }
@@ -343,6 +362,11 @@ impl Storage {
     /// How much was written to the engine.
     pub(crate) fn sequence(&self) -> u64 {
         self.core.lock().sequence
+    }
+
+    /// How many objects there are, but for those that were there before they were counted.
+    pub(crate) fn objects(&self) -> u64 {
+        self.core.lock().objects
     }
 
     /// The newest commit, or a point that all commits to come are above.

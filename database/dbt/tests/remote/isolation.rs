@@ -2,7 +2,7 @@
 //! specification of snapshot isolation.
 
 use crate::transfers::{check_trees, found};
-use crate::world::{Defect, Disks, Role, SERVERS, Wish, connect, servers, world};
+use crate::world::{Defect, Disks, Role, SERVERS, Wish, connect, servers, stir, world};
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_history::isolation::{self, Isolation, Operation, Order, Outcome, Transaction};
 use fulmar_kv::remote::Note;
@@ -147,6 +147,7 @@ fn run(seed: Seed, defect: Defect) -> Result<(), String> {
     }
     let faults = Faults::random(servers(), sim.random());
     sim.inject(Faults { down: 1, broken_disk: 0, ..faults });
+    stir(&mut sim, trees.clone(), Duration::from_secs(4));
     let doomed: BTreeSet<u64> =
         (0..sim.random().below(3)).map(|_| sim.random().below(CLIENTS.into())).collect();
     for client in doomed {
@@ -162,7 +163,7 @@ fn run(seed: Seed, defect: Defect) -> Result<(), String> {
     }
     sim.heal(servers());
     sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| servers().all(|s| sim.process(s).is_some()));
-    check_trees(&sim, &trees)?;
+    check_trees(&mut sim, &trees)?;
     let violations = isolation::check(&history.lock().transactions, Isolation::Snapshot, Order::RealTime);
     violations.first().map_or(Ok(()), |first| Err(first.to_string()))
 }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 
+mod balance;
 mod isolation;
 mod round_trips;
 mod transfers;

@@ -1,7 +1,8 @@
 //! Clients move amounts between accounts; every snapshot holds the same sum.
 
-use crate::world::{Defect, Disks, Role, SERVERS, connect, servers, world};
-use fulmar_dbt::{Cursor, Database, Durability, Error, Transaction, Tree};
+use crate::world::{Defect, Disks, Role, SERVERS, Wish, connect, servers, stir, world};
+use fulmar_dbt::{Cursor, Database, Durability, Error, Transaction, Tree, check};
+use fulmar_kv::remote::{Reshape, Shape};
 use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Faults, Port, Sim, seeds};
 use parking_lot::Mutex;
@@ -117,21 +118,36 @@ fn close(sim: &mut Sim<Role>, bank: &Bank) -> Result<(), String> {
     check_trees(sim, &bank.trees)
 }
 
-/// Whether the trees are sound, on servers that are all up.
-pub(crate) fn check_trees(sim: &Sim<Role>, trees: &[Tree]) -> Result<(), String> {
-    for server in servers() {
-        let Some(Role::Server(server, _)) = sim.process(server) else {
-            return Err("a server is down".into());
+/// Whether the trees are sound, on servers that are all up, as soon as nothing is underway.
+pub(crate) fn check_trees(sim: &mut Sim<Role>, trees: &[Tree]) -> Result<(), String> {
+    let groups = |sim: &Sim<Role>| {
+        let server = |server| match sim.process(server) {
+            Some(Role::Server(server, _)) => server.databases().cloned().collect(),
+            _ => Vec::new(),
         };
-        for group in server.databases() {
-            let database = Database::on(group.clone()).map_err(|error| error.to_string())?;
-            let reader = database.begin().map_err(|error| error.to_string())?;
-            for tree in trees.iter().filter(|tree| tree.0 >> 22 == u32::from(group.group().0)) {
-                let problems = reader.check(*tree).map_err(|error| error.to_string())?;
-                if !problems.is_empty() {
-                    return Err(problems.join("; "));
-                }
-            }
+        servers().flat_map(server).collect::<Vec<_>>()
+    };
+    let is_settled = |sim: &Sim<Role>| {
+        let groups = groups(sim);
+        groups.len() == SERVERS as usize && groups.iter().all(fulmar_kv::Database::is_settled)
+    };
+    let settled = (0..60).any(|_| {
+        for tree in trees {
+            // Whoever is told something about a group opens it.
+            let nothing =
+                Reshape { root: tree.root(), leaf: tree.root(), low: [].into(), shape: Shape::Remove };
+            sim.request(NodeId(u32::from(tree.root().group().0)), Wish::Reshape(nothing));
+        }
+        sim.run_until(Duration::from_secs(1), |_, _, _| {}, is_settled)
+    });
+    if !settled {
+        return Err("transactions do not end".into());
+    }
+    let groups = groups(sim);
+    for tree in trees {
+        let problems = check(*tree, &groups).map_err(|error| error.to_string())?;
+        if !problems.is_empty() {
+            return Err(problems.join("; "));
         }
     }
     Ok(())
@@ -144,6 +160,7 @@ fn every_snapshot_holds_the_same_sum() {
         let bank = open(&mut sim);
         let faults = Faults::random(servers(), sim.random());
         sim.inject(Faults { down: 1, broken_disk: 0, ..faults });
+        stir(&mut sim, bank.trees.clone(), Duration::from_secs(4));
         sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));
         close(&mut sim, &bank)?;
         let done = *bank.done.lock();

@@ -1,13 +1,13 @@
 //! Servers with disks, and clients that run programs.
 
-use fulmar_dbt::{Database, Options};
+use fulmar_dbt::{Database, Options, Tree};
 use fulmar_kv::engine::{Batch, Engine, EngineWrite, Memory};
 use fulmar_kv::remote::{
-    Answer, Ask, Call, Client, Keep, Map, Message, Note, Open, Question, Remote, Reply, Server, Sight,
-    Synced, Unreachable,
+    Answer, Ask, Call, Client, DatabaseNumber, Keep, Map, Message, Note, Open, Question, Remote, Reply,
+    Reshape, Server, Shape, Sight, Synced, Unreachable,
 };
-use fulmar_kv::{Commit, Durability, Error, GroupId, Object, ObjectId, Restructuring};
-use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
+use fulmar_kv::{Commit, Durability, Error, GroupId, Object, ObjectId, Restructuring, linked};
+use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
 use fulmar_sim::{Port, Seed, Sim};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -90,6 +90,7 @@ fn empty_leaf() -> Arc<Object> {
 pub(crate) enum Wish {
     Ask(Ask),
     Note(Note),
+    Reshape(Reshape),
 }
 
 impl Process for Role {
@@ -130,6 +131,10 @@ impl Process for Role {
             (Self::Client(client, _), Wish::Ask(ask)) => as_client(out, |out| client.request(now, ask, out)),
             (Self::Server(server, _), Wish::Note(note)) => {
                 as_server(out, |out| server.request(now, note, out))
+            }
+            (Self::Server(server, _), Wish::Reshape(reshape)) => {
+                let message = Message::Reshape { database: DatabaseNumber(0), reshape };
+                as_server(out, |out| server.receive(now, MANAGER, message, out));
             }
             _ => panic!("not for this one"),
         }
@@ -295,6 +300,43 @@ pub(crate) fn world(seed: Seed, disks: &Disks, clients: u32, defect: Defect) -> 
     );
     assert!(met, "the servers do not find each other");
     sim
+}
+
+/// For so long, leaves of these trees are moved, joined and split at random.
+pub(crate) fn stir(sim: &mut Sim<Role>, trees: Vec<Tree>, until: Duration) {
+    let mut random = sim.random().fork();
+    let pause = Duration::from_micros(1 + random.below(50_000));
+    let Some(left) = until.checked_sub(pause) else { return };
+    sim.after(pause, move |sim| {
+        let tree = trees[random.below(trees.len() as u64) as usize];
+        let server = NodeId(tree.0 >> 22);
+        if let Some(Role::Server(process, _)) = sim.process(server)
+            && let Some(reshape) = any_leaf(process, tree, &mut random)
+        {
+            sim.request(server, Wish::Reshape(reshape));
+        }
+        stir(sim, trees, left);
+    });
+}
+
+/// Something to be done to one of the tree's leaves, unless it is the root.
+fn any_leaf(server: &Server, tree: Tree, random: &mut Random) -> Option<Reshape> {
+    let kv = server.databases().find(|kv| u32::from(kv.group().0) == tree.0 >> 22)?;
+    let mut node = kv.read(tree.root()).unwrap()?;
+    while node.level() > 0 {
+        let slot = random.below(node.slots() as u64) as usize;
+        let (low, leaf) = (node.key(slot).into(), linked(node.value(slot))?);
+        if node.level() == 1 {
+            let shape = match random.below(8) {
+                0 => Shape::Join(6 << 10),
+                1 => Shape::Split(vec![[node.key(slot), &random.next().to_be_bytes()].concat().into()]),
+                _ => Shape::Move(GroupId(random.below(SERVERS.into()) as u16)),
+            };
+            return Some(Reshape { root: tree.root(), leaf, low, shape });
+        }
+        node = kv.read(leaf).unwrap()?;
+    }
+    None
 }
 
 /// The database, for a program.

@@ -26,7 +26,7 @@ pub struct Prepare {
     pub primary: GroupId,
     /// The groups besides the primary.
     pub others: Vec<GroupId>,
-    /// What this group is to do. Of restructurings it may hold [`Restructuring::Create`] only.
+    /// What this group is to do. Of restructurings it may hold those that make, remove, split, join and place objects.
     pub commit: Commit,
 }
 
@@ -45,6 +45,8 @@ pub(crate) struct Pending {
     prepared: BTreeMap<TransactionId, Prepared>,
     /// Who holds which cell, and for what. One cell may be kept by many, but changed by one alone.
     locks: BTreeMap<(ObjectId, Key), Vec<(TransactionId, Lock)>>,
+    /// Objects that are to be restructured: all their cells are locked.
+    objects: BTreeMap<ObjectId, TransactionId>,
     /// Of those that this group has decided: which groups may still have to ask.
     committed: BTreeMap<TransactionId, Committed>,
     is_recorded: bool,
@@ -110,7 +112,8 @@ impl Pending {
 
     /// Whether some prepared transaction will change cells of the object, or relies on them.
     pub(crate) fn pins(&self, object: ObjectId) -> bool {
-        self.locked(object, &[]).next().is_some_and(|((locked, _), _)| *locked == object)
+        self.objects.contains_key(&object)
+            || self.locked(object, &[]).next().is_some_and(|((locked, _), _)| *locked == object)
     }
 
     fn locked(
@@ -125,16 +128,22 @@ impl Pending {
 
     /// A transaction that has locked what this commit needs.
     pub(crate) fn blocker(&self, commit: &Commit) -> Option<TransactionId> {
-        if self.locks.is_empty() {
+        if self.locks.is_empty() && self.objects.is_empty() {
             return None;
         }
         let blocks = |object: ObjectId, key: &Key, own: Lock| {
+            if let Some(holder) = self.objects.get(&object) {
+                return Some(*holder);
+            }
             let held = self.locks.get(&(object, key.clone()))?;
             held.iter().find(|(_, lock)| lock.conflicts(own)).map(|(holder, _)| *holder)
         };
         let writes = commit.writes.iter().find_map(|write| {
             let change = |change: &Change| blocks(write.object, &change.key, lock_of(change));
-            let cleared = |cleared: &Interval| self.holder_in(write.object, cleared, |_, _| true);
+            let cleared = |cleared: &Interval| {
+                let whole = self.objects.get(&write.object).copied();
+                whole.or_else(|| self.holder_in(write.object, cleared, |_, _| true))
+            };
             write.changes.iter().find_map(change).or_else(|| write.cleared.iter().find_map(cleared))
         });
         let required =
@@ -143,16 +152,36 @@ impl Pending {
         writes.or_else(required).or_else(touched)
     }
 
-    /// A transaction that may turn out to have changed cells in this interval that `snapshot` sees.
+    /// A transaction that may turn out to have changed cells in this interval that `snapshot` sees, or that others have
+    /// since.
     pub(crate) fn may_change(
         &self,
         object: ObjectId,
         interval: &Interval,
         snapshot: Timestamp,
     ) -> Option<TransactionId> {
-        self.holder_in(object, interval, |holder, lock| {
-            lock.is_change() && self.prepared.get(&holder).is_some_and(|p| p.proposal <= snapshot)
-        })
+        let mover = || self.restructurer(object, snapshot).filter(|holder| self.moves(*holder));
+        let is_due = |holder, lock: Lock| lock.is_change() && self.is_before(holder, snapshot);
+        self.holder_in(object, interval, is_due).or_else(mover)
+    }
+
+    /// A transaction that may turn out to have restructured the object before `snapshot`.
+    pub(crate) fn restructurer(&self, object: ObjectId, snapshot: Timestamp) -> Option<TransactionId> {
+        self.objects.get(&object).copied().filter(|holder| self.is_before(*holder, snapshot))
+    }
+
+    fn is_before(&self, holder: TransactionId, snapshot: Timestamp) -> bool {
+        self.prepared.get(&holder).is_some_and(|prepared| prepared.proposal <= snapshot)
+    }
+
+    /// Whether cells come from another group by it, or go there.
+    fn moves(&self, transaction: TransactionId) -> bool {
+        self.restructurings(transaction).is_some_and(|all| all.iter().any(Restructuring::moves))
+    }
+
+    /// The restructurings that were prepared for a transaction.
+    pub(crate) fn restructurings(&self, transaction: TransactionId) -> Option<&[Restructuring]> {
+        Some(&self.prepared.get(&transaction)?.commit.restructurings)
     }
 
     fn holder_in(
@@ -203,6 +232,9 @@ impl Pending {
     }
 
     fn insert(&mut self, transaction: TransactionId, prepared: Prepared) {
+        for object in prepared.commit.restructurings.iter().flat_map(Restructuring::locked) {
+            self.objects.insert(object, transaction);
+        }
         for (cell, lock) in locks(&prepared.commit) {
             self.locks.entry(cell).or_default().push((transaction, lock));
         }
@@ -211,6 +243,9 @@ impl Pending {
 
     fn remove(&mut self, transaction: TransactionId) -> Option<Prepared> {
         let prepared = self.prepared.remove(&transaction)?;
+        for object in prepared.commit.restructurings.iter().flat_map(Restructuring::locked) {
+            self.objects.remove(&object);
+        }
         for (cell, _) in locks(&prepared.commit) {
             if let Some(holders) = self.locks.get_mut(&cell) {
                 holders.retain(|(holder, _)| *holder != transaction);
@@ -330,7 +365,7 @@ impl Core {
             return Err(Error::Conflict.into());
         }
         let mut attempt = Attempt { staged, pending: &self.pending, changed: BTreeMap::new() };
-        require(commit.restructurings.iter().all(|r| matches!(r, Restructuring::Create { .. })))?;
+        require(commit.restructurings.iter().all(Restructuring::is_prepared))?;
         let writes = attempt.validate(commit, self.last, &self.touched)?;
         let mut commit = commit.clone();
         for (write, (_, changes)) in commit.writes.iter_mut().zip(writes.into_iter().map(owned)) {
@@ -386,6 +421,7 @@ impl Core {
             let changed = attempt.changed;
             written.extend(changed.keys());
             self.touch(touched, at, staged.watermark);
+            self.receive(&prepared.commit.restructurings);
             self.last = self.last.max(at);
             self.finish(changed, staged);
             if prepared.primary == group && !prepared.others.is_empty() {
@@ -396,6 +432,53 @@ impl Core {
         }
         self.record(group, transaction, record.as_ref(), staged)?;
         Ok(written)
+    }
+
+    /// The group of a tree's root decides that a change of the tree's shape takes place at `at`, if these restructurings of
+    /// its own still fit: the other groups have prepared theirs, and perhaps this one has prepared some too. Tells which
+    /// objects it has written.
+    pub(crate) fn reshape(
+        &mut self,
+        group: GroupId,
+        transaction: TransactionId,
+        (at, others): (Timestamp, &[GroupId]),
+        restructurings: &[Restructuring],
+        staged: &mut Staged<'_>,
+    ) -> Executed<Vec<ObjectId>> {
+        let prepared = self.pending.remove(transaction);
+        let own = prepared.as_ref().map_or(&[][..], |prepared| &prepared.commit.restructurings);
+        let mut attempt = Attempt { staged, pending: &self.pending, changed: BTreeMap::new() };
+        let mut all = own.iter().chain(restructurings);
+        if let Err(refusal) = all.try_for_each(|restructuring| attempt.restructure(restructuring)) {
+            if let Some(prepared) = prepared {
+                self.pending.insert(transaction, prepared);
+            }
+            return Err(refusal);
+        }
+        let changed = attempt.changed;
+        let written = changed.keys().copied().collect();
+        self.receive(own);
+        self.last = self.last.max(at);
+        self.finish(changed, staged);
+        let mut record = None;
+        if !others.is_empty() {
+            let committed = Committed { at, unconfirmed: others.iter().copied().collect() };
+            self.pending.committed.insert(transaction, committed.clone());
+            record = Some(Record::Committed(committed));
+        }
+        self.record(group, transaction, record.as_ref(), staged)?;
+        Ok(written)
+    }
+
+    /// Goes on remembering which cells of objects that come from elsewhere were touched there.
+    fn receive(&mut self, restructurings: &[Restructuring]) {
+        for restructuring in restructurings {
+            let Restructuring::Place { object, moved } = restructuring else { continue };
+            let Some(root) = Object::decode(*object, &moved.object).map(|placed| placed.root()) else {
+                continue;
+            };
+            self.touched.extend(moved.touched.iter().map(|(key, at)| ((root, key.clone()), *at)));
+        }
     }
 
     /// A group has carried out what this one has decided.

@@ -79,7 +79,8 @@ impl Client {
     /// A client for the database of this name; `name` is a number that no other client has, such as one by chance.
     pub fn new(name: u64, database: impl Into<String>, create: bool) -> Self {
         Self {
-            name,
+            // The first bit is for servers' own.
+            name: name & (u64::MAX >> 1),
             server: None,
             database: database.into(),
             create,

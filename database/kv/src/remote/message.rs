@@ -4,22 +4,26 @@
 //! `wire`), byte strings begin with their length.
 
 use super::map::{Layout, Map};
+use super::news::{News, Reshape};
+use super::server::Load;
 use super::status::Status;
 use crate::commit::{cell, put_cells};
 use crate::core::group;
 use crate::object::Object;
 use crate::wire::{Reader, list, put_bytes, put_varint};
 use crate::{
-    Basis, Commit, Durability, Error, Exclusion, Expected, GroupId, Key, ObjectId, Outcome, Part, Prepare,
-    Timestamp, TransactionId,
+    Basis, Commit, Durability, Error, Exclusion, Expected, GroupId, Key, ObjectId, Part, Prepare,
+    Restructuring, Timestamp, TransactionId,
 };
+use fulmar_node::NodeId;
 use fulmar_transport::{Malformed, Wire};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The version of these messages.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// A question, its answer, or something that is not answered.
 #[derive(Clone, Debug)]
@@ -61,6 +65,13 @@ pub enum Message {
         /// What is told.
         news: News,
     },
+    /// To the group of a tree's root: a change of the tree's shape that other groups have a part in.
+    Reshape {
+        /// Of which database.
+        database: DatabaseNumber,
+        /// The change.
+        reshape: Reshape,
+    },
     /// From a server to the one that keeps the cluster's clock.
     Clock {
         /// Counts what the server asks.
@@ -81,6 +92,10 @@ pub enum Message {
     },
     /// From a server to the one that keeps the map: which it has.
     Ask(MapRequest),
+    /// From a server to the one that keeps the map: what it holds and does.
+    Load(Load),
+    /// From the server that keeps the map: what each server holds and does, as far as it has said so.
+    Loads(BTreeMap<NodeId, Load>),
     /// To a server: how is it?
     Examine,
     /// From a server that was asked how it is.
@@ -92,24 +107,6 @@ pub enum Message {
         /// Whom the question was about that this answers.
         about: Option<String>,
     },
-}
-
-/// What groups tell each other about a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
-    /// To its primary: what has become of it? Somebody has met its locks.
-    Asked {
-        /// The transaction's snapshot.
-        snapshot: Timestamp,
-        /// The snapshot of who wants to read; nothing, if he wants to write.
-        reader: Option<Timestamp>,
-    },
-    /// By its primary: it is not decided, and will not take place at or before this time.
-    Open(Timestamp),
-    /// By its primary: it is decided.
-    Ended(Outcome),
-    /// To its primary: the group has carried out the decision.
-    Confirmed,
 }
 
 /// What a server wants of the one that keeps the map.
@@ -340,7 +337,7 @@ impl Wire for Message {
                 put_place(out, *database, *group);
                 put_varint(out, from.0.into());
                 put_transaction(out, *transaction);
-                put_news(out, news);
+                news.encode(out);
             }
             Self::Clock { number, reached, oldest } => {
                 out.push(35);
@@ -368,6 +365,23 @@ impl Wire for Message {
                 put_bytes(out, name.as_bytes());
             }
             Self::Examine => out.push(42),
+            Self::Load(load) => {
+                out.push(45);
+                load.encode(out);
+            }
+            Self::Loads(loads) => {
+                out.push(46);
+                put_varint(out, loads.len() as u64);
+                for (server, load) in loads {
+                    put_varint(out, server.0.into());
+                    load.encode(out);
+                }
+            }
+            Self::Reshape { database, reshape } => {
+                out.push(44);
+                put_varint(out, database.0.into());
+                reshape.encode(out);
+            }
             Self::Status(status) => {
                 out.push(43);
                 status.encode(out);
@@ -412,7 +426,7 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
                 group,
                 from,
                 transaction: transaction(input)?,
-                news: news(input)?,
+                news: News::decode(input)?,
             }
         }
         35 => {
@@ -429,6 +443,15 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
         40 => Message::Map { about: Some(text(input)?), map: Map::decode(input)? },
         42 => Message::Examine,
         43 => Message::Status(Status::decode(input)?),
+        45 => Message::Load(Load::decode(input)?),
+        46 => {
+            let load = |input: &mut Reader<'_>| Some((NodeId(number(input)?), Load::decode(input)?));
+            Message::Loads(list(input, load)?.into_iter().collect())
+        }
+        44 => {
+            let database = number(input).map(DatabaseNumber)?;
+            Message::Reshape { database, reshape: Reshape::decode(input)? }
+        }
         41 => Message::Ask(MapRequest::Join(text(input)?)),
         _ => return None,
     })
@@ -516,7 +539,7 @@ fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
         }
         3 => {
             let durability = durability(input)?;
-            Question::Commit(Commit::decode(input)?, durability)
+            Question::Commit(commit(input)?, durability)
         }
         4 => Question::Open { create: input.byte()? == 1, name: text(input)? },
         5 => {
@@ -524,7 +547,7 @@ fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
             let transaction = transaction(input)?;
             let primary = group(input)?;
             let others = list(input, group)?;
-            let commit = Commit::decode(input)?;
+            let commit = commit(input)?;
             Question::Prepare(Prepare { transaction, primary, others, commit }, durability)
         }
         6 => {
@@ -535,7 +558,7 @@ fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
             let durability = durability(input)?;
             let present = list(input, cell)?;
             let Sight::New(expected) = sight(input)? else { return None };
-            Question::CommitUnread(Commit::decode(input)?, Basis { present, expected }, durability)
+            Question::CommitUnread(commit(input)?, Basis { present, expected }, durability)
         }
         8 => Question::ReopenSnapshot(Timestamp(input.varint()?)),
         9 => {
@@ -552,6 +575,13 @@ fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
         }),
         _ => return None,
     })
+}
+
+/// A client makes trees; all other restructurings are for who keeps them.
+fn commit(input: &mut Reader<'_>) -> Option<Commit> {
+    let commit = Commit::decode(input)?;
+    let makes = |restructuring: &Restructuring| matches!(restructuring, Restructuring::Create { .. });
+    commit.restructurings.iter().all(makes).then_some(commit)
 }
 
 fn answer_tag(answer: &Answer) -> u8 {
@@ -642,33 +672,6 @@ fn answer(tag: u8, input: &mut Reader<'_>) -> Option<Answer> {
         25 => Answer::Unexpected,
         26 => Answer::Picked(input.varint()?.cast_signed()),
         27 => Answer::Granted,
-        _ => return None,
-    })
-}
-
-fn put_news(out: &mut Vec<u8>, news: &News) {
-    let (tag, times): (u8, &[Timestamp]) = match news {
-        News::Asked { snapshot, reader: None } => (0, &[*snapshot]),
-        News::Asked { snapshot, reader: Some(reader) } => (1, &[*snapshot, *reader]),
-        News::Open(seen) => (2, &[*seen]),
-        News::Ended(Outcome::Committed(at)) => (3, &[*at]),
-        News::Ended(Outcome::Aborted) => (4, &[]),
-        News::Confirmed => (5, &[]),
-    };
-    out.push(tag);
-    times.iter().for_each(|at| put_varint(out, at.0));
-}
-
-fn news(input: &mut Reader<'_>) -> Option<News> {
-    let tag = input.byte()?;
-    let mut time = || input.varint().map(Timestamp);
-    Some(match tag {
-        0 => News::Asked { snapshot: time()?, reader: None },
-        1 => News::Asked { snapshot: time()?, reader: Some(time()?) },
-        2 => News::Open(time()?),
-        3 => News::Ended(Outcome::Committed(time()?)),
-        4 => News::Ended(Outcome::Aborted),
-        5 => News::Confirmed,
         _ => return None,
     })
 }

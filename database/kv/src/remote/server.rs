@@ -1,14 +1,18 @@
 //! The server: groups of databases for clients elsewhere.
 
+mod balance;
 mod clock;
 mod group;
 mod manager;
+mod reshape;
 mod snapshots;
 
 use super::map::Map;
 use super::message::{self, Answer, DatabaseNumber, Failed, MapRequest, Message, Sight};
+use super::news::Reshape;
 use super::status::Status;
-use crate::{Database, Error, GroupId, ObjectId, Timestamp};
+use crate::{Database, Error, GroupId, Key, ObjectId, Timestamp};
+pub use balance::Load;
 use clock::Clock;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use group::{Asked, Group, Sighted, Task};
@@ -23,11 +27,67 @@ const SWEEP: Duration = Duration::from_millis(250);
 
 /// Who keeps the structure that commits leave behind, which the server itself knows nothing of.
 pub trait Keep: Send {
-    /// These objects were written by a commit that has taken place.
+    /// These objects were written by a commit that has taken place. Answers what is to be done about those whose tree has
+    /// its root in another group.
     ///
     /// # Errors
     /// What the database says. It is the next commit's to report.
-    fn after(&mut self, written: &[ObjectId]) -> Result<(), Error>;
+    fn after(&mut self, written: &[ObjectId]) -> Result<Vec<Reshape>, Error>;
+
+    /// What the tree with this root, which is of this group, has where `key` belongs; nothing, if its root is a leaf.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn linked(&self, root: ObjectId, key: &[u8]) -> Result<Option<Linked>, Error>;
+
+    /// Cuts a leaf of this group at these keys, if it still can be cut there; if its tree has its root in another group,
+    /// answers what that is to do.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn split(&mut self, leaf: ObjectId, cuts: Vec<Key>) -> Result<Vec<Reshape>, Error>;
+
+    /// Leaves of the trees whose roots are in this group, from a place on that [`Walked::next`] has given; nothing, at the
+    /// end.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn leaves(&self, from: Option<(ObjectId, Key)>) -> Result<Option<Walked>, Error>;
+}
+
+/// Leaves of a tree, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walked {
+    /// The tree's root.
+    pub root: ObjectId,
+    /// The links to them, by where they begin.
+    pub links: Vec<(Key, ObjectId)>,
+    /// Where to go on, with the root of the tree there; nothing, if they are the last.
+    pub next: Option<(ObjectId, Key)>,
+}
+
+/// A place in the lowest inner node of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Linked {
+    /// The node.
+    pub parent: ObjectId,
+    /// Its links, by where the leaves begin.
+    pub links: Vec<(Key, ObjectId)>,
+    /// Which of them it is.
+    pub at: usize,
+}
+
+impl Linked {
+    /// The links to the leaf and a neighbour of it; of fewer, if there is none.
+    fn neighbours(&self) -> &[(Key, ObjectId)] {
+        let left = if self.at + 1 < self.links.len() { self.at } else { self.at.saturating_sub(1) };
+        &self.links[left..self.links.len().min(left + 2)]
+    }
+}
+
+/// Groups by the servers that hold them, in the order of their names.
+fn numbered(servers: &[NodeId]) -> impl Iterator<Item = (GroupId, &NodeId)> {
+    (0..).map(GroupId).zip(servers)
 }
 
 /// What the server's user tells it.
@@ -83,6 +143,8 @@ struct Site {
     map: Map,
     clock: Clock,
     snapshots: Snapshots,
+    /// What each server holds and does.
+    loads: BTreeMap<NodeId, Load>,
     durable: Lsn,
     /// What the server tells itself.
     own: VecDeque<Message>,
@@ -172,6 +234,7 @@ impl Server {
             clock: Clock::new(map.keeper),
             map,
             snapshots: Snapshots::default(),
+            loads: BTreeMap::new(),
             durable: Lsn(0),
             own: VecDeque::new(),
         };
@@ -199,7 +262,7 @@ impl Server {
     fn holds(
         &mut self,
         place: (DatabaseNumber, GroupId),
-        turn: &mut Outbox<Self>,
+        out: &mut Outbox<Self>,
         now: Time,
     ) -> Result<bool, Error> {
         if self.groups.contains_key(&place) {
@@ -211,7 +274,7 @@ impl Server {
         }
         let Some(placement) = self.site.map.databases.get(&database) else { return Ok(false) };
         let (kv, keep) = self.directory.open(&placement.name, group)?;
-        self.groups.insert(place, Group::new(place, kv, keep, &mut self.site.turn(now, turn)));
+        self.groups.insert(place, Group::new(place, kv, keep, &mut self.site.turn(now, out)));
         Ok(true)
     }
 
@@ -390,6 +453,23 @@ impl Server {
         }
     }
 
+    /// Tells a group what another has to say. Who asks and is not answered asks again.
+    fn tell_group(
+        &mut self,
+        now: Time,
+        place: (DatabaseNumber, GroupId),
+        out: &mut Outbox<Self>,
+        tell: impl FnOnce(&mut Group, &mut Turn<'_>) -> Result<(), Error>,
+    ) {
+        if self.site.clock.is_known()
+            && matches!(self.holds(place, out, now), Ok(true))
+            && let Some(group) = self.groups.get_mut(&place)
+        {
+            // A disk that fails here fails the next commit too, which says so.
+            let _ = tell(group, &mut self.site.turn(now, out));
+        }
+    }
+
     fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         match message {
             Message::Question { number, question: message::Question::Open { name, create }, .. } => {
@@ -410,15 +490,13 @@ impl Server {
                 }
             }
             Message::Transaction { database, group, from, transaction, news } => {
-                // Who asks and is not answered asks again.
-                if !self.site.clock.is_known() || !matches!(self.holds((database, group), out, now), Ok(true))
-                {
-                    return;
-                }
-                if let Some(group) = self.groups.get_mut(&(database, group)) {
-                    // A disk that fails here fails the next commit too, which says so.
-                    let _ = group.hear(from, transaction, news, &mut self.site.turn(now, out));
-                }
+                self.tell_group(now, (database, group), out, |group, turn| {
+                    group.hear(from, transaction, news, turn)
+                });
+            }
+            Message::Reshape { database, reshape } => {
+                let place = (database, reshape.root.group());
+                self.tell_group(now, place, out, |group, turn| group.reshape(reshape, turn));
             }
             Message::Clock { number, reached, oldest } => {
                 if let Some(manager) = &mut self.manager {
@@ -434,6 +512,13 @@ impl Server {
             }
             Message::Ask(request) => self.tell_map(now, from, request, out),
             Message::Map { map, about } => self.learn(now, map, about.as_deref(), out),
+            Message::Load(load) => {
+                if let Some(manager) = &mut self.manager {
+                    let loads = manager.load(from, load);
+                    self.site.turn(now, out).send(from, Message::Loads(loads));
+                }
+            }
+            Message::Loads(loads) => self.site.loads = loads,
             Message::Examine => {
                 let status = Status {
                     now: self.site.clock.now(),
@@ -498,6 +583,7 @@ impl Process for Server {
         for group in self.groups.values_mut() {
             group.sweep(&mut self.site.turn(now, out));
         }
+        self.balance(now, out);
         let turn = &mut self.site.turn(now, out);
         turn.ask_time_again();
         turn.ask_map();

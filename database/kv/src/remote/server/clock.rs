@@ -66,6 +66,12 @@ impl Clock {
         self.watermark.max(self.born)
     }
 
+    /// Where it was, one further, when this server first heard of it: no server that began at another time has heard of
+    /// the same.
+    pub(super) fn born(&self) -> Timestamp {
+        self.born
+    }
+
     pub(super) fn watermark(&self) -> Timestamp {
         self.watermark
     }

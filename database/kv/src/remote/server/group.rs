@@ -1,7 +1,10 @@
 //! One group on its server: what clients ask of it, and what becomes of transactions of several groups.
 
-use super::super::message::{Answer, DatabaseNumber, Direction, Message, News};
+use super::super::message::{Answer, DatabaseNumber, Direction, Message};
+use super::super::news::News;
 use super::super::status::GroupStatus;
+use super::balance::Heat;
+use super::reshape::{Underway, is_reshape};
 use super::{Keep, Synced, Turn};
 use crate::core::Undecided;
 use crate::{
@@ -19,9 +22,9 @@ const LARGEST_PART: usize = 256 << 10;
 const LEASE: Duration = Duration::from_secs(5);
 
 pub(super) struct Group {
-    name: (DatabaseNumber, GroupId),
-    database: Database,
-    keep: Box<dyn Keep>,
+    pub(super) name: (DatabaseNumber, GroupId),
+    pub(super) database: Database,
+    pub(super) keep: Box<dyn Keep>,
     /// Its newest commit when it was opened, which the clock may have to reach yet.
     opened_at: Timestamp,
     users: BTreeSet<NodeId>,
@@ -42,8 +45,16 @@ pub(super) struct Group {
     committed: BTreeMap<(NodeId, Timestamp), Timestamp>,
     /// Snapshots that were opened elsewhere, before the database came here.
     reopened: BTreeSet<(NodeId, Timestamp)>,
+    /// Changes of the shape of trees whose roots are here, in which other groups have a part.
+    pub(super) reshapes: BTreeMap<TransactionId, Underway>,
+    /// How many there were.
+    pub(super) reshaped: u64,
     /// The client that keeps all others from committing.
     excluding: Option<NodeId>,
+    /// What its leaves have had to do.
+    pub(super) heat: Heat,
+    /// Where to go on looking for leaves that are to move.
+    pub(super) walked: Option<(ObjectId, Key)>,
     /// How much it has done.
     reads: u64,
     commits: u64,
@@ -139,7 +150,11 @@ impl Group {
             numbers: Numbers::default(),
             committed: BTreeMap::new(),
             reopened: BTreeSet::new(),
+            reshapes: BTreeMap::new(),
+            reshaped: 0,
             excluding: None,
+            heat: Heat::default(),
+            walked: None,
             reads: 0,
             commits: 0,
         }
@@ -169,12 +184,8 @@ impl Group {
 
     /// Whether nobody uses it, and nothing would be forgotten if it were closed.
     pub(super) fn is_idle(&self) -> bool {
-        self.users.is_empty() && self.waiting.is_empty() && self.refused.is_empty() && !self.is_unsettled()
-    }
-
-    /// Whether some transaction of several groups is not over.
-    fn is_unsettled(&self) -> bool {
-        self.database.storage().pending(|p| !p.is_empty())
+        let is_empty = self.waiting.is_empty() && self.refused.is_empty() && self.reshapes.is_empty();
+        self.users.is_empty() && is_empty && self.database.is_settled()
     }
 
     /// Goes on with a snapshot that the client has opened elsewhere.
@@ -289,7 +300,7 @@ impl Group {
     }
 
     /// What a snapshot saw may be forgotten if the server has begun anew since, or has lost its holder.
-    fn require_readable(&self, at: Timestamp) -> Result<(), Error> {
+    pub(super) fn require_readable(&self, at: Timestamp) -> Result<(), Error> {
         if at < self.database.oldest_snapshot() { Err(Error::SnapshotGone) } else { Ok(()) }
     }
 
@@ -318,14 +329,21 @@ impl Group {
             }
         }
         let mut found = self.database.read(id)?;
-        if let Some(object) = found.take_if(|object| object.level() == 0) {
+        if let Some(leaf) = found.take_if(|object| object.level() == 0) {
             let bytes = usize::try_from(bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART);
-            if let Some(part) = object.part(part, at, bytes) {
-                if let Some(by) = self.blocker(id, part.interval(), at) {
-                    return Ok(Progress::Blocked(by));
-                }
-                found = Some(Arc::new(part));
+            found = leaf.part(part, at, bytes).map(Arc::new);
+            if let Part::From(key) | Part::Before(Some(key)) = part {
+                self.heat.note(id, key);
             }
+        }
+        let by = match &found {
+            Some(inner) if inner.level() > 0 => None,
+            Some(part) => self.blocker(id, part.interval(), at),
+            // What is looked for may be here in a moment.
+            None => self.database.storage().pending(|pending| pending.restructurer(id, at)),
+        };
+        if let Some(by) = by {
+            return Ok(Progress::Blocked(by));
         }
         let answer = match found {
             _ if sight.is_new => Answer::Opened(at, found),
@@ -376,6 +394,11 @@ impl Group {
             return Ok(Progress::Blocked(by));
         }
         let written = written(commit);
+        for write in &commit.writes {
+            if let Some(change) = write.changes.first() {
+                self.heat.note(write.object, &change.key);
+            }
+        }
         match self.database.execute(commit.clone()) {
             Ok(at) => {
                 self.commits += 1;
@@ -517,8 +540,8 @@ impl Group {
             self.commits += 1;
             self.committed.insert((client, undecided.snapshot), at);
         }
-        if outcome == Outcome::Aborted {
-            // Who has asked to prepare it may ask again.
+        if outcome == Outcome::Aborted || is_reshape(transaction) {
+            // Who has asked to prepare it may have asked twice.
             self.refused.insert(transaction, undecided.snapshot);
         }
         let sends = if undecided.primary == group {
@@ -533,14 +556,14 @@ impl Group {
     }
 
     /// Asks again for what has met the locks of a transaction.
-    fn retry(&mut self, transaction: TransactionId, turn: &mut Turn<'_>) {
-        let (due, rest) =
-            std::mem::take(&mut self.deferred).into_iter().partition(|deferred| deferred.by == transaction);
-        self.deferred = rest;
-        let due: Vec<Deferred> = due;
-        for deferred in due {
-            self.pursue(deferred.asked, turn);
+    pub(super) fn retry(&mut self, transaction: TransactionId, turn: &mut Turn<'_>) {
+        for asked in self.take_deferred(transaction) {
+            self.pursue(asked, turn);
         }
+    }
+
+    fn take_deferred(&mut self, by: TransactionId) -> Vec<Asked> {
+        self.deferred.extract_if(.., |deferred| deferred.by == by).map(|deferred| deferred.asked).collect()
     }
 
     /// Asks a transaction's primary what has become of it.
@@ -565,12 +588,7 @@ impl Group {
             News::Asked { snapshot, reader } => self.answer_group(from, transaction, snapshot, reader, turn),
             News::Open(seen) => {
                 self.database.storage().pending(|pending| pending.postpone(transaction, seen));
-                let (due, rest) = std::mem::take(&mut self.deferred)
-                    .into_iter()
-                    .partition(|deferred| deferred.by == transaction);
-                self.deferred = rest;
-                let due: Vec<Deferred> = due;
-                for Deferred { asked, .. } in due {
+                for asked in self.take_deferred(transaction) {
                     if asked.task.reader().is_some() {
                         self.pursue(asked, turn);
                     } else {
@@ -593,6 +611,9 @@ impl Group {
                 }
             }
             News::Confirmed => self.database.storage().confirm(transaction, from)?,
+            News::Prepare { snapshot, step } => self.prepare_step(from, transaction, snapshot, step, turn),
+            News::Prepared(at, ready) => self.go_on(transaction, at, ready, turn)?,
+            News::Refused => self.abandon(transaction, turn),
         }
         Ok(())
     }
@@ -611,8 +632,11 @@ impl Group {
             storage.pending(|pending| (pending.committed(transaction), pending.undecided(transaction)));
         let news = if let Some(at) = decided {
             News::Ended(Outcome::Committed(at))
-        } else if undecided.is_some() && self.is_owned(transaction, turn.now) {
+        } else if self.is_owned(transaction, turn.now) {
             let seen = reader.unwrap_or_default();
+            if let Some(underway) = self.reshapes.get_mut(&transaction) {
+                underway.postpone(seen);
+            }
             storage.pending(|pending| pending.postpone(transaction, seen));
             News::Open(seen)
         } else if undecided.is_some() {
@@ -627,13 +651,19 @@ impl Group {
         self.wait_for(Durability::Written, Timestamp(0), sends, None, vec![], turn);
     }
 
-    /// Whether the client that has prepared a transaction may yet ask for the decision.
-    fn is_owned(&self, transaction: TransactionId, now: Time) -> bool {
-        self.owners.get(&transaction).is_some_and(|(_, since)| now < *since + LEASE)
+    /// Whether it must not be prepared any more.
+    pub(super) fn is_refused(&self, transaction: TransactionId) -> bool {
+        self.refused.contains_key(&transaction)
     }
 
-    /// Whatever waits for somebody who may have gone is asked after, and told, again. Says whether anything does.
-    pub(super) fn sweep(&mut self, turn: &mut Turn<'_>) -> bool {
+    /// Whether the client that has prepared a transaction may yet ask for the decision.
+    fn is_owned(&self, transaction: TransactionId, now: Time) -> bool {
+        self.reshapes.contains_key(&transaction)
+            || self.owners.get(&transaction).is_some_and(|(_, since)| now < *since + LEASE)
+    }
+
+    /// Whatever waits for somebody who may have gone is asked after, and told, again.
+    pub(super) fn sweep(&mut self, turn: &mut Turn<'_>) {
         let (_, group) = self.name;
         self.database.storage().advance(Timestamp(0), turn.site.clock.watermark());
         let watermark = turn.site.clock.watermark();
@@ -653,7 +683,6 @@ impl Group {
                 false => self.inquire(*transaction, None, turn),
             }
         }
-        let is_unsettled = !undecided.is_empty() || !unconfirmed.is_empty();
         for (transaction, at, others) in unconfirmed {
             let sends = self.messages(&others, transaction, News::Ended(Outcome::Committed(at)), turn);
             self.wait_for(Durability::Written, Timestamp(0), sends, None, vec![], turn);
@@ -662,7 +691,7 @@ impl Group {
         for (by, reader) in blocked {
             self.inquire(by, reader, turn);
         }
-        is_unsettled || !self.deferred.is_empty() || !self.refused.is_empty()
+        self.abandon_old(turn);
     }
 
     /// A client's connection has ended.
@@ -695,7 +724,7 @@ impl Group {
         self.require_not_excluded(client)
     }
 
-    fn messages(
+    pub(super) fn messages(
         &self,
         to: &[GroupId],
         transaction: TransactionId,
@@ -705,13 +734,14 @@ impl Group {
         let (database, from) = self.name;
         let message = |group: &GroupId| {
             let server = turn.site.map.server(database, *group)?;
+            let news = news.clone();
             Some((server, Message::Transaction { database, group: *group, from, transaction, news }))
         };
         to.iter().filter_map(message).collect()
     }
 
     /// What was just carried out is answered, and told, as soon as it is durable and the clock has reached it.
-    fn wait_for(
+    pub(super) fn wait_for(
         &mut self,
         durability: Durability,
         reach: Timestamp,
@@ -753,7 +783,8 @@ impl Group {
             written.sort_unstable();
             written.dedup();
             // A disk that fails here fails the next commit too, which says so.
-            let _ = self.keep.after(&written);
+            let reshapes = self.keep.after(&written).unwrap_or_default();
+            self.wish(reshapes, turn);
         }
     }
 }

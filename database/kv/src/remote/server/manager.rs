@@ -2,7 +2,7 @@
 
 use super::super::map::Map;
 use super::super::message::Message;
-use super::{Synced, Turn};
+use super::{Load, Synced, Turn};
 use crate::commit::{Commit, Restructuring, Write};
 use crate::wire::{Reader, put_varint};
 use crate::{Change, Database, Error, GroupId, ObjectId, Refusal, Timestamp};
@@ -25,6 +25,8 @@ pub(super) struct Manager {
     rising: Option<(Timestamp, Lsn)>,
     /// The oldest snapshot of each server's clients.
     oldest: BTreeMap<NodeId, Timestamp>,
+    /// What each server holds and does.
+    loads: BTreeMap<NodeId, Load>,
     /// Questions that wait until a bound is durable.
     unanswered: Vec<(NodeId, u64)>,
     /// Who is told about which database, as soon as the map is durable.
@@ -59,6 +61,7 @@ impl Manager {
             bound,
             rising: None,
             oldest: BTreeMap::new(),
+            loads: BTreeMap::new(),
             unanswered: Vec::new(),
             unmapped: Vec::new(),
         })
@@ -100,6 +103,13 @@ impl Manager {
     /// A server has gone, and what its clients have seen with it.
     pub(super) fn forget(&mut self, server: NodeId) {
         self.oldest.remove(&server);
+        self.loads.remove(&server);
+    }
+
+    /// What a server holds and does; answers that of all.
+    pub(super) fn load(&mut self, server: NodeId, load: Load) -> BTreeMap<NodeId, Load> {
+        self.loads.insert(server, load);
+        self.loads.clone()
     }
 
     fn raise(&mut self, turn: &mut Turn<'_>) {

@@ -1,0 +1,105 @@
+//! Leaves spread over the servers, by what they hold and by what is asked of them.
+
+use crate::transfers::{check_trees, found};
+use crate::world::{Defect, Disks, Role, SERVERS, connect, servers, world};
+use fulmar_dbt::{Database, Durability, Error, Tree};
+use fulmar_kv::{GroupId, linked};
+use fulmar_node::{NodeId, Random};
+use fulmar_sim::{Port, Sim, seeds};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Four fill a leaf.
+fn key(row: u64) -> Vec<u8> {
+    [&row.to_be_bytes()[..], &[b'x'; 1900]].concat()
+}
+
+fn fill(database: &Database, rows: u64) -> Result<Tree, Error> {
+    let tree = found(database)?[1];
+    for row in 0..rows {
+        let mut transaction = database.begin()?;
+        transaction.put(tree, &key(row), b"")?;
+        transaction.commit(Durability::Written)?;
+    }
+    Ok(tree)
+}
+
+/// A tree of so many rows.
+fn filled(sim: &mut Sim<Role>, rows: u64) -> Tree {
+    let tree = Arc::new(Mutex::new(None));
+    let made = Arc::clone(&tree);
+    sim.host(NodeId(SERVERS), move |port: Port<Role>| {
+        *made.lock() = Some(fill(&connect(port), rows).unwrap());
+    });
+    sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
+    let tree = *tree.lock();
+    tree.expect("filled")
+}
+
+/// How many leaves of the tree each group has.
+fn leaves(sim: &Sim<Role>, tree: Tree) -> BTreeMap<GroupId, usize> {
+    let groups: Vec<_> = servers()
+        .filter_map(|server| match sim.process(server) {
+            Some(Role::Server(server, _)) => Some(server.databases().cloned().collect::<Vec<_>>()),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    let mut counts = BTreeMap::new();
+    let mut nodes = vec![tree.root()];
+    while let Some(id) = nodes.pop() {
+        let kv = groups.iter().find(|kv| kv.group() == id.group()).unwrap();
+        let Some(node) = kv.read(id).unwrap() else { continue };
+        if node.level() == 0 {
+            *counts.entry(id.group()).or_default() += 1;
+        }
+        let below = (0..node.slots()).filter(|_| node.level() > 0);
+        nodes.extend(below.filter_map(|slot| linked(node.value(slot))));
+    }
+    counts
+}
+
+fn is_shared(leaves: &BTreeMap<GroupId, usize>, least: usize) -> bool {
+    leaves.len() == SERVERS as usize && leaves.values().all(|count| *count >= least)
+}
+
+#[test]
+fn leaves_go_where_there_is_room() {
+    seeds("leaves_go_where_there_is_room", 0..3, |seed| {
+        let mut sim = world(seed, &Disks::default(), 1, Defect::Nothing);
+        let tree = filled(&mut sim, 400);
+        let shared = |sim: &Sim<Role>| is_shared(&leaves(sim, tree), 25);
+        if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, shared) {
+            return Err(format!("{:?}", leaves(&sim, tree)));
+        }
+        check_trees(&mut sim, &[tree])
+    });
+}
+
+#[test]
+fn leaves_go_where_there_is_time() {
+    const ROWS: u64 = 40;
+    seeds("leaves_go_where_there_is_time", 0..3, |seed| {
+        let mut sim = world(seed, &Disks::default(), 4, Defect::Nothing);
+        let tree = filled(&mut sim, ROWS);
+        let before = leaves(&sim, tree);
+        for client in 0..4 {
+            let mut random: Random = sim.random().fork();
+            sim.host(NodeId(SERVERS + client), move |port: Port<Role>| {
+                let database = connect(port);
+                for _ in 0..10_000 {
+                    let found = database.begin().unwrap().get(tree, &key(random.below(ROWS))).unwrap();
+                    assert!(found.is_some());
+                }
+            });
+        }
+        let shared = |sim: &Sim<Role>| is_shared(&leaves(sim, tree), 2);
+        if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, shared) {
+            return Err(format!("before {before:?}, afterwards {:?}", leaves(&sim, tree)));
+        }
+        sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
+        check_trees(&mut sim, &[tree])
+    });
+}

@@ -1,0 +1,238 @@
+//! Leaves go where there is room, and where there is time.
+//!
+//! Each server tells the one that keeps the map how much it holds and does, and hears that of all. The group of a tree's
+//! root, which knows all links, moves leaves from servers that hold more than their share; the group of a leaf that keeps
+//! its server busier than others wishes it away, or cut, if it is too busy for any server (Yesquel, section 3.3: load
+//! splits).
+
+use super::super::news::{Reshape, Shape};
+use super::group::Group;
+use super::{Server, Turn};
+use crate::wire::{Reader, put_varint};
+use crate::{Error, Key, ObjectId};
+use fulmar_node::{NodeId, Outbox, Time};
+use std::collections::BTreeMap;
+
+/// So many more objects than the mean are no reason to move any; or an eighth of the mean.
+const SLACK: u64 = 16;
+/// A server that does less is not busy: operations, as [`Load::work`] counts them.
+const BUSY: u64 = 1_000;
+/// One in so many operations is noted.
+const SAMPLED: u64 = 8;
+/// So many leaves are watched.
+const WATCHED: usize = 256;
+/// Of each so many keys are remembered.
+const KEYS: usize = 16;
+/// A group asks for so many changes at once.
+const AT_ONCE: usize = 16;
+
+/// How much a server holds and does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// How many nodes of trees it holds.
+    pub objects: u64,
+    /// How many reads and commits it has done of late: each counts half as much a quarter of a second later.
+    pub work: u64,
+}
+
+impl Load {
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        put_varint(out, self.objects);
+        put_varint(out, self.work);
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        Some(Self { objects: input.varint()?, work: input.varint()? })
+    }
+}
+
+/// What a group's leaves have had to do of late.
+#[derive(Default)]
+pub(super) struct Heat {
+    /// Counts operations.
+    seen: u64,
+    /// See [`Load::work`].
+    work: u64,
+    leaves: BTreeMap<ObjectId, Warm>,
+}
+
+#[derive(Default)]
+struct Warm {
+    /// As [`Load::work`].
+    work: u64,
+    /// The keys that were noted last, in a ring.
+    keys: Vec<Key>,
+    noted: usize,
+}
+
+impl Heat {
+    /// An operation on a leaf.
+    pub(super) fn note(&mut self, leaf: ObjectId, key: &[u8]) {
+        self.seen += 1;
+        self.work += 1;
+        if !self.seen.is_multiple_of(SAMPLED)
+            || self.leaves.len() >= WATCHED && !self.leaves.contains_key(&leaf)
+        {
+            return;
+        }
+        let warm = self.leaves.entry(leaf).or_default();
+        warm.work += SAMPLED;
+        if warm.keys.len() < KEYS {
+            warm.keys.push(key.into());
+        } else {
+            warm.keys[warm.noted % KEYS] = key.into();
+        }
+        warm.noted += 1;
+    }
+
+    fn cool(&mut self) {
+        self.work /= 2;
+        self.leaves.retain(|_, warm| {
+            warm.work /= 2;
+            warm.work > 0
+        });
+    }
+
+    /// Some of the busiest leaves, which together do no more than `most`; one that does more alone, with where to cut it.
+    /// They are watched anew.
+    fn relief(&mut self, most: u64) -> Vec<(ObjectId, Option<Key>)> {
+        let mut busiest: Vec<_> = self.leaves.iter().map(|(leaf, warm)| (warm.work, *leaf)).collect();
+        busiest.sort_unstable_by(|a, b| b.cmp(a));
+        let mut left = most;
+        let mut relief = Vec::new();
+        for (work, leaf) in busiest {
+            let cut = if work > most { self.middle(leaf) } else { None };
+            if relief.len() == AT_ONCE || work > left && cut.is_none() {
+                continue;
+            }
+            left -= work.min(left);
+            self.leaves.remove(&leaf);
+            relief.push((leaf, cut));
+        }
+        relief
+    }
+
+    /// A key before which about half of a leaf's work is.
+    fn middle(&self, leaf: ObjectId) -> Option<Key> {
+        let mut keys = self.leaves.get(&leaf)?.keys.clone();
+        keys.sort_unstable();
+        let middle = keys.get(keys.len() / 2)?;
+        (Some(middle) > keys.first()).then(|| middle.clone())
+    }
+}
+
+/// Where leaves may go.
+struct Room<'a> {
+    loads: &'a BTreeMap<NodeId, Load>,
+    /// The mean of all servers.
+    objects: u64,
+}
+
+impl<'a> Room<'a> {
+    /// Nothing, if there is one server alone.
+    fn of(loads: &'a BTreeMap<NodeId, Load>) -> Option<Self> {
+        let sum: u64 = loads.values().map(|load| load.objects).sum();
+        (loads.len() > 1).then(|| Self { loads, objects: sum / loads.len() as u64 })
+    }
+
+    /// How many objects a server has above its share; none, if that is no reason to move them.
+    fn excess(&self, server: NodeId) -> u64 {
+        let objects = self.loads.get(&server).map_or(0, |load| load.objects);
+        let excess = objects.saturating_sub(self.objects);
+        if excess > SLACK.max(self.objects / 8) { excess } else { 0 }
+    }
+
+    /// Whom a server may give work to, and how much that has: the busiest the idlest, the next the next, so that not all
+    /// choose the same.
+    fn partner(&self, server: NodeId) -> Option<(NodeId, u64)> {
+        let mut idlest: Vec<_> = self.loads.iter().map(|(server, load)| (load.work, *server)).collect();
+        idlest.sort_unstable();
+        let rank = idlest.iter().rev().position(|(_, other)| *other == server)?;
+        let (work, partner) = *idlest.get(rank)?;
+        (rank < idlest.len() / 2).then_some((partner, work))
+    }
+}
+
+impl Server {
+    /// How much this server holds and does.
+    fn load(&self) -> Load {
+        let add = |sum: Load, group: &Group| Load {
+            objects: sum.objects + group.database().storage().objects(),
+            work: sum.work + group.heat.work,
+        };
+        self.groups.values().fold(Load::default(), add)
+    }
+
+    /// Tells how much this server holds and does, and sees to it that it is not too much.
+    pub(super) fn balance(&mut self, now: Time, out: &mut Outbox<Self>) {
+        let load = self.load();
+        let turn = &mut self.site.turn(now, out);
+        turn.send(turn.site.clock.keeper(), super::Message::Load(load));
+        let loads = turn.site.loads.clone();
+        let Some(room) = Room::of(&loads) else { return };
+        for group in self.groups.values_mut() {
+            // What cannot be done now is tried again.
+            let _ = group.even_out(&room, turn);
+        }
+        let hottest = self.groups.values_mut().max_by_key(|group| group.heat.work);
+        if let (Some((partner, its)), Some(group)) = (room.partner(turn.site.me), hottest)
+            && load.work > BUSY
+            && load.work > its + load.work / 4
+        {
+            let _ = group.relieve(partner, (load.work - its) / 4, turn);
+        }
+        self.groups.values_mut().for_each(|group| group.heat.cool());
+    }
+}
+
+impl Group {
+    /// As the group of trees' roots: moves some leaves from servers that hold too much.
+    fn even_out(&mut self, room: &Room<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
+        let (database, _) = self.name;
+        let Some(placement) = turn.site.map.databases.get(&database) else { return Ok(()) };
+        let servers = placement.groups.clone();
+        let objects = |server: &NodeId| room.loads.get(server).map_or(u64::MAX, |load| load.objects);
+        let Some((to, emptiest)) = super::numbered(&servers).min_by_key(|(_, server)| objects(server)) else {
+            return Ok(());
+        };
+        if servers.iter().all(|server| room.excess(*server) == 0) || objects(emptiest) >= room.objects {
+            return Ok(());
+        }
+        // The groups of all roots do so at once.
+        let most = (room.objects - objects(emptiest)).div_ceil(servers.len() as u64);
+        let most = usize::try_from(most).unwrap_or(AT_ONCE).min(AT_ONCE);
+        let Some(walked) = self.keep.leaves(self.walked.take())? else { return Ok(()) };
+        let excess = |leaf: ObjectId| servers.get(usize::from(leaf.group().0)).map_or(0, |s| room.excess(*s));
+        let full = walked.links.iter().filter(|(_, leaf)| excess(*leaf) > 0);
+        for (low, leaf) in full.take(most) {
+            let (low, shape) = (low.clone(), Shape::Move(to));
+            self.reshape(Reshape { root: walked.root, leaf: *leaf, low, shape }, turn)?;
+        }
+        self.walked = walked.next;
+        Ok(())
+    }
+
+    /// As the group of leaves: wishes some away that do no more than `most`, and has those cut that do more.
+    fn relieve(&mut self, partner: NodeId, most: u64, turn: &mut Turn<'_>) -> Result<(), Error> {
+        let (database, _) = self.name;
+        let Some(placement) = turn.site.map.databases.get(&database) else { return Ok(()) };
+        let to = super::numbered(&placement.groups).find(|(_, server)| **server == partner);
+        let Some((to, _)) = to else { return Ok(()) };
+        for (leaf, cut) in self.heat.relief(most) {
+            let Some(leaf) = self.database.read(leaf)?.filter(|object| object.level() == 0) else { continue };
+            let interval = leaf.interval();
+            let reshapes = match cut {
+                Some(key) if interval.contains(&key) && interval.low() < &*key => {
+                    self.keep.split(leaf.id(), vec![key])?
+                }
+                None if leaf.id() != leaf.root() => {
+                    let (root, low, shape) = (leaf.root(), interval.low().into(), Shape::Move(to));
+                    vec![Reshape { root, leaf: leaf.id(), low, shape }]
+                }
+                _ => Vec::new(),
+            };
+            self.wish(reshapes, turn);
+        }
+        Ok(())
+    }
+}

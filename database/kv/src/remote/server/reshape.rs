@@ -1,0 +1,291 @@
+//! Changes of a tree's shape in which several groups have a part: the root's group, which has the inner nodes, and those
+//! of the leaves.
+//!
+//! Each is a transaction whose primary is the root's group. The others prepare their parts: they lock the leaves whole,
+//! with all their cells. Then the primary changes the link, and that decides. A reader or writer who meets a locked leaf
+//! asks the primary, as with any lock; one whom an old link has led to a leaf that is gone finds nothing there, and
+//! searches again.
+//!
+//! A leaf that moves takes with it from which time on commits are free to change it: the decision is later than all that
+//! was read or prepared where it was.
+
+use super::super::message::Message;
+use super::super::news::{News, Ready, Reshape, Shape, Step};
+use super::group::Group;
+use super::{Linked, Turn};
+use crate::{
+    Commit, Durability, Error, GroupId, Key, ObjectId, Outcome, Prepare, Restructuring, Timestamp,
+    TransactionId,
+};
+use fulmar_node::Time;
+use std::time::Duration;
+
+/// A group has so many underway at once; whoever asks for more asks again.
+const MOST_UNDERWAY: usize = 32;
+/// One that takes longer waits for somebody who may have gone, while its leaves are locked.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// In [`TransactionId::client`]: distinguishes the names of these transactions from those of clients, whose numbers are by chance.
+const OWN: u64 = 1 << 63;
+
+/// A change that is not decided.
+pub(super) struct Underway {
+    reshape: Reshape,
+    /// The links that it is about, which must be as they are.
+    links: Vec<(Key, ObjectId)>,
+    /// The groups that were asked to prepare something.
+    asked: Vec<GroupId>,
+    /// It cannot take place before.
+    at: Timestamp,
+    snapshot: Timestamp,
+    since: Time,
+}
+
+impl Underway {
+    /// Lets it take place after `seen`: somebody has read what was there before it.
+    pub(super) fn postpone(&mut self, seen: Timestamp) {
+        self.at = self.at.max(Timestamp(seen.0 + 1));
+    }
+}
+
+/// Whether it is a change of a tree's shape.
+pub(super) fn is_reshape(transaction: TransactionId) -> bool {
+    transaction.client & OWN != 0
+}
+
+/// As the group of the tree's root.
+impl Group {
+    /// Begins a change, if it still fits.
+    pub(super) fn reshape(&mut self, mut reshape: Reshape, turn: &mut Turn<'_>) -> Result<(), Error> {
+        let is_busy = self.reshapes.values().any(|underway| underway.reshape.leaf == reshape.leaf);
+        if is_busy || self.reshapes.len() >= MOST_UNDERWAY {
+            return Ok(());
+        }
+        let Some(linked) = self.keep.linked(reshape.root, &reshape.low)? else { return Ok(()) };
+        if linked.links[linked.at] != (reshape.low.clone(), reshape.leaf) {
+            return Ok(());
+        }
+        let leaf = reshape.leaf;
+        let mut links = &linked.links[linked.at..=linked.at];
+        let step = match &reshape.shape {
+            Shape::Split(cuts) => Step::Split(leaf, cuts.clone()),
+            Shape::Move(to) if *to == leaf.group() => return Ok(()),
+            Shape::Move(_) | Shape::Remove => Step::Leave(leaf),
+            Shape::Join(bytes) => {
+                let [(_, left), (_, right)] = linked.neighbours() else { return Ok(()) };
+                if left.group() == right.group() {
+                    links = linked.neighbours();
+                    Step::Join(*left, *right, *bytes)
+                } else {
+                    let neighbour = if *left == leaf { right } else { left };
+                    reshape.shape = Shape::Move(neighbour.group());
+                    Step::Leave(leaf)
+                }
+            }
+        };
+        self.reshaped += 1;
+        let (_, group) = self.name;
+        let transaction = TransactionId {
+            client: OWN | u64::from(group.0) << 32 | u64::from(turn.site.me.0),
+            number: (turn.site.clock.born().0 << 24) + self.reshaped,
+        };
+        let snapshot = turn.site.clock.now();
+        let (links, asked) = (links.to_vec(), Vec::new());
+        let underway = Underway { reshape, links, asked, at: Timestamp(0), snapshot, since: turn.now };
+        self.reshapes.insert(transaction, underway);
+        self.ask_to_prepare(transaction, leaf.group(), step, turn);
+        Ok(())
+    }
+
+    fn ask_to_prepare(
+        &mut self,
+        transaction: TransactionId,
+        group: GroupId,
+        step: Step,
+        turn: &mut Turn<'_>,
+    ) {
+        let Some(underway) = self.reshapes.get_mut(&transaction) else { return };
+        underway.asked.push(group);
+        let news = News::Prepare { snapshot: underway.snapshot, step };
+        let sends = self.messages(&[group], transaction, news, turn);
+        sends.into_iter().for_each(|(server, message)| turn.send(server, message));
+    }
+
+    /// A group has prepared its part.
+    pub(super) fn go_on(
+        &mut self,
+        transaction: TransactionId,
+        at: Timestamp,
+        ready: Ready,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), Error> {
+        let Some(underway) = self.reshapes.get_mut(&transaction) else { return Ok(()) };
+        underway.at = underway.at.max(at);
+        let Reshape { low, shape, .. } = &underway.reshape;
+        let links = match (shape, ready) {
+            (Shape::Move(to), Ready::Left(moved)) => {
+                // Told twice, it has asked already.
+                if underway.asked.len() == 1 {
+                    let to = *to;
+                    self.ask_to_prepare(transaction, to, Step::Arrive(moved), turn);
+                }
+                return Ok(());
+            }
+            (Shape::Move(_), Ready::Made(made)) => {
+                made.first().map(|leaf| (low.clone(), Some(*leaf))).into_iter().collect()
+            }
+            (Shape::Split(cuts), Ready::Made(made)) => {
+                cuts.iter().cloned().zip(made.into_iter().map(Some)).collect()
+            }
+            (Shape::Join(_), Ready::Made(_)) => {
+                underway.links.get(1).map(|(separator, _)| (separator.clone(), None)).into_iter().collect()
+            }
+            (Shape::Remove, Ready::Left(_)) => vec![(low.clone(), None)],
+            (Shape::Split(_) | Shape::Join(_), Ready::Left(_)) | (Shape::Remove, Ready::Made(_)) => {
+                Vec::new()
+            }
+        };
+        self.conclude_reshape(transaction, links, turn)
+    }
+
+    /// All parts are prepared: changes the links, which decides.
+    fn conclude_reshape(
+        &mut self,
+        transaction: TransactionId,
+        links: Vec<(Key, Option<ObjectId>)>,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), Error> {
+        let Some(underway) = self.reshapes.get(&transaction) else { return Ok(()) };
+        let Reshape { root, low, .. } = &underway.reshape;
+        let linked = self.keep.linked(*root, low)?;
+        let about = &underway.links;
+        let still_fits = |linked: &Linked| linked.links.windows(about.len()).any(|links| links == about);
+        let Some(linked) = linked.filter(still_fits).filter(|_| !links.is_empty()) else {
+            self.abandon(transaction, turn);
+            return Ok(());
+        };
+        let (_, group) = self.name;
+        let others: Vec<_> = underway.asked.iter().copied().filter(|other| *other != group).collect();
+        let storage = self.database.storage();
+        let at = underway.at.max(Timestamp(storage.last().0 + 1));
+        let relink = Restructuring::Relink { object: linked.parent, level: 1, links };
+        match storage.reshape(transaction, (at, &others), &[relink]) {
+            Ok(written) => {
+                self.reshapes.remove(&transaction);
+                let news = News::Ended(Outcome::Committed(at));
+                let sends = self.messages(&others, transaction, news, turn);
+                self.wait_for(Durability::Synced, Timestamp(0), sends, None, written, turn);
+                self.retry(transaction, turn);
+            }
+            Err(_) => self.abandon(transaction, turn),
+        }
+        Ok(())
+    }
+
+    /// Gives a change up.
+    pub(super) fn abandon(&mut self, transaction: TransactionId, turn: &mut Turn<'_>) {
+        let Some(underway) = self.reshapes.remove(&transaction) else { return };
+        let news = News::Ended(Outcome::Aborted);
+        let sends = self.messages(&underway.asked, transaction, news, turn);
+        sends.into_iter().for_each(|(server, message)| turn.send(server, message));
+    }
+
+    /// Gives up what takes too long.
+    pub(super) fn abandon_old(&mut self, turn: &mut Turn<'_>) {
+        let is_old = |underway: &Underway| turn.now >= underway.since + PATIENCE;
+        let old: Vec<_> =
+            self.reshapes.iter().filter(|(_, underway)| is_old(underway)).map(|(name, _)| *name).collect();
+        old.into_iter().for_each(|transaction| self.abandon(transaction, turn));
+    }
+}
+
+/// As the group of a leaf.
+impl Group {
+    /// Asks the groups of the roots for these changes.
+    pub(super) fn wish(&self, reshapes: Vec<Reshape>, turn: &mut Turn<'_>) {
+        let (database, _) = self.name;
+        for reshape in reshapes {
+            if let Some(server) = turn.site.map.server(database, reshape.root.group()) {
+                turn.send(server, Message::Reshape { database, reshape });
+            }
+        }
+    }
+
+    /// Prepares a part of a change, and tells its primary.
+    pub(super) fn prepare_step(
+        &mut self,
+        primary: GroupId,
+        transaction: TransactionId,
+        snapshot: Timestamp,
+        step: Step,
+        turn: &mut Turn<'_>,
+    ) {
+        let news = match self.try_step(primary, transaction, snapshot, step, turn) {
+            Ok(Some((at, ready))) => News::Prepared(at, ready),
+            Ok(None) | Err(_) => News::Refused,
+        };
+        let durability = if news == News::Refused { Durability::Written } else { Durability::Synced };
+        let sends = self.messages(&[primary], transaction, news, turn);
+        self.wait_for(durability, Timestamp(0), sends, None, vec![], turn);
+    }
+
+    fn try_step(
+        &mut self,
+        primary: GroupId,
+        transaction: TransactionId,
+        snapshot: Timestamp,
+        step: Step,
+        turn: &mut Turn<'_>,
+    ) -> Result<Option<(Timestamp, Ready)>, Error> {
+        let storage = self.database.storage();
+        storage.advance(Timestamp(0), turn.site.clock.watermark());
+        self.require_readable(snapshot)?;
+        if self.is_refused(transaction) {
+            return Ok(None);
+        }
+        let storage = self.database.storage();
+        let before = storage.pending(|pending| pending.restructurings(transaction).map(<[_]>::to_vec));
+        let restructuring = match before.as_deref() {
+            Some([restructuring]) => restructuring.clone(),
+            _ => match self.restructuring(step)? {
+                Some(restructuring) => restructuring,
+                None => return Ok(None),
+            },
+        };
+        let restructurings = vec![restructuring.clone()];
+        let commit = Commit { snapshot, restructurings, ..Commit::default() };
+        let prepare = Prepare { transaction, primary, others: Vec::new(), commit };
+        let Ok(at) = storage.prepare(&prepare) else { return Ok(None) };
+        let ready = match restructuring {
+            Restructuring::Split { cuts, .. } => {
+                Ready::Made(cuts.into_iter().map(|(_, into)| into).collect())
+            }
+            Restructuring::Place { object, .. } => Ready::Made(vec![object]),
+            Restructuring::Remove { object } => match storage.moved(object)? {
+                Some(moved) => Ready::Left(moved),
+                None => return Ok(None),
+            },
+            _ => Ready::Made(Vec::new()),
+        };
+        Ok(Some((at, ready)))
+    }
+
+    /// What the step is here; nothing, if it does not fit any more.
+    fn restructuring(&self, step: Step) -> Result<Option<Restructuring>, Error> {
+        Ok(Some(match step {
+            Step::Split(object, cuts) => {
+                let cuts = cuts.into_iter().map(|key| (key, self.database.fresh())).collect();
+                Restructuring::Split { object, cuts }
+            }
+            Step::Join(left, right, bytes) => {
+                let (a, b) = (self.database.read(left)?, self.database.read(right)?);
+                let size = a.map_or(0, |leaf| leaf.size()) + b.map_or(0, |leaf| leaf.size());
+                if size as u64 > bytes {
+                    return Ok(None);
+                }
+                Restructuring::Join { left, right }
+            }
+            Step::Leave(object) => Restructuring::Remove { object },
+            Step::Arrive(moved) => Restructuring::Place { object: self.database.fresh(), moved },
+        }))
+    }
+}
