@@ -3,14 +3,15 @@
 mod local;
 
 use clap::Args;
-use fulmar_dbt::remote::{Cluster, NodeId, Service, new_cluster, new_server};
-use fulmar_dbt::{Directory, Options, Timestamp, Transient};
+use fulmar_dbt::remote::{Cluster, Connection, NodeId, Remote, Service, new_cluster, new_server};
+use fulmar_dbt::{Database, Directory, Options, Timestamp, Transient};
 use serde::Deserialize;
 use std::fs;
 use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -115,11 +116,41 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         (service, data.display().to_string())
     };
     service.listen(listener)?;
+    let (own, known_as) = (address.to_string(), advertised);
+    thread::spawn(move || welcome(&own, &known_as));
     let stop = service.handle();
     ctrlc::set_handler(move || stop.stop())?;
     println!("serving {what} on fulmar://{address}");
     service.run(|notice| eprintln!("{notice}"))?;
     Ok(())
+}
+
+/// Once this server is on the map: gives the groups that databases have got on it what all their groups have. What fails is
+/// tried again, as the other servers may only be about to start.
+fn welcome(own: &str, known_as: &str) {
+    loop {
+        match try_welcome(own, known_as) {
+            Ok(true) => return,
+            Ok(false) => {}
+            Err(why) => eprintln!("cannot take part in the cluster's databases yet: {why}"),
+        }
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// Whether it is done.
+fn try_welcome(own: &str, known_as: &str) -> Result<bool, Box<dyn std::error::Error>> {
+    let Cluster { map, .. } = Cluster::meet(own)?;
+    if !map.servers.values().any(|address| address == known_as) {
+        return Ok(false);
+    }
+    for placement in
+        map.databases.values().filter(|placement| placement.groups.len() > placement.founded.into())
+    {
+        let connection = Connection::connect(own, &placement.name, false)?;
+        Database::remote(Arc::new(Remote::new(Path::new(own), connection))).welcome_groups()?;
+    }
+    Ok(true)
 }
 
 /// How often a cluster is asked for whose first server may only be about to start, once a second.

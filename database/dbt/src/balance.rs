@@ -6,7 +6,7 @@
 use crate::commit::{LEAF_BYTES, cuts};
 use crate::search::Target;
 use crate::transaction::dropped_key;
-use crate::{Cursor, DROPPED, Database, Durability, Error, NEXT_TREE, Seek, Timestamp, Tree};
+use crate::{Cursor, DROPPED, Database, Durability, Error, NEXT_TREE, Seek, Timestamp, Tree, WELCOME};
 use fulmar_kv::remote::{Keep, Linked, Reshape, Shape, Walked};
 use fulmar_kv::{Commit, Key, Object, ObjectId, Part, Refusal, Restructuring, Snapshot, Store};
 use std::ops::ControlFlow;
@@ -270,6 +270,11 @@ impl Keep for Database {
         }
         keeper.remove_dropped(self.newest()?, &[], &mut elsewhere)?;
         Ok(elsewhere)
+    }
+
+    fn is_welcome(&self) -> Result<bool, Error> {
+        let Some(keeper) = self.keeper() else { return Ok(false) };
+        Ok(self.begin()?.get(keeper.facts(), WELCOME)?.is_some())
     }
 
     fn split(&mut self, leaf: ObjectId, cuts: Vec<Key>) -> Result<Vec<Reshape>, Error> {

@@ -119,7 +119,12 @@ impl Transaction {
         if shared.is_empty() {
             return Ok(());
         }
-        for group in 1..self.database.store.groups()? {
+        if !self.database.is_far() {
+            return Ok(());
+        }
+        let groups = self.groups()?;
+        self.keep_groups(groups)?;
+        for group in 1..groups {
             let copy = self.changes.entry(Tree::facts(GroupId(group))).or_default();
             for (key, value) in &shared {
                 copy.cells.insert(key.clone(), value.clone());

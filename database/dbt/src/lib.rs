@@ -22,6 +22,7 @@
 //! - `search`: from a key to the node that holds it.
 //! - `commit`: which leaves a transaction's changes go to, and which leaves have to be split for them.
 //! - [`Site`]: where the objects are: in this process, or elsewhere.
+//! - `welcome`: groups that a database gets later, on new servers.
 //! - `balance`: inner nodes split, sparse nodes merged, dropped trees removed.
 //! - `check`: the invariants of a whole tree.
 //!
@@ -63,6 +64,7 @@ mod directory;
 mod search;
 mod site;
 mod transaction;
+mod welcome;
 
 pub use check::check;
 pub use cursor::{Cursor, Seek};
@@ -123,6 +125,10 @@ pub struct Database {
 
 /// In [`Tree::facts`], what begins so is a group's own.
 const OWN: u8 = 0xff;
+/// In the first [`Tree::facts`], how many groups have a copy of it, if more than when the database was made.
+const GROUPS: &[u8] = b"\xffgroups";
+/// In [`Tree::facts`], that a group that came later has got its copy.
+const WELCOME: &[u8] = b"\xffwelcome";
 /// In [`Tree::facts`], the number of the next tree.
 const NEXT_TREE: &[u8] = b"\xffnext";
 /// In [`Tree::facts`], before the number of a tree that was dropped and is still to be removed.

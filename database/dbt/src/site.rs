@@ -5,7 +5,8 @@
 //! [`Site`] has open, sees to it that these are kept where the objects are next, and goes on from there.
 
 use fulmar_kv::{
-    Basis, Commit, Durability, Error, Exclusion, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp,
+    Basis, Commit, Durability, Error, Exclusion, Groups, Object, ObjectId, Part, Refusal, Snapshot, Store,
+    Timestamp,
 };
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::BTreeMap;
@@ -134,7 +135,7 @@ impl Store for Site {
         self.stay().store().is_far()
     }
 
-    fn groups(&self) -> Result<u16, Error> {
+    fn groups(&self) -> Result<Groups, Error> {
         self.stay().store().groups()
     }
 

@@ -265,7 +265,7 @@ impl Transaction {
         if let Some(sibling) = self.created.first() {
             return Ok(sibling.group());
         }
-        let groups = self.database.store.groups()?;
+        let groups = self.groups()?;
         let chosen = if groups > 1 { self.snapshot()?.0 % u64::from(groups) } else { 0 };
         Ok(GroupId(u16::try_from(chosen).unwrap_or_default()))
     }

@@ -80,7 +80,7 @@ pub use interval::Interval;
 pub use key::Key;
 pub use numbers::Numbers;
 pub use object::{Change, Object};
-pub use store::{Basis, Exclusion, Expected, Part, Snapshot, Store};
+pub use store::{Basis, Exclusion, Expected, Groups, Part, Snapshot, Store};
 
 /// Numbers of objects below are the caller's to give, but for the one before it.
 const FIRST_FRESH: u64 = 1 << 32;

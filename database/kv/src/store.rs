@@ -47,11 +47,11 @@ pub trait Store: Send + Sync {
     /// expected of it.
     fn read(&self, object: ObjectId, part: Part<'_>, at: &Snapshot) -> Result<Option<Arc<Object>>, Error>;
 
-    /// How many groups there are, named from 0 on.
+    /// How many groups there are.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be reached.
-    fn groups(&self) -> Result<u16, Error>;
+    fn groups(&self) -> Result<Groups, Error>;
 
     /// Whether the object was a leaf when last heard of.
     fn is_leaf(&self, object: ObjectId) -> bool;
@@ -76,33 +76,33 @@ pub trait Store: Send + Sync {
         commit: Commit,
         basis: Basis,
         durability: Durability,
-    ) -> Result<Timestamp, Refusal<Commit>> {
-        let _ = (commit, basis, durability);
-        Err(Error::Conflict.into())
-    }
+    ) -> Result<Timestamp, Refusal<Commit>>;
 
     /// Picks a number for a new entry of the tree with this root: `next`, or a larger one if somebody else has picked that.
     /// `None`, if everybody is in this process and can agree without the store.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be reached.
-    fn pick(&self, tree: ObjectId, next: i64, at: Timestamp) -> Result<Option<i64>, Error> {
-        let _ = (tree, next, at);
-        Ok(None)
-    }
+    fn pick(&self, tree: ObjectId, next: i64, at: Timestamp) -> Result<Option<i64>, Error>;
 
     /// Keeps all others from committing, for a while, or not any more; whether it could be done. In one process whoever
     /// commits can agree without the store.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be reached.
-    fn exclude(&self, exclusion: Exclusion) -> Result<bool, Error> {
-        let _ = exclusion;
-        Ok(true)
-    }
+    fn exclude(&self, exclusion: Exclusion) -> Result<bool, Error>;
 
     /// Memory that cached objects take, bytes.
     fn cached_bytes(&self) -> usize;
+}
+
+/// How many groups a database has, named from 0 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// When it was made.
+    pub founded: u16,
+    /// Now, as far as is known here.
+    pub all: u16,
 }
 
 impl Expected {
@@ -244,8 +244,8 @@ impl Store for Database {
         Self::read(self, object)
     }
 
-    fn groups(&self) -> Result<u16, Error> {
-        Ok(1)
+    fn groups(&self) -> Result<Groups, Error> {
+        Ok(Groups { founded: 1, all: 1 })
     }
 
     fn is_leaf(&self, _object: ObjectId) -> bool {
@@ -258,6 +258,23 @@ impl Store for Database {
 
     fn commit(&self, commit: Commit, durability: Durability) -> Result<Timestamp, Refusal<Commit>> {
         Self::commit(self, commit, durability)
+    }
+
+    fn commit_unread(
+        &self,
+        _commit: Commit,
+        _basis: Basis,
+        _durability: Durability,
+    ) -> Result<Timestamp, Refusal<Commit>> {
+        Err(Error::Conflict.into())
+    }
+
+    fn pick(&self, _tree: ObjectId, _next: i64, _at: Timestamp) -> Result<Option<i64>, Error> {
+        Ok(None)
+    }
+
+    fn exclude(&self, _exclusion: Exclusion) -> Result<bool, Error> {
+        Ok(true)
     }
 
     fn cached_bytes(&self) -> usize {

@@ -1,7 +1,7 @@
 //! Leaves spread over the servers, by what they hold and by what is asked of them.
 
 use crate::transfers::{check_trees, found};
-use crate::world::{Defect, Disks, Role, SERVERS, connect, servers, world};
+use crate::world::{Defect, Disks, LATE, Role, SERVERS, connect, servers, world};
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_kv::{GroupId, linked};
 use fulmar_node::{NodeId, Random};
@@ -41,6 +41,7 @@ fn filled(sim: &mut Sim<Role>, rows: u64) -> Tree {
 /// How many leaves of the tree each group has.
 fn leaves(sim: &Sim<Role>, tree: Tree) -> BTreeMap<GroupId, usize> {
     let groups: Vec<_> = servers()
+        .chain([LATE])
         .filter_map(|server| match sim.process(server) {
             Some(Role::Server(server, _)) => Some(server.databases().cloned().collect::<Vec<_>>()),
             _ => None,
@@ -61,8 +62,8 @@ fn leaves(sim: &Sim<Role>, tree: Tree) -> BTreeMap<GroupId, usize> {
     counts
 }
 
-fn is_shared(leaves: &BTreeMap<GroupId, usize>, least: usize) -> bool {
-    leaves.len() == SERVERS as usize && leaves.values().all(|count| *count >= least)
+fn is_shared(leaves: &BTreeMap<GroupId, usize>, servers: u32, least: usize) -> bool {
+    leaves.len() == servers as usize && leaves.values().all(|count| *count >= least)
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn leaves_go_where_there_is_room() {
     seeds("leaves_go_where_there_is_room", 0..3, |seed| {
         let mut sim = world(seed, &Disks::default(), 1, Defect::Nothing);
         let tree = filled(&mut sim, 400);
-        let shared = |sim: &Sim<Role>| is_shared(&leaves(sim, tree), 25);
+        let shared = |sim: &Sim<Role>| is_shared(&leaves(sim, tree), SERVERS, 25);
         if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, shared) {
             return Err(format!("{:?}", leaves(&sim, tree)));
         }
@@ -95,11 +96,47 @@ fn leaves_go_where_there_is_time() {
                 }
             });
         }
-        let shared = |sim: &Sim<Role>| is_shared(&leaves(sim, tree), 2);
+        let shared = |sim: &Sim<Role>| is_shared(&leaves(sim, tree), SERVERS, 2);
         if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, shared) {
             return Err(format!("before {before:?}, afterwards {:?}", leaves(&sim, tree)));
         }
         sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
         check_trees(&mut sim, &[tree])
     });
+}
+
+#[test]
+fn a_server_that_joins_gets_its_share() {
+    seeds("a_server_that_joins_gets_its_share", 0..3, |seed| {
+        let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing);
+        let tree = filled(&mut sim, 400);
+        sim.add(LATE);
+        sim.host(NodeId(SERVERS + 1), |port: Port<Role>| {
+            let database = connect(port);
+            // While the schema changes.
+            while database.welcome_groups().unwrap() <= SERVERS.try_into().unwrap() {
+                change_facts(&database).unwrap();
+            }
+            change_facts(&database).unwrap();
+        });
+        let shared = |sim: &Sim<Role>| is_shared(&leaves(sim, tree), SERVERS + 1, 20);
+        if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, shared) {
+            return Err(format!("{:?}", leaves(&sim, tree)));
+        }
+        check_trees(&mut sim, &[tree])
+    });
+}
+
+/// What all groups have.
+fn change_facts(database: &Database) -> Result<(), Error> {
+    let mut transaction = database.begin()?;
+    let before = transaction.get(Tree(0), b"n")?.map_or(0, |n| u64::from_be_bytes((*n).try_into().unwrap()));
+    for group in 0..if before == 0 { 1 } else { SERVERS } {
+        assert_eq!(transaction.get(Tree(group << 22), b"n")?.map_or(0, |n| n[7]), before as u8);
+    }
+    transaction.put(Tree(0), b"n", &(before + 1).to_be_bytes())?;
+    match transaction.commit(Durability::Synced) {
+        Ok(_) | Err(Error::Conflict) => Ok(()),
+        Err(error) => Err(error),
+    }
 }

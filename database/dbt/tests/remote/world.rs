@@ -18,6 +18,8 @@ use std::time::Duration;
 /// How many servers there are; the first keeps the clock and the map.
 pub(crate) const SERVERS: u32 = 3;
 const MANAGER: NodeId = NodeId(0);
+/// A server that is not there from the beginning.
+pub(crate) const LATE: NodeId = NodeId(1_000);
 
 pub(crate) fn servers() -> impl Iterator<Item = NodeId> {
     (0..SERVERS).map(NodeId)
@@ -271,7 +273,7 @@ impl Open for Databases {
 pub(crate) fn world(seed: Seed, disks: &Disks, clients: u32, defect: Defect) -> Sim<Role> {
     let disks = disks.clone();
     let mut sim = Sim::new(seed, move |id, records: &[Synced]| {
-        if id.0 >= SERVERS {
+        if id.0 >= SERVERS && id != LATE {
             return Role::Client(Box::new(Client::new(u64::from(id.0), "bank", true)), defect);
         }
         disks.crash(id, records);

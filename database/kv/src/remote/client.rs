@@ -2,7 +2,7 @@
 
 use super::map::Layout;
 use super::message::{Answer, DatabaseNumber, Message, Question};
-use crate::{Commit, Durability, GroupId, Prepare, Timestamp, TransactionId};
+use crate::{Commit, Durability, GroupId, Groups, Prepare, Timestamp, TransactionId};
 use fulmar_node::{NodeId, Outbox, Process, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub enum Ask {
     Question(GroupId, Question),
     /// To commit a transaction whose parts are these groups', two at least.
     Commit(BTreeMap<GroupId, Commit>, Durability),
-    /// How many groups the database has, which is answered at once.
+    /// How many groups the database has.
     Groups,
     /// From now on this server is asked where the database is.
     Server(NodeId),
@@ -32,8 +32,8 @@ pub enum Ask {
 pub enum Reply {
     /// What the server said.
     Answer(Answer),
-    /// So many groups; nothing, before the first answer from a server.
-    Groups(Option<u16>),
+    /// How many groups there are.
+    Groups(Groups),
     /// It has not answered for a minute. Whether it has done what it was asked is unknown.
     Silence,
 }
@@ -105,19 +105,36 @@ impl Client {
 
     /// Sends what was asked to who should know.
     fn send(&mut self, number: u64, now: Time, out: &mut Outbox<Self>) {
+        self.send_by(number, false, now, out);
+    }
+
+    /// As [`Client::send`]; the layout has just been asked for, if `is_new`.
+    fn send_by(&mut self, number: u64, is_new: bool, now: Time, out: &mut Outbox<Self>) {
         out.set_timer((), now + PATIENCE);
         let Some(asked) = self.asked.get_mut(&number) else { return };
         let Some(layout) = &self.layout else { return self.open(number, out) };
-        let Some(server) = layout.server(asked.group) else { return };
+        let Some(server) = layout.server(asked.group) else {
+            // The group is newer than what is known here. If it is newer than what the server knows, too, it is asked again
+            // in a while.
+            self.layout = None;
+            if !is_new {
+                self.open(number, out);
+            }
+            return;
+        };
         let again = std::mem::replace(&mut asked.sent, true);
         let (database, group) = (layout.database, asked.group);
         let question = asked.question.clone();
         out.send(server, Message::Question { number, again, database, group, question });
     }
 
+    fn opening(&self) -> Question {
+        Question::Open { name: self.database.clone(), create: self.create }
+    }
+
     fn open(&self, number: u64, out: &mut Outbox<Self>) {
         let Some(server) = self.server else { return };
-        let question = Question::Open { name: self.database.clone(), create: self.create };
+        let question = self.opening();
         let (database, group) = (DatabaseNumber::default(), GroupId(0));
         out.send(server, Message::Question { number, again: false, database, group, question });
     }
@@ -185,10 +202,10 @@ impl Client {
         out.event(Reply::Answer(answer));
     }
 
-    fn send_all(&mut self, now: Time, out: &mut Outbox<Self>) {
+    fn send_all(&mut self, is_new: bool, now: Time, out: &mut Outbox<Self>) {
         let numbers: Vec<_> = self.asked.keys().copied().collect();
         for number in numbers {
-            self.send(number, now, out);
+            self.send_by(number, is_new, now, out);
         }
     }
 }
@@ -208,8 +225,9 @@ impl Process for Client {
             }
             Ask::Commit(parts, durability) => self.commit(parts, durability, now, out),
             Ask::Groups => {
-                let count = |layout: &Layout| u16::try_from(layout.groups.len()).unwrap_or(u16::MAX);
-                out.event(Reply::Groups(self.layout.as_ref().map(count)));
+                self.layout = None;
+                let number = self.begin(GroupId(0), self.opening());
+                self.send(number, now, out);
             }
             Ask::Server(server) => self.server = Some(server),
             Ask::CloseSnapshot(at) => {
@@ -232,10 +250,20 @@ impl Process for Client {
         match answer {
             Answer::Open(layout) => {
                 if self.layout.is_none() {
+                    let asks_groups = matches!(asked.question, Question::Open { .. });
+                    let groups = Groups {
+                        founded: layout.founded,
+                        all: u16::try_from(layout.groups.len()).unwrap_or(u16::MAX),
+                    };
                     self.layout = Some(layout);
                     // Whoever has had it open once does not mean to have an empty one instead.
                     self.create = false;
-                    self.send_all(now, out);
+                    if asks_groups {
+                        self.asked.clear();
+                        out.cancel_timer(());
+                        return out.event(Reply::Groups(groups));
+                    }
+                    self.send_all(true, now, out);
                 }
             }
             // Where it is, is asked in a while: a server that has just begun does not know it either.
@@ -261,6 +289,6 @@ impl Process for Client {
             return out.event(Reply::Silence);
         }
         self.asked.values_mut().for_each(|asked| asked.attempts += 1);
-        self.send_all(now, out);
+        self.send_all(false, now, out);
     }
 }

@@ -24,6 +24,8 @@ pub struct Map {
 pub struct Placement {
     /// Its name.
     pub name: String,
+    /// How many groups it had when it was made.
+    pub founded: u16,
     /// The server of each of its groups, in the order of their names.
     pub groups: Vec<NodeId>,
 }
@@ -33,6 +35,8 @@ pub struct Placement {
 pub struct Layout {
     /// The database.
     pub database: DatabaseNumber,
+    /// How many groups it had when it was made.
+    pub founded: u16,
     /// The server of each of its groups, in the order of their names.
     pub groups: Vec<NodeId>,
     /// Where these servers listen.
@@ -47,6 +51,7 @@ impl Map {
         let servers = self.servers.iter().filter(|(server, _)| groups.contains(server));
         Some(Layout {
             database: *database,
+            founded: placement.founded,
             servers: servers.map(|(server, address)| (*server, address.clone())).collect(),
             groups,
         })
@@ -57,15 +62,28 @@ impl Map {
         self.databases.get(&database)?.groups.get(usize::from(group.0)).copied()
     }
 
+    /// The groups that databases have on this server since it joined.
+    pub(crate) fn late(&self, server: NodeId) -> impl Iterator<Item = (DatabaseNumber, GroupId)> {
+        self.databases.iter().flat_map(move |(database, placement)| {
+            let groups = (0..).map(GroupId).zip(&placement.groups).skip(placement.founded.into());
+            groups.filter(move |(_, holder)| **holder == server).map(|(group, _)| (*database, group))
+        })
+    }
+
     /// A map on which only the server that keeps the clock and the map is: what the others begin with.
     pub fn of(keeper: NodeId, address: &str) -> Self {
         let servers = BTreeMap::from([(keeper, address.into())]);
         Self { keeper, servers, ..Self::default() }
     }
 
-    /// A server is at this address.
+    /// A server is at this address. It gets a group of each database that has none there.
     pub(crate) fn join(&mut self, server: NodeId, address: &str) {
         self.servers.insert(server, address.into());
+        for placement in self.databases.values_mut() {
+            if !placement.groups.contains(&server) && placement.groups.len() < MOST_GROUPS {
+                placement.groups.push(server);
+            }
+        }
         self.version += 1;
     }
 
@@ -93,7 +111,9 @@ impl Map {
 
     fn add(&mut self, name: &str, groups: impl FnOnce(u32) -> Vec<NodeId>) {
         let number = self.databases.keys().next_back().map_or(0, |last| last.0 + 1);
-        let placement = Placement { name: name.into(), groups: groups(number) };
+        let groups = groups(number);
+        let founded = u16::try_from(groups.len()).unwrap_or(u16::MAX);
+        let placement = Placement { name: name.into(), founded, groups };
         self.databases.insert(DatabaseNumber(number), placement);
         self.version += 1;
     }
@@ -103,9 +123,10 @@ impl Map {
         put_varint(out, self.keeper.0.into());
         put_servers(out, &self.servers);
         put_varint(out, self.databases.len() as u64);
-        for (database, Placement { name, groups }) in &self.databases {
+        for (database, Placement { name, founded, groups }) in &self.databases {
             put_varint(out, database.0.into());
             put_bytes(out, name.as_bytes());
+            put_varint(out, (*founded).into());
             put_groups(out, groups);
         }
     }
@@ -116,7 +137,8 @@ impl Map {
         let servers = servers(input)?;
         let database = |input: &mut Reader<'_>| {
             let database = DatabaseNumber(number(input)?);
-            Some((database, Placement { name: text(input)?, groups: groups(input)? }))
+            let (name, founded) = (text(input)?, founded(input)?);
+            Some((database, Placement { name, founded, groups: groups(input)? }))
         };
         Some(Self { version, keeper, servers, databases: list(input, database)?.into_iter().collect() })
     }
@@ -133,14 +155,20 @@ impl Layout {
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.database.0.into());
+        put_varint(out, self.founded.into());
         put_groups(out, &self.groups);
         put_servers(out, &self.servers);
     }
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
         let database = DatabaseNumber(number(input)?);
-        Some(Self { database, groups: groups(input)?, servers: servers(input)? })
+        let founded = founded(input)?;
+        Some(Self { database, founded, groups: groups(input)?, servers: servers(input)? })
     }
+}
+
+fn founded(input: &mut Reader<'_>) -> Option<u16> {
+    u16::try_from(input.varint()?).ok()
 }
 
 fn put_groups(out: &mut Vec<u8>, groups: &[NodeId]) {

@@ -18,7 +18,7 @@ use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use group::{Asked, Group, Sighted, Task};
 use manager::Manager;
 use snapshots::Snapshots;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::time::Duration;
 
@@ -39,6 +39,12 @@ pub trait Keep: Send {
     /// # Errors
     /// What the database says.
     fn linked(&self, root: ObjectId, key: &[u8]) -> Result<Option<Linked>, Error>;
+
+    /// Whether the group, which came after the others, has what all of them have: see `fulmar_dbt`.
+    ///
+    /// # Errors
+    /// What the database says.
+    fn is_welcome(&self) -> Result<bool, Error>;
 
     /// Cuts a leaf of this group at these keys, if it still can be cut there; if its tree has its root in another group,
     /// answers what that is to do.
@@ -131,6 +137,8 @@ pub struct Server {
     manager: Option<Manager>,
     /// Questions that need the clock, and from which of its answers on it is new enough.
     untimed: VecDeque<(u64, Question)>,
+    /// Groups that came after others of their databases, and may have trees and leaves now.
+    welcome: BTreeSet<(DatabaseNumber, GroupId)>,
     /// Questions of clients for databases that are not on the map as it is known here.
     unplaced: Vec<(NodeId, u64, String)>,
 }
@@ -244,6 +252,7 @@ impl Server {
             groups: BTreeMap::new(),
             manager: None,
             untimed: VecDeque::new(),
+            welcome: BTreeSet::new(),
             unplaced: Vec::new(),
         }
     }

@@ -5,8 +5,8 @@ use super::connection::Connection;
 use super::message::{Answer, Failed, Question, Sight};
 use crate::cache::Cache;
 use crate::{
-    Basis, Commit, Durability, Error, Exclusion, GroupId, Key, Object, ObjectId, Part, Refusal, Snapshot,
-    Store, Timestamp,
+    Basis, Commit, Durability, Error, Exclusion, GroupId, Groups, Key, Object, ObjectId, Part, Refusal,
+    Snapshot, Store, Timestamp,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -230,17 +230,13 @@ impl<C: Call> Store for Remote<C> {
         Ok(found)
     }
 
-    fn groups(&self) -> Result<u16, Error> {
-        loop {
-            let reply = self.line.lock().client.call(Ask::Groups);
-            match reply {
-                Ok(Reply::Groups(Some(groups))) => return Ok(groups),
-                // Whoever answers tells where the database is.
-                Ok(_) => drop(self.newest()?),
-                Err(unreachable) => {
-                    return Err(self.io(io::ErrorKind::NotConnected, unreachable.to_string()));
-                }
-            }
+    fn groups(&self) -> Result<Groups, Error> {
+        let reply = self.line.lock().client.call(Ask::Groups);
+        match reply {
+            Ok(Reply::Groups(groups)) => Ok(groups),
+            Ok(Reply::Answer(answer)) => Err(self.failed(answer)),
+            Ok(Reply::Silence) => Err(self.io(io::ErrorKind::TimedOut, "the server does not answer".into())),
+            Err(unreachable) => Err(self.io(io::ErrorKind::NotConnected, unreachable.to_string())),
         }
     }
 
@@ -306,7 +302,7 @@ impl<C: Call> Store for Remote<C> {
 
     /// In each group, so that no commit anywhere goes unasked.
     fn exclude(&self, exclusion: Exclusion) -> Result<bool, Error> {
-        for group in 0..self.groups()? {
+        for group in 0..self.groups()?.all {
             match self.ask(GroupId(group), Question::Exclude(exclusion))? {
                 Answer::Granted => {}
                 Answer::Failed(Failed::Excluded) => {

@@ -163,8 +163,26 @@ impl Server {
         self.groups.values().fold(Load::default(), add)
     }
 
+    /// Whether all its groups may have trees and leaves.
+    fn is_welcome(&mut self, now: Time, out: &mut Outbox<Self>) -> bool {
+        let late = self.site.map.late(self.site.me);
+        let unknown: Vec<_> = late.filter(|place| !self.welcome.contains(place)).collect();
+        for place in unknown {
+            let is_welcome = matches!(self.holds(place, out, now), Ok(true))
+                && self.groups.get(&place).is_some_and(|group| matches!(group.keep.is_welcome(), Ok(true)));
+            if !is_welcome {
+                return false;
+            }
+            self.welcome.insert(place);
+        }
+        true
+    }
+
     /// Tells how much this server holds and does, and sees to it that it is not too much.
     pub(super) fn balance(&mut self, now: Time, out: &mut Outbox<Self>) {
+        if !self.site.clock.is_known() || !self.is_welcome(now, out) {
+            return;
+        }
         let load = self.load();
         let turn = &mut self.site.turn(now, out);
         turn.send(turn.site.clock.keeper(), super::Message::Load(load));

@@ -536,6 +536,10 @@ impl Group {
         let (_, group) = self.name;
         // A disk that fails here fails the next commit too, which says so; and the other groups are not told.
         let Ok(written) = storage.conclude(transaction, outcome) else { return };
+        if let Outcome::Committed(at) = outcome {
+            // For who keeps the structure.
+            storage.publish(at);
+        }
         if let (Some((client, _)), Outcome::Committed(at)) = (self.owners.remove(&transaction), outcome) {
             self.commits += 1;
             self.committed.insert((client, undecided.snapshot), at);
