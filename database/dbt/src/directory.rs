@@ -4,6 +4,7 @@ use crate::{Database, Error, Options, Timestamp};
 use fulmar_kv::GroupId;
 use fulmar_kv::remote::{Keep, Open};
 use std::collections::btree_map::{BTreeMap, Entry};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,11 @@ impl Directory {
     pub fn new(path: PathBuf, options: Options) -> Self {
         Self { path, options }
     }
+
+    fn place(&self, name: &str, group: GroupId) -> PathBuf {
+        // No name of a database begins so.
+        self.path.join(if group == GroupId(0) { name.into() } else { format!(".{name}.{}", group.0) })
+    }
 }
 
 impl Open for Directory {
@@ -27,12 +33,22 @@ impl Open for Directory {
     }
 
     fn open(&mut self, name: &str, group: GroupId) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
-        // No name of a database begins so.
-        let directory = if group == GroupId(0) { name.into() } else { format!(".{name}.{}", group.0) };
-        let options = Options { create: true, group, ..self.options.clone() };
-        let kv = fulmar_kv::Database::open(&self.path.join(directory), &options)?;
+        let kv = self.make(name, group)?;
         let database = Database::on(kv.clone())?;
         Ok((kv, Box::new(database)))
+    }
+
+    fn make(&mut self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
+        let options = Options { create: true, group, ..self.options.clone() };
+        fulmar_kv::Database::open(&self.place(name, group), &options)
+    }
+
+    fn discard(&mut self, name: &str, group: GroupId) -> Result<(), Error> {
+        let place = self.place(name, group);
+        match fs::remove_dir_all(&place) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::Io { path: place, source }),
+            _ => Ok(()),
+        }
     }
 
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
@@ -64,15 +80,24 @@ impl Open for Transient {
     }
 
     fn open(&mut self, name: &str, group: GroupId) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
-        let kv = match self.made.entry((name.into(), group)) {
+        let kv = self.make(name, group)?;
+        let database = Database::on(kv.clone())?;
+        Ok((kv, Box::new(database)))
+    }
+
+    fn make(&mut self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
+        Ok(match self.made.entry((name.into(), group)) {
             Entry::Occupied(made) => made.get().clone(),
             Entry::Vacant(place) => {
                 let options = Options { group, ..self.options.clone() };
                 place.insert(fulmar_kv::Database::transient(&options)?).clone()
             }
-        };
-        let database = Database::on(kv.clone())?;
-        Ok((kv, Box::new(database)))
+        })
+    }
+
+    fn discard(&mut self, name: &str, group: GroupId) -> Result<(), Error> {
+        self.made.remove(&(name.into(), group));
+        Ok(())
     }
 
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
@@ -143,6 +168,15 @@ impl Open for Single {
 
     fn open(&mut self, _name: &str, _group: GroupId) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
         Ok((self.kv.clone(), Box::new(self.database.clone())))
+    }
+
+    fn make(&mut self, _name: &str, _group: GroupId) -> Result<fulmar_kv::Database, Error> {
+        Ok(self.kv.clone())
+    }
+
+    /// It is one server's alone.
+    fn discard(&mut self, _name: &str, _group: GroupId) -> Result<(), Error> {
+        Ok(())
     }
 
     /// Who shares a database has no cluster that would have to be known again.

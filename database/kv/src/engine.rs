@@ -23,6 +23,9 @@ pub trait Engine: Send + Sync {
     /// all or nothing.
     fn load(&self, object: ObjectId, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error>;
 
+    /// The first object from `from` on that has entries.
+    fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error>;
+
     /// The fact stored under `name`.
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error>;
 }

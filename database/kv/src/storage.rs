@@ -319,6 +319,25 @@ impl Storage {
         self.change_one(|core, staged| core.reshape(self.group, transaction, decided, restructurings, staged))
     }
 
+    /// The first object from `from` on.
+    pub(crate) fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
+        self.engine.next(from)
+    }
+
+    /// Where the names of new objects begin.
+    pub(crate) fn next_object(&self) -> u64 {
+        self.next_object.load(Relaxed)
+    }
+
+    /// Goes on where another storage of the same group has ended.
+    pub(crate) fn succeed(&self, last: Timestamp, next_object: u64) -> Result<(), Error> {
+        self.next_object.store(next_object, Relaxed);
+        self.advance(last, Timestamp(0));
+        let mut batch = Batch::default();
+        self.core.lock().save(next_object, &mut batch);
+        self.place(batch, BTreeMap::new())
+    }
+
     /// An object, for another group.
     pub(crate) fn moved(&self, id: ObjectId) -> Result<Option<Moved>, Error> {
         let Some(object) = self.read(id)? else { return Ok(None) };

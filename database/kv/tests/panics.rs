@@ -22,6 +22,10 @@ impl Engine for Panicking {
         self.0.load(object, visit)
     }
 
+    fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
+        self.0.next(from)
+    }
+
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         self.0.fact(name)
     }

@@ -1,6 +1,6 @@
 //! Clients move amounts between accounts; every snapshot holds the same sum.
 
-use crate::world::{Defect, Disks, LATE, Role, SERVERS, Wish, connect, servers, stir, world};
+use crate::world::{Defect, Disks, LATE, MANAGER, Role, SERVERS, Wish, connect, servers, stir, world};
 use fulmar_dbt::{Cursor, Database, Durability, Error, Transaction, Tree, check};
 use fulmar_kv::remote::{Reshape, Shape};
 use fulmar_node::{NodeId, Random};
@@ -129,14 +129,15 @@ pub(crate) fn check_trees(sim: &mut Sim<Role>, trees: &[Tree]) -> Result<(), Str
     };
     let is_settled = |sim: &Sim<Role>| {
         let groups = groups(sim);
-        groups.len() >= SERVERS as usize && groups.iter().all(fulmar_kv::Database::is_settled)
+        (0..SERVERS).all(|n| groups.iter().any(|kv| u32::from(kv.group().0) == n))
+            && groups.iter().all(fulmar_kv::Database::is_settled)
     };
     let settled = (0..60).any(|_| {
         for tree in trees {
             // Whoever is told something about a group opens it.
             let nothing =
                 Reshape { root: tree.root(), leaf: tree.root(), low: [].into(), shape: Shape::Remove };
-            sim.request(NodeId(u32::from(tree.root().group().0)), Wish::Reshape(nothing));
+            servers().for_each(|server| sim.request(server, Wish::Reshape(nothing.clone())));
         }
         sim.run_until(Duration::from_secs(1), |_, _, _| {}, is_settled)
     });
@@ -166,4 +167,41 @@ fn every_snapshot_holds_the_same_sum() {
         let done = *bank.done.lock();
         if done == CLIENTS as usize * TRANSFERS { Ok(()) } else { Err(format!("{done} transfers")) }
     });
+}
+
+/// While a server hands over what it holds, all goes on.
+#[test]
+fn a_server_can_be_drained() {
+    seeds("a_server_can_be_drained", 0..60, |seed| {
+        let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing);
+        let bank = open(&mut sim);
+        let drained = NodeId(SERVERS - 1);
+        let faults = Faults::random(servers(), sim.random());
+        sim.inject(Faults { down: 1, broken_disk: 0, ..faults });
+        let trees = bank.trees.clone();
+        let moment = Duration::from_micros(sim.random().below(3_000_000));
+        sim.after(moment, move |sim| ask_to_drain(sim, drained));
+        stir(&mut sim, trees, Duration::from_secs(2));
+        sim.after(Duration::from_secs(5), move |sim| {
+            sim.heal(servers());
+            ask_to_drain(sim, drained);
+        });
+        let empty = |sim: &Sim<Role>| match sim.process(MANAGER) {
+            Some(Role::Server(server, _)) => !server.map().servers.contains_key(&drained),
+            _ => false,
+        };
+        if !sim.run_until(Duration::from_secs(3_000), |_, _, _| {}, empty) {
+            return Err("it is not empty".into());
+        }
+        sim.crash(drained);
+        close(&mut sim, &bank)?;
+        let done = *bank.done.lock();
+        if done == CLIENTS as usize * TRANSFERS { Ok(()) } else { Err(format!("{done} transfers")) }
+    });
+}
+
+fn ask_to_drain(sim: &mut Sim<Role>, drained: NodeId) {
+    if sim.is_up(MANAGER) {
+        sim.request(MANAGER, Wish::Drain(drained));
+    }
 }

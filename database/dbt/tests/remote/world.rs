@@ -3,8 +3,8 @@
 use fulmar_dbt::{Database, Options, Tree};
 use fulmar_kv::engine::{Batch, Engine, EngineWrite, Memory};
 use fulmar_kv::remote::{
-    Answer, Ask, Call, Client, DatabaseNumber, Keep, Map, Message, Note, Open, Question, Remote, Reply,
-    Reshape, Server, Shape, Sight, Synced, Unreachable,
+    Answer, Ask, Call, Client, DatabaseNumber, Keep, Map, MapRequest, Message, Note, Open, Question, Remote,
+    Reply, Reshape, Server, Shape, Sight, Synced, Unreachable,
 };
 use fulmar_kv::{Commit, Durability, Error, GroupId, Object, ObjectId, Restructuring, linked};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// How many servers there are; the first keeps the clock and the map.
 pub(crate) const SERVERS: u32 = 3;
-const MANAGER: NodeId = NodeId(0);
+pub(crate) const MANAGER: NodeId = NodeId(0);
 /// A server that is not there from the beginning.
 pub(crate) const LATE: NodeId = NodeId(1_000);
 
@@ -93,6 +93,8 @@ pub(crate) enum Wish {
     Ask(Ask),
     Note(Note),
     Reshape(Reshape),
+    /// To hold nothing any more.
+    Drain(NodeId),
 }
 
 impl Process for Role {
@@ -138,6 +140,10 @@ impl Process for Role {
                 let message = Message::Reshape { database: DatabaseNumber(0), reshape };
                 as_server(out, |out| server.receive(now, MANAGER, message, out));
             }
+            (Self::Server(server, _), Wish::Drain(drained)) => {
+                let message = Message::Ask(MapRequest::Drain(drained.to_string()));
+                as_server(out, |out| server.receive(now, drained, message, out));
+            }
             _ => panic!("not for this one"),
         }
     }
@@ -175,6 +181,10 @@ struct Disk(Arc<Mutex<Vec<(u64, Batch)>>>);
 impl Disks {
     fn get(&self, name: &Path) -> Disk {
         self.0.lock().entry(name.into()).or_default().clone()
+    }
+
+    fn remove(&self, name: &Path) {
+        self.0.lock().remove(name);
     }
 
     /// Forgets what a server has not synced.
@@ -225,6 +235,10 @@ impl Engine for Recorded {
         self.memory.load(object, visit)
     }
 
+    fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
+        self.memory.next(from)
+    }
+
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         self.memory.fact(name)
     }
@@ -246,8 +260,12 @@ fn second_varint(bytes: &[u8]) -> u64 {
 struct Databases(NodeId, Disks, Defect);
 
 impl Databases {
+    fn name(&self, name: &str, group: GroupId) -> PathBuf {
+        format!("{}/{name}.{}", self.0, group.0).into()
+    }
+
     fn kv(&self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
-        let name = PathBuf::from(format!("{}/{name}.{}", self.0, group.0));
+        let name = self.name(name, group);
         let options = Options { cache_bytes: 1 << 20, group, ..Options::default() };
         fulmar_kv::Database::with_engine(&name, Box::new(self.1.get(&name).engine(self.2)), &options)
     }
@@ -262,6 +280,15 @@ impl Open for Databases {
         let kv = self.kv(name, group)?;
         let keep = Database::on(kv.clone())?;
         Ok((kv, Box::new(keep)))
+    }
+
+    fn make(&mut self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
+        self.kv(name, group)
+    }
+
+    fn discard(&mut self, name: &str, group: GroupId) -> Result<(), Error> {
+        self.1.remove(&self.name(name, group));
+        Ok(())
     }
 
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
@@ -310,7 +337,7 @@ pub(crate) fn stir(sim: &mut Sim<Role>, trees: Vec<Tree>, until: Duration) {
     let pause = Duration::from_micros(1 + random.below(50_000));
     let Some(left) = until.checked_sub(pause) else { return };
     sim.after(pause, move |sim| {
-        let tree = trees[random.below(trees.len() as u64) as usize];
+        let tree = trees[any(&mut random, trees.len())];
         let server = NodeId(tree.0 >> 22);
         if let Some(Role::Server(process, _)) = sim.process(server)
             && let Some(reshape) = any_leaf(process, tree, &mut random)
@@ -321,18 +348,23 @@ pub(crate) fn stir(sim: &mut Sim<Role>, trees: Vec<Tree>, until: Duration) {
     });
 }
 
+/// One of so many.
+fn any(random: &mut Random, count: usize) -> usize {
+    usize::try_from(random.below(count as u64)).unwrap()
+}
+
 /// Something to be done to one of the tree's leaves, unless it is the root.
 fn any_leaf(server: &Server, tree: Tree, random: &mut Random) -> Option<Reshape> {
     let kv = server.databases().find(|kv| u32::from(kv.group().0) == tree.0 >> 22)?;
     let mut node = kv.read(tree.root()).unwrap()?;
     while node.level() > 0 {
-        let slot = random.below(node.slots() as u64) as usize;
+        let slot = any(random, node.slots());
         let (low, leaf) = (node.key(slot).into(), linked(node.value(slot))?);
         if node.level() == 1 {
             let shape = match random.below(8) {
                 0 => Shape::Join(6 << 10),
                 1 => Shape::Split(vec![[node.key(slot), &random.next().to_be_bytes()].concat().into()]),
-                _ => Shape::Move(GroupId(random.below(SERVERS.into()) as u16)),
+                _ => Shape::Move(GroupId(u16::try_from(any(random, SERVERS as usize)).unwrap())),
             };
             return Some(Reshape { root: tree.root(), leaf, low, shape });
         }

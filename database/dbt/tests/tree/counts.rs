@@ -52,6 +52,10 @@ impl Engine for Interrupted {
         self.0.memory.load(object, visit)
     }
 
+    fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
+        self.0.memory.next(from)
+    }
+
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         self.0.memory.fact(name)
     }

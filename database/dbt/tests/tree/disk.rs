@@ -188,6 +188,10 @@ impl Engine for Disk {
         Ok(())
     }
 
+    fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
+        Ok(self.state().readable.entries.range((from, 0)..).next().map(|((object, _), _)| *object))
+    }
+
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         Ok(self.state().readable.facts.get(name).cloned())
     }

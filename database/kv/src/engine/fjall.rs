@@ -137,6 +137,13 @@ impl Engine for Fjall {
         Ok(())
     }
 
+    fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
+        let _whole = self.inserting.read();
+        let Some(entry) = self.entries.range(from.0.to_be_bytes()..).next() else { return Ok(None) };
+        let key = entry.key().map_err(|e| self.fault(e))?;
+        Ok(key.first_chunk().map(|object| ObjectId(u64::from_be_bytes(*object))))
+    }
+
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let value = self.facts.get(name).map_err(|e| self.fault(e))?;
         Ok(value.map(|v| v.to_vec()))

@@ -45,6 +45,10 @@ impl Engine for Memory {
         Ok(())
     }
 
+    fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
+        Ok(self.0.read().entries.range((from, 0)..).next().map(|((object, _), _)| *object))
+    }
+
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         Ok(self.0.read().facts.get(name).cloned())
     }

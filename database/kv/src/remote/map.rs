@@ -2,9 +2,10 @@
 
 use super::message::{DatabaseNumber, number, text};
 use crate::GroupId;
+use crate::core::group;
 use crate::wire::{Reader, list, put_bytes, put_varint};
 use fulmar_node::NodeId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The map of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,10 @@ pub struct Map {
     pub servers: BTreeMap<NodeId, String>,
     /// The databases.
     pub databases: BTreeMap<DatabaseNumber, Placement>,
+    /// Servers that are to hold nothing any more, also those that do not, which are no longer among the servers.
+    pub draining: BTreeSet<NodeId>,
+    /// Groups that their servers do not serve any more, and to whom they hand them over.
+    pub leaving: BTreeMap<(DatabaseNumber, GroupId), NodeId>,
 }
 
 /// Where a database is.
@@ -64,10 +69,10 @@ impl Map {
 
     /// The groups that databases have on this server since it joined.
     pub(crate) fn late(&self, server: NodeId) -> impl Iterator<Item = (DatabaseNumber, GroupId)> {
-        self.databases.iter().flat_map(move |(database, placement)| {
-            let groups = (0..).map(GroupId).zip(&placement.groups).skip(placement.founded.into());
-            groups.filter(move |(_, holder)| **holder == server).map(|(group, _)| (*database, group))
-        })
+        let is_late = |(database, group): &(DatabaseNumber, GroupId)| {
+            self.databases.get(database).is_some_and(|placement| group.0 >= placement.founded)
+        };
+        self.held(server).filter(is_late)
     }
 
     /// A map on which only the server that keeps the clock and the map is: what the others begin with.
@@ -87,6 +92,48 @@ impl Map {
         self.version += 1;
     }
 
+    /// The server at this address is to hold nothing any more. Nothing, if there is none, or it is the one that keeps the map.
+    pub(crate) fn drain(&mut self, address: &str) {
+        let server = self.servers.iter().find(|(_, known)| *known == address).map(|(server, _)| *server);
+        if let Some(server) = server.filter(|server| *server != self.keeper) {
+            self.draining.insert(server);
+            self.version += 1;
+            self.dismiss();
+        }
+    }
+
+    /// The group's server is to hand it over, and serves it no more.
+    pub(crate) fn leave(&mut self, place: (DatabaseNumber, GroupId), to: NodeId) {
+        self.leaving.insert(place, to);
+        self.version += 1;
+    }
+
+    /// A group that was to be handed over has been.
+    pub(crate) fn hand_over(&mut self, place: (DatabaseNumber, GroupId)) {
+        let (database, group) = place;
+        let placement = self.databases.get_mut(&database);
+        let holder = placement.and_then(|placement| placement.groups.get_mut(usize::from(group.0)));
+        if let (Some(holder), Some(to)) = (holder, self.leaving.remove(&place)) {
+            *holder = to;
+            self.version += 1;
+            self.dismiss();
+        }
+    }
+
+    /// Forgets servers that were drained.
+    fn dismiss(&mut self) {
+        let holds = |server: &NodeId| self.databases.values().any(|p| p.groups.contains(server));
+        self.servers.retain(|server, _| !self.draining.contains(server) || holds(server));
+    }
+
+    /// The groups on this server.
+    pub(crate) fn held(&self, server: NodeId) -> impl Iterator<Item = (DatabaseNumber, GroupId)> {
+        self.databases.iter().flat_map(move |(database, placement)| {
+            let groups = (0..).map(GroupId).zip(&placement.groups);
+            groups.filter(move |(_, holder)| **holder == server).map(|(group, _)| (*database, group))
+        })
+    }
+
     /// Whether a server is known to be at this address.
     pub(crate) fn has(&self, server: NodeId, address: &str) -> bool {
         self.servers.get(&server).is_some_and(|known| known == address)
@@ -99,7 +146,8 @@ impl Map {
 
     /// A new database, with a group on each server.
     pub(crate) fn create(&mut self, name: &str) {
-        let mut groups: Vec<NodeId> = self.servers.keys().copied().collect();
+        let remains = |server: &NodeId| !self.draining.contains(server);
+        let mut groups: Vec<NodeId> = self.servers.keys().copied().filter(remains).collect();
         self.add(name, |number| {
             // The first group holds the schema: let another server have that of each database.
             let first = number as usize % groups.len().max(1);
@@ -129,6 +177,11 @@ impl Map {
             put_varint(out, (*founded).into());
             put_groups(out, groups);
         }
+        put_groups(out, &self.draining.iter().copied().collect::<Vec<_>>());
+        put_varint(out, self.leaving.len() as u64);
+        for ((database, group), to) in &self.leaving {
+            [database.0, group.0.into(), to.0].into_iter().for_each(|number| put_varint(out, number.into()));
+        }
     }
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
@@ -140,7 +193,13 @@ impl Map {
             let (name, founded) = (text(input)?, founded(input)?);
             Some((database, Placement { name, founded, groups: groups(input)? }))
         };
-        Some(Self { version, keeper, servers, databases: list(input, database)?.into_iter().collect() })
+        let databases = list(input, database)?.into_iter().collect();
+        let draining = groups(input)?.into_iter().collect();
+        let leaving = |input: &mut Reader<'_>| {
+            Some(((DatabaseNumber(number(input)?), group(input)?), NodeId(number(input)?)))
+        };
+        let leaving = list(input, leaving)?.into_iter().collect();
+        Some(Self { version, keeper, servers, databases, draining, leaving })
     }
 }
 

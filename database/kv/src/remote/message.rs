@@ -92,6 +92,21 @@ pub enum Message {
     },
     /// From a server to the one that keeps the map: which it has.
     Ask(MapRequest),
+    /// From the server of a group that is to be another's: the next part of all that it holds.
+    HandOver {
+        /// Of which database.
+        database: DatabaseNumber,
+        /// Which group.
+        group: GroupId,
+        /// Counts the parts, from 0 on.
+        number: u64,
+        /// Objects, as the engine stores them.
+        objects: Vec<(ObjectId, Arc<[u8]>)>,
+        /// With the last part: the newest commit, and where the names of new objects begin.
+        last: Option<(Timestamp, u64)>,
+    },
+    /// To the server of a group: this part of it has arrived.
+    Arrived(DatabaseNumber, GroupId, u64),
     /// From a server to the one that keeps the map: what it holds and does.
     Load(Load),
     /// From the server that keeps the map: what each server holds and does, as far as it has said so.
@@ -116,6 +131,12 @@ pub enum MapRequest {
     Newer(u64),
     /// To be on it, at this address.
     Join(String),
+    /// That the server at this address holds nothing any more.
+    Drain(String),
+    /// To serve a group no more, and hand it over to another server.
+    Leave(DatabaseNumber, GroupId, NodeId),
+    /// That it has done so.
+    HandOver(DatabaseNumber, GroupId),
     /// To find the database of this name, or make it.
     Database {
         /// Its name.
@@ -365,6 +386,38 @@ impl Wire for Message {
                 put_bytes(out, name.as_bytes());
             }
             Self::Examine => out.push(42),
+            Self::Ask(MapRequest::Drain(address)) => {
+                out.push(47);
+                put_bytes(out, address.as_bytes());
+            }
+            Self::Ask(MapRequest::Leave(database, group, to)) => {
+                out.push(48);
+                put_place(out, *database, *group);
+                put_varint(out, to.0.into());
+            }
+            Self::Ask(MapRequest::HandOver(database, group)) => {
+                out.push(51);
+                put_place(out, *database, *group);
+            }
+            Self::HandOver { database, group, number, objects, last } => {
+                out.push(49);
+                put_place(out, *database, *group);
+                put_varint(out, *number);
+                put_varint(out, objects.len() as u64);
+                for (object, bytes) in objects {
+                    put_varint(out, object.0);
+                    put_bytes(out, bytes);
+                }
+                if let Some((last, next_object)) = last {
+                    put_varint(out, last.0);
+                    put_varint(out, *next_object);
+                }
+            }
+            Self::Arrived(database, group, number) => {
+                out.push(50);
+                put_place(out, *database, *group);
+                put_varint(out, *number);
+            }
             Self::Load(load) => {
                 out.push(45);
                 load.encode(out);
@@ -443,6 +496,30 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
         40 => Message::Map { about: Some(text(input)?), map: Map::decode(input)? },
         42 => Message::Examine,
         43 => Message::Status(Status::decode(input)?),
+        47 => Message::Ask(MapRequest::Drain(text(input)?)),
+        48 => {
+            let (database, group) = place(input)?;
+            Message::Ask(MapRequest::Leave(database, group, NodeId(number(input)?)))
+        }
+        51 => {
+            let (database, group) = place(input)?;
+            Message::Ask(MapRequest::HandOver(database, group))
+        }
+        49 => {
+            let (database, group) = place(input)?;
+            let number = input.varint()?;
+            let object = |input: &mut Reader<'_>| Some((ObjectId(input.varint()?), input.bytes()?.into()));
+            let objects = list(input, object)?;
+            let last = match input.is_empty() {
+                true => None,
+                false => Some((Timestamp(input.varint()?), input.varint()?)),
+            };
+            Message::HandOver { database, group, number, objects, last }
+        }
+        50 => {
+            let (database, group) = place(input)?;
+            Message::Arrived(database, group, input.varint()?)
+        }
         45 => Message::Load(Load::decode(input)?),
         46 => {
             let load = |input: &mut Reader<'_>| Some((NodeId(number(input)?), Load::decode(input)?));

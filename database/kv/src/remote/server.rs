@@ -3,6 +3,7 @@
 mod balance;
 mod clock;
 mod group;
+mod hand_over;
 mod manager;
 mod reshape;
 mod snapshots;
@@ -16,6 +17,7 @@ pub use balance::Load;
 use clock::Clock;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use group::{Asked, Group, Sighted, Task};
+use hand_over::Leaving;
 use manager::Manager;
 use snapshots::Snapshots;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -118,6 +120,18 @@ pub trait Open: Send {
     /// What opening it says.
     fn open(&mut self, name: &str, group: GroupId) -> Result<(Database, Box<dyn Keep>), Error>;
 
+    /// Makes an empty group, whose structure nobody has begun.
+    ///
+    /// # Errors
+    /// What making it says.
+    fn make(&mut self, name: &str, group: GroupId) -> Result<Database, Error>;
+
+    /// Removes what there is of a group, which is not open.
+    ///
+    /// # Errors
+    /// [`Error::Io`]
+    fn discard(&mut self, name: &str, group: GroupId) -> Result<(), Error>;
+
     /// Opens the cluster's own records; called once.
     ///
     /// # Errors
@@ -139,6 +153,14 @@ pub struct Server {
     untimed: VecDeque<(u64, Question)>,
     /// Groups that came after others of their databases, and may have trees and leaves now.
     welcome: BTreeSet<(DatabaseNumber, GroupId)>,
+    /// Groups that are to be another server's.
+    leaving: BTreeMap<(DatabaseNumber, GroupId), Leaving>,
+    /// What their last parts are answered as soon as they are durable.
+    unanswered: VecDeque<(Lsn, NodeId, Message)>,
+    /// Groups that are to be this server's, and how many parts of each have come.
+    arriving: BTreeMap<(DatabaseNumber, GroupId), (Database, u64)>,
+    /// Groups that have come from other servers since this one began, and their last parts.
+    arrived: BTreeMap<(DatabaseNumber, GroupId), u64>,
     /// Questions of clients for databases that are not on the map as it is known here.
     unplaced: Vec<(NodeId, u64, String)>,
 }
@@ -188,7 +210,8 @@ impl Turn<'_> {
     fn ask_map(&mut self) {
         let (keeper, version) = (self.site.clock.keeper(), self.site.map.version);
         self.send(keeper, Message::Ask(MapRequest::Newer(version)));
-        if !self.site.map.has(self.site.me, &self.site.address) {
+        let map = &self.site.map;
+        if !map.has(self.site.me, &self.site.address) && !map.draining.contains(&self.site.me) {
             self.send(keeper, Message::Ask(MapRequest::Join(self.site.address.clone())));
         }
     }
@@ -253,6 +276,10 @@ impl Server {
             manager: None,
             untimed: VecDeque::new(),
             welcome: BTreeSet::new(),
+            leaving: BTreeMap::new(),
+            unanswered: VecDeque::new(),
+            arriving: BTreeMap::new(),
+            arrived: BTreeMap::new(),
             unplaced: Vec::new(),
         }
     }
@@ -278,12 +305,16 @@ impl Server {
             return Ok(true);
         }
         let (database, group) = place;
-        if self.site.map.server(database, group) != Some(self.site.me) {
+        if self.site.map.server(database, group) != Some(self.site.me)
+            || self.site.map.leaving.contains_key(&place)
+        {
             return Ok(false);
         }
         let Some(placement) = self.site.map.databases.get(&database) else { return Ok(false) };
         let (kv, keep) = self.directory.open(&placement.name, group)?;
-        self.groups.insert(place, Group::new(place, kv, keep, &mut self.site.turn(now, out)));
+        let has_arrived = self.arrived.contains_key(&place);
+        let group = Group::new(place, (kv, keep), has_arrived, &mut self.site.turn(now, out));
+        self.groups.insert(place, group);
         Ok(true)
     }
 
@@ -408,6 +439,22 @@ impl Server {
                     let _ = manager.change((from, None), |map| map.join(from, &address), turn);
                 }
             }
+            MapRequest::Drain(address) => {
+                let _ = manager.change((from, None), |map| map.drain(&address), turn);
+            }
+            MapRequest::Leave(database, group, to) => {
+                let place = (database, group);
+                let is_held = manager.map().server(database, group) == Some(from);
+                if is_held && !manager.map().leaving.contains_key(&place) {
+                    let _ = manager.change((from, None), |map| map.leave(place, to), turn);
+                }
+            }
+            MapRequest::HandOver(database, group) => {
+                let place = (database, group);
+                if manager.map().server(database, group) == Some(from) {
+                    let _ = manager.change((from, None), |map| map.hand_over(place), turn);
+                }
+            }
             MapRequest::Database { name, create } => {
                 let is_known = manager.map().layout(&name).is_some();
                 let exists = self.directory.exists(&name).unwrap_or(false);
@@ -528,6 +575,12 @@ impl Server {
                 }
             }
             Message::Loads(loads) => self.site.loads = loads,
+            Message::HandOver { database, group, number, objects, last } => {
+                self.take_over(now, from, (database, group), (number, (objects, last)), out);
+            }
+            Message::Arrived(database, group, number) => {
+                self.hand_on(now, (database, group), number, out);
+            }
             Message::Examine => {
                 let status = Status {
                     now: self.site.clock.now(),
@@ -593,6 +646,7 @@ impl Process for Server {
             group.sweep(&mut self.site.turn(now, out));
         }
         self.balance(now, out);
+        self.hand_over(now, out);
         let turn = &mut self.site.turn(now, out);
         turn.ask_time_again();
         turn.ask_map();
@@ -620,6 +674,7 @@ impl Process for Server {
         if let Some(manager) = &mut self.manager {
             manager.durable(upto, &mut self.site.turn(now, out));
         }
+        self.answer_parts(now, out);
         self.release(now, out);
         self.settle(now, out);
     }

@@ -11,7 +11,7 @@ use super::{Server, Turn};
 use crate::wire::{Reader, put_varint};
 use crate::{Error, Key, ObjectId};
 use fulmar_node::{NodeId, Outbox, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// So many more objects than the mean are no reason to move any; or an eighth of the mean.
 const SLACK: u64 = 16;
@@ -123,6 +123,9 @@ impl Heat {
 
 /// Where leaves may go.
 struct Room<'a> {
+    /// Of servers that are to be empty.
+    draining: &'a BTreeSet<NodeId>,
+    /// Of the others.
     loads: &'a BTreeMap<NodeId, Load>,
     /// The mean of all servers.
     objects: u64,
@@ -130,14 +133,26 @@ struct Room<'a> {
 
 impl<'a> Room<'a> {
     /// Nothing, if there is one server alone.
-    fn of(loads: &'a BTreeMap<NodeId, Load>) -> Option<Self> {
+    fn of(loads: &'a BTreeMap<NodeId, Load>, draining: &'a BTreeSet<NodeId>) -> Option<Self> {
         let sum: u64 = loads.values().map(|load| load.objects).sum();
-        (loads.len() > 1).then(|| Self { loads, objects: sum / loads.len() as u64 })
+        let others = loads.keys().filter(|server| !draining.contains(server)).count() as u64;
+        (loads.len() > 1).then(|| Self { draining, loads, objects: sum / others.max(1) })
+    }
+
+    fn objects(&self, server: NodeId) -> u64 {
+        self.loads.get(&server).map_or(0, |load| load.objects)
+    }
+
+    fn stays(&self, server: NodeId) -> bool {
+        self.loads.contains_key(&server) && !self.draining.contains(&server)
     }
 
     /// How many objects a server has above its share; none, if that is no reason to move them.
     fn excess(&self, server: NodeId) -> u64 {
-        let objects = self.loads.get(&server).map_or(0, |load| load.objects);
+        let objects = self.objects(server);
+        if self.draining.contains(&server) {
+            return objects;
+        }
         let excess = objects.saturating_sub(self.objects);
         if excess > SLACK.max(self.objects / 8) { excess } else { 0 }
     }
@@ -145,7 +160,8 @@ impl<'a> Room<'a> {
     /// Whom a server may give work to, and how much that has: the busiest the idlest, the next the next, so that not all
     /// choose the same.
     fn partner(&self, server: NodeId) -> Option<(NodeId, u64)> {
-        let mut idlest: Vec<_> = self.loads.iter().map(|(server, load)| (load.work, *server)).collect();
+        let stay = self.loads.iter().filter(|(server, _)| self.stays(**server));
+        let mut idlest: Vec<_> = stay.map(|(server, load)| (load.work, *server)).collect();
         idlest.sort_unstable();
         let rank = idlest.iter().rev().position(|(_, other)| *other == server)?;
         let (work, partner) = *idlest.get(rank)?;
@@ -186,8 +202,8 @@ impl Server {
         let load = self.load();
         let turn = &mut self.site.turn(now, out);
         turn.send(turn.site.clock.keeper(), super::Message::Load(load));
-        let loads = turn.site.loads.clone();
-        let Some(room) = Room::of(&loads) else { return };
+        let (loads, draining) = (turn.site.loads.clone(), turn.site.map.draining.clone());
+        let Some(room) = Room::of(&loads, &draining) else { return };
         for group in self.groups.values_mut() {
             // What cannot be done now is tried again.
             let _ = group.even_out(&room, turn);
@@ -209,15 +225,16 @@ impl Group {
         let (database, _) = self.name;
         let Some(placement) = turn.site.map.databases.get(&database) else { return Ok(()) };
         let servers = placement.groups.clone();
-        let objects = |server: &NodeId| room.loads.get(server).map_or(u64::MAX, |load| load.objects);
-        let Some((to, emptiest)) = super::numbered(&servers).min_by_key(|(_, server)| objects(server)) else {
+        let stay = super::numbered(&servers).filter(|(_, server)| room.stays(**server));
+        let Some((to, emptiest)) = stay.min_by_key(|(_, server)| room.objects(**server)) else {
             return Ok(());
         };
-        if servers.iter().all(|server| room.excess(*server) == 0) || objects(emptiest) >= room.objects {
+        let missing = room.objects.saturating_sub(room.objects(*emptiest));
+        if missing == 0 || servers.iter().all(|server| room.excess(*server) == 0) {
             return Ok(());
         }
         // The groups of all roots do so at once.
-        let most = (room.objects - objects(emptiest)).div_ceil(servers.len() as u64);
+        let most = missing.div_ceil(servers.len() as u64);
         let most = usize::try_from(most).unwrap_or(AT_ONCE).min(AT_ONCE);
         let Some(walked) = self.keep.leaves(self.walked.take())? else { return Ok(()) };
         let excess = |leaf: ObjectId| servers.get(usize::from(leaf.group().0)).map_or(0, |s| room.excess(*s));

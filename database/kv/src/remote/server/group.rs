@@ -21,6 +21,9 @@ const LARGEST_PART: usize = 256 << 10;
 /// A client that has prepared a transaction and says nothing more for so long has given it up.
 const LEASE: Duration = Duration::from_secs(5);
 
+/// With so many sweeps in which no leaf has gone, those that could go have gone.
+const STEADY: u32 = 8;
+
 pub(super) struct Group {
     pub(super) name: (DatabaseNumber, GroupId),
     pub(super) database: Database,
@@ -55,6 +58,9 @@ pub(super) struct Group {
     pub(super) heat: Heat,
     /// Where to go on looking for leaves that are to move.
     pub(super) walked: Option<(ObjectId, Key)>,
+    /// How many objects there were at the last sweep, and how many sweeps ago there were not so many.
+    objects: u64,
+    steady: u32,
     /// How much it has done.
     reads: u64,
     commits: u64,
@@ -119,15 +125,17 @@ enum Progress {
 impl Group {
     pub(super) fn new(
         name: (DatabaseNumber, GroupId),
-        database: Database,
-        keep: Box<dyn Keep>,
+        (database, keep): (Database, Box<dyn Keep>),
+        has_arrived: bool,
         turn: &mut Turn<'_>,
     ) -> Self {
         let storage = database.storage();
         let now = turn.site.clock.now();
         let opened_at = storage.last();
         turn.reach(opened_at);
-        storage.advance(now, turn.site.clock.forgotten());
+        // What is known in memory only has not come along.
+        let arrived = if has_arrived { opened_at } else { Timestamp(0) };
+        storage.advance(now, turn.site.clock.forgotten().max(arrived));
         // Somebody may have read beneath the locks of what this group is to decide, up to now: it was told, and has
         // forgotten.
         let (_, group) = name;
@@ -155,6 +163,8 @@ impl Group {
             excluding: None,
             heat: Heat::default(),
             walked: None,
+            objects: 0,
+            steady: 0,
             reads: 0,
             commits: 0,
         }
@@ -664,6 +674,14 @@ impl Group {
     fn is_owned(&self, transaction: TransactionId, now: Time) -> bool {
         self.reshapes.contains_key(&transaction)
             || self.owners.get(&transaction).is_some_and(|(_, since)| now < *since + LEASE)
+    }
+
+    /// Whether for some sweeps no leaf has come or gone. Asked once a sweep.
+    pub(super) fn is_steady(&mut self) -> bool {
+        let objects = self.database.storage().objects();
+        self.steady = if objects == self.objects && self.reshapes.is_empty() { self.steady + 1 } else { 0 };
+        self.objects = objects;
+        self.steady >= STEADY
     }
 
     /// Whatever waits for somebody who may have gone is asked after, and told, again.
