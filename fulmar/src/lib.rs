@@ -25,6 +25,7 @@
 
 pub mod bench;
 pub mod demo;
+pub mod drain;
 pub mod serve;
 pub mod shell;
 pub mod status;

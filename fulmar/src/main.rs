@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use fulmar::bench::{self, Bench};
 use fulmar::demo::{self, Demo};
+use fulmar::drain::{self, Drain};
 use fulmar::serve::{self, Serve};
 use fulmar::shell;
 use fulmar::status;
@@ -30,6 +31,8 @@ enum Command {
     Demo(Demo),
     /// Says what a cluster's servers are doing
     Status(status::Options),
+    /// Moves all that a server of a cluster holds to the others
+    Drain(Drain),
     #[command(flatten)]
     Transfer(Transfer),
     /// Measures Fulmar beside what people use today
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Serve(options) => serve::run(&options),
         Command::Demo(demo) => demo::run(&demo),
         Command::Status(options) => status::run(&options),
+        Command::Drain(options) => drain::run(&options),
         Command::Transfer(transfer) => transfer::run(&transfer),
         Command::Bench(bench) => bench::run(bench),
     }

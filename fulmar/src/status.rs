@@ -58,15 +58,16 @@ fn print_table(cluster: &Cluster, told: &BTreeMap<NodeId, Result<Status, String>
                 let lag = clock(told) - status.now.0;
                 let held = cluster.map.databases.values().flat_map(|placement| &placement.groups);
                 let groups = held.filter(|server| *server == name).count();
-                println!("{address:<24} {:>10} {lag:>10} {groups:>8}", status.snapshots);
+                let note = if cluster.map.draining.contains(name) { "  being drained" } else { "" };
+                println!("{address:<24} {:>10} {lag:>10} {groups:>8}{note}", status.snapshots);
             }
             Err(error) => println!("{address:<24} does not answer: {error}"),
         }
     }
     println!();
     println!(
-        "{:<24} {:>5} {:<24} {:>10} {:>10} {:>9} {:>10}",
-        "database", "group", "server", "reads", "commits", "prepared", "cached MB"
+        "{:<24} {:>5} {:<24} {:>8} {:>10} {:>10} {:>9} {:>10}",
+        "database", "group", "server", "nodes", "reads", "commits", "prepared", "cached MB"
     );
     for (number, placement) in &cluster.map.databases {
         for (group, server) in placement.groups.iter().enumerate() {
@@ -81,7 +82,8 @@ fn print_table(cluster: &Cluster, told: &BTreeMap<NodeId, Result<Status, String>
             print!("{:<24} {group:>5} {address:<24} ", placement.name);
             match open {
                 Some(g) => println!(
-                    "{:>10} {:>10} {:>9} {:>10}",
+                    "{:>8} {:>10} {:>10} {:>9} {:>10}",
+                    g.nodes,
                     g.reads,
                     g.commits,
                     g.prepared,
@@ -114,7 +116,7 @@ fn print_json(cluster: &Cluster, told: &BTreeMap<NodeId, Result<Status, String>>
                     println!(
                         "{}",
                         serde_json::json!({
-                            "server": address, "database": database, "group": g.group.0, "reads": g.reads,
+                            "server": address, "database": database, "group": g.group.0, "nodes": g.nodes, "reads": g.reads,
                             "commits": g.commits, "prepared": g.prepared, "cached_bytes": g.cached,
                         })
                     );

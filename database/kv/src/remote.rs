@@ -24,7 +24,7 @@ pub use local::{Door, Doors, LOCAL_CLUSTER};
 pub use map::{Layout, Map, Placement};
 pub use message::{Answer, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight, VERSION};
 pub use news::{News, Ready, Reshape, Shape, Step};
-pub use serve::{Cluster, Service, new_cluster, new_server};
+pub use serve::{Cluster, DrainError, Service, new_cluster, new_server};
 pub use server::{Keep, Linked, Load, Note, Open, Server, SyncLog, Synced, Walked};
 pub use status::{GroupStatus, Status};
 pub use store::{Call, Remote, Unreachable};

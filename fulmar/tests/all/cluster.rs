@@ -73,3 +73,52 @@ fn a_demo_shows_a_cluster() {
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && told.trim().ends_with("2000"), "{told}");
 }
+
+#[test]
+fn a_server_joins_and_takes_part_and_another_is_drained() {
+    let data = tempfile::tempdir().expect("a directory");
+    let folder = |name: &str| data.path().join(name);
+    let first = Server::start(&folder("a"), "127.0.0.1:0");
+    let port = first.port().to_owned();
+    let join = ["--join", &port];
+    let second = Server::start_with(&folder("b"), "127.0.0.1:0", &join);
+    while !status(&port).contains("2 servers") {
+        std::thread::yield_now();
+    }
+    let name = format!("{}/birds", first.address);
+    let rows = "WITH n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 3000) ";
+    let fill = format!(
+        "CREATE TABLE t(a INTEGER PRIMARY KEY, b); {rows} INSERT INTO t SELECT n, printf('%0400d', n) FROM n"
+    );
+    assert_eq!(sql(&name, &[&fill]), "");
+    let third = Server::start_with(&folder("c"), "127.0.0.1:0", &join);
+    let nodes = |server: &Server| {
+        let told = status(&port);
+        let of = |line: &str| {
+            line.starts_with("birds").then(|| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        };
+        let lines = told.lines().filter_map(of).filter(|fields| fields[2] == server.port());
+        lines.filter_map(|fields| fields[3].parse::<u64>().ok()).sum::<u64>()
+    };
+    // Of about 170.
+    while nodes(&third) < 30 {
+        std::thread::yield_now();
+    }
+    let check = "SELECT count(*), sum(a), min(length(b)) FROM t; PRAGMA integrity_check";
+    assert_eq!(sql(&name, &[check]), "3000|4501500|400\nok");
+    let drain = |server: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_fulmar")).args(["drain", server]).output();
+        let output = output.expect("the program runs");
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    let complaint = drain(&port);
+    assert!(complaint.contains("is the cluster's first server"), "{complaint}");
+    let told = drain(second.port());
+    assert!(told.contains("holds nothing any more"), "{told}");
+    drop(second);
+    assert_eq!(sql(&name, &[check]), "3000|4501500|400\nok");
+    assert!(status(&port).contains("2 servers"));
+    drop(third);
+    let _third = Server::start_with(&folder("c"), "127.0.0.1:0", &join);
+    assert_eq!(sql(&name, &["UPDATE t SET b = ''", "SELECT count(*), max(length(b)) FROM t"]), "3000|0");
+}

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 /// After so long without an answer a question is asked again.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// After so many questions without an answer it finds out anew whom to ask.
+const DOUBT: u32 = 4;
 /// After so many a client gives up.
 const ATTEMPTS: u32 = 120;
 
@@ -48,6 +50,8 @@ pub struct Client {
     /// Whether to make the database, if there is none, when it is first opened.
     create: bool,
     layout: Option<Layout>,
+    /// Where servers of the database listen, or did.
+    known: BTreeMap<NodeId, String>,
     number: u64,
     asked: BTreeMap<u64, Asked>,
     committing: Option<Committing>,
@@ -85,6 +89,7 @@ impl Client {
             database: database.into(),
             create,
             layout: None,
+            known: BTreeMap::new(),
             number: 0,
             asked: BTreeMap::new(),
             committing: None,
@@ -94,7 +99,7 @@ impl Client {
 
     /// Where a server of the database listens, if that is known.
     pub fn address(&self, server: NodeId) -> Option<&str> {
-        self.layout.as_ref()?.servers.get(&server).map(String::as_str)
+        self.known.get(&server).map(String::as_str)
     }
 
     fn begin(&mut self, group: GroupId, question: Question) -> u64 {
@@ -126,6 +131,16 @@ impl Client {
         let (database, group) = (layout.database, asked.group);
         let question = asked.question.clone();
         out.send(server, Message::Question { number, again, database, group, question });
+    }
+
+    /// The database may be elsewhere by now, and who has told where it is may be gone: another server is to say.
+    fn doubt(&mut self) {
+        self.layout = None;
+        let after = |server: NodeId| self.known.range(NodeId(server.0 + 1)..).next();
+        let next = self.server.and_then(after).or_else(|| self.known.iter().next());
+        if let Some((next, _)) = next {
+            self.server = Some(*next);
+        }
     }
 
     fn opening(&self) -> Question {
@@ -255,6 +270,7 @@ impl Process for Client {
                         founded: layout.founded,
                         all: u16::try_from(layout.groups.len()).unwrap_or(u16::MAX),
                     };
+                    self.known.extend(layout.servers.clone());
                     self.layout = Some(layout);
                     // Whoever has had it open once does not mean to have an empty one instead.
                     self.create = false;
@@ -289,6 +305,9 @@ impl Process for Client {
             return out.event(Reply::Silence);
         }
         self.asked.values_mut().for_each(|asked| asked.attempts += 1);
+        if self.asked.values().any(|asked| asked.attempts.is_multiple_of(DOUBT)) {
+            self.doubt();
+        }
         self.send_all(false, now, out);
     }
 }

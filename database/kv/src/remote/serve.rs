@@ -92,6 +92,24 @@ impl Cluster {
         }
     }
 
+    /// Has the server at `address`, as it stands on the map, hand over all that it holds to the others. That goes on after
+    /// this has returned: it is done when the server is no longer on the map.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; [`DrainError`] if there is no such server, or it cannot be drained.
+    pub fn drain(&self, address: &str) -> Result<(), DrainError> {
+        let Some((server, _)) = self.map.servers.iter().find(|(_, known)| *known == address) else {
+            let known: Vec<_> = self.map.servers.values().map(String::as_str).collect();
+            return Err(DrainError::Unknown { address: address.into(), known: known.join(", ") });
+        };
+        if *server == self.map.keeper {
+            return Err(DrainError::Keeper(address.into()));
+        }
+        let keeper = self.map.servers.get(&self.map.keeper).map_or("", String::as_str);
+        ask(keeper, Message::Ask(MapRequest::Drain(address.into())))?;
+        Ok(())
+    }
+
     /// Asks a server of it how it is.
     ///
     /// # Errors
@@ -102,6 +120,25 @@ impl Cluster {
             _ => Err(ConnectError::Silent { server: server.into(), why: "another answer".into() }),
         }
     }
+}
+
+/// Why a server is not drained.
+#[derive(Debug, thiserror::Error)]
+pub enum DrainError {
+    /// There is none at this address.
+    #[error("no server of the cluster is known as {address}; there are {known}")]
+    Unknown {
+        /// The address.
+        address: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// It keeps the clock and the map.
+    #[error("{0} is the cluster's first server, which keeps its clock and its map: it cannot be drained")]
+    Keeper(String),
+    /// The first server cannot be asked.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
 }
 
 /// Asks a server something that it answers strangers too; with the name of its cluster.

@@ -666,7 +666,9 @@ impl Process for Server {
             group.forget(peer, &mut self.site.turn(now, out));
         }
         self.settle(now, out);
-        self.groups.retain(|_, group| !group.is_idle());
+        if self.is_alone() {
+            self.groups.retain(|_, group| !group.is_idle());
+        }
     }
 
     fn durable(&mut self, now: Time, upto: Lsn, out: &mut Outbox<Self>) {

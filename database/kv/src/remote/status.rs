@@ -33,6 +33,8 @@ pub struct GroupStatus {
     pub prepared: u64,
     /// Memory for cached data, bytes.
     pub cached: u64,
+    /// Nodes of trees.
+    pub nodes: u64,
 }
 
 impl Status {
@@ -41,10 +43,10 @@ impl Status {
         put_varint(out, self.watermark.0);
         put_varint(out, self.snapshots);
         put_varint(out, self.groups.len() as u64);
-        for GroupStatus { database, group, reads, commits, prepared, cached } in &self.groups {
+        for GroupStatus { database, group, reads, commits, prepared, cached, nodes } in &self.groups {
             put_varint(out, database.0.into());
             put_varint(out, group.0.into());
-            [reads, commits, prepared, cached].into_iter().for_each(|count| put_varint(out, *count));
+            [reads, commits, prepared, cached, nodes].into_iter().for_each(|count| put_varint(out, *count));
         }
     }
 
@@ -59,6 +61,7 @@ impl Status {
                 commits: input.varint()?,
                 prepared: input.varint()?,
                 cached: input.varint()?,
+                nodes: input.varint()?,
             })
         };
         Some(Self { now, watermark, snapshots, groups: list(input, one)? })

@@ -170,6 +170,11 @@ impl<'a> Room<'a> {
 }
 
 impl Server {
+    /// Whether there is nobody who could take what this server holds.
+    pub(super) fn is_alone(&self) -> bool {
+        self.site.map.servers.len() < 2
+    }
+
     /// How much this server holds and does.
     fn load(&self) -> Load {
         let add = |sum: Load, group: &Group| Load {
@@ -198,6 +203,11 @@ impl Server {
     pub(super) fn balance(&mut self, now: Time, out: &mut Outbox<Self>) {
         if !self.site.clock.is_known() || !self.is_welcome(now, out) {
             return;
+        }
+        if !self.is_alone() {
+            // What nobody uses takes its share of room too.
+            let held: Vec<_> = self.site.map.held(self.site.me).collect();
+            held.into_iter().for_each(|place| drop(self.holds(place, out, now)));
         }
         let load = self.load();
         let turn = &mut self.site.turn(now, out);

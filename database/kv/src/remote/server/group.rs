@@ -185,6 +185,7 @@ impl Group {
             commits: self.commits,
             prepared: prepared as u64,
             cached: self.database.cached_bytes() as u64,
+            nodes: self.database.storage().objects(),
         }
     }
 
