@@ -30,6 +30,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 const WARMING: Duration = Duration::from_secs(2);
 /// How long loading the rows may take.
 const LOADING: Duration = Duration::from_secs(600);
+/// Where all clients end up at one server, it takes so many times as long until all is as it stays.
+const SKEWED: u32 = 5;
 /// The figure compares so many servers with one.
 const COMPARED: u32 = 64;
 
@@ -40,7 +42,8 @@ pub struct Options {
     pub servers: Vec<u32>,
     /// How many clients use each of these: so many in turn, and 16 for each server.
     pub clients: Vec<u32>,
-    /// How long a measurement takes, in virtual time; before it, clients work as long without being measured.
+    /// How long a measurement takes, in virtual time, and five times as long where not all records are alike; before it,
+    /// clients work as long without being measured.
     pub span: Duration,
     /// From which all chance comes.
     pub seed: u64,
@@ -102,7 +105,7 @@ pub struct Measured {
     pub p50_microseconds: f64,
     /// …and so many of a hundred.
     pub p99_microseconds: f64,
-    /// How many times an operation was done anew after a conflict, on average.
+    /// How many conflicts there were for each operation that was done.
     pub repeated: f64,
     /// How many failed.
     pub failed: u64,
@@ -206,8 +209,9 @@ fn turns(options: &Options, servers: u32, sim: &Sim<Role>) -> Vec<Turn> {
     let skewed = [Spread::Zipfian, Spread::HotRow].map(|spread| (spread, proportional));
     let mut begin = sim.now() + WARMING;
     let turn = |(spread, clients)| {
-        let counted = begin + options.span;
-        let end = counted + options.span;
+        let span = if spread == Spread::Uniform { options.span } else { options.span * SKEWED };
+        let counted = begin + span;
+        let end = counted + span;
         let turn = Turn { spread, clients, begin, counted, end };
         begin = end + PAUSE;
         turn

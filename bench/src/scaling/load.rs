@@ -90,7 +90,7 @@ pub(super) struct Turn {
 pub(super) struct Outcome {
     /// Nanoseconds an operation.
     pub(super) latencies: Histogram<u64>,
-    /// How often a change was made anew after a conflict.
+    /// How often a change met a conflict and was made anew.
     pub(super) repeated: u64,
     pub(super) failed: u64,
     pub(super) failure: Option<String>,
@@ -170,44 +170,44 @@ impl Worker<'_> {
             let record = chooser
                 .as_mut()
                 .map_or(0, |chooser| chooser.choose(&mut self.random, self.plan.tables.records()));
-            let done = self.operate(operation, record);
-            let ended = self.now();
-            if (turn.counted..turn.end).contains(&ended) {
-                let outcome = &mut self.plan.outcomes.lock()[place];
-                match done {
-                    Ok(repeated) => {
-                        outcome.repeated += repeated;
-                        let nanoseconds = u64::try_from(ended.since(begun).as_nanos()).unwrap_or(u64::MAX);
-                        outcome.latencies.saturating_record(nanoseconds);
-                    }
-                    Err(error) => {
-                        outcome.failed += 1;
-                        outcome.failure.get_or_insert_with(|| error.to_string());
-                    }
-                }
+            let mut done = self.operate(operation, record);
+            while matches!(done, Err(Failure::Conflict)) && self.now() < turn.end {
+                self.count(place, turn, |outcome| outcome.repeated += 1);
+                done = self.operate(operation, record);
             }
+            let ended = self.now();
+            self.count(place, turn, |outcome| match done {
+                Ok(()) => {
+                    let nanoseconds = u64::try_from(ended.since(begun).as_nanos()).unwrap_or(u64::MAX);
+                    outcome.latencies.saturating_record(nanoseconds);
+                }
+                Err(error) => {
+                    outcome.failed += 1;
+                    outcome.failure.get_or_insert_with(|| error.to_string());
+                }
+            });
             begun = ended;
         }
     }
 
-    /// One operation, as a statement of SQL on a server does it; says how often it was done anew.
-    fn operate(&mut self, operation: Operation, record: u64) -> Result<u64, Failure> {
+    /// Takes down what happens now, if it is counted.
+    fn count(&self, place: usize, turn: &Turn, note: impl FnOnce(&mut Outcome)) {
+        if (turn.counted..turn.end).contains(&self.now()) {
+            note(&mut self.plan.outcomes.lock()[place]);
+        }
+    }
+
+    /// One operation, as a statement of SQL on a server does it.
+    fn operate(&mut self, operation: Operation, record: u64) -> Result<(), Failure> {
         let (tree, key) = self.plan.tables.place(record);
         if operation == Operation::Read {
             let found = self.database.begin()?.get(tree, &key)?;
-            return found.map(|_| 0).ok_or(Failure::Unexpected);
+            return found.map(|_| ()).ok_or(Failure::Unexpected);
         }
-        let mut repeated = 0;
-        loop {
-            let mut writer = self.database.begin()?;
-            writer.assume(tree, &key);
-            writer.put(tree, &key, self.values.any(&mut self.random).as_bytes())?;
-            match writer.commit(Durability::Written) {
-                Ok(_) => return Ok(repeated),
-                Err(Failure::Conflict) => repeated += 1,
-                Err(error) => return Err(error),
-            }
-        }
+        let mut writer = self.database.begin()?;
+        writer.assume(tree, &key);
+        writer.put(tree, &key, self.values.any(&mut self.random).as_bytes())?;
+        writer.commit(Durability::Written).map(|_| ())
     }
 
     fn now(&self) -> Time {

@@ -64,7 +64,7 @@ impl Chooser {
 }
 
 /// Chooses `0` most often, then `1`, and so on.
-pub(super) struct Zipfian {
+pub(crate) struct Zipfian {
     items: u64,
     zeta: f64,
     /// What of the formula depends on the two above.

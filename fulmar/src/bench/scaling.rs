@@ -21,7 +21,7 @@ pub struct Scaling {
     /// Clients of each of these: so many in turn, and 16 for each server
     #[arg(long, value_delimiter = ',', value_name = "N,…", default_value = "1,4,16,64,256,1024", value_parser = clap::value_parser!(u32).range(1..=1024))]
     clients: Vec<u32>,
-    /// Length of a measurement, in virtual time
+    /// Length of a measurement, in virtual time; five times as long where not all records are alike
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     milliseconds: u16,
     /// From which all chance comes: the same seed gives the same figures
@@ -97,8 +97,7 @@ fn tables(report: &Report, seed: u32) -> String {
         text,
         "\nOf linear: of so many times 1 server with 16 clients, where there are 16 for each server.\n\
          Keeper: how busy the server is that keeps the clock; busiest: the busiest of the others.\n\
-         Clock: how long a server waits for the time. Again: how often an operation is done\n\
-         anew after a conflict."
+         Clock: how long a server waits for the time. Again: conflicts for each operation."
     );
     for f in &report.figures {
         let _ = writeln!(
