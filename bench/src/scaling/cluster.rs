@@ -25,11 +25,11 @@ pub(super) mod cost {
     use std::time::Duration;
 
     /// A read, and its answer.
-    pub(in crate::scaling) const READ: Duration = Duration::from_nanos(5_600);
+    pub(in crate::scaling) const READ: Duration = Duration::from_nanos(5_700);
     /// A change, and its answer.
-    pub(in crate::scaling) const UPDATE: Duration = Duration::from_nanos(11_600);
+    pub(in crate::scaling) const UPDATE: Duration = Duration::from_nanos(10_200);
     /// The end of a snapshot, which comes in one packet with the next question.
-    pub(in crate::scaling) const CLOSE: Duration = Duration::from_nanos(400);
+    pub(in crate::scaling) const CLOSE: Duration = Duration::from_nanos(300);
     /// Another server's question for the time, and the answer.
     pub(in crate::scaling) const CLOCK: Duration = Duration::from_nanos(4_500);
     /// The time, and the question for it.

@@ -10,7 +10,9 @@ const PANEL: (f64, f64) = (330.0, 310.0);
 const TOP: f64 = 50.0;
 const LEFTS: [f64; 2] = [70.0, 540.0];
 const COLOURS: [&str; 7] = ["#0b6e99", "#c0392b", "#d68910", "#7d6608", "#1e8449", "#6c3483", "#63a8c4"];
-const GREY: &str = "#999";
+const GREY: &str = "#777";
+/// Height of a line of letters.
+const LETTERS: f64 = 12.0;
 
 /// Draws what was measured.
 ///
@@ -41,6 +43,7 @@ fn draw(measured: &[Measured]) -> String {
         let panel = Panel { left, most, lowest, highest };
         panel.axes(&mut picture, title, along, &curves);
         curves.iter().for_each(|curve| panel.curve(&mut picture, curve));
+        panel.names(&mut picture, &curves);
     }
     let (width, height) = SIZE;
     format!(
@@ -130,9 +133,19 @@ impl Panel {
                 curve.colour
             );
         }
-        if let Some((x, y)) = points.last() {
-            let dy = if curve.is_dashed { -4.0 } else { 4.0 };
-            text(picture, (x + 7.0, y + dy), "start", &curve.name);
+    }
+
+    /// At the ends of the curves, as far apart as can be read.
+    fn names(&self, picture: &mut String, curves: &[Curve<'_>]) {
+        let end = |curve: &Curve<'_>| curve.points.last().map_or(0.0, |(_, y)| self.y(*y));
+        let mut by_height: Vec<_> = curves.iter().collect();
+        by_height.sort_by(|a, b| end(a).total_cmp(&end(b)));
+        let mut free = 0.0;
+        for curve in by_height {
+            let y = f64::max(end(curve), free);
+            free = y + LETTERS;
+            let name = format!("<tspan fill=\"{}\">{}</tspan>", curve.colour, curve.name);
+            text(picture, (self.left + PANEL.0 + 8.0, y + 4.0), "start", &name);
         }
     }
 }
