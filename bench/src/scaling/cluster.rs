@@ -20,7 +20,7 @@ const MEETING: Duration = Duration::from_secs(60);
 const LATENCY: Delay = Delay::Tailed { median: Duration::from_micros(10), p99: Duration::from_micros(30) };
 
 /// Processor time of a server for what it receives, with all that follows from it, on average.
-/// [docs/scaling.md](../../../docs/scaling.md) says how it was measured.
+/// `docs/scaling.md` says how it was measured.
 pub(super) mod cost {
     use std::time::Duration;
 
