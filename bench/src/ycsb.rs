@@ -22,6 +22,10 @@ pub use driver::Length;
 pub use plot::plot;
 pub use workload::Workload;
 
+pub(crate) use distribution::Chooser;
+pub(crate) use system::Values;
+pub(crate) use workload::Operation;
+
 use crate::figure::median;
 use crate::{Figure, machine};
 use driver::{Load, Outcome};
@@ -29,7 +33,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use system::{Fault, System, Values};
+use system::{Fault, System};
 
 /// A system to compare with, that the benchmark installs and starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,11 +1,16 @@
 //! `fulmar bench`: figures, for people and for programs.
 
+mod scaling;
 mod ycsb;
 
+pub use scaling::Scaling;
 pub use ycsb::Ycsb;
 
 use clap::{Args, Subcommand};
 use fulmar_bench::{Figure, machine, sql};
+use indicatif::style::TemplateError;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -18,6 +23,9 @@ pub enum Bench {
     /// YCSB on a server, beside Redis, PostgreSQL and rqlite
     #[command(after_help = ycsb::EXAMPLES)]
     Ycsb(Ycsb),
+    /// YCSB B on 1 to 64 servers in the simulator
+    #[command(after_help = scaling::EXAMPLES)]
+    Scaling(Scaling),
 }
 
 /// Options of `fulmar bench sql`.
@@ -45,7 +53,28 @@ pub fn run(bench: Bench) -> ExitCode {
     match bench {
         Bench::Sql(sql) => run_sql(sql),
         Bench::Ycsb(ycsb) => ycsb::run(&ycsb),
+        Bench::Scaling(scaling) => scaling::run(&scaling),
     }
+}
+
+/// Hands `work` what it tells of its progress: how much of how much is done, and what comes next.
+fn with_progress<T>(work: impl FnOnce(&mut dyn FnMut(usize, usize, &str)) -> T) -> Result<T, TemplateError> {
+    let progress = ProgressBar::hidden();
+    let visible = stderr().is_terminal();
+    if visible {
+        progress.set_draw_target(ProgressDrawTarget::stderr());
+        progress.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len}, {eta} left: {msg}")?);
+    }
+    let done = work(&mut |done, all, what| {
+        progress.set_length(all as u64);
+        progress.set_position(done as u64);
+        progress.set_message(what.to_owned());
+        if !visible {
+            eprintln!("{what}");
+        }
+    });
+    progress.finish_and_clear();
+    Ok(done)
 }
 
 fn run_sql(sql: Sql) -> ExitCode {

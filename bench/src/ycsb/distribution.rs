@@ -35,14 +35,14 @@ impl Distribution {
 }
 
 /// Chooses records.
-pub(super) enum Chooser {
+pub(crate) enum Chooser {
     Uniform,
     Zipfian(Zipfian),
     Latest(Zipfian),
 }
 
 impl Chooser {
-    pub(super) fn new(distribution: Distribution, records: u64) -> Self {
+    pub(crate) fn new(distribution: Distribution, records: u64) -> Self {
         match distribution {
             Distribution::Uniform => Self::Uniform,
             Distribution::Zipfian => Self::Zipfian(Zipfian::with_zeta(ITEMS, ZETA_ITEMS)),
@@ -51,7 +51,7 @@ impl Chooser {
     }
 
     /// One of `0..records`, of which there may be more than before, but not fewer.
-    pub(super) fn choose(&mut self, random: &mut Random, records: u64) -> u64 {
+    pub(crate) fn choose(&mut self, random: &mut Random, records: u64) -> u64 {
         match self {
             Self::Uniform => random.below(records),
             Self::Zipfian(zipfian) => fnv(zipfian.next(random)) % records,
@@ -64,7 +64,7 @@ impl Chooser {
 }
 
 /// Chooses `0` most often, then `1`, and so on.
-pub(super) struct Zipfian {
+pub(crate) struct Zipfian {
     items: u64,
     zeta: f64,
     /// What of the formula depends on the two above.

@@ -39,7 +39,7 @@ pub(super) trait Client {
 }
 
 /// Values of one length, letters that compress badly.
-pub(super) struct Values {
+pub(crate) struct Values {
     letters: String,
     pub(super) bytes: usize,
 }
@@ -48,14 +48,14 @@ pub(super) struct Values {
 const STARTS: usize = 64 << 10;
 
 impl Values {
-    pub(super) fn new(bytes: usize) -> Self {
+    pub(crate) fn new(bytes: usize) -> Self {
         let mut random = fulmar_node::Random::new(1);
         let letters =
             (0..STARTS + bytes).map(|_| char::from(b"abcdefghijklmnop"[random.index(16)])).collect();
         Self { letters, bytes }
     }
 
-    pub(super) fn any(&self, random: &mut fulmar_node::Random) -> &str {
+    pub(crate) fn any(&self, random: &mut fulmar_node::Random) -> &str {
         let start = random.index(STARTS);
         &self.letters[start..start + self.bytes]
     }

@@ -33,7 +33,7 @@ pub enum Workload {
 
 /// One step of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(crate) enum Operation {
     Read,
     Update,
     Insert,
@@ -86,7 +86,7 @@ impl Workload {
         }
     }
 
-    pub(super) fn next(self, random: &mut Random) -> Operation {
+    pub(crate) fn next(self, random: &mut Random) -> Operation {
         let percent = random.below(100);
         match self {
             Self::A if percent < 50 => Operation::Read,

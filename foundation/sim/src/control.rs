@@ -176,7 +176,12 @@ impl<P: Simulated> Sim<P> {
 
     /// How long each message keeps a node busy, while others wait: at first no time.
     pub fn set_service(&mut self, id: NodeId, service: Delay) {
-        self.node_mut(id).service = service;
+        self.node_mut(id).service = (service != Delay::ZERO).then(|| Box::new(move |_: &_| service) as _);
+    }
+
+    /// The same, where it depends on the message.
+    pub fn set_service_by(&mut self, id: NodeId, service: impl Fn(&P::Message) -> Delay + 'static) {
+        self.node_mut(id).service = Some(Box::new(service));
     }
 
     /// Lets a node's syncs fail from now on, also the one at work: the first that does ends the process, as a driver

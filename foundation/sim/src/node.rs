@@ -38,6 +38,9 @@ pub(crate) struct Disk<R> {
     pub(crate) broken: bool,
 }
 
+/// How long each message keeps a node busy.
+pub(crate) type Service<M> = Box<dyn Fn(&M) -> Delay>;
+
 pub(crate) struct Node<P: Process> {
     /// Nothing while the node is down.
     pub(crate) process: Option<P>,
@@ -49,8 +52,8 @@ pub(crate) struct Node<P: Process> {
     pub(crate) inbox: VecDeque<Input<P>>,
     pub(crate) serving: bool,
     pub(crate) paused: bool,
-    /// How long a message keeps it busy.
-    pub(crate) service: Delay,
+    /// How long a message keeps it busy; nothing if it takes no time.
+    pub(crate) service: Option<Service<P::Message>>,
     pub(crate) clock: Clock,
     pub(crate) disk: Disk<P::Record>,
     /// The program that is told its events.
@@ -68,7 +71,7 @@ impl<P: Process> Node<P> {
             inbox: VecDeque::new(),
             serving: false,
             paused: false,
-            service: Delay::ZERO,
+            service: None,
             clock: Clock::default(),
             disk: Disk {
                 sync: Delay::Tailed { median, p99 },

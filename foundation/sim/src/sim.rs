@@ -5,7 +5,7 @@ use crate::node::{Alarm, Input, Node, Processes};
 use crate::program::Program;
 use crate::trace::{Trace, What};
 use crate::wheel::Wheel;
-use crate::{Counts, Delay, Seed};
+use crate::{Counts, Seed};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time, TimerChange};
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
@@ -324,7 +324,7 @@ impl<P: Simulated> Sim<P> {
     pub(crate) fn admit(&mut self, id: NodeId, input: Input<P>) {
         let node = self.node_mut(id);
         let is_free = !node.paused && node.inbox.is_empty();
-        if is_free && (node.service == Delay::ZERO || !matches!(input, Input::Message { .. })) {
+        if is_free && (node.service.is_none() || !matches!(input, Input::Message { .. })) {
             self.handle(id, input);
         } else {
             node.inbox.push_back(input);
@@ -339,15 +339,16 @@ impl<P: Simulated> Sim<P> {
             if node.paused || node.serving {
                 return;
             }
-            let (service, incarnation) = (node.service, node.incarnation);
-            match node.inbox.front() {
-                None => return,
-                Some(Input::Message { .. }) if service != Delay::ZERO => {
+            let incarnation = node.incarnation;
+            match (node.inbox.front(), &node.service) {
+                (None, _) => return,
+                (Some(Input::Message { message, .. }), Some(service)) => {
+                    let service = service(message);
                     let done = self.now + service.sample(&mut self.random);
                     self.node_mut(id).serving = true;
                     self.wheel.insert(done, Happening::Served { node: id, incarnation });
                 }
-                Some(_) => self.handle_next(id),
+                (Some(_), _) => self.handle_next(id),
             }
         }
     }

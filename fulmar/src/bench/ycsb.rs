@@ -3,9 +3,7 @@
 use clap::{Args, ValueEnum};
 use fulmar_bench::machine;
 use fulmar_bench::ycsb::{self, Distribution, Length, Measured, Options, Peer, Report, Workload};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Write as _;
-use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -98,22 +96,7 @@ pub(super) fn run(ycsb: &Ycsb) -> ExitCode {
 
 fn try_run(ycsb: &Ycsb) -> Result<(), Box<dyn std::error::Error>> {
     let options = options(ycsb)?;
-    let progress = ProgressBar::hidden();
-    let visible = stderr().is_terminal();
-    if visible {
-        progress.set_draw_target(indicatif::ProgressDrawTarget::stderr());
-        progress.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len}, {eta} left: {msg}")?);
-    }
-    let report = ycsb::run(&options, |done, all, what| {
-        progress.set_length(all as u64);
-        progress.set_position(done as u64);
-        progress.set_message(what.to_owned());
-        if !visible {
-            eprintln!("{what}");
-        }
-    });
-    progress.finish_and_clear();
-    let report = report?;
+    let report = super::with_progress(|begin| ycsb::run(&options, begin))??;
     if let Some(path) = &ycsb.plot {
         ycsb::plot(&report.measured, path).map_err(|error| format!("{}: {error}", path.display()))?;
     }

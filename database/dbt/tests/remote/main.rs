@@ -5,6 +5,7 @@
 
 mod balance;
 mod isolation;
+mod one_row;
 mod round_trips;
 mod transfers;
 mod world;

@@ -151,3 +151,19 @@ fn a_multicast_reaches_its_members_and_each_by_its_link() {
     let later = Time::ZERO + Duration::from_millis(1);
     assert_eq!(heard, [(Time::ZERO, NodeId(1)), (later, NodeId(3))]);
 }
+
+#[test]
+fn a_busy_node_takes_as_long_as_the_message_asks() {
+    let mut sim = witnesses(2);
+    let (client, server) = (NodeId(0), NodeId(1));
+    sim.set_service_by(server, |message| Delay::Fixed(SECOND * *message));
+    for message in [3, 0, 2] {
+        sim.request(client, Request::Send(server, message));
+    }
+    let arrival = Time::ZERO + Duration::from_millis(1);
+    let heard: Vec<_> = events(&mut sim, SECOND * 10);
+    let expected = [(3, 3), (3, 0), (5, 2)];
+    let expected: Vec<_> =
+        expected.map(|(done, m)| (arrival + SECOND * done, server, Event::Heard(client, m))).into();
+    assert_eq!(heard, expected);
+}

@@ -1,0 +1,44 @@
+//! Clients change the same rows at once, without having read them.
+
+use crate::transfers::found;
+use crate::world::{Defect, Disks, SERVERS, connect, world};
+use fulmar_dbt::Durability;
+use fulmar_node::NodeId;
+use fulmar_sim::seeds;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+const CLIENTS: u32 = 4;
+
+#[test]
+fn changes_that_nothing_was_read_for_do_not_conflict() {
+    seeds("changes_that_nothing_was_read_for_do_not_conflict", 0..20, |seed| {
+        let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing);
+        let trees = Arc::new(Mutex::new(Vec::new()));
+        let founded = trees.clone();
+        sim.host(NodeId(SERVERS), move |port| *founded.lock() = found(&connect(port)).unwrap());
+        let is_over = |sim: &fulmar_sim::Sim<_>| sim.programs_running() == 0;
+        sim.run_until(Duration::from_secs(60), |_, _, _| {}, is_over);
+        for client in 0..CLIENTS {
+            let trees = trees.lock().clone();
+            sim.host(NodeId(SERVERS + client), move |port| {
+                let database = connect(port);
+                for tree in trees {
+                    // From now on it knows the leaf, and need not read to find it.
+                    database.begin().unwrap().get(tree, b"row").unwrap();
+                    for _ in 0..10 {
+                        let mut writer = database.begin().unwrap();
+                        writer.put(tree, b"row", &client.to_be_bytes()).unwrap();
+                        writer.commit(Durability::Written).unwrap();
+                    }
+                }
+            });
+        }
+        if sim.run_until(Duration::from_secs(60), |_, _, _| {}, is_over) {
+            Ok(())
+        } else {
+            Err("a client waits for ever".into())
+        }
+    });
+}
