@@ -27,6 +27,7 @@ pub mod bench;
 pub mod demo;
 pub mod serve;
 pub mod shell;
+mod signals;
 pub mod status;
 pub mod transfer;
 
