@@ -134,6 +134,10 @@ impl Store for Site {
         self.stay().store().is_far()
     }
 
+    fn round_trips(&self) -> u64 {
+        self.stay().store().round_trips()
+    }
+
     fn groups(&self) -> Result<u16, Error> {
         self.stay().store().groups()
     }

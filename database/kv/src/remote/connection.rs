@@ -106,11 +106,6 @@ impl Connection {
     pub fn meet(&mut self, address: Address) -> Result<(), MeetError> {
         self.0.meet(address).map(|_| ())
     }
-
-    /// How many times it has waited for the server.
-    pub fn round_trips(&self) -> u64 {
-        self.0.round_trips()
-    }
 }
 
 impl Call for Connection {
@@ -123,6 +118,10 @@ impl Call for Connection {
 
     fn tell(&mut self, ask: Ask) {
         self.0.tell(ask);
+    }
+
+    fn round_trips(&self) -> u64 {
+        self.0.round_trips()
     }
 }
 

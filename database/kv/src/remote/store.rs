@@ -1,7 +1,6 @@
 //! A store behind a client.
 
 use super::client::{Ask, Reply};
-use super::connection::Connection;
 use super::message::{Answer, Failed, Question, Sight};
 use crate::cache::Cache;
 use crate::{
@@ -37,6 +36,11 @@ pub trait Call: Send {
 
     /// Hands the client something that is not answered.
     fn tell(&mut self, ask: Ask);
+
+    /// How many times the client has waited for servers, if they are counted.
+    fn round_trips(&self) -> u64 {
+        0
+    }
 }
 
 /// Nobody can be asked.
@@ -166,13 +170,6 @@ impl<C: Call> Remote<C> {
     }
 }
 
-impl Remote<Connection> {
-    /// How many times it has waited for the server.
-    pub fn round_trips(&self) -> u64 {
-        self.line.lock().client.round_trips()
-    }
-}
-
 impl<C: Call> Store for Remote<C> {
     fn path(&self) -> &Path {
         &self.name
@@ -194,6 +191,10 @@ impl<C: Call> Store for Remote<C> {
 
     fn is_far(&self) -> bool {
         true
+    }
+
+    fn round_trips(&self) -> u64 {
+        self.line.lock().client.round_trips()
     }
 
     fn read(&self, object: ObjectId, part: Part<'_>, at: &Snapshot) -> Result<Option<Arc<Object>>, Error> {
