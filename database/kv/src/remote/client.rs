@@ -7,9 +7,12 @@ use fulmar_node::{NodeId, Outbox, Process, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// After so long without an answer a question is asked again.
+/// After so long without an answer a question is asked again…
 const PATIENCE: Duration = Duration::from_millis(500);
-/// After so many a client gives up.
+/// …or after as long as it takes at so many bytes a second: a large one that is sent again before it has arrived gets in
+/// its own way.
+const SLOWEST: u64 = 32 << 20;
+/// After so many times its patience a client gives up.
 const ATTEMPTS: u32 = 120;
 
 /// What a client can be asked for.
@@ -59,6 +62,8 @@ struct Asked {
     group: GroupId,
     question: Question,
     attempts: u32,
+    /// About how long it is, bytes.
+    size: u64,
     /// Whether it has been sent: then a server may have done what it asks, whatever it said when it was sent again.
     sent: bool,
 }
@@ -98,13 +103,14 @@ impl Client {
 
     fn begin(&mut self, group: GroupId, question: Question) -> u64 {
         self.number += 1;
-        self.asked.insert(self.number, Asked { group, question, attempts: 1, sent: false });
+        let size = size(&question);
+        self.asked.insert(self.number, Asked { group, question, attempts: 1, size, sent: false });
         self.number
     }
 
     /// Sends what was asked to who should know.
     fn send(&mut self, number: u64, now: Time, out: &mut Outbox<Self>) {
-        out.set_timer((), now + PATIENCE);
+        out.set_timer((), now + self.patience());
         let Some(asked) = self.asked.get_mut(&number) else { return };
         let Some(layout) = &self.layout else { return self.open(number, out) };
         let Some(server) = layout.server(asked.group) else { return };
@@ -112,6 +118,12 @@ impl Client {
         let (database, group) = (layout.database, asked.group);
         let question = asked.question.clone();
         out.send(server, Message::Question { number, again, database, group, question });
+    }
+
+    /// How long an answer may take.
+    fn patience(&self) -> Duration {
+        let bytes: u64 = self.asked.values().map(|asked| asked.size).sum();
+        PATIENCE + Duration::from_secs(bytes / SLOWEST)
     }
 
     fn open(&self, number: u64, out: &mut Outbox<Self>) {
@@ -253,7 +265,9 @@ impl Process for Client {
     }
 
     fn expire(&mut self, now: Time, _timer: (), out: &mut Outbox<Self>) {
-        if self.asked.values().any(|asked| asked.attempts == ATTEMPTS) {
+        // As long as for short ones in all, and twice at least.
+        let attempts = u128::from(ATTEMPTS) * PATIENCE.as_nanos() / self.patience().as_nanos();
+        if self.asked.values().any(|asked| u128::from(asked.attempts) >= attempts.max(2)) {
             self.give_up(out);
             self.asked.clear();
             self.committing = None;
@@ -262,4 +276,20 @@ impl Process for Client {
         self.asked.values_mut().for_each(|asked| asked.attempts += 1);
         self.send_all(now, out);
     }
+}
+
+/// About how long a question is, bytes.
+fn size(question: &Question) -> u64 {
+    match question {
+        Question::Commit(commit, _) | Question::CommitUnread(commit, ..) => bytes(commit),
+        Question::Prepare(prepare, _) => bytes(&prepare.commit),
+        _ => 0,
+    }
+}
+
+/// Bytes of what a commit writes.
+pub(super) fn bytes(commit: &Commit) -> u64 {
+    let changes = commit.writes.iter().flat_map(|write| &write.changes);
+    let sizes = changes.map(|change| change.key.len() + change.value.as_ref().map_or(0, |value| value.len()));
+    sizes.map(|size| size as u64).sum()
 }

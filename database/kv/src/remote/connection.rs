@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// The largest message: a commit, or a row that is read.
 const LARGEST_MESSAGE: usize = 1 << 30;
+/// What a commit may write, bytes: the rest of its message is for where that belongs.
+pub(super) const LARGEST_COMMIT: u64 = (1 << 30) - (32 << 20);
 /// Longer than a question takes whose answer is in memory, when nobody else asks.
 const SPIN: Duration = Duration::from_micros(20);
 

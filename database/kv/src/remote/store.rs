@@ -1,6 +1,7 @@
 //! A store behind a client.
 
-use super::client::{Ask, Reply};
+use super::client::{Ask, Reply, bytes};
+use super::connection::LARGEST_COMMIT;
 use super::message::{Answer, Failed, Question, Sight};
 use crate::cache::Cache;
 use crate::{
@@ -135,6 +136,18 @@ impl<C: Call> Remote<C> {
         }
     }
 
+    /// What does not fit into a message would be dropped on the way.
+    fn require_sendable(&self, commit: &Commit) -> Result<(), Error> {
+        let bytes = bytes(commit);
+        if bytes <= LARGEST_COMMIT {
+            return Ok(());
+        }
+        let what = format!(
+            "a commit of {bytes} bytes is more than a server takes, {LARGEST_COMMIT}; write less at once"
+        );
+        Err(self.io(io::ErrorKind::FileTooLarge, what))
+    }
+
     /// How much to ask for: more, if the reader goes on where it has ended.
     fn appetite(&self, part: Part<'_>) -> u64 {
         let mut line = self.line.lock();
@@ -257,6 +270,7 @@ impl<C: Call> Store for Remote<C> {
     }
 
     fn commit(&self, commit: Commit, durability: Durability) -> Result<Timestamp, Refusal<Commit>> {
+        self.require_sendable(&commit)?;
         let mut parts = commit.clone().by_group();
         let ask = match parts.len() {
             0 | 1 => {
@@ -275,6 +289,7 @@ impl<C: Call> Store for Remote<C> {
         mut basis: Basis,
         durability: Durability,
     ) -> Result<Timestamp, Refusal<Commit>> {
+        self.require_sendable(&commit)?;
         let group = commit.writes.first().map_or(GroupId(0), |write| write.object.group());
         basis.expected = basis.expected.map(|expected| expected.in_group(group));
         match self.ask(group, Question::CommitUnread(commit.clone(), basis, durability))? {
