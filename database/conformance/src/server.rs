@@ -1,7 +1,7 @@
 //! Servers in this process, for tests that run on a cluster.
 
-use fulmar_dbt::remote::{Cluster, Service, new_cluster, new_server};
-use fulmar_dbt::{Directory, Options};
+use fulmar_dbt::remote::{Cluster, Open, Service, new_cluster, new_server};
+use fulmar_dbt::{Directory, Options, Transient};
 use std::error::Error;
 use std::net::TcpListener;
 use std::path::Path;
@@ -26,19 +26,28 @@ pub(crate) fn prefix(directory: &Path) -> Option<String> {
         return None;
     }
     static ADDRESS: OnceLock<String> = OnceLock::new();
-    let address = ADDRESS.get_or_init(|| start(count).expect("servers on loopback"));
+    let address = ADDRESS.get_or_init(|| start(count, Keep::OnDisk).expect("servers on loopback"));
     let folder = directory.file_name().unwrap_or_default().to_string_lossy();
     Some(format!("fulmar://{address}/{}-", folder.replace('.', "")))
+}
+
+/// Where servers keep their databases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// In a temporary directory.
+    OnDisk,
+    /// In memory: nobody waits for a disk.
+    InMemory,
 }
 
 /// Starts a cluster of so many servers, which serve until the process ends; the address of the first.
 ///
 /// # Errors
 /// What starting one says.
-pub fn start(count: usize) -> Result<String, Box<dyn Error>> {
-    let first = serve(None)?;
+pub fn start(count: usize, keep: Keep) -> Result<String, Box<dyn Error>> {
+    let first = serve(None, keep)?;
     for _ in 1..count {
-        serve(Some(Cluster::meet(&first)?))?;
+        serve(Some(Cluster::meet(&first)?), keep)?;
     }
     // A database has a part on each server that is on the map when it is made.
     while Cluster::meet(&first)?.map.servers.len() < count {
@@ -47,12 +56,15 @@ pub fn start(count: usize) -> Result<String, Box<dyn Error>> {
     Ok(first)
 }
 
-/// Serves databases in a directory of their own, as the first server of a cluster or as one more; its address.
-fn serve(cluster: Option<Cluster>) -> Result<String, Box<dyn Error>> {
+/// Serves databases of its own, as the first server of a cluster or as one more; its address.
+fn serve(cluster: Option<Cluster>, keep: Keep) -> Result<String, Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?.to_string();
     let directory = tempfile::tempdir()?;
-    let databases = Box::new(Directory::new(directory.path().into(), Options::default()));
+    let databases: Box<dyn Open> = match keep {
+        Keep::OnDisk => Box::new(Directory::new(directory.path().into(), Options::default())),
+        Keep::InMemory => Box::new(Transient::new(Options::default())),
+    };
     let mut service = match cluster {
         None => Service::first(new_cluster()?, databases, &address)?,
         Some(cluster) => Service::other(cluster, new_server(), databases, &address)?,

@@ -1,6 +1,10 @@
-//! How often a connection waits for servers, counted by the transport, once it knows the inner nodes of its trees.
+//! How often a connection waits for servers, counted by the transport, once it knows the inner nodes of its
+//! trees. The servers keep them in memory: who waits longer than half a second, for a disk say, asks again, and that counts.
 
-use fulmar_conformance::{database, server};
+use fulmar_conformance::{
+    database,
+    server::{self, Keep},
+};
 use rusqlite::{Connection, ffi};
 use std::sync::OnceLock;
 
@@ -11,7 +15,7 @@ const ROWS: i64 = 2_000;
 /// them.
 fn warm(database: &str) -> Connection {
     static CLUSTER: OnceLock<String> = OnceLock::new();
-    let cluster = CLUSTER.get_or_init(|| server::start(3).expect("servers on loopback"));
+    let cluster = CLUSTER.get_or_init(|| server::start(3, Keep::InMemory).expect("servers on loopback"));
     let connection = database::open(&format!("fulmar://{cluster}/{database}")).expect("a connection");
     let mut held = Vec::new();
     for n in 0.. {
@@ -45,7 +49,17 @@ fn warm(database: &str) -> Connection {
             };
             assert_eq!(look("id", id), look("k", id * 7));
         }
+        // The first commits in a group, and in a tree that was a single leaf, also find out what has changed.
+        let first =
+            format!("UPDATE t{table} SET v = 'first' WHERE id = 1; DELETE FROM t{table} WHERE id = 2");
+        connection.execute_batch(&first).expect("changes");
     }
+    connection
+        .execute_batch(
+            "CREATE TABLE pair(id INTEGER PRIMARY KEY, v); INSERT INTO pair VALUES (1, 'one'), (2, 'two');
+             UPDATE pair SET v = 'first' WHERE id = 1",
+        )
+        .expect("a table without an index");
     connection
 }
 
@@ -93,7 +107,9 @@ fn a_row_is_found_in_one() {
 #[test]
 fn a_row_is_changed_in_two_at_most() {
     let connection = warm("change");
-    assert_eq!(cost(&connection, &["UPDATE t0 SET v = 'new' WHERE id = 500"]), [1]);
+    // All that a row holds is new.
+    assert_eq!(cost(&connection, &["UPDATE pair SET v = 'new' WHERE id = 2"]), [1]);
+    assert_eq!(cost(&connection, &["UPDATE t0 SET v = 'new' WHERE id = 500"]), [2]);
     assert_eq!(cost(&connection, &["UPDATE t0 SET v = v || 'er' WHERE id = 500"]), [2]);
     assert_eq!(cost(&connection, &["UPDATE t2 SET v = 'new' WHERE id = 40 RETURNING id"]), [2]);
     let read: String =
@@ -131,6 +147,6 @@ fn a_transaction_of_several_groups_reads_and_commits_in_two_phases() {
         "DELETE FROM t2 WHERE id = 125",
         "COMMIT",
     ];
-    let cost = cost(&connection, &three);
-    assert_eq!((&cost[..5], cost[6]), (&[0, 1, 1, 1, 1][..], 2));
+    // Of what is deleted the entry in the index is read, too.
+    assert_eq!(cost(&connection, &three), [0, 1, 1, 1, 1, 2, 2]);
 }
