@@ -3,6 +3,7 @@
 use clap::Args;
 use std::error::Error;
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 
@@ -34,7 +35,7 @@ impl Server {
             command.args(["--join", known]);
         }
         // Ctrl-C is for the shell.
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn()?;
         let mut line = String::new();
         if let Some(output) = process.stdout.take() {

@@ -28,6 +28,7 @@ pub mod demo;
 pub mod drain;
 pub mod serve;
 pub mod shell;
+mod signals;
 pub mod status;
 pub mod transfer;
 

@@ -2,12 +2,13 @@
 
 mod local;
 
+use crate::signals;
 use clap::Args;
 use fulmar_dbt::remote::{Cluster, Connection, NodeId, Remote, Service, new_cluster, new_server};
 use fulmar_dbt::{Database, Directory, Options, Timestamp, Transient};
 use serde::Deserialize;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -119,7 +120,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     let (own, known_as) = (address.to_string(), advertised);
     thread::spawn(move || welcome(&own, &known_as));
     let stop = service.handle();
-    ctrlc::set_handler(move || stop.stop())?;
+    signals::on(&[signals::SIGINT, signals::SIGTERM], move || stop.stop())?;
     println!("serving {what} on fulmar://{address}");
     service.run(|notice| eprintln!("{notice}"))?;
     Ok(())
@@ -202,10 +203,21 @@ fn known(path: &Path, new: impl FnOnce() -> io::Result<u128>) -> Result<u128, Bo
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let number = new()?;
-            fs::write(path, format!("{number:032x}\n"))
+            write_whole(path, &format!("{number:032x}\n"))
                 .map_err(|error| format!("{}: {error}", path.display()))?;
             Ok(number)
         }
         Err(error) => Err(format!("{}: {error}", path.display()).into()),
     }
+}
+
+/// Makes a file that is on the disk when this returns, or not there.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let draft = path.with_extension("new");
+    File::create(&draft).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    })?;
+    fs::rename(&draft, path)?;
+    path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }

@@ -1,8 +1,10 @@
 //! `cargo xtask e2e`: programs that other people wrote, unmodified, on the drop-in library.
 //!
-//! Each suite runs on ordinary files (the library must be a good SQLite) and with every database sent to Fulmar.
+//! Each suite runs on ordinary files (the library must be a good SQLite) and with every database sent to Fulmar; what does
+//! not take long, on a cluster of three servers, too.
 //! `e2e/expected/SUITE.MODE.txt` lists what cannot pass, with reasons; see `outcomes.rs`.
 
+mod cluster;
 mod install;
 mod suites;
 
@@ -22,6 +24,8 @@ enum Mode {
     Plain,
     /// The drop-in, every database sent to Fulmar.
     Fulmar,
+    /// The drop-in, every database sent to a cluster of three servers.
+    Cluster,
 }
 
 impl Mode {
@@ -30,6 +34,7 @@ impl Mode {
             Self::Stock => "stock",
             Self::Plain => "plain",
             Self::Fulmar => "fulmar",
+            Self::Cluster => "cluster",
         }
     }
 }
@@ -40,6 +45,8 @@ struct Run<'a> {
     mode: Mode,
     extent: Extent,
     library: &'a Path,
+    /// The servers of a cluster, `HOST:PORT` with commas between them, in the mode that needs one.
+    servers: String,
 }
 
 impl Run<'_> {
@@ -57,8 +64,11 @@ impl Run<'_> {
         if self.mode != Mode::Stock {
             command.env("LD_LIBRARY_PATH", self.library.with_file_name(""));
         }
-        if self.mode == Mode::Fulmar {
+        if matches!(self.mode, Mode::Fulmar | Mode::Cluster) {
             command.env("FULMAR_DATABASES", "*");
+        }
+        if self.mode == Mode::Cluster {
+            command.env("FULMAR_SERVERS", &self.servers);
         }
         command
     }
@@ -93,7 +103,7 @@ impl Run<'_> {
 
 pub(crate) fn main(arguments: &[&str]) -> Result {
     let mut extent = Extent::Part;
-    let mut modes = vec![Mode::Plain, Mode::Fulmar];
+    let mut modes = vec![Mode::Plain, Mode::Fulmar, Mode::Cluster];
     let mut chosen = Vec::new();
     for argument in arguments {
         match *argument {
@@ -101,13 +111,15 @@ pub(crate) fn main(arguments: &[&str]) -> Result {
             "--stock" => modes = vec![Mode::Stock],
             "--plain" => modes = vec![Mode::Plain],
             "--fulmar" => modes = vec![Mode::Fulmar],
+            "--cluster" => modes = vec![Mode::Cluster],
             name => match suites::SUITES.iter().find(|suite| suite.name == name) {
                 Some(suite) => chosen.push(suite),
                 None => return Err(format!("no suite {name}; there are: {}", suites::names())),
             },
         }
     }
-    if chosen.is_empty() {
+    let is_chosen = !chosen.is_empty();
+    if !is_chosen {
         chosen = suites::SUITES.iter().collect();
     }
 
@@ -125,10 +137,13 @@ pub(crate) fn main(arguments: &[&str]) -> Result {
     let runs: Vec<_> = chosen
         .iter()
         .flat_map(|suite| modes.iter().map(move |mode| (suite, *mode)))
+        .filter(|(suite, mode)| *mode != Mode::Cluster || suite.on_cluster || is_chosen && modes.len() == 1)
         .map(|(suite, mode)| {
-            let run = Run { suite: suite.name, mode, extent, library: &library };
-            let summary = &summary;
+            let (library, summary) = (&library, &summary);
             let step = move || {
+                let cluster = (mode == Mode::Cluster).then(cluster::Cluster::start).transpose()?;
+                let servers = cluster.as_ref().map(cluster::Cluster::addresses).unwrap_or_default();
+                let run = Run { suite: suite.name, mode, extent, library, servers };
                 let result = run.check(suite)?;
                 *summary.borrow_mut() += &format!("{}, {}: {result}\n", suite.name, mode.name());
                 Ok(())

@@ -14,11 +14,8 @@ pub(crate) fn test() -> Result {
             run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
         }),
         ("tests", &|| run(&mut cargo(&["test", "--workspace", "--locked"]))),
-        ("tests on a server", &|| {
-            let mut test = cargo(&["test", "--locked", "-p", "fulmar-conformance", "--test", "all", "--"]);
-            test.args(["hermitage", "schema", "slt", "transfers", "fuzz", "unread"]);
-            run(test.env("FULMAR_ON_SERVER", "1"))
-        }),
+        ("tests on a server", &|| on_servers("1")),
+        ("tests on three servers", &|| on_servers("3")),
         ("seeds", &|| {
             let mut test = cargo(&[
                 "test",
@@ -39,4 +36,11 @@ pub(crate) fn test() -> Result {
         }),
         ("deny", &deny::deny),
     ])
+}
+
+/// The tests that see SQL only, with their databases on a cluster of so many servers.
+fn on_servers(count: &str) -> Result {
+    let mut test = cargo(&["test", "--locked", "-p", "fulmar-conformance", "--test", "all", "--"]);
+    test.args(["fuzz", "hermitage", "kill", "schema", "slt", "spread", "transfers", "unread"]);
+    run(test.env("FULMAR_ON_SERVERS", count))
 }

@@ -21,12 +21,13 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   test           formatting, house rules, lints, documentation, every test, licences
-  e2e [--full] [--stock | --plain | --fulmar] [SUITE…]
+  e2e [--full] [--stock | --plain | --fulmar | --cluster] [SUITE…]
                  real programs on the drop-in library; what they need is installed first
                  --full    whole suites where the plain run takes a part
                  --stock   on the system's own libsqlite3 instead, to tell our failures from theirs
-                 --plain   on the drop-in with ordinary files only; --fulmar: with Fulmar databases only
-  soak [--full]  kills, power cuts, failing disks, concurrent transfers; --full is hours
+                 --plain   on the drop-in with ordinary files only; --fulmar: with Fulmar databases only;
+                           --cluster: with Fulmar databases on three servers only
+  soak [--full]  kills, power cuts, failing disks, concurrent transfers, sqllogictest on servers; --full is hours
   tidy           the house rules alone
   deny           licences, banned and duplicate crates, sources
   dropin         build target/release/dropin/libsqlite3.so.0

@@ -1,6 +1,7 @@
 //! Long runs: the conformance crate's `soak` and `disk` binaries, with budgets.
 
 use crate::run::{Result, cargo, run, steps};
+use std::process::Command;
 
 /// How long to soak.
 #[derive(Clone, Copy)]
@@ -12,9 +13,9 @@ pub(crate) enum Length {
 }
 
 pub(crate) fn soak(length: Length) -> Result {
-    let (kills, cuts, failures, transfers, cache, statements) = match length {
-        Length::Slice => ("25", "250", "100", "500", "40", "100000"),
-        Length::Full => ("1000", "3000", "1000", "100000", "256", "1000000"),
+    let (kills, cuts, failures, transfers, cache, statements, scripts) = match length {
+        Length::Slice => ("25", "250", "100", "500", "40", "100000", "index-random-"),
+        Length::Full => ("1000", "3000", "1000", "100000", "256", "1000000", ""),
     };
     steps(&[
         ("kill", &|| binary("soak", &["kill", "--rounds", kills])),
@@ -24,11 +25,20 @@ pub(crate) fn soak(length: Length) -> Result {
         }),
         ("transfers", &|| binary("soak", &["transfers", "--rounds", transfers])),
         ("fuzz", &|| binary("soak", &["fuzz", "--statements", statements])),
+        ("sqllogictest on three servers", &|| {
+            run(program("soak", &["slt", "--files", scripts]).env("FULMAR_ON_SERVERS", "3"))
+        }),
         ("memory", &|| binary("soak", &["memory", "--cache", cache])),
     ])
 }
 
 fn binary(name: &str, arguments: &[&str]) -> Result {
+    run(&mut program(name, arguments))
+}
+
+fn program(name: &str, arguments: &[&str]) -> Command {
     let cargo_run = ["run", "--release", "--locked", "-p", "fulmar-conformance", "--bin", name, "--"];
-    run(cargo(&cargo_run).args(arguments))
+    let mut command = cargo(&cargo_run);
+    command.args(arguments);
+    command
 }

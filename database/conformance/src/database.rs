@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-/// The name of the database under test in directory `dir`; with `FULMAR_ON_SERVER` set, of one on a server that this
+/// The name of the database under test in directory `dir`; with `FULMAR_ON_SERVERS` set, of one on servers that this
 /// process runs.
 #[must_use]
 pub fn under_test(dir: &Path) -> String {

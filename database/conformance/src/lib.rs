@@ -32,7 +32,7 @@ pub mod kill;
 pub mod memory;
 pub mod outcome;
 mod random;
-mod server;
+pub mod server;
 pub mod slt;
 pub mod transfers;
 pub mod workload;

@@ -237,6 +237,11 @@ impl Database {
         self.store.is_far()
     }
 
+    /// How many times it has waited for servers: see [`Store::round_trips`].
+    pub fn round_trips(&self) -> u64 {
+        self.store.round_trips()
+    }
+
     /// Keeps all others from committing: see [`Store::exclude`].
     ///
     /// # Errors

@@ -135,6 +135,10 @@ impl Store for Site {
         self.stay().store().is_far()
     }
 
+    fn round_trips(&self) -> u64 {
+        self.stay().store().round_trips()
+    }
+
     fn groups(&self) -> Result<Groups, Error> {
         self.stay().store().groups()
     }

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 pub(crate) struct Storage {
     path: PathBuf,
@@ -31,6 +31,8 @@ pub(crate) struct Storage {
     next_object: AtomicU64,
     /// Why nothing can be committed any more.
     failed: Mutex<Option<Reason>>,
+    /// Whether what was carried out may not be on the disk, as a sync has failed.
+    unsynced: AtomicBool,
     engine: Box<dyn Engine>,
     /// Unlocks the directory, after the engine has let go of it.
     home: Option<Home>,
@@ -148,6 +150,7 @@ impl Storage {
             placing: Mutex::default(),
             next_object: AtomicU64::new(next_object.max(FIRST_FRESH)),
             failed: Mutex::default(),
+            unsynced: AtomicBool::new(false),
             engine,
             home,
         };
@@ -405,7 +408,20 @@ impl Storage {
             let core = self.core.lock();
             Written { last: core.last, sequence: core.sequence }
         };
-        self.sync(written).inspect_err(|error| *self.failed.lock() = Some(Reason::of(error)))
+        self.sync(written).map_err(|error| {
+            self.unsynced.store(true, Relaxed);
+            // The first failure is why, not those that come of it.
+            let reason = self.failed.lock().get_or_insert_with(|| Reason::of(&error)).clone();
+            self.latched(&reason)
+        })
+    }
+
+    /// Why what was carried out may not be on the disk, if [`Storage::sync_all`] has failed.
+    pub(crate) fn unsynced(&self) -> Option<Error> {
+        if !self.unsynced.load(Relaxed) {
+            return None;
+        }
+        self.failed.lock().as_ref().map(|reason| self.latched(reason))
     }
 
     /// Lets snapshots see all commits up to this one.

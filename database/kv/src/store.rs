@@ -28,6 +28,11 @@ pub trait Store: Send + Sync {
     /// Whether [`Store::open_snapshot`] takes a round trip, which the first read can save.
     fn is_far(&self) -> bool;
 
+    /// How many times it has waited for servers, if it does and they are counted.
+    fn round_trips(&self) -> u64 {
+        0
+    }
+
     /// Ends a snapshot that was opened.
     fn close_snapshot(&self, at: Timestamp);
 

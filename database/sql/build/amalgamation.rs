@@ -230,6 +230,13 @@ const EDITS: &[Edit] = &[
         find: "      *(unsigned int*)pArg = sqlite3PagerDataVersion(pPager);\n",
         put: "      *(unsigned int*)pArg = fulmarServes(pBtree) ? fulmarDataVersion(pBtree) : sqlite3PagerDataVersion(pPager);\n",
     },
+    Edit {
+        place: "sqlite3_file_control: an operation of ours",
+        find: "    }else if( op==SQLITE_FCNTL_RESET_CACHE ){\n",
+        put: "    }else if( op==FULMAR_FCNTL_ROUND_TRIPS && fulmarServes(pBtree) ){\n\
+              \x20     *(sqlite3_int64*)pArg = fulmarRoundTrips(pBtree);\n      rc = SQLITE_OK;\n\
+              \x20   }else if( op==SQLITE_FCNTL_RESET_CACHE ){\n",
+    },
 ];
 
 /// The amalgamation `text` with its seams open: `seams` declares what the edits call, `tail` defines it.

@@ -54,6 +54,7 @@ int fulmar_count(FulmarHandle*, u32 iRoot, i64 *pnEntry);
 int fulmar_meta(FulmarHandle*, int i, u32 *pValue);
 int fulmar_set_meta(FulmarHandle*, int i, u32 iValue);
 u32 fulmar_data_version(const FulmarHandle*);
+i64 fulmar_round_trips(const FulmarHandle*);
 int fulmar_has_content(FulmarHandle*);
 int fulmar_empty(FulmarHandle*);
 int fulmar_check(FulmarHandle*, u32 iRoot, void*, void(*xReport)(void*,const char*));

@@ -21,6 +21,10 @@ static u32 fulmarDataVersion(Btree *p){
   return fulmar_data_version(p->pFulmar);
 }
 
+static i64 fulmarRoundTrips(Btree *p){
+  return fulmar_round_trips(p->pFulmar);
+}
+
 /*
 ** Another cursor, or a rollback, changes the tree iRoot, or all if it is 0:
 ** cursors other than pExcept find their place again when next used. A pinned

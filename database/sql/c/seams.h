@@ -10,10 +10,17 @@ typedef struct FulmarCursor FulmarCursor;
 /* OP_Insert: it raises the number of a table with AUTOINCREMENT. */
 #define OPFLAG_FULMAR_SEQUENCE 0x100
 
+/*
+** sqlite3_file_control: how many times the database has waited for servers, a
+** sqlite3_int64. SQLite keeps numbers up to 100 for itself.
+*/
+#define FULMAR_FCNTL_ROUND_TRIPS 6714732
+
 struct Vdbe;
 static int fulmarServes(Btree*);
 static Pgno fulmarLastRoot(Btree*);
 static u32 fulmarDataVersion(Btree*);
+static i64 fulmarRoundTrips(Btree*);
 static void fulmarOpenError(sqlite3*, int);
 static char *fulmarOpenErrorText(sqlite3*, const char*);
 static const char *fulmarErrorText(sqlite3*, int);

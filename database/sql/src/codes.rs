@@ -52,6 +52,7 @@ impl From<Error> for Failure {
             Error::TooLarge => TOOBIG,
             Error::Io { source, .. } => match source.kind() {
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded => FULL,
+                ErrorKind::FileTooLarge => TOOBIG,
                 ErrorKind::PermissionDenied
                 | ErrorKind::ReadOnlyFilesystem
                 | ErrorKind::NotFound

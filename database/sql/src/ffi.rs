@@ -269,6 +269,12 @@ extern "C" fn fulmar_data_version(handle: *const Handle) -> u32 {
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn fulmar_round_trips(handle: *const Handle) -> i64 {
+    // SAFETY: as in `attempt`.
+    unsafe { &*handle }.round_trips()
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn fulmar_has_content(handle: *mut Handle) -> c_int {
     let mut content = false;
     let code = attempt(handle, |handle| {

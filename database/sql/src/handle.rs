@@ -510,6 +510,11 @@ impl Handle {
         seen.wrapping_sub(self.own_commits).wrapping_add(far).wrapping_add(1)
     }
 
+    /// How many times it has waited for servers.
+    pub(crate) fn round_trips(&self) -> i64 {
+        self.database().round_trips().cast_signed()
+    }
+
     /// Empties a table or index and says how many entries it had.
     pub(crate) fn clear(&mut self, tree: Tree, count: bool) -> Result<u64, Failure> {
         let transaction = self.transaction_mut()?;

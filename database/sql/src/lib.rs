@@ -65,7 +65,11 @@ mod version;
 
 pub use redirect::{FileKind, file_kind};
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_int};
+
+/// An operation of `sqlite3_file_control`, for a Fulmar database: how many times the connection has waited for servers, as
+/// an `sqlite3_int64`. A single question counts one, and so do several that are asked at the same time.
+pub const FCNTL_ROUND_TRIPS: c_int = 6_714_732;
 
 unsafe extern "C" {
     fn sqlite3_libversion() -> *const c_char;

@@ -11,6 +11,9 @@
 //! next start afresh, in case the marker was moved by mistake.
 //!
 //! The marker is on disk before a database is used: without it, an acknowledged commit would be taken for removed.
+//!
+//! With `FULMAR_SERVERS` set to `HOST:PORT[,HOST:PORT…]`, new databases are made on these servers, under the file's name and
+//! a number by chance, and the marker names them there. Whoever has a copy of the marker has the same database.
 
 use crate::codes::{CANTOPEN, Failure, NOTADB};
 use crate::handle::Handle;
@@ -18,16 +21,30 @@ use crate::name::{self, Access};
 use fulmar_dbt::{Database, Error, Options};
 use parking_lot::Mutex;
 use std::fs::{self, File};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The variable that holds the patterns.
 const VARIABLE: &str = "FULMAR_DATABASES";
+/// The variable that holds the servers of new databases.
+const SERVERS: &str = "FULMAR_SERVERS";
 /// What a marker begins with; the name of its data folder follows.
 const MARK: &str = "Fulmar database; data in ";
 /// What an ordinary database begins with.
 const SQLITE: &[u8] = b"SQLite format 3\0";
+/// What the name of a database begins with that is on servers.
+const THERE: &str = "fulmar://";
+
+/// Where the data of a file are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Data {
+    /// In this folder.
+    Here(PathBuf),
+    /// On servers, under this name.
+    There(String),
+}
 
 /// Held while a database is being found or made, so that two threads do not both make it.
 static OPENING: Mutex<()> = Mutex::new(());
@@ -49,12 +66,30 @@ pub(crate) fn open(name: &str, access: Access) -> Result<Handle, Failure> {
 }
 
 fn open_behind(name: &str, access: Access) -> Result<Handle, Failure> {
-    let _opening = OPENING.lock();
+    let opening = OPENING.lock();
     let file = absolute(Path::new(name))?;
-    let data = find(&file, access)?;
-    // The marker stands for an existing database, so it may be made even where only an existing one may be opened.
-    let access = if access == Access::ReadWrite { Access::ReadWriteCreate } else { access };
-    Handle::open_as(&name::of(&data), access, &file.to_string_lossy())
+    let shown = file.to_string_lossy();
+    match (find(&file, access, servers())?, access) {
+        // The marker stands for an existing database, so it may be made even where only an existing one may be opened.
+        (Data::Here(data), Access::ReadWrite | Access::ReadWriteCreate) => {
+            Handle::open_as(&name::of(&data), Access::ReadWriteCreate, &shown)
+        }
+        (Data::Here(data), Access::Read) => Handle::open_as(&name::of(&data), Access::Read, &shown),
+        (Data::There(name), access) => {
+            // Others need not wait for servers.
+            drop(opening);
+            // It was made before its marker: an empty one would hide that it is gone.
+            let access = if access == Access::ReadWriteCreate { Access::ReadWrite } else { access };
+            Handle::open_as(&name, access, &shown)
+        }
+    }
+}
+
+/// The servers that new databases go to, if there are some, as they were when first asked for.
+fn servers() -> Option<&'static str> {
+    static FOUND: OnceLock<Option<String>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| std::env::var(SERVERS).ok().filter(|servers| !servers.is_empty()));
+    found.as_deref()
 }
 
 fn matches_any(patterns: &str, file: &Path) -> bool {
@@ -90,16 +125,18 @@ fn absolute(file: &Path) -> Result<PathBuf, Failure> {
         .ok_or_else(|| Failure::new(CANTOPEN, "the name of a folder"))
 }
 
-/// The folder of data for a file: the one that its marker names, or a new one.
-fn find(file: &Path, access: Access) -> Result<PathBuf, Failure> {
+/// The data of a file: those that its marker names, or new ones, on these servers if there are some.
+fn find(file: &Path, access: Access, servers: Option<&str>) -> Result<Data, Failure> {
     let shown = file.display();
     if file.is_dir() {
         return Err(Failure::new(CANTOPEN, format!("{shown}: a folder, not a database")));
     }
     let head = head(file).map_err(|error| cannot(file, &error))?;
     if let Some(data) = head.as_deref().and_then(|head| marked(file, head)) {
-        if data.parent() != Some(&folder(file)) {
-            let named = data.strip_prefix(file.with_file_name("")).unwrap_or(&data).display();
+        if let Data::Here(data) = &data
+            && data.parent() != Some(&folder(file))
+        {
+            let named = data.strip_prefix(file.with_file_name("")).unwrap_or(data).display();
             let why =
                 format!("{shown}: the marker of a Fulmar database that was moved; its data are in {named}");
             return Err(Failure::new(CANTOPEN, why));
@@ -110,9 +147,9 @@ fn find(file: &Path, access: Access) -> Result<PathBuf, Failure> {
         None if access != Access::ReadWriteCreate => {
             Err(Failure::new(CANTOPEN, format!("{shown}: no such database")))
         }
-        None => make(file),
+        None => make(file, servers),
         // SQLite too makes a database of an empty file.
-        Some(head) if head.is_empty() && access != Access::Read => make(file),
+        Some(head) if head.is_empty() && access != Access::Read => make(file, servers),
         Some(head) if head.starts_with(SQLITE) => Err(Failure::new(
             CANTOPEN,
             format!(
@@ -135,10 +172,14 @@ fn head(file: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(head))
 }
 
-/// The folder of data that a marker names, if a file that begins like this is one.
-fn marked(file: &Path, head: &[u8]) -> Option<PathBuf> {
-    let named = String::from_utf8_lossy(head.strip_prefix(MARK.as_bytes())?).into_owned();
-    Some(file.with_file_name(named.lines().next().unwrap_or_default()))
+/// The data that a marker names, if a file that begins like this is one.
+fn marked(file: &Path, head: &[u8]) -> Option<Data> {
+    let text = String::from_utf8_lossy(head.strip_prefix(MARK.as_bytes())?).into_owned();
+    let named = text.lines().next().unwrap_or_default();
+    Some(match named.starts_with(THERE) {
+        true => Data::There(named.into()),
+        false => Data::Here(file.with_file_name(named)),
+    })
 }
 
 /// What a file is, as far as its first bytes tell.
@@ -146,8 +187,8 @@ fn marked(file: &Path, head: &[u8]) -> Option<PathBuf> {
 pub enum FileKind {
     /// An ordinary SQLite database, or an empty file, which SQLite makes one of.
     Ordinary,
-    /// It stands for a Fulmar database, in this directory, to which `FULMAR_DATABASES` has sent a program.
-    Marker(PathBuf),
+    /// It stands for a Fulmar database of this name, to which `FULMAR_DATABASES` has sent a program.
+    Marker(String),
     /// Something else.
     Other,
 }
@@ -161,7 +202,11 @@ pub fn file_kind(file: &Path) -> io::Result<FileKind> {
     if head.is_empty() || head.starts_with(SQLITE) {
         return Ok(FileKind::Ordinary);
     }
-    Ok(marked(file, &head).map_or(FileKind::Other, FileKind::Marker))
+    Ok(match marked(file, &head) {
+        Some(Data::Here(data)) => FileKind::Marker(name::of(&data)),
+        Some(Data::There(name)) => FileKind::Marker(name),
+        None => FileKind::Other,
+    })
 }
 
 /// `x.db-fulmar` for `x.db`.
@@ -171,8 +216,43 @@ fn folder(file: &Path) -> PathBuf {
     name.into()
 }
 
-/// Names a new folder of data and marks it in place of the file.
-fn make(file: &Path) -> Result<PathBuf, Failure> {
+/// Makes new data and marks them in place of the file, unless another process has just done so.
+fn make(file: &Path, servers: Option<&str>) -> Result<Data, Failure> {
+    let parent = File::open(parent(file)).map_err(|error| cannot(file, &error))?;
+    // Until it is closed. Some file systems of networks know no locks.
+    let _ = parent.lock();
+    let made = head(file).map_err(|error| cannot(file, &error))?;
+    if let Some(data) = made.and_then(|head| marked(file, &head)) {
+        return Ok(data);
+    }
+    match servers {
+        Some(servers) => make_there(file, servers).map(Data::There),
+        None => make_here(file).map(Data::Here),
+    }
+}
+
+/// A new database on servers.
+fn make_there(file: &Path, servers: &str) -> Result<String, Failure> {
+    let name = format!("{THERE}{servers}/{}", name_there(file));
+    drop(Handle::open(&name, Access::ReadWriteCreate)?);
+    let mut draft = folder(file).into_os_string();
+    draft.push(".new");
+    mark(file, Path::new(&draft), &name, &name).map_err(|error| cannot(file, &error))?;
+    Ok(name)
+}
+
+/// What a file's database is called on servers: as the file, as far as they allow it, and as no other.
+fn name_there(file: &Path) -> String {
+    const LONGEST: usize = 80;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let name: String = name.chars().map(|c| if allowed(c) { c } else { '_' }).take(LONGEST).collect();
+    let by_chance = RandomState::new().build_hasher().finish();
+    format!("{}-{by_chance:016x}", name.trim_start_matches('.'))
+}
+
+/// A new folder of data.
+fn make_here(file: &Path) -> Result<PathBuf, Failure> {
     let folder = folder(file);
     fs::create_dir_all(&folder).map_err(|error| cannot(&folder, &error))?;
     let mut older: Vec<u64> = fs::read_dir(&folder)
@@ -185,7 +265,11 @@ fn make(file: &Path) -> Result<PathBuf, Failure> {
         remove(&folder.join(number.to_string()))?;
     }
     let data = folder.join((newest.unwrap_or(0) + 1).to_string());
-    mark(file, &folder, &data).map_err(|error| cannot(file, &error))?;
+    fs::create_dir_all(&data).map_err(|error| cannot(&data, &error))?;
+    let named = data.strip_prefix(parent(file)).unwrap_or(&data).display().to_string();
+    mark(file, &folder.join("marker"), &named, &format!("fulmar:{named}"))
+        .and_then(|()| File::open(&folder)?.sync_all())
+        .map_err(|error| cannot(file, &error))?;
     Ok(data)
 }
 
@@ -201,21 +285,21 @@ fn remove(data: &Path) -> Result<(), Failure> {
 }
 
 /// Puts the marker where the program expects its file: whole, or not at all.
-fn mark(file: &Path, folder: &Path, data: &Path) -> io::Result<()> {
-    fs::create_dir_all(data)?;
-    let parent = file.parent().unwrap_or_else(|| Path::new("/"));
-    let named = data.strip_prefix(parent).unwrap_or(data).display();
-    let draft = folder.join("marker");
-    let mut text = File::create(&draft)?;
+fn mark(file: &Path, draft: &Path, named: &str, opened: &str) -> io::Result<()> {
+    let mut text = File::create(draft)?;
     write!(
         text,
         "{MARK}{named}\n\nThis file stands for a database that a program was sent to by {VARIABLE}.\n\
-         Removing it removes the database. Open the data with: fulmar sql fulmar:{named}\n"
+         Removing it removes the database. Open the data with: fulmar sql {opened}\n"
     )?;
     text.sync_all()?;
-    fs::rename(&draft, file)?;
-    File::open(folder)?.sync_all()?;
-    File::open(parent)?.sync_all()
+    fs::rename(draft, file)?;
+    File::open(parent(file))?.sync_all()
+}
+
+/// The folder that a file is in.
+fn parent(file: &Path) -> &Path {
+    file.parent().unwrap_or_else(|| Path::new("/"))
 }
 
 fn cannot(path: &Path, error: &io::Error) -> Failure {
@@ -227,7 +311,10 @@ mod tests {
     use super::*;
 
     fn opened(file: &Path, access: Access) -> Result<PathBuf, String> {
-        find(file, access).map_err(|failure| failure.message)
+        match find(file, access, None).map_err(|failure| failure.message)? {
+            Data::Here(data) => Ok(data),
+            Data::There(name) => Err(name),
+        }
     }
 
     #[test]
@@ -292,6 +379,23 @@ mod tests {
             assert!(opened(&file, Access::ReadWriteCreate).expect_err("refused").contains(why));
             assert_eq!(fs::read(&file).expect("read"), content);
         }
+    }
+
+    #[test]
+    fn a_marker_may_name_a_database_on_servers_wherever_it_lies() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("x.db");
+        mark(&file, &folder.path().join("draft"), "fulmar://a:1/x.db-7", "").expect("marked");
+        fs::rename(&file, folder.path().join("y.db")).expect("moved");
+        let found = find(&folder.path().join("y.db"), Access::Read, None).map_err(|failure| failure.message);
+        assert_eq!(found, Ok(Data::There("fulmar://a:1/x.db-7".into())));
+    }
+
+    #[test]
+    fn names_on_servers_differ_and_are_allowed() {
+        let name = name_there(Path::new("/a/.höhe über.db"));
+        assert!(name.starts_with("h_he__ber.db-"), "{name}");
+        assert_ne!(name, name_there(Path::new("/a/.höhe über.db")));
     }
 
     #[test]

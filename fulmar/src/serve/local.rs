@@ -1,6 +1,7 @@
 //! `fulmar serve --local`: the server that a process starts when it is asked to share a database with another of the same
 //! machine. It ends when it has had no client for some seconds.
 
+use crate::signals;
 use fulmar_dbt::remote::{Door, Doors, LOCAL_CLUSTER, Service};
 use fulmar_dbt::{Options, Single, Timestamp};
 use fulmar_transport::{FIRST_CLIENT, Notice};
@@ -11,6 +12,7 @@ use std::io::{self, Read};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -71,11 +73,16 @@ fn serve(path: &Path, options: &Options, oldest: Option<Timestamp>) -> Result<()
     });
     let (clients, changes) = mpsc::channel();
     let stop = service.handle();
-    thread::spawn(move || {
-        wait_until_idle(&changes);
+    let end = Arc::new(move || {
         // Before the database is closed: whoever finds no door starts another server, which waits for the lock.
         let _ = doors.remove(Door::Server);
         stop.stop();
+    });
+    let told = Arc::clone(&end);
+    signals::on(&[signals::SIGINT, signals::SIGTERM], move || told())?;
+    thread::spawn(move || {
+        wait_until_idle(&changes);
+        end();
     });
     service.run(|notice| {
         let change = match notice {

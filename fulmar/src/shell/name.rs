@@ -70,7 +70,7 @@ impl Database {
 
     fn in_file(name: &str) -> Result<Self, NameError> {
         match fulmar_sql::file_kind(Path::new(name)) {
-            Ok(FileKind::Marker(data)) => Ok(Self::Fulmar(data.to_string_lossy().into_owned())),
+            Ok(FileKind::Marker(data)) => Ok(Self::Fulmar(data.trim_start_matches("fulmar:").into())),
             Ok(FileKind::Other) => Err(NameError::NotADatabase(name.into())),
             // Why it cannot be read is for SQLite to say.
             Ok(FileKind::Ordinary) | Err(_) => Ok(Self::Ordinary(name.into())),

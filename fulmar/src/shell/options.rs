@@ -11,6 +11,7 @@ use clap::{ArgAction, Args, Command};
 use super::format::{Format, Mode};
 use super::statement::sqlite_version;
 use super::{Database, Flow, Script, Settings, Shell, interactive};
+use crate::signals;
 
 const EXAMPLE: &str = "\
 Examples:
@@ -213,7 +214,7 @@ enum SessionError {
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error("cannot listen to Ctrl-C: {0}")]
-    Signal(#[from] ctrlc::Error),
+    Signal(#[source] io::Error),
 }
 
 /// Answers the exit status.
@@ -238,11 +239,12 @@ fn session(options: &Options) -> Result<u8, SessionError> {
     shell.format = options.format();
     let mut editor = talks.then(interactive::line_editor).transpose()?;
     let interrupt = shell.interrupt();
-    ctrlc::set_handler(move || {
+    signals::on(&[signals::SIGINT], move || {
         if interrupt.raise() {
             std::process::exit(1);
         }
-    })?;
+    })
+    .map_err(SessionError::Signal)?;
 
     let mut script = Script::batch();
     match play(&mut shell, &mut script, options, editor.as_mut())? {

@@ -44,8 +44,7 @@ impl Source {
             FileKind::Ordinary => {}
             FileKind::Marker(data) => {
                 return Err(Failure::Refused(format!(
-                    "{name}: not an ordinary SQLite file: it stands for the Fulmar database fulmar:{}",
-                    data.display()
+                    "{name}: not an ordinary SQLite file: it stands for the Fulmar database {data}"
                 )));
             }
             FileKind::Other => {

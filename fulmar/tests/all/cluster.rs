@@ -19,10 +19,7 @@ fn a_transaction_spans_servers_that_are_killed_and_come_back() {
     let join = ["--join", &port];
     let mut others: Vec<_> =
         ["b", "c"].iter().map(|name| Server::start_with(&folder(name), "127.0.0.1:0", &join)).collect();
-    // Whoever is not on the map yet would hold nothing.
-    while !status(&port).contains("3 servers") {
-        std::thread::yield_now();
-    }
+    first.await_servers(3);
     let name = format!("{}/birds", others[0].address);
     for n in 0..6 {
         sql(&name, &[&format!("CREATE TABLE t{n}(a INTEGER PRIMARY KEY, b); INSERT INTO t{n} VALUES(1, 0)")]);

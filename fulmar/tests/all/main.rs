@@ -1,8 +1,10 @@
 //! Sessions of the shell, and the program as it is run.
 
 mod cluster;
+mod disk;
 mod program;
 mod server;
 mod sessions;
 mod sharing;
+mod strangers;
 mod transfer;

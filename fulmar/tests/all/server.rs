@@ -1,8 +1,11 @@
 //! `fulmar serve`, as it is run.
 
+use fulmar_dbt::remote::Cluster;
+use rusqlite::Connection;
 use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// A server, which is killed at the end.
 pub(crate) struct Server {
@@ -18,21 +21,35 @@ impl Server {
 
     /// With more arguments.
     pub(crate) fn start_with(data: &Path, listen: &str, more: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_fulmar"))
-            .arg("serve")
-            .arg("--data")
-            .arg(data)
-            .args(["--listen", listen])
-            .args(more)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the program starts");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
+        Self::of(command.arg("serve").arg("--data").arg(data), listen, more)
+    }
+
+    /// By a command that lacks only some arguments.
+    pub(crate) fn of(command: &mut Command, listen: &str, more: &[&str]) -> Self {
+        let command = command.args(["--listen", listen]).args(more);
+        let mut process =
+            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the program starts");
         let mut line = String::new();
         let output = process.stdout.take().expect("a pipe");
         BufReader::new(output).read_line(&mut line).expect("a line");
         let address = line.trim().rsplit(' ').next().expect("an address").to_owned();
         Self { process, address }
+    }
+
+    /// Waits until so many servers are one cluster with this one: whoever is not on the map yet would hold nothing.
+    pub(crate) fn await_servers(&self, count: usize) {
+        while Cluster::meet(self.port()).expect("it answers").map.servers.len() < count {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Sends the process a signal, `TERM` or the like, and waits for its end.
+    pub(crate) fn signal(&mut self, signal: &str) -> ExitStatus {
+        let id = self.process.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &id]).status().expect("kill is there");
+        assert!(sent.success());
+        self.process.wait().expect("it ends")
     }
 
     pub(crate) fn port(&self) -> &str {
@@ -106,4 +123,24 @@ fn wrong_servers_and_databases_are_told_apart() {
         .expect("the program runs");
     assert!(String::from_utf8_lossy(&twice.stderr).contains("cannot listen on"));
     assert_eq!(twice.status.code(), Some(1));
+}
+
+#[test]
+fn a_server_that_is_told_to_end_does_so_in_good_order() {
+    let data = tempfile::tempdir().expect("a directory");
+    let mut listen = "127.0.0.1:0".to_owned();
+    for (n, signal) in ["TERM", "INT", "TERM"].into_iter().enumerate() {
+        let mut server = Server::start(data.path(), &listen);
+        listen = server.port().to_owned();
+        // Which is open meanwhile, and knows nothing of it.
+        let connection = Connection::open(format!("{}/birds", server.address)).expect("a connection");
+        connection.execute_batch("CREATE TABLE IF NOT EXISTS t(a); INSERT INTO t VALUES (1)").expect("a row");
+        assert_eq!(server.signal(signal).code(), Some(0), "{signal}");
+        assert!(TcpStream::connect(&listen).is_err(), "its socket is gone");
+        let server = Server::start(data.path(), &listen);
+        let count: usize =
+            connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).expect("it is back");
+        assert_eq!(count, n + 1);
+        drop(server);
+    }
 }

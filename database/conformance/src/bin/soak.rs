@@ -1,14 +1,17 @@
 //! The checks of this crate for as long as one likes: `soak kill --rounds 1000`, `soak transfers --rounds 100000`.
 
-use fulmar_conformance::{database, fuzz, kill, memory, transfers};
+use fulmar_conformance::{database, fuzz, kill, memory, slt, transfers};
 use std::borrow::Cow;
 use std::error::Error;
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 
 const USAGE: &str = "usage: soak kill --rounds N
        soak transfers --rounds N
        soak memory --cache MEGABYTES
-       soak fuzz --statements N [--seed SEED]";
+       soak fuzz --statements N [--seed SEED]
+       soak slt [--files BEGINNING]
+With FULMAR_ON_SERVERS=N, the databases of transfers, fuzz and slt are on N servers.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,6 +24,8 @@ fn main() -> ExitCode {
         ["memory", "--cache", megabytes] => megabytes.parse().map_err(Into::into).and_then(memory),
         ["fuzz", "--statements", statements] => differ(statements, "0"),
         ["fuzz", "--statements", statements, "--seed", seed] => differ(statements, seed),
+        ["slt"] => scripts(""),
+        ["slt", "--files", beginning] => scripts(beginning),
         // What `memory` starts and measures.
         ["fill", name, bytes] => {
             bytes.parse().map_err(Into::into).and_then(|bytes| memory::work(name, bytes).map_err(Into::into))
@@ -85,4 +90,30 @@ fn transfer(rounds: u32) -> Result<(), Box<dyn Error>> {
     let moved = transfers::run(&database::under_test(directory.path()), 16, rounds)?;
     println!("{moved} transfers by 16 threads, none lost, every snapshot whole");
     Ok(())
+}
+
+/// The sqllogictest files whose names begin so, each on a new database.
+fn scripts(beginning: &str) -> Result<(), Box<dyn Error>> {
+    let folder = slt::folder().ok_or("no folder ../shared/sqllogictest beside the repository")?;
+    let (mut records, mut failures) = (0, 0);
+    for file in slt::files(&folder)? {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !name.starts_with(beginning) {
+            continue;
+        }
+        let directory = tempfile::tempdir()?;
+        let start = Instant::now();
+        match slt::run_file(&file, &database::under_test(directory.path())) {
+            Ok(passed) => {
+                println!("{name}: {} records in {} s", passed.records, start.elapsed().as_secs());
+                records += passed.records;
+            }
+            Err(error) => {
+                eprintln!("{error}");
+                failures += 1;
+            }
+        }
+    }
+    println!("{records} records passed");
+    if failures == 0 { Ok(()) } else { Err(format!("{failures} files failed").into()) }
 }

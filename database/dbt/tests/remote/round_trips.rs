@@ -25,9 +25,8 @@ fn served(work: impl FnOnce(&Database, &dyn Fn() -> u64)) {
     let handle = service.handle();
     #[expect(clippy::disallowed_methods, reason = "the server runs beside its client")]
     let server = thread::spawn(move || service.run(|_| {}).unwrap());
-    let store =
-        Arc::new(Remote::new(Path::new("server"), Connection::open(address.into(), "trees", true).unwrap()));
-    let database = Database::remote(store.clone());
+    let store = Remote::new(Path::new("server"), Connection::open(address.into(), "trees", true).unwrap());
+    let database = Database::remote(Arc::new(store));
     for part in 0..10 {
         let mut filler = database.begin().unwrap();
         for n in 0..100 {
@@ -40,8 +39,8 @@ fn served(work: impl FnOnce(&Database, &dyn Fn() -> u64)) {
         assert!(reader.get(TREE, &key(n)).unwrap().is_some());
     }
     drop(reader);
-    work(&database, &|| store.round_trips());
-    drop((database, store));
+    work(&database, &|| database.round_trips());
+    drop(database);
     handle.stop();
     server.join().unwrap();
 }

@@ -7,11 +7,14 @@ use fulmar_node::{NodeId, Outbox, Process, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// After so long without an answer a question is asked again.
+/// After so long without an answer a question is asked again…
 const PATIENCE: Duration = Duration::from_millis(500);
+/// …or after as long as it takes at so many bytes a second: a large one that is sent again before it has arrived gets in
+/// its own way.
+const SLOWEST: u64 = 32 << 20;
 /// After so many questions without an answer it finds out anew whom to ask.
 const DOUBT: u32 = 4;
-/// After so many a client gives up.
+/// After so many times its patience a client gives up.
 const ATTEMPTS: u32 = 120;
 
 /// What a client can be asked for.
@@ -63,6 +66,8 @@ struct Asked {
     group: GroupId,
     question: Question,
     attempts: u32,
+    /// About how long it is, bytes.
+    size: u64,
     /// Whether it has been sent: then a server may have done what it asks, whatever it said when it was sent again.
     sent: bool,
 }
@@ -104,7 +109,8 @@ impl Client {
 
     fn begin(&mut self, group: GroupId, question: Question) -> u64 {
         self.number += 1;
-        self.asked.insert(self.number, Asked { group, question, attempts: 1, sent: false });
+        let size = size(&question);
+        self.asked.insert(self.number, Asked { group, question, attempts: 1, size, sent: false });
         self.number
     }
 
@@ -115,7 +121,7 @@ impl Client {
 
     /// As [`Client::send`]; the layout has just been asked for, if `is_new`.
     fn send_by(&mut self, number: u64, is_new: bool, now: Time, out: &mut Outbox<Self>) {
-        out.set_timer((), now + PATIENCE);
+        out.set_timer((), now + self.patience());
         let Some(asked) = self.asked.get_mut(&number) else { return };
         let Some(layout) = &self.layout else { return self.open(number, out) };
         let Some(server) = layout.server(asked.group) else {
@@ -145,6 +151,12 @@ impl Client {
 
     fn opening(&self) -> Question {
         Question::Open { name: self.database.clone(), create: self.create }
+    }
+
+    /// How long an answer may take.
+    fn patience(&self) -> Duration {
+        let bytes: u64 = self.asked.values().map(|asked| asked.size).sum();
+        PATIENCE + Duration::from_secs(bytes / SLOWEST)
     }
 
     fn open(&self, number: u64, out: &mut Outbox<Self>) {
@@ -298,7 +310,9 @@ impl Process for Client {
     }
 
     fn expire(&mut self, now: Time, _timer: (), out: &mut Outbox<Self>) {
-        if self.asked.values().any(|asked| asked.attempts == ATTEMPTS) {
+        // As long as for short ones in all, and twice at least.
+        let attempts = u128::from(ATTEMPTS) * PATIENCE.as_nanos() / self.patience().as_nanos();
+        if self.asked.values().any(|asked| u128::from(asked.attempts) >= attempts.max(2)) {
             self.give_up(out);
             self.asked.clear();
             self.committing = None;
@@ -310,4 +324,20 @@ impl Process for Client {
         }
         self.send_all(false, now, out);
     }
+}
+
+/// About how long a question is, bytes.
+fn size(question: &Question) -> u64 {
+    match question {
+        Question::Commit(commit, _) | Question::CommitUnread(commit, ..) => bytes(commit),
+        Question::Prepare(prepare, _) => bytes(&prepare.commit),
+        _ => 0,
+    }
+}
+
+/// Bytes of what a commit writes.
+pub(super) fn bytes(commit: &Commit) -> u64 {
+    let changes = commit.writes.iter().flat_map(|write| &write.changes);
+    let sizes = changes.map(|change| change.key.len() + change.value.as_ref().map_or(0, |value| value.len()));
+    sizes.map(|size| size as u64).sum()
 }

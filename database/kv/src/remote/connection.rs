@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// The largest message: a commit, or a row that is read.
 const LARGEST_MESSAGE: usize = 1 << 30;
+/// What a commit may write, bytes: the rest of its message is for where that belongs.
+pub(super) const LARGEST_COMMIT: u64 = (1 << 30) - (32 << 20);
 /// Longer than a question takes whose answer is in memory, when nobody else asks.
 const SPIN: Duration = Duration::from_micros(20);
 
@@ -106,11 +108,6 @@ impl Connection {
     pub fn meet(&mut self, address: Address) -> Result<(), MeetError> {
         self.0.meet(address).map(|_| ())
     }
-
-    /// How many times it has waited for the server.
-    pub fn round_trips(&self) -> u64 {
-        self.0.round_trips()
-    }
 }
 
 impl Call for Connection {
@@ -123,6 +120,10 @@ impl Call for Connection {
 
     fn tell(&mut self, ask: Ask) {
         self.0.tell(ask);
+    }
+
+    fn round_trips(&self) -> u64 {
+        self.0.round_trips()
     }
 }
 

@@ -280,10 +280,11 @@ impl From<Error> for Failed {
             Error::SnapshotGone => Self::SnapshotGone,
             Error::Excluded => Self::Excluded,
             Error::Corrupt { what, .. } => Self::Corrupt(what),
-            Error::Io { source, .. } => match source.kind() {
-                io::ErrorKind::StorageFull => Self::Full(source.to_string()),
+            Error::Io { path, source } => match source.kind() {
+                io::ErrorKind::StorageFull => Self::Full(format!("{}: {source}", path.display())),
                 io::ErrorKind::NotFound => Self::Missing(source.to_string()),
-                _ => Self::Other(source.to_string()),
+                io::ErrorKind::InvalidInput => Self::Other(source.to_string()),
+                _ => Self::Other(format!("{}: {source}", path.display())),
             },
             error => Self::Other(error.to_string()),
         }
@@ -291,6 +292,20 @@ impl From<Error> for Failed {
 }
 
 impl Failed {
+    /// As a server at this address says it, whose disk it may be about.
+    pub(crate) fn on(error: Error, address: &str) -> Self {
+        let on = |what: String| match address {
+            "" => what,
+            address => format!("on the server at {address}: {what}"),
+        };
+        match Self::from(error) {
+            Self::Corrupt(what) => Self::Corrupt(on(what)),
+            Self::Full(what) => Self::Full(on(what)),
+            Self::Other(what) => Self::Other(on(what)),
+            failed => failed,
+        }
+    }
+
     /// The error, as the client of this server sees it.
     pub(crate) fn at(self, server: &std::path::Path) -> Error {
         let path = PathBuf::from(server);

@@ -15,7 +15,10 @@ use std::path::Path;
 use std::time::Duration;
 
 /// A server with its sockets: [`Service::run`] is one thread's work.
-pub struct Service(fulmar_transport::Server<Server>);
+pub struct Service {
+    service: fulmar_transport::Server<Server>,
+    log: SyncLog,
+}
 
 impl Service {
     /// The first server of a cluster, for the databases that `directory` opens; others find it at `address`.
@@ -42,10 +45,11 @@ impl Service {
 
     fn new(cluster: u128, me: NodeId, server: Server) -> Result<Self, Error> {
         let protocol = protocol(ClusterId(cluster));
+        let log = SyncLog::of(&server);
         let mut service = fulmar_transport::Server::new(me, protocol, limits(), server, Lsn(0))
             .map_err(|source| Error::io(Path::new("server"), source))?;
         service.directory(|server: &Server, other| resolve(server.map().servers.get(&other)?));
-        Ok(Self(service))
+        Ok(Self { service, log })
     }
 
     /// Accepts connections from this socket as well.
@@ -53,20 +57,20 @@ impl Service {
     /// # Errors
     /// What the system says if the socket cannot be waited for.
     pub fn listen(&mut self, listener: impl Into<Listener>) -> io::Result<()> {
-        self.0.listen(listener)
+        self.service.listen(listener)
     }
 
     /// A way to stop it from other threads.
     pub fn handle(&self) -> Handle<Server> {
-        self.0.handle()
+        self.service.handle()
     }
 
     /// Serves until it is stopped. `report` is told what happens to connections.
     ///
     /// # Errors
     /// [`ServeError`]: a disk has failed, or the system.
-    pub fn run(self, report: impl FnMut(&Notice)) -> Result<(), ServeError> {
-        self.0.run(&mut SyncLog::default(), &mut Connections(report)).map(|_| ())
+    pub fn run(mut self, report: impl FnMut(&Notice)) -> Result<(), ServeError> {
+        self.service.run(&mut self.log, &mut Connections(report)).map(|_| ())
     }
 }
 

@@ -219,6 +219,10 @@ impl Turn<'_> {
     fn answer(&mut self, client: NodeId, number: u64, answer: Answer) {
         self.send(client, Message::Answer { number, answer });
     }
+
+    fn failed(&self, error: Error) -> Answer {
+        Answer::Failed(Failed::on(error, &self.site.address))
+    }
 }
 
 /// A client's question about a group.
@@ -342,7 +346,10 @@ impl Server {
         match holds {
             Ok(true) => {}
             Ok(false) => return turn.answer(client, number, Answer::Elsewhere),
-            Err(error) => return turn.answer(client, number, Answer::Failed(error.into())),
+            Err(error) => {
+                let answer = turn.failed(error);
+                return turn.answer(client, number, answer);
+            }
         }
         let Some(group) = self.groups.get_mut(&place) else { return };
         let mut open = || {
@@ -361,12 +368,12 @@ impl Server {
             message::Question::ReopenSnapshot(at) => {
                 let reopened = group.reopen_snapshot(client, at);
                 let reopened = reopened.map(|()| turn.site.snapshots.open(client, number, at));
-                let answer = reopened.map_or_else(|error| Answer::Failed(error.into()), |_| Answer::At(at));
+                let answer = reopened.map_or_else(|error| turn.failed(error), |_| Answer::At(at));
                 return turn.answer(client, number, answer);
             }
             message::Question::Pick { tree, next, count, at } => {
                 let picked = group.pick(client, at, tree, (next, count));
-                let answer = picked.map_or_else(|error| Answer::Failed(error.into()), Answer::Picked);
+                let answer = picked.map_or_else(|error| turn.failed(error), Answer::Picked);
                 return turn.answer(client, number, answer);
             }
             message::Question::Exclude(exclusion) => {
@@ -436,7 +443,7 @@ impl Server {
             MapRequest::Newer(_) => {}
             MapRequest::Join(address) => {
                 if !manager.map().has(from, &address) {
-                    // A disk that fails fails the next sync too, and the server ends.
+                    // Who is not told asks again.
                     let _ = manager.change((from, None), |map| map.join(from, &address), turn);
                 }
             }
@@ -465,12 +472,19 @@ impl Server {
                     (false, true, _) => manager.change(asker, |map| map.adopt(&name, me), turn),
                     (false, false, true) => manager.change(asker, |map| map.create(&name), turn),
                     _ => {
-                        manager.tell_map(from, Some(name), turn);
+                        manager.tell_map(from, Some(name.clone()), turn);
                         Ok(())
                     }
                 };
-                // A disk that fails fails the next sync too, and the server ends.
-                let _ = changed;
+                // Other servers hear nothing, and their clients that this one does not answer.
+                if let Err(error) = changed
+                    && from == me
+                {
+                    let failed = turn.failed(error);
+                    for (client, number, _) in self.unplaced.extract_if(.., |(.., asked)| *asked == name) {
+                        turn.answer(client, number, failed.clone());
+                    }
+                }
             }
         }
     }
@@ -684,10 +698,21 @@ impl Process for Server {
 }
 
 /// Makes a server's records durable.
-#[derive(Default)]
 pub struct SyncLog {
+    /// The cluster's own records, on the server that keeps them.
+    cluster: Option<Database>,
     /// The groups that were written to since the last sync.
     written: Vec<Database>,
+}
+
+impl SyncLog {
+    /// The log of this server.
+    pub fn of(server: &Server) -> Self {
+        Self {
+            cluster: server.manager.as_ref().map(|manager| manager.records().clone()),
+            written: Vec::new(),
+        }
+    }
 }
 
 impl fulmar_transport::Log<Synced> for SyncLog {
@@ -700,7 +725,15 @@ impl fulmar_transport::Log<Synced> for SyncLog {
         Ok(())
     }
 
+    /// A group whose disk fails says so to those who ask it to commit, and goes on to be read. Without the cluster's own
+    /// records nothing can go on.
     fn sync(&mut self) -> io::Result<()> {
-        self.written.drain(..).try_for_each(|database| database.sync()).map_err(io::Error::other)
+        for database in self.written.drain(..) {
+            let synced = database.sync();
+            if self.cluster.as_ref().is_some_and(|cluster| cluster.is_same(&database)) {
+                synced.map_err(io::Error::other)?;
+            }
+        }
+        Ok(())
     }
 }

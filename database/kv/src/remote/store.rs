@@ -1,7 +1,7 @@
 //! A store behind a client.
 
-use super::client::{Ask, Reply};
-use super::connection::Connection;
+use super::client::{Ask, Reply, bytes};
+use super::connection::LARGEST_COMMIT;
 use super::message::{Answer, Failed, Question, Sight};
 use crate::cache::Cache;
 use crate::{
@@ -37,6 +37,11 @@ pub trait Call: Send {
 
     /// Hands the client something that is not answered.
     fn tell(&mut self, ask: Ask);
+
+    /// How many times the client has waited for servers, if they are counted.
+    fn round_trips(&self) -> u64 {
+        0
+    }
 }
 
 /// Nobody can be asked.
@@ -131,6 +136,18 @@ impl<C: Call> Remote<C> {
         }
     }
 
+    /// What does not fit into a message would be dropped on the way.
+    fn require_sendable(&self, commit: &Commit) -> Result<(), Error> {
+        let bytes = bytes(commit);
+        if bytes <= LARGEST_COMMIT {
+            return Ok(());
+        }
+        let what = format!(
+            "a commit of {bytes} bytes is more than a server takes, {LARGEST_COMMIT}; write less at once"
+        );
+        Err(self.io(io::ErrorKind::FileTooLarge, what))
+    }
+
     /// How much to ask for: more, if the reader goes on where it has ended.
     fn appetite(&self, part: Part<'_>) -> u64 {
         let mut line = self.line.lock();
@@ -166,13 +183,6 @@ impl<C: Call> Remote<C> {
     }
 }
 
-impl Remote<Connection> {
-    /// How many times it has waited for the server.
-    pub fn round_trips(&self) -> u64 {
-        self.line.lock().client.round_trips()
-    }
-}
-
 impl<C: Call> Store for Remote<C> {
     fn path(&self) -> &Path {
         &self.name
@@ -194,6 +204,10 @@ impl<C: Call> Store for Remote<C> {
 
     fn is_far(&self) -> bool {
         true
+    }
+
+    fn round_trips(&self) -> u64 {
+        self.line.lock().client.round_trips()
     }
 
     fn read(&self, object: ObjectId, part: Part<'_>, at: &Snapshot) -> Result<Option<Arc<Object>>, Error> {
@@ -252,6 +266,7 @@ impl<C: Call> Store for Remote<C> {
     }
 
     fn commit(&self, commit: Commit, durability: Durability) -> Result<Timestamp, Refusal<Commit>> {
+        self.require_sendable(&commit)?;
         let mut parts = commit.clone().by_group();
         let ask = match parts.len() {
             0 | 1 => {
@@ -270,6 +285,7 @@ impl<C: Call> Store for Remote<C> {
         mut basis: Basis,
         durability: Durability,
     ) -> Result<Timestamp, Refusal<Commit>> {
+        self.require_sendable(&commit)?;
         let group = commit.writes.first().map_or(GroupId(0), |write| write.object.group());
         basis.expected = basis.expected.map(|expected| expected.in_group(group));
         match self.ask(group, Question::CommitUnread(commit.clone(), basis, durability))? {

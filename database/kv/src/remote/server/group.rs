@@ -35,6 +35,9 @@ pub(super) struct Group {
     last: BTreeMap<NodeId, (u64, Option<Answer>)>,
     /// What is carried out but not yet durable, or the clock has not reached it; oldest first.
     waiting: VecDeque<Waiting>,
+    /// From this time on there are commits that the disk may not hold. Nobody was told of them, and nobody sees them: if
+    /// they are found when the group is opened next, they take place then.
+    lost: Option<Timestamp>,
     /// What met a lock.
     deferred: Vec<Deferred>,
     /// Whose transactions are prepared, and since when.
@@ -152,6 +155,7 @@ impl Group {
             users: BTreeSet::new(),
             last: BTreeMap::new(),
             waiting: VecDeque::new(),
+            lost: None,
             deferred: Vec::new(),
             owners: BTreeMap::new(),
             refused: BTreeMap::new(),
@@ -296,7 +300,7 @@ impl Group {
                 self.inquire(by, asked.task.reader(), turn);
                 return self.deferred.push(Deferred { by, asked });
             }
-            Err(error) => Answer::Failed(error.into()),
+            Err(error) => turn.failed(error),
         };
         self.reply(asked.client, asked.number, answer, turn);
     }
@@ -325,11 +329,12 @@ impl Group {
         sight: &Sighted,
         turn: &mut Turn<'_>,
     ) -> Result<Progress, Error> {
-        let at = sight.at;
-        self.require_readable(at)?;
+        let opened = sight.at;
+        self.require_readable(opened)?;
         self.reads += 1;
         // No commit to come shall be one that this snapshot should have seen.
-        self.database.storage().advance(at, Timestamp(0));
+        self.database.storage().advance(opened, Timestamp(0));
+        let at = self.lost.map_or(opened, |lost| opened.min(Timestamp(lost.0 - 1)));
         if let Some(expected) = &sight.expected {
             let point = Interval::point(&expected.key);
             if let Some(by) = self.blocker(expected.object, &point, at) {
@@ -357,7 +362,7 @@ impl Group {
             return Ok(Progress::Blocked(by));
         }
         let answer = match found {
-            _ if sight.is_new => Answer::Opened(at, found),
+            _ if sight.is_new => Answer::Opened(opened, found),
             Some(object) => Answer::Object(object),
             None => Answer::Nothing,
         };
@@ -789,6 +794,9 @@ impl Group {
 
     /// Answers and tells what no longer has to wait.
     pub(super) fn release(&mut self, turn: &mut Turn<'_>) {
+        if let Some(error) = self.database.storage().unsynced() {
+            return self.lose(error, turn);
+        }
         let mut written = Vec::new();
         while let Some(first) = self.waiting.front()
             && first.until <= turn.site.durable
@@ -808,6 +816,22 @@ impl Group {
             // A disk that fails here fails the next commit too, which says so.
             let reshapes = self.keep.after(&written).unwrap_or_default();
             self.wish(reshapes, turn);
+        }
+    }
+}
+
+impl Group {
+    /// The disk has failed, and may not hold what waits for it.
+    fn lose(&mut self, error: Error, turn: &mut Turn<'_>) {
+        let failed = turn.failed(error);
+        for lost in std::mem::take(&mut self.waiting) {
+            if lost.reach > Timestamp(0) {
+                self.lost = Some(self.lost.map_or(lost.reach, |first| first.min(lost.reach)));
+            }
+            // Who reads asks again, and sees what was there before.
+            if let Some((client, number, Answer::At(_))) = lost.reply {
+                self.reply(client, number, failed.clone(), turn);
+            }
         }
     }
 }

@@ -71,9 +71,21 @@ impl Manager {
         &self.map
     }
 
-    /// Raises the bound of the clock.
+    pub(super) fn records(&self) -> &Database {
+        &self.records
+    }
+
+    /// Raises the bound of the clock, without which it does not go.
     pub(super) fn start(&mut self, turn: &mut Turn<'_>) {
         self.raise(turn);
+        if self.rising.is_none() {
+            self.end(turn);
+        }
+    }
+
+    /// Ends the server, whose disk has failed: what was not written cannot be made durable.
+    fn end(&self, turn: &mut Turn<'_>) {
+        turn.out.record(Synced::of(&self.records));
     }
 
     pub(super) fn clock(
@@ -89,6 +101,9 @@ impl Manager {
             self.raise(turn);
         }
         if self.now >= self.bound {
+            if self.rising.is_none() {
+                self.end(turn);
+            }
             self.unanswered.push((from, number));
         } else {
             self.tell_time(from, number, turn);
@@ -119,7 +134,7 @@ impl Manager {
         let bound = Timestamp(self.now.0 + AHEAD);
         let mut value = Vec::new();
         put_varint(&mut value, bound.0);
-        // A disk that fails fails the next sync too, and the server ends.
+        // If the disk fails, the clock goes on to the bound that there is.
         if let Ok(lsn) = self.write(BOUND, value, turn) {
             self.rising = Some((bound, lsn));
         }

@@ -1,0 +1,209 @@
+//! Servers whose disk is full. The disks are file systems in memory, in a mount namespace of their own, so these tests need
+//! `unshare` and `nsenter`, and root or unprivileged user namespaces.
+
+use crate::server::{Server, sql};
+use fulmar_dbt::remote::Cluster;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+const FULMAR: &str = env!("CARGO_BIN_EXE_fulmar");
+
+/// A file system of its own size at a directory, for who enters it. It is gone with this value.
+struct Disk {
+    /// Keeps the namespace.
+    holder: Child,
+    path: PathBuf,
+}
+
+impl Disk {
+    fn new(path: &Path, size: &str) -> Self {
+        std::fs::create_dir_all(path).expect("a directory");
+        let mount = format!("mount -t tmpfs -o size={size} none \"$0\" && echo mounted && exec cat");
+        let mut holder = Command::new("unshare")
+            .args(["--map-root-user", "--mount", "sh", "-c", &mount])
+            .arg(path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("unshare is there");
+        let mut line = String::new();
+        let output = holder.stdout.take().expect("a pipe");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        assert_eq!(line, "mounted\n", "this needs root, or unprivileged user namespaces");
+        Self { holder, path: path.into() }
+    }
+
+    /// A program that sees it.
+    fn enter(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args([
+            "--target",
+            &self.holder.id().to_string(),
+            "--user",
+            "--mount",
+            "--preserve-credentials",
+        ]);
+        command.arg(program);
+        command
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> Output {
+        self.enter(program).args(arguments).arg(&self.path).output().expect("it runs")
+    }
+
+    fn resize(&self, size: &str) {
+        let output = self.run("mount", &["-o", &format!("remount,size={size}")]);
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    /// Writes until nothing more fits.
+    fn fill(&self) {
+        let fill = "cat /dev/zero > \"$0/filler\"";
+        assert!(!self.run("sh", &["-c", fill]).status.success(), "it is never full");
+    }
+
+    fn serve(&self, listen: &str, more: &[&str]) -> Server {
+        Server::of(self.enter(FULMAR).arg("serve").arg("--data").arg(self.path.join("data")), listen, more)
+    }
+
+    /// What a server says that does not start at last: the last pages of its files may have room for some of its notes.
+    fn complaint(&self) -> String {
+        loop {
+            let mut command = self.enter(FULMAR);
+            command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(self.path.join("data"));
+            let mut server =
+                command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+            let mut line = String::new();
+            let output = server.stdout.take().expect("a pipe");
+            BufReader::new(output).read_line(&mut line).expect("a line");
+            // It serves before it has written anything.
+            let answers = |address: &str| Cluster::meet(address).is_ok();
+            let is_up = line.trim().rsplit_once("fulmar://").is_some_and(|(_, address)| answers(address));
+            if is_up {
+                server.kill().expect("it runs");
+            }
+            let output = server.wait_with_output().expect("it ends");
+            if !is_up {
+                assert_eq!(output.status.code(), Some(1), "{output:?}");
+                return String::from_utf8_lossy(&output.stderr).into_owned();
+            }
+        }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+fn open(name: &str) -> Connection {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_URI;
+    Connection::open_with_flags(name, flags).expect("a connection")
+}
+
+fn count(connection: &Connection, table: &str) -> i64 {
+    let sql = format!("SELECT count(*) FROM {table}");
+    connection.query_row(&sql, [], |row| row.get(0)).expect("reads go on")
+}
+
+/// Inserts rows until one is refused; how many were acknowledged, and why the last one was not.
+fn insert_until_full(connection: &Connection, table: &str) -> (i64, String) {
+    let mut insert =
+        connection.prepare(&format!("INSERT INTO {table} VALUES (randomblob(20000))")).expect("a statement");
+    for acknowledged in 0.. {
+        if let Err(error) = insert.execute([]) {
+            assert_eq!(error.sqlite_error_code(), Some(ErrorCode::DiskFull), "{error}");
+            return (acknowledged, error.to_string());
+        }
+    }
+    unreachable!("some disk is full at last")
+}
+
+#[test]
+fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let first = Server::start(&directory.path().join("first"), "127.0.0.1:0");
+    let disk = Disk::new(&directory.path().join("small"), "12m");
+    let join = ["--join", first.port()];
+    let small = disk.serve("127.0.0.1:0", &join);
+    first.await_servers(2);
+    let name = format!("{}/birds", first.address);
+    let connection = open(&name);
+    // A group on each server: the first group's is the first server's, as the first database's.
+    connection.execute_batch("CREATE TABLE a(x); CREATE TABLE b(x)").expect("tables");
+    let groups = "SELECT name, rootpage >> 22 FROM sqlite_schema ORDER BY 2";
+    let mut groups = connection.prepare(groups).expect("a query");
+    let tables: Vec<(String, i64)> = groups
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .and_then(Iterator::collect)
+        .expect("where they are");
+    let [(large, 0), (full, 1)] = tables.as_slice() else { panic!("{tables:?}") };
+
+    let (acknowledged, why) = insert_until_full(&connection, full);
+    assert!(why.contains(small.port()) && why.contains("small/data"), "{why}");
+    assert!(why.contains("No space left on device"), "{why}");
+    assert_eq!(count(&connection, full), acknowledged);
+    assert_eq!(count(&open(&name), full), acknowledged);
+    // The other server goes on, but not alone in what belongs together.
+    connection.execute_batch(&format!("INSERT INTO {large} VALUES (1)")).expect("there is room");
+    let both = format!("BEGIN; INSERT INTO {large} VALUES (2); INSERT INTO {full} VALUES (2); COMMIT");
+    let error = connection.execute_batch(&both).expect_err("half of it has no room");
+    assert_eq!(error.sqlite_error_code(), Some(ErrorCode::DiskFull), "{error}");
+    assert_eq!((count(&connection, large), count(&connection, full)), (1, acknowledged));
+
+    disk.resize("200m");
+    let port = small.port().to_owned();
+    drop(small);
+    let _small = disk.serve(&port, &join);
+    assert_eq!(count(&connection, full), acknowledged);
+    connection.execute_batch(&both).expect("there is room");
+    assert_eq!((count(&connection, large), count(&connection, full)), (2, acknowledged + 1));
+    assert_eq!(sql(&name, &["PRAGMA integrity_check"]), "ok");
+}
+
+#[test]
+fn the_first_server_goes_on_to_be_read_when_its_disk_is_full() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let disk = Disk::new(&directory.path().join("small"), "12m");
+    let server = disk.serve("127.0.0.1:0", &[]);
+    let name = format!("{}/birds", server.address);
+    let connection = open(&name);
+    connection.execute_batch("CREATE TABLE t(x)").expect("a table");
+    let (acknowledged, why) = insert_until_full(&connection, "t");
+    assert!(why.contains("small/data/birds"), "{why}");
+    assert_eq!(count(&open(&name), "t"), acknowledged);
+    let new = sql(&format!("{}/more", server.address), &["CREATE TABLE t(x)"]);
+    assert!(new.contains("No space left on device"), "{new}");
+    assert_eq!(count(&connection, "t"), acknowledged);
+    disk.resize("200m");
+    let port = server.port().to_owned();
+    drop((server, connection));
+    let server = disk.serve(&port, &[]);
+    assert_eq!(sql(&name, &["SELECT count(*) FROM t; INSERT INTO t VALUES (1)"]), acknowledged.to_string());
+    assert_eq!(sql(&format!("{}/more", server.address), &["CREATE TABLE t(x); SELECT 1"]), "1");
+}
+
+#[test]
+fn a_server_without_room_to_begin_says_so() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let disk = Disk::new(&directory.path().join("small"), "12m");
+    disk.fill();
+    let new = disk.complaint();
+    assert!(new.contains("small/data") && new.contains("No space left on device"), "{new}");
+    disk.run("sh", &["-c", "rm \"$0/filler\""]);
+    let server = disk.serve("127.0.0.1:0", &[]);
+    assert_eq!(sql(&format!("{}/birds", server.address), &["CREATE TABLE t(x); SELECT 1"]), "1");
+    drop(server);
+    // The one that keeps the clock must write down how far it may go.
+    disk.fill();
+    let again = disk.complaint();
+    assert!(again.contains("small/data") && again.contains("No space left on device"), "{again}");
+    disk.run("sh", &["-c", "rm \"$0/filler\""]);
+    let server = disk.serve("127.0.0.1:0", &[]);
+    assert_eq!(sql(&format!("{}/birds", server.address), &["SELECT count(*) FROM t"]), "0");
+}
