@@ -14,7 +14,7 @@ pub(crate) fn test() -> Result {
             run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
         }),
         ("tests", &|| run(&mut cargo(&["test", "--workspace", "--locked"]))),
-        ("tests on a server", &|| on_servers("1", &["fuzz"])),
+        ("tests on a server", &|| on_servers("1", &["fuzz::"])),
         ("tests on three servers", &|| on_servers("3", &[])),
         ("seeds", &|| {
             let mut test = cargo(&[
@@ -41,7 +41,8 @@ pub(crate) fn test() -> Result {
 /// The tests that see SQL only, with their databases on a cluster of so many servers, and more that pass there. The fuzz
 /// compares rowids, some of which several servers skip after a ROLLBACK.
 fn on_servers(count: &str, more: &[&str]) -> Result {
-    let mut test = cargo(&["test", "--locked", "-p", "fulmar-conformance", "--test", "all", "--"]);
-    test.args(["hermitage", "kill", "schema", "slt", "spread", "transfers", "unread"]).args(more);
+    // Of the whole workspace, so that nothing is built anew with other features.
+    let mut test = cargo(&["test", "--workspace", "--locked", "--test", "all", "--"]);
+    test.args(["hermitage::", "kill::", "schema::", "slt::", "spread::", "transfers::", "unread::"]).args(more);
     run(test.env("FULMAR_ON_SERVERS", count))
 }
