@@ -43,6 +43,7 @@ pub(crate) fn test() -> Result {
 fn on_servers(count: &str, more: &[&str]) -> Result {
     // Of the whole workspace, so that nothing is built anew with other features.
     let mut test = cargo(&["test", "--workspace", "--locked", "--test", "all", "--"]);
-    test.args(["hermitage::", "kill::", "schema::", "slt::", "spread::", "transfers::", "unread::"]).args(more);
+    test.args(["hermitage::", "kill::", "schema::", "slt::", "spread::", "transfers::", "unread::"])
+        .args(more);
     run(test.env("FULMAR_ON_SERVERS", count))
 }

@@ -84,6 +84,16 @@ pub(crate) fn list<T>(
     Some(items)
 }
 
+/// A number of 32 bits.
+pub(crate) fn number(input: &mut Reader<'_>) -> Option<u32> {
+    u32::try_from(input.varint()?).ok()
+}
+
+/// A string.
+pub(crate) fn text(input: &mut Reader<'_>) -> Option<String> {
+    String::from_utf8(input.bytes()?.into()).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

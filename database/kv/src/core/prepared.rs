@@ -160,14 +160,15 @@ impl Pending {
         interval: &Interval,
         snapshot: Timestamp,
     ) -> Option<TransactionId> {
-        let mover = || self.restructurer(object, snapshot).filter(|holder| self.moves(*holder));
+        let is_mover = |holder: &TransactionId| self.is_before(*holder, snapshot) && self.moves(*holder);
+        let mover = || self.restructurer(object).filter(is_mover);
         let is_due = |holder, lock: Lock| lock.is_change() && self.is_before(holder, snapshot);
         self.holder_in(object, interval, is_due).or_else(mover)
     }
 
-    /// A transaction that may turn out to have restructured the object before `snapshot`.
-    pub(crate) fn restructurer(&self, object: ObjectId, snapshot: Timestamp) -> Option<TransactionId> {
-        self.objects.get(&object).copied().filter(|holder| self.is_before(*holder, snapshot))
+    /// A transaction that may turn out to have restructured the object.
+    pub(crate) fn restructurer(&self, object: ObjectId) -> Option<TransactionId> {
+        self.objects.get(&object).copied()
     }
 
     fn is_before(&self, holder: TransactionId, snapshot: Timestamp) -> bool {

@@ -1,9 +1,9 @@
 //! Which servers there are, and which of them holds what.
 
-use super::message::{DatabaseNumber, number, text};
+use super::message::DatabaseNumber;
 use crate::GroupId;
 use crate::core::group;
-use crate::wire::{Reader, list, put_bytes, put_varint};
+use crate::wire::{Reader, list, number, put_bytes, put_varint, text};
 use fulmar_node::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,20 +4,21 @@ mod balance;
 mod clock;
 mod group;
 mod hand_over;
+mod keep;
 mod manager;
 mod reshape;
 mod snapshots;
 
 use super::map::Map;
 use super::message::{self, Answer, DatabaseNumber, Failed, MapRequest, Message, Sight};
-use super::news::Reshape;
 use super::status::Status;
-use crate::{Database, Error, GroupId, Key, ObjectId, Timestamp};
+use crate::{Database, Error, GroupId, Timestamp};
 pub use balance::Load;
 use clock::Clock;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use group::{Asked, Group, Sighted, Task};
 use hand_over::Leaving;
+pub use keep::{Keep, Linked, Walked};
 use manager::Manager;
 use snapshots::Snapshots;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -26,72 +27,6 @@ use std::time::Duration;
 
 /// How often a server looks for what waits in vain.
 const SWEEP: Duration = Duration::from_millis(250);
-
-/// Who keeps the structure that commits leave behind, which the server itself knows nothing of.
-pub trait Keep: Send {
-    /// These objects were written by a commit that has taken place. Answers what is to be done about those whose tree has
-    /// its root in another group.
-    ///
-    /// # Errors
-    /// What the database says. It is the next commit's to report.
-    fn after(&mut self, written: &[ObjectId]) -> Result<Vec<Reshape>, Error>;
-
-    /// What the tree with this root, which is of this group, has where `key` belongs; nothing, if its root is a leaf.
-    ///
-    /// # Errors
-    /// What the database says.
-    fn linked(&self, root: ObjectId, key: &[u8]) -> Result<Option<Linked>, Error>;
-
-    /// Whether the group, which came after the others, has what all of them have: see `fulmar_dbt`.
-    ///
-    /// # Errors
-    /// What the database says.
-    fn is_welcome(&self) -> Result<bool, Error>;
-
-    /// Cuts a leaf of this group at these keys, if it still can be cut there; if its tree has its root in another group,
-    /// answers what that is to do.
-    ///
-    /// # Errors
-    /// What the database says.
-    fn split(&mut self, leaf: ObjectId, cuts: Vec<Key>) -> Result<Vec<Reshape>, Error>;
-
-    /// Leaves of the trees whose roots are in this group, from a place on that [`Walked::next`] has given; nothing, at the
-    /// end.
-    ///
-    /// # Errors
-    /// What the database says.
-    fn leaves(&self, from: Option<(ObjectId, Key)>) -> Result<Option<Walked>, Error>;
-}
-
-/// Leaves of a tree, one after the other.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Walked {
-    /// The tree's root.
-    pub root: ObjectId,
-    /// The links to them, by where they begin.
-    pub links: Vec<(Key, ObjectId)>,
-    /// Where to go on, with the root of the tree there; nothing, if they are the last.
-    pub next: Option<(ObjectId, Key)>,
-}
-
-/// A place in the lowest inner node of a tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Linked {
-    /// The node.
-    pub parent: ObjectId,
-    /// Its links, by where the leaves begin.
-    pub links: Vec<(Key, ObjectId)>,
-    /// Which of them it is.
-    pub at: usize,
-}
-
-impl Linked {
-    /// The links to the leaf and a neighbour of it; of fewer, if there is none.
-    fn neighbours(&self) -> &[(Key, ObjectId)] {
-        let left = if self.at + 1 < self.links.len() { self.at } else { self.at.saturating_sub(1) };
-        &self.links[left..self.links.len().min(left + 2)]
-    }
-}
 
 /// Groups by the servers that hold them, in the order of their names.
 fn numbered(servers: &[NodeId]) -> impl Iterator<Item = (GroupId, &NodeId)> {
@@ -223,6 +158,11 @@ impl Turn<'_> {
     fn failed(&self, error: Error) -> Answer {
         Answer::Failed(Failed::on(error, &self.site.address))
     }
+}
+
+/// What to answer when something was done, or failed.
+fn answered<T>(result: Result<T, Error>, answer: impl FnOnce(T) -> Answer) -> Answer {
+    result.map_or_else(|error| Answer::Failed(error.into()), answer)
 }
 
 /// A client's question about a group.
@@ -378,15 +318,14 @@ impl Server {
             }
             message::Question::Exclude(exclusion) => {
                 let granted = group.exclude(client, exclusion);
-                let answer = granted.map_or_else(|error| Answer::Failed(error.into()), |()| Answer::Granted);
-                return turn.answer(client, number, answer);
+                return turn.answer(client, number, answered(granted, |()| Answer::Granted));
             }
             message::Question::Read { object, from, direction, at, bytes } => {
                 let sight = match at {
-                    Sight::Open(at) => Sighted { at, is_new: false, expected: None },
+                    Sight::Open(at) => Sighted { at, is_new: false, expected: None, waits: true },
                     Sight::New(expected) => {
                         let Some(at) = open() else { return };
-                        Sighted { at, is_new: true, expected }
+                        Sighted { at, is_new: true, expected, waits: true }
                     }
                 };
                 Task::Read { object, from, direction, bytes, sight }

@@ -1,8 +1,8 @@
 //! What a server tells about itself.
 
-use super::message::{DatabaseNumber, number};
+use super::message::DatabaseNumber;
 use crate::core::group;
-use crate::wire::{Reader, list, put_varint};
+use crate::wire::{Reader, list, number, put_varint};
 use crate::{GroupId, Timestamp};
 
 /// What a server tells about itself.

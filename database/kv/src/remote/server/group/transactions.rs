@@ -1,0 +1,227 @@
+//! Transactions of several groups, as one of them takes part (two-phase commit).
+
+use super::super::super::news::News;
+use super::super::Turn;
+use super::super::reshape::is_reshape;
+use super::{Answer, Asked, Group, Progress, Task};
+use crate::{Durability, Error, GroupId, Outcome, Prepare, Refusal, Timestamp, TransactionId};
+use fulmar_node::Time;
+use std::time::Duration;
+
+/// A client that has prepared a transaction and says nothing more for so long has given it up.
+const LEASE: Duration = Duration::from_secs(5);
+
+impl Group {
+    pub(super) fn prepare(
+        &mut self,
+        asked: &Asked,
+        prepare: &Prepare,
+        durability: Durability,
+        turn: &mut Turn<'_>,
+    ) -> Result<Progress, Error> {
+        self.begin_change(asked.client, prepare.commit.snapshot, turn)?;
+        if self.refused.contains_key(&prepare.transaction) {
+            return Err(Error::Conflict);
+        }
+        let storage = self.database.storage();
+        let is_prepared = storage.pending(|pending| pending.undecided(prepare.transaction).is_some());
+        if !is_prepared && let Some(by) = storage.pending(|pending| pending.blocker(&prepare.commit)) {
+            return Ok(Progress::Blocked(by));
+        }
+        match storage.prepare(prepare) {
+            Ok(proposal) => {
+                self.owners.insert(prepare.transaction, (asked.client, turn.now));
+                let reply = Some((asked, Answer::At(proposal)));
+                self.wait_for(durability, Timestamp(0), vec![], reply, vec![], turn);
+                Ok(Progress::Waits)
+            }
+            Err(Refusal::Misplaced(())) => Ok(Progress::Answer(Answer::Misplaced)),
+            Err(Refusal::Failed(error)) => Err(error),
+        }
+    }
+
+    pub(super) fn decide(
+        &mut self,
+        asked: &Asked,
+        transaction: TransactionId,
+        at: Timestamp,
+        durability: Durability,
+        turn: &mut Turn<'_>,
+    ) -> Result<Progress, Error> {
+        let storage = self.database.storage();
+        let (decided, undecided) =
+            storage.pending(|pending| (pending.committed(transaction), pending.undecided(transaction)));
+        let Some(undecided) = undecided else {
+            return Ok(Progress::Answer(match decided {
+                Some(at) => Answer::At(at),
+                None if asked.again => Answer::Unknown,
+                None => Answer::Failed(Error::Conflict.into()),
+            }));
+        };
+        let Some((at, written)) = storage.decide(transaction, at)? else {
+            unreachable!("it is prepared here");
+        };
+        self.owners.remove(&transaction);
+        self.commits += 1;
+        self.committed.insert((asked.client, undecided.snapshot), at);
+        turn.reach(at);
+        let news = News::Ended(Outcome::Committed(at));
+        let sends = self.messages(&undecided.others, transaction, news, turn);
+        self.wait_for(durability, at, sends, Some((asked, Answer::At(at))), written, turn);
+        self.retry(transaction, turn);
+        Ok(Progress::Waits)
+    }
+
+    /// A client will not ask for the decision about its transaction.
+    pub(in super::super) fn give_up(&mut self, transaction: TransactionId, turn: &mut Turn<'_>) {
+        let undecided = self.database.storage().pending(|pending| pending.undecided(transaction));
+        match undecided {
+            Some(_) => self.end(transaction, Outcome::Aborted, turn),
+            // It may be on its way.
+            None => drop(self.refused.insert(transaction, turn.site.clock.now())),
+        }
+    }
+
+    /// Carries a prepared transaction out, or gives it up, and tells the other groups if this one decides.
+    pub(super) fn end(&mut self, transaction: TransactionId, outcome: Outcome, turn: &mut Turn<'_>) {
+        let storage = self.database.storage();
+        let Some(undecided) = storage.pending(|pending| pending.undecided(transaction)) else { return };
+        let (_, group) = self.name;
+        // A disk that fails here fails the next commit too, which says so; and the other groups are not told.
+        let Ok(written) = storage.conclude(transaction, outcome) else { return };
+        if let Outcome::Committed(at) = outcome {
+            // For who keeps the structure.
+            storage.publish(at);
+        }
+        if let (Some((client, _)), Outcome::Committed(at)) = (self.owners.remove(&transaction), outcome) {
+            self.commits += 1;
+            self.committed.insert((client, undecided.snapshot), at);
+        }
+        if outcome == Outcome::Aborted || is_reshape(transaction) {
+            // Who has asked to prepare it may have asked twice.
+            self.refused.insert(transaction, undecided.snapshot);
+        }
+        let sends = if undecided.primary == group {
+            self.messages(&undecided.others, transaction, News::Ended(outcome), turn)
+        } else if matches!(outcome, Outcome::Committed(_)) {
+            self.messages(&[undecided.primary], transaction, News::Confirmed, turn)
+        } else {
+            Vec::new()
+        };
+        self.wait_for(Durability::Synced, Timestamp(0), sends, None, written, turn);
+        self.retry(transaction, turn);
+    }
+
+    /// Asks again for what has met the locks of a transaction.
+    pub(in super::super) fn retry(&mut self, transaction: TransactionId, turn: &mut Turn<'_>) {
+        for asked in self.take_deferred(transaction) {
+            self.pursue(asked, turn);
+        }
+    }
+
+    pub(super) fn take_deferred(&mut self, by: TransactionId) -> Vec<Asked> {
+        self.deferred.extract_if(.., |deferred| deferred.by == by).map(|deferred| deferred.asked).collect()
+    }
+
+    /// Asks a transaction's primary what has become of it.
+    pub(super) fn inquire(
+        &mut self,
+        transaction: TransactionId,
+        reader: Option<Timestamp>,
+        turn: &mut Turn<'_>,
+    ) {
+        let undecided = self.database.storage().pending(|pending| pending.undecided(transaction));
+        if let Some(undecided) = undecided {
+            let news = News::Asked { snapshot: undecided.snapshot, reader };
+            let sends = self.messages(&[undecided.primary], transaction, news, turn);
+            sends.into_iter().for_each(|(server, message)| turn.send(server, message));
+        }
+    }
+
+    /// What another group, or this one, tells about a transaction.
+    pub(in super::super) fn hear(
+        &mut self,
+        from: GroupId,
+        transaction: TransactionId,
+        news: News,
+        turn: &mut Turn<'_>,
+    ) -> Result<(), Error> {
+        match news {
+            News::Asked { snapshot, reader } => self.answer_group(from, transaction, snapshot, reader, turn),
+            News::Open(seen) => {
+                self.database.storage().pending(|pending| pending.postpone(transaction, seen));
+                for mut asked in self.take_deferred(transaction) {
+                    if let Task::Read { sight, .. } = &mut asked.task {
+                        sight.waits = false;
+                        self.pursue(asked, turn);
+                    } else {
+                        let answer = Answer::Failed(Error::Conflict.into());
+                        self.reply(asked.client, asked.number, answer, turn);
+                    }
+                }
+            }
+            News::Ended(outcome) => {
+                let is_prepared =
+                    self.database.storage().pending(|pending| pending.undecided(transaction).is_some());
+                if is_prepared {
+                    self.end(transaction, outcome, turn);
+                } else {
+                    if matches!(outcome, Outcome::Committed(_)) {
+                        let sends = self.messages(&[from], transaction, News::Confirmed, turn);
+                        self.wait_for(Durability::Written, Timestamp(0), sends, None, vec![], turn);
+                    }
+                    self.retry(transaction, turn);
+                }
+            }
+            News::Confirmed => self.database.storage().confirm(transaction, from)?,
+            News::Prepare { snapshot, step } => self.prepare_step(from, transaction, snapshot, step, turn),
+            News::Prepared(at, ready) => self.go_on(transaction, at, ready, turn)?,
+            News::Refused => self.abandon(transaction, turn),
+        }
+        Ok(())
+    }
+
+    /// As a transaction's primary, tells what has become of it.
+    fn answer_group(
+        &mut self,
+        asker: GroupId,
+        transaction: TransactionId,
+        snapshot: Timestamp,
+        reader: Option<Timestamp>,
+        turn: &mut Turn<'_>,
+    ) {
+        let storage = self.database.storage();
+        let (decided, undecided) =
+            storage.pending(|pending| (pending.committed(transaction), pending.undecided(transaction)));
+        let news = if let Some(at) = decided {
+            News::Ended(Outcome::Committed(at))
+        } else if self.is_owned(transaction, turn.now) {
+            let seen = reader.unwrap_or_default();
+            if let Some(underway) = self.reshapes.get_mut(&transaction) {
+                underway.postpone(seen);
+            }
+            storage.pending(|pending| pending.postpone(transaction, seen));
+            News::Open(seen)
+        } else if undecided.is_some() {
+            self.end(transaction, Outcome::Aborted, turn);
+            News::Ended(Outcome::Aborted)
+        } else {
+            storage.advance(snapshot, Timestamp(0));
+            self.refused.insert(transaction, snapshot);
+            News::Ended(Outcome::Aborted)
+        };
+        let sends = self.messages(&[asker], transaction, news, turn);
+        self.wait_for(Durability::Written, Timestamp(0), sends, None, vec![], turn);
+    }
+
+    /// Whether it must not be prepared any more.
+    pub(in super::super) fn is_refused(&self, transaction: TransactionId) -> bool {
+        self.refused.contains_key(&transaction)
+    }
+
+    /// Whether the client that has prepared a transaction may yet ask for the decision.
+    pub(super) fn is_owned(&self, transaction: TransactionId, now: Time) -> bool {
+        self.reshapes.contains_key(&transaction)
+            || self.owners.get(&transaction).is_some_and(|(_, since)| now < *since + LEASE)
+    }
+}
