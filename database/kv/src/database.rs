@@ -215,6 +215,14 @@ impl Database {
         self.0.storage.pending(|pending| pending.is_empty())
     }
 
+    /// The first object from this name on; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Io`]
+    pub fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
+        self.0.storage.next(from)
+    }
+
     /// Which of a distributed database's groups it is.
     pub fn group(&self) -> GroupId {
         self.0.storage.group()

@@ -3,7 +3,7 @@
 use crate::transfers::{check_trees, found};
 use crate::world::{Defect, Disks, LATE, Role, SERVERS, connect, servers, world};
 use fulmar_dbt::{Database, Durability, Error, Tree};
-use fulmar_kv::{GroupId, linked};
+use fulmar_kv::{GroupId, ObjectId, linked};
 use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Port, Sim, seeds};
 use parking_lot::Mutex;
@@ -140,4 +140,45 @@ fn change_facts(database: &Database) -> Result<(), Error> {
         Ok(_) | Err(Error::Conflict) => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+#[test]
+fn a_dropped_tree_leaves_nothing_behind_anywhere() {
+    seeds("a_dropped_tree_leaves_nothing_behind_anywhere", 0..3, |seed| {
+        let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing);
+        let tree = filled(&mut sim, 400);
+        let shared = |sim: &Sim<Role>| is_shared(&leaves(sim, tree), SERVERS, 25);
+        if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, shared) {
+            return Err(format!("{:?}", leaves(&sim, tree)));
+        }
+        sim.host(NodeId(SERVERS + 1), move |port: Port<Role>| {
+            let mut transaction = connect(port).begin().unwrap();
+            transaction.drop_tree(tree).unwrap();
+            transaction.commit(Durability::Synced).unwrap();
+        });
+        // What all groups have, three trees, records of transactions, the first schema.
+        let few = |sim: &Sim<Role>| objects(sim) <= 4 * SERVERS as usize;
+        if sim.run_until(Duration::from_secs(60), |_, _, _| {}, few) {
+            return Ok(());
+        }
+        Err(format!("{} objects are left", objects(&sim)))
+    });
+}
+
+/// How many objects all groups hold.
+fn objects(sim: &Sim<Role>) -> usize {
+    let count = |kv: &fulmar_kv::Database| {
+        let mut from = ObjectId(0);
+        std::iter::from_fn(|| {
+            let object = kv.next(from).unwrap()?;
+            from = ObjectId(object.0 + 1);
+            Some(object)
+        })
+        .count()
+    };
+    let server = |server| match sim.process(server) {
+        Some(Role::Server(server, _)) => server.databases().map(count).sum(),
+        _ => 0,
+    };
+    servers().map(server).sum()
 }

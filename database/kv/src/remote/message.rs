@@ -1,5 +1,7 @@
 //! What clients and servers say to each other.
 
+#[cfg(test)]
+mod tests;
 mod wire;
 
 use super::map::{Layout, Map};

@@ -123,11 +123,11 @@ impl Heat {
 
 /// Where leaves may go.
 struct Room<'a> {
-    /// Of servers that are to be empty.
+    /// Servers that are to be empty.
     draining: &'a BTreeSet<NodeId>,
-    /// Of the others.
+    /// What each server holds and does.
     loads: &'a BTreeMap<NodeId, Load>,
-    /// The mean of all servers.
+    /// What each of those that stay should hold.
     objects: u64,
 }
 

@@ -514,6 +514,7 @@ impl Group {
             self.inquire(by, reader, turn);
         }
         self.abandon_old(turn);
+        self.keep_structure(&[], turn);
     }
 
     /// A client's connection has ended.
@@ -586,6 +587,13 @@ impl Group {
         self.release(turn);
     }
 
+    /// Keeps the trees in shape after these objects were written, or whatever was left to do.
+    fn keep_structure(&mut self, written: &[ObjectId], turn: &mut Turn<'_>) {
+        // A disk that fails here fails the next commit too, which says so.
+        let reshapes = self.keep.after(written).unwrap_or_default();
+        self.wish(reshapes, turn);
+    }
+
     /// Answers and tells what no longer has to wait.
     pub(super) fn release(&mut self, turn: &mut Turn<'_>) {
         if let Some(error) = self.database.storage().unsynced() {
@@ -607,9 +615,7 @@ impl Group {
         if !written.is_empty() {
             written.sort_unstable();
             written.dedup();
-            // A disk that fails here fails the next commit too, which says so.
-            let reshapes = self.keep.after(&written).unwrap_or_default();
-            self.wish(reshapes, turn);
+            self.keep_structure(&written, turn);
         }
     }
 }
