@@ -21,7 +21,7 @@ pub use client::{Ask, Client, Reply};
 pub use connection::{ConnectError, Connection};
 pub use fulmar_node::NodeId;
 pub use local::{Door, Doors, LOCAL_CLUSTER};
-pub use map::{Layout, Map, Placement};
+pub use map::{HandOver, Layout, Map, Placement};
 pub use message::{Answer, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight, VERSION};
 pub use news::{News, Ready, Reshape, Shape, Step};
 pub use serve::{Cluster, DrainError, Service, new_cluster, new_server};

@@ -20,8 +20,17 @@ pub struct Map {
     pub databases: BTreeMap<DatabaseNumber, Placement>,
     /// Servers that are to hold nothing any more, also those that do not, which are no longer among the servers.
     pub draining: BTreeSet<NodeId>,
-    /// Groups that their servers do not serve any more, and to whom they hand them over.
-    pub leaving: BTreeMap<(DatabaseNumber, GroupId), NodeId>,
+    /// Groups that their servers do not serve any more, and hand over.
+    pub leaving: BTreeMap<(DatabaseNumber, GroupId), HandOver>,
+}
+
+/// How a group is handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandOver {
+    /// To this server.
+    pub to: NodeId,
+    /// Grows with every attempt: only what is copied in the last one counts.
+    pub attempt: u64,
 }
 
 /// Where a database is.
@@ -102,18 +111,23 @@ impl Map {
         }
     }
 
-    /// The group's server is to hand it over, and serves it no more.
-    pub(crate) fn leave(&mut self, place: (DatabaseNumber, GroupId), to: NodeId) {
-        self.leaving.insert(place, to);
-        self.version += 1;
+    /// The group's server is to hand it over, and serves it no more. An attempt that is not newer than another changes
+    /// nothing.
+    pub(crate) fn leave(&mut self, place: (DatabaseNumber, GroupId), hand_over: HandOver) {
+        if self.leaving.get(&place).is_none_or(|before| before.attempt < hand_over.attempt) {
+            self.leaving.insert(place, hand_over);
+            self.version += 1;
+        }
     }
 
-    /// A group that was to be handed over has been.
-    pub(crate) fn hand_over(&mut self, place: (DatabaseNumber, GroupId)) {
+    /// A group that was to be handed over has been, in this attempt.
+    pub(crate) fn hand_over(&mut self, place: (DatabaseNumber, GroupId), attempt: u64) {
         let (database, group) = place;
+        let last = self.leaving.get(&place).copied().filter(|last| last.attempt == attempt);
         let placement = self.databases.get_mut(&database);
         let holder = placement.and_then(|placement| placement.groups.get_mut(usize::from(group.0)));
-        if let (Some(holder), Some(to)) = (holder, self.leaving.remove(&place)) {
+        if let (Some(holder), Some(HandOver { to, .. })) = (holder, last) {
+            self.leaving.remove(&place);
             *holder = to;
             self.version += 1;
             self.dismiss();
@@ -179,8 +193,9 @@ impl Map {
         }
         put_groups(out, &self.draining.iter().copied().collect::<Vec<_>>());
         put_varint(out, self.leaving.len() as u64);
-        for ((database, group), to) in &self.leaving {
+        for ((database, group), HandOver { to, attempt }) in &self.leaving {
             [database.0, group.0.into(), to.0].into_iter().for_each(|number| put_varint(out, number.into()));
+            put_varint(out, *attempt);
         }
     }
 
@@ -196,7 +211,8 @@ impl Map {
         let databases = list(input, database)?.into_iter().collect();
         let draining = groups(input)?.into_iter().collect();
         let leaving = |input: &mut Reader<'_>| {
-            Some(((DatabaseNumber(number(input)?), group(input)?), NodeId(number(input)?)))
+            let place = (DatabaseNumber(number(input)?), group(input)?);
+            Some((place, HandOver { to: NodeId(number(input)?), attempt: input.varint()? }))
         };
         let leaving = list(input, leaving)?.into_iter().collect();
         Some(Self { version, keeper, servers, databases, draining, leaving })

@@ -4,7 +4,7 @@
 mod tests;
 mod wire;
 
-use super::map::{Layout, Map};
+use super::map::{HandOver, Layout, Map};
 use super::news::{News, Reshape};
 use super::server::Load;
 use super::status::Status;
@@ -95,6 +95,8 @@ pub enum Message {
         database: DatabaseNumber,
         /// Which group.
         group: GroupId,
+        /// See [`HandOver::attempt`].
+        attempt: u64,
         /// Counts the parts, from 0 on.
         number: u64,
         /// Objects, as the engine stores them.
@@ -102,8 +104,17 @@ pub enum Message {
         /// With the last part: the newest commit, and where the names of new objects begin.
         last: Option<(Timestamp, u64)>,
     },
-    /// To the server of a group: this part of it has arrived.
-    Arrived(DatabaseNumber, GroupId, u64),
+    /// To the server of a group: a part of it has arrived.
+    Arrived {
+        /// Of which database.
+        database: DatabaseNumber,
+        /// Which group.
+        group: GroupId,
+        /// In which attempt.
+        attempt: u64,
+        /// The part.
+        number: u64,
+    },
     /// From a server to the one that keeps the map: what it holds and does.
     Load(Load),
     /// From the server that keeps the map: what each server holds and does, as far as it has said so.
@@ -131,9 +142,9 @@ pub enum MapRequest {
     /// That the server at this address holds nothing any more.
     Drain(String),
     /// To serve a group no more, and hand it over to another server.
-    Leave(DatabaseNumber, GroupId, NodeId),
-    /// That it has done so.
-    HandOver(DatabaseNumber, GroupId),
+    Leave(DatabaseNumber, GroupId, HandOver),
+    /// That it has done so, in this attempt.
+    HandOver(DatabaseNumber, GroupId, u64),
     /// To find the database of this name, or make it.
     Database {
         /// Its name.

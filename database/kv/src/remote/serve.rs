@@ -8,6 +8,7 @@ use super::status::Status;
 use crate::Error;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_transport::{ClusterId, Handle, Listener, Notice, ServeError, User};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read};
@@ -40,6 +41,8 @@ impl Service {
         address: &str,
     ) -> Result<Self, Error> {
         let Cluster { name: cluster, map } = cluster;
+        // What it holds, and no longer holds, it is to hear from the keeper itself.
+        let map = Map { version: 0, databases: BTreeMap::new(), leaving: BTreeMap::new(), ..map };
         Self::new(cluster, name, Server::member((name, address), directory, map))
     }
 

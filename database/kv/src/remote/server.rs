@@ -17,7 +17,7 @@ pub use balance::Load;
 use clock::Clock;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use group::{Asked, Group, Sighted, Task};
-use hand_over::Leaving;
+use hand_over::{Arriving, Leaving};
 pub use keep::{Keep, Linked, Walked};
 use manager::Manager;
 use snapshots::Snapshots;
@@ -90,12 +90,12 @@ pub struct Server {
     welcome: BTreeSet<(DatabaseNumber, GroupId)>,
     /// Groups that are to be another server's.
     leaving: BTreeMap<(DatabaseNumber, GroupId), Leaving>,
+    /// How often this server has begun to hand one over.
+    attempts: u64,
     /// What their last parts are answered as soon as they are durable.
     unanswered: VecDeque<(Lsn, NodeId, Message)>,
-    /// Groups that are to be this server's, and how many parts of each have come.
-    arriving: BTreeMap<(DatabaseNumber, GroupId), (Database, u64)>,
-    /// Groups that have come from other servers since this one began, and their last parts.
-    arrived: BTreeMap<(DatabaseNumber, GroupId), u64>,
+    /// Groups that are to be this server's, or have become so since it began.
+    arriving: BTreeMap<(DatabaseNumber, GroupId), Arriving>,
     /// Questions of clients for databases that are not on the map as it is known here.
     unplaced: Vec<(NodeId, u64, String)>,
 }
@@ -221,9 +221,9 @@ impl Server {
             untimed: VecDeque::new(),
             welcome: BTreeSet::new(),
             leaving: BTreeMap::new(),
+            attempts: 0,
             unanswered: VecDeque::new(),
             arriving: BTreeMap::new(),
-            arrived: BTreeMap::new(),
             unplaced: Vec::new(),
         }
     }
@@ -256,7 +256,7 @@ impl Server {
         }
         let Some(placement) = self.site.map.databases.get(&database) else { return Ok(false) };
         let (kv, keep) = self.directory.open(&placement.name, group)?;
-        let has_arrived = self.arrived.contains_key(&place);
+        let has_arrived = self.arriving.contains_key(&place);
         let group = Group::new(place, (kv, keep), has_arrived, &mut self.site.turn(now, out));
         self.groups.insert(place, group);
         Ok(true)
@@ -389,17 +389,15 @@ impl Server {
             MapRequest::Drain(address) => {
                 let _ = manager.change((from, None), |map| map.drain(&address), turn);
             }
-            MapRequest::Leave(database, group, to) => {
-                let place = (database, group);
-                let is_held = manager.map().server(database, group) == Some(from);
-                if is_held && !manager.map().leaving.contains_key(&place) {
-                    let _ = manager.change((from, None), |map| map.leave(place, to), turn);
+            MapRequest::Leave(database, group, hand_over) => {
+                if manager.map().server(database, group) == Some(from) {
+                    let _ = manager.change((from, None), |map| map.leave((database, group), hand_over), turn);
                 }
             }
-            MapRequest::HandOver(database, group) => {
-                let place = (database, group);
+            MapRequest::HandOver(database, group, attempt) => {
                 if manager.map().server(database, group) == Some(from) {
-                    let _ = manager.change((from, None), |map| map.hand_over(place), turn);
+                    let place = (database, group);
+                    let _ = manager.change((from, None), |map| map.hand_over(place, attempt), turn);
                 }
             }
             MapRequest::Database { name, create } => {
@@ -529,11 +527,11 @@ impl Server {
                 }
             }
             Message::Loads(loads) => self.site.loads = loads,
-            Message::HandOver { database, group, number, objects, last } => {
-                self.take_over(now, from, (database, group), (number, (objects, last)), out);
+            Message::HandOver { database, group, attempt, number, objects, last } => {
+                self.take_over(now, from, (database, group), ((attempt, number), (objects, last)), out);
             }
-            Message::Arrived(database, group, number) => {
-                self.hand_on(now, (database, group), number, out);
+            Message::Arrived { database, group, attempt, number } => {
+                self.hand_on(now, (database, group), (attempt, number), out);
             }
             Message::Examine => {
                 let status = Status {

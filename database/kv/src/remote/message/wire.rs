@@ -3,7 +3,7 @@
 //! A message is a byte that says what it is, the number of the question, and its parts; integers are varints (see
 //! `wire`), byte strings begin with their length.
 
-use super::super::map::{Layout, Map};
+use super::super::map::{HandOver, Layout, Map};
 use super::super::news::{News, Reshape};
 use super::super::server::Load;
 use super::super::status::Status;
@@ -81,18 +81,21 @@ impl Wire for Message {
                 out.push(47);
                 put_bytes(out, address.as_bytes());
             }
-            Self::Ask(MapRequest::Leave(database, group, to)) => {
+            Self::Ask(MapRequest::Leave(database, group, HandOver { to, attempt })) => {
                 out.push(48);
                 put_place(out, *database, *group);
                 put_varint(out, to.0.into());
+                put_varint(out, *attempt);
             }
-            Self::Ask(MapRequest::HandOver(database, group)) => {
+            Self::Ask(MapRequest::HandOver(database, group, attempt)) => {
                 out.push(51);
                 put_place(out, *database, *group);
+                put_varint(out, *attempt);
             }
-            Self::HandOver { database, group, number, objects, last } => {
+            Self::HandOver { database, group, attempt, number, objects, last } => {
                 out.push(49);
                 put_place(out, *database, *group);
+                put_varint(out, *attempt);
                 put_varint(out, *number);
                 put_varint(out, objects.len() as u64);
                 for (object, bytes) in objects {
@@ -104,9 +107,10 @@ impl Wire for Message {
                     put_varint(out, *next_object);
                 }
             }
-            Self::Arrived(database, group, number) => {
+            Self::Arrived { database, group, attempt, number } => {
                 out.push(50);
                 put_place(out, *database, *group);
+                put_varint(out, *attempt);
                 put_varint(out, *number);
             }
             Self::Load(load) => {
@@ -190,26 +194,27 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
         47 => Message::Ask(MapRequest::Drain(text(input)?)),
         48 => {
             let (database, group) = place(input)?;
-            Message::Ask(MapRequest::Leave(database, group, NodeId(number(input)?)))
+            let hand_over = HandOver { to: NodeId(number(input)?), attempt: input.varint()? };
+            Message::Ask(MapRequest::Leave(database, group, hand_over))
         }
         51 => {
             let (database, group) = place(input)?;
-            Message::Ask(MapRequest::HandOver(database, group))
+            Message::Ask(MapRequest::HandOver(database, group, input.varint()?))
         }
         49 => {
             let (database, group) = place(input)?;
-            let number = input.varint()?;
+            let (attempt, number) = (input.varint()?, input.varint()?);
             let object = |input: &mut Reader<'_>| Some((ObjectId(input.varint()?), input.bytes()?.into()));
             let objects = list(input, object)?;
             let last = match input.is_empty() {
                 true => None,
                 false => Some((Timestamp(input.varint()?), input.varint()?)),
             };
-            Message::HandOver { database, group, number, objects, last }
+            Message::HandOver { database, group, attempt, number, objects, last }
         }
         50 => {
             let (database, group) = place(input)?;
-            Message::Arrived(database, group, input.varint()?)
+            Message::Arrived { database, group, attempt: input.varint()?, number: input.varint()? }
         }
         45 => Message::Load(Load::decode(input)?),
         46 => {

@@ -5,49 +5,54 @@
 //! crashed and come back at another place: what a group only remembers is forgotten, and whoever was not answered asks
 //! again.
 
+use super::super::map::HandOver;
 use super::super::message::{DatabaseNumber, MapRequest, Message};
+use super::group::Group;
 use super::{Server, Synced};
-use crate::{Commit, Database, Error, GroupId, Moved, ObjectId, Restructuring, Timestamp};
+use crate::{Commit, Database, Error, GroupId, Moved, ObjectId, Refusal, Restructuring, Timestamp};
 use fulmar_node::{NodeId, Outbox, Time};
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// A part holds so many bytes, or one object.
-const PART_BYTES: usize = 1 << 20;
-/// A part that was sent so often without an answer goes to somebody who has forgotten those before it.
+const PART_BYTES: usize = 4 << 10;
+/// A part that was sent so often without an answer goes to somebody who is gone, or has forgotten those before it.
 const PATIENCE: u32 = 20;
 
-/// A group on its way.
+/// A group on its way from here.
 pub(super) struct Leaving {
     database: Database,
-    to: NodeId,
+    /// What the map must say before anything is sent.
+    hand_over: HandOver,
     /// Which part is underway, where it begins and the next one does, if there is one.
     number: u64,
     from: ObjectId,
     next: Option<ObjectId>,
     /// How often it was sent.
     sent: u32,
+    /// Whether all parts have arrived.
+    is_done: bool,
 }
 
-/// What has become of a part.
-enum Taken {
-    Nothing,
-    /// It is here.
-    Part,
-    /// It was the last.
-    Whole(Database),
+/// A group on its way to here.
+pub(super) struct Arriving {
+    attempt: u64,
+    /// How many parts have come.
+    parts: u64,
+    /// Nothing, if they were all.
+    database: Option<Database>,
 }
 
 /// Objects, and with the last ones where the group's commits and names go on.
 type Part = (Vec<(ObjectId, Arc<[u8]>)>, Option<(Timestamp, u64)>);
 
 impl Leaving {
+    fn new(database: Database, hand_over: HandOver) -> Self {
+        let from = ObjectId(0);
+        Self { database, hand_over, number: 0, from, next: None, sent: 0, is_done: false }
+    }
+
     /// The part that is underway.
     fn part(&mut self) -> Result<Part, Error> {
-        self.sent += 1;
-        if self.sent > PATIENCE {
-            (self.number, self.from, self.sent) = (0, ObjectId(0), 0);
-        }
         let storage = self.database.storage();
         let (mut objects, mut bytes) = (Vec::new(), 0);
         self.next = storage.next(self.from)?;
@@ -63,8 +68,9 @@ impl Leaving {
     }
 }
 
+/// As the server that is to be empty.
 impl Server {
-    /// If this server is to be empty: hands over what its leaves have left.
+    /// Hands over what the leaves have left.
     pub(super) fn hand_over(&mut self, now: Time, out: &mut Outbox<Self>) {
         let me = self.site.me;
         if !self.site.clock.is_known() || !self.site.map.draining.contains(&me) {
@@ -80,31 +86,34 @@ impl Server {
             }
         }
         for place in held {
-            if self.site.map.leaving.contains_key(&place) {
+            let is_leaving = self.site.map.leaving.contains_key(&place);
+            let is_ready = is_leaving
+                || matches!(self.holds(place, out, now), Ok(true))
+                    && self.groups.get_mut(&place).is_some_and(Group::is_steady);
+            // What a disk or a lack of servers keeps from being done is tried again.
+            if is_ready && let Ok(true) = self.prepare_to_leave(place) {
                 self.hand_part(now, place, out);
-            } else if matches!(self.holds(place, out, now), Ok(true))
-                && let Some(to) = self.successor()
-                && self.groups.get_mut(&place).is_some_and(super::Group::is_steady)
-            {
-                let turn = &mut self.site.turn(now, out);
-                turn.send(turn.site.clock.keeper(), Message::Ask(MapRequest::Leave(place.0, place.1, to)));
             }
         }
     }
 
-    /// What is underway of a group that this server is to hand over.
-    fn leaving(&mut self, place: (DatabaseNumber, GroupId)) -> Result<Option<&mut Leaving>, Error> {
-        let Some(to) = self.site.map.leaving.get(&place).copied() else { return Ok(None) };
-        let Some(placement) = self.site.map.databases.get(&place.0) else { return Ok(None) };
-        if !self.leaving.contains_key(&place) {
-            let database = match self.groups.remove(&place) {
-                Some(group) => group.database().clone(),
-                None => self.directory.make(&placement.name, place.1)?,
-            };
-            let leaving = Leaving { database, to, number: 0, from: ObjectId(0), next: None, sent: 0 };
-            self.leaving.insert(place, leaving);
+    /// Sees to it that there is an attempt to hand the group over, a new one if the last has failed.
+    fn prepare_to_leave(&mut self, place: (DatabaseNumber, GroupId)) -> Result<bool, Error> {
+        let Some(placement) = self.site.map.databases.get(&place.0) else { return Ok(false) };
+        if self.leaving.get(&place).is_some_and(|leaving| leaving.is_done || leaving.sent <= PATIENCE) {
+            return Ok(true);
         }
-        Ok(self.leaving.get_mut(&place))
+        let Some(to) = self.successor() else { return Ok(false) };
+        self.attempts += 1;
+        // No attempt of an earlier life of this server, or of another, is as late.
+        let hand_over = HandOver { to, attempt: (self.site.clock.born().0 << 16) + self.attempts };
+        let database = match (self.leaving.remove(&place), self.groups.get(&place)) {
+            (Some(failed), _) => failed.database,
+            (None, Some(group)) => group.database().clone(),
+            (None, None) => self.directory.make(&placement.name, place.1)?,
+        };
+        self.leaving.insert(place, Leaving::new(database, hand_over));
+        Ok(true)
     }
 
     /// Who holds least, and stays.
@@ -114,14 +123,26 @@ impl Server {
         loads.min_by_key(|(_, load)| load.objects).map(|(server, _)| *server)
     }
 
-    /// Sends the part that is underway, perhaps again.
+    /// Goes on with an attempt: has the map say that it is made; sends the part that is underway, perhaps again; has the map
+    /// say that it has succeeded.
     fn hand_part(&mut self, now: Time, place: (DatabaseNumber, GroupId), out: &mut Outbox<Self>) {
-        // A disk that cannot be read now is tried again.
-        let Ok(Some(leaving)) = self.leaving(place) else { return };
-        let Ok((objects, last)) = leaving.part() else { return };
-        let ((database, group), to, number) = (place, leaving.to, leaving.number);
-        let message = Message::HandOver { database, group, number, objects, last };
-        self.site.turn(now, out).send(to, message);
+        let Some(leaving) = self.leaving.get_mut(&place) else { return };
+        let (database, group) = place;
+        let HandOver { to, attempt } = leaving.hand_over;
+        let keeper = self.site.clock.keeper();
+        let (receiver, message) = if self.site.map.leaving.get(&place) != Some(&leaving.hand_over) {
+            (keeper, Message::Ask(MapRequest::Leave(database, group, leaving.hand_over)))
+        } else if leaving.is_done {
+            (keeper, Message::Ask(MapRequest::HandOver(database, group, attempt)))
+        } else {
+            // From here on nobody uses it.
+            self.groups.remove(&place);
+            leaving.sent += 1;
+            let Ok((objects, last)) = leaving.part() else { return };
+            let number = leaving.number;
+            (to, Message::HandOver { database, group, attempt, number, objects, last })
+        };
+        self.site.turn(now, out).send(receiver, message);
     }
 
     /// A part has arrived.
@@ -129,43 +150,45 @@ impl Server {
         &mut self,
         now: Time,
         place: (DatabaseNumber, GroupId),
-        number: u64,
+        arrived: (u64, u64),
         out: &mut Outbox<Self>,
     ) {
-        let Some(leaving) = self.leaving.get_mut(&place).filter(|leaving| leaving.number == number) else {
+        let Some(leaving) = self.leaving.get_mut(&place) else { return };
+        if (leaving.hand_over.attempt, leaving.number) != arrived {
             return;
-        };
-        if let Some(next) = leaving.next {
-            (leaving.number, leaving.from, leaving.sent) = (number + 1, next, 0);
-            return self.hand_part(now, place, out);
         }
-        let request = MapRequest::HandOver(place.0, place.1);
-        let turn = &mut self.site.turn(now, out);
-        turn.send(turn.site.clock.keeper(), Message::Ask(request));
+        match leaving.next {
+            Some(next) => (leaving.number, leaving.from, leaving.sent) = (leaving.number + 1, next, 0),
+            None => leaving.is_done = true,
+        }
+        self.hand_part(now, place, out);
     }
+}
 
-    /// Takes a part of a group that is to be this server's.
+/// As the server that takes over.
+impl Server {
+    /// Takes a part of a group, and says so, when it was the last as soon as they are all durable.
     pub(super) fn take_over(
         &mut self,
         now: Time,
         from: NodeId,
         place: (DatabaseNumber, GroupId),
-        (number, part): (u64, Part),
+        ((attempt, number), part): ((u64, u64), Part),
         out: &mut Outbox<Self>,
     ) {
         let (database, group) = place;
-        if self.site.map.server(database, group) != Some(from) {
-            return;
-        }
         // The sender tries again what cannot be done now.
-        let Ok(taken) = self.try_take_over(place, number, part) else { return };
-        let until = match taken {
-            Taken::Part => out.logged(),
-            Taken::Whole(database) => out.record(Synced::of(&database)),
-            Taken::Nothing => return,
-        };
-        self.unanswered.push_back((until, from, Message::Arrived(database, group, number)));
-        self.answer_parts(now, out);
+        if self.site.map.server(database, group) == Some(from)
+            && let Ok(Some(whole)) = self.try_take_over(place, (attempt, number), part)
+        {
+            let until = match whole {
+                Some(whole) => out.record(Synced::of(&whole)),
+                None => out.logged(),
+            };
+            let message = Message::Arrived { database, group, attempt, number };
+            self.unanswered.push_back((until, from, message));
+            self.answer_parts(now, out);
+        }
     }
 
     /// Says which parts have arrived, as far as they must be durable.
@@ -176,29 +199,29 @@ impl Server {
         }
     }
 
-    /// Takes the part, unless it is here already.
+    /// If the part is here, now or already: the group, if that has made it whole. What an earlier attempt has brought is
+    /// forgotten when a later one begins, and nothing of an earlier one is taken any more.
     fn try_take_over(
         &mut self,
         place: (DatabaseNumber, GroupId),
-        number: u64,
+        (attempt, number): (u64, u64),
         (objects, last): Part,
-    ) -> Result<Taken, Error> {
-        let Some(placement) = self.site.map.databases.get(&place.0) else { return Ok(Taken::Nothing) };
-        if number == 0 {
+    ) -> Result<Option<Option<Database>>, Error> {
+        let Some(placement) = self.site.map.databases.get(&place.0) else { return Ok(None) };
+        if number == 0 && self.arriving.get(&place).is_none_or(|arriving| arriving.attempt < attempt) {
             self.arriving.remove(&place);
             self.directory.discard(&placement.name, place.1)?;
-            let database = self.directory.make(&placement.name, place.1)?;
-            self.arriving.insert(place, (database, 0));
+            let database = Some(self.directory.make(&placement.name, place.1)?);
+            self.arriving.insert(place, Arriving { attempt, parts: 0, database });
         }
-        let Some((database, expected)) = self.arriving.get_mut(&place) else {
-            let is_known = self.arrived.get(&place) == Some(&number);
-            return Ok(if is_known { Taken::Part } else { Taken::Nothing });
-        };
-        match number.cmp(expected) {
-            Ordering::Less => return Ok(Taken::Part),
-            Ordering::Greater => return Ok(Taken::Nothing),
-            Ordering::Equal => {}
+        let Some(arriving) = self.arriving.get_mut(&place) else { return Ok(None) };
+        if arriving.attempt != attempt || number > arriving.parts {
+            return Ok(None);
         }
+        if number < arriving.parts {
+            return Ok(Some(None));
+        }
+        let Some(database) = &arriving.database else { return Ok(None) };
         let placed = |(object, stored): (ObjectId, Arc<[u8]>)| {
             let moved = Moved { object: stored, touched: Vec::new() };
             Restructuring::Place { object, moved }
@@ -206,15 +229,13 @@ impl Server {
         let restructurings = objects.into_iter().map(placed).collect();
         let commit = Commit { restructurings, ..Commit::default() };
         database.execute(commit).map_err(|refusal| match refusal {
-            crate::Refusal::Failed(error) => error,
-            crate::Refusal::Misplaced(_) => Error::Conflict,
+            Refusal::Failed(error) => error,
+            Refusal::Misplaced(_) => Error::Conflict,
         })?;
-        *expected += 1;
-        let Some((last, next_object)) = last else { return Ok(Taken::Part) };
+        arriving.parts += 1;
+        let Some((last, next_object)) = last else { return Ok(Some(None)) };
         database.storage().succeed(last, next_object)?;
-        let database = database.clone();
-        self.arriving.remove(&place);
-        self.arrived.insert(place, number);
-        Ok(Taken::Whole(database))
+        // Whoever opens it now finds it closed.
+        Ok(Some(arriving.database.take()))
     }
 }
