@@ -111,7 +111,12 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
             Some(known) => {
                 let cluster = meet(known)?;
                 agree(&data, cluster.name)?;
-                Service::other(cluster, name(&data)?, databases, &advertised)?
+                let name = name(&data)?;
+                if cluster.map.draining.contains(&name) && !cluster.map.servers.contains_key(&name) {
+                    let what = "this server was drained; with another directory it joins the cluster anew";
+                    return Err(format!("{}: {what}", data.display()).into());
+                }
+                Service::other(cluster, name, databases, &advertised)?
             }
         };
         (service, data.display().to_string())

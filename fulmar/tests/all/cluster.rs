@@ -113,6 +113,13 @@ fn a_server_joins_and_takes_part_and_another_is_drained() {
     let told = drain(second.port());
     assert!(told.contains("holds nothing any more"), "{told}");
     drop(second);
+    let again = Command::new(env!("CARGO_BIN_EXE_fulmar"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--join", &port, "--data"])
+        .arg(folder("b"))
+        .output()
+        .expect("the program runs");
+    let complaint = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(complaint.contains("this server was drained"), "{complaint}");
     assert_eq!(sql(&name, &[check]), "3000|4501500|400\nok");
     assert!(status(&port).contains("2 servers"));
     drop(third);
