@@ -10,6 +10,7 @@ use crate::{Cursor, DROPPED, Database, Durability, Error, NEXT_TREE, Seek, Times
 use fulmar_kv::remote::{Keep, Linked, Reshape, Shape, Walked};
 use fulmar_kv::{Commit, Key, Object, ObjectId, Part, Refusal, Restructuring, Snapshot, Store};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// An inner node larger than this is split, bytes of cells.
 const INNER_BYTES: usize = 16 << 10;
@@ -254,6 +255,19 @@ impl Keeper<'_> {
     }
 }
 
+impl Database {
+    /// The node that links to the leaf for `key` in the tree with this root; nothing, if the root is a leaf or there is none.
+    fn lowest_inner(&self, root: ObjectId, key: &[u8]) -> Result<Option<Arc<Object>>, Error> {
+        let Some(tree) = Tree::of(root) else { return Ok(None) };
+        match self.store.read(root, Part::From(&[]), &Snapshot::none())? {
+            Some(root) if root.level() > 0 => {
+                self.find(tree, Target::At(key), 1, &Snapshot::none()).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
 /// For clients elsewhere.
 impl Keep for Database {
     fn after(&mut self, written: &[ObjectId]) -> Result<Vec<Reshape>, Error> {
@@ -298,10 +312,7 @@ impl Keep for Database {
         let end = keeper.next_tree()?.root();
         while root < end {
             let after = ObjectId(root.0 + 1);
-            if self.linked(root, &key)?.is_some()
-                && let Some(tree) = Tree::of(root)
-            {
-                let node = self.find(tree, Target::At(&key), 1, &Snapshot::none())?;
+            if let Some(node) = self.lowest_inner(root, &key)? {
                 let next =
                     node.interval().high().map_or_else(|| (after, Key::from([])), |high| (root, high.into()));
                 return Ok(Some(Walked { root, links: self.links(&node)?, next: Some(next) }));
@@ -312,13 +323,7 @@ impl Keep for Database {
     }
 
     fn linked(&self, root: ObjectId, key: &[u8]) -> Result<Option<Linked>, Error> {
-        let Some(tree) = Tree::of(root) else { return Ok(None) };
-        let is_leaf =
-            self.store.read(root, Part::From(&[]), &Snapshot::none())?.is_none_or(|root| root.level() == 0);
-        if is_leaf {
-            return Ok(None);
-        }
-        let node = self.find(tree, Target::At(key), 1, &Snapshot::none())?;
+        let Some(node) = self.lowest_inner(root, key)? else { return Ok(None) };
         let links = self.links(&node)?;
         let at = links.partition_point(|(low, _)| **low <= *key).checked_sub(1);
         Ok(at.map(|at| Linked { parent: node.id(), links, at }))

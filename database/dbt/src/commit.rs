@@ -108,6 +108,10 @@ impl Transaction {
 
     /// What the transaction changes in `Tree(0)` it changes in each group.
     fn spread_facts(&mut self) -> Result<(), Error> {
+        // A storage in this process has one group.
+        if !self.database.is_far() {
+            return Ok(());
+        }
         let facts = Tree::facts(GroupId(0));
         let Some(changes) = self.changes.get(&facts) else { return Ok(()) };
         let shared: Vec<_> = changes
@@ -117,9 +121,6 @@ impl Transaction {
             .map(|(key, value)| (Key::from(key), value.clone()))
             .collect();
         if shared.is_empty() {
-            return Ok(());
-        }
-        if !self.database.is_far() {
             return Ok(());
         }
         let groups = self.groups()?;

@@ -66,15 +66,21 @@ fn is_shared(leaves: &BTreeMap<GroupId, usize>, servers: u32, least: usize) -> b
     leaves.len() == servers as usize && leaves.values().all(|count| *count >= least)
 }
 
+/// A tree of 400 rows, whose leaves have gone where there is room.
+fn filled_and_shared(sim: &mut Sim<Role>) -> Result<Tree, String> {
+    let tree = filled(sim, 400);
+    let shared = |sim: &Sim<Role>| is_shared(&leaves(sim, tree), SERVERS, 25);
+    if sim.run_until(Duration::from_secs(60), |_, _, _| {}, shared) {
+        return Ok(tree);
+    }
+    Err(format!("{:?}", leaves(sim, tree)))
+}
+
 #[test]
 fn leaves_go_where_there_is_room() {
     seeds("leaves_go_where_there_is_room", 0..3, |seed| {
         let mut sim = world(seed, &Disks::default(), 1, Defect::Nothing);
-        let tree = filled(&mut sim, 400);
-        let shared = |sim: &Sim<Role>| is_shared(&leaves(sim, tree), SERVERS, 25);
-        if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, shared) {
-            return Err(format!("{:?}", leaves(&sim, tree)));
-        }
+        let tree = filled_and_shared(&mut sim)?;
         check_trees(&mut sim, &[tree])
     });
 }
@@ -146,11 +152,7 @@ fn change_facts(database: &Database) -> Result<(), Error> {
 fn a_dropped_tree_leaves_nothing_behind_anywhere() {
     seeds("a_dropped_tree_leaves_nothing_behind_anywhere", 0..3, |seed| {
         let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing);
-        let tree = filled(&mut sim, 400);
-        let shared = |sim: &Sim<Role>| is_shared(&leaves(sim, tree), SERVERS, 25);
-        if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, shared) {
-            return Err(format!("{:?}", leaves(&sim, tree)));
-        }
+        let tree = filled_and_shared(&mut sim)?;
         sim.host(NodeId(SERVERS + 1), move |port: Port<Role>| {
             let mut transaction = connect(port).begin().unwrap();
             transaction.drop_tree(tree).unwrap();

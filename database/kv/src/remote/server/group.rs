@@ -563,6 +563,13 @@ impl Group {
         to.iter().filter_map(message).collect()
     }
 
+    /// Tells other groups something at once, which nothing that is not durable yet stands behind.
+    pub(super) fn tell(&self, to: &[GroupId], transaction: TransactionId, news: News, turn: &mut Turn<'_>) {
+        for (server, message) in self.messages(to, transaction, news, turn) {
+            turn.send(server, message);
+        }
+    }
+
     /// What was just carried out is answered, and told, as soon as it is durable and the clock has reached it.
     pub(super) fn wait_for(
         &mut self,

@@ -106,8 +106,7 @@ impl Group {
         let Some(underway) = self.reshapes.get_mut(&transaction) else { return };
         underway.asked.push(group);
         let news = News::Prepare { snapshot: underway.snapshot, step };
-        let sends = self.messages(&[group], transaction, news, turn);
-        sends.into_iter().for_each(|(server, message)| turn.send(server, message));
+        self.tell(&[group], transaction, news, turn);
     }
 
     /// A group has prepared its part.
@@ -185,8 +184,7 @@ impl Group {
     pub(super) fn abandon(&mut self, transaction: TransactionId, turn: &mut Turn<'_>) {
         let Some(underway) = self.reshapes.remove(&transaction) else { return };
         let news = News::Ended(Outcome::Aborted);
-        let sends = self.messages(&underway.asked, transaction, news, turn);
-        sends.into_iter().for_each(|(server, message)| turn.send(server, message));
+        self.tell(&underway.asked, transaction, news, turn);
     }
 
     /// Gives up what takes too long.
@@ -242,7 +240,6 @@ impl Group {
         if self.is_refused(transaction) {
             return Ok(None);
         }
-        let storage = self.database.storage();
         let before = storage.pending(|pending| pending.restructurings(transaction).map(<[_]>::to_vec));
         let restructuring = match before.as_deref() {
             Some([restructuring]) => restructuring.clone(),

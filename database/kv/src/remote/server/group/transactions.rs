@@ -133,8 +133,7 @@ impl Group {
         let undecided = self.database.storage().pending(|pending| pending.undecided(transaction));
         if let Some(undecided) = undecided {
             let news = News::Asked { snapshot: undecided.snapshot, reader };
-            let sends = self.messages(&[undecided.primary], transaction, news, turn);
-            sends.into_iter().for_each(|(server, message)| turn.send(server, message));
+            self.tell(&[undecided.primary], transaction, news, turn);
         }
     }
 
