@@ -10,6 +10,7 @@ use serde::Deserialize;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::TcpListener;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -47,6 +48,9 @@ pub struct Serve {
     /// Memory for the cached data of that database
     #[arg(long, value_name = "BYTES", hide = true, requires = "local")]
     cache_bytes: Option<u64>,
+    /// That database's lock was passed on: it is that of the file on standard input
+    #[arg(long, hide = true, requires = "local")]
+    locked: bool,
     /// A snapshot of that database that is in use
     #[arg(long, value_name = "TIMESTAMP", hide = true, requires = "local")]
     keep: Option<u64>,
@@ -86,6 +90,9 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         let mut options = Options { create: false, ..Options::default() };
         if let Some(bytes) = serve.cache_bytes {
             options.cache_bytes = bytes;
+        }
+        if serve.locked {
+            options.lock = Some(Arc::new(File::from(io::stdin().as_fd().try_clone_to_owned()?)));
         }
         return local::run(path, &options, serve.keep.map(Timestamp));
     }

@@ -76,6 +76,8 @@ pub use transaction::{Mark, Put, Transaction};
 use fulmar_kv::{Commit, GroupId, Part, Refusal, Restructuring, Snapshot};
 use parking_lot::Mutex;
 use site::Where;
+use std::fs::File;
+use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -191,6 +193,14 @@ impl Database {
     /// The number of the file whose lock holds the directory, if that is in this process: see [`fulmar_kv::Database::lock`].
     pub fn lock(&self) -> Option<RawFd> {
         self.store.kept().and_then(|kv| kv.lock().map(|lock| lock.as_raw_fd()))
+    }
+
+    /// Lets that lock outlive this database: see [`fulmar_kv::Database::pass_lock`].
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn pass_lock(&self) -> io::Result<Option<File>> {
+        self.store.kept().map_or(Ok(None), |kv| kv.pass_lock())
     }
 
     /// Where its objects are.

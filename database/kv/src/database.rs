@@ -8,6 +8,8 @@ use crate::storage::{Executed, Storage};
 use crate::{Commit, Error, GroupId, Object, ObjectId, Refusal, Timestamp};
 use parking_lot::{Condvar, Mutex};
 use std::fmt;
+use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
@@ -22,11 +24,13 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Which of a distributed database's groups it is; 0 if it is all of it.
     pub group: GroupId,
+    /// The locked file of its directory, if the lock was passed on by who had it last: see [`Database::pass_lock`].
+    pub lock: Option<Arc<File>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { create: true, cache_bytes: 256 << 20, group: GroupId(0) }
+        Self { create: true, cache_bytes: 256 << 20, group: GroupId(0), lock: None }
     }
 }
 
@@ -107,6 +111,15 @@ impl Database {
     /// lock lasts until all copies are closed, or this database.
     pub fn lock(&self) -> Option<BorrowedFd<'_>> {
         self.0.storage.lock().map(AsFd::as_fd)
+    }
+
+    /// Lets the lock outlive this database: a copy of the locked file, if there is one. Until it is closed, only who opens
+    /// the directory with it can, after this database is closed, in this process or in one that it is passed to.
+    ///
+    /// # Errors
+    /// What the system says if it gives no copy.
+    pub fn pass_lock(&self) -> io::Result<Option<File>> {
+        self.0.storage.pass_lock()
     }
 
     /// Keeps all that is committed readable until [`Database::close_snapshot`]; [`crate::Snapshot`] does both.

@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const FORMAT_FILE: &str = "FORMAT";
 /// Stands beside files of the engine that are not a database yet. It becomes the format file, in one step.
@@ -22,6 +23,8 @@ pub(crate) struct Home {
     /// Holds the sequence number of a synced commit, and its complement.
     synced: File,
     lock: File,
+    /// Whether the lock outlives this value, in a copy of the file.
+    passed: AtomicBool,
     /// Its id: a child that has inherited the file must not unlock it.
     process: u32,
 }
@@ -29,7 +32,7 @@ pub(crate) struct Home {
 impl Drop for Home {
     /// Closing the file would not do, while a process that another thread is just starting still has it open too.
     fn drop(&mut self) {
-        if self.process == std::process::id() {
+        if self.process == std::process::id() && !self.passed.load(Relaxed) {
             // It can only fail if it is not locked.
             let _ = self.lock.unlock();
         }
@@ -37,8 +40,9 @@ impl Drop for Home {
 }
 
 impl Home {
-    /// Takes hold of the database directory `path`, making it first if `create` says so.
-    pub(crate) fn enter(path: &Path, create: bool) -> Result<Self, Error> {
+    /// Takes hold of the database directory `path`, making it first if `create` says so; by the lock that was
+    /// [passed](Home::pass_lock), if one was.
+    pub(crate) fn enter(path: &Path, create: bool, passed: Option<&File>) -> Result<Self, Error> {
         let existing = Self::look(path)?;
         if existing == Existing::Nothing {
             if !create {
@@ -48,7 +52,7 @@ impl Home {
             fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
             missing.into_iter().try_for_each(|made| sync_directory(parent(made)))?;
         }
-        let lock = lock(path)?;
+        let lock = lock(path, passed)?;
         // Whoever held it until now may have finished making it.
         let is_new = Self::look(path)? != Existing::Database;
         if is_new {
@@ -64,7 +68,8 @@ impl Home {
         let synced =
             OpenOptions::new().read(true).write(true).create(true).truncate(is_new).open(&synced_path);
         let synced = synced.map_err(|e| Error::io(&synced_path, e))?;
-        Ok(Self { path: path.into(), is_new, synced, lock, process: std::process::id() })
+        let passed = AtomicBool::new(false);
+        Ok(Self { path: path.into(), is_new, synced, lock, passed, process: std::process::id() })
     }
 
     /// Declares a new directory to be a database, now that the engine has made its files.
@@ -101,6 +106,13 @@ impl Home {
     /// The file whose lock holds the directory.
     pub(crate) fn lock(&self) -> &File {
         &self.lock
+    }
+
+    /// A copy of that file, by which the directory stays locked when it is left, for whoever enters it next.
+    pub(crate) fn pass_lock(&self) -> io::Result<File> {
+        let copy = self.lock.try_clone()?;
+        self.passed.store(true, Relaxed);
+        Ok(copy)
     }
 
     /// Where the engine's files are.
@@ -161,15 +173,10 @@ enum Existing {
     Database,
 }
 
-fn lock(directory: &Path) -> Result<File, Error> {
+fn lock(directory: &Path, passed: Option<&File>) -> Result<File, Error> {
     let path = directory.join(LOCK_FILE);
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(|e| Error::io(&path, e))?;
+    let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    let mut file = passed.map_or_else(open, File::try_clone).map_err(|e| Error::io(&path, e))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -227,11 +234,25 @@ mod tests {
     #[test]
     fn a_home_that_was_left_can_be_entered_while_a_copy_of_the_lock_is_open() {
         let directory = tempfile::tempdir().unwrap();
-        let home = Home::enter(directory.path(), true).unwrap();
+        let home = Home::enter(directory.path(), true, None).unwrap();
         let _inherited = home.lock.try_clone().unwrap();
-        assert!(matches!(Home::enter(directory.path(), true), Err(Error::Held { .. })));
+        assert!(matches!(Home::enter(directory.path(), true, None), Err(Error::Held { .. })));
         drop(home);
-        Home::enter(directory.path(), true).unwrap();
+        Home::enter(directory.path(), true, None).unwrap();
+    }
+
+    #[test]
+    fn a_home_whose_lock_is_passed_on_is_never_without_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let enter = |passed| Home::enter(directory.path(), true, passed);
+        let home = enter(None).unwrap();
+        let passed = home.pass_lock().unwrap();
+        drop(home);
+        assert!(matches!(enter(None), Err(Error::Held { .. })));
+        let next = enter(Some(&passed)).unwrap();
+        assert!(matches!(enter(None), Err(Error::Held { .. })));
+        drop(next);
+        enter(None).unwrap();
     }
 
     /// The format file was written in place: a power cut left it empty, and the directory was another format's for ever.
@@ -239,10 +260,10 @@ mod tests {
     fn a_creation_that_was_cut_short_begins_anew() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
-        drop(Home::enter(path, true).unwrap());
+        drop(Home::enter(path, true, None).unwrap());
         assert!(!path.join(FORMAT_FILE).exists());
         fs::write(path.join(UNFINISHED_FILE), "").unwrap();
-        Home::enter(path, false).unwrap().finish().unwrap();
+        Home::enter(path, false, None).unwrap().finish().unwrap();
         assert_eq!(fs::read_to_string(path.join(FORMAT_FILE)).unwrap(), FORMAT);
         assert!(!path.join(UNFINISHED_FILE).exists());
     }

@@ -113,7 +113,7 @@ impl Stale {
 impl Storage {
     /// What is kept in the directory `path`.
     pub(crate) fn open(path: &Path, options: &Options) -> Result<Self, Error> {
-        let home = Home::enter(path, options.create)?;
+        let home = Home::enter(path, options.create, options.lock.as_deref())?;
         // The engine needs blocks only until their objects are cached here.
         let complete = |engine: &Fjall| {
             let (synced, held) = (home.synced(), restore(engine, path)?.0.sequence);
@@ -174,6 +174,11 @@ impl Storage {
     /// The file whose lock holds the directory, if there is one.
     pub(crate) fn lock(&self) -> Option<&File> {
         self.home.as_ref().map(Home::lock)
+    }
+
+    /// See [`Home::pass_lock`].
+    pub(crate) fn pass_lock(&self) -> io::Result<Option<File>> {
+        self.home.as_ref().map(Home::pass_lock).transpose()
     }
 
     /// The object as it is now, with the versions that open snapshots read.

@@ -2,7 +2,8 @@
 //!
 //! Who opens a database alone has it in its own process, which is fastest. It also listens, at a door beside the data. A
 //! second process finds the database held and knocks; thereupon the holder closes it, starts a server, which opens it, and
-//! goes on as one of the server's clients, like the second process. Transactions that are open in the holder go on too:
+//! goes on as one of the server's clients, like the second process. The server inherits the lock, so that nobody else gets
+//! hold of the database between the two. Transactions that are open in the holder go on too:
 //! all that they have in the storage is their snapshot, and the server keeps that. The server ends when it has had no
 //! client for some seconds.
 //!
@@ -42,9 +43,6 @@ const HANDOVER: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 /// What a holder says that has given the database to a server.
 const MOVED: &str = "moved";
-
-/// In the words of a server that has found the database with another process: see [`Error::Held`].
-const HELD: &str = "already open in another process";
 
 /// A database in a directory, as this process has it.
 pub(crate) struct Shared {
@@ -157,15 +155,18 @@ impl Shared {
         for (user, _, server) in &mut held {
             user.move_to(Arc::clone(server) as Arc<dyn Store>);
         }
-        // Closes the engine and unlocks the directory.
+        let lock = here.database.pass_lock().map_err(|error| error.to_string())?.map(Arc::new);
+        let _closed = lock.as_ref().map(|lock| ClosedInChild::new(lock.as_raw_fd()));
+        // Closes the engine.
         *state = State::There;
         let oldest = held.iter().flat_map(|(_, snapshots, _)| snapshots).min().copied();
-        let keep = match program::start(&program, &self.path, &self.options, oldest) {
-            Ok(keep) => Some(keep),
+        let keep = match program::start(&program, &self.path, &self.options, lock.as_deref(), oldest) {
+            Ok(keep) => keep,
             Err(why) => {
                 let snapshots: Vec<_> =
                     held.iter().flat_map(|(_, snapshots, _)| snapshots).copied().collect();
-                if let Ok(database) = Database::open_keeping(&self.path, &self.options, &snapshots) {
+                let options = Options { lock, ..self.options.clone() };
+                if let Ok(database) = Database::open_keeping(&self.path, &options, &snapshots) {
                     for (user, ..) in &mut held {
                         user.return_to(&database);
                     }
@@ -174,10 +175,9 @@ impl Shared {
                     drop(held);
                     drop(state);
                     self.listen();
-                    // Somebody else has had it for a moment, and the server did not get it: the visitor knocks again.
-                    return if why.contains(HELD) { Ok(false) } else { Err(why) };
+                    return Err(why);
                 }
-                // Somebody else was faster. What reads an old snapshot will hear that it is gone.
+                // What fails next will say what has happened to it.
                 None
             }
         };
@@ -240,7 +240,7 @@ fn serve(path: &Path, options: &Options) -> bool {
             Answer::Nobody => {}
         }
         // If it cannot open the database, somebody else has just done so.
-        let started = program::find().and_then(|program| program::start(&program, path, options, None));
+        let started = program::find().and_then(|program| program::start(&program, path, options, None, None));
         if started.is_err() {
             if Instant::now() >= deadline {
                 return false;

@@ -5,11 +5,12 @@ use crate::signals;
 use fulmar_dbt::remote::{Door, Doors, LOCAL_CLUSTER, Service};
 use fulmar_dbt::{Options, Single, Timestamp};
 use fulmar_transport::{FIRST_CLIENT, Notice};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::FdFlags;
 use std::error::Error;
 use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::fd::{BorrowedFd, RawFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -25,8 +26,8 @@ const READY: &str = "ready";
 /// In the environment of the process that becomes the server.
 const DETACHED: &str = "FULMAR_SERVE_DETACHED";
 
-/// Serves the database in `path`. Says on standard output that it does, or why not; keeps the snapshot `oldest` until its
-/// standard input ends.
+/// Serves the database in `path`. Says on standard output that it does, or why not; keeps the snapshot `oldest` until
+/// nobody reads that any more.
 pub(super) fn run(path: &Path, options: &Options, oldest: Option<Timestamp>) -> Result<(), Box<dyn Error>> {
     if std::env::var_os(DETACHED).is_none() {
         return Ok(detach()?);
@@ -64,11 +65,15 @@ fn serve(path: &Path, options: &Options, oldest: Option<Timestamp>) -> Result<()
     let listener = doors.listen(Door::Server)?;
     let mut service = Service::first(LOCAL_CLUSTER, Box::new(database), "")?;
     service.listen(listener)?;
+    let starter = io::stdout().as_fd().try_clone_to_owned()?;
     println!("{READY}");
-    rustix::stdio::dup2_stdout(File::options().write(true).open("/dev/null")?)?;
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(&nothing)?;
     thread::spawn(move || {
-        // Who starts the server holds the other end until it has taken its snapshots over, or is dead.
-        let _ = io::stdin().read_to_end(&mut Vec::new());
+        // Who starts the server holds the other end until it has taken its snapshots over, or is dead. The end of a pipe
+        // that is written to has an error when nobody reads.
+        let _ = poll(&mut [PollFd::new(&starter, PollFlags::empty())], None);
         drop(kept);
     });
     let (clients, changes) = mpsc::channel();

@@ -461,8 +461,10 @@ fn a_damaged_state_never_harms() {
             assert!(largest < u64::MAX / 2, "numbers at their end");
         }
     }
+    // The last byte counts the objects, which states of earlier versions do not.
+    let without_objects = value.len() - 1;
     for length in 0..value.len() {
-        assert!(Core::restore(Some(&value[..length])).is_none());
+        assert_eq!(Core::restore(Some(&value[..length])).is_some(), length == without_objects);
     }
 }
 

@@ -1,12 +1,14 @@
 //! The program that serves a database to the processes of one machine: `fulmar serve --local`.
 
+use crate::fork::ClosedInChild;
 use fulmar_dbt::{Options, Timestamp};
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 
 /// What names the program, if it is not where it is looked for.
 const VARIABLE: &str = "FULMAR_PROGRAM";
@@ -51,14 +53,15 @@ fn our_file() -> Option<PathBuf> {
     })
 }
 
-/// Starts a server of the database in `path`, and waits until it can be reached. It keeps the oldest snapshot that is in
-/// use for as long as what is returned lives.
+/// Starts a server of the database in `path`, and waits until it can be reached. It inherits the lock, if that is passed
+/// on, and keeps the oldest snapshot that is in use for as long as what is returned lives.
 pub(super) fn start(
     program: &Path,
     path: &Path,
     options: &Options,
+    lock: Option<&File>,
     oldest: Option<Timestamp>,
-) -> Result<Option<ChildStdin>, String> {
+) -> Result<Option<ChildStdout>, String> {
     let failed = |why: std::io::Error| format!("cannot start {}: {why}", program.display());
     let mut command = Command::new(program);
     command.args(["serve", "--cache-bytes", &options.cache_bytes.to_string()]);
@@ -66,18 +69,25 @@ pub(super) fn start(
         command.args(["--keep", &oldest.0.to_string()]);
     }
     command.arg("--local").arg(path);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().map_err(failed)?;
-    let keep = child.stdin.take();
+    let lock = lock.map(File::try_clone).transpose().map_err(failed)?;
+    let closed = lock.as_ref().map(|lock| ClosedInChild::new(lock.as_raw_fd()));
+    match lock {
+        Some(lock) => command.arg("--locked").stdin(lock),
+        None => command.stdin(Stdio::null()),
+    };
+    let spawned = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    drop((closed, command));
+    let mut child = spawned.map_err(failed)?;
+    let mut output = child.stdout.take();
     let mut answer = String::new();
-    if let Some(output) = child.stdout.take() {
+    if let Some(output) = &mut output {
         BufReader::new(output).read_line(&mut answer).map_err(failed)?;
     }
     // The server is not a child of this process, but of this one, which has ended by now. If the application collects
     // its children by itself, it has been collected.
     let _ = child.wait();
     match answer.trim_end() {
-        READY => Ok(keep),
+        READY => Ok(output),
         "" => Err(format!("{} ended without a word", program.display())),
         why => Err(why.into()),
     }
