@@ -167,7 +167,7 @@ fn measure(options: &Options, servers: u32) -> Result<Vec<Measured>, Error> {
     sim.add(loader);
     let made = Arc::new(Mutex::new(None));
     let to_make = made.clone();
-    sim.host(loader, move |port| load::load(port, servers, &to_make));
+    sim.host(loader, move |port| load::load(port, &to_make));
     let is_over = |sim: &Sim<Role>| sim.programs_running() == 0;
     sim.run_until(LOADING, |_, _, _| {}, is_over);
     let tables = made.lock().take().ok_or_else(|| Error::new("the rows take too long to load"))?;

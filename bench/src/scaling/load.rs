@@ -3,7 +3,7 @@
 use super::cluster::{Line, Role, connect};
 use super::{Error, Spread};
 use crate::ycsb::{Chooser, Distribution, Operation, Values, Workload};
-use fulmar_dbt::{Database, Durability, Error as Failure, Tree};
+use fulmar_dbt::{Database, Durability, Error as Failure, Store, Tree};
 use fulmar_node::{Random, Time};
 use fulmar_sim::Port;
 use hdrhistogram::Histogram;
@@ -14,19 +14,20 @@ use std::time::Duration;
 
 /// Bytes of a value.
 const VALUE_BYTES: usize = 64;
-/// Rows on each server.
+/// Rows in each table.
 const ROWS: u64 = 1_000;
 /// Before it has a tree in each group, a database has so many times as many trees, at most.
 const TREES: u64 = 20;
 /// So long after each other clients begin.
 const STAGGER: Duration = Duration::from_micros(20);
 
-/// Where rows are: in one table on each server, for as long as a table cannot be on several.
+/// Where rows are: in one table on each server that has a part of the database.
 pub(super) struct Tables(Vec<Tree>);
 
 impl Tables {
     /// Makes the tables, each where the database puts it, until there is one in each group, and the rows.
-    fn make(database: &Database, groups: u32) -> Result<Self, Failure> {
+    fn make(database: &Database) -> Result<Self, Failure> {
+        let groups = database.site().groups()?.founded;
         let mut trees = Vec::new();
         let mut taken = BTreeSet::new();
         for _ in 0..TREES * u64::from(groups) {
@@ -36,7 +37,7 @@ impl Tables {
             if taken.insert(tree.root().group()) {
                 trees.push(tree);
             }
-            if taken.len() == groups as usize {
+            if taken.len() == usize::from(groups) {
                 break;
             }
         }
@@ -70,9 +71,9 @@ impl Tables {
 }
 
 /// Makes what all clients use, as a program.
-pub(super) fn load(port: Port<Role>, groups: u32, made: &Mutex<Option<Result<Tables, Failure>>>) {
+pub(super) fn load(port: Port<Role>, made: &Mutex<Option<Result<Tables, Failure>>>) {
     let database = connect(&Arc::new(Mutex::new(port)));
-    *made.lock() = Some(Tables::make(&database, groups));
+    *made.lock() = Some(Tables::make(&database));
 }
 
 /// A time in which some clients work.
@@ -201,7 +202,7 @@ impl Worker<'_> {
     fn operate(&mut self, operation: Operation, record: u64) -> Result<(), Failure> {
         let (tree, key) = self.plan.tables.place(record);
         if operation == Operation::Read {
-            let found = self.database.begin()?.get(tree, &key)?;
+            let found = self.database.begin()?.get_only(tree, &key)?;
             return found.map(|_| ()).ok_or(Failure::Unexpected);
         }
         let mut writer = self.database.begin()?;

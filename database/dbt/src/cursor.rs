@@ -100,6 +100,25 @@ impl Cursor {
         self.arrive(transaction, Some(key), seek)
     }
 
+    /// Goes to `key`, if it is there, or else nowhere; for a transaction that reads nothing else, as
+    /// [`Transaction::get_only`].
+    ///
+    /// # Errors
+    /// As [`Cursor::seek`].
+    pub fn seek_only(&mut self, transaction: &Transaction, key: &[u8]) -> Result<bool, Error> {
+        let Some(leaf) = transaction.newest_leaf(self.tree, key)? else {
+            return Ok(self.seek(transaction, key, Seek::AtOrAfter)? && self.key() == key);
+        };
+        self.slot = leaf.lower_bound(key);
+        let found = self.slot < leaf.slots() && leaf.key(self.slot) == key;
+        self.place = if found { Place::InSnapshot } else { Place::Nowhere };
+        self.value = None;
+        // Where no snapshot is: whoever goes on from here searches anew.
+        self.snapshot = Timestamp(u64::MAX);
+        self.leaf = Some(leaf);
+        Ok(found)
+    }
+
     /// Goes to the first key.
     ///
     /// # Errors

@@ -159,7 +159,20 @@ impl Transaction {
     /// The part of a leaf that `target` is in, found from the root as this transaction last saw it: an old one will do, as
     /// long as its links do not lead astray.
     pub(crate) fn leaf(&self, tree: Tree, target: Target<'_>) -> Result<Arc<Object>, Error> {
-        let at = &self.snapshot;
+        self.leaf_at(tree, target, &self.snapshot)
+    }
+
+    /// The part of a leaf that holds `key`, as everybody sees it by now, with all that it has visible; for a transaction
+    /// that reads nothing else. Nothing, if the transaction has read or written already, or the objects are near.
+    pub(crate) fn newest_leaf(&self, tree: Tree, key: &[u8]) -> Result<Option<Arc<Object>>, Error> {
+        if self.known_snapshot().is_some() || self.is_changed() || !self.database.is_far() {
+            return Ok(None);
+        }
+        let once = Snapshot::once(self.snapshot.expected());
+        self.leaf_at(tree, Target::At(key), &once).map(Some)
+    }
+
+    fn leaf_at(&self, tree: Tree, target: Target<'_>, at: &Snapshot) -> Result<Arc<Object>, Error> {
         if let Some((known, root)) = &*self.root.borrow()
             && *known == tree
             && let Descent::Found(leaf) = self.database.descend(root, target, 0, at)?

@@ -127,6 +127,15 @@ impl Transaction {
         Ok(leaf.get(key, self.snapshot()?).map(Into::into))
     }
 
+    /// The value under `key`, for a transaction that reads nothing else: a store elsewhere need not open a snapshot for it,
+    /// nor ask what time it is. What else the transaction reads afterwards, it reads from a newer snapshot.
+    pub fn get_only(&self, tree: Tree, key: &[u8]) -> Result<Option<Arc<[u8]>>, Error> {
+        match self.newest_leaf(tree, key)? {
+            Some(leaf) => Ok(leaf.get(key, Timestamp(u64::MAX)).map(Into::into)),
+            None => self.get(tree, key),
+        }
+    }
+
     /// What this transaction itself has written under `key`: nothing, a value, or `Some(None)` if it has removed it.
     pub fn written(&self, tree: Tree, key: &[u8]) -> Option<Option<&[u8]>> {
         let changes = self.changes.get(&tree)?;

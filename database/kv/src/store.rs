@@ -174,6 +174,17 @@ impl Snapshot {
         Self { store: None, at: OnceCell::from(Timestamp(0)), expected: RefCell::default() }
     }
 
+    /// The sight of somebody who reads one cell, and nothing else: the newest that everybody sees. It keeps nothing
+    /// readable. Only for a store that is far, which answers with just that cell or those beside it.
+    pub fn once(expected: Option<Expected>) -> Self {
+        Self { store: None, at: OnceCell::new(), expected: RefCell::new(expected) }
+    }
+
+    /// Whether it is [`Snapshot::once`].
+    pub(crate) fn is_once(&self) -> bool {
+        self.store.is_none() && self.at.get().is_none()
+    }
+
     /// The newest commit that it sees.
     ///
     /// # Errors

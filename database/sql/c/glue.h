@@ -71,6 +71,8 @@ int fulmar_first(FulmarHandle*, FulmarCursor*);
 int fulmar_last(FulmarHandle*, FulmarCursor*);
 int fulmar_next(FulmarHandle*, FulmarCursor*);
 int fulmar_previous(FulmarHandle*, FulmarCursor*);
+int fulmar_is_far(const FulmarHandle*);
+void fulmar_let_read_one_row(FulmarHandle*, int);
 void fulmar_let_assume(FulmarHandle*, int);
 int fulmar_has_assumed(const FulmarHandle*);
 int fulmar_assume_row(FulmarHandle*, FulmarCursor*, i64 iRow);

@@ -87,6 +87,46 @@ static FulmarHandle *fulmarLoser(sqlite3 *db){
 }
 
 /*
+** Whether a statement seeks one row of the main database by its rowid, and does
+** nothing else with any database. It has no loop, as every way to begin one is
+** missing here.
+*/
+static int fulmarReadsOneRow(const Vdbe *v){
+  int nSeek = 0;
+  int i;
+  for(i=0; i<v->nOp; i++){
+    const VdbeOp *pOp = &v->aOp[i];
+    switch( pOp->opcode ){
+      case OP_Transaction:
+        if( pOp->p1!=0 || pOp->p2!=0 ) return 0;
+        break;
+      case OP_OpenRead:
+        if( pOp->p3!=0 ) return 0;
+        break;
+      case OP_SeekRowid: case OP_NotExists:
+        nSeek++;
+        break;
+      case OP_Init: case OP_Goto: case OP_Halt: case OP_Noop: case OP_Explain:
+      case OP_Variable: case OP_Null: case OP_Integer: case OP_Int64: case OP_Real:
+      case OP_String8: case OP_String: case OP_Blob: case OP_Copy: case OP_SCopy:
+      case OP_IntCopy: case OP_Move: case OP_MustBeInt: case OP_RealAffinity:
+      case OP_Affinity: case OP_Cast: case OP_TypeCheck:
+      case OP_Rowid: case OP_Column: case OP_Offset: case OP_ColumnsUsed:
+      case OP_Eq: case OP_Ne: case OP_Lt: case OP_Le: case OP_Gt: case OP_Ge:
+      case OP_If: case OP_IfNot: case OP_IsNull: case OP_NotNull: case OP_IsTrue:
+      case OP_And: case OP_Or: case OP_Not: case OP_BitAnd: case OP_BitOr:
+      case OP_BitNot: case OP_ShiftLeft: case OP_ShiftRight:
+      case OP_Add: case OP_Subtract: case OP_Multiply: case OP_Divide:
+      case OP_Remainder: case OP_Concat: case OP_ResultRow:
+        break;
+      default:
+        return 0;
+    }
+  }
+  return nSeek==1;
+}
+
+/*
 ** Steps a statement. One that is a transaction of its own, and loses a conflict
 ** before it has returned a row, is run again. So is one that has changed rows
 ** without looking whether they are there, and fails in whatever way: looking.
@@ -96,11 +136,16 @@ static int fulmarStep(Vdbe *v){
   int bAlone = db->autoCommit && v->eVdbeState!=VDBE_RUN_STATE && db->nVdbeActive==0;
   int bAssumes = bAlone && !v->readOnly && v->nResColumn==0 && fulmarServes(db->aDb[0].pBt);
   FulmarHandle *pAssumes = bAssumes ? db->aDb[0].pBt->pFulmar : 0;
+  int bReads = bAlone && v->readOnly && fulmarServes(db->aDb[0].pBt)
+            && fulmar_is_far(db->aDb[0].pBt->pFulmar) && fulmarReadsOneRow(v);
+  FulmarHandle *pReads = bReads ? db->aDb[0].pBt->pFulmar : 0;
   FulmarHandle *pQueued = 0;
   int nRetry = 0;
   int rc;
   if( pAssumes ) fulmar_let_assume(pAssumes, 1);
+  if( pReads ) fulmar_let_read_one_row(pReads, 1);
   rc = sqlite3Step(v);
+  if( pReads ) fulmar_let_read_one_row(pReads, 0);
   if( pAssumes ){
     int bWrong = v->rc!=SQLITE_OK && fulmar_has_assumed(pAssumes);
     fulmar_let_assume(pAssumes, 0);

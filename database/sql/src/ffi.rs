@@ -434,6 +434,20 @@ extern "C" fn fulmar_has_assumed(handle: *const Handle) -> c_int {
 
 /// Whether the cursor now stands on that row by assumption.
 #[unsafe(no_mangle)]
+extern "C" fn fulmar_is_far(handle: *const Handle) -> c_int {
+    // SAFETY: as in `attempt`.
+    c_int::from(unsafe { &*handle }.is_far())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn fulmar_let_read_one_row(handle: *mut Handle, ready: c_int) {
+    attempt(handle, |handle| {
+        handle.let_read_one_row(ready != 0);
+        Ok(codes::OK)
+    });
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn fulmar_assume_row(handle: *mut Handle, cursor: *mut Cursor, row: i64) -> c_int {
     let mut assumed = false;
     attempt_at(handle, cursor, |handle, cursor| {
@@ -452,7 +466,7 @@ extern "C" fn fulmar_load_row(handle: *mut Handle, cursor: *mut Cursor) {
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_seek_row(handle: *mut Handle, cursor: *mut Cursor, row: i64, side: *mut c_int) -> c_int {
     attempt_at(handle, cursor, |handle, cursor| {
-        let landed = cursor.seek_row(handle.transaction()?, row)?;
+        let landed = handle.seek_row(cursor, row)?;
         // SAFETY: C passes where to put it.
         unsafe { *side = landed.unwrap_or(Ordering::Less) as c_int };
         Ok(found(landed.is_some()))

@@ -8,10 +8,11 @@ use crate::sequences::Raised;
 use crate::store::Store;
 use crate::version::Version;
 use fulmar_dbt::{Database, Durability, Error, Exclusion, Mark, Timestamp, Transaction, Tree};
+use std::cmp::Ordering;
 use std::ffi::{CString, c_int};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The tree of facts about the database; a meta value is the cell `m` followed by its number.
 const FACTS: Tree = Tree(0);
@@ -61,6 +62,8 @@ pub(crate) struct Handle {
     spare: Vec<Box<Cursor>>,
     own_commits: u32,
     assumes: Assumes,
+    /// Whether the statement that runs reads one row, by its rowid, and is a transaction of its own.
+    reads_one_row: bool,
     /// The schema cookie before the open transaction emptied the database.
     emptied: Option<u32>,
 }
@@ -146,6 +149,7 @@ impl Handle {
             spare: Vec::new(),
             own_commits: 0,
             assumes: Assumes::Nothing,
+            reads_one_row: false,
             emptied: None,
         })
     }
@@ -218,7 +222,7 @@ impl Handle {
         }
         if fresh {
             let store = self.store();
-            let commits = store.commits.load(Ordering::Relaxed);
+            let commits = store.commits.load(Relaxed);
             let transaction = self.database().begin()?;
             self.meta.begin(&transaction);
             self.open = Some(Open {
@@ -300,6 +304,26 @@ impl Handle {
         Err(Failure::new(BUSY, why))
     }
 
+    /// Whether statements that read one row only are worth finding.
+    pub(crate) fn is_far(&self) -> bool {
+        self.database().is_far()
+    }
+
+    /// A statement begins, or ends, that is a transaction of its own and seeks one row by its rowid, once.
+    pub(crate) fn let_read_one_row(&mut self, ready: bool) {
+        self.reads_one_row = ready;
+    }
+
+    /// Goes to a row; see [`Cursor::seek_row`].
+    pub(crate) fn seek_row(&self, cursor: &mut Cursor, row: i64) -> Result<Option<Ordering>, Failure> {
+        let transaction = self.transaction()?;
+        if self.reads_one_row {
+            cursor.seek_only_row(transaction, row)
+        } else {
+            cursor.seek_row(transaction, row)
+        }
+    }
+
     /// A statement begins, or ends, that is a transaction of its own and can be run again.
     pub(crate) fn let_assume(&mut self, ready: bool) {
         self.assumes = if ready { Assumes::Ready } else { Assumes::Nothing };
@@ -359,7 +383,7 @@ impl Handle {
             .raise(self.database(), &mut open.transaction, open.raised, (FACTS, &cookie))
             .and_then(|()| open.transaction.commit(self.durability));
         if outcome.is_ok() {
-            store.commits.fetch_add(1, Ordering::Relaxed);
+            store.commits.fetch_add(1, Relaxed);
             self.own_commits = self.own_commits.wrapping_add(1);
         }
         if let Ok(at) = outcome {
@@ -499,10 +523,7 @@ impl Handle {
 
     /// A number that changes when another connection has committed.
     pub(crate) fn data_version(&self) -> u32 {
-        let seen = self
-            .open
-            .as_ref()
-            .map_or_else(|| self.store().commits.load(Ordering::Relaxed), |open| open.commits);
+        let seen = self.open.as_ref().map_or_else(|| self.store().commits.load(Relaxed), |open| open.commits);
         let far = self.open.as_ref().filter(|_| self.database().is_far());
         let far = far
             .and_then(|open| open.transaction.snapshot().ok())

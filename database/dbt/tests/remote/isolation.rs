@@ -41,6 +41,7 @@ struct Client {
     name: u64,
     database: Database,
     trees: Vec<Tree>,
+    defect: Defect,
     random: Random,
     history: Arc<Mutex<History>>,
 }
@@ -93,11 +94,18 @@ impl Client {
             error => panic!("{error}"),
         };
         let mut transaction = self.database.begin().map_err(reading)?;
-        for place in 0..1 + self.random.below(5) {
+        let operations = 1 + self.random.below(5);
+        let may_be_only = (operations == 1 || self.defect == Defect::OnlyReads) && self.random.one_in(2);
+        for place in 0..operations {
             let register = self.random.below(REGISTERS);
             let tree = self.tree(register);
             if self.random.one_in(2) {
-                let found = transaction.get(tree, &key(register)).map_err(reading)?;
+                let found = if may_be_only {
+                    transaction.get_only(tree, &key(register))
+                } else {
+                    transaction.get(tree, &key(register))
+                };
+                let found = found.map_err(reading)?;
                 let value = found.map(|value| u64::from_be_bytes((*value).try_into().unwrap()));
                 done.operations.push(Operation::Read(register, value));
             } else {
@@ -106,7 +114,12 @@ impl Client {
                 done.operations.push(Operation::Write(register, value));
             }
         }
-        done.snapshot = Some(transaction.snapshot().map_err(reading)?.0);
+        // Who has read nothing, or one register only, needs none; it would be a newer one than that was read from.
+        let snapshot = match transaction.known_snapshot() {
+            None if may_be_only || self.random.one_in(2) => None,
+            _ => Some(transaction.snapshot().map_err(reading)?),
+        };
+        done.snapshot = snapshot.map(|at| at.0);
         let is_changed = transaction.is_changed();
         match transaction.commit(Durability::Synced) {
             Ok(at) => Ok(is_changed.then_some(at.0)),
@@ -142,7 +155,7 @@ fn run(seed: Seed, defect: Defect) -> Result<(), String> {
         let (trees, history, random) = (trees.clone(), Arc::clone(&history), sim.random().fork());
         let name = u64::from(client);
         sim.host(NodeId(SERVERS + client), move |port: Port<Role>| {
-            Client { name, database: connect(port), trees, random, history }.run();
+            Client { name, database: connect(port), trees, defect, random, history }.run();
         });
     }
     let faults = Faults::random(servers(), sim.random());
@@ -176,7 +189,9 @@ fn what_clients_see_is_snapshot_isolation() {
 /// Each of these is wrong in a way that the check must find.
 #[test]
 fn defects_are_found() {
-    for defect in [Defect::NoFences, Defect::LostRecords, Defect::LateTimestamp] {
+    let defects =
+        [Defect::NoFences, Defect::LostRecords, Defect::LateTimestamp, Defect::FastClock, Defect::OnlyReads];
+    for defect in defects {
         let found = (0..200)
             .any(|seed| fulmar_sim::check("defect", seed..seed + 1, |seed| run(seed, defect)).is_err());
         assert!(found, "{defect:?} is not found");

@@ -41,11 +41,20 @@ pub(crate) enum Defect {
     LostRecords,
     /// After its first read a transaction reads a later snapshot.
     LateTimestamp,
+    /// Servers take the clock to be further than it is.
+    FastClock,
+    /// Who reads nothing else, reads more.
+    OnlyReads,
 }
 
 impl Defect {
     /// A message as a server with the defect takes it.
     fn at_server(self, mut message: Message) -> Message {
+        if self == Self::FastClock
+            && let Message::Time { reached, .. } = &mut message
+        {
+            reached.0 += 300;
+        }
         if self == Self::LateTimestamp
             && let Message::Question { question: Question::Read { at: Sight::Open(at), .. }, .. } =
                 &mut message

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The version of these messages.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// A question, its answer, or something that is not answered.
 #[derive(Clone, Debug)]
@@ -75,6 +75,8 @@ pub enum Message {
         number: u64,
         /// The clock is at least here.
         reached: Timestamp,
+        /// Whether it is to go on by some numbers, at which the server commits.
+        goes_on: bool,
         /// No snapshot that the server's clients hold is older.
         oldest: Timestamp,
     },
@@ -82,8 +84,10 @@ pub enum Message {
     Time {
         /// Of the question.
         number: u64,
-        /// Where the clock is.
+        /// Where the clock was when it was asked.
         now: Timestamp,
+        /// Where it is then.
+        reached: Timestamp,
         /// No snapshot of the cluster is older.
         watermark: Timestamp,
     },
@@ -217,6 +221,9 @@ pub enum Sight {
     Open(Timestamp),
     /// One that is opened now; and perhaps what it must hold.
     New(Option<Expected>),
+    /// The same, but if the server can answer at once with what everybody sees from now on, none is opened: for somebody
+    /// who reads nothing else.
+    Once(Option<Expected>),
 }
 
 /// In which direction a reader goes on from a key.

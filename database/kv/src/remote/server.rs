@@ -264,8 +264,25 @@ impl Server {
 
     /// Answers a client's question, as soon as the clock has told what it needs.
     fn ask(&mut self, now: Time, asked: Question, out: &mut Outbox<Self>) {
+        let mut asked = asked;
+        if let message::Question::Read { object, from, direction, at, bytes } = &mut asked.question
+            && let Sight::Once(expected) = at
+        {
+            let reached = self.site.clock.reached();
+            if let Some(group) = self.groups.get_mut(&asked.place)
+                && let part = (direction.part(from), *bytes)
+                && let Some(answer) =
+                    group.read_newest(asked.client, *object, part, expected.as_ref(), reached)
+            {
+                return self.site.turn(now, out).answer(asked.client, asked.number, answer);
+            }
+            *at = Sight::New(expected.take());
+        }
         let turn = &mut self.site.turn(now, out);
         if asked.needs_time() || !turn.site.clock.is_known() {
+            if matches!(asked.question, message::Question::CommitUnread(..)) {
+                turn.site.clock.go_on();
+            }
             self.untimed.push_back((turn.site.clock.next(), asked));
             return turn.ask_time();
         }
@@ -323,7 +340,7 @@ impl Server {
             message::Question::Read { object, from, direction, at, bytes } => {
                 let sight = match at {
                     Sight::Open(at) => Sighted { at, is_new: false, expected: None, waits: true },
-                    Sight::New(expected) => {
+                    Sight::New(expected) | Sight::Once(expected) => {
                         let Some(at) = open() else { return };
                         Sighted { at, is_new: true, expected, waits: true }
                     }
@@ -506,13 +523,14 @@ impl Server {
                 let place = (database, reshape.root.group());
                 self.tell_group(now, place, out, |group, turn| group.reshape(reshape, turn));
             }
-            Message::Clock { number, reached, oldest } => {
+            Message::Clock { number, reached, goes_on, oldest } => {
                 if let Some(manager) = &mut self.manager {
-                    manager.clock(from, number, (reached, oldest), &mut self.site.turn(now, out));
+                    let turn = &mut self.site.turn(now, out);
+                    manager.clock(from, (number, goes_on), (reached, oldest), turn);
                 }
             }
-            Message::Time { number, now: time, watermark } => {
-                if self.site.clock.hear(number, time, watermark) {
+            Message::Time { number, now: time, reached, watermark } => {
+                if self.site.clock.hear(number, (time, reached), watermark) {
                     self.hear_time(now, number, out);
                 } else if !self.site.clock.is_known() {
                     self.site.turn(now, out).ask_time();
@@ -562,7 +580,7 @@ impl Question {
             message::Question::OpenSnapshot
             | message::Question::Newest
             | message::Question::CommitUnread(..) => true,
-            message::Question::Read { at, .. } => matches!(at, Sight::New(_)),
+            message::Question::Read { at, .. } => !matches!(at, Sight::Open(_)),
             _ => false,
         }
     }

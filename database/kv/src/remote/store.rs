@@ -5,8 +5,8 @@ use super::connection::LARGEST_COMMIT;
 use super::message::{Answer, Failed, Question, Sight};
 use crate::cache::Cache;
 use crate::{
-    Basis, Commit, Durability, Error, Exclusion, GroupId, Groups, Key, Object, ObjectId, Part, Refusal,
-    Snapshot, Store, Timestamp,
+    Basis, Commit, Durability, Error, Exclusion, Expected, GroupId, Groups, Key, Object, ObjectId, Part,
+    Refusal, Snapshot, Store, Timestamp,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -214,18 +214,25 @@ impl<C: Call> Store for Remote<C> {
         if let Some(node) = self.nodes.known(object) {
             return Ok(Some(node));
         }
-        let bytes = self.appetite(part);
+        let is_once = at.is_once();
+        let bytes = if is_once { ONE_ROW } else { self.appetite(part) };
         let group = object.group();
+        // Each group knows it.
+        let in_group = |expected: Option<Expected>| expected.map(|expected| expected.in_group(group));
         let sight = match at.known() {
             Some(at) => Sight::Open(at),
-            // Each group knows it.
-            None => Sight::New(at.take_expected().map(|expected| expected.in_group(group))),
+            None if is_once => Sight::Once(in_group(at.expected())),
+            None => Sight::New(in_group(at.take_expected())),
         };
         let found = match self.ask(group, Question::read(object, part, sight, bytes))? {
             Answer::Object(found) => Some(found),
             Answer::Nothing => None,
             Answer::Opened(opened, found) => {
-                at.opened(opened);
+                if is_once {
+                    self.line.lock().client.tell(Ask::CloseSnapshot(opened));
+                } else {
+                    at.opened(opened);
+                }
                 found
             }
             Answer::Unexpected => return Err(Error::Unexpected),
@@ -237,7 +244,9 @@ impl<C: Call> Store for Remote<C> {
                 if leaf.id() == leaf.root() {
                     self.leaves.lock().insert(object);
                 }
-                self.remember(part, leaf, bytes);
+                if !is_once {
+                    self.remember(part, leaf, bytes);
+                }
             }
             None => {}
         }

@@ -51,16 +51,18 @@ impl Wire for Message {
                 put_transaction(out, *transaction);
                 news.encode(out);
             }
-            Self::Clock { number, reached, oldest } => {
+            Self::Clock { number, reached, goes_on, oldest } => {
                 out.push(35);
                 put_varint(out, *number);
                 put_varint(out, reached.0);
+                out.push((*goes_on).into());
                 put_varint(out, oldest.0);
             }
-            Self::Time { number, now, watermark } => {
+            Self::Time { number, now, reached, watermark } => {
                 out.push(36);
                 put_varint(out, *number);
                 put_varint(out, now.0);
+                put_varint(out, reached.0);
                 put_varint(out, watermark.0);
             }
             Self::Ask(MapRequest::Newer(version)) => {
@@ -179,11 +181,15 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
         }
         35 => {
             let number = input.varint()?;
-            Message::Clock { number, reached: Timestamp(input.varint()?), oldest: Timestamp(input.varint()?) }
+            let reached = Timestamp(input.varint()?);
+            let goes_on = input.byte()? == 1;
+            Message::Clock { number, reached, goes_on, oldest: Timestamp(input.varint()?) }
         }
         36 => {
             let number = input.varint()?;
-            Message::Time { number, now: Timestamp(input.varint()?), watermark: Timestamp(input.varint()?) }
+            let now = Timestamp(input.varint()?);
+            let reached = Timestamp(input.varint()?);
+            Message::Time { number, now, reached, watermark: Timestamp(input.varint()?) }
         }
         37 => Message::Ask(MapRequest::Newer(input.varint()?)),
         38 => Message::Ask(MapRequest::Database { create: input.byte()? == 1, name: text(input)? }),
@@ -491,15 +497,19 @@ fn put_sight(out: &mut Vec<u8>, sight: &Sight) {
             out.push(0);
             put_varint(out, at.0);
         }
-        Sight::New(None) => out.push(1),
-        Sight::New(Some(Expected { object, key, value })) => {
-            out.push(if value.is_some() { 3 } else { 2 });
-            put_varint(out, object.0);
-            put_bytes(out, key);
-            if let Some(value) = value {
-                put_bytes(out, value);
-            }
-        }
+        Sight::New(expected) => put_expected(out, 1, expected.as_ref()),
+        Sight::Once(expected) => put_expected(out, 4, expected.as_ref()),
+    }
+}
+
+/// After a tag, which is one of three from `tag` on.
+fn put_expected(out: &mut Vec<u8>, tag: u8, expected: Option<&Expected>) {
+    let Some(Expected { object, key, value }) = expected else { return out.push(tag) };
+    out.push(if value.is_some() { tag + 2 } else { tag + 1 });
+    put_varint(out, object.0);
+    put_bytes(out, key);
+    if let Some(value) = value {
+        put_bytes(out, value);
     }
 }
 
@@ -507,12 +517,17 @@ fn sight(input: &mut Reader<'_>) -> Option<Sight> {
     let tag = input.byte()?;
     Some(match tag {
         0 => Sight::Open(Timestamp(input.varint()?)),
-        1 => Sight::New(None),
-        2 | 3 => {
-            let (object, key) = cell(input)?;
-            let value = if tag == 3 { Some(input.bytes()?.into()) } else { None };
-            Sight::New(Some(Expected { object, key, value }))
-        }
+        1..=3 => Sight::New(expected(tag - 1, input)?),
+        4..=6 => Sight::Once(expected(tag - 4, input)?),
         _ => return None,
     })
+}
+
+fn expected(kind: u8, input: &mut Reader<'_>) -> Option<Option<Expected>> {
+    if kind == 0 {
+        return Some(None);
+    }
+    let (object, key) = cell(input)?;
+    let value = if kind == 2 { Some(input.bytes()?.into()) } else { None };
+    Some(Some(Expected { object, key, value }))
 }

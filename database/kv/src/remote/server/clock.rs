@@ -3,6 +3,10 @@
 //! The clock is a number that only grows: all commits that were acknowledged are at or before it, and a new snapshot is
 //! where it is when it is asked. So a snapshot sees whatever was acknowledged before it was asked for, on any server. One
 //! question serves all who wait.
+//!
+//! A server that is about to commit what is based on nothing that was read has it go on by some numbers when it asks, from
+//! where it is. Commits at these are after all that was acknowledged before, and need not be told before they are
+//! acknowledged.
 
 use super::super::message::Message;
 use super::Turn;
@@ -13,8 +17,12 @@ use fulmar_node::{NodeId, Time};
 pub(super) struct Clock {
     /// Who keeps it.
     keeper: NodeId,
-    /// It is here at least; nothing before it was heard of.
+    /// It was here when it was asked last; nothing before it was heard of.
     now: Option<Timestamp>,
+    /// It is here at least.
+    reached: Timestamp,
+    /// Whether the next question is to have it go on.
+    goes_on: bool,
     /// Where it was, one further, when this server first heard of it.
     born: Timestamp,
     /// No snapshot of the cluster is older.
@@ -34,6 +42,8 @@ impl Clock {
         Self {
             keeper,
             now: None,
+            reached: zero,
+            goes_on: false,
             born: zero,
             watermark: zero,
             reach: zero,
@@ -56,8 +66,19 @@ impl Clock {
         self.now.is_some()
     }
 
+    /// Where it was when it was asked last. That was after all that was acknowledged before.
     pub(super) fn now(&self) -> Timestamp {
         self.now.unwrap_or_default()
+    }
+
+    /// Commits up to here may be acknowledged: all snapshots that are asked for from now on will see them.
+    pub(super) fn reached(&self) -> Timestamp {
+        self.reached
+    }
+
+    /// With the next question it is to go on, for commits.
+    pub(super) fn go_on(&mut self) {
+        self.goes_on = true;
     }
 
     /// What snapshots see that were opened before this server began may be lost, and is forgotten in any case below the
@@ -81,8 +102,13 @@ impl Clock {
         self.asked + 1
     }
 
-    /// Takes an answer; says whether it is one, and new enough.
-    pub(super) fn hear(&mut self, number: u64, now: Timestamp, watermark: Timestamp) -> bool {
+    /// Takes an answer, that it was at `now` and went on to `reached`; says whether it is one, and new enough.
+    pub(super) fn hear(
+        &mut self,
+        number: u64,
+        (now, reached): (Timestamp, Timestamp),
+        watermark: Timestamp,
+    ) -> bool {
         if number <= self.first || number > self.asked {
             return false;
         }
@@ -96,6 +122,7 @@ impl Clock {
             return false;
         }
         self.now = self.now.max(Some(now));
+        self.reached = self.reached.max(reached).max(now);
         self.watermark = self.watermark.max(watermark);
         true
     }
@@ -107,7 +134,7 @@ impl Turn<'_> {
         if at > self.site.clock.reach {
             self.site.clock.reach = at;
         }
-        if self.site.clock.now() < at {
+        if self.site.clock.reached < at {
             self.ask_time();
         }
     }
@@ -124,13 +151,14 @@ impl Turn<'_> {
         self.site.clock.is_asked = true;
         self.site.clock.asked += 1;
         let (number, reached) = (self.site.clock.asked, self.site.clock.reach);
+        let goes_on = std::mem::take(&mut self.site.clock.goes_on);
         let oldest = self.site.oldest();
-        self.send(self.site.clock.keeper, Message::Clock { number, reached, oldest });
+        self.send(self.site.clock.keeper, Message::Clock { number, reached, goes_on, oldest });
     }
 
     /// Asks again, if some commit still waits for the clock.
     pub(super) fn catch_up(&mut self) {
-        if self.site.clock.reach > self.site.clock.now() {
+        if self.site.clock.reach > self.site.clock.reached {
             self.ask_time();
         }
     }

@@ -10,7 +10,7 @@ use super::reshape::Underway;
 use super::{Keep, Synced, Turn};
 use crate::core::Undecided;
 use crate::{
-    Basis, Commit, Database, Durability, Error, Exclusion, Expected, GroupId, Interval, Key, Numbers,
+    Basis, Commit, Database, Durability, Error, Exclusion, Expected, GroupId, Interval, Key, Numbers, Object,
     ObjectId, Outcome, Part, Prepare, Refusal, Restructuring, Timestamp, TransactionId,
 };
 use fulmar_node::{Lsn, NodeId, Time};
@@ -376,6 +376,61 @@ impl Group {
         Ok(Progress::Waits)
     }
 
+    /// What everybody sees from now on of an inner node or a part of a leaf, for somebody who reads nothing else, and if
+    /// everybody sees what is expected. Nothing, if it cannot be told without asking where the clock is: then there is a
+    /// version that the clock may not have reached, or somebody may be about to commit one.
+    ///
+    /// Whatever was acknowledged before has left a version or a lock in each cell that it changed; so it is seen, and no
+    /// clock need be asked (Spanner, section 4.2.2, does so for reads of one group).
+    pub(super) fn read_newest(
+        &mut self,
+        client: NodeId,
+        id: ObjectId,
+        (part, bytes): (Part<'_>, u64),
+        expected: Option<&Expected>,
+        reached: Timestamp,
+    ) -> Option<Answer> {
+        let unsure =
+            self.waiting.iter().map(|waiting| waiting.reach).filter(|reach| *reach > Timestamp(0)).min();
+        let sure = unsure.map_or(reached, |first| reached.min(Timestamp(first.0 - 1)));
+        if self.lost.is_some() {
+            return None;
+        }
+        if let Some(expected) = expected {
+            let known = self.settled(expected.object, sure)?;
+            if !self.holds(expected, sure).ok()? {
+                // If it was not just that, whoever expects it is told what it is by others.
+                return Some(Answer::Unexpected);
+            }
+            self.nobody_changes(&known, &Interval::point(&expected.key))?;
+        }
+        let found = self.settled(id, sure)?;
+        let answer = if found.level() > 0 {
+            Answer::Object(found)
+        } else {
+            let bytes = usize::try_from(bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART);
+            let Some(seen) = found.part(part, sure, bytes) else { return Some(Answer::Nothing) };
+            self.nobody_changes(&found, seen.interval())?;
+            if let Part::From(key) | Part::Before(Some(key)) = part {
+                self.heat.note(id, key);
+            }
+            Answer::Object(Arc::new(seen))
+        };
+        self.users.insert(client);
+        self.reads += 1;
+        Some(answer)
+    }
+
+    /// An object that has no version after `sure`.
+    fn settled(&self, id: ObjectId, sure: Timestamp) -> Option<Arc<Object>> {
+        let found = self.database.read(id).ok()??;
+        (found.level() > 0 || found.newest() <= sure).then_some(found)
+    }
+
+    fn nobody_changes(&self, object: &Object, interval: &Interval) -> Option<()> {
+        self.blocker(object.id(), interval, Timestamp(u64::MAX)).is_none().then_some(())
+    }
+
     /// Whether something that a snapshot sees may yet be lost.
     fn is_unsure(&self, at: Timestamp) -> bool {
         self.waiting.iter().any(|waiting| waiting.reach > Timestamp(0) && waiting.reach <= at)
@@ -609,7 +664,7 @@ impl Group {
         let mut written = Vec::new();
         while let Some(first) = self.waiting.front()
             && first.until <= turn.site.durable
-            && first.reach <= turn.site.clock.now()
+            && first.reach <= turn.site.clock.reached()
             && let Some(due) = self.waiting.pop_front()
         {
             self.database.publish(due.reach);

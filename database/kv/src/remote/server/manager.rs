@@ -10,7 +10,10 @@ use fulmar_node::{Lsn, NodeId};
 use std::collections::BTreeMap;
 
 /// The clock may go so far beyond what was written down of it last; half as far, and it is written down again.
-const AHEAD: u64 = 1 << 20;
+const AHEAD: u64 = 1 << 26;
+/// How far it goes on for a server that is about to commit: a prime, and more than a database has groups, as snapshots
+/// choose the groups of new trees.
+const STRIDE: u64 = 257;
 /// The object that holds the cluster's records.
 const RECORDS: ObjectId = ObjectId::new(GroupId(0), 0);
 const BOUND: &[u8] = b"clock";
@@ -28,7 +31,7 @@ pub(super) struct Manager {
     /// What each server holds and does.
     loads: BTreeMap<NodeId, Load>,
     /// Questions that wait until a bound is durable.
-    unanswered: Vec<(NodeId, u64)>,
+    unanswered: Vec<(NodeId, u64, bool)>,
     /// Who is told about which database, as soon as the map is durable.
     unmapped: Vec<(Lsn, NodeId, Option<String>)>,
 }
@@ -91,7 +94,7 @@ impl Manager {
     pub(super) fn clock(
         &mut self,
         from: NodeId,
-        number: u64,
+        (number, goes_on): (u64, bool),
         (reached, oldest): (Timestamp, Timestamp),
         turn: &mut Turn<'_>,
     ) {
@@ -100,19 +103,23 @@ impl Manager {
         if self.now.0 + AHEAD / 2 > self.bound.0 {
             self.raise(turn);
         }
-        if self.now >= self.bound {
+        if self.now.0 + STRIDE >= self.bound.0 {
             if self.rising.is_none() {
                 self.end(turn);
             }
-            self.unanswered.push((from, number));
+            self.unanswered.push((from, number, goes_on));
         } else {
-            self.tell_time(from, number, turn);
+            self.tell_time(from, (number, goes_on), turn);
         }
     }
 
-    fn tell_time(&self, to: NodeId, number: u64, turn: &mut Turn<'_>) {
-        let watermark = self.oldest.values().min().map_or(self.now, |oldest| self.now.min(*oldest));
-        turn.send(to, Message::Time { number, now: self.now, watermark });
+    fn tell_time(&mut self, to: NodeId, (number, goes_on): (u64, bool), turn: &mut Turn<'_>) {
+        let now = self.now;
+        let watermark = self.oldest.values().min().map_or(now, |oldest| now.min(*oldest));
+        if goes_on {
+            self.now.0 += STRIDE;
+        }
+        turn.send(to, Message::Time { number, now, reached: self.now, watermark });
     }
 
     /// A server has gone, and what its clients have seen with it.
@@ -187,8 +194,8 @@ impl Manager {
             && lsn <= upto
         {
             (self.bound, self.rising) = (bound, None);
-            for (server, number) in std::mem::take(&mut self.unanswered) {
-                self.tell_time(server, number, turn);
+            for (server, number, goes_on) in std::mem::take(&mut self.unanswered) {
+                self.tell_time(server, (number, goes_on), turn);
             }
         }
         let due = self.unmapped.partition_point(|(lsn, ..)| *lsn <= upto);
