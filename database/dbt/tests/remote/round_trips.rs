@@ -2,7 +2,7 @@
 
 use fulmar_dbt::remote::{Connection, Remote, Service, new_cluster};
 use fulmar_dbt::{Cursor, Database, Directory, Durability, Options, Seek, Tree};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -15,6 +15,10 @@ fn key(n: u32) -> Vec<u8> {
 
 /// A server, and a client whose tree has leaves below inner nodes.
 fn served(work: impl FnOnce(&Database, &dyn Fn() -> u64)) {
+    served_with(|_, database| work(database, &|| database.round_trips()));
+}
+
+fn served_with(work: impl FnOnce(SocketAddr, &Database)) {
     let directory = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -25,8 +29,7 @@ fn served(work: impl FnOnce(&Database, &dyn Fn() -> u64)) {
     let handle = service.handle();
     #[expect(clippy::disallowed_methods, reason = "the server runs beside its client")]
     let server = thread::spawn(move || service.run(|_| {}).unwrap());
-    let store = Remote::new(Path::new("server"), Connection::open(address.into(), "trees", true).unwrap());
-    let database = Database::remote(Arc::new(store));
+    let database = another(address);
     for part in 0..10 {
         let mut filler = database.begin().unwrap();
         for n in 0..100 {
@@ -39,10 +42,47 @@ fn served(work: impl FnOnce(&Database, &dyn Fn() -> u64)) {
         assert!(reader.get(TREE, &key(n)).unwrap().is_some());
     }
     drop(reader);
-    work(&database, &|| database.round_trips());
+    work(address, &database);
     drop(database);
     handle.stop();
     server.join().unwrap();
+}
+
+fn another(server: SocketAddr) -> Database {
+    let connection = Connection::open(server.into(), "trees", true).unwrap();
+    Database::remote(Arc::new(Remote::new(Path::new("server"), connection)))
+}
+
+#[test]
+fn where_others_have_made_a_tree_grow_nobody_asks_twice() {
+    served_with(|server, database| {
+        let other = another(server);
+        let mut row = 1000;
+        // Some leaves of rows at the end.
+        let mut append = |database: &Database, rows: u32| {
+            let before = database.round_trips();
+            for _ in 0..rows {
+                let mut writer = database.begin().unwrap();
+                let mut cursor = Cursor::new(TREE);
+                assert!(cursor.last(&writer).unwrap());
+                assert_eq!(cursor.key(), key(row - 1));
+                writer.put(TREE, &key(row), &[b'v'; 100]).unwrap();
+                writer.commit(Durability::Written).unwrap();
+                row += 1;
+            }
+            database.round_trips() - before
+        };
+        append(database, 1);
+        append(&other, 200);
+        assert_eq!(append(database, 1), 2);
+        let before = database.round_trips();
+        assert!(database.begin().unwrap().get_only(TREE, &key(1100)).unwrap().is_some());
+        let mut writer = database.begin().unwrap();
+        writer.assume(TREE, &key(1150));
+        writer.put(TREE, &key(1150), b"new").unwrap();
+        writer.commit(Durability::Written).unwrap();
+        assert_eq!(database.round_trips() - before, 2);
+    });
 }
 
 #[test]
@@ -53,6 +93,23 @@ fn a_row_is_found_in_one_round_trip() {
         assert!(reader.get(TREE, &key(500)).unwrap().is_some());
         drop(reader);
         assert_eq!(round_trips() - before, 1);
+    });
+}
+
+#[test]
+fn a_row_alone_is_found_in_one_and_no_snapshot_is_left() {
+    served(|database, round_trips| {
+        let before = round_trips();
+        for n in [500, 5000] {
+            let reader = database.begin().unwrap();
+            reader.expect(Tree(0), b"fact", None);
+            assert_eq!(reader.get_only(TREE, &key(n)).unwrap().is_some(), n == 500);
+            assert_eq!(reader.known_snapshot(), None);
+        }
+        assert_eq!(round_trips() - before, 2);
+        let reader = database.begin().unwrap();
+        reader.expect(Tree(0), b"fact", Some(b"value"));
+        assert!(matches!(reader.get_only(TREE, &key(1)), Err(fulmar_dbt::Error::Unexpected)));
     });
 }
 

@@ -5,6 +5,16 @@ use super::next::Builder;
 use crate::{Interval, Part, Timestamp};
 
 impl Object {
+    /// Whether it is responsible for where `part` begins.
+    pub(crate) fn holds(&self, part: Part<'_>) -> bool {
+        let interval = self.interval();
+        match part {
+            Part::From(key) => self.covers(key),
+            Part::Before(Some(key)) => interval.low() < key && interval.high().is_none_or(|high| key <= high),
+            Part::Before(None) => interval.high().is_none(),
+        }
+    }
+
     /// The cells that `at` sees, beginning with `part`: as many as take `bytes`, but one at least if there is one. Its
     /// interval is what it tells of. `None` if the object does not hold where `part` begins.
     pub(crate) fn part(&self, part: Part<'_>, at: Timestamp, bytes: usize) -> Option<Self> {
@@ -19,11 +29,11 @@ impl Object {
             }
             fits
         };
+        if !self.holds(part) {
+            return None;
+        }
         let interval = match part {
             Part::From(key) => {
-                if !self.covers(key) {
-                    return None;
-                }
                 let mut next = self.visible_from(self.lower_bound(key), at);
                 while let Some(slot) = next
                     && take(slot, &mut slots, &mut room)
@@ -35,14 +45,7 @@ impl Object {
             }
             Part::Before(before) => {
                 let (high, mut next) = match before {
-                    Some(key) => {
-                        let above_low = self.interval.low() < key;
-                        if !(above_low && self.interval.high().is_none_or(|high| key <= high)) {
-                            return None;
-                        }
-                        (Some(key), self.visible_before(self.lower_bound(key), at))
-                    }
-                    None if self.interval.high().is_some() => return None,
+                    Some(key) => (Some(key), self.visible_before(self.lower_bound(key), at)),
                     None => (None, self.visible_before(self.slots.len(), at)),
                 };
                 while let Some(slot) = next

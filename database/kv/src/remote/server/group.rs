@@ -1,5 +1,6 @@
 //! One group on its server: what clients ask of it, and what becomes of transactions of several groups.
 
+mod redirect;
 mod transactions;
 
 use super::super::message::{Answer, DatabaseNumber, Direction, Message};
@@ -344,8 +345,14 @@ impl Group {
                 return Ok(Progress::Answer(Answer::Unexpected));
             }
         }
+        let mut id = id;
         let mut found = self.database.read(id)?;
-        if let Some(leaf) = found.take_if(|object| object.level() == 0) {
+        if let Some(mut leaf) = found.take_if(|object| object.level() == 0) {
+            if !leaf.holds(part)
+                && let Some(right) = self.leaf_from(&leaf, part)?
+            {
+                (id, leaf) = (right.id(), right);
+            }
             let bytes = usize::try_from(bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART);
             found = leaf.part(part, at, bytes).map(Arc::new);
             if let Part::From(key) | Part::Before(Some(key)) = part {
@@ -404,15 +411,19 @@ impl Group {
             }
             self.nobody_changes(&known, &Interval::point(&expected.key))?;
         }
-        let found = self.settled(id, sure)?;
+        let mut found = self.settled(id, sure)?;
+        if found.level() == 0 && !found.holds(part) {
+            let right = self.leaf_from(&found, part).ok()??;
+            found = self.settled(right.id(), sure)?;
+        }
         let answer = if found.level() > 0 {
             Answer::Object(found)
         } else {
             let bytes = usize::try_from(bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART);
-            let Some(seen) = found.part(part, sure, bytes) else { return Some(Answer::Nothing) };
+            let seen = found.part(part, sure, bytes)?;
             self.nobody_changes(&found, seen.interval())?;
             if let Part::From(key) | Part::Before(Some(key)) = part {
-                self.heat.note(id, key);
+                self.heat.note(found.id(), key);
             }
             Answer::Object(Arc::new(seen))
         };
@@ -483,7 +494,12 @@ impl Group {
             Err(Refusal::Misplaced(_) | Refusal::Failed(Error::Conflict)) if asked.again => {
                 Ok(Progress::Answer(Answer::Unknown))
             }
-            Err(Refusal::Misplaced(_)) => Ok(Progress::Answer(Answer::Misplaced)),
+            Err(Refusal::Misplaced(_)) => match self.redirected(commit)? {
+                Some(redirected) if redirected != *commit => {
+                    self.commit(asked, &redirected, durability, turn)
+                }
+                _ => Ok(Progress::Answer(Answer::Misplaced)),
+            },
             Err(Refusal::Failed(error)) => Err(error),
         }
     }
@@ -503,21 +519,29 @@ impl Group {
         }
         let at = commit.snapshot;
         self.database.storage().advance(at, Timestamp(0));
+        let Some(present) = self.relocated(&basis.present)? else {
+            return Ok(Progress::Answer(Answer::Misplaced));
+        };
         let expected = basis.expected.as_ref().map(|expected| (&expected.object, &expected.key));
-        for (object, key) in basis.present.iter().map(|(object, key)| (object, key)).chain(expected) {
+        for (object, key) in present.iter().map(|(object, key)| (object, key)).chain(expected) {
             if let Some(by) = self.blocker(*object, &Interval::point(key), at) {
                 return Ok(Progress::Blocked(by));
             }
         }
-        match self.refute(basis, at)? {
+        match self.refute(&present, basis.expected.as_ref(), at)? {
             Some(answer) => Ok(Progress::Answer(answer)),
             None => self.commit(asked, commit, durability, turn),
         }
     }
 
     /// What to answer if a snapshot is not what a commit is based on.
-    fn refute(&self, basis: &Basis, at: Timestamp) -> Result<Option<Answer>, Error> {
-        for (object, key) in &basis.present {
+    fn refute(
+        &self,
+        present: &[(ObjectId, Key)],
+        expected: Option<&Expected>,
+        at: Timestamp,
+    ) -> Result<Option<Answer>, Error> {
+        for (object, key) in present {
             match self.database.read(*object)? {
                 Some(object) if object.level() == 0 && object.covers(key) => {
                     if object.get(key, at).is_none() {
@@ -527,7 +551,7 @@ impl Group {
                 _ => return Ok(Some(Answer::Misplaced)),
             }
         }
-        let holds = basis.expected.as_ref().map_or(Ok(true), |expected| self.holds(expected, at))?;
+        let holds = expected.map_or(Ok(true), |expected| self.holds(expected, at))?;
         Ok((!holds).then_some(Answer::Unexpected))
     }
 

@@ -1,0 +1,79 @@
+//! What is misdirected goes on to where it belongs.
+//!
+//! A client finds leaves by inner nodes that it has read before. Where a tree grows, at its end for instance, they are old
+//! after every few rows, and to read them anew is more work than what the client wants. If the right leaf is in this group
+//! too, it is found here, from the root.
+
+use super::Group;
+use crate::{Change, Commit, Error, Key, Object, ObjectId, Part, Write, linked};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Group {
+    /// The leaf that holds where `part` begins, if it is in this group; `astray` is a node of the same tree.
+    pub(super) fn leaf_from(&self, astray: &Object, part: Part<'_>) -> Result<Option<Arc<Object>>, Error> {
+        let (_, group) = self.name;
+        let mut next = astray.root();
+        let mut above = u8::MAX;
+        while next.group() == group
+            && let Some(node) = self.database.read(next)?
+            && node.level() < above
+        {
+            if node.level() == 0 {
+                return Ok(node.holds(part).then_some(node));
+            }
+            let after = match part {
+                Part::From(key) => node.upper_bound(key),
+                Part::Before(Some(key)) => node.lower_bound(key),
+                Part::Before(None) => node.slots(),
+            };
+            let Some(link) = after.checked_sub(1).and_then(|slot| linked(node.value(slot))) else { break };
+            (next, above) = (link, node.level());
+        }
+        Ok(None)
+    }
+
+    /// The commit with each cell at the leaf that holds it now; nothing if that cannot be told here.
+    pub(super) fn redirected(&self, commit: &Commit) -> Result<Option<Commit>, Error> {
+        if !commit.restructurings.is_empty() {
+            return Ok(None);
+        }
+        let mut writes: BTreeMap<ObjectId, Vec<Change>> = BTreeMap::new();
+        for Write { object, cleared, changes } in &commit.writes {
+            if !cleared.is_empty() {
+                return Ok(None);
+            }
+            for change in changes {
+                let Some(leaf) = self.holder(*object, &change.key)? else { return Ok(None) };
+                writes.entry(leaf).or_default().push(change.clone());
+            }
+        }
+        let in_order = |(object, mut changes): (ObjectId, Vec<Change>)| {
+            changes.sort_by(|a, b| a.key.cmp(&b.key));
+            Write { object, cleared: Vec::new(), changes }
+        };
+        let (Some(required), Some(touched)) =
+            (self.relocated(&commit.required)?, self.relocated(&commit.touched)?)
+        else {
+            return Ok(None);
+        };
+        let writes = writes.into_iter().map(in_order).collect();
+        Ok(Some(Commit { writes, required, touched, ..commit.clone() }))
+    }
+
+    /// The same cells, each at the leaf that holds it now.
+    pub(super) fn relocated(&self, cells: &[(ObjectId, Key)]) -> Result<Option<Vec<(ObjectId, Key)>>, Error> {
+        let place =
+            |(object, key): &(ObjectId, Key)| Ok(self.holder(*object, key)?.map(|at| (at, key.clone())));
+        cells.iter().map(place).collect()
+    }
+
+    /// The leaf that holds a cell which was taken to be in `object`.
+    fn holder(&self, object: ObjectId, key: &Key) -> Result<Option<ObjectId>, Error> {
+        let Some(found) = self.database.read(object)? else { return Ok(None) };
+        if found.level() == 0 && found.covers(key) {
+            return Ok(Some(object));
+        }
+        Ok(self.leaf_from(&found, Part::From(key))?.map(|leaf| leaf.id()))
+    }
+}
