@@ -192,3 +192,30 @@ fn a_scan_asks_for_leaves_and_not_for_rows() {
         assert!(trips <= 1000 / 16 + 1, "{trips}");
     });
 }
+
+/// Two readers at the same keys of two trees, each of which has the next part asked for ahead, and one that reads downwards.
+#[test]
+fn what_is_asked_for_ahead_is_of_the_right_tree() {
+    served(|database, _| {
+        let mut writer = database.begin().unwrap();
+        let other = writer.create_tree().unwrap();
+        for n in 0..1000 {
+            writer.put(other, &key(n), &[b'w'; 90]).unwrap();
+        }
+        writer.commit(Durability::Written).unwrap();
+        let reader = database.begin().unwrap();
+        let (mut one, mut two) = (Cursor::new(TREE), Cursor::new(other));
+        assert!(one.first(&reader).unwrap() && two.first(&reader).unwrap());
+        let mut back = Cursor::new(TREE);
+        assert!(back.last(&reader).unwrap());
+        for n in 0..1000 {
+            assert_eq!((one.key(), one.value()), (&*key(n), &[b'v'; 100][..]));
+            assert_eq!((two.key(), two.value()), (&*key(n), &[b'w'; 90][..]));
+            assert_eq!((back.key(), back.value()), (&*key(999 - n), &[b'v'; 100][..]));
+            let more = n < 999;
+            assert_eq!(one.next(&reader).unwrap(), more);
+            assert_eq!(two.next(&reader).unwrap(), more);
+            assert_eq!(back.previous(&reader).unwrap(), more);
+        }
+    });
+}

@@ -1,7 +1,7 @@
 //! The client: what its user wants of one database, asked of the servers that hold it.
 
 use super::map::Layout;
-use super::message::{Answer, DatabaseNumber, Message, Question};
+use super::message::{Answer, DatabaseNumber, Direction, Message, Question, Sight};
 use crate::{Commit, Durability, GroupId, Groups, Prepare, Timestamp, TransactionId};
 use fulmar_node::{NodeId, Outbox, Process, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,9 @@ const ATTEMPTS: u32 = 120;
 pub enum Ask {
     /// A question about a group, which is answered by an event.
     Question(GroupId, Question),
+    /// To read a part of a leaf, from a snapshot that is open, after which the reader is going to want the next part: that
+    /// is asked for, so many bytes, while the reader is busy with this one.
+    Scan(GroupId, Question, u64),
     /// To commit a transaction whose parts are these groups', two at least.
     Commit(BTreeMap<GroupId, Commit>, Durability),
     /// How many groups the database has.
@@ -57,6 +60,9 @@ pub struct Client {
     known: BTreeMap<NodeId, String>,
     number: u64,
     asked: BTreeMap<u64, Asked>,
+    ahead: Option<Ahead>,
+    /// How many bytes to ask for ahead, when what is asked now is answered.
+    scanning: Option<u64>,
     committing: Option<Committing>,
     /// Snapshots that are open, and the servers that have opened them.
     snapshots: BTreeMap<Timestamp, Vec<NodeId>>,
@@ -70,6 +76,37 @@ struct Asked {
     size: u64,
     /// Whether it has been sent: then a server may have done what it asks, whatever it said when it was sent again.
     sent: bool,
+}
+
+/// A part of a leaf that was asked for before anybody wanted it. It is not asked for again if the answer is lost.
+struct Ahead {
+    number: u64,
+    group: GroupId,
+    question: Question,
+    answer: Option<Answer>,
+    /// What is wanted by now.
+    wanted: Option<(Question, u64)>,
+}
+
+impl Ahead {
+    /// Whether this is about the same cells of the same snapshot, if it is about the same tree.
+    fn may_be_for(&self, group: GroupId, question: &Question) -> bool {
+        match (&self.question, question) {
+            (
+                Question::Read { from, direction, at, .. },
+                Question::Read { from: wanted, direction: towards, at: sight, .. },
+            ) => self.group == group && from == wanted && direction == towards && at == sight,
+            _ => false,
+        }
+    }
+}
+
+/// Whether this is the part of the leaf that was asked for.
+fn is_of(answer: &Answer, question: &Question) -> bool {
+    match (answer, question) {
+        (Answer::Object(part), Question::Read { object, .. }) => part.id() == *object && part.level() == 0,
+        _ => false,
+    }
 }
 
 /// A transaction of several groups on its way (two-phase commit).
@@ -97,6 +134,8 @@ impl Client {
             known: BTreeMap::new(),
             number: 0,
             asked: BTreeMap::new(),
+            ahead: None,
+            scanning: None,
             committing: None,
             snapshots: BTreeMap::new(),
         }
@@ -146,6 +185,75 @@ impl Client {
         let next = self.server.and_then(after).or_else(|| self.known.iter().next());
         if let Some((next, _)) = next {
             self.server = Some(*next);
+        }
+    }
+
+    /// Asks for a part of a leaf, if that was not done ahead.
+    fn scan(&mut self, group: GroupId, question: Question, bytes: u64, now: Time, out: &mut Outbox<Self>) {
+        match self.ahead.take_if(|ahead| ahead.may_be_for(group, &question)) {
+            Some(mut ahead) => match ahead.answer.take() {
+                Some(answer) => self.scanned(group, (question, bytes), answer, now, out),
+                None => {
+                    ahead.wanted = Some((question, bytes));
+                    self.ahead = Some(ahead);
+                    out.set_timer((), now + self.patience());
+                }
+            },
+            None => self.scan_afresh(group, question, bytes, now, out),
+        }
+    }
+
+    fn scan_afresh(
+        &mut self,
+        group: GroupId,
+        question: Question,
+        bytes: u64,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
+        self.scanning = Some(bytes);
+        let number = self.begin(group, question);
+        self.send(number, now, out);
+    }
+
+    /// What was asked for ahead is here, and wanted.
+    fn scanned(
+        &mut self,
+        group: GroupId,
+        (question, bytes): (Question, u64),
+        answer: Answer,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
+        if !is_of(&answer, &question) {
+            return self.scan_afresh(group, question, bytes, now, out);
+        }
+        self.look_ahead(&question, &answer, bytes, out);
+        self.tell(answer, out);
+    }
+
+    /// Asks for what comes after a part, of the same leaf: a server finds the next leaf from there, if it has it.
+    fn look_ahead(&mut self, question: &Question, answer: &Answer, bytes: u64, out: &mut Outbox<Self>) {
+        let (Question::Read { direction, at, .. }, Answer::Object(part)) = (question, answer) else { return };
+        let end = match direction {
+            Direction::Up => part.interval().high(),
+            Direction::Down | Direction::DownFromEnd => {
+                Some(part.interval().low()).filter(|low| !low.is_empty())
+            }
+        };
+        let is_leaf = part.level() == 0 && matches!(at, Sight::Open(_));
+        let (Some(end), Some(layout)) = (end.filter(|_| is_leaf), &self.layout) else { return };
+        let direction = if *direction == Direction::Up { Direction::Up } else { Direction::Down };
+        let (object, at) = (part.id(), at.clone());
+        let question = Question::Read { object, from: end.into(), direction, at, bytes };
+        let group = object.group();
+        if let Some(server) = layout.server(group) {
+            self.number += 1;
+            let (number, database) = (self.number, layout.database);
+            let ahead =
+                Message::Question { number, again: false, database, group, question: question.clone() };
+            out.send(server, ahead);
+            self.ahead = Some(Ahead { number, group, question, answer: None, wanted: None });
         }
     }
 
@@ -250,6 +358,7 @@ impl Process for Client {
                 let number = self.begin(group, question);
                 self.send(number, now, out);
             }
+            Ask::Scan(group, question, bytes) => self.scan(group, question, bytes, now, out),
             Ask::Commit(parts, durability) => self.commit(parts, durability, now, out),
             Ask::Groups => {
                 self.layout = None;
@@ -258,6 +367,7 @@ impl Process for Client {
             }
             Ask::Server(server) => self.server = Some(server),
             Ask::CloseSnapshot(at) => {
+                self.ahead = None;
                 if let Some(servers) = self.snapshots.get_mut(&at)
                     && let Some(server) = servers.pop()
                 {
@@ -272,6 +382,19 @@ impl Process for Client {
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         let Message::Answer { number, answer } = message else { return };
+        if let Some(ahead) = &mut self.ahead
+            && ahead.number == number
+        {
+            match ahead.wanted.take() {
+                None => ahead.answer = Some(answer),
+                Some(wanted) => {
+                    let group = ahead.group;
+                    self.ahead = None;
+                    self.scanned(group, wanted, answer, now, out);
+                }
+            }
+            return;
+        }
         // Others answer what was asked twice.
         let Some(asked) = self.asked.get(&number) else { return };
         match answer {
@@ -303,19 +426,28 @@ impl Process for Client {
                 {
                     self.snapshots.entry(*at).or_default().push(from);
                 }
-                self.asked.remove(&number);
+                let asked = self.asked.remove(&number);
+                if let (Some(bytes), Some(asked)) = (self.scanning.take(), asked) {
+                    self.look_ahead(&asked.question, &answer, bytes, out);
+                }
                 self.conclude(answer, now, out);
             }
         }
     }
 
     fn expire(&mut self, now: Time, _timer: (), out: &mut Outbox<Self>) {
+        if let Some(Ahead { group, wanted: Some((question, bytes)), .. }) =
+            self.ahead.take_if(|ahead| ahead.wanted.is_some())
+        {
+            return self.scan_afresh(group, question, bytes, now, out);
+        }
         // As long as for short ones in all, and twice at least.
         let attempts = u128::from(ATTEMPTS) * PATIENCE.as_nanos() / self.patience().as_nanos();
         if self.asked.values().any(|asked| u128::from(asked.attempts) >= attempts.max(2)) {
             self.give_up(out);
             self.asked.clear();
             self.committing = None;
+            self.scanning = None;
             return out.event(Reply::Silence);
         }
         self.asked.values_mut().for_each(|asked| asked.attempts += 1);

@@ -148,8 +148,8 @@ impl<C: Call> Remote<C> {
         Err(self.io(io::ErrorKind::FileTooLarge, what))
     }
 
-    /// How much to ask for: more, if the reader goes on where it has ended.
-    fn appetite(&self, part: Part<'_>) -> u64 {
+    /// How much to ask for: more, if the reader goes on where it has ended; and whether it does.
+    fn appetite(&self, part: Part<'_>) -> (u64, bool) {
         let mut line = self.line.lock();
         let goes_on = match (part, &line.last) {
             (Part::From(key) | Part::Before(Some(key)), Some((end, bytes))) if **end == *key => Some(*bytes),
@@ -158,9 +158,9 @@ impl<C: Call> Remote<C> {
         match goes_on {
             Some(bytes) => {
                 line.first = FIRST_BYTES;
-                bytes.saturating_mul(GROWTH).max(FIRST_BYTES)
+                (bytes.saturating_mul(GROWTH).max(FIRST_BYTES), true)
             }
-            None => std::mem::replace(&mut line.first, ONE_ROW),
+            None => (std::mem::replace(&mut line.first, ONE_ROW), false),
         }
     }
 
@@ -215,7 +215,7 @@ impl<C: Call> Store for Remote<C> {
             return Ok(Some(node));
         }
         let is_once = at.is_once();
-        let bytes = if is_once { ONE_ROW } else { self.appetite(part) };
+        let (bytes, goes_on) = if is_once { (ONE_ROW, false) } else { self.appetite(part) };
         let group = object.group();
         // Each group knows it.
         let in_group = |expected: Option<Expected>| expected.map(|expected| expected.in_group(group));
@@ -224,7 +224,14 @@ impl<C: Call> Store for Remote<C> {
             None if is_once => Sight::Once(in_group(at.expected())),
             None => Sight::New(in_group(at.take_expected())),
         };
-        let found = match self.ask(group, Question::read(object, part, sight, bytes))? {
+        let scans = goes_on && at.known().is_some();
+        let question = Question::read(object, part, sight, bytes);
+        let ask = if scans {
+            Ask::Scan(group, question, bytes.saturating_mul(GROWTH))
+        } else {
+            Ask::Question(group, question)
+        };
+        let found = match self.call(ask)? {
             Answer::Object(found) => Some(found),
             Answer::Nothing => None,
             Answer::Opened(opened, found) => {
