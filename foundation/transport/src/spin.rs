@@ -2,19 +2,22 @@
 
 use std::time::{Duration, Instant};
 
-/// Decides whether to look again and again for a while before sleeping: if the last wait was so short that waking up
-/// took a good part of it. A driver whose work comes seldom, or that shares its cores with others who keep it waiting,
-/// does not look at all.
+/// Decides whether to look again and again for a while before sleeping: if the last waits were so short that waking up
+/// took a good part of them. A driver whose work comes seldom, or that shares its cores with others who keep it waiting,
+/// does not look at all: one short wait among long ones is no reason, as looking takes from the others.
 #[derive(Debug)]
 pub(crate) struct Spin {
     limit: Duration,
-    /// The last wait ended within the limit.
-    worthwhile: bool,
+    /// How many waits, without a longer one since, ended within the limit.
+    short: u32,
 }
+
+/// So many short waits are a reason to look.
+const REASON: u32 = 16;
 
 impl Spin {
     pub(crate) const fn new(limit: Duration) -> Self {
-        Self { limit, worthwhile: true }
+        Self { limit, short: REASON }
     }
 
     /// Looks until `look` finds something, or the limit or `timeout` is reached; whether it has. In between others may
@@ -25,7 +28,7 @@ impl Spin {
         timeout: Option<Duration>,
         mut look: impl FnMut() -> Result<bool, E>,
     ) -> Result<bool, E> {
-        if !self.worthwhile || self.limit.is_zero() {
+        if self.short < REASON || self.limit.is_zero() {
             return Ok(false);
         }
         let limit = timeout.map_or(self.limit, |timeout| timeout.min(self.limit));
@@ -43,7 +46,7 @@ impl Spin {
     /// A wait that began then has ended.
     pub(crate) fn learn(&mut self, begun: Instant) {
         if !self.limit.is_zero() {
-            self.worthwhile = begun.elapsed() <= self.limit;
+            self.short = if begun.elapsed() <= self.limit { self.short.saturating_add(1) } else { 0 };
         }
     }
 }
@@ -53,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_a_long_wait_it_sleeps_at_once() {
+    fn after_a_long_wait_it_sleeps_at_once_until_there_were_short_ones() {
         let limit = Duration::from_secs(3600);
         let now = Instant::now();
         let mut spin = Spin::new(limit);
@@ -65,6 +68,10 @@ mod tests {
         assert_eq!(spin.look(now, None, &mut look), Ok(true));
         if let Some(long_ago) = now.checked_sub(limit * 2) {
             spin.learn(long_ago);
+            assert_eq!(spin.look(now, None, &mut look), Ok(false));
+            for _ in 1..REASON {
+                spin.learn(now);
+            }
             assert_eq!(spin.look(now, None, &mut look), Ok(false));
             spin.learn(now);
             assert_eq!(spin.look(now, Some(Duration::ZERO), || Ok::<_, ()>(false)), Ok(false));
