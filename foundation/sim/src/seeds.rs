@@ -8,6 +8,9 @@ use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 /// One seed in so many runs twice.
 const TWICE: u64 = 16;
@@ -72,8 +75,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Runs a test with many seeds, some of them twice, and panics at the first that fails, with the command that replays
-/// it.
+/// Runs a test with many seeds, some of them twice, on all cores, and panics at the first that fails, with the command that
+/// replays it.
 ///
 /// `FULMAR_SEEDS=20000` runs so many from the first of `range`; `FULMAR_SEED=17` runs that one, with its trace on the
 /// standard output.
@@ -81,7 +84,7 @@ impl fmt::Display for Failure {
 /// # Panics
 ///
 /// If a seed fails, or one of these variables is no number.
-pub fn seeds(name: &str, range: Range<u64>, mut run: impl FnMut(Seed) -> Result<(), String>) {
+pub fn seeds(name: &str, range: Range<u64>, run: impl Fn(Seed) -> Result<(), String> + Sync) {
     if let Some(number) = variable("FULMAR_SEED") {
         if let Err(reason) = run(Seed::new(number, Detail::Printed)) {
             panic!("{}", Failure { name: name.to_owned(), seed: number, reason });
@@ -108,27 +111,52 @@ fn variable(name: &str) -> Option<u64> {
 pub fn check(
     name: &str,
     range: Range<u64>,
-    mut run: impl FnMut(Seed) -> Result<(), String>,
+    run: impl Fn(Seed) -> Result<(), String> + Sync,
 ) -> Result<(), Failure> {
-    let first = range.start;
-    for number in range {
-        let result = if (number - first).is_multiple_of(TWICE) {
-            run_twice(number, &mut run)
-        } else {
-            attempt(&mut run, Seed::from(number))
-        };
-        result.map_err(|reason| Failure { name: name.to_owned(), seed: number, reason })?;
-    }
-    Ok(())
+    // Seeds are begun in their order, and none after one that has failed: so the first that fails is among them.
+    let next = AtomicU64::new(range.start);
+    let failed: Mutex<Option<(u64, String)>> = Mutex::new(None);
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Relaxed);
+            if number >= range.end || lock(&failed).is_some() {
+                return;
+            }
+            let result = if (number - range.start).is_multiple_of(TWICE) {
+                run_twice(number, &run)
+            } else {
+                attempt(&run, Seed::from(number))
+            };
+            if let Err(reason) = result {
+                let mut failed = lock(&failed);
+                if failed.as_ref().is_none_or(|(first, _)| number < *first) {
+                    *failed = Some((number, reason));
+                }
+            }
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 1..cores {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let failed = lock(&failed).take();
+    failed.map_or(Ok(()), |(seed, reason)| Err(Failure { name: name.to_owned(), seed, reason }))
 }
 
-fn attempt(run: &mut impl FnMut(Seed) -> Result<(), String>, seed: Seed) -> Result<(), String> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn attempt(run: &impl Fn(Seed) -> Result<(), String>, seed: Seed) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(|| run(seed)))
         .unwrap_or_else(|payload| Err(panic_message(payload.as_ref())))
 }
 
-fn run_twice(number: u64, run: &mut impl FnMut(Seed) -> Result<(), String>) -> Result<(), String> {
-    let mut once = |detail| {
+fn run_twice(number: u64, run: &impl Fn(Seed) -> Result<(), String>) -> Result<(), String> {
+    let once = |detail| {
         let seed = Seed::new(number, detail);
         let result = attempt(run, seed.clone());
         (result, seed.outcome.take())

@@ -3,12 +3,12 @@
 use crate::register::{Bug, CLIENT, Request, Role, register, replicas};
 use fulmar_node::{NodeId, Outbox, Process, Time};
 use fulmar_sim::{Detail, Faults, Seed, Sim, check};
-use std::cell::Cell;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// A process whose messages come from outside of the simulation.
-struct Leaky(Rc<Cell<u64>>);
+struct Leaky(Arc<AtomicU64>);
 
 impl Process for Leaky {
     type Message = u64;
@@ -18,17 +18,16 @@ impl Process for Leaky {
     type Record = ();
 
     fn start(&mut self, _now: Time, out: &mut Outbox<Self>) {
-        self.0.set(self.0.get() + 1);
-        out.send(NodeId(0), self.0.get());
+        out.send(NodeId(0), self.0.fetch_add(1, Relaxed));
     }
 }
 
 #[test]
 fn runs_that_differ_in_a_message_are_caught() {
-    let outside = Rc::new(Cell::new(0));
+    let outside = Arc::new(AtomicU64::new(0));
     let failure = check("leaky", 0..1, |seed| {
-        let outside = Rc::clone(&outside);
-        let mut sim = Sim::new(seed, move |_, _: &[()]| Leaky(Rc::clone(&outside)));
+        let outside = Arc::clone(&outside);
+        let mut sim = Sim::new(seed, move |_, _: &[()]| Leaky(Arc::clone(&outside)));
         sim.add(NodeId(0));
         sim.run(Duration::from_secs(1), |_, _, ()| {});
         Ok(())

@@ -3,6 +3,7 @@
 use crate::register::{Bug, CLIENT, Event, Request, Role, replicas};
 use fulmar_node::{NodeId, Time};
 use fulmar_sim::{Detail, Faults, Port, PortError, Seed, Sim, check, seeds};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -167,7 +168,7 @@ fn programs_end_with_their_simulation() {
 
 #[test]
 fn a_program_may_outlive_its_node_and_come_back() {
-    let mut crashes = 0;
+    let crashes = AtomicU64::new(0);
     seeds("a_program_may_outlive_its_node_and_come_back", 0..30, |seed| {
         let mut sim = hosted(seed, |number, port| {
             let me = NodeId(CLIENT.0 + number);
@@ -188,10 +189,10 @@ fn a_program_may_outlive_its_node_and_come_back() {
         sim.inject(Faults { crash: 1, pause: 1, every, lasting, down: 3, ..Faults::none(clients.clone()) });
         sim.after(Duration::from_secs(1), move |sim| sim.heal(clients));
         let is_over = finish(&mut sim);
-        crashes += sim.counts.crashes;
+        crashes.fetch_add(sim.counts.crashes, Relaxed);
         if is_over { Ok(()) } else { Err(format!("programs wait for ever: {:?}", sim.counts)) }
     });
-    assert!(crashes > 0);
+    assert!(crashes.into_inner() > 0);
 }
 
 #[test]
