@@ -99,7 +99,12 @@ impl Database {
             }
             let child = self.link(above, target)?;
             match self.store.read(child, target.part(), at)? {
-                Some(next) if next.level() + 1 == above.level() && target.is_in(&next) => node = Some(next),
+                Some(next) if next.level() + 1 == above.level() && target.is_in(&next) => {
+                    if next.id() != child {
+                        self.store.excuse(above.id());
+                    }
+                    node = Some(next);
+                }
                 _ => return Ok(Descent::Astray(path)),
             }
         }

@@ -170,6 +170,10 @@ impl Store for Site {
         self.stay().store().mistrust(path);
     }
 
+    fn excuse(&self, node: ObjectId) {
+        self.stay().store().excuse(node);
+    }
+
     fn commit_unread(
         &self,
         commit: Commit,

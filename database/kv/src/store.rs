@@ -64,6 +64,9 @@ pub trait Store: Send + Sync {
     /// Links have led astray: objects, read from the top down, did not fit together. The next to be read are newer.
     fn mistrust(&self, path: &[ObjectId]);
 
+    /// This inner node has led to a leaf that has given away what was looked for, and the store has found it nevertheless.
+    fn excuse(&self, node: ObjectId);
+
     /// Commits. Unless it answers a timestamp, nothing of the commit takes place.
     ///
     /// # Errors
@@ -271,6 +274,9 @@ impl Store for Database {
     fn mistrust(&self, _path: &[ObjectId]) {
         self.settle();
     }
+
+    /// Its nodes are never old.
+    fn excuse(&self, _node: ObjectId) {}
 
     fn commit(&self, commit: Commit, durability: Durability) -> Result<Timestamp, Refusal<Commit>> {
         Self::commit(self, commit, durability)

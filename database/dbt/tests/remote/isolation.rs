@@ -134,7 +134,7 @@ impl Client {
 }
 
 /// A client crashes, and after a while the servers hear of it.
-fn crash_client(sim: &mut Sim<Role>, client: NodeId, noticed: Duration) {
+pub(crate) fn crash_client(sim: &mut Sim<Role>, client: NodeId, noticed: Duration) {
     sim.crash(client);
     sim.after(noticed, move |sim| {
         for server in servers().filter(|server| sim.is_up(*server)).collect::<Vec<_>>() {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 
 mod balance;
+mod constraints;
 mod isolation;
 mod one_row;
 mod round_trips;

@@ -24,6 +24,9 @@ const ONE_ROW: u64 = 1;
 const GROWTH: u64 = 8;
 /// A transaction that numbers many entries asks for up to so many numbers at once.
 const MOST_NUMBERS: i64 = 1 << 10;
+/// An inner node that is so often not up to date is read again: seldom enough where many clients make a tree grow, and often
+/// enough that the way is known when a leaf moves to where no server can lead.
+const EXCUSES: u32 = 8;
 /// Bytes of inner nodes that a client remembers.
 const INNER_BYTES: usize = 32 << 20;
 
@@ -55,6 +58,8 @@ pub struct Remote<C> {
     nodes: Cache,
     /// Roots that were leaves when last heard of.
     leaves: Mutex<BTreeSet<ObjectId>>,
+    /// How often inner nodes have led to a leaf that was no longer right, and a server from there to the right one.
+    excused: Mutex<BTreeMap<ObjectId, u32>>,
     /// Numbers picked in trees.
     blocks: Mutex<BTreeMap<ObjectId, Block>>,
     line: Mutex<Line<C>>,
@@ -85,6 +90,7 @@ impl<C: Call> Remote<C> {
             name: name.into(),
             nodes: Cache::new(INNER_BYTES),
             leaves: Mutex::default(),
+            excused: Mutex::default(),
             blocks: Mutex::default(),
             line,
         }
@@ -278,6 +284,16 @@ impl<C: Call> Store for Remote<C> {
         self.leaves.lock().retain(|leaf| !path.contains(leaf));
         for node in path {
             self.nodes.store(*node, None);
+        }
+    }
+
+    fn excuse(&self, node: ObjectId) {
+        let mut excused = self.excused.lock();
+        let times = excused.entry(node).or_default();
+        *times += 1;
+        if *times >= EXCUSES {
+            excused.remove(&node);
+            self.nodes.store(node, None);
         }
     }
 

@@ -35,7 +35,12 @@ impl Group {
                 self.wait_for(durability, Timestamp(0), vec![], reply, vec![], turn);
                 Ok(Progress::Waits)
             }
-            Err(Refusal::Misplaced(())) => Ok(Progress::Answer(Answer::Misplaced)),
+            Err(Refusal::Misplaced(())) => match self.redirected(&prepare.commit)? {
+                Some(commit) if commit != prepare.commit => {
+                    self.prepare(asked, &Prepare { commit, ..prepare.clone() }, durability, turn)
+                }
+                _ => Ok(Progress::Answer(Answer::Misplaced)),
+            },
             Err(Refusal::Failed(error)) => Err(error),
         }
     }
