@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a server may take to greet.
 const GREETING: Duration = Duration::from_secs(5);
@@ -305,13 +305,13 @@ impl<P: Process<Message: Wire>> Client<P> {
                 return Ok(std::mem::take(&mut self.out.events));
             }
             self.block()?;
-            self.now = self.clock.now();
         }
     }
 
     /// Waits until a server sends something, or a timer expires.
     fn block(&mut self) -> Result<(), ClientError> {
-        let timeout = self.timers.soonest().map(|deadline| deadline.since(self.clock.now()));
+        let begun = self.clock.now();
+        let timeout = self.timers.soonest().map(|deadline| deadline.since(begun));
         if self.peers.is_empty() {
             for (&server, fault) in &self.faults {
                 if let LinkError::Refused(reason) = fault {
@@ -322,13 +322,17 @@ impl<P: Process<Message: Wire>> Client<P> {
                 return Err(ClientError::Stuck);
             }
         }
-        let begun = Instant::now();
-        let outcome = self.wait_beyond(begun, timeout);
-        self.spin.learn(begun);
-        outcome
+        self.now = begun;
+        self.wait_beyond(begun, timeout)?;
+        // Messages that have come have been taken up at the end of the wait.
+        if self.now == begun {
+            self.now = self.clock.now();
+        }
+        self.spin.learn(self.now.since(begun));
+        Ok(())
     }
 
-    fn wait_beyond(&mut self, begun: Instant, timeout: Option<Duration>) -> Result<(), ClientError> {
+    fn wait_beyond(&mut self, begun: Time, timeout: Option<Duration>) -> Result<(), ClientError> {
         if let Some(server) = self.only_awaited()
             && let Some(patience) = patience(timeout, self.peers.len() > 1)
         {
@@ -344,10 +348,10 @@ impl<P: Process<Message: Wire>> Client<P> {
     }
 
     /// Looks whether this server answers at once, before sleeping. True if it does, or is gone.
-    fn answers_at_once(&mut self, server: NodeId, begun: Instant, timeout: Option<Duration>) -> bool {
-        let Self { spin, peers, counters, .. } = self;
+    fn answers_at_once(&mut self, server: NodeId, begun: Time, timeout: Option<Duration>) -> bool {
+        let Self { spin, peers, counters, clock, .. } = self;
         let Some(peer) = peers.get_mut(&server) else { return true };
-        let received = spin.look(begun, timeout, || {
+        let received = spin.look(*clock, begun, timeout, || {
             let count = peer.link.receive(false)?;
             counters.bytes_received += count as u64;
             Ok(count > 0)

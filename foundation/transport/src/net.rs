@@ -5,6 +5,7 @@
 
 use crate::address::Listener;
 use crate::book::Book;
+use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
 use crate::hello::{Answer, FIRST_CLIENT, HELLO_LIMIT, Hello, Protocol, Refusal};
@@ -22,7 +23,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Epoll's name of the waker. Doors and sockets for datagrams are numbered from here on, connections from zero.
 const WAKER: u64 = u64::MAX;
@@ -167,26 +168,28 @@ impl Net {
         Ok(())
     }
 
-    /// Waits until something can be done, but not beyond `deadline`; the caller sets [`Self::now`] after.
-    pub(crate) fn wait(&mut self, deadline: Option<Time>) -> io::Result<()> {
+    /// Waits until something can be done, but not beyond `deadline`, and begins to do it.
+    pub(crate) fn wait(&mut self, clock: Clock, deadline: Option<Time>) -> io::Result<()> {
         let deadline = deadline.into_iter().chain(self.next_sweep).min();
         let timeout = match deadline {
             _ if !self.ready.is_empty() => Some(Duration::ZERO),
             deadline => deadline.map(|deadline| deadline.since(self.now)),
         };
         self.stirred.clear();
-        let begun = Instant::now();
-        if !self.look(begun, timeout)? {
+        let begun = clock.now();
+        if !self.look(clock, begun, timeout)? {
             self.poll(timeout)?;
         }
-        self.spin.learn(begun);
+        let now = clock.now();
+        self.spin.learn(now.since(begun));
+        self.begin_turn(now);
         Ok(())
     }
 
     /// Looks whether something is to be done at once, before sleeping.
-    fn look(&mut self, begun: Instant, timeout: Option<Duration>) -> io::Result<bool> {
+    fn look(&mut self, clock: Clock, begun: Time, timeout: Option<Duration>) -> io::Result<bool> {
         let Self { spin, epoll, stirred, .. } = self;
-        spin.look(begun, timeout, || {
+        spin.look(clock, begun, timeout, || {
             poll(epoll, stirred, Some(Duration::ZERO))?;
             Ok(!stirred.is_empty())
         })
@@ -197,7 +200,7 @@ impl Net {
     }
 
     /// Notes what the wait has found.
-    pub(crate) fn begin_turn(&mut self, now: Time) {
+    fn begin_turn(&mut self, now: Time) {
         self.now = now;
         let mut stirred = std::mem::take(&mut self.stirred);
         for (name, flags) in stirred.drain(..) {

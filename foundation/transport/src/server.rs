@@ -249,8 +249,7 @@ impl<P: Process<Message: Wire>> Server<P> {
         self.finish_turn(log, user)?;
         while !self.stopped {
             let deadline = if self.is_finished() { self.timers.soonest() } else { Some(self.net.now) };
-            self.net.wait(deadline).map_err(ServeError::Wait)?;
-            self.net.begin_turn(self.clock.now());
+            self.net.wait(self.clock, deadline).map_err(ServeError::Wait)?;
             self.receive_datagrams();
             self.receive();
             self.expire();
