@@ -252,8 +252,21 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`], and [`Error::Corrupt`] after four million trees.
     pub fn create_tree(&mut self) -> Result<Tree, Error> {
-        let exhausted = || self.database.corrupt("no number is left for another tree".into());
         let group = self.group_for_tree()?;
+        self.create_tree_in(group)
+    }
+
+    /// The same, with its root where that of another tree is: what is changed with that is committed in one phase, at least
+    /// as long as both are small.
+    ///
+    /// # Errors
+    /// As [`Transaction::create_tree`].
+    pub fn create_tree_beside(&mut self, other: Tree) -> Result<Tree, Error> {
+        self.create_tree_in(other.group())
+    }
+
+    fn create_tree_in(&mut self, group: GroupId) -> Result<Tree, Error> {
+        let exhausted = || self.database.corrupt("no number is left for another tree".into());
         let facts = Tree::facts(group);
         let next = match self.get(facts, NEXT_TREE)? {
             Some(stored) => (*stored).try_into().map(u32::from_be_bytes).map_err(|_| exhausted())?,

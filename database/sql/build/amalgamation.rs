@@ -141,6 +141,13 @@ const EDITS: &[Edit] = &[
               \x20 rc = sqlite3BtreeTableMoveto(pCrsr, iKey, 0, &res);\n",
     },
     Edit {
+        place: "OP_CreateBtree: an index beside its table",
+        find: "  rc = sqlite3BtreeCreateTable(pDb->pBt, &pgno, pOp->p3);\n",
+        put: "  if( pOp->p4type==P4_INT32 && fulmarServes(pDb->pBt) ){\n\
+              \x20   rc = fulmarCreateIndex(pDb->pBt, &pgno, (Pgno)pOp->p4.i);\n  }else{\n\
+              \x20   rc = sqlite3BtreeCreateTable(pDb->pBt, &pgno, pOp->p3);\n  }\n",
+    },
+    Edit {
         place: "OP_NewRowid: rowids that other transactions have picked",
         find: "    if( pC->useRandomRowid ){\n      /* IMPLEMENTATION-OF: R-07677-41881",
         put: "    if( !pC->useRandomRowid ){\n      v = fulmarPickRowid(pC->uc.pCursor, v);\n      if( pOp->p3 ) pMem->u.i = v;\n    }\n\
@@ -173,6 +180,11 @@ const EDITS: &[Edit] = &[
         place: "attachFunc: why a database could not be opened",
         find: "        zErrDyn = sqlite3MPrintf(db, \"unable to open database: %s\", zFile);\n",
         put: "        zErrDyn = fulmarOpenErrorText(db, zFile);\n",
+    },
+    Edit {
+        place: "sqlite3CreateIndex: of which table",
+        find: "      sqlite3VdbeAddOp3(v, OP_CreateBtree, iDb, iMem, BTREE_BLOBKEY);\n",
+        put: "      sqlite3VdbeAddOp4Int(v, OP_CreateBtree, iDb, iMem, BTREE_BLOBKEY, (int)pTab->tnum);\n",
     },
     Edit {
         place: "sqlite3KeyInfoOfIndex: unique indexes",

@@ -47,7 +47,7 @@ int fulmar_end(FulmarHandle*, int bKeepReading);
 int fulmar_open_savepoints(FulmarHandle*, int n);
 int fulmar_release_savepoint(FulmarHandle*, int i);
 int fulmar_undo_savepoint(FulmarHandle*, int i);
-int fulmar_create_tree(FulmarHandle*, u32 *pRoot);
+int fulmar_create_tree(FulmarHandle*, u32 iBeside, u32 *pRoot);
 int fulmar_drop_tree(FulmarHandle*, u32 iRoot);
 int fulmar_clear_tree(FulmarHandle*, u32 iRoot, i64 *pnEntry);
 int fulmar_count(FulmarHandle*, u32 iRoot, i64 *pnEntry);

@@ -194,7 +194,12 @@ SQLITE_PRIVATE int sqlite3BtreeSavepoint(Btree *p, int op, int iSavepoint){
 
 SQLITE_PRIVATE int sqlite3BtreeCreateTable(Btree *p, Pgno *piTable, int flags){
   if( !fulmarServes(p) ) return original_sqlite3BtreeCreateTable(p, piTable, flags);
-  return fulmar_create_tree(p->pFulmar, piTable);
+  return fulmar_create_tree(p->pFulmar, 0, piTable);
+}
+
+/* OP_CreateBtree for an index of the table iTable, if that is known. */
+static int fulmarCreateIndex(Btree *p, Pgno *piIndex, Pgno iTable){
+  return fulmar_create_tree(p->pFulmar, iTable, piIndex);
 }
 
 SQLITE_PRIVATE int sqlite3BtreeDropTable(Btree *p, int iTable, int *piMoved){

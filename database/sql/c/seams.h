@@ -27,6 +27,7 @@ static const char *fulmarErrorText(sqlite3*, int);
 static void fulmarExplainCommit(struct Vdbe*, int);
 static void fulmarJournalMode(sqlite3_value*);
 static int fulmarStep(struct Vdbe*);
+static int fulmarCreateIndex(Btree*, Pgno*, Pgno);
 static void fulmarCursorSeeksParent(BtCursor*);
 static void fulmarCursorSeeks(BtCursor*, int);
 static i64 fulmarPickRowid(BtCursor*, i64);

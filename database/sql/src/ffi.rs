@@ -206,10 +206,15 @@ extern "C" fn fulmar_undo_savepoint(handle: *mut Handle, index: c_int) -> c_int 
     attempt(handle, |handle| handle.undo_savepoint(usize::try_from(index).ok()).map(|()| codes::OK))
 }
 
+/// `beside` is the root of the table that the tree is an index of, or 0.
 #[unsafe(no_mangle)]
-extern "C" fn fulmar_create_tree(handle: *mut Handle, root: *mut u32) -> c_int {
+extern "C" fn fulmar_create_tree(handle: *mut Handle, beside: u32, root: *mut u32) -> c_int {
     attempt(handle, |handle| {
-        let tree = handle.transaction_mut()?.create_tree()?;
+        let transaction = handle.transaction_mut()?;
+        let tree = match beside {
+            0 => transaction.create_tree()?,
+            table => transaction.create_tree_beside(Tree(table))?,
+        };
         // SAFETY: C passes where to put it.
         unsafe { *root = tree.0 };
         Ok(codes::OK)

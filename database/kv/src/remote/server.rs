@@ -88,6 +88,8 @@ pub struct Server {
     untimed: VecDeque<(u64, Question)>,
     /// Groups that came after others of their databases, and may have trees and leaves now.
     welcome: BTreeSet<(DatabaseNumber, GroupId)>,
+    /// For how many sweeps this server has been busier than another.
+    busier: u32,
     /// Groups that are to be another server's.
     leaving: BTreeMap<(DatabaseNumber, GroupId), Leaving>,
     /// How often this server has begun to hand one over.
@@ -220,6 +222,7 @@ impl Server {
             manager: None,
             untimed: VecDeque::new(),
             welcome: BTreeSet::new(),
+            busier: 0,
             leaving: BTreeMap::new(),
             attempts: 0,
             unanswered: VecDeque::new(),

@@ -17,6 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const SLACK: u64 = 16;
 /// A server that does less is not busy: operations, as [`Load::work`] counts them.
 const BUSY: u64 = 1_000;
+/// A server that has been busier than another for so many sweeps gives it work. What one knows of others may be as old as a
+/// sweep: when all become busy at once, each is the busiest for a moment, as far as it knows.
+const PATIENCE: u32 = 4;
 /// One in so many operations is noted.
 const SAMPLED: u64 = 8;
 /// So many leaves are watched.
@@ -218,12 +221,16 @@ impl Server {
             // What cannot be done now is tried again.
             let _ = group.even_out(&room, turn);
         }
+        // As others know it, and of the same time.
+        let known = loads.get(&turn.site.me).map_or(0, |load| load.work);
+        let partner = room.partner(turn.site.me).filter(|(_, its)| known > BUSY && known > its + known / 8);
+        self.busier = if partner.is_some() { self.busier + 1 } else { 0 };
         let hottest = self.groups.values_mut().max_by_key(|group| group.heat.work);
-        if let (Some((partner, its)), Some(group)) = (room.partner(turn.site.me), hottest)
-            && load.work > BUSY
-            && load.work > its + load.work / 4
+        if let (Some((partner, its)), Some(group)) = (partner, hottest)
+            && self.busier >= PATIENCE
         {
-            let _ = group.relieve(partner, (load.work - its) / 4, turn);
+            self.busier = 0;
+            let _ = group.relieve(partner, (known - its) / 4, turn);
         }
         self.groups.values_mut().for_each(|group| group.heat.cool());
     }
