@@ -16,6 +16,8 @@ pub struct Counters {
     pub dropped: u64,
     /// Connections that were begun or accepted.
     pub connections: u64,
+    /// The most bytes of clients' large messages that were not whole: see [`Limits::unread`](crate::Limits::unread).
+    pub unread_peak: u64,
     /// The most bytes that one connection had unsent.
     pub unsent_peak: u64,
 }

@@ -95,6 +95,11 @@ impl FrameReader {
         Ok(Some(start..start + length))
     }
 
+    /// Bytes that were not taken: of a frame that is not whole, once [`Self::next`] has found no other.
+    pub(crate) const fn pending(&self) -> usize {
+        self.bytes.len() - self.taken
+    }
+
     /// The bytes of a frame that [`Self::next`] has taken.
     pub(crate) fn body(&self, frame: Range<usize>) -> &[u8] {
         &self.bytes[frame]

@@ -11,6 +11,10 @@ pub struct Limits {
     /// of them, and what is sent to it beyond twice the bound is dropped; what is sent to a server beyond the bound is
     /// dropped.
     pub unsent: usize,
+    /// Bytes that all clients together may have sent of messages that are not whole yet, as far as each is longer than a
+    /// mebibyte. Beyond, one of them goes on, and the others are not read from; another one does, if it has said nothing for a
+    /// second.
+    pub unread: usize,
     /// Connections at one time, of clients and servers.
     pub connections: usize,
     /// How long a client may be silent before its connection is closed. Nothing: for ever.
@@ -27,6 +31,7 @@ impl Default for Limits {
         Self {
             message: 16 << 20,
             unsent: 4 << 20,
+            unread: 256 << 20,
             connections: 10_000,
             idle: None,
             dead: Duration::from_secs(10),

@@ -36,6 +36,8 @@ const GREETING: Duration = Duration::from_secs(5);
 const SWEEP: Duration = Duration::from_secs(1);
 /// So many connections beyond the limit may be at their greeting, to be told that the server is full.
 const WAITING_ROOM: usize = 64;
+/// From this size on a message that is not whole counts as one that takes memory.
+const LARGE: usize = 1 << 20;
 
 /// How far a connection has come.
 ///
@@ -66,13 +68,15 @@ struct Connection {
     dirty: bool,
     /// Not read from, since too much is unsent.
     paused: bool,
+    /// Not read from, since all together have sent too much that is not whole.
+    held: bool,
     heard: Time,
 }
 
 impl Connection {
     fn wanted(&self) -> epoll::EventFlags {
         let mut wanted = epoll::EventFlags::empty();
-        wanted.set(epoll::EventFlags::IN, !self.paused);
+        wanted.set(epoll::EventFlags::IN, !self.paused && !self.held);
         wanted.set(epoll::EventFlags::OUT, self.link.is_connecting() || self.link.unsent() > 0);
         wanted
     }
@@ -110,6 +114,11 @@ pub(crate) struct Net {
     ready: VecDeque<u64>,
     /// Connections that may have something to send.
     dirty: Vec<u64>,
+    /// How much there is of clients' large messages that are not whole, by connection, and in all.
+    unread: BTreeMap<u64, usize>,
+    unread_sum: usize,
+    /// The connection whose message goes on although there is too much, and how much there was of it at the last sweep.
+    exempt: Option<(u64, usize)>,
     /// What the last wait has found: names, and what is the matter with them.
     stirred: Vec<(u64, epoll::EventFlags)>,
     pub(crate) now: Time,
@@ -139,6 +148,9 @@ impl Net {
             next_client: FIRST_CLIENT.0,
             ready: VecDeque::new(),
             dirty: Vec::new(),
+            unread: BTreeMap::new(),
+            unread_sum: 0,
+            exempt: None,
             stirred: Vec::new(),
             now: Time::ZERO,
             spin: Spin::new(limits.spin),
@@ -303,6 +315,7 @@ impl Net {
             ready: false,
             dirty: false,
             paused: false,
+            held: false,
             heard: self.now,
         };
         let key = self.next_key;
@@ -338,10 +351,16 @@ impl Net {
         for at in 0..self.doors.len() {
             self.set_door(at, true);
         }
+        if let Some((key, before)) = self.exempt {
+            let own = self.unread.get(&key).copied().unwrap_or_default();
+            self.exempt = (own > before).then_some((key, own));
+            self.let_go();
+        }
         let greeting = |connection: &Connection| !matches!(connection.stage, Stage::Open(_));
         let watch = self.limits.idle.is_some() && !self.connections.is_empty();
         self.next_sweep = None;
-        if watch || self.connections.values().any(greeting) || self.doors.iter().any(|door| !door.open) {
+        let waiting = self.exempt.is_some() || self.connections.values().any(greeting);
+        if watch || waiting || self.doors.iter().any(|door| !door.open) {
             self.plan_sweep();
         }
     }
@@ -374,6 +393,47 @@ impl Net {
         self.close(frame.key, why);
     }
 
+    /// Whether a client that has sent a part of a large message has to wait for others to send theirs.
+    fn is_full_for(&mut self, key: u64) -> bool {
+        let own = self.unread.get(&key).copied().unwrap_or_default();
+        self.unread_sum - own > self.limits.unread && self.exempt.get_or_insert((key, own)).0 != key
+    }
+
+    fn hold(&mut self, key: u64) {
+        if let Some(connection) = self.connections.get_mut(&key) {
+            connection.held = true;
+            self.soil(key);
+            self.plan_sweep();
+        }
+    }
+
+    fn note_unread(&mut self, key: u64, bytes: usize) {
+        let before = self.unread.insert(key, bytes).unwrap_or_default();
+        self.unread_sum = self.unread_sum - before + bytes;
+        self.counters.unread_peak = self.counters.unread_peak.max(self.unread_sum as u64);
+    }
+
+    /// A client's large message is whole, or will never be: there is room for others.
+    fn forget_unread(&mut self, key: u64) {
+        let Some(bytes) = self.unread.remove(&key) else { return };
+        self.unread_sum -= bytes;
+        self.exempt = self.exempt.filter(|(exempt, _)| *exempt != key);
+        self.let_go();
+    }
+
+    /// Looks again whether those that are held may be read from.
+    fn let_go(&mut self) {
+        let held = |(&key, connection): (&u64, &Connection)| connection.held.then_some(key);
+        let held: Vec<u64> = self.connections.iter().filter_map(held).collect();
+        for key in held {
+            if let Some(connection) = self.connections.get_mut(&key) {
+                connection.held = false;
+            }
+            self.soil(key);
+            self.queue(key);
+        }
+    }
+
     /// Reads a connection if there is something to read, and takes its next frame.
     fn advance(&mut self, key: u64) -> Result<Option<Frame>, LinkError> {
         loop {
@@ -387,14 +447,26 @@ impl Net {
             let open = matches!(connection.stage, Stage::Open(_));
             let limit = if open { self.limits.message } else { HELLO_LIMIT };
             let Some(place) = connection.link.input.next(limit).transpose() else {
-                if !std::mem::take(&mut connection.readable) {
+                if !connection.readable {
                     return Ok(None);
                 }
+                let pending = connection.link.input.pending();
+                if is_client && pending >= LARGE && self.is_full_for(key) {
+                    self.hold(key);
+                    return Ok(None);
+                }
+                let Some(connection) = self.connections.get_mut(&key) else { return Ok(None) };
+                connection.readable = false;
                 let count = connection.link.receive(false)?;
                 connection.heard = self.now;
                 self.counters.bytes_received += count as u64;
+                if is_client && pending + count >= LARGE {
+                    self.note_unread(key, pending + count);
+                }
                 continue;
             };
+            self.forget_unread(key);
+            let Some(connection) = self.connections.get_mut(&key) else { return Ok(None) };
             match (connection.stage, place) {
                 (Stage::Open(from), place) => {
                     return Ok(Some(Frame { from, key, place: place? }));
@@ -474,6 +546,7 @@ impl Net {
     /// Ends a connection.
     fn close(&mut self, key: u64, why: LinkError) {
         let Some(connection) = self.connections.remove(&key) else { return };
+        self.forget_unread(key);
         let notice = match connection.stage {
             Stage::Hello => Notice::Unknown { address: connection.link.other_end(), why },
             Stage::Open(peer) => Notice::Closed { peer, why },

@@ -404,6 +404,46 @@ fn a_client_that_does_not_read_is_not_heard() {
 }
 
 #[test]
+fn clients_with_large_messages_wait_for_each_other() {
+    const SIZE: usize = 6 << 20;
+    const CLIENTS: usize = 8;
+    let limits = Limits { unread: 4 << 20, ..Limits::default() };
+    let server = Running::start(ONE, limits);
+    let connect = || {
+        let mut stream = raw::connect(&server.address);
+        stream.write_all(&raw::hello()).unwrap();
+        raw::frame(&mut stream).unwrap();
+        stream
+    };
+    // The first begins a message, and says no more.
+    let question = raw::question(1, SIZE);
+    let mut stray = connect();
+    stray.write_all(&question[..SIZE / 2]).unwrap();
+    let mut streams: Vec<_> = (0..CLIENTS).map(|_| (connect(), &question[..])).collect();
+    streams.iter().for_each(|(stream, _)| stream.set_nonblocking(true).unwrap());
+    let mut client = client_of(&[(ONE, &server)]);
+    // All send a little in turn, as far as they are read from.
+    while streams.iter().any(|(_, rest)| !rest.is_empty()) {
+        for (stream, rest) in streams.iter_mut().filter(|(_, rest)| !rest.is_empty()) {
+            match stream.write(&rest[..rest.len().min(1 << 18)]) {
+                Ok(count) => *rest = &rest[count..],
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+        // Small messages go on.
+        client.request(Ask::together(vec![vec![1]])).unwrap();
+    }
+    for (mut stream, _) in streams {
+        stream.set_nonblocking(false).unwrap();
+        assert_eq!(raw::frame(&mut stream).unwrap().len(), SIZE + 9);
+    }
+    let peak = server.handle.counters().unwrap().unread_peak;
+    // The bound, one message that goes on beyond it, and for each a mebibyte that does not count and what one read brings.
+    assert!(peak <= (4 << 20) + SIZE as u64 + (CLIENTS as u64) * (3 << 19), "{peak}");
+    server.stop();
+}
+
+#[test]
 fn what_a_server_does_not_read_is_dropped() {
     // This one accepts and reads nothing, not even the greeting.
     let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
