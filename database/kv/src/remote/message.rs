@@ -75,8 +75,8 @@ pub enum Message {
         number: u64,
         /// The clock is at least here.
         reached: Timestamp,
-        /// Whether it is to go on by some numbers, at which the server commits.
-        goes_on: bool,
+        /// How far it is to go on from there, for commits of the server's.
+        goes_on: u64,
         /// No snapshot that the server's clients hold is older.
         oldest: Timestamp,
     },

@@ -55,7 +55,7 @@ impl Wire for Message {
                 out.push(35);
                 put_varint(out, *number);
                 put_varint(out, reached.0);
-                out.push((*goes_on).into());
+                put_varint(out, *goes_on);
                 put_varint(out, oldest.0);
             }
             Self::Time { number, now, reached, watermark } => {
@@ -182,7 +182,7 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
         35 => {
             let number = input.varint()?;
             let reached = Timestamp(input.varint()?);
-            let goes_on = input.byte()? == 1;
+            let goes_on = input.varint()?;
             Message::Clock { number, reached, goes_on, oldest: Timestamp(input.varint()?) }
         }
         36 => {

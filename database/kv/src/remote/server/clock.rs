@@ -4,9 +4,8 @@
 //! where it is when it is asked. So a snapshot sees whatever was acknowledged before it was asked for, on any server. One
 //! question serves all who wait.
 //!
-//! A server that is about to commit what is based on nothing that was read has it go on by some numbers when it asks, from
-//! where it is. Commits at these are after all that was acknowledged before, and need not be told before they are
-//! acknowledged.
+//! A server that is about to commit what is based on nothing that was read has it go on when it asks, by a number for each.
+//! Commits at these are after all that was acknowledged before, and need not be told before they are acknowledged.
 
 use super::super::message::Message;
 use super::Turn;
@@ -21,8 +20,8 @@ pub(super) struct Clock {
     now: Option<Timestamp>,
     /// It is here at least.
     reached: Timestamp,
-    /// Whether the next question is to have it go on.
-    goes_on: bool,
+    /// How far the next question is to have it go on.
+    goes_on: u64,
     /// Where it was, one further, when this server first heard of it.
     born: Timestamp,
     /// No snapshot of the cluster is older.
@@ -43,7 +42,7 @@ impl Clock {
             keeper,
             now: None,
             reached: zero,
-            goes_on: false,
+            goes_on: 0,
             born: zero,
             watermark: zero,
             reach: zero,
@@ -76,9 +75,9 @@ impl Clock {
         self.reached
     }
 
-    /// With the next question it is to go on, for commits.
+    /// With the next question it is to go on, for one more commit.
     pub(super) fn go_on(&mut self) {
-        self.goes_on = true;
+        self.goes_on += 1;
     }
 
     /// What snapshots see that were opened before this server began may be lost, and is forgotten in any case below the

@@ -10,10 +10,7 @@ use fulmar_node::{Lsn, NodeId};
 use std::collections::BTreeMap;
 
 /// The clock may go so far beyond what was written down of it last; half as far, and it is written down again.
-const AHEAD: u64 = 1 << 26;
-/// How far it goes on for a server that is about to commit: a prime, and more than a database has groups, as snapshots
-/// choose the groups of new trees.
-const STRIDE: u64 = 257;
+const AHEAD: u64 = 1 << 20;
 /// The object that holds the cluster's records.
 const RECORDS: ObjectId = ObjectId::new(GroupId(0), 0);
 const BOUND: &[u8] = b"clock";
@@ -31,7 +28,7 @@ pub(super) struct Manager {
     /// What each server holds and does.
     loads: BTreeMap<NodeId, Load>,
     /// Questions that wait until a bound is durable.
-    unanswered: Vec<(NodeId, u64, bool)>,
+    unanswered: Vec<(NodeId, u64, u64)>,
     /// Who is told about which database, as soon as the map is durable.
     unmapped: Vec<(Lsn, NodeId, Option<String>)>,
 }
@@ -94,16 +91,18 @@ impl Manager {
     pub(super) fn clock(
         &mut self,
         from: NodeId,
-        (number, goes_on): (u64, bool),
+        (number, goes_on): (u64, u64),
         (reached, oldest): (Timestamp, Timestamp),
         turn: &mut Turn<'_>,
     ) {
         self.now = self.now.max(reached);
+        // No server has so many commits waiting.
+        let goes_on = goes_on.min(AHEAD / 4);
         self.oldest.insert(from, oldest.min(self.now));
         if self.now.0 + AHEAD / 2 > self.bound.0 {
             self.raise(turn);
         }
-        if self.now.0 + STRIDE >= self.bound.0 {
+        if self.now.0 + goes_on >= self.bound.0 {
             if self.rising.is_none() {
                 self.end(turn);
             }
@@ -113,12 +112,10 @@ impl Manager {
         }
     }
 
-    fn tell_time(&mut self, to: NodeId, (number, goes_on): (u64, bool), turn: &mut Turn<'_>) {
+    fn tell_time(&mut self, to: NodeId, (number, goes_on): (u64, u64), turn: &mut Turn<'_>) {
         let now = self.now;
         let watermark = self.oldest.values().min().map_or(now, |oldest| now.min(*oldest));
-        if goes_on {
-            self.now.0 += STRIDE;
-        }
+        self.now.0 += goes_on;
         turn.send(to, Message::Time { number, now, reached: self.now, watermark });
     }
 
