@@ -68,8 +68,8 @@ pub enum Step {
     Join(ObjectId, ObjectId, u64),
     /// To let a leaf go.
     Leave(ObjectId),
-    /// To take it.
-    Arrive(Moved),
+    /// To take it. Older snapshots than this do not see it as it was: where it has been, a server has forgotten them.
+    Arrive(Moved, Timestamp),
 }
 
 /// What a group has prepared.
@@ -77,8 +77,8 @@ pub enum Step {
 pub enum Ready {
     /// Objects of these names will be here.
     Made(Vec<ObjectId>),
-    /// This will go.
-    Left(Moved),
+    /// This will go, and no older snapshot sees it as it was.
+    Left(Moved, Timestamp),
 }
 
 impl Reshape {
@@ -174,8 +174,9 @@ impl Step {
                 out.push(2);
                 put_varint(out, leaf.0);
             }
-            Self::Arrive(moved) => {
+            Self::Arrive(moved, oldest) => {
                 out.push(3);
+                put_varint(out, oldest.0);
                 moved.encode(out);
             }
         }
@@ -186,7 +187,10 @@ impl Step {
             0 => Self::Split(object(input)?, list(input, key)?),
             1 => Self::Join(object(input)?, object(input)?, input.varint()?),
             2 => Self::Leave(object(input)?),
-            3 => Self::Arrive(Moved::decode(input)?),
+            3 => {
+                let oldest = Timestamp(input.varint()?);
+                Self::Arrive(Moved::decode(input)?, oldest)
+            }
             _ => return None,
         })
     }
@@ -200,8 +204,9 @@ impl Ready {
                 put_varint(out, objects.len() as u64);
                 objects.iter().for_each(|object| put_varint(out, object.0));
             }
-            Self::Left(moved) => {
+            Self::Left(moved, oldest) => {
                 out.push(1);
+                put_varint(out, oldest.0);
                 moved.encode(out);
             }
         }
@@ -210,7 +215,10 @@ impl Ready {
     fn decode(input: &mut Reader<'_>) -> Option<Self> {
         Some(match input.byte()? {
             0 => Self::Made(list(input, object)?),
-            1 => Self::Left(Moved::decode(input)?),
+            1 => {
+                let oldest = Timestamp(input.varint()?);
+                Self::Left(Moved::decode(input)?, oldest)
+            }
             _ => return None,
         })
     }

@@ -121,11 +121,11 @@ impl Group {
         underway.at = underway.at.max(at);
         let Reshape { low, shape, .. } = &underway.reshape;
         let links = match (shape, ready) {
-            (Shape::Move(to), Ready::Left(moved)) => {
+            (Shape::Move(to), Ready::Left(moved, oldest)) => {
                 // Told twice, it has asked already.
                 if underway.asked.len() == 1 {
                     let to = *to;
-                    self.ask_to_prepare(transaction, to, Step::Arrive(moved), turn);
+                    self.ask_to_prepare(transaction, to, Step::Arrive(moved, oldest), turn);
                 }
                 return Ok(());
             }
@@ -138,8 +138,8 @@ impl Group {
             (Shape::Join(_), Ready::Made(_)) => {
                 underway.links.get(1).map(|(separator, _)| (separator.clone(), None)).into_iter().collect()
             }
-            (Shape::Remove, Ready::Left(_)) => vec![(low.clone(), None)],
-            (Shape::Split(_) | Shape::Join(_), Ready::Left(_)) | (Shape::Remove, Ready::Made(_)) => {
+            (Shape::Remove, Ready::Left(..)) => vec![(low.clone(), None)],
+            (Shape::Split(_) | Shape::Join(_), Ready::Left(..)) | (Shape::Remove, Ready::Made(_)) => {
                 Vec::new()
             }
         };
@@ -240,6 +240,10 @@ impl Group {
         if self.is_refused(transaction) {
             return Ok(None);
         }
+        if let Step::Arrive(_, oldest) = step {
+            // Snapshots that the leaf cannot be read from end here for all leaves.
+            storage.advance(Timestamp(0), oldest);
+        }
         let before = storage.pending(|pending| pending.restructurings(transaction).map(<[_]>::to_vec));
         let restructuring = match before.as_deref() {
             Some([restructuring]) => restructuring.clone(),
@@ -258,7 +262,7 @@ impl Group {
             }
             Restructuring::Place { object, .. } => Ready::Made(vec![object]),
             Restructuring::Remove { object } => match storage.moved(object)? {
-                Some(moved) => Ready::Left(moved),
+                Some(moved) => Ready::Left(moved, storage.oldest_snapshot()),
                 None => return Ok(None),
             },
             _ => Ready::Made(Vec::new()),
@@ -282,7 +286,7 @@ impl Group {
                 Restructuring::Join { left, right }
             }
             Step::Leave(object) => Restructuring::Remove { object },
-            Step::Arrive(moved) => Restructuring::Place { object: self.database.fresh(), moved },
+            Step::Arrive(moved, _) => Restructuring::Place { object: self.database.fresh(), moved },
         }))
     }
 }
