@@ -4,7 +4,6 @@
 //! left to them: the tree is sound with or without it.
 
 use crate::commit::{LEAF_BYTES, cuts};
-use crate::search::Target;
 use crate::transaction::dropped_key;
 use crate::{Cursor, DROPPED, Database, Durability, Error, NEXT_TREE, Seek, Timestamp, Tree, WELCOME};
 use fulmar_kv::remote::{Keep, Linked, Reshape, Shape, Walked};
@@ -261,7 +260,7 @@ impl Database {
         let Some(tree) = Tree::of(root) else { return Ok(None) };
         match self.store.read(root, Part::From(&[]), &Snapshot::none())? {
             Some(root) if root.level() > 0 => {
-                self.find(tree, Target::At(key), 1, &Snapshot::none()).map(Some)
+                self.find(tree, Part::From(key), 1, &Snapshot::none()).map(Some)
             }
             _ => Ok(None),
         }

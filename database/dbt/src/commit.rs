@@ -3,11 +3,12 @@
 //! A plan is made of the tree as it looks now, outside of any lock. If the tree changes before the plan is carried out,
 //! the plan is refused as misplaced, and the next one is made.
 
-use crate::search::{Place, Target};
+use crate::search::Place;
 use crate::transaction::TreeChanges;
 use crate::{Database, Durability, Error, OWN, Timestamp, Transaction, Tree};
 use fulmar_kv::{
-    Basis, Change, Commit, GroupId, Interval, Key, Object, ObjectId, Refusal, Restructuring, Store, Write,
+    Basis, Change, Commit, GroupId, Interval, Key, Object, ObjectId, Part, Refusal, Restructuring, Store,
+    Write,
 };
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -136,7 +137,7 @@ impl Transaction {
 
     fn require_assumed(&self, at: Timestamp) -> Result<(), Error> {
         for (tree, key) in &self.assumed {
-            if self.leaf(*tree, Target::At(key))?.get(key, at).is_none() {
+            if self.leaf(*tree, Part::From(key))?.get(key, at).is_none() {
                 return Err(Error::Conflict);
             }
         }
@@ -174,7 +175,7 @@ impl Plan {
                 (a, b) => a.or(b).unwrap_or_default(),
             };
             let (id, interval, object) = if transaction.database.store.kept().is_some() {
-                let leaf = transaction.database.find(tree, Target::At(first), 0, &transaction.snapshot)?;
+                let leaf = transaction.database.find(tree, Part::From(first), 0, &transaction.snapshot)?;
                 (leaf.id(), leaf.interval().clone(), Some(leaf))
             } else {
                 let place = self.place(transaction, tree, first)?;
@@ -222,8 +223,8 @@ impl Plan {
             self.commit.restructurings.push(Restructuring::Grow { root: leaf.id, into });
             (into, leaf.id)
         } else {
-            let target = Target::At(leaf.interval.low());
-            let parent = database.find(tree, target, 1, &transaction.snapshot)?;
+            let part = Part::From(leaf.interval.low());
+            let parent = database.find(tree, part, 1, &transaction.snapshot)?;
             (leaf.id, parent.id())
         };
         let cuts: Vec<_> = cuts.into_iter().map(|key| (key, kv.fresh())).collect();

@@ -1,9 +1,8 @@
 //! A place in a tree.
 
-use crate::search::Target;
 use crate::transaction::TreeChanges;
 use crate::{Error, Timestamp, Transaction, Tree};
-use fulmar_kv::{Key, Object};
+use fulmar_kv::{Key, Object, Part};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -221,11 +220,11 @@ impl Cursor {
             return Ok(false);
         }
         let known = transaction.known_snapshot();
-        let target = from.map_or(Target::Before(None), Target::At);
-        let at_hand = self.leaf.take().filter(|leaf| Some(self.snapshot) == known && target.is_in(leaf));
+        let part = from.map_or(Part::Before(None), Part::From);
+        let at_hand = self.leaf.take().filter(|leaf| Some(self.snapshot) == known && leaf.holds(part));
         let mut leaf = match at_hand {
             Some(leaf) => leaf,
-            None => transaction.leaf(self.tree, target)?,
+            None => transaction.leaf(self.tree, part)?,
         };
         let snapshot = transaction.snapshot()?;
         self.snapshot = snapshot;
@@ -240,14 +239,14 @@ impl Cursor {
             // The neighbour may have been joined with others meanwhile, so look for the key again.
             if seek.is_forward() {
                 let Some(high) = leaf.interval().high().map(Key::from) else { break };
-                leaf = transaction.leaf(self.tree, Target::At(&high))?;
+                leaf = transaction.leaf(self.tree, Part::From(&high))?;
                 found = leaf.visible_from(leaf.lower_bound(&high), snapshot);
             } else {
                 let low = Key::from(leaf.interval().low());
                 if low.is_empty() {
                     break;
                 }
-                leaf = transaction.leaf(self.tree, Target::Before(Some(&low)))?;
+                leaf = transaction.leaf(self.tree, Part::Before(Some(&low)))?;
                 found = leaf.visible_before(leaf.lower_bound(&low), snapshot);
             }
         }

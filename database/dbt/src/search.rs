@@ -11,66 +11,28 @@ use std::sync::Arc;
 /// A search that goes astray this often has met a tree whose links and fences disagree, not a restructuring.
 const ASTRAY: usize = 1_000;
 
-/// What a search looks for.
-#[derive(Clone, Copy)]
-pub(crate) enum Target<'a> {
-    /// The node whose interval contains the key.
-    At(&'a [u8]),
-    /// The node that ends at this key or contains keys just below it; `None`: the last one.
-    Before(Option<&'a [u8]>),
-}
-
-impl<'a> Target<'a> {
-    pub(crate) fn is_in(self, node: &Object) -> bool {
-        let interval = node.interval();
-        match (self, interval.high()) {
-            (Target::At(key), _) => node.covers(key),
-            (Target::Before(Some(key)), high) => interval.low() < key && high.is_none_or(|high| key <= high),
-            (Target::Before(None), high) => high.is_none(),
-        }
-    }
-
-    /// The link to follow.
-    fn link(self, node: &Object) -> Option<usize> {
-        let after = match self {
-            Target::At(key) => node.upper_bound(key),
-            Target::Before(Some(key)) => node.lower_bound(key),
-            Target::Before(None) => node.slots(),
-        };
-        after.checked_sub(1)
-    }
-
-    /// What of a leaf answers it.
-    fn part(self) -> Part<'a> {
-        match self {
-            Target::At(key) => Part::From(key),
-            Target::Before(key) => Part::Before(key),
-        }
-    }
-}
-
 /// Where a descent ended.
 enum Descent {
     Found(Arc<Object>),
-    /// Below the last of these nodes, which begin with the root: what it links to does not hold the target.
+    /// Below the last of these nodes, which begin with the root: what it links to does not hold what is looked for.
     Astray(Vec<ObjectId>),
 }
 
 impl Database {
-    /// The node of `level` that `target` is in; of a leaf, the part that `target` is in, as `at` sees it.
+    /// The node of `level` that `part` begins in; of a leaf, the part that `part` begins in, as `at` sees it.
     pub(crate) fn find(
         &self,
         tree: Tree,
-        target: Target<'_>,
+        part: Part<'_>,
         level: u8,
         at: &Snapshot,
     ) -> Result<Arc<Object>, Error> {
         for attempt in 1..ASTRAY {
-            let root = self.root(tree, target, at)?;
+            let root = self.root(tree, part, at)?;
             if root.level() < level {
                 return Err(self.corrupt(format!("tree {} has no level {level}", tree.0)));
             }
-            match self.descend(&root, target, level, at)? {
+            match self.descend(&root, part, level, at)? {
                 Descent::Found(node) => return Ok(node),
                 Descent::Astray(path) => self.store.mistrust(&path[path.len().saturating_sub(attempt)..]),
             }
@@ -78,28 +40,22 @@ impl Database {
         Err(self.corrupt(format!("tree {}: links and fences disagree", tree.0)))
     }
 
-    /// The node of `level` that `target` is in, found from `top`.
-    fn descend(
-        &self,
-        top: &Arc<Object>,
-        target: Target<'_>,
-        level: u8,
-        at: &Snapshot,
-    ) -> Result<Descent, Error> {
+    /// The node of `level` that `part` begins in, found from `top`.
+    fn descend(&self, top: &Arc<Object>, part: Part<'_>, level: u8, at: &Snapshot) -> Result<Descent, Error> {
         let mut node = None;
         let mut path = Vec::new();
         loop {
             let above: &Arc<Object> = node.as_ref().unwrap_or(top);
-            if above.level() == level && target.is_in(above) {
+            if above.level() == level && above.holds(part) {
                 return Ok(Descent::Found(node.unwrap_or_else(|| top.clone())));
             }
             path.push(above.id());
             if above.level() <= level {
                 return Ok(Descent::Astray(path));
             }
-            let child = self.link(above, target)?;
-            match self.store.read(child, target.part(), at)? {
-                Some(next) if next.level() + 1 == above.level() && target.is_in(&next) => {
+            let child = self.link(above, part)?;
+            match self.store.read(child, part, at)? {
+                Some(next) if next.level() + 1 == above.level() && next.holds(part) => {
                     if next.id() != child {
                         self.store.excuse(above.id());
                     }
@@ -110,29 +66,29 @@ impl Database {
         }
     }
 
-    fn link(&self, node: &Object, target: Target<'_>) -> Result<ObjectId, Error> {
-        let link = target.link(node).and_then(|slot| linked(node.value(slot)));
-        link.ok_or_else(|| self.corrupt(format!("object {}: an inner node without links", node.id().0)))
+    fn link(&self, node: &Object, part: Part<'_>) -> Result<ObjectId, Error> {
+        node.link_towards(part)
+            .ok_or_else(|| self.corrupt(format!("object {}: an inner node without links", node.id().0)))
     }
 
-    /// The root, or if that is a leaf the part of it that `target` is in.
-    pub(crate) fn root(&self, tree: Tree, target: Target<'_>, at: &Snapshot) -> Result<Arc<Object>, Error> {
-        let root = self.store.read(tree.root(), target.part(), at)?;
+    /// The root, or if that is a leaf the part of it that `part` begins in.
+    pub(crate) fn root(&self, tree: Tree, part: Part<'_>, at: &Snapshot) -> Result<Arc<Object>, Error> {
+        let root = self.store.read(tree.root(), part, at)?;
         root.ok_or_else(|| self.corrupt(format!("tree {} does not exist", tree.0)))
     }
 
     /// The leaf that holds `key` and the keys that it holds, by the link that leads to it.
     pub(crate) fn place(&self, tree: Tree, key: &[u8], at: &Snapshot) -> Result<Place, Error> {
-        let target = Target::At(key);
-        if self.store.is_leaf(tree.root()) || self.root(tree, target, at)?.level() == 0 {
+        let part = Part::From(key);
+        if self.store.is_leaf(tree.root()) || self.root(tree, part, at)?.level() == 0 {
             return Ok(Place { leaf: tree.root(), interval: Interval::everything(), above: tree.root() });
         }
-        let above = self.find(tree, target, 1, at)?;
+        let above = self.find(tree, part, 1, at)?;
         let next = above.upper_bound(key);
         let low = next.checked_sub(1).map_or_else(|| above.interval().low(), |slot| above.key(slot));
         let high = if next < above.slots() { Some(above.key(next)) } else { above.interval().high() };
         Ok(Place {
-            leaf: self.link(&above, target)?,
+            leaf: self.link(&above, part)?,
             interval: Interval::new(low.into(), high.map(Into::into)),
             above: above.id(),
         })
@@ -140,7 +96,7 @@ impl Database {
 
     /// The node that links to `node`, or would if the tree had not changed since.
     pub(crate) fn parent(&self, tree: Tree, node: &Object) -> Result<Arc<Object>, Error> {
-        self.find(tree, Target::At(node.interval().low()), node.level() + 1, &Snapshot::none())
+        self.find(tree, Part::From(node.interval().low()), node.level() + 1, &Snapshot::none())
     }
 
     /// The links of an inner node: first keys and nodes.
@@ -161,10 +117,10 @@ pub(crate) struct Place {
 }
 
 impl Transaction {
-    /// The part of a leaf that `target` is in, found from the root as this transaction last saw it: an old one will do, as
+    /// The part of a leaf that `part` begins in, found from the root as this transaction last saw it: an old one will do, as
     /// long as its links do not lead astray.
-    pub(crate) fn leaf(&self, tree: Tree, target: Target<'_>) -> Result<Arc<Object>, Error> {
-        self.leaf_at(tree, target, &self.snapshot)
+    pub(crate) fn leaf(&self, tree: Tree, part: Part<'_>) -> Result<Arc<Object>, Error> {
+        self.leaf_at(tree, part, &self.snapshot)
     }
 
     /// The part of a leaf that holds `key`, as everybody sees it by now, with all that it has visible; for a transaction
@@ -174,20 +130,20 @@ impl Transaction {
             return Ok(None);
         }
         let once = Snapshot::once(self.snapshot.expected());
-        self.leaf_at(tree, Target::At(key), &once).map(Some)
+        self.leaf_at(tree, Part::From(key), &once).map(Some)
     }
 
-    fn leaf_at(&self, tree: Tree, target: Target<'_>, at: &Snapshot) -> Result<Arc<Object>, Error> {
+    fn leaf_at(&self, tree: Tree, part: Part<'_>, at: &Snapshot) -> Result<Arc<Object>, Error> {
         if let Some((known, root)) = &*self.root.borrow()
             && *known == tree
-            && let Descent::Found(leaf) = self.database.descend(root, target, 0, at)?
+            && let Descent::Found(leaf) = self.database.descend(root, part, 0, at)?
         {
             return Ok(leaf);
         }
-        let root = self.database.root(tree, target, at)?;
-        let leaf = match self.database.descend(&root, target, 0, at)? {
+        let root = self.database.root(tree, part, at)?;
+        let leaf = match self.database.descend(&root, part, 0, at)? {
             Descent::Found(leaf) => leaf,
-            Descent::Astray(_) => self.database.find(tree, target, 0, at)?,
+            Descent::Astray(_) => self.database.find(tree, part, 0, at)?,
         };
         *self.root.borrow_mut() = Some((tree, root));
         Ok(leaf)

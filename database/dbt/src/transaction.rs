@@ -2,9 +2,8 @@
 
 use crate::cells::{Cells, Value};
 use crate::cursor::Cursor;
-use crate::search::Target;
 use crate::{DROPPED, Database, Durability, Error, NEXT_TREE, Timestamp, Tree};
-use fulmar_kv::{Expected, GroupId, Interval, Key, Object, Snapshot, Store};
+use fulmar_kv::{Expected, GroupId, Interval, Key, Object, Part, Snapshot, Store};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -123,7 +122,7 @@ impl Transaction {
         if self.is_new(tree) {
             return Ok(None);
         }
-        let leaf = self.leaf(tree, Target::At(key))?;
+        let leaf = self.leaf(tree, Part::From(key))?;
         Ok(leaf.get(key, self.snapshot()?).map(Into::into))
     }
 
@@ -237,7 +236,7 @@ impl Transaction {
         }
         let mut from = Key::from(&[][..]);
         loop {
-            let leaf = self.leaf(tree, Target::At(&from))?;
+            let leaf = self.leaf(tree, Part::From(&from))?;
             // The leaf may have been joined meanwhile with one that is counted already.
             count += leaf.count_from(leaf.lower_bound(&from), self.snapshot()?) as u64;
             match leaf.interval().high() {

@@ -2,17 +2,30 @@
 
 use super::Object;
 use super::next::Builder;
-use crate::{Interval, Part, Timestamp};
+use crate::commit::linked;
+use crate::{Interval, ObjectId, Part, Timestamp};
 
 impl Object {
     /// Whether it is responsible for where `part` begins.
-    pub(crate) fn holds(&self, part: Part<'_>) -> bool {
+    #[inline]
+    pub fn holds(&self, part: Part<'_>) -> bool {
         let interval = self.interval();
         match part {
             Part::From(key) => self.covers(key),
             Part::Before(Some(key)) => interval.low() < key && interval.high().is_none_or(|high| key <= high),
             Part::Before(None) => interval.high().is_none(),
         }
+    }
+
+    /// Of an inner node, the link to the one below that holds where `part` begins, if the tree has not changed since.
+    #[inline]
+    pub fn link_towards(&self, part: Part<'_>) -> Option<ObjectId> {
+        let after = match part {
+            Part::From(key) => self.upper_bound(key),
+            Part::Before(Some(key)) => self.lower_bound(key),
+            Part::Before(None) => self.slots(),
+        };
+        after.checked_sub(1).and_then(|slot| linked(self.value(slot)))
     }
 
     /// The cells that `at` sees, beginning with `part`: as many as take `bytes`, but one at least if there is one. Its

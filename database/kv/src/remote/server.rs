@@ -273,9 +273,13 @@ impl Server {
         {
             let reached = self.site.clock.reached();
             if let Some(group) = self.groups.get_mut(&asked.place)
-                && let part = (direction.part(from), *bytes)
-                && let Some(answer) =
-                    group.read_newest(asked.client, *object, part, expected.as_ref(), reached)
+                && let Some(answer) = group.read_newest(
+                    asked.client,
+                    *object,
+                    (direction.part(from), *bytes),
+                    expected.as_ref(),
+                    reached,
+                )
             {
                 return self.site.turn(now, out).answer(asked.client, asked.number, answer);
             }

@@ -336,14 +336,10 @@ impl Group {
         // No commit to come shall be one that this snapshot should have seen.
         self.database.storage().advance(opened, Timestamp(0));
         let at = self.lost.map_or(opened, |lost| opened.min(Timestamp(lost.0 - 1)));
-        if let Some(expected) = &sight.expected {
-            let point = Interval::point(&expected.key);
-            if let Some(by) = self.blocker(expected.object, &point, at) {
-                return Ok(Progress::Blocked(by));
-            }
-            if !self.holds(expected, at)? {
-                return Ok(Progress::Answer(Answer::Unexpected));
-            }
+        if let Some(expected) = &sight.expected
+            && let Some(progress) = self.refute(expected, at)?
+        {
+            return Ok(progress);
         }
         let mut id = id;
         let mut found = self.database.read(id)?;
@@ -397,12 +393,11 @@ impl Group {
         expected: Option<&Expected>,
         reached: Timestamp,
     ) -> Option<Answer> {
-        let unsure =
-            self.waiting.iter().map(|waiting| waiting.reach).filter(|reach| *reach > Timestamp(0)).min();
-        let sure = unsure.map_or(reached, |first| reached.min(Timestamp(first.0 - 1)));
         if self.lost.is_some() {
             return None;
         }
+        let unsure = self.waiting.iter().map(|waiting| waiting.reach).filter(|reach| *reach > Timestamp(0));
+        let sure = unsure.min().map_or(reached, |first| reached.min(Timestamp(first.0 - 1)));
         if let Some(expected) = expected {
             let known = self.settled(expected.object, sure)?;
             if !self.holds(expected, sure).ok()? {
@@ -519,40 +514,31 @@ impl Group {
         }
         let at = commit.snapshot;
         self.database.storage().advance(at, Timestamp(0));
-        let Some(present) = self.relocated(&basis.present)? else {
-            return Ok(Progress::Answer(Answer::Misplaced));
-        };
-        let expected = basis.expected.as_ref().map(|expected| (&expected.object, &expected.key));
-        for (object, key) in present.iter().map(|(object, key)| (object, key)).chain(expected) {
-            if let Some(by) = self.blocker(*object, &Interval::point(key), at) {
+        for (object, key) in &basis.present {
+            let Some(leaf) = self.holder(*object, key)? else {
+                return Ok(Progress::Answer(Answer::Misplaced));
+            };
+            if let Some(by) = self.blocker(leaf.id(), &Interval::point(key), at) {
                 return Ok(Progress::Blocked(by));
             }
-        }
-        match self.refute(&present, basis.expected.as_ref(), at)? {
-            Some(answer) => Ok(Progress::Answer(answer)),
-            None => self.commit(asked, commit, durability, turn),
-        }
-    }
-
-    /// What to answer if a snapshot is not what a commit is based on.
-    fn refute(
-        &self,
-        present: &[(ObjectId, Key)],
-        expected: Option<&Expected>,
-        at: Timestamp,
-    ) -> Result<Option<Answer>, Error> {
-        for (object, key) in present {
-            match self.database.read(*object)? {
-                Some(object) if object.level() == 0 && object.covers(key) => {
-                    if object.get(key, at).is_none() {
-                        return Ok(Some(Answer::Unexpected));
-                    }
-                }
-                _ => return Ok(Some(Answer::Misplaced)),
+            if leaf.get(key, at).is_none() {
+                return Ok(Progress::Answer(Answer::Unexpected));
             }
         }
-        let holds = expected.map_or(Ok(true), |expected| self.holds(expected, at))?;
-        Ok((!holds).then_some(Answer::Unexpected))
+        if let Some(expected) = &basis.expected
+            && let Some(progress) = self.refute(expected, at)?
+        {
+            return Ok(progress);
+        }
+        self.commit(asked, commit, durability, turn)
+    }
+
+    /// What to do if a snapshot does not see what is expected of it, or may not.
+    fn refute(&self, expected: &Expected, at: Timestamp) -> Result<Option<Progress>, Error> {
+        if let Some(by) = self.blocker(expected.object, &Interval::point(&expected.key), at) {
+            return Ok(Some(Progress::Blocked(by)));
+        }
+        Ok((!self.holds(expected, at)?).then_some(Progress::Answer(Answer::Unexpected)))
     }
 
     /// Whether for some sweeps no leaf has come or gone. Asked once a sweep.

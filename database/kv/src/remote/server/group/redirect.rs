@@ -5,7 +5,7 @@
 //! too, it is found here, from the root.
 
 use super::Group;
-use crate::{Change, Commit, Error, Key, Object, ObjectId, Part, Write, linked};
+use crate::{Change, Commit, Error, Key, Object, ObjectId, Part, Write};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,12 +22,7 @@ impl Group {
             if node.level() == 0 {
                 return Ok(node.holds(part).then_some(node));
             }
-            let after = match part {
-                Part::From(key) => node.upper_bound(key),
-                Part::Before(Some(key)) => node.lower_bound(key),
-                Part::Before(None) => node.slots(),
-            };
-            let Some(link) = after.checked_sub(1).and_then(|slot| linked(node.value(slot))) else { break };
+            let Some(link) = node.link_towards(part) else { break };
             (next, above) = (link, node.level());
         }
         Ok(None)
@@ -45,7 +40,7 @@ impl Group {
             }
             for change in changes {
                 let Some(leaf) = self.holder(*object, &change.key)? else { return Ok(None) };
-                writes.entry(leaf).or_default().push(change.clone());
+                writes.entry(leaf.id()).or_default().push(change.clone());
             }
         }
         let in_order = |(object, mut changes): (ObjectId, Vec<Change>)| {
@@ -62,18 +57,19 @@ impl Group {
     }
 
     /// The same cells, each at the leaf that holds it now.
-    pub(super) fn relocated(&self, cells: &[(ObjectId, Key)]) -> Result<Option<Vec<(ObjectId, Key)>>, Error> {
-        let place =
-            |(object, key): &(ObjectId, Key)| Ok(self.holder(*object, key)?.map(|at| (at, key.clone())));
+    fn relocated(&self, cells: &[(ObjectId, Key)]) -> Result<Option<Vec<(ObjectId, Key)>>, Error> {
+        let place = |(object, key): &(ObjectId, Key)| {
+            Ok(self.holder(*object, key)?.map(|leaf| (leaf.id(), key.clone())))
+        };
         cells.iter().map(place).collect()
     }
 
     /// The leaf that holds a cell which was taken to be in `object`.
-    fn holder(&self, object: ObjectId, key: &Key) -> Result<Option<ObjectId>, Error> {
-        let Some(found) = self.database.read(object)? else { return Ok(None) };
-        if found.level() == 0 && found.covers(key) {
-            return Ok(Some(object));
+    pub(super) fn holder(&self, object: ObjectId, key: &Key) -> Result<Option<Arc<Object>>, Error> {
+        match self.database.read(object)? {
+            Some(leaf) if leaf.level() == 0 && leaf.covers(key) => Ok(Some(leaf)),
+            Some(astray) => self.leaf_from(&astray, Part::From(key)),
+            None => Ok(None),
         }
-        Ok(self.leaf_from(&found, Part::From(key))?.map(|leaf| leaf.id()))
     }
 }
