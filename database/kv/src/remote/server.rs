@@ -259,6 +259,7 @@ impl Server {
         }
         let Some(placement) = self.site.map.databases.get(&database) else { return Ok(false) };
         let (kv, keep) = self.directory.open(&placement.name, group)?;
+        kv.storage().skip_lost_names()?;
         let has_arrived = self.arriving.contains_key(&place);
         let group = Group::new(place, (kv, keep), has_arrived, &mut self.site.turn(now, out));
         self.groups.insert(place, group);
