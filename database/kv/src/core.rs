@@ -350,7 +350,8 @@ impl Attempt<'_, '_> {
             self.restructure(restructuring)?;
         }
         for (object, key) in commit.required.iter().chain(&commit.touched) {
-            require(self.existing(*object)?.interval().contains(key))?;
+            let object = self.existing(*object)?;
+            require(object.level() == 0 && object.interval().contains(key))?;
         }
         for (object, key) in &commit.required {
             first_committer_wins(&*self.existing(*object)?, key, commit.snapshot)?;

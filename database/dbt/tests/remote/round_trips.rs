@@ -161,6 +161,35 @@ fn what_is_taken_for_granted_must_be_so() {
 }
 
 #[test]
+fn what_is_relied_on_is_looked_for_where_it_has_gone() {
+    for touch in [true, false] {
+        served_with(|server, database| {
+            let mut founder = database.begin().unwrap();
+            let tree = founder.create_tree().unwrap();
+            founder.put(tree, &key(0), b"relied on").unwrap();
+            founder.commit(Durability::Written).unwrap();
+            let other = another(server);
+            let mut writer = other.begin().unwrap();
+            assert!(writer.get(tree, &key(0)).unwrap().is_some());
+            if touch {
+                writer.touch(tree, &key(0));
+            } else {
+                writer.require_unchanged(tree, &key(0));
+            }
+            writer.put(TREE, &key(0), b"relies on it").unwrap();
+            let mut remover = database.begin().unwrap();
+            remover.delete(tree, &key(0)).unwrap();
+            remover.commit(Durability::Written).unwrap();
+            // The leaf that it was in becomes an inner node.
+            let mut filler = database.begin().unwrap();
+            (1..200).for_each(|n| filler.put(tree, &key(n), &[b'v'; 100]).unwrap());
+            filler.commit(Durability::Written).unwrap();
+            assert!(matches!(writer.commit(Durability::Written), Err(fulmar_dbt::Error::Conflict)));
+        });
+    }
+}
+
+#[test]
 fn what_is_remembered_is_checked_on_the_way() {
     served(|database, round_trips| {
         let before = round_trips();
