@@ -90,11 +90,16 @@ impl Map {
         Self { keeper, servers, ..Self::default() }
     }
 
-    /// A server is at this address. It gets a group of each database that has none there.
+    /// A server is at this address. It gets a group of each database that has none there, unless it is drained: once it has
+    /// been, it does not come back.
     pub(crate) fn join(&mut self, server: NodeId, address: &str) {
+        let is_drained = self.draining.contains(&server);
+        if is_drained && !self.servers.contains_key(&server) {
+            return;
+        }
         self.servers.insert(server, address.into());
         for placement in self.databases.values_mut() {
-            let has_none = server != self.keeper && !placement.groups.contains(&server);
+            let has_none = server != self.keeper && !is_drained && !placement.groups.contains(&server);
             if has_none && placement.groups.len() < MOST_GROUPS {
                 placement.groups.push(server);
             }
@@ -272,4 +277,28 @@ fn put_servers(out: &mut Vec<u8>, servers: &BTreeMap<NodeId, String>) {
 fn servers(input: &mut Reader<'_>) -> Option<BTreeMap<NodeId, String>> {
     let server = |input: &mut Reader<'_>| Some((NodeId(number(input)?), text(input)?));
     Some(list(input, server)?.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GroupId, HandOver, Map, NodeId};
+
+    #[test]
+    fn a_server_that_was_drained_does_not_come_back() {
+        let (keeper, drained) = (NodeId(0), NodeId(1));
+        let mut map = Map::of(keeper, "a:1");
+        map.join(drained, "b:1");
+        map.create("birds");
+        map.drain("b:1");
+        map.adopt("fish", keeper);
+        // It has begun anew at another address, and is to be found there for what it still holds.
+        map.join(drained, "b:2");
+        let held: Vec<_> = map.held(drained).collect();
+        let [place] = held[..] else { panic!("{held:?}") };
+        assert!(map.has(drained, "b:2") && place.1 == GroupId(1));
+        map.leave(place, HandOver { to: keeper, attempt: 1 });
+        map.hand_over(place, 1);
+        map.join(drained, "b:2");
+        assert!(!map.has(drained, "b:2") && map.held(drained).next().is_none());
+    }
 }
