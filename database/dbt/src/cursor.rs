@@ -99,6 +99,48 @@ impl Cursor {
         self.arrive(transaction, Some(key), seek)
     }
 
+    /// Goes to `key`, if it is there, or else nowhere. Unlike [`Cursor::seek`] it never looks for what is beside that; and what it
+    /// has read then tells of keys to come, so that one after the other are looked for at little cost where there is nothing.
+    ///
+    /// # Errors
+    /// As [`Cursor::seek`].
+    pub fn seek_exactly(&mut self, transaction: &Transaction, key: &[u8]) -> Result<bool, Error> {
+        self.place = Place::Nowhere;
+        self.value = None;
+        match transaction.own(self.tree, key) {
+            Some(Some(value)) => {
+                self.key.clear();
+                self.key.extend_from_slice(key);
+                self.value = Some(value.clone());
+                self.place = Place::OnChange;
+            }
+            Some(None) => {}
+            None if transaction.is_new(self.tree) => {}
+            None => {
+                let leaf = self.take_leaf(transaction, Part::From(key))?;
+                let slot = leaf.visible_from(leaf.lower_bound(key), self.snapshot);
+                if let Some(slot) = slot.filter(|slot| leaf.key(*slot) == key) {
+                    self.slot = slot;
+                    self.place = Place::InSnapshot;
+                }
+                self.leaf = Some(leaf);
+            }
+        }
+        Ok(self.is_positioned())
+    }
+
+    /// The part of a leaf that `part` begins in: the one at hand, if it will do.
+    fn take_leaf(&mut self, transaction: &Transaction, part: Part<'_>) -> Result<Arc<Object>, Error> {
+        let known = transaction.known_snapshot();
+        let at_hand = self.leaf.take().filter(|leaf| Some(self.snapshot) == known && leaf.holds(part));
+        let leaf = match at_hand {
+            Some(leaf) => leaf,
+            None => transaction.leaf(self.tree, part)?,
+        };
+        self.snapshot = transaction.snapshot()?;
+        Ok(leaf)
+    }
+
     /// Goes to `key`, if it is there, or else nowhere; for a transaction that reads nothing else, as
     /// [`Transaction::get_only`].
     ///
@@ -219,15 +261,8 @@ impl Cursor {
         if transaction.is_new(self.tree) {
             return Ok(false);
         }
-        let known = transaction.known_snapshot();
-        let part = from.map_or(Part::Before(None), Part::From);
-        let at_hand = self.leaf.take().filter(|leaf| Some(self.snapshot) == known && leaf.holds(part));
-        let mut leaf = match at_hand {
-            Some(leaf) => leaf,
-            None => transaction.leaf(self.tree, part)?,
-        };
-        let snapshot = transaction.snapshot()?;
-        self.snapshot = snapshot;
+        let mut leaf = self.take_leaf(transaction, from.map_or(Part::Before(None), Part::From))?;
+        let snapshot = self.snapshot;
         let mut found = match (seek, from) {
             (Seek::AtOrAfter, Some(key)) => leaf.visible_from(leaf.lower_bound(key), snapshot),
             (Seek::After, Some(key)) => leaf.visible_from(leaf.upper_bound(key), snapshot),

@@ -120,7 +120,19 @@ impl Transaction {
     /// The part of a leaf that `part` begins in, found from the root as this transaction last saw it: an old one will do, as
     /// long as its links do not lead astray.
     pub(crate) fn leaf(&self, tree: Tree, part: Part<'_>) -> Result<Arc<Object>, Error> {
-        self.leaf_at(tree, part, &self.snapshot)
+        if !self.database.is_far() {
+            return self.leaf_at(tree, part, &self.snapshot);
+        }
+        let mut last = self.last.borrow_mut();
+        if let Some((of, leaf)) = &*last
+            && *of == tree
+            && leaf.holds(part)
+        {
+            return Ok(leaf.clone());
+        }
+        let leaf = self.leaf_at(tree, part, &self.snapshot)?;
+        *last = Some((tree, leaf.clone()));
+        Ok(leaf)
     }
 
     /// The part of a leaf that holds `key`, as everybody sees it by now, with all that it has visible; for a transaction

@@ -23,6 +23,8 @@ pub struct Transaction {
     pub(crate) assumed: BTreeSet<(Tree, Key)>,
     /// The root that the last search began at.
     pub(crate) root: RefCell<Option<(Tree, Arc<Object>)>>,
+    /// The part of a leaf that it read last, if leaves are far away: what is looked for next may be in it.
+    pub(crate) last: RefCell<Option<(Tree, Arc<Object>)>>,
     /// How to take back each change made since the oldest mark, in the order in which they were made.
     undo: Vec<Undo>,
     /// For each mark, how long `undo` was.
@@ -71,6 +73,7 @@ impl Transaction {
             touched: BTreeSet::new(),
             assumed: BTreeSet::new(),
             root: RefCell::default(),
+            last: RefCell::default(),
             undo: Vec::new(),
             marks: Vec::new(),
         })
@@ -111,13 +114,8 @@ impl Transaction {
     /// # Errors
     /// [`Error::Io`] and [`Error::Corrupt`]; so for every method below that reads.
     pub fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Arc<[u8]>>, Error> {
-        if let Some(changes) = self.changes.get(&tree) {
-            if let Some(value) = changes.cells.get(key) {
-                return Ok(value.clone());
-            }
-            if changes.clearing(key).is_some() {
-                return Ok(None);
-            }
+        if let Some(value) = self.own(tree, key) {
+            return Ok(value.cloned());
         }
         if self.is_new(tree) {
             return Ok(None);
@@ -137,9 +135,13 @@ impl Transaction {
 
     /// What this transaction itself has written under `key`: nothing, a value, or `Some(None)` if it has removed it.
     pub fn written(&self, tree: Tree, key: &[u8]) -> Option<Option<&[u8]>> {
+        self.own(tree, key).map(|value| value.map(|value| &**value))
+    }
+
+    pub(crate) fn own(&self, tree: Tree, key: &[u8]) -> Option<Option<&Arc<[u8]>>> {
         let changes = self.changes.get(&tree)?;
         match changes.cells.get(key) {
-            Some(value) => Some(value.as_deref()),
+            Some(value) => Some(value.as_ref()),
             None => changes.clearing(key).map(|_| None),
         }
     }

@@ -10,6 +10,8 @@
 #define FULMAR_HINT_PARENT 0x80
 /* BtCursor.hints: the row that is sought next is meant to be there. */
 #define FULMAR_HINT_MEANT  0x40
+/* BtCursor.hints: only that row is wanted, and none beside it. */
+#define FULMAR_HINT_EXACT  0x20
 
 static void fulmarCursorSeeksParent(BtCursor *pCur){
   pCur->hints |= FULMAR_HINT_PARENT;
@@ -20,6 +22,7 @@ static void fulmarCursorSeeksParent(BtCursor *pCur){
 ** sure of it, is about to seek.
 */
 static void fulmarCursorSeeks(BtCursor *pCur, int bMeant){
+  pCur->hints |= FULMAR_HINT_EXACT;
   if( bMeant && (pCur->curFlags & BTCF_WriteFlag) ){
     pCur->hints |= FULMAR_HINT_MEANT;
   }else{
@@ -158,8 +161,10 @@ static int fulmarFound(BtCursor *pCur){
 }
 
 SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int biasRight, int *pRes){
-  int rc, bEmpty;
+  int rc, bEmpty, bExact;
   if( pCur->pFulmar==0 ) return original_sqlite3BtreeTableMoveto(pCur, intKey, biasRight, pRes);
+  bExact = (pCur->hints & FULMAR_HINT_EXACT)!=0;
+  pCur->hints &= ~FULMAR_HINT_EXACT;
   if( pCur->eState==CURSOR_VALID && pCur->pFulmar->iRow==intKey ){
     *pRes = 0;
     return SQLITE_OK;
@@ -172,7 +177,7 @@ SQLITE_PRIVATE int sqlite3BtreeTableMoveto(BtCursor *pCur, i64 intKey, int biasR
     *pRes = 0;
     return SQLITE_OK;
   }
-  rc = fulmar_seek_row(pCur->pBtree->pFulmar, pCur->pFulmar, intKey, pRes);
+  rc = fulmar_seek_row(pCur->pBtree->pFulmar, pCur->pFulmar, intKey, bExact, pRes);
   rc = fulmarArrive(pCur, rc, &bEmpty);
   return rc==SQLITE_OK && *pRes==0 ? fulmarFound(pCur) : rc;
 }

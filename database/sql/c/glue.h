@@ -77,7 +77,7 @@ void fulmar_let_assume(FulmarHandle*, int);
 int fulmar_has_assumed(const FulmarHandle*);
 int fulmar_assume_row(FulmarHandle*, FulmarCursor*, i64 iRow);
 void fulmar_load_row(FulmarHandle*, FulmarCursor*);
-int fulmar_seek_row(FulmarHandle*, FulmarCursor*, i64 iRow, int *pSide);
+int fulmar_seek_row(FulmarHandle*, FulmarCursor*, i64 iRow, int bExact, int *pSide);
 int fulmar_seek_entry(FulmarHandle*, FulmarCursor*, const FulmarValue*, int n,
                       int eWhenEqual, int *pSide, int *pEqual);
 int fulmar_restore(FulmarHandle*, FulmarCursor*);

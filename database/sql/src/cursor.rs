@@ -159,6 +159,16 @@ impl Cursor {
         Ok(self.last(transaction)?.then_some(Ordering::Less))
     }
 
+    /// Goes to a row, if it is there; answers as `seek_row` does.
+    pub(crate) fn seek_exact_row(
+        &mut self,
+        transaction: &Transaction,
+        row: i64,
+    ) -> Result<Option<Ordering>, Failure> {
+        let found = self.position.seek_exactly(transaction, &key::of_row(row));
+        Ok(self.arrive(found)?.then_some(Ordering::Equal))
+    }
+
     /// Goes to a row, if it is there, in a transaction that reads nothing else; answers as `seek_row` does.
     pub(crate) fn seek_only_row(
         &mut self,

@@ -467,11 +467,18 @@ extern "C" fn fulmar_load_row(handle: *mut Handle, cursor: *mut Cursor) {
     attempt_at(handle, cursor, |handle, cursor| handle.load_row(cursor).map(|()| codes::OK));
 }
 
-/// `side` becomes negative, zero or positive if the cursor then stands on a smaller row, that row, or a larger one.
+/// `side` becomes negative, zero or positive if the cursor then stands on a smaller row, that row, or a larger one; it stands
+/// nowhere if that row is not there and no other will do.
 #[unsafe(no_mangle)]
-extern "C" fn fulmar_seek_row(handle: *mut Handle, cursor: *mut Cursor, row: i64, side: *mut c_int) -> c_int {
+extern "C" fn fulmar_seek_row(
+    handle: *mut Handle,
+    cursor: *mut Cursor,
+    row: i64,
+    exact: c_int,
+    side: *mut c_int,
+) -> c_int {
     attempt_at(handle, cursor, |handle, cursor| {
-        let landed = handle.seek_row(cursor, row)?;
+        let landed = handle.seek_row(cursor, row, exact != 0)?;
         // SAFETY: C passes where to put it.
         unsafe { *side = landed.unwrap_or(Ordering::Less) as c_int };
         Ok(found(landed.is_some()))

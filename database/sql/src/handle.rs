@@ -315,12 +315,17 @@ impl Handle {
     }
 
     /// Goes to a row; see [`Cursor::seek_row`].
-    pub(crate) fn seek_row(&self, cursor: &mut Cursor, row: i64) -> Result<Option<Ordering>, Failure> {
+    pub(crate) fn seek_row(
+        &self,
+        cursor: &mut Cursor,
+        row: i64,
+        exact: bool,
+    ) -> Result<Option<Ordering>, Failure> {
         let transaction = self.transaction()?;
-        if self.reads_one_row {
-            cursor.seek_only_row(transaction, row)
-        } else {
-            cursor.seek_row(transaction, row)
+        match (self.reads_one_row, exact) {
+            (true, _) => cursor.seek_only_row(transaction, row),
+            (false, true) => cursor.seek_exact_row(transaction, row),
+            (false, false) => cursor.seek_row(transaction, row),
         }
     }
 

@@ -130,12 +130,13 @@ fn a_row_is_changed_in_two_at_most() {
 #[test]
 fn a_transaction_of_one_group_reads_and_commits_in_one() {
     let connection = warm("one");
+    // What is read for a row may tell of those after it, and of none before it.
     let rows = [
         "BEGIN",
         "SELECT v FROM t0 WHERE id = @",
-        "SELECT v FROM t0 WHERE id = @ + 1",
-        "UPDATE t0 SET v = 'a' WHERE id = @ + 2",
-        "UPDATE t0 SET v = 'b' WHERE id = @ + 3",
+        "SELECT v FROM t0 WHERE id = @ - 50",
+        "UPDATE t0 SET v = 'a' WHERE id = @ - 100",
+        "UPDATE t0 SET v = 'b' WHERE id = @ - 150",
         "COMMIT",
     ];
     take(&connection, rows, [0, 1, 1, 1, 1, 1]);
@@ -163,4 +164,20 @@ fn a_transaction_of_several_groups_reads_and_commits_in_two_phases() {
     ];
     // Of what is deleted the entry in the index is read, too.
     take(&connection, three, [0, 1, 1, 1, 1, 2, 2]);
+}
+
+#[test]
+fn rows_of_growing_numbers_are_found_absent_at_once() {
+    let connection = warm("absent");
+    let first: i64 = 5_000;
+    let mut statements = vec!["BEGIN".to_owned()];
+    statements.extend((first..first + 8).map(|id| format!("INSERT INTO s0 VALUES({id}, 'new')")));
+    statements.push("COMMIT".into());
+    // What the first has read tells of all that follow.
+    assert_eq!(cost(&connection, &statements), [0, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
+    let many: Vec<_> = (first..first + 8).map(|id| format!("({id}, 'new')")).collect();
+    assert_eq!(cost(&connection, &[format!("INSERT INTO s1 VALUES {}", many.join(", "))]), [2]);
+    // One that is there is still found.
+    let again = connection.execute("INSERT INTO s0 VALUES(5003, 'again')", []).expect_err("it is there");
+    assert_eq!(again.sqlite_error_code(), Some(ffi::ErrorCode::ConstraintViolation));
 }
