@@ -1,0 +1,64 @@
+//! State machine replication: a service on 2f + 1 replicas, of which f may fail.
+//!
+//! # The problem
+//!
+//! A service on one server ends with it. On several it must look like one that does not fail: each operation takes place
+//! once, at one moment between its invocation and its reply, whatever crashes and whatever the network loses.
+//!
+//! # The idea
+//!
+//! A deterministic [`StateMachine`] that carries out the same operations in the same order ends in the same state
+//! everywhere. So replicas agree on a [`Log`] of operations, and on nothing else. They move through *views*, each of which
+//! has a leader; when it fails, a later view begins with a log that holds all that may have been answered before.
+//!
+//! # The structure
+//!
+//! - [`StateMachine`]: what the application gives. [`Client`]: how it is invoked.
+//! - [`Replica`]: a member of a [`Group`], whose [`Protocol`] says how operations get into the log:
+//!   - *viewstamped* (Oki and Liskov 1988; Liskov and Cowling 2012): the leader gives them their places. Four message delays.
+//! - [`Log`]: operations, and a hash of each prefix.
+//! - `execution`: the state machine, and who has been answered what, so that no operation takes place twice.
+//! - `view_change`: from a view to a later one. `transfer`: from one replica to another that has missed too much.
+//!
+//! # Example
+//!
+//! ```
+//! use fulmar_replication::{Group, Protocol};
+//! use fulmar_node::NodeId;
+//!
+//! let members = [1, 2, 3].map(NodeId).to_vec();
+//! let group = Group::new(members, Protocol::Viewstamped).unwrap();
+//! assert_eq!((group.failures(), group.quorum()), (1, 2));
+//! let even = Group::new(vec![NodeId(1), NodeId(2)], Protocol::Viewstamped);
+//! assert!(even.unwrap_err().to_string().contains("2 replicas"));
+//! ```
+//!
+//! # What is guaranteed
+//!
+//! Linearizability, if of 2f + 1 replicas no more than f fail at a time: a replica fails when it is down, cannot be reached, or
+//! has lost its disk. Progress, once f + 1 of them can exchange messages again and nothing is slower than their patience. With a
+//! disk a replica may crash at any time and comes back with all that it has promised; then even a blackout of all of them loses
+//! nothing.
+//!
+//! Not guaranteed: anything about replicas that lie.
+
+mod client;
+mod execution;
+mod group;
+mod log;
+mod message;
+mod replica;
+#[cfg(test)]
+mod simulation;
+mod state_machine;
+mod transfer;
+mod view_change;
+mod viewstamped;
+
+pub use client::{Client, Invoke};
+pub use execution::Checkpoint;
+pub use group::{Group, GroupError, Protocol};
+pub use log::{Entry, Log, Summary};
+pub use message::{ClientId, Message, Operation, SequenceNumber, Timer, View};
+pub use replica::{Options, Record, Replica};
+pub use state_machine::StateMachine;

@@ -1,0 +1,141 @@
+//! What replicas and clients exchange.
+
+use crate::{Checkpoint, Entry, Log};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a client asks of the state machine, which alone knows what it means.
+pub type Operation = Arc<[u8]>;
+
+/// The name of a client: of one life of it, if it does not remember what it has asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(pub u64);
+
+/// The place of an operation in the log, from 1 on; 0 is before all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SequenceNumber(pub u64);
+
+impl SequenceNumber {
+    /// The place after it.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// A span in which one replica leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct View(pub u64);
+
+impl View {
+    /// The view after it.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}", self.0)
+    }
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// A client invokes an operation.
+    Request {
+        /// Who asks.
+        client: ClientId,
+        /// Which of its requests it is: one more than the last, which is answered.
+        number: u64,
+        /// What is asked.
+        operation: Operation,
+        /// Whether it changes nothing, and needs no place in the log.
+        is_query: bool,
+    },
+    /// What came of a request.
+    Reply {
+        /// In which view.
+        view: View,
+        /// Which request.
+        number: u64,
+        /// What the state machine has answered.
+        result: Vec<u8>,
+    },
+    /// The leader gives operations their places.
+    Prepare {
+        /// The leader's view.
+        view: View,
+        /// The place of the first.
+        from: SequenceNumber,
+        /// The operations.
+        entries: Vec<Entry>,
+        /// Up to where the leader has committed.
+        committed: SequenceNumber,
+    },
+    /// The leader is there.
+    Commit {
+        /// Its view.
+        view: View,
+        /// Up to where it has committed.
+        committed: SequenceNumber,
+        /// How often it has asked whether it still leads.
+        round: u64,
+    },
+    /// A backup holds the leader's log, and will not forget it.
+    PrepareOk {
+        /// The view of both.
+        view: View,
+        /// Up to here.
+        upto: SequenceNumber,
+        /// The last of the leader's questions that it has heard.
+        round: u64,
+    },
+    /// A replica wants a later view to begin, and has left those before it.
+    StartViewChange {
+        /// Which.
+        view: View,
+    },
+    /// To the leader of a view that is to begin: what its log may not lack.
+    DoViewChange {
+        /// Which.
+        view: View,
+        /// The last view whose log this is.
+        last_normal: View,
+        /// The log.
+        log: Log,
+        /// Up to where it is committed.
+        committed: SequenceNumber,
+    },
+    /// A view begins, or has begun, with this log.
+    StartView {
+        /// Which.
+        view: View,
+        /// The state, if the log does not reach back to what the receiver has committed.
+        checkpoint: Option<Arc<Checkpoint>>,
+        /// The log.
+        log: Log,
+        /// Up to where it is committed.
+        committed: SequenceNumber,
+    },
+    /// A replica has missed something, and asks for it.
+    GetState {
+        /// The view that it has heard of.
+        view: View,
+        /// Up to where it has committed, and needs nothing.
+        committed: SequenceNumber,
+    },
+    /// A state, from one who is in no view and has no log to give.
+    State(Arc<Checkpoint>),
+}
+
+/// What a replica waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// A sign of the leader, or the beginning of a view.
+    Patience,
+    /// The moment to give one.
+    Heartbeat,
+}

@@ -1,0 +1,24 @@
+//! What is replicated.
+
+use crate::SequenceNumber;
+
+/// A deterministic service: of the same operations in the same order come the same results and the same state.
+pub trait StateMachine {
+    /// Carries out the operation with this sequence number, which is above that of the last.
+    fn execute(&mut self, number: SequenceNumber, operation: &[u8]) -> Vec<u8>;
+
+    /// Undoes the operations from this one on, which were the last to be executed; none of them is committed.
+    fn rollback(&mut self, from: SequenceNumber);
+
+    /// Nothing up to this operation will be rolled back any more.
+    fn commit(&mut self, upto: SequenceNumber);
+
+    /// Answers an operation that changes nothing.
+    fn query(&self, operation: &[u8]) -> Vec<u8>;
+
+    /// The state. Called when everything executed is committed.
+    fn snapshot(&self) -> Vec<u8>;
+
+    /// Takes over a state of which another replica has made the snapshot, after the operation `at`.
+    fn restore(&mut self, at: SequenceNumber, snapshot: &[u8]);
+}

@@ -1,0 +1,55 @@
+//! From one replica to another that has missed something: the log of a view that goes on, or a state that will not change.
+
+use crate::replica::Record;
+use crate::{Checkpoint, Log, Message, Replica, SequenceNumber, StateMachine, View};
+use fulmar_node::{NodeId, Outbox, Time};
+use std::sync::Arc;
+
+impl<S: StateMachine> Replica<S> {
+    /// Asks for what it has missed of a view, but not for each message that says so.
+    pub(crate) fn ask_state(&mut self, from: NodeId, view: View, now: Time, out: &mut Outbox<Self>) {
+        if now >= self.asked_state_until {
+            self.asked_state_until = now + self.options.heartbeat;
+            out.send(from, Message::GetState { view, committed: self.committed });
+        }
+    }
+
+    /// Gives another what it has not, after what it has committed: the view that this replica leads, or its last checkpoint.
+    pub(crate) fn give_state(
+        &self,
+        to: NodeId,
+        view: View,
+        committed: SequenceNumber,
+        out: &mut Outbox<Self>,
+    ) {
+        let checkpoint = (self.log.start() > committed).then(|| self.checkpoint.clone());
+        if self.leads() && self.view >= view {
+            let (view, log) = (self.view, self.log.suffix(committed));
+            out.send(to, Message::StartView { view, checkpoint, log, committed: self.committed });
+        } else if let Some(checkpoint) = checkpoint {
+            out.send(to, Message::State(checkpoint));
+        }
+    }
+
+    /// What another knows to be committed is here.
+    pub(crate) fn take_state(&mut self, checkpoint: &Arc<Checkpoint>, now: Time, out: &mut Outbox<Self>) {
+        self.adopt(checkpoint, out);
+        self.begin(now, out);
+    }
+
+    /// Goes on from a checkpoint, if it is ahead. What its own log has after one that it does not lead to was never committed.
+    pub(crate) fn adopt(&mut self, checkpoint: &Arc<Checkpoint>, out: &mut Outbox<Self>) {
+        if checkpoint.at <= self.committed {
+            return;
+        }
+        if self.log.summary(checkpoint.at) == Some(checkpoint.summary) {
+            return self.commit(checkpoint.at, out);
+        }
+        self.log = Log::after(checkpoint.at, checkpoint.summary);
+        self.asked.clear();
+        self.committed = checkpoint.at;
+        self.execution.restore(checkpoint);
+        self.checkpoint = checkpoint.clone();
+        self.record(Record::Checkpoint(checkpoint.clone()), out);
+    }
+}
