@@ -22,26 +22,20 @@ pub(crate) fn test() -> Result {
         ("tests", &|| run(&mut cargo(&["test", "--workspace", "--locked"]))),
         ("tests on a server", &|| on_servers("1", &["fuzz::"])),
         ("tests on three servers", &|| on_servers("3", &[])),
-        ("seeds", &|| {
-            let mut test = cargo(&[
-                "test",
-                "--profile",
-                "sim",
-                "--locked",
-                "-p",
-                "fulmar-dbt",
-                "--test",
-                "remote",
-                "--",
-            ]);
-            run(test.args(JUDGED).env("FULMAR_SEEDS", SEEDS))
-        }),
+        ("seeds of clusters", &|| seeds(&["-p", "fulmar-dbt", "--test", "remote"], &JUDGED)),
+        ("seeds of replicas", &|| seeds(&["-p", "fulmar-replication", "--lib"], &["is_linearizable"])),
         ("docs", &|| {
             let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
             run(doc.env("RUSTDOCFLAGS", "-D warnings"))
         }),
         ("deny", &deny::deny),
     ])
+}
+
+/// Some tests of a package with all seeds.
+fn seeds(which: &[&str], tests: &[&str]) -> Result {
+    let mut test = cargo(&["test", "--profile", "sim", "--locked"]);
+    run(test.args(which).arg("--").args(tests).env("FULMAR_SEEDS", SEEDS))
 }
 
 /// The tests that see SQL only, with their databases on a cluster of so many servers, and more that pass there. The fuzz

@@ -1,13 +1,14 @@
 //! The state machine, and what each client was last answered.
 
 use crate::{ClientId, Entry, SequenceNumber, StateMachine, Summary};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 /// The last request of a client that was carried out, and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answered {
     pub(crate) number: u64,
+    pub(crate) at: SequenceNumber,
     pub(crate) result: Vec<u8>,
 }
 
@@ -30,16 +31,20 @@ impl fmt::Debug for Checkpoint {
     }
 }
 
-/// A state machine that has executed a prefix of the log, each operation once.
+/// A state machine that has executed a prefix of the log, each operation once; the end of it perhaps in vain.
 pub(crate) struct Execution<S> {
     state_machine: S,
     executed: SequenceNumber,
     answered: BTreeMap<ClientId, Answered>,
+    /// Of each operation that was executed and is not committed, what it has replaced in `answered`; nothing, if it was in the
+    /// log before.
+    undo: VecDeque<Option<(ClientId, Option<Answered>)>>,
 }
 
 impl<S: StateMachine> Execution<S> {
-    pub(crate) const fn new(state_machine: S) -> Self {
-        Self { state_machine, executed: SequenceNumber(0), answered: BTreeMap::new() }
+    pub(crate) fn new(state_machine: S) -> Self {
+        let executed = SequenceNumber(0);
+        Self { state_machine, executed, answered: BTreeMap::new(), undo: VecDeque::new() }
     }
 
     pub(crate) const fn state_machine(&self) -> &S {
@@ -55,17 +60,44 @@ impl<S: StateMachine> Execution<S> {
         self.answered.get(&client)
     }
 
-    /// Executes the next operation of the log, which is committed; a request that is in the log for the second time has the
-    /// result of the first.
-    pub(crate) fn execute(&mut self, entry: &Entry) -> &[u8] {
+    /// Executes the next operation of the log, unless it was there before.
+    pub(crate) fn execute(&mut self, entry: &Entry) {
         self.executed = self.executed.next();
         let is_new = self.answered.get(&entry.client).is_none_or(|last| last.number < entry.number);
-        if is_new {
+        let replaced = is_new.then(|| {
             let result = self.state_machine.execute(self.executed, &entry.operation);
-            self.answered.insert(entry.client, Answered { number: entry.number, result });
+            let answered = Answered { number: entry.number, at: self.executed, result };
+            (entry.client, self.answered.insert(entry.client, answered))
+        });
+        self.undo.push_back(replaced);
+    }
+
+    /// Nothing up to here, which is executed, will be rolled back.
+    pub(crate) fn commit(&mut self, upto: SequenceNumber) {
+        let kept = self.executed.0.saturating_sub(upto.0);
+        let known = self.undo.len().saturating_sub(usize::try_from(kept).unwrap_or(usize::MAX));
+        if known > 0 {
+            self.undo.drain(..known);
+            self.state_machine.commit(upto);
         }
-        self.state_machine.commit(self.executed);
-        self.answered.get(&entry.client).map_or(&[], |last| &last.result)
+    }
+
+    /// Undoes what comes after `last`.
+    pub(crate) fn rollback(&mut self, last: SequenceNumber) {
+        if self.executed <= last {
+            return;
+        }
+        self.state_machine.rollback(last.next());
+        while self.executed > last
+            && let Some(replaced) = self.undo.pop_back()
+        {
+            self.executed = SequenceNumber(self.executed.0 - 1);
+            match replaced {
+                Some((client, Some(before))) => drop(self.answered.insert(client, before)),
+                Some((client, None)) => drop(self.answered.remove(&client)),
+                None => {}
+            }
+        }
     }
 
     /// What has come of all that is executed, where the log has this summary.
@@ -77,6 +109,7 @@ impl<S: StateMachine> Execution<S> {
     pub(crate) fn restore(&mut self, checkpoint: &Checkpoint) {
         self.executed = checkpoint.at;
         self.answered.clone_from(&checkpoint.answered);
+        self.undo.clear();
         self.state_machine.restore(checkpoint.at, &checkpoint.state);
     }
 }

@@ -6,8 +6,14 @@ use fulmar_node::NodeId;
 /// How operations get into the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
-    /// The leader gives each its place.
+    /// The leader gives each its place: viewstamped replication, or Paxos with a leader.
     Viewstamped,
+    /// Each replica appends what clients send to all of them, and the leader sees whether they have done so in the same order:
+    /// Fast Paxos.
+    Fast,
+    /// Each replica also executes it at once, and the client sees whether they have done so in the same order: Speculative
+    /// Paxos.
+    Speculative,
 }
 
 /// The replicas of one state machine.
@@ -15,6 +21,20 @@ pub enum Protocol {
 pub struct Group {
     members: Vec<NodeId>,
     protocol: Protocol,
+    #[cfg(test)]
+    pub(crate) defect: Option<Defect>,
+}
+
+/// What the simulation must find.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Defect {
+    /// What f replicas hold is committed.
+    RepliesBeforeQuorum,
+    /// What a majority has found is committed.
+    MajorityForSuperquorum,
+    /// Logs of earlier views are merged with those of the last.
+    IgnoresLastNormal,
 }
 
 /// What keeps processes from being a group.
@@ -40,7 +60,12 @@ impl Group {
         let twice = members.iter().enumerate().find(|(place, member)| members[..*place].contains(member));
         match twice {
             Some((_, member)) => Err(GroupError::Twice(*member)),
-            None => Ok(Self { members, protocol }),
+            None => Ok(Self {
+                members,
+                protocol,
+                #[cfg(test)]
+                defect: None,
+            }),
         }
     }
 
@@ -73,6 +98,17 @@ impl Group {
         self.failures() + 1
     }
 
+    /// f + ⌈f/2⌉ + 1: a majority of any f + 1 members is among any so many (Fast Paxos; Speculative Paxos, section 4.2.2).
+    #[must_use]
+    pub fn superquorum(&self) -> usize {
+        #[cfg(test)]
+        if self.defect == Some(Defect::MajorityForSuperquorum) {
+            return self.quorum();
+        }
+        let failures = self.failures();
+        failures + failures.div_ceil(2) + 1
+    }
+
     /// The leader of a view.
     #[must_use]
     pub fn leader(&self, view: View) -> NodeId {
@@ -94,7 +130,7 @@ mod tests {
         assert_eq!(group(&[1, 2, 3, 4]), Err(GroupError::Even(4)));
         assert_eq!(group(&[1, 2, 1]), Err(GroupError::Twice(NodeId(1))));
         let five = group(&[1, 2, 3, 4, 5]).expect("it is one");
-        assert_eq!((five.failures(), five.quorum()), (2, 3));
+        assert_eq!((five.failures(), five.quorum(), five.superquorum()), (2, 3, 4));
         assert_eq!(five.leader(View(7)), NodeId(3));
         assert_eq!(group(&[9]).map(|one| one.quorum()), Ok(1));
     }

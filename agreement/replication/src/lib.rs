@@ -16,9 +16,12 @@
 //! - [`StateMachine`]: what the application gives. [`Client`]: how it is invoked.
 //! - [`Replica`]: a member of a [`Group`], whose [`Protocol`] says how operations get into the log:
 //!   - *viewstamped* (Oki and Liskov 1988; Liskov and Cowling 2012): the leader gives them their places. Four message delays.
+//!   - *fast* (Lamport 2006): they find their places at each replica, and the leader compares. Three.
+//!   - *speculative* (Ports and others 2015): they are executed where they have found a place, and the client compares. Two.
 //! - [`Log`]: operations, and a hash of each prefix.
 //! - `execution`: the state machine, and who has been answered what, so that no operation takes place twice.
-//! - `view_change`: from a view to a later one. `transfer`: from one replica to another that has missed too much.
+//! - `leader` and `backup`: what is committed in a view. `view_change`: from a view to a later one. `merge`: with which log that
+//!   begins; it is the same rule for all protocols, and that they are safe rests on it. `transfer`: from one replica to another that has missed too much.
 //!
 //! # Example
 //!
@@ -42,14 +45,19 @@
 //!
 //! Not guaranteed: anything about replicas that lie.
 
+mod backup;
 mod client;
 mod execution;
+mod fast;
 mod group;
+mod leader;
 mod log;
+mod merge;
 mod message;
 mod replica;
 #[cfg(test)]
 mod simulation;
+mod speculative;
 mod state_machine;
 mod transfer;
 mod view_change;

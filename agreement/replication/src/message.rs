@@ -1,6 +1,6 @@
 //! What replicas and clients exchange.
 
-use crate::{Checkpoint, Entry, Log};
+use crate::{Checkpoint, Entry, Log, Summary};
 use std::fmt;
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub enum Message {
         /// Whether it changes nothing, and needs no place in the log.
         is_query: bool,
     },
-    /// What came of a request.
+    /// What came of a request: its operation is committed.
     Reply {
         /// In which view.
         view: View,
@@ -64,32 +64,58 @@ pub enum Message {
         /// What the state machine has answered.
         result: Vec<u8>,
     },
+    /// What comes of a request if a superquorum says the same.
+    SpeculativeReply {
+        /// In which view.
+        view: View,
+        /// Which request.
+        number: u64,
+        /// Where the replica has it in its log.
+        at: SequenceNumber,
+        /// The summary of that log up to there.
+        summary: Summary,
+        /// What the state machine has answered.
+        result: Vec<u8>,
+    },
+    /// A client has found, or fears, that the replicas of a view are not in the same state.
+    Doubt {
+        /// Which view.
+        view: View,
+    },
     /// The leader gives operations their places.
     Prepare {
         /// The leader's view.
         view: View,
         /// The place of the first.
         from: SequenceNumber,
+        /// The summary of the log before that.
+        before: Summary,
         /// The operations.
         entries: Vec<Entry>,
         /// Up to where the leader has committed.
         committed: SequenceNumber,
     },
-    /// The leader is there.
+    /// The leader is there, and wants to know how far the others are: `COMMIT`, and `SYNC` of Speculative Paxos.
     Commit {
         /// Its view.
         view: View,
         /// Up to where it has committed.
         committed: SequenceNumber,
+        /// The summary of the log up to there.
+        summary: Summary,
         /// How often it has asked whether it still leads.
         round: u64,
     },
-    /// A backup holds the leader's log, and will not forget it.
+    /// What a backup holds and will not forget: `PREPARE-OK`, `IN-VIEW`, and `SYNC-REPLY` of Speculative Paxos.
     PrepareOk {
         /// The view of both.
         view: View,
-        /// Up to here.
+        /// Up to here it has its places from the leader.
+        ordered: SequenceNumber,
+        /// Up to here it has a log…
         upto: SequenceNumber,
+        /// …with this summary.
+        summary: Summary,
         /// The last of the leader's questions that it has heard.
         round: u64,
     },
@@ -106,6 +132,8 @@ pub enum Message {
         last_normal: View,
         /// The log.
         log: Log,
+        /// Up to where a leader has given it its places.
+        ordered: SequenceNumber,
         /// Up to where it is committed.
         committed: SequenceNumber,
     },

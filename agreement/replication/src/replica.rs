@@ -1,9 +1,10 @@
 //! A replica: what its protocols have in common.
 
 use crate::execution::Execution;
-use crate::view_change::{Candidate, Votes};
-use crate::viewstamped::Leading;
-use crate::{Checkpoint, ClientId, Group, Log, Message, SequenceNumber, StateMachine, Timer, View};
+use crate::leader::Leading;
+use crate::merge::Candidate;
+use crate::view_change::Votes;
+use crate::{Checkpoint, ClientId, Group, Log, Message, Protocol, SequenceNumber, StateMachine, Timer, View};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -24,18 +25,10 @@ pub struct Options {
     pub window: usize,
     /// So many operations are executed from one checkpoint to the next.
     pub checkpoint: u64,
+    /// A leader that speculates looks after so many operations whether the others have done the same, or when it gives a sign.
+    pub synchronize: u64,
     /// Whether nothing is promised before it is on the disk. Without, a replica that has crashed must not come back.
     pub is_durable: bool,
-    #[cfg(test)]
-    pub(crate) defect: Option<Defect>,
-}
-
-/// What the simulation must find.
-#[cfg(test)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Defect {
-    /// What f replicas hold is committed.
-    CommitsTooEarly,
 }
 
 impl Default for Options {
@@ -47,9 +40,8 @@ impl Default for Options {
             batch: 64,
             window: 2,
             checkpoint: 10_000,
+            synchronize: 100,
             is_durable: true,
-            #[cfg(test)]
-            defect: None,
         }
     }
 }
@@ -68,6 +60,8 @@ pub enum Record {
     Append(crate::Entry),
     /// The log has no entries after this one.
     Truncate(SequenceNumber),
+    /// Up to this one the leader of its view has given the entries their places.
+    Ordered(SequenceNumber),
     /// What comes up to this is known from it, and no record before is needed for that.
     Checkpoint(Arc<Checkpoint>),
 }
@@ -84,13 +78,13 @@ pub(crate) enum Status {
 /// What a replica may say once its records so far are durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
-    /// That it holds this view's log up to here.
-    Log(View, SequenceNumber),
+    /// That it holds this view's log up to here, and as far as its second part in places from the leader.
+    Log(View, (SequenceNumber, SequenceNumber)),
     /// That it has left all views before this one.
     View(View),
 }
 
-/// A request that is in the log and not executed, and whom to answer.
+/// A request that is in the log and not committed, and whom to answer.
 pub(crate) struct Asked {
     pub(crate) number: u64,
     pub(crate) by: Option<NodeId>,
@@ -99,7 +93,9 @@ pub(crate) struct Asked {
 /// A member of a group.
 ///
 /// Invariants, with `n` for any sequence number:
-/// - `log.start() <= checkpoint.at <= executed <= committed`, and if it is in a view, `committed <= log.last()`;
+/// - `log.start() <= checkpoint.at <= committed`, and if it is in a view, `committed <= log.last()`;
+/// - what is executed is committed, or in the log if it speculates;
+/// - `committed <= executed`, but for what its log does not have yet;
 /// - no replica ever commits two different operations at `n`;
 /// - `last_normal <= view`, and they are equal if it is in a view.
 pub struct Replica<S> {
@@ -115,10 +111,15 @@ pub struct Replica<S> {
     pub(crate) committed: SequenceNumber,
     pub(crate) execution: Execution<S>,
     pub(crate) checkpoint: Arc<Checkpoint>,
-    /// What is in the log and not executed.
+    /// What is in the log and not committed.
     pub(crate) asked: BTreeMap<ClientId, Asked>,
-    /// It will not forget this view's log up to here.
+    /// Up to here the leader of `last_normal` has given the log's entries their places; kept only where not all have them so.
+    pub(crate) ordered: SequenceNumber,
+    /// It will not forget this view's log up to here, nor that its places up to the second are the leader's.
     pub(crate) stable: SequenceNumber,
+    pub(crate) stable_ordered: SequenceNumber,
+    /// Whether it is sure to know, after a crash, that it is in this view. Before, it says nothing in it.
+    pub(crate) is_sure: bool,
     /// The last of the leader's questions whether it still leads.
     pub(crate) round: u64,
     /// As a leader.
@@ -150,7 +151,10 @@ impl<S: StateMachine> Replica<S> {
             execution: Execution::new(state_machine),
             checkpoint: Arc::default(),
             asked: BTreeMap::new(),
+            ordered: SequenceNumber(0),
             stable: SequenceNumber(0),
+            stable_ordered: SequenceNumber(0),
+            is_sure: false,
             round: 0,
             leading: Leading::default(),
             votes: Votes::default(),
@@ -165,15 +169,23 @@ impl<S: StateMachine> Replica<S> {
             match record {
                 Record::View { view, last_normal } => {
                     (replica.view, replica.last_normal) = (*view, *last_normal);
+                    if view == last_normal {
+                        replica.ordered = replica.log.last();
+                    }
                 }
                 Record::Append(entry) => {
                     replica.log.append(entry.clone());
                 }
-                Record::Truncate(last) => replica.log.truncate(*last),
+                Record::Truncate(last) => {
+                    replica.log.truncate(*last);
+                    replica.ordered = replica.ordered.min(*last);
+                }
+                Record::Ordered(upto) => replica.ordered = *upto,
                 Record::Checkpoint(known) => {
                     if replica.log.summary(known.at) != Some(known.summary) {
                         replica.log = Log::after(known.at, known.summary);
                     }
+                    replica.ordered = replica.ordered.max(known.at);
                     checkpoint = Some(known);
                 }
             }
@@ -222,9 +234,11 @@ impl<S: StateMachine> Replica<S> {
             }
         };
         require(start <= self.checkpoint.at, "the log begins after the checkpoint");
-        require(self.checkpoint.at <= executed, "the checkpoint is of the future");
-        require(executed <= self.committed, "what is executed is not committed");
+        require(self.checkpoint.at <= self.committed, "the checkpoint is of the future");
         let is_normal = self.status == Status::Normal;
+        let may_speculate = self.group.protocol() == Protocol::Speculative;
+        require(executed <= self.committed || may_speculate, "what is executed is not committed");
+        require(executed <= last, "what is executed is not in the log");
         require(!is_normal || self.committed <= last, "what is committed is not in the log");
         require(self.last_normal <= self.view, "the log is of a view to come");
         require(!is_normal || self.last_normal == self.view, "the log is of another view");
@@ -233,6 +247,19 @@ impl<S: StateMachine> Replica<S> {
 
     pub(crate) fn leads(&self) -> bool {
         self.status == Status::Normal && self.group.leader(self.view) == self.me
+    }
+
+    pub(crate) fn is_in_view(&self) -> bool {
+        self.status == Status::Normal
+    }
+
+    /// Up to where the leader of the view that its log is of has given the entries their places.
+    pub(crate) fn ordered(&self) -> SequenceNumber {
+        match self.group.protocol() {
+            Protocol::Viewstamped => self.log.last(),
+            // What is committed has its place for ever.
+            Protocol::Fast | Protocol::Speculative => self.ordered.max(self.committed),
+        }
     }
 
     pub(crate) fn record(&self, record: Record, out: &mut Outbox<Self>) {
@@ -252,9 +279,32 @@ impl<S: StateMachine> Replica<S> {
 
     fn fulfil(&mut self, promise: Promise, now: Time, out: &mut Outbox<Self>) {
         match promise {
-            Promise::Log(view, upto) => self.hold_log(view, upto, now, out),
+            Promise::Log(view, held) => self.hold_log(view, held, now, out),
             Promise::View(view) => self.want_view(view, now, out),
         }
+    }
+
+    /// Promises to keep its log as it is.
+    pub(crate) fn promise_log(&mut self, now: Time, out: &mut Outbox<Self>) {
+        let held = (self.log.last(), self.ordered());
+        self.promise(Promise::Log(self.view, held), now, out);
+    }
+
+    /// Whether a client's request is in the log or was: then its client is answered now, if it is committed, or when it is.
+    pub(crate) fn knows(&mut self, from: NodeId, entry: &crate::Entry, out: &mut Outbox<Self>) -> bool {
+        if let Some(asked) = self.asked.get_mut(&entry.client).filter(|asked| asked.number == entry.number) {
+            asked.by = Some(from);
+            return true;
+        }
+        let Some(last) = self.execution.answered(entry.client).filter(|last| last.number >= entry.number)
+        else {
+            return self.asked.get(&entry.client).is_some_and(|asked| asked.number > entry.number);
+        };
+        if last.number == entry.number && last.at <= self.committed {
+            let result = last.result.clone();
+            out.send(from, Message::Reply { view: self.view, number: entry.number, result });
+        }
+        true
     }
 
     /// Appends to the log what a client has asked for.
@@ -264,31 +314,77 @@ impl<S: StateMachine> Replica<S> {
         self.log.append(entry);
     }
 
+    /// Removes from the log what comes after `last`; answers what that was, and who had asked for it.
+    pub(crate) fn truncate(
+        &mut self,
+        last: SequenceNumber,
+        out: &mut Outbox<Self>,
+    ) -> Vec<(crate::Entry, Option<NodeId>)> {
+        if last >= self.log.last() {
+            return Vec::new();
+        }
+        self.execution.rollback(last);
+        let removed: Vec<_> =
+            self.log.from(last.next(), usize::MAX).map(|(_, entry)| entry.clone()).collect();
+        self.log.truncate(last);
+        self.record(Record::Truncate(last), out);
+        self.ordered = self.ordered.min(last);
+        self.stable = self.stable.min(last);
+        self.stable_ordered = self.stable_ordered.min(last);
+        for (_, promise) in &mut self.promises {
+            if let Promise::Log(_, (upto, ordered)) = promise {
+                (*upto, *ordered) = ((*upto).min(last), (*ordered).min(last));
+            }
+        }
+        let asked = &mut self.asked;
+        let with_asker = |entry: crate::Entry| {
+            let is_it = asked.get(&entry.client).is_some_and(|asked| asked.number == entry.number);
+            let by = if is_it { asked.remove(&entry.client).and_then(|asked| asked.by) } else { None };
+            (entry, by)
+        };
+        removed.into_iter().map(with_asker).collect()
+    }
+
     /// Commits all that is in the log up to here, and executes it.
     pub(crate) fn commit(&mut self, upto: SequenceNumber, out: &mut Outbox<Self>) {
-        self.committed = self.committed.max(upto.min(self.log.last()));
-        let leads = self.leads();
+        let before = self.committed;
+        self.committed = before.max(upto.min(self.log.last()));
         while self.execution.executed() < self.committed
             && let Some(entry) = self.log.get(self.execution.executed().next())
         {
-            let result = self.execution.execute(entry);
-            if let Entry::Occupied(asked) = self.asked.entry(entry.client)
-                && asked.get().number == entry.number
-                && let Some(client) = asked.remove().by.filter(|_| leads)
-            {
-                let (view, number, result) = (self.view, entry.number, result.to_vec());
-                out.send(client, Message::Reply { view, number, result });
-            }
+            self.execution.execute(entry);
         }
-        if self.execution.executed().0 - self.checkpoint.at.0 >= self.options.checkpoint {
+        self.execution.commit(self.committed);
+        for number in (before.0 + 1..=self.committed.0).map(SequenceNumber) {
+            self.reply(number, out);
+        }
+        if self.committed.0 - self.checkpoint.at.0 >= self.options.checkpoint {
             self.take_checkpoint(out);
+        }
+    }
+
+    /// The client of an operation that is committed now is answered by the leader, unless it knows by itself.
+    fn reply(&mut self, number: SequenceNumber, out: &mut Outbox<Self>) {
+        let leads = self.leads();
+        let knows = self.group.protocol() == Protocol::Speculative && number > self.leading.began_with;
+        let Some(entry) = self.log.get(number) else { return };
+        if let Entry::Occupied(asked) = self.asked.entry(entry.client)
+            && asked.get().number == entry.number
+            && let Some(client) = asked.remove().by.filter(|_| leads && !knows)
+            && let Some(answered) = self.execution.answered(entry.client)
+            && answered.number == entry.number
+        {
+            let result = answered.result.clone();
+            out.send(client, Message::Reply { view: self.view, number: entry.number, result });
         }
     }
 
     /// The log keeps what came between the last two checkpoints for those who are a little behind.
     fn take_checkpoint(&mut self, out: &mut Outbox<Self>) {
-        if let Some(summary) = self.log.summary(self.execution.executed()) {
+        if let Some(summary) = self.log.summary(self.committed) {
+            self.execution.rollback(self.committed);
             let checkpoint = Arc::new(self.execution.checkpoint(summary));
+            self.execute_speculatively();
             let before = std::mem::replace(&mut self.checkpoint, checkpoint.clone());
             self.log.drop_until(before.at);
             self.record(Record::Checkpoint(checkpoint), out);
@@ -311,8 +407,9 @@ impl<S: StateMachine> Process for Replica<S> {
             self.leave_for(self.view.next(), now, out);
         } else if self.last_normal < self.view {
             self.leave_for(self.view, now, out);
+        } else if self.is_restarted {
+            self.resume(now, out);
         } else {
-            self.record(Record::View { view: self.view, last_normal: self.last_normal }, out);
             self.enter(now, out);
         }
     }
@@ -320,24 +417,30 @@ impl<S: StateMachine> Process for Replica<S> {
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         match message {
             Message::Request { client, number, operation, is_query } => {
-                if is_query {
-                    self.query(from, number, operation, out);
-                } else {
-                    self.order(from, crate::Entry { client, number, operation }, now, out);
+                let entry = crate::Entry { client, number, operation };
+                match self.group.protocol() {
+                    Protocol::Speculative => self.speculate(from, entry, now, out),
+                    _ if is_query => self.query(from, number, entry.operation, out),
+                    Protocol::Viewstamped => self.order(from, entry, now, out),
+                    Protocol::Fast => self.find_place(from, entry, now, out),
                 }
             }
             // Not for a replica.
-            Message::Reply { .. } => {}
-            Message::Prepare { view, from: first, entries, committed } => {
-                self.prepare(from, view, (first, entries), committed, now, out);
+            Message::Reply { .. } | Message::SpeculativeReply { .. } => {}
+            Message::Doubt { view } => self.doubt(view, now, out),
+            Message::Prepare { view, from: first, before, entries, committed } => {
+                self.prepare(from, view, (first, before, entries), committed, now, out);
             }
-            Message::Commit { view, committed, round } => {
-                self.hear_leader(from, view, (committed, round), now, out);
+            Message::Commit { view, committed, summary, round } => {
+                self.hear_leader(from, view, (committed, summary), round, now, out);
             }
-            Message::PrepareOk { view, upto, round } => self.prepared(from, view, (upto, round), out),
+            Message::PrepareOk { view, ordered, upto, summary, round } => {
+                self.prepared(from, view, (ordered, upto, summary), round, now, out);
+            }
             Message::StartViewChange { view } => self.vote(from, view, now, out),
-            Message::DoViewChange { view, last_normal, log, committed } => {
-                self.collect(from, view, Candidate { last_normal, log, committed }, now, out);
+            Message::DoViewChange { view, last_normal, log, ordered, committed } => {
+                let candidate = Candidate { last_normal, log, ordered, committed };
+                self.collect(from, view, candidate, now, out);
             }
             Message::StartView { view, checkpoint, log, committed } => {
                 self.start_view(from, view, checkpoint, (log, committed), now, out);

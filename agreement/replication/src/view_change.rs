@@ -2,9 +2,10 @@
 //! knows that f others want the view, too, sends its log to the view's leader; of f + 1 logs that chooses the one with which the
 //! view begins.
 
+use crate::leader::Leading;
+use crate::merge::{Candidate, merge};
 use crate::replica::{Promise, Record, Status};
-use crate::viewstamped::Leading;
-use crate::{Checkpoint, Log, Message, Replica, SequenceNumber, StateMachine, Timer, View};
+use crate::{Checkpoint, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Timer, View};
 use fulmar_node::{NodeId, Outbox, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,22 +21,6 @@ pub(crate) struct Votes {
     is_sent: bool,
     /// What came to the leader.
     logs: BTreeMap<NodeId, Candidate>,
-}
-
-/// A log to choose from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Candidate {
-    /// Whose view's it is.
-    pub(crate) last_normal: View,
-    pub(crate) log: Log,
-    pub(crate) committed: SequenceNumber,
-}
-
-/// The log with which a view begins, and whose it was: of those of the last view the longest. Whatever was committed in that view
-/// is held by f + 1 replicas, one of which has sent its log; and each later entry of that log comes after it.
-pub(crate) fn choose(logs: &BTreeMap<NodeId, Candidate>) -> Option<(NodeId, &Log)> {
-    let best = logs.iter().max_by_key(|(_, candidate)| (candidate.last_normal, candidate.log.last()));
-    best.map(|(owner, candidate)| (*owner, &candidate.log))
 }
 
 impl<S: StateMachine> Replica<S> {
@@ -91,12 +76,13 @@ impl<S: StateMachine> Replica<S> {
         }
         votes.is_sent = true;
         let (view, last_normal, committed) = (self.view, self.last_normal, self.committed);
-        let log = self.log.clone();
+        let (log, ordered) = (self.log.clone(), self.ordered());
         let leader = self.group.leader(view);
         if leader == self.me {
-            self.collect(leader, view, Candidate { last_normal, log, committed }, now, out);
+            let candidate = Candidate { last_normal, log, ordered, committed };
+            self.collect(leader, view, candidate, now, out);
         } else {
-            out.send(leader, Message::DoViewChange { view, last_normal, log, committed });
+            out.send(leader, Message::DoViewChange { view, last_normal, log, ordered, committed });
         }
     }
 
@@ -126,54 +112,62 @@ impl<S: StateMachine> Replica<S> {
         if !self.votes.is_sent || logs.len() < self.group.quorum() {
             return;
         }
-        let Some((owner, log)) = choose(logs) else { return };
+        let Some((owner, log)) = self.merge(logs) else { return };
         if log.start() > self.committed {
             let (view, committed) = (self.view, self.committed);
             return out.send(owner, Message::GetState { view, committed });
         }
-        let log = log.clone();
         let committed = logs.values().map(|candidate| candidate.committed).max();
         self.install(&log, out);
         self.commit(committed.unwrap_or_default(), out);
         self.enter(now, out);
     }
 
+    fn merge(&self, logs: &BTreeMap<NodeId, Candidate>) -> Option<(NodeId, Log)> {
+        #[cfg(test)]
+        if self.group.defect == Some(crate::group::Defect::IgnoresLastNormal) {
+            let same = |(owner, log): (&NodeId, &Candidate)| {
+                (*owner, Candidate { last_normal: View(0), ordered: log.committed, ..log.clone() })
+            };
+            return merge(&logs.iter().map(same).collect());
+        }
+        merge(logs)
+    }
+
     /// Makes its log the same as `log`, which has all that is committed.
     fn install(&mut self, log: &Log, out: &mut Outbox<Self>) {
         let agreed = self.log.agrees_until(log, self.committed).unwrap_or(self.committed);
-        if agreed < self.log.last() {
-            for (_, entry) in self.log.from(agreed.next(), usize::MAX) {
-                self.asked.remove(&entry.client);
-            }
-            self.log.truncate(agreed);
-            self.record(Record::Truncate(agreed), out);
-        }
-        self.extend(log, out);
-    }
-
-    /// Appends what `log` has after the end of its own.
-    fn extend(&mut self, log: &Log, out: &mut Outbox<Self>) {
+        let mut removed = self.truncate(agreed, out);
         for (_, entry) in log.from(self.log.last().next(), usize::MAX) {
-            self.append(entry.clone(), None, out);
+            let known = removed.iter().position(|(other, _)| other == entry);
+            let by = known.and_then(|place| removed.swap_remove(place).1);
+            self.append(entry.clone(), by, out);
         }
     }
 
     /// Takes part in its view, whose log it has.
     pub(crate) fn enter(&mut self, now: Time, out: &mut Outbox<Self>) {
-        self.status = Status::Normal;
         self.last_normal = self.view;
+        self.ordered = self.log.last();
+        self.record(Record::View { view: self.view, last_normal: self.view }, out);
+        self.resume(now, out);
+    }
+
+    /// Takes part in the view that its log is of.
+    pub(crate) fn resume(&mut self, now: Time, out: &mut Outbox<Self>) {
+        self.status = Status::Normal;
         self.votes = Votes::default();
         self.failed_views = 0;
-        self.stable = SequenceNumber(0);
+        (self.stable, self.stable_ordered, self.is_sure) = (SequenceNumber(0), SequenceNumber(0), false);
         self.round = 0;
         self.leading = Leading::after(self.log.last());
-        self.record(Record::View { view: self.view, last_normal: self.view }, out);
+        self.execute_speculatively();
         if self.leads() {
             out.cancel_timer(Timer::Patience);
         } else {
             out.set_timer(Timer::Patience, now + self.options.patience);
         }
-        self.promise(Promise::Log(self.view, self.log.last()), now, out);
+        self.promise_log(now, out);
     }
 
     /// A view has begun, or goes on, with this log.
@@ -196,16 +190,24 @@ impl<S: StateMachine> Replica<S> {
         if log.start() > self.committed {
             return self.ask_state(from, view, now, out);
         }
-        if is_in_it {
-            // It may be late: what came since stays.
-            self.extend(&log, out);
-            self.commit(committed, out);
-            self.promise(Promise::Log(view, self.log.last()), now, out);
-        } else {
+        if !is_in_it {
             self.view = view;
             self.install(&log, out);
             self.commit(committed, out);
             self.enter(now, out);
+        } else if self.is_other(&log) {
+            self.leave_for(view.next(), now, out);
+        } else {
+            self.follow_order(&log, out);
+            self.execute_speculatively();
+            self.commit(committed.min(log.last()), out);
+            self.promise_log(now, out);
         }
+    }
+
+    /// Whether it has answered clients from a log that is not the leader's.
+    fn is_other(&self, log: &Log) -> bool {
+        let last = self.log.last().min(log.last());
+        self.group.protocol() == Protocol::Speculative && self.log.summary(last) != log.summary(last)
     }
 }

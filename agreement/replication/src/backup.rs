@@ -1,0 +1,103 @@
+//! A backup: follows the leader of its view.
+
+use crate::replica::{Record, Status};
+use crate::{Entry, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, Timer, View};
+use fulmar_node::{NodeId, Outbox, Time};
+
+impl<S: StateMachine> Replica<S> {
+    /// Whether `from` is the leader of the view that this replica is in: then it was heard of.
+    fn follows(&mut self, from: NodeId, view: View, now: Time, out: &mut Outbox<Self>) -> bool {
+        if view < self.view || self.group.leader(view) != from || from == self.me {
+            return false;
+        }
+        out.set_timer(Timer::Patience, now + self.options.patience);
+        if view == self.view && self.status == Status::Normal {
+            return true;
+        }
+        // The view has begun without it.
+        self.ask_state(from, view, now, out);
+        false
+    }
+
+    /// Takes over the places that the leader has given.
+    pub(crate) fn prepare(
+        &mut self,
+        from: NodeId,
+        view: View,
+        (first, before, entries): (SequenceNumber, Summary, Vec<Entry>),
+        committed: SequenceNumber,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
+        if !self.follows(from, view, now, out) {
+            return;
+        }
+        let mut part = Log::after(SequenceNumber(first.0 - 1), before);
+        for entry in entries {
+            part.append(entry);
+        }
+        if self.follow_order(&part, out) {
+            self.commit(committed.min(part.last()), out);
+            self.promise_log(now, out);
+        } else if part.last() > self.committed {
+            self.ask_state(from, view, now, out);
+        }
+    }
+
+    /// Makes its log what the leader says it is up to the end of `part`, if it can be told that it is the same before; what it has
+    /// found otherwise comes after that.
+    pub(crate) fn follow_order(&mut self, part: &Log, out: &mut Outbox<Self>) -> bool {
+        let from = part.start().max(self.committed);
+        let Some(agreed) = self.log.agrees_until(part, from) else { return false };
+        let mut others = if agreed < part.last() { self.truncate(agreed, out) } else { Vec::new() };
+        for (_, entry) in part.from(self.log.last().next(), usize::MAX) {
+            let known = others.iter().position(|(other, _)| other == entry);
+            let by = known.and_then(|place| others.remove(place).1);
+            self.append(entry.clone(), by, out);
+        }
+        if self.group.protocol() == Protocol::Fast && self.ordered < part.last() {
+            self.ordered = part.last();
+            self.record(Record::Ordered(self.ordered), out);
+        }
+        for (entry, by) in others {
+            self.append(entry, by, out);
+        }
+        true
+    }
+
+    /// The leader is there, and has committed up to here.
+    pub(crate) fn hear_leader(
+        &mut self,
+        from: NodeId,
+        view: View,
+        (committed, summary): (SequenceNumber, Summary),
+        round: u64,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
+        if !self.follows(from, view, now, out) {
+            return;
+        }
+        self.round = self.round.max(round);
+        match self.log.summary(committed) {
+            Some(own) if own == summary => self.commit(committed, out),
+            // It is committed already.
+            None if committed < self.log.start() => {}
+            Some(_) if self.group.protocol() == Protocol::Speculative => {
+                return self.leave_for(view.next(), now, out);
+            }
+            _ => self.ask_state(from, view, now, out),
+        }
+        self.confirm(out);
+    }
+
+    /// Tells the leader what it holds.
+    pub(crate) fn confirm(&self, out: &mut Outbox<Self>) {
+        let (view, upto, round) = (self.view, self.stable, self.round);
+        let ordered = self.stable_ordered;
+        if let Some(summary) = self.log.summary(upto) {
+            let message = Message::PrepareOk { view, ordered, upto, summary, round };
+            out.send(self.group.leader(view), message);
+        }
+    }
+}

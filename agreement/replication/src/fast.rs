@@ -1,0 +1,33 @@
+//! Fast Paxos (Lamport 2006): clients ask all replicas; each appends what it gets to its log and tells the leader, who commits
+//! what a superquorum has in the same place. Where they differ, or a message was lost, the leader imposes its own log: what it
+//! has given a place needs f + 1 only.
+//!
+//! Rounds are views here, and the fast and the classic ones share a number: a place that the leader has given weighs more than
+//! one that was found. Only the leader learns what was found, so it may overrule what it has not learned.
+
+use crate::replica::Record;
+use crate::{Entry, Replica, StateMachine};
+use fulmar_node::{NodeId, Outbox, Time};
+
+impl<S: StateMachine> Replica<S> {
+    /// Appends what a client asks for where it comes.
+    pub(crate) fn find_place(&mut self, from: NodeId, entry: Entry, now: Time, out: &mut Outbox<Self>) {
+        if !self.is_in_view() || self.knows(from, &entry, out) {
+            return;
+        }
+        self.append(entry, Some(from), out);
+        self.promise_log(now, out);
+    }
+
+    /// As the leader: gives all that is not committed the place that it has in the leader's log.
+    pub(crate) fn impose(&mut self, now: Time, out: &mut Outbox<Self>) {
+        if !self.is_sure || self.committed == self.log.last() {
+            return;
+        }
+        // In one message: a part of it might meet another order at a backup.
+        self.leading.sent = self.send_prepare(self.committed.next(), None, usize::MAX, out);
+        self.ordered = self.log.last();
+        self.record(Record::Ordered(self.ordered), out);
+        self.promise_log(now, out);
+    }
+}

@@ -1,0 +1,274 @@
+//! A leader: what is committed in its view, and who still follows.
+//!
+//! A query takes no place in the log: the leader notes how far it has committed, makes sure that it still leads, by an answer
+//! of f others to a question asked after the query came, and answers from the state at that point or later.
+
+use crate::replica::Status;
+use crate::{
+    Entry, Message, Operation, Protocol, Replica, SequenceNumber, StateMachine, Summary, Timer, View,
+};
+use fulmar_node::{NodeId, Outbox, Time};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a leader knows of its view.
+#[derive(Default)]
+pub(crate) struct Leading {
+    /// The end of the log with which the view began.
+    pub(crate) began_with: SequenceNumber,
+    /// Up to where it has sent operations with their places, and how far its log was when it gave its last sign.
+    pub(crate) sent: SequenceNumber,
+    pub(crate) sent_before: SequenceNumber,
+    /// The ends of the messages of operations that are on their way.
+    pub(crate) underway: VecDeque<SequenceNumber>,
+    backups: BTreeMap<NodeId, Backup>,
+    /// How often it has asked whether it still leads.
+    round: u64,
+    queries: VecDeque<Query>,
+    /// How many signs ago something was committed, if something is to be.
+    pub(crate) stalled: u32,
+}
+
+/// What a backup has said.
+#[derive(Clone, Default)]
+struct Backup {
+    /// Up to here it has its places from the leader.
+    ordered: SequenceNumber,
+    /// Up to here its log is the leader's.
+    same: SequenceNumber,
+    /// What it holds beyond the end of the leader's log.
+    ahead: VecDeque<(SequenceNumber, Summary)>,
+    /// The last of the leader's questions that it has answered.
+    round: u64,
+}
+
+/// Something to be answered when a round is over.
+struct Query {
+    round: u64,
+    /// It must see all up to here.
+    from: SequenceNumber,
+    client: NodeId,
+    number: u64,
+    operation: Operation,
+}
+
+impl Leading {
+    pub(crate) fn after(last: SequenceNumber) -> Self {
+        Self { began_with: last, sent: last, ..Self::default() }
+    }
+}
+
+/// The most that so many of these have reached.
+fn reached_by<T: Ord + Copy>(count: usize, values: impl Iterator<Item = T>) -> Option<T> {
+    let mut values: Vec<T> = values.collect();
+    values.sort_unstable_by(|a, b| b.cmp(a));
+    values.get(count.checked_sub(1)?).copied()
+}
+
+impl<S: StateMachine> Replica<S> {
+    /// What it holds of its view's log is stable now.
+    pub(crate) fn begin_leading(&mut self, now: Time, out: &mut Outbox<Self>) {
+        let view = self.view;
+        self.leading.sent = self.log.last();
+        for backup in self.group.others(self.me) {
+            let (log, committed) = (self.log.clone(), self.committed);
+            out.send(backup, Message::StartView { view, checkpoint: None, log, committed });
+        }
+        self.give_sign(now, out);
+        self.answer_queries(out);
+    }
+
+    /// A backup holds this.
+    pub(crate) fn prepared(
+        &mut self,
+        from: NodeId,
+        view: View,
+        (ordered, upto, summary): (SequenceNumber, SequenceNumber, Summary),
+        round: u64,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
+        if !self.leads() || view != self.view || from == self.me {
+            return;
+        }
+        let backup = self.leading.backups.entry(from).or_default();
+        backup.ordered = backup.ordered.max(ordered);
+        backup.round = backup.round.max(round);
+        backup.ahead.push_back((upto, summary));
+        self.compare(now, out);
+        if self.leads() {
+            self.advance(out);
+            self.answer_queries(out);
+        }
+    }
+
+    /// Compares its log with what the backups hold, as far as it has come.
+    pub(crate) fn compare(&mut self, now: Time, out: &mut Outbox<Self>) {
+        let mut differs = None;
+        for backup in self.leading.backups.values_mut() {
+            while let Some((upto, summary)) = backup.ahead.pop_front_if(|(upto, _)| *upto <= self.log.last())
+            {
+                match self.log.summary(upto) {
+                    Some(own) if own == summary => backup.same = backup.same.max(upto),
+                    Some(_) => differs = differs.max(Some(upto)),
+                    // Before the log's start: long committed.
+                    None => {}
+                }
+            }
+        }
+        // A backup has other operations than the leader where both have some.
+        match self.group.protocol() {
+            Protocol::Fast if differs > Some(self.leading.sent) => self.impose(now, out),
+            Protocol::Speculative if differs.is_some() => self.leave_for(self.view.next(), now, out),
+            // What was sent will tell.
+            _ => {}
+        }
+    }
+
+    /// Commits what f + 1 hold in places that the leader has given, or a superquorum in those where it came.
+    pub(crate) fn advance(&mut self, out: &mut Outbox<Self>) {
+        let backups = self.leading.backups.values();
+        let own = self.stable_ordered;
+        let given = reached_by(self.commit_quorum(), backups.clone().map(|b| b.ordered).chain([own]));
+        let found = reached_by(self.group.superquorum(), backups.map(|b| b.same).chain([self.stable]));
+        let upto = given.unwrap_or_default().max(found.unwrap_or_default());
+        if upto > self.committed {
+            self.leading.stalled = 0;
+            self.commit(upto, out);
+            self.send_prepares(out);
+        }
+    }
+
+    /// So many must hold what has its place from the leader.
+    fn commit_quorum(&self) -> usize {
+        #[cfg(test)]
+        if self.group.defect == Some(crate::group::Defect::RepliesBeforeQuorum) {
+            return self.group.failures();
+        }
+        self.group.quorum()
+    }
+
+    pub(crate) fn query(&mut self, from: NodeId, number: u64, operation: Operation, out: &mut Outbox<Self>) {
+        if !self.leads() {
+            return;
+        }
+        let index = self.committed.max(self.leading.began_with);
+        let is_idle = self.leading.queries.is_empty();
+        let round = self.leading.round + 1;
+        self.leading.queries.push_back(Query { round, from: index, client: from, number, operation });
+        if is_idle {
+            self.ask_round(out);
+        }
+        self.answer_queries(out);
+    }
+
+    /// Asks the backups whether they still follow.
+    fn ask_round(&mut self, out: &mut Outbox<Self>) {
+        if self.is_sure {
+            self.leading.round += 1;
+            self.tell_backups(out);
+        }
+    }
+
+    /// Tells the backups that the leader is there, and how far.
+    pub(crate) fn tell_backups(&self, out: &mut Outbox<Self>) {
+        let (view, committed, round) = (self.view, self.committed, self.leading.round);
+        let Some(summary) = self.log.summary(committed) else { return };
+        let backups = self.group.others(self.me);
+        backups.for_each(|backup| out.send(backup, Message::Commit { view, committed, summary, round }));
+    }
+
+    /// Answers the queries whose round is over; those that have come since have the next.
+    pub(crate) fn answer_queries(&mut self, out: &mut Outbox<Self>) {
+        let rounds = self.leading.backups.values().map(|backup| backup.round).chain([self.leading.round]);
+        let over = reached_by(self.group.quorum(), rounds).unwrap_or_default();
+        let executed = self.execution.executed();
+        while let Some(query) =
+            self.leading.queries.pop_front_if(|query| query.round <= over && query.from <= executed)
+        {
+            let result = self.execution.state_machine().query(&query.operation);
+            out.send(query.client, Message::Reply { view: self.view, number: query.number, result });
+        }
+        let next = self.leading.queries.back().is_some_and(|query| query.round > self.leading.round);
+        if next && over >= self.leading.round {
+            self.ask_round(out);
+        }
+    }
+
+    /// Tells the backups that the leader is there, and sees to what has not been committed since its last sign.
+    pub(crate) fn give_sign(&mut self, now: Time, out: &mut Outbox<Self>) {
+        if !self.leads() || !self.is_sure {
+            return;
+        }
+        self.tell_backups(out);
+        let waits = self.leading.sent_before > self.committed;
+        self.leading.stalled = if waits { self.leading.stalled + 1 } else { 0 };
+        out.set_timer(Timer::Heartbeat, now + self.options.heartbeat);
+        match self.group.protocol() {
+            Protocol::Viewstamped => self.send_again(out),
+            Protocol::Fast if waits => self.impose(now, out),
+            Protocol::Speculative if self.leading.stalled > 2 => self.leave_for(self.view.next(), now, out),
+            Protocol::Fast | Protocol::Speculative => {}
+        }
+        self.leading.sent_before = self.log.last();
+    }
+
+    /// Sends each backup once more what it has not confirmed since the last sign.
+    fn send_again(&self, out: &mut Outbox<Self>) {
+        for backup in self.group.others(self.me) {
+            let held = self.leading.backups.get(&backup).map_or(SequenceNumber(0), |backup| backup.ordered);
+            if held < self.leading.sent_before.min(self.leading.sent) && held >= self.log.start() {
+                self.send_prepare(held.next(), Some(backup), self.options.batch, out);
+            }
+        }
+    }
+
+    /// Sends so many operations at most from a place on, to one backup or all; answers the place of the last.
+    pub(crate) fn send_prepare(
+        &self,
+        from: SequenceNumber,
+        to: Option<NodeId>,
+        most: usize,
+        out: &mut Outbox<Self>,
+    ) -> SequenceNumber {
+        let before = SequenceNumber(from.0 - 1);
+        let Some(summary) = self.log.summary(before) else { return before };
+        let entries: Vec<Entry> = self.log.from(from, most).map(|(_, entry)| entry.clone()).collect();
+        let last = SequenceNumber(before.0 + entries.len() as u64);
+        let (view, committed) = (self.view, self.committed);
+        let message = Message::Prepare { view, from, before: summary, entries, committed };
+        let backups = self.group.others(self.me).filter(|backup| to.is_none_or(|to| to == *backup));
+        backups.for_each(|backup| out.send(backup, message.clone()));
+        last
+    }
+
+    /// What it holds of a view's log is stable: as a leader, it counts itself; as a backup, it says so.
+    pub(crate) fn hold_log(
+        &mut self,
+        view: View,
+        (upto, ordered): (SequenceNumber, SequenceNumber),
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
+        if view != self.view || self.status != Status::Normal {
+            return;
+        }
+        let before = self.stable;
+        self.stable = self.stable.max(upto);
+        self.stable_ordered = self.stable_ordered.max(ordered);
+        let enters = !std::mem::replace(&mut self.is_sure, true);
+        if self.group.protocol() == Protocol::Speculative {
+            self.reply_speculatively(before, out);
+        }
+        if self.leads() {
+            if enters {
+                self.begin_leading(now, out);
+            }
+            self.compare(now, out);
+            if self.leads() {
+                self.advance(out);
+            }
+        } else if enters || self.group.protocol() != Protocol::Speculative {
+            self.confirm(out);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Speculative Paxos (Ports and others 2015): clients ask all replicas, by a multicast that mostly arrives in the same order
+//! everywhere; each executes at once what it gets and answers; a client that has the same answer from a superquorum is done.
+//!
+//! The leader asks now and then whether all are in the same state, and commits what a superquorum has (section 4.2.3). Where they
+//! differ a view change reconciles them (section 4.2.4): what is to be undone is undone, and what f + 1 hold of the log with which
+//! the view begins is committed.
+
+use crate::{Entry, Message, Protocol, Replica, SequenceNumber, StateMachine, View};
+use fulmar_node::{NodeId, Outbox, Time};
+
+impl<S: StateMachine> Replica<S> {
+    /// Appends what a client asks for, and executes it (section 4.2.2).
+    pub(crate) fn speculate(&mut self, from: NodeId, entry: Entry, now: Time, out: &mut Outbox<Self>) {
+        if !self.is_in_view() {
+            return;
+        }
+        if self.knows(from, &entry, out) {
+            return self.reply_again(from, &entry, out);
+        }
+        self.append(entry, Some(from), out);
+        self.execute_speculatively();
+        self.promise_log(now, out);
+        if self.leads() && self.log.last().0 >= self.leading.sent.0 + self.options.synchronize {
+            self.leading.sent = self.log.last();
+            self.tell_backups(out);
+        }
+    }
+
+    /// Executes what is in the log.
+    pub(crate) fn execute_speculatively(&mut self) {
+        if self.group.protocol() != Protocol::Speculative {
+            return;
+        }
+        while let Some(entry) = self.log.get(self.execution.executed().next()) {
+            self.execution.execute(entry);
+        }
+    }
+
+    /// Answers the clients of what has become stable since.
+    pub(crate) fn reply_speculatively(&self, since: SequenceNumber, out: &mut Outbox<Self>) {
+        for number in (since.0.max(self.committed.0) + 1..=self.stable.0).map(SequenceNumber) {
+            let Some(entry) = self.log.get(number) else { continue };
+            let asked = self.asked.get(&entry.client).filter(|asked| asked.number == entry.number);
+            if let Some(client) = asked.and_then(|asked| asked.by) {
+                self.reply_at(number, entry, client, out);
+            }
+        }
+    }
+
+    /// Answers once more what is in the log and stable, but not committed.
+    fn reply_again(&self, client: NodeId, entry: &Entry, out: &mut Outbox<Self>) {
+        let answered = self.execution.answered(entry.client).filter(|last| last.number == entry.number);
+        if let Some(at) = answered.map(|last| last.at).filter(|at| *at > self.committed && *at <= self.stable)
+        {
+            self.reply_at(at, entry, client, out);
+        }
+    }
+
+    fn reply_at(&self, at: SequenceNumber, entry: &Entry, client: NodeId, out: &mut Outbox<Self>) {
+        let answered = self.execution.answered(entry.client).filter(|last| last.number == entry.number);
+        if let (Some(answered), Some(summary)) = (answered, self.log.summary(at)) {
+            let (view, number, result) = (self.view, entry.number, answered.result.clone());
+            out.send(client, Message::SpeculativeReply { view, number, at, summary, result });
+        }
+    }
+
+    /// A client doubts that the replicas of this view are in the same state.
+    pub(crate) fn doubt(&mut self, view: View, now: Time, out: &mut Outbox<Self>) {
+        if self.is_in_view() && view == self.view {
+            self.leave_for(view.next(), now, out);
+        }
+    }
+}
