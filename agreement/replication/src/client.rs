@@ -107,6 +107,9 @@ impl Client {
     /// A replica has executed the operation speculatively: it is done if a superquorum has, in the same state (Speculative Paxos,
     /// section 4.2.2), and has to be reconciled if no superquorum can be.
     fn compare(&mut self, now: Time, out: &mut Outbox<Self>) {
+        // Who is still in an earlier view may come to another answer.
+        let view = self.view;
+        self.replies.retain(|_, reply| reply.view == view);
         let mut states: BTreeMap<_, usize> = BTreeMap::new();
         self.replies.values().for_each(|reply| *states.entry(reply.state()).or_default() += 1);
         let Some((state, most)) = states.into_iter().max_by_key(|(_, count)| *count) else { return };
@@ -122,10 +125,9 @@ impl Client {
 
     /// Has the replicas leave the view that they are in.
     fn doubt(&mut self, out: &mut Outbox<Self>) {
-        let view = self.replies.values().map(|reply| reply.view).max().unwrap_or(self.view);
-        if self.doubted.is_none_or(|doubted| doubted < view) {
-            self.doubted = Some(view);
-            self.tell_all(&Message::Doubt { view }, out);
+        if self.doubted.is_none_or(|doubted| doubted < self.view) {
+            self.doubted = Some(self.view);
+            self.tell_all(&Message::Doubt { view: self.view }, out);
         }
     }
 }
