@@ -52,6 +52,12 @@ impl Pair {
             Step::During { query, rows, change } => {
                 let ours = outcome::run_during(&self.fulmar, query, *rows, &(self.alter)(change));
                 let theirs = outcome::run_during(&self.sqlite, query, *rows, change);
+                // SQLite 3.40 to 3.54 may lose its place in a query that is under way when a savepoint is rolled back: it then
+                // repeats rows, or takes its file for damaged. So nothing says what has to come after.
+                let loses_place = change.starts_with("ROLLBACK TO") && ours.1 == theirs.1;
+                if loses_place && ours.0.rows.iter().zip(&theirs.0.rows).take(*rows).all(|(a, b)| a == b) {
+                    return Ok(Answers::Same(false));
+                }
                 let good = ours.0.succeeded();
                 Ok(self.judge(&ours, &theirs, good))
             }
