@@ -113,3 +113,67 @@ impl<S: StateMachine> Execution<S> {
         self.state_machine.restore(checkpoint.at, &checkpoint.state);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fulmar_node::Random;
+
+    /// Remembers what it was told to execute.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    struct Diary(Vec<(SequenceNumber, Vec<u8>)>);
+
+    impl StateMachine for Diary {
+        fn execute(&mut self, number: SequenceNumber, operation: &[u8]) -> Vec<u8> {
+            self.0.push((number, operation.into()));
+            self.0.len().to_be_bytes().into()
+        }
+        fn rollback(&mut self, from: SequenceNumber) {
+            self.0.retain(|(number, _)| *number < from);
+        }
+        fn commit(&mut self, _upto: SequenceNumber) {}
+        fn query(&self, _operation: &[u8]) -> Vec<u8> {
+            Vec::new()
+        }
+        fn snapshot(&self) -> Vec<u8> {
+            Vec::new()
+        }
+        fn restore(&mut self, _at: SequenceNumber, _snapshot: &[u8]) {}
+    }
+
+    /// After any operations, commits and rollbacks all is as if only what is left had ever been executed.
+    #[test]
+    fn what_is_rolled_back_has_never_been() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let (mut execution, mut log) = (Execution::new(Diary::default()), Vec::new());
+            let mut committed = 0;
+            for step in 0..60 {
+                let length = log.len() as u64;
+                match random.below(4) {
+                    0 => {
+                        let last = committed + random.below(length - committed + 1);
+                        execution.rollback(SequenceNumber(last));
+                        log.truncate(usize::try_from(last).expect("few"));
+                    }
+                    1 => {
+                        committed += random.below(length - committed + 1);
+                        execution.commit(SequenceNumber(committed));
+                    }
+                    _ => {
+                        // Now and then the same request, or an older one, is in the log again.
+                        let (client, number) =
+                            (ClientId(random.below(3)), 1 + step / 4 - random.below(2).min(step / 4));
+                        let entry = Entry { client, number, operation: step.to_be_bytes().into() };
+                        execution.execute(&entry);
+                        log.push(entry);
+                    }
+                }
+                let mut fresh = Execution::new(Diary::default());
+                log.iter().for_each(|entry| fresh.execute(entry));
+                assert_eq!(execution.state_machine, fresh.state_machine);
+                assert_eq!((execution.executed, &execution.answered), (fresh.executed, &fresh.answered));
+            }
+        }
+    }
+}

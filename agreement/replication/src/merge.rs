@@ -69,3 +69,78 @@ fn append_others(merged: &mut Log, latest: &[(NodeId, &Candidate)]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log of operations that are named by letters; `ordered` of them have their places from the leader.
+    fn candidate(last_normal: u64, log: &str, ordered: u64) -> Candidate {
+        let mut entries = Log::default();
+        for letter in log.bytes() {
+            entries.append(Entry { client: ClientId(letter.into()), number: 1, operation: [letter].into() });
+        }
+        let ordered = SequenceNumber(ordered);
+        Candidate { last_normal: View(last_normal), log: entries, ordered, committed: SequenceNumber(0) }
+    }
+
+    fn letters(log: &Log) -> String {
+        log.from(log.start().next(), usize::MAX).map(|(_, entry)| char::from(entry.operation[0])).collect()
+    }
+
+    fn merged(candidates: impl IntoIterator<Item = Candidate>) -> String {
+        let named = (0..).map(NodeId).zip(candidates).collect();
+        merge(&named).map(|(_, log)| letters(&log)).unwrap_or_default()
+    }
+
+    /// Speculative Paxos, section 4.2.4: "only logs with the highest v_l".
+    #[test]
+    fn logs_of_earlier_views_do_not_count() {
+        let logs = [candidate(3, "abcdef", 6), candidate(4, "abx", 3), candidate(3, "abcdef", 6)];
+        assert_eq!(merged(logs), "abx");
+    }
+
+    /// Section 4.2.4: what is known to have succeeded comes first.
+    #[test]
+    fn what_a_leader_has_ordered_stays() {
+        let logs = [candidate(4, "abcd", 0), candidate(4, "bacd", 3), candidate(4, "abcd", 0)];
+        assert_eq!(merged(logs), "bacd");
+    }
+
+    /// Section 4.2.4: the same summary in a majority of the logs.
+    #[test]
+    fn what_a_majority_has_after_the_same_operations_keeps_its_place() {
+        let logs = [candidate(4, "abcd", 1), candidate(4, "abdc", 1), candidate(4, "abce", 1)];
+        assert_eq!(merged(logs), "abcde");
+        // Two of four are none.
+        let split = ["ab", "ab", "ba", "ba"].map(|log| candidate(4, log, 0));
+        assert_eq!(merged(split), "ab");
+        // The same operation after others is not the same.
+        let logs = [candidate(4, "axc", 1), candidate(4, "ayc", 1), candidate(4, "azc", 1)];
+        assert_eq!(merged(logs), "axcyz");
+    }
+
+    /// Section 4.2.4: "every operation in any of the input logs appears in the output log".
+    #[test]
+    fn nothing_is_left_out_and_nothing_comes_twice() {
+        let logs = [candidate(4, "ab", 0), candidate(4, "ca", 0), candidate(4, "bd", 0)];
+        let mut all: Vec<char> = merged(logs).chars().collect();
+        all.sort_unstable();
+        assert_eq!(all, ['a', 'b', 'c', 'd']);
+    }
+
+    /// Viewstamped replication, section 4.2: the longest log of the last view.
+    #[test]
+    fn where_leaders_order_everything_the_longest_log_wins() {
+        let logs = [candidate(4, "ab", 2), candidate(4, "abcd", 4), candidate(2, "abxyz", 5)];
+        assert_eq!(merged(logs), "abcd");
+    }
+
+    #[test]
+    fn what_a_state_tells_of_does_not_come_again() {
+        let mut late = candidate(4, "abcd", 4);
+        late.committed = SequenceNumber(3);
+        late.log.drop_until(SequenceNumber(3));
+        assert_eq!(merged([late, candidate(4, "abc", 3)]), "d");
+    }
+}
