@@ -62,6 +62,7 @@ mod state_machine;
 mod transfer;
 mod view_change;
 mod viewstamped;
+mod wire;
 
 pub use client::{Client, Invoke};
 pub use execution::Checkpoint;

@@ -1,7 +1,7 @@
 //! What a transaction asks for at its end.
 
-use crate::wire::{Reader, list, put_bytes, put_varint};
 use crate::{Change, GroupId, Interval, Key, ObjectId, Timestamp};
+use fulmar_transport::coding::{Reader, list, put_bytes, put_varint};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

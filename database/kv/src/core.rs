@@ -11,10 +11,10 @@ pub(crate) use prepared::{Pending, Undecided, group};
 use crate::commit::{link, linked};
 use crate::engine::{Batch, EngineWrite};
 use crate::object::{Log, encode_changes};
-use crate::wire::{Reader, put_varint};
 use crate::{
     Change, Commit, Error, Interval, Key, Object, ObjectId, Refusal, Restructuring, Timestamp, Write,
 };
+use fulmar_transport::coding::{Reader, put_varint};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;

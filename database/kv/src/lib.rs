@@ -70,7 +70,6 @@ mod random;
 pub mod remote;
 mod storage;
 mod store;
-mod wire;
 
 pub use crate::core::{Outcome, Prepare};
 pub use commit::{Commit, Moved, Restructuring, Write, link, linked};

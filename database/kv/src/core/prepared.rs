@@ -8,11 +8,11 @@
 
 use super::{Attempt, Core, Executed, Staged, require};
 use crate::commit::Commit;
-use crate::wire::{Reader, list, put_varint};
 use crate::{
     Change, Error, FIRST_FRESH, GroupId, Interval, Key, Object, ObjectId, Restructuring, Timestamp,
     TransactionId,
 };
+use fulmar_transport::coding::{Reader, list, put_varint};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use super::next::Builder;
 use super::{Change, Object};
-use crate::wire::{Reader, put_bytes, put_varint};
 use crate::{Interval, ObjectId, Timestamp};
+use fulmar_transport::coding::{Reader, put_bytes, put_varint};
 
 impl Object {
     /// Appends it as the engine stores it.

@@ -3,8 +3,8 @@
 use super::message::DatabaseNumber;
 use crate::GroupId;
 use crate::core::group;
-use crate::wire::{Reader, list, number, put_bytes, put_varint, text};
 use fulmar_node::NodeId;
+use fulmar_transport::coding::{Reader, list, number, put_bytes, put_varint, text};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The map of a cluster.

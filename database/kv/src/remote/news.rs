@@ -1,8 +1,8 @@
 //! What groups tell each other.
 
 use crate::core::group;
-use crate::wire::{Reader, list, put_bytes, put_varint};
 use crate::{GroupId, Key, Moved, ObjectId, Outcome, Timestamp};
+use fulmar_transport::coding::{Reader, list, put_bytes, put_varint};
 
 /// What groups tell each other about a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use super::message::DatabaseNumber;
 use crate::core::group;
-use crate::wire::{Reader, list, number, put_varint};
 use crate::{GroupId, Timestamp};
+use fulmar_transport::coding::{Reader, list, number, put_varint};
 
 /// What a server tells about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

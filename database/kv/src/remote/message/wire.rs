@@ -11,12 +11,12 @@ use super::{Answer, DatabaseNumber, Direction, Failed, MapRequest, Message, Ques
 use crate::commit::{cell, put_cells};
 use crate::core::group;
 use crate::object::Object;
-use crate::wire::{Reader, list, number, put_bytes, put_varint, text};
 use crate::{
     Basis, Commit, Durability, Exclusion, Expected, GroupId, ObjectId, Prepare, Restructuring, Timestamp,
     TransactionId,
 };
 use fulmar_node::NodeId;
+use fulmar_transport::coding::{Reader, list, number, put_bytes, put_varint, text};
 use fulmar_transport::{Malformed, Wire};
 use std::sync::Arc;
 

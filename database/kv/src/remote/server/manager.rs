@@ -4,9 +4,9 @@ use super::super::map::Map;
 use super::super::message::Message;
 use super::{Load, Synced, Turn};
 use crate::commit::{Commit, Restructuring, Write};
-use crate::wire::{Reader, put_varint};
 use crate::{Change, Database, Error, GroupId, ObjectId, Refusal, Timestamp};
 use fulmar_node::{Lsn, NodeId};
+use fulmar_transport::coding::{Reader, put_varint};
 use std::collections::BTreeMap;
 
 /// The clock may go so far beyond what was written down of it last; half as far, and it is written down again.

@@ -1,7 +1,8 @@
-//! Integers of varying length and byte strings, as stored in the engine.
+//! Integers of varying length and byte strings, as messages and records are made of them.
 
 /// Appends `n` seven bits at a time, least significant first.
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut n: u64) {
+#[inline]
+pub fn put_varint(out: &mut Vec<u8>, mut n: u64) {
     while n >= 0x80 {
         out.push((n & 0x7f) as u8 | 0x80);
         n >>= 7;
@@ -10,40 +11,50 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut n: u64) {
 }
 
 /// Appends the length of `bytes` and `bytes`.
-pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+#[inline]
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// Reads from the front of stored bytes; each method gives `None` where they end too early.
-pub(crate) struct Reader<'a>(&'a [u8]);
+pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    /// What reads these bytes.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether all were read.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// What was not read yet.
-    pub(crate) fn rest(&self) -> &'a [u8] {
+    #[must_use]
+    pub const fn rest(&self) -> &'a [u8] {
         self.0
     }
 
     /// All that was not read yet, which then is read.
-    pub(crate) fn take_rest(&mut self) -> &'a [u8] {
+    pub fn take_rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }
 
-    pub(crate) fn byte(&mut self) -> Option<u8> {
+    /// The next one.
+    #[inline]
+    pub fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*first)
     }
 
-    pub(crate) fn varint(&mut self) -> Option<u64> {
+    /// An integer, as [`put_varint`] writes it.
+    #[inline]
+    pub fn varint(&mut self) -> Option<u64> {
         let mut n = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -59,23 +70,24 @@ impl<'a> Reader<'a> {
         None
     }
 
-    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+    /// The next so many.
+    #[inline]
+    pub fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(taken)
     }
 
-    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
+    /// A byte string, as [`put_bytes`] writes it.
+    #[inline]
+    pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.varint()?).ok()?;
         self.take(length)
     }
 }
 
 /// A number and so many items.
-pub(crate) fn list<T>(
-    input: &mut Reader<'_>,
-    mut item: impl FnMut(&mut Reader<'_>) -> Option<T>,
-) -> Option<Vec<T>> {
+pub fn list<T>(input: &mut Reader<'_>, mut item: impl FnMut(&mut Reader<'_>) -> Option<T>) -> Option<Vec<T>> {
     let count = input.varint()?;
     let mut items = Vec::new();
     for _ in 0..count {
@@ -85,19 +97,19 @@ pub(crate) fn list<T>(
 }
 
 /// A number of 32 bits.
-pub(crate) fn number(input: &mut Reader<'_>) -> Option<u32> {
+pub fn number(input: &mut Reader<'_>) -> Option<u32> {
     u32::try_from(input.varint()?).ok()
 }
 
 /// A string.
-pub(crate) fn text(input: &mut Reader<'_>) -> Option<String> {
+pub fn text(input: &mut Reader<'_>) -> Option<String> {
     String::from_utf8(input.bytes()?.into()).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use fulmar_node::Random;
 
     #[test]
     fn integers_and_strings_are_read_as_they_were_written() {
@@ -136,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_reader_gives_no_more_than_there_is() {
-        let mut random = Random(1);
+        let mut random = Random::new(1);
         for _ in 0..10_000 {
             let bytes: Vec<_> =
                 (0..random.index(20)).map(|_| random.next().to_be_bytes()[0] & 0x8f).collect();

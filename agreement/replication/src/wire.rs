@@ -1,0 +1,337 @@
+//! Messages and records as bytes: a tag, and integers and byte strings in the order of the fields.
+
+use crate::execution::Answered;
+use crate::{Checkpoint, ClientId, Entry, Log, Message, Record, SequenceNumber, Summary, View};
+use fulmar_transport::coding::{Reader, list, put_bytes, put_varint};
+use fulmar_transport::{Malformed, Wire};
+use std::sync::Arc;
+
+fn put_entry(out: &mut Vec<u8>, entry: &Entry) {
+    put_varint(out, entry.client.0);
+    put_varint(out, entry.number);
+    put_bytes(out, &entry.operation);
+}
+
+fn entry(input: &mut Reader<'_>) -> Option<Entry> {
+    let (client, number) = (ClientId(input.varint()?), input.varint()?);
+    Some(Entry { client, number, operation: input.bytes()?.into() })
+}
+
+fn put_entries<'a>(out: &mut Vec<u8>, entries: impl ExactSizeIterator<Item = &'a Entry>) {
+    put_varint(out, entries.len() as u64);
+    entries.for_each(|entry| put_entry(out, entry));
+}
+
+fn put_summary(out: &mut Vec<u8>, summary: Summary) {
+    out.extend(summary.0.to_be_bytes());
+}
+
+fn summary(input: &mut Reader<'_>) -> Option<Summary> {
+    let bytes = input.take(16)?.try_into().ok()?;
+    Some(Summary(u128::from_be_bytes(bytes)))
+}
+
+/// Summaries but for the first are not sent: they follow from the entries.
+fn put_log(out: &mut Vec<u8>, log: &Log) {
+    put_varint(out, log.start().0);
+    put_summary(out, log.summary(log.start()).unwrap_or_default());
+    let entries: Vec<&Entry> = log.from(log.start().next(), usize::MAX).map(|(_, entry)| entry).collect();
+    put_entries(out, entries.into_iter());
+}
+
+fn log(input: &mut Reader<'_>) -> Option<Log> {
+    let mut log = Log::after(sequence_number(input)?, summary(input)?);
+    for entry in list(input, entry)? {
+        log.append(entry);
+    }
+    Some(log)
+}
+
+fn sequence_number(input: &mut Reader<'_>) -> Option<SequenceNumber> {
+    // A log that ends at the largest number has no place for another entry.
+    input.varint().filter(|number| *number < 1 << 62).map(SequenceNumber)
+}
+
+fn view(input: &mut Reader<'_>) -> Option<View> {
+    input.varint().filter(|view| *view < 1 << 62).map(View)
+}
+
+fn put_checkpoint(out: &mut Vec<u8>, Checkpoint { at, summary, answered, state }: &Checkpoint) {
+    put_varint(out, at.0);
+    put_summary(out, *summary);
+    put_varint(out, answered.len() as u64);
+    for (client, Answered { number, at, result }) in answered {
+        [client.0, *number, at.0].into_iter().for_each(|n| put_varint(out, n));
+        put_bytes(out, result);
+    }
+    put_bytes(out, state);
+}
+
+fn checkpoint(input: &mut Reader<'_>) -> Option<Arc<Checkpoint>> {
+    let (at, summary) = (sequence_number(input)?, summary(input)?);
+    let answer = |input: &mut Reader<'_>| {
+        let (client, number) = (ClientId(input.varint()?), input.varint()?);
+        let at = sequence_number(input)?;
+        Some((client, Answered { number, at, result: input.bytes()?.into() }))
+    };
+    let answered = list(input, answer)?.into_iter().collect();
+    Some(Arc::new(Checkpoint { at, summary, answered, state: input.bytes()?.into() }))
+}
+
+impl Wire for Message {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Request { client, number, operation, is_query } => {
+                out.push(u8::from(*is_query));
+                put_varint(out, client.0);
+                put_varint(out, *number);
+                put_bytes(out, operation);
+            }
+            Self::Reply { view, number, result } => {
+                out.push(2);
+                put_varint(out, view.0);
+                put_varint(out, *number);
+                put_bytes(out, result);
+            }
+            Self::SpeculativeReply { view, number, at, summary, result } => {
+                out.push(3);
+                [view.0, *number, at.0].into_iter().for_each(|n| put_varint(out, n));
+                put_summary(out, *summary);
+                put_bytes(out, result);
+            }
+            Self::Doubt { view } => {
+                out.push(4);
+                put_varint(out, view.0);
+            }
+            Self::Prepare { view, from, before, entries, committed } => {
+                out.push(5);
+                [view.0, from.0, committed.0].into_iter().for_each(|n| put_varint(out, n));
+                put_summary(out, *before);
+                put_entries(out, entries.iter());
+            }
+            Self::Commit { view, committed, summary, round } => {
+                out.push(6);
+                [view.0, committed.0, *round].into_iter().for_each(|n| put_varint(out, n));
+                put_summary(out, *summary);
+            }
+            Self::PrepareOk { view, ordered, upto, summary, round } => {
+                out.push(7);
+                [view.0, ordered.0, upto.0, *round].into_iter().for_each(|n| put_varint(out, n));
+                put_summary(out, *summary);
+            }
+            Self::StartViewChange { view } => {
+                out.push(8);
+                put_varint(out, view.0);
+            }
+            Self::DoViewChange { view, last_normal, log, ordered, committed } => {
+                out.push(9);
+                [view.0, last_normal.0, ordered.0, committed.0].into_iter().for_each(|n| put_varint(out, n));
+                put_log(out, log);
+            }
+            Self::StartView { view, checkpoint, log, committed } => {
+                out.push(10 + u8::from(checkpoint.is_some()));
+                [view.0, committed.0].into_iter().for_each(|n| put_varint(out, n));
+                if let Some(checkpoint) = checkpoint {
+                    put_checkpoint(out, checkpoint);
+                }
+                put_log(out, log);
+            }
+            Self::GetState { view, committed } => {
+                out.push(12);
+                [view.0, committed.0].into_iter().for_each(|n| put_varint(out, n));
+            }
+            Self::State(checkpoint) => {
+                out.push(13);
+                put_checkpoint(out, checkpoint);
+            }
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut input = Reader::new(bytes);
+        let message = message(&mut input).filter(|_| input.is_empty());
+        message.ok_or_else(|| Malformed::new("no message between replicas and clients"))
+    }
+}
+
+fn message(input: &mut Reader<'_>) -> Option<Message> {
+    Some(match input.byte()? {
+        tag @ (0 | 1) => {
+            let Entry { client, number, operation } = entry(input)?;
+            Message::Request { client, number, operation, is_query: tag == 1 }
+        }
+        2 => {
+            let (view, number) = (view(input)?, input.varint()?);
+            Message::Reply { view, number, result: input.bytes()?.into() }
+        }
+        3 => {
+            let (view, number, at) = (view(input)?, input.varint()?, sequence_number(input)?);
+            let summary = summary(input)?;
+            Message::SpeculativeReply { view, number, at, summary, result: input.bytes()?.into() }
+        }
+        4 => Message::Doubt { view: view(input)? },
+        5 => {
+            let (view, from, committed) = (view(input)?, sequence_number(input)?, sequence_number(input)?);
+            let before = summary(input)?;
+            if from == SequenceNumber(0) {
+                return None;
+            }
+            Message::Prepare { view, from, before, entries: list(input, entry)?, committed }
+        }
+        6 => {
+            let (view, committed, round) = (view(input)?, sequence_number(input)?, input.varint()?);
+            Message::Commit { view, committed, summary: summary(input)?, round }
+        }
+        7 => {
+            let (view, ordered) = (view(input)?, sequence_number(input)?);
+            let (upto, round) = (sequence_number(input)?, input.varint()?);
+            Message::PrepareOk { view, ordered, upto, summary: summary(input)?, round }
+        }
+        8 => Message::StartViewChange { view: view(input)? },
+        9 => {
+            let (view, last_normal) = (view(input)?, view(input)?);
+            let (ordered, committed) = (sequence_number(input)?, sequence_number(input)?);
+            Message::DoViewChange { view, last_normal, log: log(input)?, ordered, committed }
+        }
+        tag @ (10 | 11) => {
+            let (view, committed) = (view(input)?, sequence_number(input)?);
+            let checkpoint = if tag == 11 { Some(checkpoint(input)?) } else { None };
+            Message::StartView { view, checkpoint, log: log(input)?, committed }
+        }
+        12 => Message::GetState { view: view(input)?, committed: sequence_number(input)? },
+        13 => Message::State(checkpoint(input)?),
+        _ => return None,
+    })
+}
+
+impl Wire for Record {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::View { view, last_normal } => {
+                out.push(0);
+                [view.0, last_normal.0].into_iter().for_each(|n| put_varint(out, n));
+            }
+            Self::Append(entry) => {
+                out.push(1);
+                put_entry(out, entry);
+            }
+            Self::Truncate(last) => {
+                out.push(2);
+                put_varint(out, last.0);
+            }
+            Self::Ordered(upto) => {
+                out.push(3);
+                put_varint(out, upto.0);
+            }
+            Self::Checkpoint(checkpoint) => {
+                out.push(4);
+                put_checkpoint(out, checkpoint);
+            }
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut input = Reader::new(bytes);
+        let record = record(&mut input).filter(|_| input.is_empty());
+        record.ok_or_else(|| Malformed::new("no record of a replica"))
+    }
+}
+
+fn record(input: &mut Reader<'_>) -> Option<Record> {
+    Some(match input.byte()? {
+        0 => Record::View { view: view(input)?, last_normal: view(input)? },
+        1 => Record::Append(entry(input)?),
+        2 => Record::Truncate(sequence_number(input)?),
+        3 => Record::Ordered(sequence_number(input)?),
+        4 => Record::Checkpoint(checkpoint(input)?),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fulmar_node::Random;
+
+    fn samples() -> (Vec<Message>, Vec<Record>) {
+        let entry = |number| Entry { client: ClientId(7), number, operation: [1, 2, 3].into() };
+        let mut log = Log::after(SequenceNumber(4), Summary(u128::MAX / 3));
+        (1..4).for_each(|number| assert!(log.append(entry(number)) > SequenceNumber(4)));
+        let (view, at, summary) = (View(300), SequenceNumber(5), Summary(1 << 100));
+        let answer = Answered { number: 9, at: SequenceNumber(2), result: vec![] };
+        let answered = [(ClientId(1), answer)].into();
+        let checkpoint = Arc::new(Checkpoint { at, summary, answered, state: vec![0; 200] });
+        let request = |is_query| Message::Request {
+            client: ClientId(u64::MAX),
+            number: 1,
+            operation: [].into(),
+            is_query,
+        };
+        let start = |checkpoint| Message::StartView { view, checkpoint, log: log.clone(), committed: at };
+        let messages = vec![
+            request(false),
+            request(true),
+            Message::Reply { view, number: 3, result: vec![1] },
+            Message::SpeculativeReply { view, number: 3, at, summary, result: vec![1] },
+            Message::Doubt { view },
+            Message::Prepare { view, from: at, before: summary, entries: vec![entry(8)], committed: at },
+            Message::Commit { view, committed: at, summary, round: 1 << 40 },
+            Message::PrepareOk { view, ordered: at, upto: at, summary, round: 0 },
+            Message::StartViewChange { view },
+            Message::DoViewChange {
+                view,
+                last_normal: View(2),
+                log: log.clone(),
+                ordered: at,
+                committed: at,
+            },
+            start(None),
+            start(Some(checkpoint.clone())),
+            Message::GetState { view, committed: at },
+            Message::State(checkpoint.clone()),
+        ];
+        let records = vec![
+            Record::View { view, last_normal: View(1) },
+            Record::Append(entry(2)),
+            Record::Truncate(at),
+            Record::Ordered(at),
+            Record::Checkpoint(checkpoint),
+        ];
+        (messages, records)
+    }
+
+    fn check<T: Wire + PartialEq + std::fmt::Debug>(samples: &[T]) {
+        let mut random = Random::new(1);
+        for sample in samples {
+            let mut bytes = Vec::new();
+            sample.encode(&mut bytes);
+            assert_eq!(T::decode(&bytes).as_ref(), Ok(sample));
+            for length in 0..bytes.len() {
+                assert!(T::decode(&bytes[..length]).is_err(), "{length} bytes of {sample:?}");
+            }
+            bytes.push(0);
+            assert!(T::decode(&bytes).is_err(), "{sample:?} and more");
+            // Whatever comes is a value or none, and a value is read back from its own bytes.
+            for _ in 0..2_000 {
+                let mut broken = bytes.clone();
+                broken.truncate(random.index(bytes.len()) + 1);
+                for _ in 0..1 + random.below(3) {
+                    let place = random.index(broken.len());
+                    broken[place] = random.next().to_be_bytes()[0];
+                }
+                if let Ok(value) = T::decode(&broken) {
+                    let mut again = Vec::new();
+                    value.encode(&mut again);
+                    assert_eq!(T::decode(&again), Ok(value));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_else_is() {
+        let (messages, records) = samples();
+        check(&messages);
+        check(&records);
+    }
+}
