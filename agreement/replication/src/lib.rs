@@ -57,6 +57,8 @@ mod message;
 mod replica;
 #[cfg(test)]
 mod simulation;
+#[cfg(test)]
+mod sockets;
 mod speculative;
 mod state_machine;
 mod transfer;

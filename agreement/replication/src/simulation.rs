@@ -15,11 +15,11 @@ use std::time::Duration;
 
 const CLIENTS: u32 = 4;
 const OPERATIONS: usize = 25;
-const KEYS: u64 = 3;
+pub(crate) const KEYS: u64 = 3;
 
 /// Registers, replicated.
 #[derive(Default)]
-struct Registers {
+pub(crate) struct Registers {
     state: KeyValue,
     executed: SequenceNumber,
     /// Before each operation that may be rolled back: its place, and what the state was.
@@ -30,7 +30,7 @@ fn encode_value(value: Option<u64>, out: &mut Vec<u8>) {
     out.extend(value.unwrap_or(u64::MAX).to_be_bytes());
 }
 
-fn encode(operation: KeyValueOperation) -> Vec<u8> {
+pub(crate) fn encode(operation: KeyValueOperation) -> Vec<u8> {
     let mut out = operation.key.to_be_bytes().to_vec();
     match operation.operation {
         RegisterOperation::Read => {}
@@ -66,7 +66,7 @@ fn encode_output(output: RegisterOutput) -> Vec<u8> {
     }
 }
 
-fn decode_output(bytes: &[u8]) -> RegisterOutput {
+pub(crate) fn decode_output(bytes: &[u8]) -> RegisterOutput {
     match bytes {
         [1] => RegisterOutput::Written,
         [2, swapped] => RegisterOutput::Swapped(*swapped == 1),
