@@ -13,7 +13,7 @@
 //!
 //! # The structure
 //!
-//! - [`StateMachine`]: what the application gives. [`Client`]: how it is invoked.
+//! - [`StateMachine`]: what the application gives; [`applications`] are some. [`Client`]: how it is invoked.
 //! - [`Replica`]: a member of a [`Group`], whose [`Protocol`] says how operations get into the log:
 //!   - *viewstamped* (Oki and Liskov 1988; Liskov and Cowling 2012): the leader gives them their places. Four message delays.
 //!   - *fast* (Lamport 2006): they find their places at each replica, and the leader compares. Three.
@@ -45,6 +45,7 @@
 //!
 //! Not guaranteed: anything about replicas that lie.
 
+pub mod applications;
 mod backup;
 mod client;
 mod execution;

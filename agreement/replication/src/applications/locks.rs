@@ -1,0 +1,527 @@
+//! A lock manager: locks to read and to write, queues of those who wait, and sessions that expire with all their locks.
+//!
+//! A state machine has no clock. Time passes by an operation, [`LockOperation::Tick`], which whoever runs the service invokes at
+//! regular intervals; sessions live for a number of ticks after they were last heard of.
+
+use super::undo::Undoable;
+use crate::{SequenceNumber, StateMachine};
+use fulmar_transport::coding::{Reader, list, put_bytes, put_varint};
+use std::collections::BTreeMap;
+
+/// Names a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+/// What a lock is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMode {
+    /// Many may hold it at a time.
+    Read,
+    /// One may, and nobody else.
+    Write,
+}
+
+/// What one can ask of a lock manager.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LockOperation {
+    /// Opens a session that ends if it is not heard of for so many ticks.
+    Open {
+        /// How many.
+        ticks: u64,
+    },
+    /// The session is still there, as any operation of it says.
+    KeepAlive(SessionId),
+    /// Ends a session, and gives up all that it holds or waits for.
+    Close(SessionId),
+    /// Takes a lock, or waits for it behind all who wait already.
+    Acquire {
+        /// For whom. A session that holds the lock holds it as before.
+        session: SessionId,
+        /// Which lock.
+        name: Vec<u8>,
+        /// What for.
+        mode: LockMode,
+        /// Whether to wait, if it cannot be had now.
+        waits: bool,
+    },
+    /// Gives a lock up, or no longer waits for it.
+    Release(SessionId, Vec<u8>),
+    /// Asks what a session has of a lock: the only query.
+    Look(SessionId, Vec<u8>),
+    /// Time passes.
+    Tick,
+}
+
+/// What a lock manager answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockAnswer {
+    /// The session is open.
+    Opened(SessionId),
+    /// It is done.
+    Done,
+    /// The session holds the lock.
+    Held,
+    /// It waits for it.
+    Waits,
+    /// It has nothing of it.
+    Free,
+    /// There is no such session: it has expired, or was closed.
+    Gone,
+    /// The bytes are no operation.
+    Malformed,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Lock {
+    holders: Vec<SessionId>,
+    is_write: bool,
+    queue: Vec<(SessionId, bool)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Session {
+    ticks: u64,
+    heard_at: u64,
+}
+
+/// The lock manager.
+#[derive(Clone, Debug)]
+pub struct Locks {
+    locks: Undoable<Vec<u8>, Lock>,
+    sessions: Undoable<SessionId, Session>,
+    /// How many ticks there were, and how many sessions.
+    counts: Undoable<Count, u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Count {
+    Ticks,
+    Sessions,
+}
+
+impl Default for Locks {
+    fn default() -> Self {
+        Self::of(BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), SequenceNumber(0))
+    }
+}
+
+impl Locks {
+    const fn of(
+        locks: BTreeMap<Vec<u8>, Lock>,
+        sessions: BTreeMap<SessionId, Session>,
+        counts: BTreeMap<Count, u64>,
+        at: SequenceNumber,
+    ) -> Self {
+        Self {
+            locks: Undoable::new(locks, at),
+            sessions: Undoable::new(sessions, at),
+            counts: Undoable::new(counts, at),
+        }
+    }
+
+    fn count(&self, count: Count) -> u64 {
+        self.counts.get(&count).copied().unwrap_or_default()
+    }
+
+    fn apply(&mut self, operation: LockOperation) -> LockAnswer {
+        use LockOperation::{Acquire, Close, KeepAlive, Look, Open, Release, Tick};
+        let now = self.count(Count::Ticks);
+        if let KeepAlive(session)
+        | Close(session)
+        | Acquire { session, .. }
+        | Release(session, _)
+        | Look(session, _) = &operation
+        {
+            let Some(known) = self.sessions.get(session).cloned() else { return LockAnswer::Gone };
+            self.sessions.set(*session, Some(Session { heard_at: now, ..known }));
+        }
+        match operation {
+            Open { ticks } => {
+                let session = SessionId(self.count(Count::Sessions) + 1);
+                self.counts.set(Count::Sessions, Some(session.0));
+                self.sessions.set(session, Some(Session { ticks, heard_at: now }));
+                LockAnswer::Opened(session)
+            }
+            KeepAlive(_) => LockAnswer::Done,
+            Close(session) => {
+                self.end(session);
+                LockAnswer::Done
+            }
+            Acquire { session, name, mode, waits } => self.acquire(session, name, mode, waits),
+            Release(session, name) => {
+                self.release(session, name);
+                LockAnswer::Done
+            }
+            Look(session, name) => self.look(session, &name),
+            Tick => {
+                self.counts.set(Count::Ticks, Some(now + 1));
+                let is_over = |session: &Session| now + 1 > session.heard_at.saturating_add(session.ticks);
+                let over = self.sessions.values().iter().filter(|(_, session)| is_over(session));
+                let over: Vec<SessionId> = over.map(|(session, _)| *session).collect();
+                over.into_iter().for_each(|session| self.end(session));
+                LockAnswer::Done
+            }
+        }
+    }
+
+    fn look(&self, session: SessionId, name: &Vec<u8>) -> LockAnswer {
+        let Some(lock) = self.locks.get(name) else { return LockAnswer::Free };
+        if lock.holders.contains(&session) {
+            LockAnswer::Held
+        } else if lock.queue.iter().any(|(waiting, _)| *waiting == session) {
+            LockAnswer::Waits
+        } else {
+            LockAnswer::Free
+        }
+    }
+
+    fn acquire(&mut self, session: SessionId, name: Vec<u8>, mode: LockMode, waits: bool) -> LockAnswer {
+        let before = self.look(session, &name);
+        if before != LockAnswer::Free {
+            return before;
+        }
+        let mut lock = self.locks.get(&name).cloned().unwrap_or_default();
+        lock.queue.push((session, mode == LockMode::Write));
+        lock.grant();
+        if !lock.holders.contains(&session) && !waits {
+            return LockAnswer::Free;
+        }
+        self.locks.set(name.clone(), Some(lock));
+        self.look(session, &name)
+    }
+
+    fn release(&mut self, session: SessionId, name: Vec<u8>) {
+        if self.look(session, &name) != LockAnswer::Free
+            && let Some(mut lock) = self.locks.get(&name).cloned()
+        {
+            lock.holders.retain(|holder| *holder != session);
+            lock.queue.retain(|(waiting, _)| *waiting != session);
+            lock.grant();
+            self.locks.set(name, Some(lock).filter(|lock| !lock.holders.is_empty()));
+        }
+    }
+
+    fn end(&mut self, session: SessionId) {
+        let names: Vec<Vec<u8>> = self.locks.values().keys().cloned().collect();
+        names.into_iter().for_each(|name| self.release(session, name));
+        self.sessions.set(session, None);
+    }
+}
+
+impl Lock {
+    /// Gives the lock to the first who wait, as many as can hold it together.
+    fn grant(&mut self) {
+        while let Some((session, is_write)) = self.queue.first().copied()
+            && (self.holders.is_empty() || (!is_write && !self.is_write))
+        {
+            self.queue.remove(0);
+            self.holders.push(session);
+            self.is_write = is_write;
+        }
+    }
+}
+
+impl StateMachine for Locks {
+    fn execute(&mut self, number: SequenceNumber, operation: &[u8]) -> Vec<u8> {
+        self.locks.begin(number);
+        self.sessions.begin(number);
+        self.counts.begin(number);
+        LockOperation::decode(operation)
+            .map_or(LockAnswer::Malformed, |operation| self.apply(operation))
+            .encode()
+    }
+
+    fn rollback(&mut self, from: SequenceNumber) {
+        self.locks.rollback(from);
+        self.sessions.rollback(from);
+        self.counts.rollback(from);
+    }
+
+    fn commit(&mut self, upto: SequenceNumber) {
+        self.locks.commit(upto);
+        self.sessions.commit(upto);
+        self.counts.commit(upto);
+    }
+
+    fn query(&self, operation: &[u8]) -> Vec<u8> {
+        let answer = match LockOperation::decode(operation) {
+            Some(LockOperation::Look(session, _)) if self.sessions.get(&session).is_none() => {
+                LockAnswer::Gone
+            }
+            Some(LockOperation::Look(session, name)) => self.look(session, &name),
+            _ => LockAnswer::Malformed,
+        };
+        answer.encode()
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_varint(&mut out, self.count(Count::Ticks));
+        put_varint(&mut out, self.count(Count::Sessions));
+        put_varint(&mut out, self.sessions.values().len() as u64);
+        for (session, Session { ticks, heard_at }) in self.sessions.values() {
+            [session.0, *ticks, *heard_at].into_iter().for_each(|n| put_varint(&mut out, n));
+        }
+        put_varint(&mut out, self.locks.values().len() as u64);
+        for (name, lock) in self.locks.values() {
+            put_bytes(&mut out, name);
+            out.push(lock.is_write.into());
+            put_varint(&mut out, lock.holders.len() as u64);
+            lock.holders.iter().for_each(|holder| put_varint(&mut out, holder.0));
+            put_varint(&mut out, lock.queue.len() as u64);
+            lock.queue.iter().for_each(|(waiting, is_write)| {
+                put_varint(&mut out, waiting.0 << 1 | u64::from(*is_write));
+            });
+        }
+        out
+    }
+
+    fn restore(&mut self, at: SequenceNumber, snapshot: &[u8]) {
+        *self = Self::read(at, &mut Reader::new(snapshot)).unwrap_or_default();
+    }
+}
+
+impl Locks {
+    fn read(at: SequenceNumber, input: &mut Reader<'_>) -> Option<Self> {
+        let counts = BTreeMap::from([(Count::Ticks, input.varint()?), (Count::Sessions, input.varint()?)]);
+        let session = |input: &mut Reader<'_>| {
+            let id = SessionId(input.varint()?);
+            Some((id, Session { ticks: input.varint()?, heard_at: input.varint()? }))
+        };
+        let sessions = list(input, session)?.into_iter().collect();
+        let lock = |input: &mut Reader<'_>| {
+            let (name, is_write) = (input.bytes()?.to_vec(), input.byte()? == 1);
+            let holders = list(input, |input| input.varint().map(SessionId))?;
+            let waiting = |input: &mut Reader<'_>| {
+                let bits = input.varint()?;
+                Some((SessionId(bits >> 1), bits & 1 == 1))
+            };
+            Some((name, Lock { holders, is_write, queue: list(input, waiting)? }))
+        };
+        let locks = list(input, lock)?.into_iter().collect();
+        Some(Self::of(locks, sessions, counts, at))
+    }
+}
+
+impl LockOperation {
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut put = |tag: u8, number: u64, name: &[u8]| {
+            out.push(tag);
+            put_varint(&mut out, number);
+            out.extend_from_slice(name);
+        };
+        match self {
+            Self::Open { ticks } => put(0, *ticks, &[]),
+            Self::KeepAlive(session) => put(1, session.0, &[]),
+            Self::Close(session) => put(2, session.0, &[]),
+            Self::Acquire { session, name, mode, waits } => {
+                put(3 + u8::from(*mode == LockMode::Write) + 2 * u8::from(*waits), session.0, name);
+            }
+            Self::Release(session, name) => put(7, session.0, name),
+            Self::Look(session, name) => put(8, session.0, name),
+            Self::Tick => put(9, 0, &[]),
+        }
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut input = Reader::new(bytes);
+        let (tag, number) = (input.byte()?, input.varint()?);
+        let (session, name) = (SessionId(number), input.rest().to_vec());
+        Some(match tag {
+            0 => Self::Open { ticks: number },
+            1 => Self::KeepAlive(session),
+            2 => Self::Close(session),
+            3..=6 => {
+                let mode = if (tag - 3) % 2 == 1 { LockMode::Write } else { LockMode::Read };
+                Self::Acquire { session, name, mode, waits: tag >= 5 }
+            }
+            7 => Self::Release(session, name),
+            8 => Self::Look(session, name),
+            9 => Self::Tick,
+            _ => return None,
+        })
+    }
+}
+
+impl LockAnswer {
+    fn encode(self) -> Vec<u8> {
+        let (tag, session) = match self {
+            Self::Opened(session) => (0, session.0),
+            Self::Done => (1, 0),
+            Self::Held => (2, 0),
+            Self::Waits => (3, 0),
+            Self::Free => (4, 0),
+            Self::Gone => (5, 0),
+            Self::Malformed => (6, 0),
+        };
+        let mut out = vec![tag];
+        put_varint(&mut out, session);
+        out
+    }
+
+    /// What these bytes say, if they are an answer.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut input = Reader::new(bytes);
+        let (tag, session) = (input.byte()?, SessionId(input.varint()?));
+        let answers = [
+            Self::Opened(session),
+            Self::Done,
+            Self::Held,
+            Self::Waits,
+            Self::Free,
+            Self::Gone,
+            Self::Malformed,
+        ];
+        answers.get(usize::from(tag)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fulmar_node::Random;
+
+    const A: SessionId = SessionId(1);
+    const B: SessionId = SessionId(2);
+    const C: SessionId = SessionId(3);
+
+    fn do_all(operations: impl IntoIterator<Item = LockOperation>) -> Vec<LockAnswer> {
+        let mut locks = Locks::default();
+        let numbers = (1..).map(SequenceNumber);
+        let results =
+            numbers.zip(operations).map(|(number, operation)| locks.execute(number, &operation.encode()));
+        results.map(|result| LockAnswer::decode(&result).expect("an answer")).collect()
+    }
+
+    fn acquire(session: SessionId, mode: LockMode, waits: bool) -> LockOperation {
+        LockOperation::Acquire { session, name: b"eggs".into(), mode, waits }
+    }
+
+    fn look(session: SessionId) -> LockOperation {
+        LockOperation::Look(session, b"eggs".into())
+    }
+
+    #[test]
+    fn readers_share_and_a_writer_waits_its_turn() {
+        use LockAnswer::{Done, Free, Held, Opened, Waits};
+        use LockMode::{Read, Write};
+        let open = || LockOperation::Open { ticks: 9 };
+        let release = |session| LockOperation::Release(session, b"eggs".into());
+        let answers = do_all([
+            open(),
+            open(),
+            open(),
+            acquire(A, Read, true),
+            acquire(B, Read, true),
+            acquire(C, Write, false),
+            acquire(C, Write, true),
+            // Behind one who waits, even if it could be had now.
+            release(B),
+            acquire(B, Read, false),
+            acquire(B, Read, true),
+            release(A),
+            look(C),
+            look(B),
+            LockOperation::Close(C),
+            look(B),
+        ]);
+        let expected = [
+            Opened(A),
+            Opened(B),
+            Opened(C),
+            Held,
+            Held,
+            Free,
+            Waits,
+            Done,
+            Free,
+            Waits,
+            Done,
+            Held,
+            Waits,
+            Done,
+            Held,
+        ];
+        assert_eq!(answers, expected);
+    }
+
+    #[test]
+    fn who_is_not_heard_of_loses_all() {
+        use LockAnswer::{Done, Gone, Held, Opened, Waits};
+        let answers = do_all([
+            LockOperation::Open { ticks: 2 },
+            LockOperation::Open { ticks: 2 },
+            acquire(A, LockMode::Write, true),
+            acquire(B, LockMode::Write, true),
+            LockOperation::Tick,
+            LockOperation::KeepAlive(B),
+            LockOperation::Tick,
+            LockOperation::Tick,
+            look(A),
+            look(B),
+        ]);
+        assert_eq!(answers, [Opened(A), Opened(B), Held, Waits, Done, Done, Done, Done, Gone, Held]);
+    }
+
+    fn random_operation(random: &mut Random) -> LockOperation {
+        let session = SessionId(1 + random.below(5));
+        let name = vec![b'a' + u8::try_from(random.below(3)).unwrap_or_default()];
+        match random.below(12) {
+            0 | 1 => LockOperation::Open { ticks: random.below(4) },
+            2 => LockOperation::KeepAlive(session),
+            3 => LockOperation::Close(session),
+            4 | 5 => LockOperation::Release(session, name),
+            6 => LockOperation::Look(session, name),
+            7 => LockOperation::Tick,
+            _ => {
+                let mode = if random.one_in(2) { LockMode::Read } else { LockMode::Write };
+                LockOperation::Acquire { session, name, mode, waits: random.one_in(2) }
+            }
+        }
+    }
+
+    /// Beside states that were kept whole before each operation.
+    #[test]
+    fn what_is_rolled_back_has_never_been() {
+        for seed in 0..300 {
+            let mut random = Random::new(seed);
+            let mut locks = Locks::default();
+            let mut states = vec![locks.snapshot()];
+            let mut committed = 0;
+            for _ in 0..80 {
+                let last = states.len() as u64 - 1;
+                match random.below(6) {
+                    0 => {
+                        let kept = committed + random.below(last - committed + 1);
+                        locks.rollback(SequenceNumber(kept + 1));
+                        states.truncate(usize::try_from(kept + 1).expect("few"));
+                    }
+                    1 => {
+                        committed += random.below(last - committed + 1);
+                        locks.commit(SequenceNumber(committed));
+                    }
+                    _ => {
+                        let operation = random_operation(&mut random);
+                        assert_eq!(LockOperation::decode(&operation.encode()).as_ref(), Some(&operation));
+                        locks.execute(SequenceNumber(last + 1), &operation.encode());
+                        states.push(locks.snapshot());
+                    }
+                }
+                assert_eq!(states.last(), Some(&locks.snapshot()));
+                let mut other = Locks::default();
+                other.restore(SequenceNumber(9), &locks.snapshot());
+                assert_eq!(other.snapshot(), locks.snapshot());
+            }
+            for (name, lock) in locks.locks.values() {
+                assert!(!lock.holders.is_empty(), "nobody holds {name:?}, and it is kept");
+                assert!(!lock.is_write || lock.holders.len() == 1, "{lock:?}");
+                assert!(lock.holders.iter().all(|holder| locks.sessions.get(holder).is_some()), "{lock:?}");
+            }
+        }
+    }
+}
