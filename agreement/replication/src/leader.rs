@@ -93,7 +93,10 @@ impl<S: StateMachine> Replica<S> {
         let backup = self.leading.backups.entry(from).or_default();
         backup.ordered = backup.ordered.max(ordered);
         backup.round = backup.round.max(round);
-        backup.ahead.push_back((upto, summary));
+        // What is said again is not remembered again: the leader may never come to it.
+        if backup.ahead.back() != Some(&(upto, summary)) {
+            backup.ahead.push_back((upto, summary));
+        }
         self.compare(now, out);
         if self.leads() {
             self.advance(out);

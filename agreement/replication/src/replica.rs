@@ -415,6 +415,10 @@ impl<S: StateMachine> Process for Replica<S> {
     }
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
+        let is_anybodys = matches!(message, Message::Request { .. } | Message::Doubt { .. });
+        if !is_anybodys && !self.group.members().contains(&from) {
+            return;
+        }
         match message {
             Message::Request { client, number, operation, is_query } => {
                 let entry = crate::Entry { client, number, operation };

@@ -119,8 +119,9 @@ impl<S: StateMachine> Replica<S> {
         }
         let committed = logs.values().map(|candidate| candidate.committed).max();
         self.install(&log, out);
-        self.commit(committed.unwrap_or_default(), out);
         self.enter(now, out);
+        // As the leader that it is now: it answers those who wait for that.
+        self.commit(committed.unwrap_or_default(), out);
     }
 
     fn merge(&self, logs: &BTreeMap<NodeId, Candidate>) -> Option<(NodeId, Log)> {
