@@ -1,6 +1,6 @@
 //! A backup: follows the leader of its view.
 
-use crate::replica::{Record, Status};
+use crate::replica::Record;
 use crate::{Entry, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, Timer, View};
 use fulmar_node::{NodeId, Outbox, Time};
 
@@ -11,7 +11,7 @@ impl<S: StateMachine> Replica<S> {
             return false;
         }
         out.set_timer(Timer::Patience, now + self.options.patience);
-        if view == self.view && self.status == Status::Normal {
+        if view == self.view && self.is_in_view() {
             return true;
         }
         // The view has begun without it.
@@ -49,12 +49,7 @@ impl<S: StateMachine> Replica<S> {
     pub(crate) fn follow_order(&mut self, part: &Log, out: &mut Outbox<Self>) -> bool {
         let from = part.start().max(self.committed);
         let Some(agreed) = self.log.agrees_until(part, from) else { return false };
-        let mut others = if agreed < part.last() { self.truncate(agreed, out) } else { Vec::new() };
-        for (_, entry) in part.from(self.log.last().next(), usize::MAX) {
-            let known = others.iter().position(|(other, _)| other == entry);
-            let by = known.and_then(|place| others.remove(place).1);
-            self.append(entry.clone(), by, out);
-        }
+        let others = if agreed < part.last() { self.replace(agreed, part, out) } else { Vec::new() };
         if self.group.protocol() == Protocol::Fast && self.ordered < part.last() {
             self.ordered = part.last();
             self.record(Record::Ordered(self.ordered), out);
@@ -63,6 +58,23 @@ impl<S: StateMachine> Replica<S> {
             self.append(entry, by, out);
         }
         true
+    }
+
+    /// Replaces what its log has after `agreed` by what `log` has; answers what was there and is not in `log`, and who had asked
+    /// for it.
+    pub(crate) fn replace(
+        &mut self,
+        agreed: SequenceNumber,
+        log: &Log,
+        out: &mut Outbox<Self>,
+    ) -> Vec<(Entry, Option<NodeId>)> {
+        let mut others = self.truncate(agreed, out);
+        for entry in log.entries_after(self.log.last()) {
+            let known = others.iter().position(|(other, _)| other == entry);
+            let by = known.and_then(|place| others.remove(place).1);
+            self.append(entry.clone(), by, out);
+        }
+        others
     }
 
     /// The leader is there, and has committed up to here.

@@ -60,6 +60,11 @@ impl<S: StateMachine> Execution<S> {
         self.answered.get(&client)
     }
 
+    /// What came of this request, if the client was answered nothing since.
+    pub(crate) fn result_of(&self, entry: &Entry) -> Option<&Answered> {
+        self.answered(entry.client).filter(|last| last.number == entry.number)
+    }
+
     /// Executes the next operation of the log, unless it was there before.
     pub(crate) fn execute(&mut self, entry: &Entry) {
         self.executed = self.executed.next();

@@ -3,7 +3,6 @@
 //! A query takes no place in the log: the leader notes how far it has committed, makes sure that it still leads, by an answer
 //! of f others to a question asked after the query came, and answers from the state at that point or later.
 
-use crate::replica::Status;
 use crate::{
     Entry, Message, Operation, Protocol, Replica, SequenceNumber, StateMachine, Summary, Timer, View,
 };
@@ -235,7 +234,7 @@ impl<S: StateMachine> Replica<S> {
     ) -> SequenceNumber {
         let before = SequenceNumber(from.0 - 1);
         let Some(summary) = self.log.summary(before) else { return before };
-        let entries: Vec<Entry> = self.log.from(from, most).map(|(_, entry)| entry.clone()).collect();
+        let entries: Vec<Entry> = self.log.entries_after(before).take(most).cloned().collect();
         let last = SequenceNumber(before.0 + entries.len() as u64);
         let (view, committed) = (self.view, self.committed);
         let message = Message::Prepare { view, from, before: summary, entries, committed };
@@ -252,7 +251,7 @@ impl<S: StateMachine> Replica<S> {
         now: Time,
         out: &mut Outbox<Self>,
     ) {
-        if view != self.view || self.status != Status::Normal {
+        if view != self.view || !self.is_in_view() {
             return;
         }
         let before = self.stable;
@@ -260,7 +259,7 @@ impl<S: StateMachine> Replica<S> {
         self.stable_ordered = self.stable_ordered.max(ordered);
         let enters = !std::mem::replace(&mut self.is_sure, true);
         if self.group.protocol() == Protocol::Speculative {
-            self.reply_speculatively(before, out);
+            self.reply_since(before, out);
         }
         if self.leads() {
             if enters {

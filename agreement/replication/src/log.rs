@@ -115,15 +115,10 @@ impl Log {
         }
     }
 
-    /// The entries from a place on, each with its own, as many as `limit`.
-    pub fn from(
-        &self,
-        number: SequenceNumber,
-        limit: usize,
-    ) -> impl Iterator<Item = (SequenceNumber, &Entry)> + use<'_> {
-        let first = self.place(number).unwrap_or_default();
-        let places = (self.start.0 + 1..).map(SequenceNumber);
-        places.zip(&self.entries).skip(first).take(limit).map(|(place, (entry, _))| (place, entry))
+    /// The entries that come after `last`, as far as the log has them.
+    pub fn entries_after(&self, last: SequenceNumber) -> impl ExactSizeIterator<Item = &Entry> {
+        let first = self.place(last.next()).unwrap_or_default();
+        self.entries.range(first.min(self.entries.len())..).map(|(entry, _)| entry)
     }
 
     /// The last place, from `from` on, up to which both are the same; nothing, if they differ there already or one of them does
@@ -147,9 +142,13 @@ impl Log {
     /// The same log without what comes up to `start`, or all of it.
     #[must_use]
     pub fn suffix(&self, start: SequenceNumber) -> Self {
-        let mut suffix = self.clone();
-        suffix.drop_until(start);
-        suffix
+        match self.summary(start) {
+            Some(before) => {
+                let first = self.place(start.next()).unwrap_or_default();
+                Self { start, before, entries: self.entries.range(first..).cloned().collect() }
+            }
+            None => self.clone(),
+        }
     }
 }
 
@@ -195,8 +194,8 @@ mod tests {
         log.drop_until(at(2));
         assert_eq!((log.get(at(2)), log.get(at(3))), (None, Some(&entry(3))));
         assert_eq!(log.summary(at(2)), whole.summary(at(2)));
-        let some: Vec<_> = log.from(at(4), 1).collect();
-        assert_eq!(some, [(at(4), &entry(4))]);
+        let after = |last| -> Vec<u64> { log.entries_after(at(last)).map(|entry| entry.number).collect() };
+        assert_eq!((after(0), after(3), after(7)), (vec![3, 4, 5], vec![4, 5], vec![]));
         log.drop_until(at(9));
         assert_eq!(log.start(), at(2));
         log.truncate(at(2));

@@ -55,14 +55,14 @@ fn agreed_next(merged: &Log, latest: &[(NodeId, &Candidate)]) -> Option<Entry> {
 /// Whatever else is in any of the logs is not lost, though nobody may have been told of it; in an order that is as good as any.
 fn append_others(merged: &mut Log, latest: &[(NodeId, &Candidate)]) {
     let name = |entry: &Entry| (entry.client, entry.number);
-    let known = merged.from(merged.start().next(), usize::MAX).map(|(_, entry)| name(entry));
+    let known = merged.entries_after(merged.start()).map(name);
     let mut known: BTreeSet<(ClientId, u64)> = known.collect();
     let start = merged.start();
     let before = merged.summary(start);
     for (_, Candidate { log, committed, .. }) in latest {
         // What the merged log no longer has is executed: a state tells of it.
         let from = if log.summary(start) == before { start.max(*committed) } else { *committed };
-        for (_, entry) in log.from(from.next(), usize::MAX) {
+        for entry in log.entries_after(from) {
             if known.insert(name(entry)) {
                 merged.append(entry.clone());
             }
@@ -85,7 +85,7 @@ mod tests {
     }
 
     fn letters(log: &Log) -> String {
-        log.from(log.start().next(), usize::MAX).map(|(_, entry)| char::from(entry.operation[0])).collect()
+        log.entries_after(log.start()).map(|entry| char::from(entry.operation[0])).collect()
     }
 
     fn merged(candidates: impl IntoIterator<Item = Candidate>) -> String {

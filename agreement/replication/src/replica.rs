@@ -218,7 +218,7 @@ impl<S: StateMachine> Replica<S> {
 
     /// The view that it is in, if it is in one.
     pub fn view(&self) -> Option<View> {
-        (self.status == Status::Normal).then_some(self.view)
+        self.is_in_view().then_some(self.view)
     }
 
     /// What [`Replica`]'s invariants say of one replica alone, and does not hold.
@@ -235,7 +235,7 @@ impl<S: StateMachine> Replica<S> {
         };
         require(start <= self.checkpoint.at, "the log begins after the checkpoint");
         require(self.checkpoint.at <= self.committed, "the checkpoint is of the future");
-        let is_normal = self.status == Status::Normal;
+        let is_normal = self.is_in_view();
         let may_speculate = self.group.protocol() == Protocol::Speculative;
         require(executed <= self.committed || may_speculate, "what is executed is not committed");
         require(executed <= last, "what is executed is not in the log");
@@ -246,7 +246,7 @@ impl<S: StateMachine> Replica<S> {
     }
 
     pub(crate) fn leads(&self) -> bool {
-        self.status == Status::Normal && self.group.leader(self.view) == self.me
+        self.is_in_view() && self.group.leader(self.view) == self.me
     }
 
     pub(crate) fn is_in_view(&self) -> bool {
@@ -324,8 +324,7 @@ impl<S: StateMachine> Replica<S> {
             return Vec::new();
         }
         self.execution.rollback(last);
-        let removed: Vec<_> =
-            self.log.from(last.next(), usize::MAX).map(|(_, entry)| entry.clone()).collect();
+        let removed: Vec<_> = self.log.entries_after(last).cloned().collect();
         self.log.truncate(last);
         self.record(Record::Truncate(last), out);
         self.ordered = self.ordered.min(last);
@@ -371,8 +370,7 @@ impl<S: StateMachine> Replica<S> {
         if let Entry::Occupied(asked) = self.asked.entry(entry.client)
             && asked.get().number == entry.number
             && let Some(client) = asked.remove().by.filter(|_| leads && !knows)
-            && let Some(answered) = self.execution.answered(entry.client)
-            && answered.number == entry.number
+            && let Some(answered) = self.execution.result_of(entry)
         {
             let result = answered.result.clone();
             out.send(client, Message::Reply { view: self.view, number: entry.number, result });

@@ -15,7 +15,7 @@ impl<S: StateMachine> Replica<S> {
             return;
         }
         if self.knows(from, &entry, out) {
-            return self.reply_again(from, &entry, out);
+            return self.reply_speculatively(from, &entry, out);
         }
         self.append(entry, Some(from), out);
         self.execute_speculatively();
@@ -37,29 +37,23 @@ impl<S: StateMachine> Replica<S> {
     }
 
     /// Answers the clients of what has become stable since.
-    pub(crate) fn reply_speculatively(&self, since: SequenceNumber, out: &mut Outbox<Self>) {
+    pub(crate) fn reply_since(&self, since: SequenceNumber, out: &mut Outbox<Self>) {
         for number in (since.0.max(self.committed.0) + 1..=self.stable.0).map(SequenceNumber) {
             let Some(entry) = self.log.get(number) else { continue };
             let asked = self.asked.get(&entry.client).filter(|asked| asked.number == entry.number);
             if let Some(client) = asked.and_then(|asked| asked.by) {
-                self.reply_at(number, entry, client, out);
+                self.reply_speculatively(client, entry, out);
             }
         }
     }
 
-    /// Answers once more what is in the log and stable, but not committed.
-    fn reply_again(&self, client: NodeId, entry: &Entry, out: &mut Outbox<Self>) {
-        let answered = self.execution.answered(entry.client).filter(|last| last.number == entry.number);
-        if let Some(at) = answered.map(|last| last.at).filter(|at| *at > self.committed && *at <= self.stable)
-        {
-            self.reply_at(at, entry, client, out);
-        }
-    }
-
-    fn reply_at(&self, at: SequenceNumber, entry: &Entry, client: NodeId, out: &mut Outbox<Self>) {
-        let answered = self.execution.answered(entry.client).filter(|last| last.number == entry.number);
-        if let (Some(answered), Some(summary)) = (answered, self.log.summary(at)) {
-            let (view, number, result) = (self.view, entry.number, answered.result.clone());
+    /// Answers a client what comes of its request, if that is stable, but not committed.
+    fn reply_speculatively(&self, client: NodeId, entry: &Entry, out: &mut Outbox<Self>) {
+        let speculated = self.committed.next()..=self.stable;
+        let Some(answered) = self.execution.result_of(entry) else { return };
+        if let Some(summary) = self.log.summary(answered.at).filter(|_| speculated.contains(&answered.at)) {
+            let (view, number, at) = (self.view, entry.number, answered.at);
+            let result = answered.result.clone();
             out.send(client, Message::SpeculativeReply { view, number, at, summary, result });
         }
     }

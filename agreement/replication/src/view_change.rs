@@ -138,12 +138,7 @@ impl<S: StateMachine> Replica<S> {
     /// Makes its log the same as `log`, which has all that is committed.
     fn install(&mut self, log: &Log, out: &mut Outbox<Self>) {
         let agreed = self.log.agrees_until(log, self.committed).unwrap_or(self.committed);
-        let mut removed = self.truncate(agreed, out);
-        for (_, entry) in log.from(self.log.last().next(), usize::MAX) {
-            let known = removed.iter().position(|(other, _)| other == entry);
-            let by = known.and_then(|place| removed.swap_remove(place).1);
-            self.append(entry.clone(), by, out);
-        }
+        self.replace(agreed, log, out);
     }
 
     /// Takes part in its view, whose log it has.
@@ -181,7 +176,7 @@ impl<S: StateMachine> Replica<S> {
         now: Time,
         out: &mut Outbox<Self>,
     ) {
-        let is_in_it = view == self.view && self.status == Status::Normal;
+        let is_in_it = view == self.view && self.is_in_view();
         if view < self.view || self.group.leader(view) != from || self.me == from {
             return;
         }

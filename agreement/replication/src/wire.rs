@@ -35,8 +35,7 @@ fn summary(input: &mut Reader<'_>) -> Option<Summary> {
 fn put_log(out: &mut Vec<u8>, log: &Log) {
     put_varint(out, log.start().0);
     put_summary(out, log.summary(log.start()).unwrap_or_default());
-    let entries: Vec<&Entry> = log.from(log.start().next(), usize::MAX).map(|(_, entry)| entry).collect();
-    put_entries(out, entries.into_iter());
+    put_entries(out, log.entries_after(log.start()));
 }
 
 fn log(input: &mut Reader<'_>) -> Option<Log> {
