@@ -148,7 +148,7 @@ impl Cursor {
     /// As [`Cursor::seek`].
     pub fn seek_only(&mut self, transaction: &Transaction, key: &[u8]) -> Result<bool, Error> {
         let Some(leaf) = transaction.newest_leaf(self.tree, key)? else {
-            return Ok(self.seek(transaction, key, Seek::AtOrAfter)? && self.key() == key);
+            return self.seek_exactly(transaction, key);
         };
         self.slot = leaf.lower_bound(key);
         let found = self.slot < leaf.slots() && leaf.key(self.slot) == key;
