@@ -7,7 +7,7 @@ use fulmar_node::{NodeId, Outbox, Time};
 impl<S: StateMachine> Replica<S> {
     /// Whether `from` is the leader of the view that this replica is in: then it was heard of.
     fn follows(&mut self, from: NodeId, view: View, now: Time, out: &mut Outbox<Self>) -> bool {
-        if view < self.view || self.group.leader(view) != from || from == self.me {
+        if view < self.view || self.group.leader(view) != from || from == self.me.node {
             return false;
         }
         out.set_timer(Timer::Patience, now + self.options.patience);
@@ -37,7 +37,7 @@ impl<S: StateMachine> Replica<S> {
             part.append(entry);
         }
         if self.follow_order(&part, out) {
-            self.commit(committed.min(part.last()), out);
+            self.commit(committed.min(part.last()), now, out);
             self.promise_log(now, out);
         } else if part.last() > self.committed {
             self.ask_state(from, view, now, out);
@@ -54,8 +54,10 @@ impl<S: StateMachine> Replica<S> {
             self.ordered = part.last();
             self.record(Record::Ordered(self.ordered), out);
         }
-        for (entry, by) in others {
-            self.append(entry, by, out);
+        if !self.log.is_closed() {
+            for (entry, by) in others {
+                self.append(entry, by, out);
+            }
         }
         true
     }
@@ -92,11 +94,11 @@ impl<S: StateMachine> Replica<S> {
         }
         self.round = self.round.max(round);
         match self.log.summary(committed) {
-            Some(own) if own == summary => self.commit(committed, out),
+            Some(own) if own == summary => self.commit(committed, now, out),
             // It is committed already.
             None if committed < self.log.start() => {}
             Some(_) if self.group.protocol() == Protocol::Speculative => {
-                return self.leave_for(view.next(), now, out);
+                return self.leave_for(view.after(1), now, out);
             }
             _ => self.ask_state(from, view, now, out),
         }

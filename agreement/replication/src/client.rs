@@ -1,17 +1,33 @@
 //! A client: one operation at a time, asked for until it is answered.
 
-use crate::{ClientId, Group, Message, Operation, Protocol, SequenceNumber, Summary, View};
+use crate::wire::encode_group;
+use crate::{
+    ClientId, Group, GroupError, Member, Message, Operation, Protocol, SequenceNumber, Summary, View,
+};
 use fulmar_node::{NodeId, Outbox, Process, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// What a client's user asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invoke {
-    /// The operation.
-    pub operation: Operation,
-    /// Whether it changes nothing: then it takes no place in the log.
-    pub is_query: bool,
+pub enum Invoke {
+    /// An operation.
+    Execute(Operation),
+    /// An operation that changes nothing: it takes no place in the log.
+    Query(Operation),
+    /// That these members, under this protocol, go on as the group. Those whom they replace are needed until it is answered.
+    Reconfigure(Vec<Member>, Protocol),
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The state machine has answered.
+    Result(Vec<u8>),
+    /// The group that there is now: what was asked for, if nobody else has asked for another.
+    Group(Group),
+    /// There can be no such group.
+    Refused(GroupError),
 }
 
 /// Invokes operations, in the order in which it is asked to, and tells their results in that order.
@@ -54,32 +70,56 @@ impl Client {
     pub const fn new(id: ClientId, group: Group, patience: Duration) -> Self {
         Self {
             id,
-            group,
             patience,
-            view: View(0),
+            view: View::first_of(group.epoch()),
             number: 0,
             waiting: VecDeque::new(),
             replies: BTreeMap::new(),
             doubted: None,
             in_vain: 0,
+            group,
         }
     }
 
+    /// The newest group that it has heard of.
+    #[must_use]
+    pub const fn group(&self) -> &Group {
+        &self.group
+    }
+
     fn next_request(&self) -> Option<Message> {
-        let Invoke { operation, is_query } = self.waiting.front()?.clone();
-        Some(Message::Request { client: self.id, number: self.number, operation, is_query })
+        let (client, number, operation, is_query) = match self.waiting.front()? {
+            Invoke::Execute(operation) => (self.id, self.number, operation.clone(), false),
+            Invoke::Query(operation) => (self.id, self.number, operation.clone(), true),
+            Invoke::Reconfigure(members, protocol) => {
+                let next = self.group.followed_by(members.clone(), *protocol).ok()?;
+                (ClientId::GROUP, next.epoch(), encode_group(&next), false)
+            }
+        };
+        Some(Message::Request { client, epoch: self.group.epoch(), number, operation, is_query })
     }
 
     /// Asks for the next operation, if there is one.
     fn go_on(&mut self, now: Time, out: &mut Outbox<Self>) {
+        while let Some(Invoke::Reconfigure(members, protocol)) = self.waiting.front()
+            && let Err(error) = self.group.followed_by(members.clone(), *protocol)
+        {
+            self.waiting.pop_front();
+            out.event(Outcome::Refused(error));
+        }
         self.number += u64::from(!self.waiting.is_empty());
-        self.replies.clear();
         self.in_vain = 0;
+        self.ask(now, out);
+    }
+
+    /// Asks those who have to hear of it first.
+    fn ask(&mut self, now: Time, out: &mut Outbox<Self>) {
+        self.replies.clear();
         match self.next_request() {
             Some(request) => {
                 let needs_leader = match self.group.protocol() {
                     Protocol::Viewstamped => true,
-                    Protocol::Fast => self.waiting.front().is_some_and(|invoke| invoke.is_query),
+                    Protocol::Fast => !matches!(self.waiting.front(), Some(Invoke::Execute(_))),
                     Protocol::Speculative => false,
                 };
                 if needs_leader {
@@ -94,12 +134,12 @@ impl Client {
     }
 
     fn tell_all(&self, message: &Message, out: &mut Outbox<Self>) {
-        self.group.members().iter().for_each(|member| out.send(*member, message.clone()));
+        self.group.nodes().for_each(|node| out.send(node, message.clone()));
     }
 
-    fn finish(&mut self, result: Vec<u8>, now: Time, out: &mut Outbox<Self>) {
+    fn finish(&mut self, outcome: Outcome, now: Time, out: &mut Outbox<Self>) {
         if self.waiting.pop_front().is_some() {
-            out.event(result);
+            out.event(outcome);
             self.go_on(now, out);
         }
     }
@@ -117,9 +157,23 @@ impl Client {
         if most >= self.group.superquorum() {
             let result = self.replies.values().find(|reply| reply.state() == state);
             let result = result.map(|reply| reply.result.clone()).unwrap_or_default();
-            self.finish(result, now, out);
+            self.finish(Outcome::Result(result), now, out);
         } else if most + missing < self.group.superquorum() {
             self.doubt(out);
+        }
+    }
+
+    /// There is another group. It knows which of a client's requests the one before has carried out.
+    fn hear_of_group(&mut self, group: Group, now: Time, out: &mut Outbox<Self>) {
+        if group.epoch() <= self.group.epoch() {
+            return;
+        }
+        self.view = self.view.max(View::first_of(group.epoch()));
+        self.group = group;
+        match self.waiting.front() {
+            Some(Invoke::Reconfigure(..)) => self.finish(Outcome::Group(self.group.clone()), now, out),
+            Some(_) => self.ask(now, out),
+            None => {}
         }
     }
 
@@ -136,7 +190,7 @@ impl Process for Client {
     type Message = Message;
     type Timer = ();
     type Request = Invoke;
-    type Event = Vec<u8>;
+    type Event = Outcome;
     type Record = ();
 
     fn request(&mut self, now: Time, invoke: Invoke, out: &mut Outbox<Self>) {
@@ -150,7 +204,7 @@ impl Process for Client {
         match message {
             Message::Reply { view, number, result } if number == self.number => {
                 self.view = self.view.max(view);
-                self.finish(result, now, out);
+                self.finish(Outcome::Result(result), now, out);
             }
             Message::SpeculativeReply { view, number, at, summary, result } if number == self.number => {
                 self.view = self.view.max(view);
@@ -160,6 +214,7 @@ impl Process for Client {
                     self.compare(now, out);
                 }
             }
+            Message::Group(group) => self.hear_of_group(group, now, out),
             // Late, or not for a client.
             _ => {}
         }
@@ -169,7 +224,8 @@ impl Process for Client {
     fn expire(&mut self, now: Time, (): (), out: &mut Outbox<Self>) {
         let Some(request) = self.next_request() else { return };
         self.in_vain += 1;
-        if self.in_vain > 1 && self.group.protocol() == Protocol::Speculative {
+        let is_operation = !matches!(self.waiting.front(), Some(Invoke::Reconfigure(..)));
+        if is_operation && self.in_vain > 1 && self.group.protocol() == Protocol::Speculative {
             self.doubted = None;
             self.doubt(out);
         }

@@ -1,6 +1,6 @@
 //! The state machine, and what each client was last answered.
 
-use crate::{ClientId, Entry, SequenceNumber, StateMachine, Summary};
+use crate::{ClientId, Entry, Group, SequenceNumber, StateMachine, Summary};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
@@ -13,16 +13,26 @@ pub(crate) struct Answered {
 }
 
 /// All that the operations up to one of them have led to.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The last of them.
     pub at: SequenceNumber,
     /// The summary of the log up to there.
     pub summary: Summary,
+    /// The group that goes on from there.
+    pub group: Group,
     /// What each client was last answered.
     pub(crate) answered: BTreeMap<ClientId, Answered>,
     /// The state machine's snapshot.
     pub(crate) state: Vec<u8>,
+}
+
+impl Checkpoint {
+    /// What nothing has led to: a group is founded.
+    pub(crate) const fn first(group: Group) -> Self {
+        let (at, summary) = (SequenceNumber(0), Summary(0));
+        Self { at, summary, group, answered: BTreeMap::new(), state: Vec::new() }
+    }
 }
 
 impl fmt::Debug for Checkpoint {
@@ -37,7 +47,7 @@ pub(crate) struct Execution<S> {
     executed: SequenceNumber,
     answered: BTreeMap<ClientId, Answered>,
     /// Of each operation that was executed and is not committed, what it has replaced in `answered`; nothing, if it was in the
-    /// log before.
+    /// log before, or is none of the state machine's.
     undo: VecDeque<Option<(ClientId, Option<Answered>)>>,
 }
 
@@ -68,8 +78,9 @@ impl<S: StateMachine> Execution<S> {
     /// Executes the next operation of the log, unless it was there before.
     pub(crate) fn execute(&mut self, entry: &Entry) {
         self.executed = self.executed.next();
+        let is_operation = entry.client != ClientId::GROUP;
         let is_new = self.answered.get(&entry.client).is_none_or(|last| last.number < entry.number);
-        let replaced = is_new.then(|| {
+        let replaced = (is_operation && is_new).then(|| {
             let result = self.state_machine.execute(self.executed, &entry.operation);
             let answered = Answered { number: entry.number, at: self.executed, result };
             (entry.client, self.answered.insert(entry.client, answered))
@@ -106,9 +117,9 @@ impl<S: StateMachine> Execution<S> {
     }
 
     /// What has come of all that is executed, where the log has this summary.
-    pub(crate) fn checkpoint(&self, summary: Summary) -> Checkpoint {
+    pub(crate) fn checkpoint(&self, summary: Summary, group: Group) -> Checkpoint {
         let state = self.state_machine.snapshot();
-        Checkpoint { at: self.executed, summary, answered: self.answered.clone(), state }
+        Checkpoint { at: self.executed, summary, group, answered: self.answered.clone(), state }
     }
 
     pub(crate) fn restore(&mut self, checkpoint: &Checkpoint) {

@@ -16,10 +16,21 @@ pub enum Protocol {
     Speculative,
 }
 
-/// The replicas of one state machine.
+/// A replica's place in a group. Who comes back without its memory is another incarnation: what the former one has promised, it
+/// cannot keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member {
+    /// Where it is reached.
+    pub node: NodeId,
+    /// Which of the node's lives it is: 0 for one that a group was founded with, and none that was before.
+    pub incarnation: u64,
+}
+
+/// The replicas of one state machine, in one epoch of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    members: Vec<NodeId>,
+    epoch: u64,
+    members: Vec<Member>,
     protocol: Protocol,
     #[cfg(test)]
     pub(crate) defect: Option<Defect>,
@@ -35,6 +46,8 @@ pub(crate) enum Defect {
     MajorityForSuperquorum,
     /// Logs of earlier views are merged with those of the last.
     IgnoresLastNormal,
+    /// Who has lost its memory comes back as who it was.
+    KeepsIncarnation,
 }
 
 /// What keeps processes from being a group.
@@ -49,18 +62,24 @@ pub enum GroupError {
 }
 
 impl Group {
-    /// The group of these replicas, in the order in which they become leaders.
+    /// A group that is founded: these replicas, in the order in which they become leaders.
     ///
     /// # Errors
     /// [`GroupError`] if their number is even, or one is named twice.
-    pub fn new(members: Vec<NodeId>, protocol: Protocol) -> Result<Self, GroupError> {
+    pub fn new(nodes: impl IntoIterator<Item = NodeId>, protocol: Protocol) -> Result<Self, GroupError> {
+        let founders = nodes.into_iter().map(|node| Member { node, incarnation: 0 });
+        Self::of_epoch(0, founders.collect(), protocol)
+    }
+
+    pub(crate) fn of_epoch(epoch: u64, members: Vec<Member>, protocol: Protocol) -> Result<Self, GroupError> {
         if members.len().is_multiple_of(2) {
             return Err(GroupError::Even(members.len()));
         }
-        let twice = members.iter().enumerate().find(|(place, member)| members[..*place].contains(member));
-        match twice {
-            Some((_, member)) => Err(GroupError::Twice(*member)),
+        let is_twice = |place: usize| members[..place].iter().any(|other| other.node == members[place].node);
+        match (0..members.len()).find(|place| is_twice(*place)) {
+            Some(place) => Err(GroupError::Twice(members[place].node)),
             None => Ok(Self {
+                epoch,
                 members,
                 protocol,
                 #[cfg(test)]
@@ -69,10 +88,46 @@ impl Group {
         }
     }
 
+    /// The group that is to follow this one.
+    ///
+    /// # Errors
+    /// As [`Group::new`].
+    pub fn followed_by(&self, members: Vec<Member>, protocol: Protocol) -> Result<Self, GroupError> {
+        let next = Self::of_epoch(self.epoch + 1, members, protocol)?;
+        #[cfg(test)]
+        let next = next.with_defect(self.defect);
+        Ok(next)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_defect(self, defect: Option<Defect>) -> Self {
+        Self { defect, ..self }
+    }
+
+    /// The group that is to follow this one so that `member` takes the place of its former incarnation, if that has one.
+    #[must_use]
+    pub fn with_incarnation(&self, member: Member) -> Option<Self> {
+        let place = self.members.iter().position(|former| former.node == member.node)?;
+        let mut next = Self { epoch: self.epoch + 1, ..self.clone() };
+        next.members[place] = member;
+        Some(next)
+    }
+
+    /// How many groups of the same state machine were before.
+    #[must_use]
+    pub const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     /// The replicas.
     #[must_use]
-    pub fn members(&self) -> &[NodeId] {
+    pub fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    /// Where the replicas are reached.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeId> {
+        self.members.iter().map(|member| member.node)
     }
 
     /// How operations get into its log.
@@ -82,8 +137,8 @@ impl Group {
     }
 
     /// The members other than `me`.
-    pub fn others(&self, me: NodeId) -> impl Iterator<Item = NodeId> + use<'_> {
-        self.members.iter().copied().filter(move |member| *member != me)
+    pub fn others(&self, me: Member) -> impl Iterator<Item = NodeId> {
+        self.nodes().filter(move |node| *node != me.node)
     }
 
     /// f: so many may fail.
@@ -112,8 +167,8 @@ impl Group {
     /// The leader of a view.
     #[must_use]
     pub fn leader(&self, view: View) -> NodeId {
-        let place = view.0 % self.members.len() as u64;
-        self.members[usize::try_from(place).unwrap_or_default()]
+        let place = view.number % self.members.len() as u64;
+        self.members[usize::try_from(place).unwrap_or_default()].node
     }
 }
 
@@ -123,15 +178,25 @@ mod tests {
 
     #[test]
     fn a_group_is_odd_and_of_different_members() {
-        let group = |members: &[u32]| {
-            Group::new(members.iter().copied().map(NodeId).collect(), Protocol::Viewstamped)
-        };
+        let group = |members: &[u32]| Group::new(members.iter().copied().map(NodeId), Protocol::Viewstamped);
         assert_eq!(group(&[]), Err(GroupError::Even(0)));
         assert_eq!(group(&[1, 2, 3, 4]), Err(GroupError::Even(4)));
         assert_eq!(group(&[1, 2, 1]), Err(GroupError::Twice(NodeId(1))));
         let five = group(&[1, 2, 3, 4, 5]).expect("it is one");
         assert_eq!((five.failures(), five.quorum(), five.superquorum()), (2, 3, 4));
-        assert_eq!(five.leader(View(7)), NodeId(3));
+        assert_eq!(five.leader(View { epoch: 0, number: 7 }), NodeId(3));
         assert_eq!(group(&[9]).map(|one| one.quorum()), Ok(1));
+    }
+
+    #[test]
+    fn an_incarnation_takes_the_place_of_the_former_one() {
+        let group = Group::new([1, 2, 3].map(NodeId), Protocol::Fast).expect("three");
+        let again = Member { node: NodeId(2), incarnation: 7 };
+        let next = group.with_incarnation(again).expect("it was a member");
+        assert_eq!((next.epoch(), next.members()[1]), (1, again));
+        assert_eq!(next.nodes().collect::<Vec<_>>(), group.nodes().collect::<Vec<_>>());
+        assert_eq!(group.with_incarnation(Member { node: NodeId(4), incarnation: 7 }), None);
+        let even = next.followed_by(next.members()[..2].to_vec(), Protocol::Fast);
+        assert_eq!(even, Err(GroupError::Even(2)));
     }
 }

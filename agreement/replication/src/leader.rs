@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) struct Leading {
     /// The end of the log with which the view began.
     pub(crate) began_with: SequenceNumber,
+    /// So far had all committed with whose logs the view began.
+    pub(crate) shared: SequenceNumber,
     /// Up to where it has sent operations with their places, and how far its log was when it gave its last sign.
     pub(crate) sent: SequenceNumber,
     pub(crate) sent_before: SequenceNumber,
@@ -23,6 +25,8 @@ pub(crate) struct Leading {
     /// How often it has asked whether it still leads.
     round: u64,
     queries: VecDeque<Query>,
+    /// Whether f + 1 hold the log with which the view began: then what came of its epoch before is safe with this group.
+    pub(crate) is_established: bool,
     /// How many signs ago something was committed, if something is to be.
     pub(crate) stalled: u32,
 }
@@ -69,7 +73,7 @@ impl<S: StateMachine> Replica<S> {
         let view = self.view;
         self.leading.sent = self.log.last();
         for backup in self.group.others(self.me) {
-            let (log, committed) = (self.log.clone(), self.committed);
+            let (log, committed) = (self.log.suffix(self.leading.shared), self.committed);
             out.send(backup, Message::StartView { view, checkpoint: None, log, committed });
         }
         self.give_sign(now, out);
@@ -86,7 +90,7 @@ impl<S: StateMachine> Replica<S> {
         now: Time,
         out: &mut Outbox<Self>,
     ) {
-        if !self.leads() || view != self.view || from == self.me {
+        if !self.leads() || view != self.view || from == self.me.node {
             return;
         }
         let backup = self.leading.backups.entry(from).or_default();
@@ -98,7 +102,7 @@ impl<S: StateMachine> Replica<S> {
         }
         self.compare(now, out);
         if self.leads() {
-            self.advance(out);
+            self.advance(now, out);
             self.answer_queries(out);
         }
     }
@@ -120,22 +124,23 @@ impl<S: StateMachine> Replica<S> {
         // A backup has other operations than the leader where both have some.
         match self.group.protocol() {
             Protocol::Fast if differs > Some(self.leading.sent) => self.impose(now, out),
-            Protocol::Speculative if differs.is_some() => self.leave_for(self.view.next(), now, out),
+            Protocol::Speculative if differs.is_some() => self.leave_for(self.view.after(1), now, out),
             // What was sent will tell.
             _ => {}
         }
     }
 
     /// Commits what f + 1 hold in places that the leader has given, or a superquorum in those where it came.
-    pub(crate) fn advance(&mut self, out: &mut Outbox<Self>) {
+    pub(crate) fn advance(&mut self, now: Time, out: &mut Outbox<Self>) {
         let backups = self.leading.backups.values();
         let own = self.stable_ordered;
         let given = reached_by(self.commit_quorum(), backups.clone().map(|b| b.ordered).chain([own]));
         let found = reached_by(self.group.superquorum(), backups.map(|b| b.same).chain([self.stable]));
+        self.leading.is_established |= given >= Some(self.leading.began_with);
         let upto = given.unwrap_or_default().max(found.unwrap_or_default());
         if upto > self.committed {
             self.leading.stalled = 0;
-            self.commit(upto, out);
+            self.commit(upto, now, out);
             self.send_prepares(out);
         }
     }
@@ -208,7 +213,7 @@ impl<S: StateMachine> Replica<S> {
         match self.group.protocol() {
             Protocol::Viewstamped => self.send_again(out),
             Protocol::Fast if waits => self.impose(now, out),
-            Protocol::Speculative if self.leading.stalled > 2 => self.leave_for(self.view.next(), now, out),
+            Protocol::Speculative if self.leading.stalled > 2 => self.leave_for(self.view.after(1), now, out),
             Protocol::Fast | Protocol::Speculative => {}
         }
         self.leading.sent_before = self.log.last();
@@ -267,7 +272,7 @@ impl<S: StateMachine> Replica<S> {
             }
             self.compare(now, out);
             if self.leads() {
-                self.advance(out);
+                self.advance(now, out);
             }
         } else if enters || self.group.protocol() != Protocol::Speculative {
             self.confirm(out);

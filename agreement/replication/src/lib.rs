@@ -21,7 +21,8 @@
 //! - [`Log`]: operations, and a hash of each prefix.
 //! - `execution`: the state machine, and who has been answered what, so that no operation takes place twice.
 //! - `leader` and `backup`: what is committed in a view. `view_change`: from a view to a later one. `merge`: with which log that
-//!   begins; it is the same rule for all protocols, and that they are safe rests on it. `transfer`: from one replica to another that has missed too much.
+//!   begins; it is the same rule for all protocols, and that they are safe rests on it. `transfer`: from one replica to another that has missed too
+//!   much. `epoch`: from a group to one of other members or another protocol.
 //!
 //! # Example
 //!
@@ -29,17 +30,17 @@
 //! use fulmar_replication::{Group, Protocol};
 //! use fulmar_node::NodeId;
 //!
-//! let members = [1, 2, 3].map(NodeId).to_vec();
+//! let members = [1, 2, 3].map(NodeId);
 //! let group = Group::new(members, Protocol::Viewstamped).unwrap();
 //! assert_eq!((group.failures(), group.quorum()), (1, 2));
-//! let even = Group::new(vec![NodeId(1), NodeId(2)], Protocol::Viewstamped);
+//! let even = Group::new([1, 2].map(NodeId), Protocol::Viewstamped);
 //! assert!(even.unwrap_err().to_string().contains("2 replicas"));
 //! ```
 //!
 //! # What is guaranteed
 //!
 //! Linearizability, if of 2f + 1 replicas no more than f fail at a time: a replica fails when it is down, cannot be reached, or
-//! has lost its disk. Progress, once f + 1 of them can exchange messages again and nothing is slower than their patience. With a
+//! has lost its memory and is not back in the group as another incarnation. Progress, once f + 1 of them can exchange messages again and nothing is slower than their patience. With a
 //! disk a replica may crash at any time and comes back with all that it has promised; then even a blackout of all of them loses
 //! nothing.
 //!
@@ -48,6 +49,7 @@
 pub mod applications;
 mod backup;
 mod client;
+mod epoch;
 mod execution;
 mod fast;
 mod group;
@@ -67,9 +69,9 @@ mod view_change;
 mod viewstamped;
 mod wire;
 
-pub use client::{Client, Invoke};
+pub use client::{Client, Invoke, Outcome};
 pub use execution::Checkpoint;
-pub use group::{Group, GroupError, Protocol};
+pub use group::{Group, GroupError, Member, Protocol};
 pub use log::{Entry, Log, Summary};
 pub use message::{ClientId, Message, Operation, SequenceNumber, Timer, View};
 pub use replica::{Options, Record, Replica};

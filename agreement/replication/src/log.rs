@@ -94,6 +94,12 @@ impl Log {
         self.entries.get(self.place(number)?).map(|(_, summary)| *summary)
     }
 
+    /// Whether it ends an epoch: nothing comes after that.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.entries.back().is_some_and(|(entry, _)| entry.client == ClientId::GROUP)
+    }
+
     /// Appends an entry; answers its place.
     pub fn append(&mut self, entry: Entry) -> SequenceNumber {
         let before = self.entries.back().map_or(self.before, |(_, summary)| *summary);
@@ -116,7 +122,10 @@ impl Log {
     }
 
     /// The entries that come after `last`, as far as the log has them.
-    pub fn entries_after(&self, last: SequenceNumber) -> impl ExactSizeIterator<Item = &Entry> {
+    pub fn entries_after(
+        &self,
+        last: SequenceNumber,
+    ) -> impl ExactSizeIterator<Item = &Entry> + DoubleEndedIterator {
         let first = self.place(last.next()).unwrap_or_default();
         self.entries.range(first.min(self.entries.len())..).map(|(entry, _)| entry)
     }

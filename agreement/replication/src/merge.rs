@@ -81,7 +81,8 @@ mod tests {
             entries.append(Entry { client: ClientId(letter.into()), number: 1, operation: [letter].into() });
         }
         let ordered = SequenceNumber(ordered);
-        Candidate { last_normal: View(last_normal), log: entries, ordered, committed: SequenceNumber(0) }
+        let last_normal = View { epoch: 0, number: last_normal };
+        Candidate { last_normal, log: entries, ordered, committed: SequenceNumber(0) }
     }
 
     fn letters(log: &Log) -> String {

@@ -1,6 +1,6 @@
 //! What replicas and clients exchange.
 
-use crate::{Checkpoint, Entry, Log, Summary};
+use crate::{Checkpoint, Entry, Group, Log, Summary};
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,6 +10,11 @@ pub type Operation = Arc<[u8]>;
 /// The name of a client: of one life of it, if it does not remember what it has asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
+
+impl ClientId {
+    /// The group itself, whose requests are for the groups that are to follow it, numbered by their epochs.
+    pub const GROUP: Self = Self(u64::MAX);
+}
 
 /// The place of an operation in the log, from 1 on; 0 is before all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,19 +30,30 @@ impl SequenceNumber {
 
 /// A span in which one replica leads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct View(pub u64);
+pub struct View {
+    /// The epoch of its group.
+    pub epoch: u64,
+    /// How many views of that epoch were before.
+    pub number: u64,
+}
 
 impl View {
-    /// The view after it.
+    /// The first of an epoch.
     #[must_use]
-    pub const fn next(self) -> Self {
-        Self(self.0 + 1)
+    pub const fn first_of(epoch: u64) -> Self {
+        Self { epoch, number: 0 }
+    }
+
+    /// The view so many after it, in the same epoch.
+    #[must_use]
+    pub const fn after(self, views: u64) -> Self {
+        Self { epoch: self.epoch, number: self.number + views }
     }
 }
 
 impl fmt::Display for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "v{}", self.0)
+        write!(f, "v{}.{}", self.epoch, self.number)
     }
 }
 
@@ -48,6 +64,8 @@ pub enum Message {
     Request {
         /// Who asks.
         client: ClientId,
+        /// The epoch of the group that it knows.
+        epoch: u64,
         /// Which of its requests it is: one more than the last, which is answered.
         number: u64,
         /// What is asked.
@@ -157,6 +175,29 @@ pub enum Message {
     },
     /// A state, from one who is in no view and has no log to give.
     State(Arc<Checkpoint>),
+    /// To one who knows an earlier group only.
+    Group(Group),
+}
+
+impl Message {
+    /// The view that a message is of, by which only members of its group may act.
+    pub(crate) const fn view(&self) -> Option<View> {
+        match self {
+            Self::Prepare { view, .. }
+            | Self::Commit { view, .. }
+            | Self::PrepareOk { view, .. }
+            | Self::StartViewChange { view }
+            | Self::DoViewChange { view, .. }
+            | Self::StartView { view, .. } => Some(*view),
+            Self::Request { .. }
+            | Self::Reply { .. }
+            | Self::SpeculativeReply { .. }
+            | Self::Doubt { .. }
+            | Self::GetState { .. }
+            | Self::State(_)
+            | Self::Group(_) => None,
+        }
+    }
 }
 
 /// What a replica waits for.

@@ -4,10 +4,12 @@ use crate::execution::Execution;
 use crate::leader::Leading;
 use crate::merge::Candidate;
 use crate::view_change::Votes;
-use crate::{Checkpoint, ClientId, Group, Log, Message, Protocol, SequenceNumber, StateMachine, Timer, View};
+use crate::{
+    Checkpoint, ClientId, Group, Log, Member, Message, Protocol, SequenceNumber, StateMachine, Timer, View,
+};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
-use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,6 +75,8 @@ pub(crate) enum Status {
     Normal,
     /// The view has not begun, as far as it knows.
     ViewChange,
+    /// It is no member of the group.
+    Outside,
 }
 
 /// What a replica may say once its records so far are durable.
@@ -99,7 +103,7 @@ pub(crate) struct Asked {
 /// - no replica ever commits two different operations at `n`;
 /// - `last_normal <= view`, and they are equal if it is in a view.
 pub struct Replica<S> {
-    pub(crate) me: NodeId,
+    pub(crate) me: Member,
     pub(crate) group: Group,
     pub(crate) options: Options,
     pub(crate) status: Status,
@@ -126,6 +130,8 @@ pub struct Replica<S> {
     pub(crate) leading: Leading,
     /// While a view is to begin.
     pub(crate) votes: Votes,
+    /// As one who is no member: which of those who are have begun their epoch.
+    pub(crate) successors: BTreeSet<NodeId>,
     /// How many views in a row have not begun.
     pub(crate) failed_views: u32,
     /// Until then no state is asked for again.
@@ -137,19 +143,23 @@ pub struct Replica<S> {
 }
 
 impl<S: StateMachine> Replica<S> {
-    /// The member `me` of a group, as its records left it; `state_machine` is in the state before any operation.
-    pub fn new(me: NodeId, group: Group, options: Options, state_machine: S, records: &[Record]) -> Self {
+    /// A replica as its records left it; `state_machine` is in the state before any operation, and `group` the one that was founded.
+    ///
+    /// Without its records it is a founder if its incarnation is that of a member, and else it has to be let in: it finds the
+    /// state and the group there is now if one of the founders' nodes still knows. So whoever has had a life before, and has
+    /// lost its records, comes back with an incarnation that never was.
+    pub fn new(me: Member, group: Group, options: Options, state_machine: S, records: &[Record]) -> Self {
         let mut replica = Self {
             me,
-            group,
             options,
             status: Status::Normal,
-            view: View(0),
-            last_normal: View(0),
+            view: View::first_of(0),
+            last_normal: View::first_of(0),
             log: Log::default(),
             committed: SequenceNumber(0),
             execution: Execution::new(state_machine),
-            checkpoint: Arc::default(),
+            checkpoint: Arc::new(Checkpoint::first(group.clone())),
+            group,
             asked: BTreeMap::new(),
             ordered: SequenceNumber(0),
             stable: SequenceNumber(0),
@@ -158,6 +168,7 @@ impl<S: StateMachine> Replica<S> {
             round: 0,
             leading: Leading::default(),
             votes: Votes::default(),
+            successors: BTreeSet::new(),
             failed_views: 0,
             asked_state_until: Time::ZERO,
             promises: VecDeque::new(),
@@ -182,7 +193,12 @@ impl<S: StateMachine> Replica<S> {
                 }
                 Record::Ordered(upto) => replica.ordered = *upto,
                 Record::Checkpoint(known) => {
-                    if replica.log.summary(known.at) != Some(known.summary) {
+                    let ends_epoch = known.group.epoch() > replica.view.epoch;
+                    if ends_epoch {
+                        let first = View::first_of(known.group.epoch());
+                        (replica.view, replica.last_normal) = (first, first);
+                    }
+                    if ends_epoch || replica.log.summary(known.at) != Some(known.summary) {
                         replica.log = Log::after(known.at, known.summary);
                     }
                     replica.ordered = replica.ordered.max(known.at);
@@ -192,11 +208,15 @@ impl<S: StateMachine> Replica<S> {
         }
         if let Some(checkpoint) = checkpoint {
             replica.checkpoint = checkpoint.clone();
+            replica.group = checkpoint.group.clone();
             replica.committed = checkpoint.at;
             replica.execution.restore(checkpoint);
         }
         if replica.last_normal < replica.view {
             replica.status = Status::ViewChange;
+        }
+        if !replica.group.members().contains(&me) {
+            replica.status = Status::Outside;
         }
         replica
     }
@@ -209,6 +229,11 @@ impl<S: StateMachine> Replica<S> {
     /// The log, as far as it is kept.
     pub const fn log(&self) -> &Log {
         &self.log
+    }
+
+    /// The group that it knows.
+    pub const fn group(&self) -> &Group {
+        &self.group
     }
 
     /// The last operation that is committed, as far as this replica knows.
@@ -229,7 +254,7 @@ impl<S: StateMachine> Replica<S> {
             if !holds {
                 problems.push(format!(
                     "{}: {what}: {start:?} {executed:?} {:?} {last:?}",
-                    self.me, self.committed
+                    self.me.node, self.committed
                 ));
             }
         };
@@ -242,11 +267,16 @@ impl<S: StateMachine> Replica<S> {
         require(!is_normal || self.committed <= last, "what is committed is not in the log");
         require(self.last_normal <= self.view, "the log is of a view to come");
         require(!is_normal || self.last_normal == self.view, "the log is of another view");
+        require(self.group == self.checkpoint.group, "the group is not that of the checkpoint");
+        require(self.view.epoch == self.group.epoch(), "the view is of another epoch");
+        let mut before_last = self.log.entries_after(start).rev().skip(1);
+        let is_last = !before_last.any(|entry| entry.client == ClientId::GROUP);
+        require(is_last, "something comes after the end of an epoch");
         problems
     }
 
     pub(crate) fn leads(&self) -> bool {
-        self.is_in_view() && self.group.leader(self.view) == self.me
+        self.is_in_view() && self.group.leader(self.view) == self.me.node
     }
 
     pub(crate) fn is_in_view(&self) -> bool {
@@ -345,7 +375,7 @@ impl<S: StateMachine> Replica<S> {
     }
 
     /// Commits all that is in the log up to here, and executes it.
-    pub(crate) fn commit(&mut self, upto: SequenceNumber, out: &mut Outbox<Self>) {
+    pub(crate) fn commit(&mut self, upto: SequenceNumber, now: Time, out: &mut Outbox<Self>) {
         let before = self.committed;
         self.committed = before.max(upto.min(self.log.last()));
         while self.execution.executed() < self.committed
@@ -357,7 +387,9 @@ impl<S: StateMachine> Replica<S> {
         for number in (before.0 + 1..=self.committed.0).map(SequenceNumber) {
             self.reply(number, out);
         }
-        if self.committed.0 - self.checkpoint.at.0 >= self.options.checkpoint {
+        if let Some(group) = self.committed_group() {
+            self.end_epoch(group, now, out);
+        } else if self.committed.0 - self.checkpoint.at.0 >= self.options.checkpoint {
             self.take_checkpoint(out);
         }
     }
@@ -381,7 +413,7 @@ impl<S: StateMachine> Replica<S> {
     fn take_checkpoint(&mut self, out: &mut Outbox<Self>) {
         if let Some(summary) = self.log.summary(self.committed) {
             self.execution.rollback(self.committed);
-            let checkpoint = Arc::new(self.execution.checkpoint(summary));
+            let checkpoint = Arc::new(self.execution.checkpoint(summary, self.group.clone()));
             self.execute_speculatively();
             let before = std::mem::replace(&mut self.checkpoint, checkpoint.clone());
             self.log.drop_until(before.at);
@@ -400,9 +432,11 @@ impl<S: StateMachine> Process for Replica<S> {
     /// One that has led before may have said what is not on its disk: others lead the next view. In its first life it says
     /// nothing before it is sure to know that it has begun.
     fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
-        let led = self.is_restarted && self.group.leader(self.view) == self.me;
-        if led {
-            self.leave_for(self.view.next(), now, out);
+        let led = self.is_restarted && self.group.leader(self.view) == self.me.node;
+        if self.status == Status::Outside {
+            self.stay_outside(now, out);
+        } else if led {
+            self.leave_for(self.view.after(1), now, out);
         } else if self.last_normal < self.view {
             self.leave_for(self.view, now, out);
         } else if self.is_restarted {
@@ -413,13 +447,21 @@ impl<S: StateMachine> Process for Replica<S> {
     }
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
-        let is_anybodys = matches!(message, Message::Request { .. } | Message::Doubt { .. });
-        if !is_anybodys && !self.group.members().contains(&from) {
+        if !self.is_among_members(from, &message, now, out) {
             return;
         }
         match message {
-            Message::Request { client, number, operation, is_query } => {
+            Message::Request { client, epoch, number, operation, is_query } => {
                 let entry = crate::Entry { client, number, operation };
+                if client == ClientId::GROUP {
+                    return self.reconfigure(from, entry, now, out);
+                }
+                if epoch < self.group.epoch() {
+                    return out.send(from, Message::Group(self.group.clone()));
+                }
+                if epoch > self.group.epoch() || !self.is_in_view() || self.log.is_closed() {
+                    return;
+                }
                 match self.group.protocol() {
                     Protocol::Speculative => self.speculate(from, entry, now, out),
                     _ if is_query => self.query(from, number, entry.operation, out),
@@ -449,6 +491,7 @@ impl<S: StateMachine> Process for Replica<S> {
             }
             Message::GetState { view, committed } => self.give_state(from, view, committed, out),
             Message::State(checkpoint) => self.take_state(&checkpoint, now, out),
+            Message::Group(group) => self.hear_of_group(from, &group, now, out),
         }
     }
 

@@ -2,15 +2,17 @@
 
 use crate::group::Defect;
 use crate::{
-    Client, ClientId, Group, Invoke, Message, Options, Protocol, Record, Replica, SequenceNumber,
-    StateMachine, Summary, Timer,
+    Client, ClientId, Group, Invoke, Member, Message, Options, Outcome, Protocol, Record, Replica,
+    SequenceNumber, StateMachine, Summary, Timer,
 };
 use fulmar_history::linearizability::{
     self, CallOf, KeyValue, KeyValueOperation, Model, RegisterOperation, RegisterOutput,
 };
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
 use fulmar_sim::{Delay, Faults, Seed, Sim, check, seeds};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 const CLIENTS: u32 = 4;
@@ -30,7 +32,12 @@ fn encode_value(value: Option<u64>, out: &mut Vec<u8>) {
     out.extend(value.unwrap_or(u64::MAX).to_be_bytes());
 }
 
-pub(crate) fn encode(operation: KeyValueOperation) -> Vec<u8> {
+pub(crate) fn invocation(operation: KeyValueOperation, is_query: bool) -> Invoke {
+    let operation = encode(operation).into();
+    if is_query { Invoke::Query(operation) } else { Invoke::Execute(operation) }
+}
+
+fn encode(operation: KeyValueOperation) -> Vec<u8> {
     let mut out = operation.key.to_be_bytes().to_vec();
     match operation.operation {
         RegisterOperation::Read => {}
@@ -167,7 +174,7 @@ impl Process for Role {
     type Message = Message;
     type Timer = Alarm;
     type Request = Invoke;
-    type Event = Vec<u8>;
+    type Event = Outcome;
     type Record = Record;
 
     fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
@@ -248,6 +255,8 @@ struct Users {
     /// The call that each waits for, and how many it has yet to make.
     underway: BTreeMap<NodeId, (usize, usize)>,
     unique: u64,
+    /// Whether another group has been asked for.
+    is_changing: bool,
     /// They wait up to so long before they ask for something new.
     thinking: Duration,
 }
@@ -265,26 +274,82 @@ impl Users {
             linearizability::Call { process: client.0.into(), invoked, operation: asked, response: None };
         self.underway.insert(client, (self.history.len(), left));
         self.history.push(call);
-        let invoke = Invoke { operation: encode(asked).into(), is_query };
+        let invoke = invocation(asked, is_query);
         sim.after(thinking, move |sim| sim.request(client, invoke));
     }
 
-    fn hear(&mut self, sim: &mut Sim<Role>, client: NodeId, result: &[u8]) {
-        if let Some((call, left)) = self.underway.get(&client).copied() {
-            let now = sim.now().as_nanos();
-            self.history[call].response = Some((now, decode_output(result)));
-            self.invoke(sim, client, left - 1);
+    fn hear(&mut self, sim: &mut Sim<Role>, client: NodeId, outcome: &Outcome) {
+        match (outcome, self.underway.get(&client).copied()) {
+            (Outcome::Result(result), Some((call, left))) => {
+                let now = sim.now().as_nanos();
+                self.history[call].response = Some((now, decode_output(result)));
+                self.invoke(sim, client, left - 1);
+            }
+            // That of who changes the group.
+            _ => self.is_changing = false,
         }
     }
 }
 
-/// A group, and so many clients.
-fn world(seed: Seed, group: &Group, clients: u32, options: &Options) -> Sim<Role> {
-    let (group, options) = (group.clone(), options.clone());
-    let replicas = u32::try_from(group.members().len()).expect("a few");
+/// Which of its lives each replica has.
+type Incarnations = Rc<RefCell<BTreeMap<NodeId, u64>>>;
+
+fn member(incarnations: &Incarnations, node: NodeId) -> Member {
+    Member { node, incarnation: incarnations.borrow().get(&node).copied().unwrap_or_default() }
+}
+
+fn replicas(sim: &Sim<Role>) -> impl Iterator<Item = (NodeId, &Replica<Registers>)> {
+    sim.processes().iter().filter_map(|(node, role)| match role {
+        Role::Replica { process, .. } => Some((node, &**process)),
+        Role::Client(..) => None,
+    })
+}
+
+fn newest_group(sim: &Sim<Role>) -> Option<Group> {
+    replicas(sim).map(|(_, replica)| replica.group().clone()).max_by_key(Group::epoch)
+}
+
+/// Whether a replica takes part in this group, and will not forget it.
+fn is_settled(sim: &Sim<Role>, group: &Group, node: NodeId) -> bool {
+    let replica = replicas(sim).find(|(name, _)| *name == node);
+    replica.is_some_and(|(_, replica)| replica.group() == group && replica.is_in_view() && replica.is_sure)
+}
+
+/// A replica loses its memory for ever, if its group can do without.
+fn wipe(sim: &mut Sim<Role>, incarnations: &Incarnations, victim: NodeId, lasting: Duration) {
+    let Some(group) = newest_group(sim) else { return };
+    let is_other = u64::from(group.defect != Some(Defect::KeepsIncarnation));
+    let unsettled = group.nodes().filter(|node| *node != victim && !is_settled(sim, &group, *node)).count();
+    if unsettled < group.failures() {
+        *incarnations.borrow_mut().entry(victim).or_default() += is_other;
+        sim.replace_disk(victim);
+        sim.after(lasting, move |sim| sim.restart(victim));
+    }
+}
+
+/// Whether every member of the group has come to the same end, and none waits to be let in.
+fn are_together(sim: &Sim<Role>) -> bool {
+    let Some(group) = newest_group(sim) else { return false };
+    let mut ends = replicas(sim).filter(|(node, _)| group.nodes().any(|member| member == *node));
+    let first = ends.next().map(|(_, replica)| replica.committed());
+    group.nodes().all(|node| is_settled(sim, &group, node))
+        && ends.all(|(_, replica)| Some(replica.committed()) == first)
+}
+
+/// A group, so many spare replicas, and so many clients.
+fn world(
+    seed: Seed,
+    group: &Group,
+    (spares, clients): (u32, u32),
+    options: &Options,
+    incarnations: &Incarnations,
+) -> Sim<Role> {
+    let (group, options, incarnations) = (group.clone(), options.clone(), incarnations.clone());
+    let replicas = u32::try_from(group.members().len()).expect("a few") + spares;
     let mut sim = Sim::new(seed, move |node, records: &[Record]| {
         if node.0 < replicas {
-            let replica = Replica::new(node, group.clone(), options.clone(), Registers::default(), records);
+            let (member, registers) = (member(&incarnations, node), Registers::default());
+            let replica = Replica::new(member, group.clone(), options.clone(), registers, records);
             let own = Outbox::after(Lsn(records.len() as u64));
             Role::Replica { process: Box::new(replica), own, messages: 0 }
         } else {
@@ -297,10 +362,9 @@ fn world(seed: Seed, group: &Group, clients: u32, options: &Options) -> Sim<Role
 }
 
 fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), String> {
-    let replicas = size(&seed);
-    let members: Vec<NodeId> = (0..replicas).map(NodeId).collect();
-    let mut group = Group::new(members.clone(), protocol).map_err(|error| error.to_string())?;
-    group.defect = defect;
+    let founders = size(&seed);
+    let group = Group::new((0..founders).map(NodeId), protocol).map_err(|error| error.to_string())?;
+    let group = group.with_defect(defect);
     let mut chance = Random::new(seed.number ^ 0x5eed);
     let options = Options {
         batch: 1 + chance.index(8),
@@ -309,9 +373,13 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
         synchronize: 1 + chance.below(20),
         heartbeat: Duration::from_millis(5 + chance.below(15)),
         patience: Duration::from_millis(50 + chance.below(100)),
-        ..Options::default()
+        is_durable: !chance.one_in(4),
     };
-    let mut sim = world(seed, &group, CLIENTS, &options);
+    let is_steady = chance.one_in(3);
+    let spares = if is_steady { 0 } else { 2 };
+    let nodes: Vec<NodeId> = (0..founders + spares).map(NodeId).collect();
+    let incarnations = Incarnations::default();
+    let mut sim = world(seed, &group, (spares, CLIENTS + 1), &options, &incarnations);
     let mut agreement = Agreement::default();
     sim.invariant(1, move |processes| {
         processes.iter().try_for_each(|(node, role)| match role {
@@ -319,29 +387,60 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
             Role::Client(..) => Ok(()),
         })
     });
-    let faults = Faults::random(members.clone(), sim.random());
+    let mut faults = Faults::random(nodes.clone(), sim.random());
+    if !options.is_durable {
+        // Without disks every crash is the loss of a memory, and waits for its turn.
+        (faults.crash, faults.blackout, faults.broken_disk) = (0, 0, 0);
+    }
     sim.inject(faults);
     // Logs that grow slowly are of different lengths for longer.
     let thinking = Duration::from_millis([0, 2, 20, 150][chance.index(4)]);
-    let mut users = Users { history: Vec::new(), underway: BTreeMap::new(), unique: 0, thinking };
-    for client in (replicas..replicas + CLIENTS).map(NodeId) {
+    let underway = BTreeMap::new();
+    let mut users = Users { history: Vec::new(), underway, unique: 0, is_changing: false, thinking };
+    let clients = founders + spares;
+    for client in (clients..clients + CLIENTS).map(NodeId) {
         users.invoke(&mut sim, client, OPERATIONS);
     }
-    sim.run(Duration::from_secs(3), |sim, client, result| users.hear(sim, client, &result));
-    sim.heal(members);
+    let operator = NodeId(clients + CLIENTS);
+    while sim.now() < Time::ZERO + Duration::from_secs(3) {
+        let lasting = Duration::from_millis(chance.below(400));
+        sim.run(lasting, |sim, client, outcome| users.hear(sim, client, &outcome));
+        if is_steady || users.is_changing {
+            continue;
+        }
+        if chance.one_in(2) {
+            wipe(&mut sim, &incarnations, nodes[chance.index(nodes.len())], lasting);
+        } else {
+            users.is_changing = true;
+            sim.request(operator, reconfiguration(&mut chance, &nodes, &incarnations));
+        }
+    }
+    sim.heal(nodes);
     let limit = sim.now() + Duration::from_secs(120);
-    while !users.underway.is_empty() {
+    while !users.underway.is_empty() || !are_together(&sim) {
         let soon = sim.now() + Duration::from_millis(100);
         match sim.next_event(soon) {
-            Some((client, result)) => users.hear(&mut sim, client, &result),
-            None if sim.now() >= limit => {
+            Some((client, outcome)) => users.hear(&mut sim, client, &outcome),
+            None if sim.now() >= limit && !users.underway.is_empty() => {
                 return Err(format!("{} clients wait for ever", users.underway.len()));
             }
+            None if sim.now() >= limit => return Err("some never come back".into()),
             None if sim.counts.sent > 1_000_000 => return Err("they talk without end".into()),
             None => {}
         }
     }
     linearizability::check(&KeyValue::default(), &users.history).map_err(|found| found.to_string())
+}
+
+/// Other members, as many as there may be, and any protocol.
+fn reconfiguration(chance: &mut Random, nodes: &[NodeId], incarnations: &Incarnations) -> Invoke {
+    let mut nodes = nodes.to_vec();
+    let least = nodes.len().min(3);
+    while nodes.len() > least && (nodes.len().is_multiple_of(2) || chance.one_in(2)) {
+        nodes.swap_remove(chance.index(nodes.len()));
+    }
+    let protocol = [Protocol::Viewstamped, Protocol::Fast, Protocol::Speculative][chance.index(3)];
+    Invoke::Reconfigure(nodes.into_iter().map(|node| member(incarnations, node)).collect(), protocol)
 }
 
 #[test]
@@ -371,6 +470,9 @@ fn defects_are_found() {
         (Protocol::Fast, Defect::MajorityForSuperquorum),
         (Protocol::Speculative, Defect::MajorityForSuperquorum),
         (Protocol::Speculative, Defect::IgnoresLastNormal),
+        (Protocol::Viewstamped, Defect::KeepsIncarnation),
+        (Protocol::Fast, Defect::KeepsIncarnation),
+        (Protocol::Speculative, Defect::KeepsIncarnation),
     ] {
         let found = (0..2_000)
             .find(|seed| check("defect", *seed..seed + 1, |seed| run(seed, protocol, Some(defect))).is_err());
@@ -382,7 +484,7 @@ fn defects_are_found() {
 /// for each, where nothing fails and nobody is slow (Speculative Paxos, Table 1).
 fn cost(protocol: Protocol, replicas: u32, synchronize: u64) -> (u64, u64) {
     const REQUESTS: u64 = 100;
-    let group = Group::new((0..replicas).map(NodeId).collect(), protocol).expect("an odd number");
+    let group = Group::new((0..replicas).map(NodeId), protocol).expect("an odd number");
     let options = Options {
         heartbeat: Duration::from_secs(100),
         patience: Duration::from_secs(1_000),
@@ -390,7 +492,7 @@ fn cost(protocol: Protocol, replicas: u32, synchronize: u64) -> (u64, u64) {
         synchronize,
         ..Options::default()
     };
-    let mut sim = world(Seed::from(1), &group, 1, &options);
+    let mut sim = world(Seed::from(1), &group, (0, 1), &options, &Incarnations::default());
     let delay = Duration::from_micros(10);
     sim.network.link.latency = Delay::Fixed(delay);
     let busiest = |sim: &Sim<Role>| {
@@ -404,7 +506,7 @@ fn cost(protocol: Protocol, replicas: u32, synchronize: u64) -> (u64, u64) {
     let (began, before) = (sim.now(), busiest(&sim));
     let write = KeyValueOperation { key: 1, operation: RegisterOperation::Write(Some(1)) };
     for _ in 0..REQUESTS {
-        sim.request(NodeId(replicas), Invoke { operation: encode(write).into(), is_query: false });
+        sim.request(NodeId(replicas), invocation(write, false));
     }
     let mut ended = began;
     sim.run(Duration::from_millis(100), |sim, _, _| ended = sim.now());

@@ -1,7 +1,7 @@
 //! The same replicas and clients on sockets, with files for disks: what holds in the simulator holds here.
 
-use crate::simulation::{KEYS, Registers, decode_output, encode};
-use crate::{Client, ClientId, Group, Invoke, Options, Protocol, Record, Replica};
+use crate::simulation::{KEYS, Registers, decode_output, invocation};
+use crate::{Client, ClientId, Group, Member, Options, Outcome, Protocol, Record, Replica};
 use fulmar_history::linearizability::{self, Call, CallOf, KeyValue, KeyValueOperation, RegisterOperation};
 use fulmar_node::{Lsn, NodeId, Random};
 use fulmar_transport::{ClusterId, Handle, Limits, Log, Server, Wire};
@@ -15,7 +15,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 const CLIENTS: u64 = 4;
-const OPERATIONS: u64 = 60;
+const OPERATIONS: u64 = 300;
 /// So many are answered before the next replica ends.
 const BETWEEN: usize = 48;
 
@@ -67,15 +67,15 @@ struct Place {
 type Running<'s> = (Handle<Replica<Registers>>, ScopedJoinHandle<'s, ()>);
 
 impl Place {
-    fn serve<'s>(&'s self, scope: &'s Scope<'s, '_>, member: usize, listener: TcpListener) -> Running<'s> {
-        let me = self.group.members()[member];
-        let (mut journal, records) = Journal::open(&self.directory.join(me.to_string()));
+    fn serve<'s>(&'s self, scope: &'s Scope<'s, '_>, member: Member, listener: TcpListener) -> Running<'s> {
+        let me = member.node;
+        let (mut journal, records) = Journal::open(&self.journal(me));
         let replica =
-            Replica::new(me, self.group.clone(), Options::default(), Registers::default(), &records);
+            Replica::new(member, self.group.clone(), Options::default(), Registers::default(), &records);
         let logged = Lsn(records.len() as u64);
         let mut server = Server::new(me, PROTOCOL, Limits::default(), replica, logged).expect("a server");
-        for (other, address) in self.group.members().iter().zip(&self.addresses) {
-            server.address(*other, (*address).into());
+        for (other, address) in self.group.nodes().zip(&self.addresses) {
+            server.address(other, (*address).into());
         }
         server.listen(listener).expect("it listens");
         let handle = server.handle();
@@ -83,12 +83,16 @@ impl Place {
         (handle, scope.spawn(run))
     }
 
+    fn journal(&self, node: NodeId) -> PathBuf {
+        self.directory.join(node.to_string())
+    }
+
     /// What a client asks and is answered, by a clock that all share.
     fn ask(&self, name: u64, clock: &AtomicU64, answered: &Sender<()>) -> Vec<CallOf<KeyValue>> {
         let process = Client::new(ClientId(name), self.group.clone(), Duration::from_millis(200));
         let mut client = fulmar_transport::Client::new(PROTOCOL, Limits::default(), process);
-        for (member, address) in self.group.members().iter().zip(&self.addresses) {
-            client.address(*member, (*address).into());
+        for (member, address) in self.group.nodes().zip(&self.addresses) {
+            client.address(member, (*address).into());
         }
         let mut random = Random::new(name);
         let mut history = Vec::new();
@@ -100,8 +104,9 @@ impl Place {
             let operation = KeyValueOperation { key: random.below(KEYS), operation };
             let is_query = operation.operation == RegisterOperation::Read && random.one_in(2);
             let invoked = clock.fetch_add(1, SeqCst);
-            let mut events = client.request(Invoke { operation: encode(operation).into(), is_query });
-            let result = events.as_mut().map(|events| events.remove(0)).expect("somebody answers");
+            let mut events = client.request(invocation(operation, is_query));
+            let outcome = events.as_mut().map(|events| events.remove(0)).expect("somebody answers");
+            let Outcome::Result(result) = outcome else { panic!("{outcome:?}") };
             let response = Some((clock.fetch_add(1, SeqCst), decode_output(&result)));
             history.push(Call { process: name, invoked, operation, response });
             let _ = answered.send(());
@@ -110,12 +115,21 @@ impl Place {
     }
 }
 
-/// While clients ask, one replica after the other ends and comes back.
+fn is_in_view(replica: &Handle<Replica<Registers>>) -> bool {
+    let (tell, told) = channel();
+    replica.run(move |replica, _, _| {
+        let _ = tell.send(replica.view().is_some());
+    });
+    told.recv().expect("it runs")
+}
+
+/// While clients ask, one replica after the other ends and comes back, the second without its file, on which the others depend
+/// when the third is away.
 fn run(protocol: Protocol) {
     let directory = tempfile::tempdir().expect("a directory");
     let listeners: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
     let place = Place {
-        group: Group::new((1..=3).map(NodeId).collect(), protocol).expect("three"),
+        group: Group::new((1..=3).map(NodeId), protocol).expect("three"),
         addresses: listeners.iter().map(|listener| listener.local_addr().expect("bound")).collect(),
         directory: directory.path().into(),
     };
@@ -124,20 +138,33 @@ fn run(protocol: Protocol) {
         let place = &place;
         let clock = &clock;
         let again: Vec<_> = listeners.iter().map(|listener| listener.try_clone().expect("a copy")).collect();
+        let members = place.group.members().iter().copied();
         let mut running: Vec<_> =
-            (0..).zip(listeners).map(|(member, listener)| place.serve(scope, member, listener)).collect();
+            members.zip(listeners).map(|(member, listener)| place.serve(scope, member, listener)).collect();
         let (answered, answers) = channel();
         let ask = |name| {
             let answered = answered.clone();
             scope.spawn(move || place.ask(name, clock, &answered))
         };
         let clients: Vec<_> = (1..=CLIENTS).map(ask).collect();
-        for (member, listener) in again.into_iter().enumerate() {
-            assert_eq!(answers.iter().take(BETWEEN).count(), BETWEEN);
-            let (handle, thread) = running.remove(member);
+        let wait = |many| assert_eq!(answers.iter().take(many).count(), many, "some are not answered");
+        for (place_of, listener) in again.into_iter().enumerate() {
+            wait(BETWEEN);
+            let (handle, thread) = running.remove(place_of);
             handle.stop();
             thread.join().expect("it ends well");
-            running.insert(member, place.serve(scope, member, listener));
+            let former = place.group.members()[place_of];
+            let incarnation = u64::from(place_of == 1);
+            match place_of {
+                1 => std::fs::remove_file(place.journal(former.node)).expect("it had a file"),
+                2 => wait(BETWEEN),
+                _ => {}
+            }
+            let member = Member { incarnation, ..former };
+            running.insert(place_of, place.serve(scope, member, listener));
+            while !is_in_view(&running[place_of].0) {
+                wait(1);
+            }
         }
         let history = clients.into_iter().flat_map(|client| client.join().expect("it is answered")).collect();
         for (handle, thread) in running {

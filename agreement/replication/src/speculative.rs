@@ -11,9 +11,6 @@ use fulmar_node::{NodeId, Outbox, Time};
 impl<S: StateMachine> Replica<S> {
     /// Appends what a client asks for, and executes it (section 4.2.2).
     pub(crate) fn speculate(&mut self, from: NodeId, entry: Entry, now: Time, out: &mut Outbox<Self>) {
-        if !self.is_in_view() {
-            return;
-        }
         if self.knows(from, &entry, out) {
             return self.reply_speculatively(from, &entry, out);
         }
@@ -61,7 +58,7 @@ impl<S: StateMachine> Replica<S> {
     /// A client doubts that the replicas of this view are in the same state.
     pub(crate) fn doubt(&mut self, view: View, now: Time, out: &mut Outbox<Self>) {
         if self.is_in_view() && view == self.view {
-            self.leave_for(view.next(), now, out);
+            self.leave_for(view.after(1), now, out);
         }
     }
 }

@@ -28,22 +28,24 @@ impl<S: StateMachine> Replica<S> {
             out.send(to, Message::StartView { view, checkpoint, log, committed: self.committed });
         } else if let Some(checkpoint) = checkpoint {
             out.send(to, Message::State(checkpoint));
+        } else {
+            self.send_log_again(to, view, committed, out);
         }
     }
 
     /// What another knows to be committed is here.
     pub(crate) fn take_state(&mut self, checkpoint: &Arc<Checkpoint>, now: Time, out: &mut Outbox<Self>) {
-        self.adopt(checkpoint, out);
+        self.adopt(checkpoint, now, out);
         self.begin(now, out);
     }
 
     /// Goes on from a checkpoint, if it is ahead. What its own log has after one that it does not lead to was never committed.
-    pub(crate) fn adopt(&mut self, checkpoint: &Arc<Checkpoint>, out: &mut Outbox<Self>) {
+    pub(crate) fn adopt(&mut self, checkpoint: &Arc<Checkpoint>, now: Time, out: &mut Outbox<Self>) {
         if checkpoint.at <= self.committed {
             return;
         }
         if self.log.summary(checkpoint.at) == Some(checkpoint.summary) {
-            return self.commit(checkpoint.at, out);
+            return self.commit(checkpoint.at, now, out);
         }
         self.log = Log::after(checkpoint.at, checkpoint.summary);
         self.asked.clear();
@@ -51,5 +53,8 @@ impl<S: StateMachine> Replica<S> {
         self.execution.restore(checkpoint);
         self.checkpoint = checkpoint.clone();
         self.record(Record::Checkpoint(checkpoint.clone()), out);
+        if checkpoint.group.epoch() > self.group.epoch() {
+            self.begin_epoch(now, out);
+        }
     }
 }

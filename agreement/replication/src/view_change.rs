@@ -5,7 +5,7 @@
 use crate::leader::Leading;
 use crate::merge::{Candidate, merge};
 use crate::replica::{Promise, Record, Status};
-use crate::{Checkpoint, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Timer, View};
+use crate::{Checkpoint, Entry, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Timer, View};
 use fulmar_node::{NodeId, Outbox, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,14 +21,21 @@ pub(crate) struct Votes {
     is_sent: bool,
     /// What came to the leader.
     logs: BTreeMap<NodeId, Candidate>,
+    /// With what the leader wants its epoch to end.
+    closing: Option<Entry>,
 }
 
 impl<S: StateMachine> Replica<S> {
     /// Takes part in its view no more, nor in any before `view`, which is to begin.
     pub(crate) fn leave_for(&mut self, view: View, now: Time, out: &mut Outbox<Self>) {
+        self.leave(view, None, now, out);
+    }
+
+    /// As [`Self::leave_for`]; if it comes to lead that view, the log with which it begins ends with `closing`.
+    pub(crate) fn leave(&mut self, view: View, closing: Option<Entry>, now: Time, out: &mut Outbox<Self>) {
         self.status = Status::ViewChange;
         self.view = view;
-        self.votes = Votes::default();
+        self.votes = Votes { closing, ..Votes::default() };
         self.leading = Leading::default();
         self.record(Record::View { view, last_normal: self.last_normal }, out);
         let patience = self.options.patience * (1 << self.failed_views.min(5));
@@ -39,9 +46,11 @@ impl<S: StateMachine> Replica<S> {
 
     /// The leader is not heard of, or the view does not begin.
     pub(crate) fn lose_patience(&mut self, now: Time, out: &mut Outbox<Self>) {
-        if !self.leads() {
+        if self.status == Status::Outside {
+            self.knock(now, out);
+        } else if !self.leads() {
             self.failed_views += u32::from(self.status == Status::ViewChange);
-            self.leave_for(self.view.next(), now, out);
+            self.leave_for(self.view.after(1), now, out);
         }
     }
 
@@ -75,14 +84,39 @@ impl<S: StateMachine> Replica<S> {
             return;
         }
         votes.is_sent = true;
-        let (view, last_normal, committed) = (self.view, self.last_normal, self.committed);
-        let (log, ordered) = (self.log.clone(), self.ordered());
-        let leader = self.group.leader(view);
-        if leader == self.me {
-            let candidate = Candidate { last_normal, log, ordered, committed };
-            self.collect(leader, view, candidate, now, out);
+        let leader = self.group.leader(self.view);
+        if leader == self.me.node {
+            self.collect(leader, self.view, self.candidate(self.committed), now, out);
         } else {
-            out.send(leader, Message::DoViewChange { view, last_normal, log, ordered, committed });
+            out.send(leader, self.do_view_change(self.committed));
+        }
+    }
+
+    /// Its log, as far as it comes after `from`: what is committed there has its place for ever.
+    fn candidate(&self, from: SequenceNumber) -> Candidate {
+        Candidate {
+            last_normal: self.last_normal,
+            log: self.log.suffix(from),
+            ordered: self.ordered(),
+            committed: self.committed,
+        }
+    }
+
+    fn do_view_change(&self, from: SequenceNumber) -> Message {
+        let Candidate { last_normal, log, ordered, committed } = self.candidate(from);
+        Message::DoViewChange { view: self.view, last_normal, log, ordered, committed }
+    }
+
+    /// The leader of the view that is to begin has committed less than this replica, and wants its log from there on.
+    pub(crate) fn send_log_again(
+        &self,
+        to: NodeId,
+        view: View,
+        from: SequenceNumber,
+        out: &mut Outbox<Self>,
+    ) {
+        if self.status == Status::ViewChange && view == self.view && self.votes.is_sent {
+            out.send(to, self.do_view_change(from));
         }
     }
 
@@ -98,7 +132,7 @@ impl<S: StateMachine> Replica<S> {
         if view > self.view {
             self.leave_for(view, now, out);
         }
-        if view == self.view && self.status == Status::ViewChange && self.group.leader(view) == self.me {
+        if view == self.view && self.status == Status::ViewChange && self.group.leader(view) == self.me.node {
             self.votes.logs.insert(from, candidate);
             self.begin(now, out);
         } else if view == self.view {
@@ -112,23 +146,28 @@ impl<S: StateMachine> Replica<S> {
         if !self.votes.is_sent || logs.len() < self.group.quorum() {
             return;
         }
-        let Some((owner, log)) = self.merge(logs) else { return };
+        let Some((owner, mut log)) = self.merge(logs) else { return };
         if log.start() > self.committed {
             let (view, committed) = (self.view, self.committed);
             return out.send(owner, Message::GetState { view, committed });
         }
-        let committed = logs.values().map(|candidate| candidate.committed).max();
+        let committed = logs.values().map(|candidate| candidate.committed);
+        let (least, committed) = (committed.clone().min(), committed.max());
+        if let Some(entry) = self.votes.closing.take().filter(|_| !log.is_closed()) {
+            log.append(entry);
+        }
         self.install(&log, out);
         self.enter(now, out);
+        self.leading.shared = least.unwrap_or_default();
         // As the leader that it is now: it answers those who wait for that.
-        self.commit(committed.unwrap_or_default(), out);
+        self.commit(committed.unwrap_or_default(), now, out);
     }
 
     fn merge(&self, logs: &BTreeMap<NodeId, Candidate>) -> Option<(NodeId, Log)> {
         #[cfg(test)]
         if self.group.defect == Some(crate::group::Defect::IgnoresLastNormal) {
             let same = |(owner, log): (&NodeId, &Candidate)| {
-                (*owner, Candidate { last_normal: View(0), ordered: log.committed, ..log.clone() })
+                (*owner, Candidate { last_normal: View::first_of(0), ordered: log.committed, ..log.clone() })
             };
             return merge(&logs.iter().map(same).collect());
         }
@@ -177,11 +216,11 @@ impl<S: StateMachine> Replica<S> {
         out: &mut Outbox<Self>,
     ) {
         let is_in_it = view == self.view && self.is_in_view();
-        if view < self.view || self.group.leader(view) != from || self.me == from {
+        if view < self.view || self.group.leader(view) != from || self.me.node == from {
             return;
         }
         if let Some(checkpoint) = checkpoint {
-            self.adopt(&checkpoint, out);
+            self.adopt(&checkpoint, now, out);
         }
         if log.start() > self.committed {
             return self.ask_state(from, view, now, out);
@@ -189,14 +228,14 @@ impl<S: StateMachine> Replica<S> {
         if !is_in_it {
             self.view = view;
             self.install(&log, out);
-            self.commit(committed, out);
             self.enter(now, out);
+            self.commit(committed, now, out);
         } else if self.is_other(&log) {
-            self.leave_for(view.next(), now, out);
+            self.leave_for(view.after(1), now, out);
         } else {
             self.follow_order(&log, out);
             self.execute_speculatively();
-            self.commit(committed.min(log.last()), out);
+            self.commit(committed.min(log.last()), now, out);
             self.promise_log(now, out);
         }
     }

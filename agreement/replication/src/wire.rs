@@ -1,7 +1,11 @@
 //! Messages and records as bytes: a tag, and integers and byte strings in the order of the fields.
 
 use crate::execution::Answered;
-use crate::{Checkpoint, ClientId, Entry, Log, Message, Record, SequenceNumber, Summary, View};
+use crate::{
+    Checkpoint, ClientId, Entry, Group, Log, Member, Message, Operation, Protocol, Record, SequenceNumber,
+    Summary, View,
+};
+use fulmar_node::NodeId;
 use fulmar_transport::coding::{Reader, list, put_bytes, put_varint};
 use fulmar_transport::{Malformed, Wire};
 use std::sync::Arc;
@@ -51,13 +55,63 @@ fn sequence_number(input: &mut Reader<'_>) -> Option<SequenceNumber> {
     input.varint().filter(|number| *number < 1 << 62).map(SequenceNumber)
 }
 
-fn view(input: &mut Reader<'_>) -> Option<View> {
-    input.varint().filter(|view| *view < 1 << 62).map(View)
+fn put_view(out: &mut Vec<u8>, view: View) {
+    put_varint(out, view.epoch);
+    put_varint(out, view.number);
 }
 
-fn put_checkpoint(out: &mut Vec<u8>, Checkpoint { at, summary, answered, state }: &Checkpoint) {
+fn view(input: &mut Reader<'_>) -> Option<View> {
+    let view = View { epoch: input.varint()?, number: input.varint()? };
+    // The largest numbers have no next.
+    (view.epoch < 1 << 62 && view.number < 1 << 62).then_some(view)
+}
+
+fn put_group(out: &mut Vec<u8>, group: &Group) {
+    put_varint(out, group.epoch());
+    out.push(match group.protocol() {
+        Protocol::Viewstamped => 0,
+        Protocol::Fast => 1,
+        Protocol::Speculative => 2,
+    });
+    put_varint(out, group.members().len() as u64);
+    for Member { node, incarnation } in group.members() {
+        put_varint(out, node.0.into());
+        put_varint(out, *incarnation);
+    }
+}
+
+fn group(input: &mut Reader<'_>) -> Option<Group> {
+    let epoch = input.varint().filter(|epoch| *epoch < 1 << 62)?;
+    let protocol = match input.byte()? {
+        0 => Protocol::Viewstamped,
+        1 => Protocol::Fast,
+        2 => Protocol::Speculative,
+        _ => return None,
+    };
+    let member = |input: &mut Reader<'_>| {
+        let node = NodeId(u32::try_from(input.varint()?).ok()?);
+        Some(Member { node, incarnation: input.varint()? })
+    };
+    Group::of_epoch(epoch, list(input, member)?, protocol).ok()
+}
+
+/// A group as the operation that makes it follow another.
+pub(crate) fn encode_group(group: &Group) -> Operation {
+    let mut out = Vec::new();
+    put_group(&mut out, group);
+    out.into()
+}
+
+pub(crate) fn decode_group(operation: &[u8]) -> Option<Group> {
+    let mut input = Reader::new(operation);
+    group(&mut input).filter(|_| input.is_empty())
+}
+
+fn put_checkpoint(out: &mut Vec<u8>, checkpoint: &Checkpoint) {
+    let Checkpoint { at, summary, group, answered, state } = checkpoint;
     put_varint(out, at.0);
     put_summary(out, *summary);
+    put_group(out, group);
     put_varint(out, answered.len() as u64);
     for (client, Answered { number, at, result }) in answered {
         [client.0, *number, at.0].into_iter().for_each(|n| put_varint(out, n));
@@ -67,69 +121,75 @@ fn put_checkpoint(out: &mut Vec<u8>, Checkpoint { at, summary, answered, state }
 }
 
 fn checkpoint(input: &mut Reader<'_>) -> Option<Arc<Checkpoint>> {
-    let (at, summary) = (sequence_number(input)?, summary(input)?);
+    let (at, summary, group) = (sequence_number(input)?, summary(input)?, group(input)?);
     let answer = |input: &mut Reader<'_>| {
         let (client, number) = (ClientId(input.varint()?), input.varint()?);
         let at = sequence_number(input)?;
         Some((client, Answered { number, at, result: input.bytes()?.into() }))
     };
     let answered = list(input, answer)?.into_iter().collect();
-    Some(Arc::new(Checkpoint { at, summary, answered, state: input.bytes()?.into() }))
+    Some(Arc::new(Checkpoint { at, summary, group, answered, state: input.bytes()?.into() }))
 }
 
 impl Wire for Message {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Request { client, number, operation, is_query } => {
+            Self::Request { client, epoch, number, operation, is_query } => {
                 out.push(u8::from(*is_query));
-                put_varint(out, client.0);
-                put_varint(out, *number);
+                [*epoch, client.0, *number].into_iter().for_each(|n| put_varint(out, n));
                 put_bytes(out, operation);
             }
             Self::Reply { view, number, result } => {
                 out.push(2);
-                put_varint(out, view.0);
+                put_view(out, *view);
                 put_varint(out, *number);
                 put_bytes(out, result);
             }
             Self::SpeculativeReply { view, number, at, summary, result } => {
                 out.push(3);
-                [view.0, *number, at.0].into_iter().for_each(|n| put_varint(out, n));
+                put_view(out, *view);
+                [*number, at.0].into_iter().for_each(|n| put_varint(out, n));
                 put_summary(out, *summary);
                 put_bytes(out, result);
             }
             Self::Doubt { view } => {
                 out.push(4);
-                put_varint(out, view.0);
+                put_view(out, *view);
             }
             Self::Prepare { view, from, before, entries, committed } => {
                 out.push(5);
-                [view.0, from.0, committed.0].into_iter().for_each(|n| put_varint(out, n));
+                put_view(out, *view);
+                [from.0, committed.0].into_iter().for_each(|n| put_varint(out, n));
                 put_summary(out, *before);
                 put_entries(out, entries.iter());
             }
             Self::Commit { view, committed, summary, round } => {
                 out.push(6);
-                [view.0, committed.0, *round].into_iter().for_each(|n| put_varint(out, n));
+                put_view(out, *view);
+                [committed.0, *round].into_iter().for_each(|n| put_varint(out, n));
                 put_summary(out, *summary);
             }
             Self::PrepareOk { view, ordered, upto, summary, round } => {
                 out.push(7);
-                [view.0, ordered.0, upto.0, *round].into_iter().for_each(|n| put_varint(out, n));
+                put_view(out, *view);
+                [ordered.0, upto.0, *round].into_iter().for_each(|n| put_varint(out, n));
                 put_summary(out, *summary);
             }
             Self::StartViewChange { view } => {
                 out.push(8);
-                put_varint(out, view.0);
+                put_view(out, *view);
             }
             Self::DoViewChange { view, last_normal, log, ordered, committed } => {
                 out.push(9);
-                [view.0, last_normal.0, ordered.0, committed.0].into_iter().for_each(|n| put_varint(out, n));
+                put_view(out, *view);
+                put_view(out, *last_normal);
+                [ordered.0, committed.0].into_iter().for_each(|n| put_varint(out, n));
                 put_log(out, log);
             }
             Self::StartView { view, checkpoint, log, committed } => {
                 out.push(10 + u8::from(checkpoint.is_some()));
-                [view.0, committed.0].into_iter().for_each(|n| put_varint(out, n));
+                put_view(out, *view);
+                put_varint(out, committed.0);
                 if let Some(checkpoint) = checkpoint {
                     put_checkpoint(out, checkpoint);
                 }
@@ -137,11 +197,16 @@ impl Wire for Message {
             }
             Self::GetState { view, committed } => {
                 out.push(12);
-                [view.0, committed.0].into_iter().for_each(|n| put_varint(out, n));
+                put_view(out, *view);
+                put_varint(out, committed.0);
             }
             Self::State(checkpoint) => {
                 out.push(13);
                 put_checkpoint(out, checkpoint);
+            }
+            Self::Group(group) => {
+                out.push(14);
+                put_group(out, group);
             }
         }
     }
@@ -156,8 +221,9 @@ impl Wire for Message {
 fn message(input: &mut Reader<'_>) -> Option<Message> {
     Some(match input.byte()? {
         tag @ (0 | 1) => {
+            let epoch = input.varint()?;
             let Entry { client, number, operation } = entry(input)?;
-            Message::Request { client, number, operation, is_query: tag == 1 }
+            Message::Request { client, epoch, number, operation, is_query: tag == 1 }
         }
         2 => {
             let (view, number) = (view(input)?, input.varint()?);
@@ -199,6 +265,7 @@ fn message(input: &mut Reader<'_>) -> Option<Message> {
         }
         12 => Message::GetState { view: view(input)?, committed: sequence_number(input)? },
         13 => Message::State(checkpoint(input)?),
+        14 => Message::Group(group(input)?),
         _ => return None,
     })
 }
@@ -208,7 +275,8 @@ impl Wire for Record {
         match self {
             Self::View { view, last_normal } => {
                 out.push(0);
-                [view.0, last_normal.0].into_iter().for_each(|n| put_varint(out, n));
+                put_view(out, *view);
+                put_view(out, *last_normal);
             }
             Self::Append(entry) => {
                 out.push(1);
@@ -256,11 +324,16 @@ mod tests {
         let entry = |number| Entry { client: ClientId(7), number, operation: [1, 2, 3].into() };
         let mut log = Log::after(SequenceNumber(4), Summary(u128::MAX / 3));
         (1..4).for_each(|number| assert!(log.append(entry(number)) > SequenceNumber(4)));
-        let (view, at, summary) = (View(300), SequenceNumber(5), Summary(1 << 100));
+        let (view, at, summary) = (View { epoch: 2, number: 300 }, SequenceNumber(5), Summary(1 << 100));
         let answer = Answered { number: 9, at: SequenceNumber(2), result: vec![] };
         let answered = [(ClientId(1), answer)].into();
-        let checkpoint = Arc::new(Checkpoint { at, summary, answered, state: vec![0; 200] });
+        let group = Group::new([1, 2, 3].map(NodeId), Protocol::Fast).expect("three");
+        let again = Member { node: NodeId(2), incarnation: u64::MAX };
+        let group = group.with_incarnation(again).expect("a member");
+        let checkpoint =
+            Arc::new(Checkpoint { at, summary, group: group.clone(), answered, state: vec![0; 200] });
         let request = |is_query| Message::Request {
+            epoch: 3,
             client: ClientId(u64::MAX),
             number: 1,
             operation: [].into(),
@@ -279,7 +352,7 @@ mod tests {
             Message::StartViewChange { view },
             Message::DoViewChange {
                 view,
-                last_normal: View(2),
+                last_normal: View::first_of(2),
                 log: log.clone(),
                 ordered: at,
                 committed: at,
@@ -288,9 +361,10 @@ mod tests {
             start(Some(checkpoint.clone())),
             Message::GetState { view, committed: at },
             Message::State(checkpoint.clone()),
+            Message::Group(group),
         ];
         let records = vec![
-            Record::View { view, last_normal: View(1) },
+            Record::View { view, last_normal: View::first_of(1) },
             Record::Append(entry(2)),
             Record::Truncate(at),
             Record::Ordered(at),
