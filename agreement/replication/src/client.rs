@@ -133,6 +133,10 @@ impl Client {
         }
     }
 
+    fn waits_for(&self, client: ClientId, number: u64) -> bool {
+        (client, number) == (self.id, self.number)
+    }
+
     fn tell_all(&self, message: &Message, out: &mut Outbox<Self>) {
         self.group.nodes().for_each(|node| out.send(node, message.clone()));
     }
@@ -202,11 +206,13 @@ impl Process for Client {
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         match message {
-            Message::Reply { view, number, result } if number == self.number => {
+            Message::Reply { view, client, number, result } if self.waits_for(client, number) => {
                 self.view = self.view.max(view);
                 self.finish(Outcome::Result(result), now, out);
             }
-            Message::SpeculativeReply { view, number, at, summary, result } if number == self.number => {
+            Message::SpeculativeReply { view, client, number, at, summary, result }
+                if self.waits_for(client, number) =>
+            {
                 self.view = self.view.max(view);
                 let reply = Speculation { view, at, summary, result };
                 if self.replies.get(&from).is_none_or(|before| before.view <= view) {

@@ -3,9 +3,7 @@
 //! A query takes no place in the log: the leader notes how far it has committed, makes sure that it still leads, by an answer
 //! of f others to a question asked after the query came, and answers from the state at that point or later.
 
-use crate::{
-    Entry, Message, Operation, Protocol, Replica, SequenceNumber, StateMachine, Summary, Timer, View,
-};
+use crate::{Entry, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, Timer, View};
 use fulmar_node::{NodeId, Outbox, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -49,9 +47,8 @@ struct Query {
     round: u64,
     /// It must see all up to here.
     from: SequenceNumber,
-    client: NodeId,
-    number: u64,
-    operation: Operation,
+    by: NodeId,
+    entry: Entry,
 }
 
 impl Leading {
@@ -154,14 +151,14 @@ impl<S: StateMachine> Replica<S> {
         self.group.quorum()
     }
 
-    pub(crate) fn query(&mut self, from: NodeId, number: u64, operation: Operation, out: &mut Outbox<Self>) {
+    pub(crate) fn query(&mut self, from: NodeId, entry: Entry, out: &mut Outbox<Self>) {
         if !self.leads() {
             return;
         }
         let index = self.committed.max(self.leading.began_with);
         let is_idle = self.leading.queries.is_empty();
         let round = self.leading.round + 1;
-        self.leading.queries.push_back(Query { round, from: index, client: from, number, operation });
+        self.leading.queries.push_back(Query { round, from: index, by: from, entry });
         if is_idle {
             self.ask_round(out);
         }
@@ -192,8 +189,9 @@ impl<S: StateMachine> Replica<S> {
         while let Some(query) =
             self.leading.queries.pop_front_if(|query| query.round <= over && query.from <= executed)
         {
-            let result = self.execution.state_machine().query(&query.operation);
-            out.send(query.client, Message::Reply { view: self.view, number: query.number, result });
+            let Entry { client, number, operation } = query.entry;
+            let result = self.execution.state_machine().query(&operation);
+            out.send(query.by, Message::Reply { view: self.view, client, number, result });
         }
         let next = self.leading.queries.back().is_some_and(|query| query.round > self.leading.round);
         if next && over >= self.leading.round {

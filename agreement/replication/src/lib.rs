@@ -13,7 +13,8 @@
 //!
 //! # The structure
 //!
-//! - [`StateMachine`]: what the application gives; [`applications`] are some. [`Client`]: how it is invoked.
+//! - [`StateMachine`]: what the application gives; [`applications`] are some. [`Client`], and [`Clients`] of one node: how it is
+//!   invoked.
 //! - [`Replica`]: a member of a [`Group`], whose [`Protocol`] says how operations get into the log:
 //!   - *viewstamped* (Oki and Liskov 1988; Liskov and Cowling 2012): the leader gives them their places. Four message delays.
 //!   - *fast* (Lamport 2006): they find their places at each replica, and the leader compares. Three.
@@ -49,6 +50,7 @@
 pub mod applications;
 mod backup;
 mod client;
+mod clients;
 mod epoch;
 mod execution;
 mod fast;
@@ -70,6 +72,7 @@ mod viewstamped;
 mod wire;
 
 pub use client::{Client, Invoke, Outcome};
+pub use clients::Clients;
 pub use execution::Checkpoint;
 pub use group::{Group, GroupError, Member, Protocol};
 pub use log::{Entry, Log, Summary};

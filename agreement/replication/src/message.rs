@@ -77,7 +77,9 @@ pub enum Message {
     Reply {
         /// In which view.
         view: View,
-        /// Which request.
+        /// Whose request.
+        client: ClientId,
+        /// Which of them.
         number: u64,
         /// What the state machine has answered.
         result: Vec<u8>,
@@ -86,7 +88,9 @@ pub enum Message {
     SpeculativeReply {
         /// In which view.
         view: View,
-        /// Which request.
+        /// Whose request.
+        client: ClientId,
+        /// Which of them.
         number: u64,
         /// Where the replica has it in its log.
         at: SequenceNumber,

@@ -332,7 +332,8 @@ impl<S: StateMachine> Replica<S> {
         };
         if last.number == entry.number && last.at <= self.committed {
             let result = last.result.clone();
-            out.send(from, Message::Reply { view: self.view, number: entry.number, result });
+            let (client, number) = (entry.client, entry.number);
+            out.send(from, Message::Reply { view: self.view, client, number, result });
         }
         true
     }
@@ -401,11 +402,12 @@ impl<S: StateMachine> Replica<S> {
         let Some(entry) = self.log.get(number) else { return };
         if let Entry::Occupied(asked) = self.asked.entry(entry.client)
             && asked.get().number == entry.number
-            && let Some(client) = asked.remove().by.filter(|_| leads && !knows)
+            && let Some(by) = asked.remove().by.filter(|_| leads && !knows)
             && let Some(answered) = self.execution.result_of(entry)
         {
             let result = answered.result.clone();
-            out.send(client, Message::Reply { view: self.view, number: entry.number, result });
+            let (client, number) = (entry.client, entry.number);
+            out.send(by, Message::Reply { view: self.view, client, number, result });
         }
     }
 
@@ -464,7 +466,7 @@ impl<S: StateMachine> Process for Replica<S> {
                 }
                 match self.group.protocol() {
                     Protocol::Speculative => self.speculate(from, entry, now, out),
-                    _ if is_query => self.query(from, number, entry.operation, out),
+                    _ if is_query => self.query(from, entry, out),
                     Protocol::Viewstamped => self.order(from, entry, now, out),
                     Protocol::Fast => self.find_place(from, entry, now, out),
                 }

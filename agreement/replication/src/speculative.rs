@@ -45,13 +45,13 @@ impl<S: StateMachine> Replica<S> {
     }
 
     /// Answers a client what comes of its request, if that is stable, but not committed.
-    fn reply_speculatively(&self, client: NodeId, entry: &Entry, out: &mut Outbox<Self>) {
+    fn reply_speculatively(&self, to: NodeId, entry: &Entry, out: &mut Outbox<Self>) {
         let speculated = self.committed.next()..=self.stable;
         let Some(answered) = self.execution.result_of(entry) else { return };
         if let Some(summary) = self.log.summary(answered.at).filter(|_| speculated.contains(&answered.at)) {
-            let (view, number, at) = (self.view, entry.number, answered.at);
+            let (view, client, number, at) = (self.view, entry.client, entry.number, answered.at);
             let result = answered.result.clone();
-            out.send(client, Message::SpeculativeReply { view, number, at, summary, result });
+            out.send(to, Message::SpeculativeReply { view, client, number, at, summary, result });
         }
     }
 

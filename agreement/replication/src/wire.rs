@@ -139,16 +139,16 @@ impl Wire for Message {
                 [*epoch, client.0, *number].into_iter().for_each(|n| put_varint(out, n));
                 put_bytes(out, operation);
             }
-            Self::Reply { view, number, result } => {
+            Self::Reply { view, client, number, result } => {
                 out.push(2);
                 put_view(out, *view);
-                put_varint(out, *number);
+                [client.0, *number].into_iter().for_each(|n| put_varint(out, n));
                 put_bytes(out, result);
             }
-            Self::SpeculativeReply { view, number, at, summary, result } => {
+            Self::SpeculativeReply { view, client, number, at, summary, result } => {
                 out.push(3);
                 put_view(out, *view);
-                [*number, at.0].into_iter().for_each(|n| put_varint(out, n));
+                [client.0, *number, at.0].into_iter().for_each(|n| put_varint(out, n));
                 put_summary(out, *summary);
                 put_bytes(out, result);
             }
@@ -226,13 +226,13 @@ fn message(input: &mut Reader<'_>) -> Option<Message> {
             Message::Request { client, epoch, number, operation, is_query: tag == 1 }
         }
         2 => {
-            let (view, number) = (view(input)?, input.varint()?);
-            Message::Reply { view, number, result: input.bytes()?.into() }
+            let (view, client, number) = (view(input)?, ClientId(input.varint()?), input.varint()?);
+            Message::Reply { view, client, number, result: input.bytes()?.into() }
         }
         3 => {
-            let (view, number, at) = (view(input)?, input.varint()?, sequence_number(input)?);
-            let summary = summary(input)?;
-            Message::SpeculativeReply { view, number, at, summary, result: input.bytes()?.into() }
+            let (view, client, number) = (view(input)?, ClientId(input.varint()?), input.varint()?);
+            let (at, summary) = (sequence_number(input)?, summary(input)?);
+            Message::SpeculativeReply { view, client, number, at, summary, result: input.bytes()?.into() }
         }
         4 => Message::Doubt { view: view(input)? },
         5 => {
@@ -343,8 +343,8 @@ mod tests {
         let messages = vec![
             request(false),
             request(true),
-            Message::Reply { view, number: 3, result: vec![1] },
-            Message::SpeculativeReply { view, number: 3, at, summary, result: vec![1] },
+            Message::Reply { view, client: ClientId(5), number: 3, result: vec![1] },
+            Message::SpeculativeReply { view, client: ClientId(5), number: 3, at, summary, result: vec![1] },
             Message::Doubt { view },
             Message::Prepare { view, from: at, before: summary, entries: vec![entry(8)], committed: at },
             Message::Commit { view, committed: at, summary, round: 1 << 40 },

@@ -1,0 +1,72 @@
+//! Many clients on one node: a process whose threads each wait for an operation of their own.
+
+use crate::{Client, ClientId, Group, Invoke, Message, Outcome};
+use fulmar_node::{NodeId, Outbox, Process, Time, TimerChange};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Clients that share a node. What they send in one step goes out in one order.
+pub struct Clients {
+    clients: BTreeMap<ClientId, Client>,
+    /// The effects of the one whose turn it is.
+    own: Outbox<Client>,
+}
+
+impl Clients {
+    /// A client of each of these names; see [`Client::new`].
+    pub fn new(names: impl IntoIterator<Item = ClientId>, group: &Group, patience: Duration) -> Self {
+        let client = |name| (name, Client::new(name, group.clone(), patience));
+        Self { clients: names.into_iter().map(client).collect(), own: Outbox::default() }
+    }
+
+    /// A step of one client.
+    fn step(
+        &mut self,
+        name: ClientId,
+        out: &mut Outbox<Self>,
+        step: impl FnOnce(&mut Client, &mut Outbox<Client>),
+    ) {
+        let Some(client) = self.clients.get_mut(&name) else { return };
+        step(client, &mut self.own);
+        out.sends.append(&mut self.own.sends);
+        out.events.extend(self.own.events.drain(..).map(|outcome| (name, outcome)));
+        for ((), change) in self.own.timers.drain(..) {
+            match change {
+                TimerChange::Set(deadline) => out.set_timer(name, deadline),
+                TimerChange::Cancel => out.cancel_timer(name),
+            }
+        }
+    }
+}
+
+impl Process for Clients {
+    type Message = Message;
+    type Timer = ClientId;
+    type Request = (ClientId, Invoke);
+    type Event = (ClientId, Outcome);
+    type Record = ();
+
+    fn request(&mut self, now: Time, (name, invoke): (ClientId, Invoke), out: &mut Outbox<Self>) {
+        self.step(name, out, |client, out| client.request(now, invoke, out));
+    }
+
+    fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
+        match message {
+            Message::Reply { client, .. } | Message::SpeculativeReply { client, .. } => {
+                self.step(client, out, |client, out| client.receive(now, from, message, out));
+            }
+            Message::Group(_) => {
+                let names: Vec<ClientId> = self.clients.keys().copied().collect();
+                for name in names {
+                    self.step(name, out, |client, out| client.receive(now, from, message.clone(), out));
+                }
+            }
+            // Not for clients.
+            _ => {}
+        }
+    }
+
+    fn expire(&mut self, now: Time, name: ClientId, out: &mut Outbox<Self>) {
+        self.step(name, out, |client, out| client.expire(now, (), out));
+    }
+}
