@@ -1,8 +1,10 @@
 //! `fulmar bench`: figures, for people and for programs.
 
+mod replication;
 mod scaling;
 mod ycsb;
 
+pub use replication::Replication;
 pub use scaling::Scaling;
 pub use ycsb::Ycsb;
 
@@ -10,6 +12,7 @@ use clap::{Args, Subcommand};
 use fulmar_bench::{Figure, machine, sql};
 use indicatif::style::TemplateError;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt::Write as _;
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,6 +29,9 @@ pub enum Bench {
     /// YCSB B on 1 to 64 servers in the simulator
     #[command(after_help = scaling::EXAMPLES)]
     Scaling(Scaling),
+    /// Replication protocols on loopback, beside a bare ping-pong
+    #[command(after_help = replication::EXAMPLES)]
+    Replication(Replication),
 }
 
 /// Options of `fulmar bench sql`.
@@ -54,7 +60,30 @@ pub fn run(bench: Bench) -> ExitCode {
         Bench::Sql(sql) => run_sql(sql),
         Bench::Ycsb(ycsb) => ycsb::run(&ycsb),
         Bench::Scaling(scaling) => scaling::run(&scaling),
+        Bench::Replication(replication) => replication::run(&replication),
     }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().map_err(|error| error.to_string())?;
+    if (0.01..=86_400.0).contains(&seconds) { Ok(seconds) } else { Err("expected 0.01 to 86400".into()) }
+}
+
+/// Ratios beside their targets, for people.
+fn figures(figures: &[Figure]) -> String {
+    let mut text = String::new();
+    if !figures.is_empty() {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "\n{:<50} {:>7} {:>7} {:>7} {:>7}  peer", "", "ratio", "min", "max", "target");
+    }
+    for f in figures {
+        let _ = writeln!(
+            text,
+            "{:<50} {:>7.2} {:>7.2} {:>7.2} {:>7.2}  {}\n    {}",
+            f.figure, f.value, f.min, f.max, f.target, f.peer, f.note
+        );
+    }
+    text
 }
 
 /// Hands `work` what it tells of its progress: how much of how much is done, and what comes next.

@@ -38,7 +38,7 @@ pub struct Ycsb {
     #[arg(long, value_delimiter = ',', value_name = "N,…", default_value = "1,16", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     clients: Vec<u32>,
     /// Length of a measurement
-    #[arg(long, default_value_t = 1.0, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, default_value_t = 1.0, value_name = "SECONDS", value_parser = super::seconds)]
     seconds: f64,
     /// Length of a measurement in operations, instead of seconds
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
@@ -76,11 +76,6 @@ enum Api {
 enum Rival {
     Redis,
     Postgres,
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse::<f64>().map_err(|error| error.to_string())?;
-    if (0.01..=86_400.0).contains(&seconds) { Ok(seconds) } else { Err("expected 0.01 to 86400".into()) }
 }
 
 /// Runs the benchmark and prints what it finds.
@@ -166,17 +161,7 @@ fn tables(report: &Report, machine: &str) -> String {
         }
         row(&mut text, m);
     }
-    if !report.figures.is_empty() {
-        let _ = writeln!(text, "\n{:<36} {:>7} {:>7} {:>7} {:>7}  peer", "", "ratio", "min", "max", "target");
-    }
-    for f in &report.figures {
-        let _ = writeln!(
-            text,
-            "{:<36} {:>7.2} {:>7.2} {:>7.2} {:>7.2}  {}\n    {}",
-            f.figure, f.value, f.min, f.max, f.target, f.peer, f.note
-        );
-    }
-    text
+    text + &super::figures(&report.figures)
 }
 
 fn row(text: &mut String, m: &Measured) {

@@ -1,0 +1,227 @@
+//! Replication in memory, on loopback UDP, beside a bare ping-pong: replicas with a thread each, and closed-loop clients
+//! with one for all.
+//!
+//! Measured is what the paper's authors measure (Ports and others 2015, section 6): an operation that puts 64 bytes under a
+//! key, with one replica and with three, under each protocol. The network and the replicas share the cores of one machine
+//! here, so throughput tells how much work a request takes altogether, not how much the busiest replica has.
+
+mod cluster;
+mod ping_pong;
+
+use crate::figure::median;
+use crate::{Figure, machine};
+use cluster::Cluster;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::io;
+use std::time::Duration;
+
+/// A way to replicate, as it is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// One replica.
+    Unreplicated,
+    /// Viewstamped replication, a message for each operation.
+    Viewstamped,
+    /// Viewstamped replication with batches.
+    Batching,
+    /// Fast Paxos.
+    Fast,
+    /// Speculative Paxos.
+    Speculative,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Unreplicated, Self::Viewstamped, Self::Batching, Self::Fast, Self::Speculative];
+
+    /// What tables call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unreplicated => "unreplicated",
+            Self::Viewstamped => "viewstamped",
+            Self::Batching => "viewstamped, batching",
+            Self::Fast => "fast paxos",
+            Self::Speculative => "speculative paxos",
+        }
+    }
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Clients: so many of them in turn. Figures need 1 and 16.
+    pub clients: Vec<u32>,
+    /// Of each measurement.
+    pub length: Duration,
+    /// How often each is measured.
+    pub runs: usize,
+}
+
+/// Measurements of one mode with so many clients; of the bare ping-pong, if there is no mode.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// Its name.
+    pub measured: String,
+    /// How many, each with one operation at a time.
+    pub clients: u32,
+    /// The median of the runs.
+    pub operations_per_second: f64,
+    /// Of all runs: half of the operations took at most so many microseconds…
+    pub p50_microseconds: f64,
+    /// …and so many of a hundred.
+    pub p99_microseconds: f64,
+    #[serde(skip)]
+    mode: Option<Mode>,
+    #[serde(skip)]
+    runs: Vec<Run>,
+}
+
+/// One measurement.
+#[derive(Clone, Debug)]
+struct Run {
+    rate: f64,
+    /// Nanoseconds.
+    latencies: Histogram<u64>,
+}
+
+impl Run {
+    fn of(latencies: Histogram<u64>, time: Duration) -> Self {
+        Self { rate: latencies.len() as f64 / time.as_secs_f64(), latencies }
+    }
+}
+
+/// All that was measured.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// By clients and mode.
+    pub measured: Vec<Measured>,
+    /// Ratios of them.
+    pub figures: Vec<Figure>,
+}
+
+/// A latency of which three digits are kept.
+fn latencies() -> Histogram<u64> {
+    Histogram::new(3).expect("a precision that there is")
+}
+
+/// Measures all modes in turn, as often as is asked for; `begin` hears how many of how many measurements are done, and what comes
+/// next.
+///
+/// # Errors
+/// What the system says if there are no sockets or threads for it.
+pub fn run(options: &Options, mut begin: impl FnMut(usize, usize, &str)) -> io::Result<Report> {
+    let ping_pong = [(None, 1)].into_iter();
+    let modes = options.clients.iter().flat_map(|&clients| Mode::ALL.map(|mode| (Some(mode), clients)));
+    let cells: Vec<(Option<Mode>, u32)> = ping_pong.chain(modes).collect();
+    let all = cells.len() * options.runs;
+    let mut runs: Vec<Vec<Run>> = cells.iter().map(|_| Vec::new()).collect();
+    for done in 0..all {
+        let cell = done % cells.len();
+        let (mode, clients) = cells[cell];
+        begin(done, all, &format!("{}, {clients} clients", name(mode)));
+        runs[cell].push(match mode {
+            None => ping_pong::run(options.length)?,
+            Some(mode) => Cluster::run(mode, clients, options.length)?,
+        });
+    }
+    let measured: Vec<_> = cells.into_iter().zip(runs).map(|(cell, runs)| summary(cell, runs)).collect();
+    let figures = figures(&measured);
+    Ok(Report { measured, figures })
+}
+
+fn name(mode: Option<Mode>) -> &'static str {
+    mode.map_or("UDP ping-pong", Mode::name)
+}
+
+fn summary((mode, clients): (Option<Mode>, u32), runs: Vec<Run>) -> Measured {
+    let mut sum = latencies();
+    for run in &runs {
+        sum.add(&run.latencies).expect("both grow");
+    }
+    let microseconds = |quantile| sum.value_at_quantile(quantile) as f64 / 1e3;
+    let rates: Vec<f64> = runs.iter().map(|run| run.rate).collect();
+    Measured {
+        measured: name(mode).into(),
+        clients,
+        operations_per_second: median(&rates).round(),
+        p50_microseconds: microseconds(0.5),
+        p99_microseconds: microseconds(0.99),
+        mode,
+        runs,
+    }
+}
+
+/// Ratios of the median latencies of one client to that of the ping-pong.
+const LATENCIES: [(&str, f64, Mode); 4] = [
+    ("replication.latency_unreplicated_vs_udp", 2.5, Mode::Unreplicated),
+    ("replication.latency_speculative_vs_udp", 4.0, Mode::Speculative),
+    ("replication.latency_viewstamped_vs_udp", 6.0, Mode::Viewstamped),
+    ("replication.latency_fast_vs_udp", 6.0, Mode::Fast),
+];
+
+fn figures(measured: &[Measured]) -> Vec<Figure> {
+    let find = |mode: Option<Mode>, clients| {
+        measured.iter().find(move |m: &&Measured| m.mode == mode && m.clients == clients)
+    };
+    let median_latency = |run: &Run| run.latencies.value_at_quantile(0.5) as f64;
+    let latency = |(name, target, mode)| {
+        let note = "median latency of one client, three replicas (one, if unreplicated)";
+        ratio((name, target, "lower", note), find(Some(mode), 1)?, find(None, 1)?, median_latency)
+    };
+    let throughput = |name, target, ours: Option<&Measured>, theirs: Option<&Measured>, note| {
+        ratio((name, target, "higher", note), ours?, theirs?, |run| run.rate)
+    };
+    let fastest = |mode| {
+        let of_mode = measured.iter().filter(move |m| m.mode == Some(mode));
+        of_mode.max_by(|a, b| a.operations_per_second.total_cmp(&b.operations_per_second))
+    };
+    let rates = [
+        throughput(
+            "replication.speculative_throughput_vs_viewstamped",
+            1.7,
+            find(Some(Mode::Speculative), 16),
+            find(Some(Mode::Viewstamped), 16),
+            "operations a second of 16 clients, without batching",
+        ),
+        throughput(
+            "replication.batching_vs_speculative_peak",
+            0.9,
+            fastest(Mode::Batching),
+            fastest(Mode::Speculative),
+            "operations a second, each with as many clients as it does most with",
+        ),
+    ];
+    LATENCIES.into_iter().filter_map(latency).chain(rates.into_iter().flatten()).collect()
+}
+
+fn ratio(
+    (figure, target, better, note): (&'static str, f64, &'static str, &str),
+    ours: &Measured,
+    theirs: &Measured,
+    value: impl Fn(&Run) -> f64,
+) -> Option<Figure> {
+    let values = |measured: &Measured| measured.runs.iter().map(&value).collect::<Vec<f64>>();
+    let ratios: Vec<f64> = values(ours).iter().zip(values(theirs)).map(|(our, their)| our / their).collect();
+    let (least, most) = ratios
+        .iter()
+        .fold((f64::INFINITY, 0.0_f64), |(least, most), ratio| (least.min(*ratio), most.max(*ratio)));
+    let (min, max) = if better == "higher" { (least, most) } else { (most, least) };
+    (!ratios.is_empty()).then(|| Figure {
+        figure,
+        value: median(&ratios),
+        unit: "ratio",
+        better,
+        peer: theirs.measured.clone(),
+        runs: ratios.len(),
+        min,
+        max,
+        target,
+        fulmar_nanoseconds: ours.p50_microseconds * 1e3,
+        peer_nanoseconds: theirs.p50_microseconds * 1e3,
+        machine: machine(),
+        note: format!("{note}; in memory, loopback UDP, replicas and clients on the same cores"),
+    })
+}

@@ -1,0 +1,77 @@
+//! `fulmar bench replication`.
+
+use clap::Args;
+use fulmar_bench::machine;
+use fulmar_bench::replication::{self, Options, Report};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Shown below the options.
+pub(super) const EXAMPLES: &str = "Examples:
+  fulmar bench replication
+  fulmar bench replication --clients 1,16 --runs 5 --json";
+
+/// Options of `fulmar bench replication`.
+#[derive(Args)]
+pub struct Replication {
+    /// Clients, each with one operation at a time; figures need 1 and 16
+    #[arg(long, value_delimiter = ',', value_name = "N,…", default_value = "1,4,16", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    clients: Vec<u32>,
+    /// Length of a measurement
+    #[arg(long, default_value_t = 1.0, value_name = "SECONDS", value_parser = super::seconds)]
+    seconds: f64,
+    /// How often to measure all protocols in turn
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    runs: u16,
+    /// One JSON object a line instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the benchmark and prints what it finds.
+pub(super) fn run(replication: &Replication) -> ExitCode {
+    match try_run(replication) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_run(replication: &Replication) -> Result<(), Box<dyn std::error::Error>> {
+    let options = Options {
+        clients: replication.clients.clone(),
+        length: Duration::from_secs_f64(replication.seconds),
+        runs: usize::from(replication.runs),
+    };
+    let report = super::with_progress(|begin| replication::run(&options, begin))??;
+    if replication.json {
+        for measured in &report.measured {
+            println!("{}", serde_json::to_string(measured)?);
+        }
+        report.figures.iter().for_each(|figure| println!("{}", figure.to_json()));
+    } else {
+        print!("{}", tables(&report, &machine()));
+    }
+    Ok(())
+}
+
+/// What was measured, for people.
+fn tables(report: &Report, machine: &str) -> String {
+    let mut text = format!(
+        "On {machine}; in memory, loopback UDP, three replicas. Latencies in microseconds.\n\n\
+         {:<24} {:>7} {:>12} {:>9} {:>9}\n",
+        "", "clients", "operations/s", "50 %", "99 %"
+    );
+    for m in &report.measured {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{:<24} {:>7} {:>12.0} {:>9.1} {:>9.1}",
+            m.measured, m.clients, m.operations_per_second, m.p50_microseconds, m.p99_microseconds
+        );
+    }
+    text + &super::figures(&report.figures)
+}
