@@ -40,7 +40,8 @@ fn try_run(drain: &Drain) -> Result<(), Box<dyn Error>> {
     let mut before = None;
     while let Some(left) = left(keeper, server)? {
         if before != Some(left) {
-            eprintln!("{address} still holds {left} nodes of trees");
+            let nodes = if left == 1 { "node" } else { "nodes" };
+            eprintln!("{address} still holds {left} {nodes} of trees");
             before = Some(left);
         }
         thread::sleep(Duration::from_millis(200));

@@ -171,12 +171,17 @@ const TRIES: u32 = 60;
 
 /// The cluster that the server at `address` is one of.
 fn meet(address: &str) -> Result<Cluster, Box<dyn std::error::Error>> {
+    let mut said = String::new();
     for attempt in 1.. {
         match Cluster::meet(address) {
             Ok(cluster) => return Ok(cluster),
             Err(why) if attempt == TRIES => return Err(why.into()),
             Err(why) => {
-                eprintln!("waiting for {address}: {why}");
+                let why = why.to_string();
+                if why != said {
+                    eprintln!("waiting for {address}, for {TRIES} seconds: {why}");
+                    said = why;
+                }
                 thread::sleep(Duration::from_secs(1));
             }
         }
