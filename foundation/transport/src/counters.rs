@@ -14,6 +14,8 @@ pub struct Counters {
     /// Messages that were dropped: their receiver could not be reached, or did not take what was sent before, or they
     /// were too long.
     pub dropped: u64,
+    /// Datagrams that came and held no message of this cluster and version.
+    pub malformed: u64,
     /// Connections that were begun or accepted.
     pub connections: u64,
     /// The most bytes of clients' large messages that were not whole: see [`Limits::unread`](crate::Limits::unread).

@@ -125,7 +125,7 @@ mod wire;
 pub use address::{Address, Listener, NoAddress};
 pub use client::{Client, ClientError, MeetError};
 pub use counters::Counters;
-pub use datagrams::{Datagrams, LARGEST_DATAGRAM};
+pub use datagrams::{Datagrams, Disturbance, LARGEST_DATAGRAM};
 pub use frame::FrameTooLong;
 pub use hello::{ClusterId, FIRST_CLIENT, Protocol, Refusal};
 pub use limits::Limits;

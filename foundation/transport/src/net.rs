@@ -619,8 +619,9 @@ impl Net {
         }
     }
 
-    /// Sends what can be sent, with one write for each connection.
+    /// Sends what can be sent, with one write for each connection and one for all datagrams.
     pub(crate) fn flush(&mut self) {
+        self.datagrams.iter_mut().for_each(Datagrams::flush);
         let mut dirty = std::mem::take(&mut self.dirty);
         for key in dirty.drain(..) {
             let Some(connection) = self.connections.get_mut(&key) else { continue };

@@ -327,11 +327,15 @@ impl<P: Process<Message: Wire>> Server<P> {
             && let Some(from) = datagrams.next(protocol)
         {
             // What is malformed is lost, as a datagram may be.
-            if let Ok(message) = P::Message::decode(datagrams.body()) {
-                self.net.counters.messages_received += 1;
-                self.step(|process, now, out| process.receive(now, from, message, out));
+            match P::Message::decode(datagrams.body()) {
+                Ok(message) => {
+                    self.net.counters.messages_received += 1;
+                    self.step(|process, now, out| process.receive(now, from, message, out));
+                }
+                Err(_) => self.net.counters.malformed += 1,
             }
         }
+        self.net.counters.malformed += self.net.datagrams.as_mut().map_or(0, Datagrams::take_malformed);
     }
 
     fn receive(&mut self) {

@@ -540,7 +540,7 @@ fn one_datagram_reaches_a_group_and_what_does_not_fit_goes_by_stream() {
     let (sender, told) = mpsc::channel();
     let thread = thread::spawn(move || caller.run(&mut (), &mut Told(sender)).unwrap());
 
-    // Whoever sends noise is not answered, and no noise stops a server.
+    // Whoever sends noise is not answered, and no noise stops a server; it is counted.
     let noise = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut random = Random::new(5);
     for _ in 0..100 {
@@ -548,6 +548,7 @@ fn one_datagram_reaches_a_group_and_what_does_not_fit_goes_by_stream() {
         bytes.truncate(random.index(60));
         noise.send_to(&bytes, places[1]).unwrap();
     }
+    noise.send_to(b"noise", places[0]).unwrap();
 
     let longest = LARGEST_DATAGRAM - 36 - 9;
     let body = vec![1; longest];
@@ -555,6 +556,7 @@ fn one_datagram_reaches_a_group_and_what_does_not_fit_goes_by_stream() {
     assert_eq!(told.recv().unwrap(), [body]);
     let counters = handle.counters().unwrap();
     assert_eq!((counters.messages_sent, counters.messages_received, counters.connections), (1, 2, 0));
+    assert_eq!(counters.malformed, 1);
 
     let body = vec![1; longest + 1];
     handle.request(Ask::multicast(all, &body));
