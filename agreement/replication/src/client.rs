@@ -4,7 +4,7 @@ use crate::wire::encode_group;
 use crate::{
     ClientId, Group, GroupError, Member, Message, Operation, Protocol, SequenceNumber, Summary, View,
 };
-use fulmar_node::{NodeId, Outbox, Process, Time};
+use fulmar_node::{MulticastId, NodeId, Outbox, Process, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ pub enum Outcome {
 pub struct Client {
     id: ClientId,
     group: Group,
+    /// All replicas at once.
+    replicas: Option<MulticastId>,
     /// How long it waits for an answer before it asks everybody.
     patience: Duration,
     /// The newest view that it has heard of.
@@ -70,6 +72,7 @@ impl Client {
     pub const fn new(id: ClientId, group: Group, patience: Duration) -> Self {
         Self {
             id,
+            replicas: None,
             patience,
             view: View::first_of(group.epoch()),
             number: 0,
@@ -79,6 +82,14 @@ impl Client {
             in_vain: 0,
             group,
         }
+    }
+
+    /// Has it ask all replicas by this set, which has them all and perhaps others: a network that can reach them with one message
+    /// orders such messages, mostly. Where that fails it asks one by one.
+    #[must_use]
+    pub const fn by_multicast(mut self, replicas: MulticastId) -> Self {
+        self.replicas = Some(replicas);
+        self
     }
 
     /// The newest group that it has heard of.
@@ -122,10 +133,10 @@ impl Client {
                     Protocol::Fast => !matches!(self.waiting.front(), Some(Invoke::Execute(_))),
                     Protocol::Speculative => false,
                 };
-                if needs_leader {
-                    out.send(self.group.leader(self.view), request);
-                } else {
-                    self.tell_all(&request, out);
+                match self.replicas {
+                    _ if needs_leader => out.send(self.group.leader(self.view), request),
+                    Some(replicas) => out.multicast(replicas, request),
+                    None => self.tell_all(&request, out),
                 }
                 out.set_timer((), now + self.patience);
             }

@@ -1,7 +1,7 @@
 //! Many clients on one node: a process whose threads each wait for an operation of their own.
 
 use crate::{Client, ClientId, Group, Invoke, Message, Outcome};
-use fulmar_node::{NodeId, Outbox, Process, Time, TimerChange};
+use fulmar_node::{MulticastId, NodeId, Outbox, Process, Time, TimerChange};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -19,6 +19,13 @@ impl Clients {
         Self { clients: names.into_iter().map(client).collect(), own: Outbox::default() }
     }
 
+    /// As [`Client::by_multicast`], for all of them.
+    #[must_use]
+    pub fn by_multicast(self, replicas: MulticastId) -> Self {
+        let client = |(name, client): (ClientId, Client)| (name, client.by_multicast(replicas));
+        Self { clients: self.clients.into_iter().map(client).collect(), ..self }
+    }
+
     /// A step of one client.
     fn step(
         &mut self,
@@ -29,6 +36,7 @@ impl Clients {
         let Some(client) = self.clients.get_mut(&name) else { return };
         step(client, &mut self.own);
         out.sends.append(&mut self.own.sends);
+        out.multicasts.append(&mut self.own.multicasts);
         out.events.extend(self.own.events.drain(..).map(|outcome| (name, outcome)));
         for ((), change) in self.own.timers.drain(..) {
             match change {

@@ -8,7 +8,7 @@ use crate::{
 use fulmar_history::linearizability::{
     self, CallOf, KeyValue, KeyValueOperation, Model, RegisterOperation, RegisterOutput,
 };
-use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
+use fulmar_node::{Lsn, MulticastId, NodeId, Outbox, Process, Random, Time};
 use fulmar_sim::{Delay, Faults, Seed, Sim, check, seeds};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,6 +18,8 @@ use std::time::Duration;
 const CLIENTS: u32 = 4;
 const OPERATIONS: usize = 25;
 pub(crate) const KEYS: u64 = 3;
+/// All replicas.
+const ALL: MulticastId = MulticastId(0);
 
 /// Registers, replicated.
 #[derive(Default)]
@@ -162,6 +164,7 @@ impl Role {
             Self::Client(process, own) => {
                 client(process, own);
                 out.sends.append(&mut own.sends);
+                out.multicasts.append(&mut own.multicasts);
                 out.events.append(&mut own.events);
                 out.timers.extend(own.timers.iter().map(|((), change)| (Alarm::Client, *change)));
                 own.clear();
@@ -354,10 +357,13 @@ fn world(
             Role::Replica { process: Box::new(replica), own, messages: 0 }
         } else {
             let client = Client::new(ClientId(node.0.into()), group.clone(), Duration::from_millis(150));
+            // Some have a multicast.
+            let client = if node.0.is_multiple_of(2) { client } else { client.by_multicast(ALL) };
             Role::Client(client, Outbox::default())
         }
     });
     (0..replicas + clients).for_each(|node| sim.add(NodeId(node)));
+    sim.network.set_members(ALL, (0..replicas).map(NodeId));
     sim
 }
 
