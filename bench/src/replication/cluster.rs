@@ -1,7 +1,7 @@
 //! Replicas on loopback UDP, each on a thread of its own, and one more thread for all clients.
 
 use super::{Mode, Run, latencies};
-use fulmar_node::{Lsn, NodeId, Process, Random};
+use fulmar_node::{Lsn, MulticastId, NodeId, Process, Random};
 use fulmar_replication::{
     ClientId, Clients, Group, Invoke, Message, Operation, Options, Outcome, Protocol, Replica,
     SequenceNumber, StateMachine,
@@ -10,7 +10,7 @@ use fulmar_transport::{ClusterId, Datagrams, Handle, Limits, Server, User};
 use hdrhistogram::Histogram;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -21,6 +21,8 @@ const KEYS: u64 = 10_000;
 const VALUE: usize = 64;
 /// Operations before the clock starts.
 const WARMING: u32 = 200;
+/// All replicas.
+const ALL: MulticastId = MulticastId(0);
 /// Longer than a thread that can run is kept waiting, where there are many more of them than cores.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// So long an answer may take before it is taken for one that will never come.
@@ -125,6 +127,8 @@ impl User<Clients> for Asker {
 pub(super) struct Cluster {
     group: Group,
     options: Options,
+    /// The address of all replicas.
+    all: SocketAddrV4,
     datagrams: BTreeMap<NodeId, SocketAddr>,
     streams: BTreeMap<NodeId, SocketAddr>,
 }
@@ -152,7 +156,10 @@ impl Cluster {
             ..Options::default()
         };
         let group = Group::new((0..replicas).map(NodeId), protocol).map_err(io::Error::other)?;
-        let mut cluster = Self { group, options, datagrams: BTreeMap::new(), streams: BTreeMap::new() };
+        // A port that nobody else has, so that another run's multicasts do not come here.
+        let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port();
+        let all = SocketAddrV4::new(Ipv4Addr::new(239, 0, 0, 4), port);
+        let mut cluster = Self { group, options, all, datagrams: BTreeMap::new(), streams: BTreeMap::new() };
         let mut sockets = BTreeMap::new();
         for node in (0..=replicas).map(NodeId) {
             let (socket, listener) = (UdpSocket::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?);
@@ -183,7 +190,7 @@ impl Cluster {
                         taken: latencies(),
                         done: done.clone(),
                     };
-                    let process = Clients::new(names(), &self.group, PATIENCE);
+                    let process = Clients::new(names(), &self.group, PATIENCE).by_multicast(ALL);
                     users.push(self.serve(scope, node, sockets, process, asker)?);
                 }
             }
@@ -213,12 +220,19 @@ impl Cluster {
     where
         P: Process<Message = Message, Timer: Send, Request: Send, Event: Send, Record: Send> + Send + 's,
     {
+        let is_replica = self.group.nodes().any(|member| member == node);
         let mut datagrams = Datagrams::new(socket)?;
+        if is_replica {
+            datagrams.join(self.all, Ipv4Addr::LOCALHOST)?;
+        } else {
+            datagrams.group(ALL, self.all, Ipv4Addr::LOCALHOST, 0)?;
+        }
         for (other, address) in self.datagrams.iter().filter(|(other, _)| **other != node) {
             datagrams.address(*other, *address);
         }
         let mut server = Server::new(node, PROTOCOL, Limits::default(), process, Lsn(0))?;
         server.datagrams(datagrams)?;
+        server.group(ALL, self.group.nodes());
         server.listen(listener)?;
         for (other, address) in &self.streams {
             server.address(*other, (*address).into());
