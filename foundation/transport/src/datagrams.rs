@@ -271,12 +271,12 @@ mod tests {
     /// What arrives of three messages.
     fn arrived(drop: f64, reorder: f64) -> Vec<u8> {
         let protocol = Protocol { cluster: ClusterId(1), version: 1 };
-        let [mut here, mut there] =
-            [(); 2].map(|()| Datagrams::new(UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap());
-        let address = rustix::net::getsockname(&there.sockets[0]).unwrap();
+        let [mut here, mut there] = [(); 2]
+            .map(|()| Datagrams::new(UdpSocket::bind("127.0.0.1:0").expect("a port")).expect("it is set up"));
+        let address = rustix::net::getsockname(&there.sockets[0]).expect("bound");
         for number in 1..=3 {
-            let to = SocketAddr::try_from(address.clone()).unwrap();
-            here.send(to, protocol, NodeId(1), |body| body.push(number)).unwrap();
+            let to = SocketAddr::try_from(address.clone()).expect("of the Internet");
+            here.send(to, protocol, NodeId(1), |body| body.push(number)).expect("it fits");
         }
         here.flush();
         there.disturb(Disturbance { drop, reorder, random: Random::new(1) });
