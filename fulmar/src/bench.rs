@@ -12,6 +12,7 @@ use clap::{Args, Subcommand};
 use fulmar_bench::{Figure, machine, sql};
 use indicatif::style::TemplateError;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::error::Error;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
@@ -56,11 +57,18 @@ pub struct Sql {
 
 /// Runs the benchmark and prints its figures.
 pub fn run(bench: Bench) -> ExitCode {
-    match bench {
+    let done = match bench {
         Bench::Sql(sql) => run_sql(sql),
         Bench::Ycsb(ycsb) => ycsb::run(&ycsb),
         Bench::Scaling(scaling) => scaling::run(&scaling),
         Bench::Replication(replication) => replication::run(&replication),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -106,26 +114,20 @@ fn with_progress<T>(work: impl FnOnce(&mut dyn FnMut(usize, usize, &str)) -> T) 
     Ok(done)
 }
 
-fn run_sql(sql: Sql) -> ExitCode {
+fn run_sql(sql: Sql) -> Result<(), Box<dyn Error>> {
     let options = sql::Options {
         directory: sql.directory,
         runs: usize::from(sql.runs),
         rows: i64::from(sql.rows),
         only: sql.only,
     };
-    let figures = match sql::run(&options, |figure| eprintln!("measuring {figure}")) {
-        Ok(figures) => figures,
-        Err(error) => {
-            eprintln!("Error: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
+    let figures = sql::run(&options, |figure| eprintln!("measuring {figure}"))?;
     if sql.json {
         figures.iter().for_each(|figure| println!("{}", figure.to_json()));
     } else {
         print_table(&figures);
     }
-    ExitCode::SUCCESS
+    Ok(())
 }
 
 fn print_table(figures: &[Figure]) {

@@ -4,7 +4,6 @@ use clap::Args;
 use fulmar_bench::machine;
 use fulmar_bench::replication::{self, Options, Report};
 use std::fmt::Write as _;
-use std::process::ExitCode;
 use std::time::Duration;
 
 /// Shown below the options.
@@ -30,17 +29,7 @@ pub struct Replication {
 }
 
 /// Runs the benchmark and prints what it finds.
-pub(super) fn run(replication: &Replication) -> ExitCode {
-    match try_run(replication) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("Error: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn try_run(replication: &Replication) -> Result<(), Box<dyn std::error::Error>> {
+pub(super) fn run(replication: &Replication) -> Result<(), Box<dyn std::error::Error>> {
     let options = Options {
         clients: replication.clients.clone(),
         length: Duration::from_secs_f64(replication.seconds),

@@ -4,7 +4,6 @@ use clap::Args;
 use fulmar_bench::scaling::{self, Measured, Options, Report, of_linear};
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 /// Shown below the options.
@@ -36,17 +35,7 @@ pub struct Scaling {
 }
 
 /// Runs the benchmark and prints what it finds.
-pub(super) fn run(scaling: &Scaling) -> ExitCode {
-    match try_run(scaling) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("Error: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn try_run(scaling: &Scaling) -> Result<(), Box<dyn std::error::Error>> {
+pub(super) fn run(scaling: &Scaling) -> Result<(), Box<dyn std::error::Error>> {
     let options = Options {
         servers: scaling.servers.clone(),
         clients: scaling.clients.clone(),

@@ -5,7 +5,6 @@ use fulmar_bench::machine;
 use fulmar_bench::ycsb::{self, Distribution, Length, Measured, Options, Peer, Report, Workload};
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 /// Shown below the options.
@@ -79,17 +78,7 @@ enum Rival {
 }
 
 /// Runs the benchmark and prints what it finds.
-pub(super) fn run(ycsb: &Ycsb) -> ExitCode {
-    match try_run(ycsb) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("Error: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn try_run(ycsb: &Ycsb) -> Result<(), Box<dyn std::error::Error>> {
+pub(super) fn run(ycsb: &Ycsb) -> Result<(), Box<dyn std::error::Error>> {
     let options = options(ycsb)?;
     let report = super::with_progress(|begin| ycsb::run(&options, begin))??;
     if let Some(path) = &ycsb.plot {
