@@ -58,6 +58,10 @@ pub struct Options {
     pub length: Duration,
     /// How often each is measured.
     pub runs: usize,
+    /// How likely a datagram is dropped where a replica receives it, from 0 to 1…
+    pub drop: f64,
+    /// …and how likely those overtake it that have come by then.
+    pub reorder: f64,
 }
 
 /// Measurements of one mode with so many clients; of the bare ping-pong, if there is no mode.
@@ -124,7 +128,7 @@ pub fn run(options: &Options, mut begin: impl FnMut(usize, usize, &str)) -> io::
         begin(done, all, &format!("{}, {clients} clients", name(mode)));
         runs[cell].push(match mode {
             None => ping_pong::run(options.length)?,
-            Some(mode) => Cluster::run(mode, clients, options.length)?,
+            Some(mode) => Cluster::run(mode, clients, options)?,
         });
     }
     let measured: Vec<_> = cells.into_iter().zip(runs).map(|(cell, runs)| summary(cell, runs)).collect();

@@ -6,7 +6,7 @@ use fulmar_replication::{
     ClientId, Clients, Group, Invoke, Message, Operation, Options, Outcome, Protocol, Replica,
     SequenceNumber, StateMachine,
 };
-use fulmar_transport::{ClusterId, Datagrams, Handle, Limits, Server, User};
+use fulmar_transport::{ClusterId, Datagrams, Disturbance, Handle, Limits, Server, User};
 use hdrhistogram::Histogram;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -23,8 +23,8 @@ const VALUE: usize = 64;
 const WARMING: u32 = 200;
 /// All replicas.
 const ALL: MulticastId = MulticastId(0);
-/// Longer than a thread that can run is kept waiting, where there are many more of them than cores.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Longer than a thread that can run is kept waiting.
+const PATIENCE: Duration = Duration::from_millis(200);
 /// So long an answer may take before it is taken for one that will never come.
 const STUCK: Duration = Duration::from_secs(30);
 
@@ -127,6 +127,8 @@ impl User<Clients> for Asker {
 pub(super) struct Cluster {
     group: Group,
     options: Options,
+    /// What is done to datagrams for replicas.
+    disturbance: Disturbance,
     /// The address of all replicas.
     all: SocketAddrV4,
     datagrams: BTreeMap<NodeId, SocketAddr>,
@@ -139,7 +141,7 @@ type Running<'s, P> = (Handle<P>, ScopedJoinHandle<'s, io::Result<()>>);
 
 impl Cluster {
     /// So many clients ask for one operation after the other for so long.
-    pub(super) fn run(mode: Mode, clients: u32, length: Duration) -> io::Result<Run> {
+    pub(super) fn run(mode: Mode, clients: u32, measured: &super::Options) -> io::Result<Run> {
         let (replicas, protocol) = match mode {
             Mode::Unreplicated => (1, Protocol::Viewstamped),
             Mode::Viewstamped | Mode::Batching => (3, Protocol::Viewstamped),
@@ -159,7 +161,10 @@ impl Cluster {
         // A port that nobody else has, so that another run's multicasts do not come here.
         let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port();
         let all = SocketAddrV4::new(Ipv4Addr::new(239, 0, 0, 4), port);
-        let mut cluster = Self { group, options, all, datagrams: BTreeMap::new(), streams: BTreeMap::new() };
+        let disturbance =
+            Disturbance { drop: measured.drop, reorder: measured.reorder, random: Random::new(2) };
+        let mut cluster =
+            Self { group, options, disturbance, all, datagrams: BTreeMap::new(), streams: BTreeMap::new() };
         let mut sockets = BTreeMap::new();
         for node in (0..=replicas).map(NodeId) {
             let (socket, listener) = (UdpSocket::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?);
@@ -167,7 +172,7 @@ impl Cluster {
             cluster.streams.insert(node, listener.local_addr()?);
             sockets.insert(node, (socket, listener));
         }
-        cluster.measure(sockets, clients, length)
+        cluster.measure(sockets, clients, measured.length)
     }
 
     fn measure(&self, sockets: BTreeMap<NodeId, Sockets>, clients: u32, length: Duration) -> io::Result<Run> {
@@ -224,6 +229,8 @@ impl Cluster {
         let mut datagrams = Datagrams::new(socket)?;
         if is_replica {
             datagrams.join(self.all, Ipv4Addr::LOCALHOST)?;
+            let random = Random::new(node.0.into());
+            datagrams.disturb(Disturbance { random, ..self.disturbance.clone() });
         } else {
             datagrams.group(ALL, self.all, Ipv4Addr::LOCALHOST, 0)?;
         }

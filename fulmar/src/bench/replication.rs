@@ -9,7 +9,8 @@ use std::time::Duration;
 /// Shown below the options.
 pub(super) const EXAMPLES: &str = "Examples:
   fulmar bench replication
-  fulmar bench replication --clients 1,16 --runs 5 --json";
+  fulmar bench replication --clients 1,16 --runs 5 --json
+  fulmar bench replication --clients 16 --reorder 0.001";
 
 /// Options of `fulmar bench replication`.
 #[derive(Args)]
@@ -23,9 +24,20 @@ pub struct Replication {
     /// How often to measure all protocols in turn
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
+    /// How likely a datagram is dropped where a replica receives it
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE", value_parser = share)]
+    drop: f64,
+    /// How likely those overtake it that have come by then
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE", value_parser = share)]
+    reorder: f64,
     /// One JSON object a line instead of tables
     #[arg(long)]
     json: bool,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().map_err(|error| error.to_string())?;
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("expected 0 to 1".into()) }
 }
 
 /// Runs the benchmark and prints what it finds.
@@ -34,6 +46,8 @@ pub(super) fn run(replication: &Replication) -> Result<(), Box<dyn std::error::E
         clients: replication.clients.clone(),
         length: Duration::from_secs_f64(replication.seconds),
         runs: usize::from(replication.runs),
+        drop: replication.drop,
+        reorder: replication.reorder,
     };
     let report = super::with_progress(|begin| replication::run(&options, begin))??;
     if replication.json {
