@@ -1,6 +1,6 @@
 //! A backup: follows the leader of its view.
 
-use crate::replica::Record;
+use crate::replica::{MOST_WAITING, Record};
 use crate::{Entry, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, Timer, View};
 use fulmar_node::{NodeId, Outbox, Time};
 
@@ -36,12 +36,22 @@ impl<S: StateMachine> Replica<S> {
         for entry in entries {
             part.append(entry);
         }
-        if self.follow_order(&part, out) {
-            self.commit(committed.min(part.last()), now, out);
-            self.promise_log(now, out);
-        } else if part.last() > self.committed {
-            self.ask_state(from, view, now, out);
+        if part.start() > self.log.last() && self.early.len() < MOST_WAITING {
+            // It has overtaken what is to come before.
+            self.early.insert(part.start(), (part, committed));
+            return;
         }
+        let mut next = Some((part, committed));
+        while let Some((part, committed)) = next {
+            if self.follow_order(&part, out) {
+                self.commit(committed.min(part.last()), now, out);
+            } else if part.last() > self.committed {
+                self.ask_state(from, view, now, out);
+            }
+            let last = self.log.last();
+            next = self.early.first_entry().filter(|early| *early.key() <= last).map(|early| early.remove());
+        }
+        self.promise_log(now, out);
     }
 
     /// Makes its log what the leader says it is up to the end of `part`, if it can be told that it is the same before; what it has

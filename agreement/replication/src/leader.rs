@@ -275,5 +275,8 @@ impl<S: StateMachine> Replica<S> {
         } else if enters || self.group.protocol() != Protocol::Speculative {
             self.confirm(out);
         }
+        if enters {
+            self.hear_waiting(now, out);
+        }
     }
 }

@@ -88,6 +88,9 @@ pub(crate) enum Promise {
     View(View),
 }
 
+/// So many requests may wait for a view, and so many messages of a leader for the one before them.
+pub(crate) const MOST_WAITING: usize = 1_000;
+
 /// A request that is in the log and not committed, and whom to answer.
 pub(crate) struct Asked {
     pub(crate) number: u64,
@@ -134,6 +137,10 @@ pub struct Replica<S> {
     pub(crate) successors: BTreeSet<NodeId>,
     /// How many views in a row have not begun.
     pub(crate) failed_views: u32,
+    /// What came of the leader's places before what precedes it, by where it begins, with what was committed then.
+    pub(crate) early: BTreeMap<SequenceNumber, (Log, SequenceNumber)>,
+    /// What clients have asked for while a view was to begin, and from where.
+    waiting: Vec<(NodeId, Message)>,
     /// Until then no state is asked for again.
     pub(crate) asked_state_until: Time,
     promises: VecDeque<(Lsn, Promise)>,
@@ -170,6 +177,8 @@ impl<S: StateMachine> Replica<S> {
             votes: Votes::default(),
             successors: BTreeSet::new(),
             failed_views: 0,
+            early: BTreeMap::new(),
+            waiting: Vec::new(),
             asked_state_until: Time::ZERO,
             promises: VecDeque::new(),
             durable: Lsn(records.len() as u64),
@@ -320,6 +329,21 @@ impl<S: StateMachine> Replica<S> {
         self.promise(Promise::Log(self.view, held), now, out);
     }
 
+    /// Keeps a request in mind until a view begins. If there are very many, their clients ask again.
+    fn keep_waiting(&mut self, from: NodeId, epoch: u64, entry: crate::Entry, is_query: bool) {
+        if self.waiting.len() < MOST_WAITING {
+            let crate::Entry { client, number, operation } = entry;
+            self.waiting.push((from, Message::Request { client, epoch, number, operation, is_query }));
+        }
+    }
+
+    /// Hears what has come since the last view.
+    pub(crate) fn hear_waiting(&mut self, now: Time, out: &mut Outbox<Self>) {
+        for (from, request) in std::mem::take(&mut self.waiting) {
+            self.receive(now, from, request, out);
+        }
+    }
+
     /// Whether a client's request is in the log or was: then its client is answered now, if it is committed, or when it is.
     pub(crate) fn knows(&mut self, from: NodeId, entry: &crate::Entry, out: &mut Outbox<Self>) -> bool {
         if let Some(asked) = self.asked.get_mut(&entry.client).filter(|asked| asked.number == entry.number) {
@@ -461,8 +485,11 @@ impl<S: StateMachine> Process for Replica<S> {
                 if epoch < self.group.epoch() {
                     return out.send(from, Message::Group(self.group.clone()));
                 }
-                if epoch > self.group.epoch() || !self.is_in_view() || self.log.is_closed() {
+                if epoch > self.group.epoch() || self.status == Status::Outside {
                     return;
+                }
+                if !self.is_in_view() || self.log.is_closed() {
+                    return self.keep_waiting(from, epoch, entry, is_query);
                 }
                 match self.group.protocol() {
                     Protocol::Speculative => self.speculate(from, entry, now, out),

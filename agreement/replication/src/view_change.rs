@@ -195,6 +195,7 @@ impl<S: StateMachine> Replica<S> {
         self.failed_views = 0;
         (self.stable, self.stable_ordered, self.is_sure) = (SequenceNumber(0), SequenceNumber(0), false);
         self.round = 0;
+        self.early.clear();
         self.leading = Leading::after(self.log.last());
         self.execute_speculatively();
         if self.leads() {
