@@ -41,9 +41,11 @@
 //! # What is guaranteed
 //!
 //! Linearizability, if of 2f + 1 replicas no more than f fail at a time: a replica fails when it is down, cannot be reached, or
-//! has lost its memory and is not back in the group as another incarnation. Progress, once f + 1 of them can exchange messages again and nothing is slower than their patience. With a
-//! disk a replica may crash at any time and comes back with all that it has promised; then even a blackout of all of them loses
-//! nothing.
+//! has lost its memory and is not back in the group as another incarnation. Progress, once f + 1 of them can exchange messages
+//! again and nothing is slower than their patience. With a disk a replica may crash at any time and comes back with all that it
+//! has promised; then even a blackout of all of them loses nothing.
+//!
+//! Whoever starts a replica without its former memory must give it an incarnation that never was.
 //!
 //! Not guaranteed: anything about replicas that lie.
 

@@ -29,7 +29,7 @@ pub struct Options {
     pub checkpoint: u64,
     /// A leader that speculates looks after so many operations whether the others have done the same, or when it gives a sign.
     pub synchronize: u64,
-    /// Whether nothing is promised before it is on the disk. Without, a replica that has crashed must not come back.
+    /// Whether nothing is promised before it is on the disk. Without, a replica that has crashed comes back as another incarnation.
     pub is_durable: bool,
 }
 
