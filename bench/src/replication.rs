@@ -7,12 +7,15 @@
 
 mod cluster;
 mod ping_pong;
+mod simulated;
 
 use crate::figure::median;
 use crate::{Figure, machine};
 use cluster::Cluster;
+use fulmar_replication::{GroupError, Protocol};
 use hdrhistogram::Histogram;
 use serde::Serialize;
+use simulated::Simulated;
 use std::io;
 use std::time::Duration;
 
@@ -132,7 +135,8 @@ pub fn run(options: &Options, mut begin: impl FnMut(usize, usize, &str)) -> io::
         });
     }
     let measured: Vec<_> = cells.into_iter().zip(runs).map(|(cell, runs)| summary(cell, runs)).collect();
-    let figures = figures(&measured);
+    let mut figures = figures(&measured);
+    figures.extend(simulated_figures().map_err(io::Error::other)?);
     Ok(Report { measured, figures })
 }
 
@@ -199,6 +203,48 @@ fn figures(measured: &[Measured]) -> Vec<Figure> {
         ),
     ];
     LATENCIES.into_iter().filter_map(latency).chain(rates.into_iter().flatten()).collect()
+}
+
+/// Speculative Paxos beside viewstamped replication, where each replica has a processor of its own.
+fn simulated_figures() -> Result<[Figure; 2], GroupError> {
+    const CLIENTS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+    let all = |protocol| CLIENTS.map(|clients| simulated::run(protocol, clients)).into_iter().collect();
+    let ours: Result<Vec<Simulated>, _> = all(Protocol::Speculative);
+    let theirs: Result<Vec<Simulated>, _> = all(Protocol::Viewstamped);
+    let (ours, theirs) = (ours?, theirs?);
+    let peak = |runs: &[Simulated]| runs.iter().map(|run| run.operations_per_second).fold(0.0, f64::max);
+    let alone = |runs: &[Simulated]| runs[0].latency.as_secs_f64();
+    let figure = |figure, value, target, better, what| Figure {
+        figure,
+        value,
+        unit: "ratio",
+        better,
+        peer: "viewstamped, simulated".into(),
+        runs: 1,
+        min: value,
+        max: value,
+        target,
+        fulmar_nanoseconds: alone(&ours) * 1e9,
+        peer_nanoseconds: alone(&theirs) * 1e9,
+        machine: machine(),
+        note: format!("{what}; three replicas with a processor each, 3.4 µs a message, 10 µs a link"),
+    };
+    Ok([
+        figure(
+            "replication.sim_speculative_throughput_vs_viewstamped",
+            peak(&ours) / peak(&theirs),
+            2.6,
+            "higher",
+            "the most operations a second of 1 to 64 clients, without batching",
+        ),
+        figure(
+            "replication.sim_speculative_latency_vs_viewstamped",
+            alone(&ours) / alone(&theirs),
+            0.6,
+            "lower",
+            "latency of one client",
+        ),
+    ])
 }
 
 fn ratio(

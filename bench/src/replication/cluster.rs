@@ -32,7 +32,7 @@ type Key = [u8; 8];
 
 /// Values by key.
 #[derive(Default)]
-struct Values {
+pub(super) struct Values {
     values: HashMap<Key, Box<[u8]>>,
     replaced: VecDeque<Replaced>,
 }
@@ -83,6 +83,13 @@ impl StateMachine for Values {
     }
 }
 
+/// Puts a value under any of the keys.
+pub(super) fn operation(random: &mut Random) -> Operation {
+    let mut operation = [0; 8 + VALUE];
+    operation[..8].copy_from_slice(&random.below(KEYS).to_be_bytes());
+    operation.as_slice().into()
+}
+
 /// Asks for a client's next operation when one is answered, and looks at the clock.
 struct Asker {
     random: Random,
@@ -97,9 +104,7 @@ struct Asker {
 
 impl Asker {
     fn next(&mut self) -> Invoke {
-        let mut operation = [0; 8 + VALUE];
-        operation[..8].copy_from_slice(&self.random.below(KEYS).to_be_bytes());
-        Invoke::Execute(Operation::from(operation.as_slice()))
+        Invoke::Execute(operation(&mut self.random))
     }
 }
 

@@ -14,7 +14,7 @@
 //!
 //! # The structure
 //!
-//! - [`Process`]: the contract. [`Outbox`]: the effects of a step.
+//! - [`Process`]: the contract. [`Outbox`]: the effects of a step. [`Either`]: processes of two kinds under one driver.
 //! - [`Time`], [`NodeId`], [`Lsn`]: what processes are told.
 //! - [`Random`]: the one generator of the tree, for drivers and tests.
 //!
@@ -48,10 +48,12 @@
 //! threads and maps in random order by its `clippy.toml`, and the simulator runs seeds twice to find what slipped
 //! through. Not guaranteed: that messages arrive, or only once, or in order; that a timer is punctual.
 
+mod either;
 mod outbox;
 mod random;
 mod time;
 
+pub use either::Either;
 pub use outbox::{Outbox, TimerChange};
 pub use random::Random;
 pub use time::Time;
