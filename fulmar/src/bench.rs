@@ -12,6 +12,7 @@ use clap::{Args, Subcommand};
 use fulmar_bench::{Figure, machine, sql};
 use indicatif::style::TemplateError;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, stderr};
@@ -92,6 +93,24 @@ fn figures(figures: &[Figure]) -> String {
         );
     }
     text
+}
+
+/// Prints what was measured, and its ratios: a JSON object a line, or what `tables` makes of them.
+fn print(
+    is_json: bool,
+    measured: &[impl Serialize],
+    figures: &[Figure],
+    tables: impl FnOnce() -> String,
+) -> Result<(), serde_json::Error> {
+    if is_json {
+        for measured in measured {
+            println!("{}", serde_json::to_string(measured)?);
+        }
+        figures.iter().for_each(|figure| println!("{}", figure.to_json()));
+    } else {
+        print!("{}", tables());
+    }
+    Ok(())
 }
 
 /// Hands `work` what it tells of its progress: how much of how much is done, and what comes next.

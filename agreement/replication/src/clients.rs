@@ -1,29 +1,27 @@
 //! Many clients on one node: a process whose threads each wait for an operation of their own.
 
 use crate::{Client, ClientId, Group, Invoke, Message, Outcome};
-use fulmar_node::{MulticastId, NodeId, Outbox, Process, Time, TimerChange};
+use fulmar_node::{MulticastId, NodeId, Outbox, Process, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Clients that share a node. What they send in one step goes out in one order.
 pub struct Clients {
     clients: BTreeMap<ClientId, Client>,
-    /// The effects of the one whose turn it is.
-    own: Outbox<Client>,
 }
 
 impl Clients {
     /// A client of each of these names; see [`Client::new`].
     pub fn new(names: impl IntoIterator<Item = ClientId>, group: &Group, patience: Duration) -> Self {
         let client = |name| (name, Client::new(name, group.clone(), patience));
-        Self { clients: names.into_iter().map(client).collect(), own: Outbox::default() }
+        Self { clients: names.into_iter().map(client).collect() }
     }
 
     /// As [`Client::by_multicast`], for all of them.
     #[must_use]
     pub fn by_multicast(self, replicas: MulticastId) -> Self {
         let client = |(name, client): (ClientId, Client)| (name, client.by_multicast(replicas));
-        Self { clients: self.clients.into_iter().map(client).collect(), ..self }
+        Self { clients: self.clients.into_iter().map(client).collect() }
     }
 
     /// A step of one client.
@@ -34,16 +32,7 @@ impl Clients {
         step: impl FnOnce(&mut Client, &mut Outbox<Client>),
     ) {
         let Some(client) = self.clients.get_mut(&name) else { return };
-        step(client, &mut self.own);
-        out.sends.append(&mut self.own.sends);
-        out.multicasts.append(&mut self.own.multicasts);
-        out.events.extend(self.own.events.drain(..).map(|outcome| (name, outcome)));
-        for ((), change) in self.own.timers.drain(..) {
-            match change {
-                TimerChange::Set(deadline) => out.set_timer(name, deadline),
-                TimerChange::Cancel => out.cancel_timer(name),
-            }
-        }
+        out.take_over(|own| step(client, own), |()| name, |outcome| (name, outcome), |()| ());
     }
 }
 

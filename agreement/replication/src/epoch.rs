@@ -120,11 +120,7 @@ impl<S: StateMachine> Replica<S> {
         } else if view.epoch < self.group.epoch() {
             out.send(from, Message::Group(self.group.clone()));
         }
-        view.epoch == self.group.epoch() && self.status != Status::Outside && self.is_member(from)
-    }
-
-    fn is_member(&self, node: NodeId) -> bool {
-        self.group.nodes().any(|member| member == node)
+        view.epoch == self.group.epoch() && self.status != Status::Outside && self.group.contains(from)
     }
 
     /// Another knows this group. If it is a member of it, it has begun it.
@@ -134,7 +130,7 @@ impl<S: StateMachine> Replica<S> {
             Ordering::Equal if self.status == Status::Outside => {
                 self.successors.insert(from);
             }
-            Ordering::Equal if self.is_member(from) || !self.is_in_view() || !self.is_sure => {}
+            Ordering::Equal if self.group.contains(from) || !self.is_in_view() || !self.is_sure => {}
             Ordering::Equal | Ordering::Less => out.send(from, Message::Group(self.group.clone())),
         }
     }

@@ -130,6 +130,12 @@ impl Group {
         self.members.iter().map(|member| member.node)
     }
 
+    /// Whether one of the replicas is reached there.
+    #[must_use]
+    pub fn contains(&self, node: NodeId) -> bool {
+        self.nodes().any(|member| member == node)
+    }
+
     /// How operations get into its log.
     #[must_use]
     pub const fn protocol(&self) -> Protocol {

@@ -285,7 +285,11 @@ impl<S: StateMachine> Replica<S> {
     }
 
     pub(crate) fn leads(&self) -> bool {
-        self.is_in_view() && self.group.leader(self.view) == self.me.node
+        self.is_in_view() && self.is_leader_of(self.view)
+    }
+
+    pub(crate) fn is_leader_of(&self, view: View) -> bool {
+        self.group.leader(view) == self.me.node
     }
 
     pub(crate) fn is_in_view(&self) -> bool {
@@ -458,7 +462,7 @@ impl<S: StateMachine> Process for Replica<S> {
     /// One that has led before may have said what is not on its disk: others lead the next view. In its first life it says
     /// nothing before it is sure to know that it has begun.
     fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
-        let led = self.is_restarted && self.group.leader(self.view) == self.me.node;
+        let led = self.is_restarted && self.is_leader_of(self.view);
         if self.status == Status::Outside {
             self.stay_outside(now, out);
         } else if led {

@@ -333,7 +333,7 @@ fn wipe(sim: &mut Sim<Role>, incarnations: &Incarnations, victim: NodeId, lastin
 /// Whether every member of the group has come to the same end, and none waits to be let in.
 fn are_together(sim: &Sim<Role>) -> bool {
     let Some(group) = newest_group(sim) else { return false };
-    let mut ends = replicas(sim).filter(|(node, _)| group.nodes().any(|member| member == *node));
+    let mut ends = replicas(sim).filter(|(node, _)| group.contains(*node));
     let first = ends.next().map(|(_, replica)| replica.committed());
     group.nodes().all(|node| is_settled(sim, &group, node))
         && ends.all(|(_, replica)| Some(replica.committed()) == first)

@@ -132,7 +132,7 @@ impl<S: StateMachine> Replica<S> {
         if view > self.view {
             self.leave_for(view, now, out);
         }
-        if view == self.view && self.status == Status::ViewChange && self.group.leader(view) == self.me.node {
+        if view == self.view && self.status == Status::ViewChange && self.is_leader_of(view) {
             self.votes.logs.insert(from, candidate);
             self.begin(now, out);
         } else if view == self.view {

@@ -230,9 +230,8 @@ impl Cluster {
     where
         P: Process<Message = Message, Timer: Send, Request: Send, Event: Send, Record: Send> + Send + 's,
     {
-        let is_replica = self.group.nodes().any(|member| member == node);
         let mut datagrams = Datagrams::new(socket)?;
-        if is_replica {
+        if self.group.contains(node) {
             datagrams.join(self.all, Ipv4Addr::LOCALHOST)?;
             let random = Random::new(node.0.into());
             datagrams.disturb(Disturbance { random, ..self.disturbance.clone() });

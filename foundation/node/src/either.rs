@@ -1,6 +1,6 @@
 //! Processes of two kinds under one driver.
 
-use crate::{Lsn, NodeId, Outbox, Process, Time, TimerChange};
+use crate::{Lsn, NodeId, Outbox, Process, Time};
 use std::cell::Cell;
 
 /// A process that is of one of two kinds, which talk with each other; and so are its timers, requests, events and records.
@@ -12,28 +12,6 @@ pub enum Either<A, B> {
     Second(B),
 }
 
-/// Has an inner process take a step, and takes over what it wants done.
-fn step<P: Process, Q: Process<Message = P::Message>>(
-    out: &mut Outbox<P>,
-    take: impl FnOnce(&mut Outbox<Q>),
-    timer: impl Fn(Q::Timer) -> P::Timer,
-    event: impl Fn(Q::Event) -> P::Event,
-    record: impl Fn(Q::Record) -> P::Record,
-) {
-    let mut own = Outbox::after(out.logged());
-    take(&mut own);
-    out.sends.append(&mut own.sends);
-    out.multicasts.append(&mut own.multicasts);
-    for (name, change) in own.timers.drain(..) {
-        match change {
-            TimerChange::Set(deadline) => out.set_timer(timer(name), deadline),
-            TimerChange::Cancel => out.cancel_timer(timer(name)),
-        }
-    }
-    out.records.extend(own.records.drain(..).map(record));
-    out.events.extend(own.events.drain(..).map(event));
-}
-
 impl<A: Process, B: Process<Message = A::Message>> Either<A, B> {
     fn step(
         &mut self,
@@ -43,8 +21,8 @@ impl<A: Process, B: Process<Message = A::Message>> Either<A, B> {
     ) {
         use Either::{First, Second};
         match self {
-            First(process) => step(out, |own| first(process, own), First, First, First),
-            Second(process) => step(out, |own| second(process, own), Second, Second, Second),
+            First(process) => out.take_over(|own| first(process, own), First, First, First),
+            Second(process) => out.take_over(|own| second(process, own), Second, Second, Second),
         }
     }
 }
@@ -110,6 +88,7 @@ impl<A, B> Either<A, B> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TimerChange;
 
     /// Sends what it is asked to, tells of what comes and writes it down, and takes back the timer after one that expires.
     struct Clerk;

@@ -75,6 +75,24 @@ impl<P: Process + ?Sized> Outbox<P> {
         self.events.push(event);
     }
 
+    /// Lets a process that this one is made of take a step, and takes over what it wants done; `timer`, `event` and `record`
+    /// say what its own are called here.
+    pub fn take_over<Q: Process<Message = P::Message>>(
+        &mut self,
+        step: impl FnOnce(&mut Outbox<Q>),
+        timer: impl Fn(Q::Timer) -> P::Timer,
+        event: impl Fn(Q::Event) -> P::Event,
+        record: impl Fn(Q::Record) -> P::Record,
+    ) {
+        let mut own = Outbox::after(self.logged());
+        step(&mut own);
+        self.sends.append(&mut own.sends);
+        self.multicasts.append(&mut own.multicasts);
+        self.timers.extend(own.timers.into_iter().map(|(name, change)| (timer(name), change)));
+        self.records.extend(own.records.into_iter().map(record));
+        self.events.extend(own.events.into_iter().map(event));
+    }
+
     /// Whether nothing is to be done.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -50,14 +50,7 @@ pub(super) fn run(replication: &Replication) -> Result<(), Box<dyn std::error::E
         reorder: replication.reorder,
     };
     let report = super::with_progress(|begin| replication::run(&options, begin))??;
-    if replication.json {
-        for measured in &report.measured {
-            println!("{}", serde_json::to_string(measured)?);
-        }
-        report.figures.iter().for_each(|figure| println!("{}", figure.to_json()));
-    } else {
-        print!("{}", tables(&report, &machine()));
-    }
+    super::print(replication.json, &report.measured, &report.figures, || tables(&report, &machine()))?;
     Ok(())
 }
 

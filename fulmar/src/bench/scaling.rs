@@ -46,14 +46,7 @@ pub(super) fn run(scaling: &Scaling) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(path) = &scaling.plot {
         scaling::plot(&report.measured, path).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    if scaling.json {
-        for measured in &report.measured {
-            println!("{}", serde_json::to_string(measured)?);
-        }
-        report.figures.iter().for_each(|figure| println!("{}", figure.to_json()));
-    } else {
-        print!("{}", tables(&report, scaling.seed));
-    }
+    super::print(scaling.json, &report.measured, &report.figures, || tables(&report, scaling.seed))?;
     Ok(())
 }
 

@@ -84,14 +84,7 @@ pub(super) fn run(ycsb: &Ycsb) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(path) = &ycsb.plot {
         ycsb::plot(&report.measured, path).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    if ycsb.json {
-        for measured in &report.measured {
-            println!("{}", serde_json::to_string(measured)?);
-        }
-        report.figures.iter().for_each(|figure| println!("{}", figure.to_json()));
-    } else {
-        print!("{}", tables(&report, &machine()));
-    }
+    super::print(ycsb.json, &report.measured, &report.figures, || tables(&report, &machine()))?;
     Ok(())
 }
 
