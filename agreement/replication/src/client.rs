@@ -92,6 +92,12 @@ impl Client {
         self
     }
 
+    /// Has it ask the leader of this view first.
+    #[must_use]
+    pub fn in_view(self, view: View) -> Self {
+        Self { view, ..self }
+    }
+
     /// The newest group that it has heard of.
     #[must_use]
     pub const fn group(&self) -> &Group {

@@ -113,7 +113,7 @@ impl<S: StateMachine> Replica<S> {
         if let Message::StartView { checkpoint: Some(checkpoint), .. } = message
             && checkpoint.group.epoch() > self.group.epoch()
         {
-            self.adopt(checkpoint, now, out);
+            self.adopt(from, checkpoint, now, out);
         }
         if view.epoch > self.group.epoch() {
             self.ask_state(from, view, now, out);

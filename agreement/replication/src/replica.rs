@@ -31,6 +31,9 @@ pub struct Options {
     pub synchronize: u64,
     /// Whether nothing is promised before it is on the disk. Without, a replica that has crashed comes back as another incarnation.
     pub is_durable: bool,
+    /// Whether states are too large for a message. Then a checkpoint holds only what [`StateMachine::snapshot`] says of the state, and
+    /// whoever runs a replica that is [`Behind`] copies the state itself, and has it [`Adopt`] the checkpoint.
+    pub is_copied: bool,
 }
 
 impl Default for Options {
@@ -44,9 +47,19 @@ impl Default for Options {
             checkpoint: 10_000,
             synchronize: 100,
             is_durable: true,
+            is_copied: false,
         }
     }
 }
+
+/// A replica has missed what the others no longer have in their logs: it needs the state of one that is not behind, such as
+/// this one, if states are copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Behind(pub NodeId);
+
+/// Has a replica go on from a checkpoint, whose state it has now.
+#[derive(Clone, Debug)]
+pub struct Adopt(pub Arc<Checkpoint>);
 
 /// What a replica must find again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,6 +258,11 @@ impl<S: StateMachine> Replica<S> {
         &self.group
     }
 
+    /// The last checkpoint.
+    pub const fn checkpoint(&self) -> &Arc<Checkpoint> {
+        &self.checkpoint
+    }
+
     /// The last operation that is committed, as far as this replica knows.
     pub const fn committed(&self) -> SequenceNumber {
         self.committed
@@ -284,7 +302,8 @@ impl<S: StateMachine> Replica<S> {
         problems
     }
 
-    pub(crate) fn leads(&self) -> bool {
+    /// Whether it leads the view that it is in.
+    pub fn leads(&self) -> bool {
         self.is_in_view() && self.is_leader_of(self.view)
     }
 
@@ -455,8 +474,8 @@ impl<S: StateMachine> Replica<S> {
 impl<S: StateMachine> Process for Replica<S> {
     type Message = Message;
     type Timer = Timer;
-    type Request = std::convert::Infallible;
-    type Event = std::convert::Infallible;
+    type Request = Adopt;
+    type Event = Behind;
     type Record = Record;
 
     /// One that has led before may have said what is not on its disk: others lead the next view. In its first life it says
@@ -523,8 +542,15 @@ impl<S: StateMachine> Process for Replica<S> {
                 self.start_view(from, view, checkpoint, (log, committed), now, out);
             }
             Message::GetState { view, committed } => self.give_state(from, view, committed, out),
-            Message::State(checkpoint) => self.take_state(&checkpoint, now, out),
+            Message::State(checkpoint) => self.take_state(from, &checkpoint, now, out),
             Message::Group(group) => self.hear_of_group(from, &group, now, out),
+        }
+    }
+
+    fn request(&mut self, now: Time, Adopt(checkpoint): Adopt, out: &mut Outbox<Self>) {
+        if checkpoint.at > self.committed {
+            self.go_on_from(&checkpoint, now, out);
+            self.begin(now, out);
         }
     }
 

@@ -2,8 +2,8 @@
 
 use crate::group::Defect;
 use crate::{
-    Client, ClientId, Group, Invoke, Member, Message, Options, Outcome, Protocol, Record, Replica,
-    SequenceNumber, StateMachine, Summary, Timer,
+    Adopt, Behind, Client, ClientId, Group, Invoke, Member, Message, Options, Outcome, Protocol, Record,
+    Replica, SequenceNumber, StateMachine, Summary, Timer,
 };
 use fulmar_history::linearizability::{
     self, CallOf, KeyValue, KeyValueOperation, Model, RegisterOperation, RegisterOutput,
@@ -159,13 +159,14 @@ impl Role {
                 out.sends.append(&mut own.sends);
                 out.records.extend(own.records.iter().cloned());
                 out.timers.extend(own.timers.iter().map(|(timer, change)| (Alarm::Replica(*timer), *change)));
+                out.events.extend(own.events.iter().map(|behind| Said::Replica(*behind)));
                 own.clear();
             }
             Self::Client(process, own) => {
                 client(process, own);
                 out.sends.append(&mut own.sends);
                 out.multicasts.append(&mut own.multicasts);
-                out.events.append(&mut own.events);
+                out.events.extend(own.events.drain(..).map(Said::Client));
                 out.timers.extend(own.timers.iter().map(|((), change)| (Alarm::Client, *change)));
                 own.clear();
             }
@@ -173,11 +174,25 @@ impl Role {
     }
 }
 
+/// What a node is asked for.
+#[derive(Clone, Debug)]
+enum Wish {
+    Invoke(Invoke),
+    Adopt(Adopt),
+}
+
+/// What a node tells.
+#[derive(Clone, Debug)]
+enum Said {
+    Client(Outcome),
+    Replica(Behind),
+}
+
 impl Process for Role {
     type Message = Message;
     type Timer = Alarm;
-    type Request = Invoke;
-    type Event = Outcome;
+    type Request = Wish;
+    type Event = Said;
     type Record = Record;
 
     fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
@@ -205,8 +220,11 @@ impl Process for Role {
         self.step(out, replica, |client, out| client.expire(now, (), out));
     }
 
-    fn request(&mut self, now: Time, invoke: Invoke, out: &mut Outbox<Self>) {
-        self.step(out, |_, _| {}, |client, out| Process::request(client, now, invoke, out));
+    fn request(&mut self, now: Time, wish: Wish, out: &mut Outbox<Self>) {
+        match wish {
+            Wish::Adopt(adopt) => self.step(out, |replica, out| replica.request(now, adopt, out), |_, _| {}),
+            Wish::Invoke(invoke) => self.step(out, |_, _| {}, |client, out| client.request(now, invoke, out)),
+        }
     }
 
     fn durable(&mut self, now: Time, upto: Lsn, out: &mut Outbox<Self>) {
@@ -277,20 +295,30 @@ impl Users {
             linearizability::Call { process: client.0.into(), invoked, operation: asked, response: None };
         self.underway.insert(client, (self.history.len(), left));
         self.history.push(call);
-        let invoke = invocation(asked, is_query);
+        let invoke = Wish::Invoke(invocation(asked, is_query));
         sim.after(thinking, move |sim| sim.request(client, invoke));
     }
 
-    fn hear(&mut self, sim: &mut Sim<Role>, client: NodeId, outcome: &Outcome) {
-        match (outcome, self.underway.get(&client).copied()) {
-            (Outcome::Result(result), Some((call, left))) => {
+    fn hear(&mut self, sim: &mut Sim<Role>, node: NodeId, said: &Said) {
+        match (said, self.underway.get(&node).copied()) {
+            (Said::Replica(behind), _) => copy_state(sim, node, *behind),
+            (Said::Client(Outcome::Result(result)), Some((call, left))) => {
                 let now = sim.now().as_nanos();
                 self.history[call].response = Some((now, decode_output(result)));
-                self.invoke(sim, client, left - 1);
+                self.invoke(sim, node, left - 1);
             }
             // That of who changes the group.
             _ => self.is_changing = false,
         }
+    }
+}
+
+/// Copies the state for a replica that is behind, which takes its time.
+fn copy_state(sim: &mut Sim<Role>, node: NodeId, Behind(from): Behind) {
+    let checkpoint = replicas(sim).find(|(other, _)| *other == from).map(|(_, it)| it.checkpoint().clone());
+    if let Some(checkpoint) = checkpoint {
+        let time = Duration::from_millis(sim.random().below(100));
+        sim.after(time, move |sim| sim.request(node, Wish::Adopt(Adopt(checkpoint))));
     }
 }
 
@@ -380,6 +408,7 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
         heartbeat: Duration::from_millis(5 + chance.below(15)),
         patience: Duration::from_millis(50 + chance.below(100)),
         is_durable: !chance.one_in(4),
+        is_copied: chance.one_in(2),
     };
     let is_steady = chance.one_in(3);
     let spares = if is_steady { 0 } else { 2 };
@@ -410,7 +439,7 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
     let operator = NodeId(clients + CLIENTS);
     while sim.now() < Time::ZERO + Duration::from_secs(3) {
         let lasting = Duration::from_millis(chance.below(400));
-        sim.run(lasting, |sim, client, outcome| users.hear(sim, client, &outcome));
+        sim.run(lasting, |sim, node, said| users.hear(sim, node, &said));
         if is_steady || users.is_changing {
             continue;
         }
@@ -418,7 +447,8 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
             wipe(&mut sim, &incarnations, nodes[chance.index(nodes.len())], lasting);
         } else {
             users.is_changing = true;
-            sim.request(operator, reconfiguration(&mut chance, &nodes, &incarnations));
+            let reconfiguration = reconfiguration(&mut chance, &nodes, &incarnations);
+            sim.request(operator, Wish::Invoke(reconfiguration));
         }
     }
     sim.heal(nodes);
@@ -426,7 +456,7 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
     while !users.underway.is_empty() || !are_together(&sim) {
         let soon = sim.now() + Duration::from_millis(100);
         match sim.next_event(soon) {
-            Some((client, outcome)) => users.hear(&mut sim, client, &outcome),
+            Some((node, said)) => users.hear(&mut sim, node, &said),
             None if sim.now() >= limit && !users.underway.is_empty() => {
                 return Err(format!("{} clients wait for ever", users.underway.len()));
             }
@@ -512,7 +542,7 @@ fn cost(protocol: Protocol, replicas: u32, synchronize: u64) -> (u64, u64) {
     let (began, before) = (sim.now(), busiest(&sim));
     let write = KeyValueOperation { key: 1, operation: RegisterOperation::Write(Some(1)) };
     for _ in 0..REQUESTS {
-        sim.request(NodeId(replicas), invocation(write, false));
+        sim.request(NodeId(replicas), Wish::Invoke(invocation(write, false)));
     }
     let mut ended = began;
     sim.run(Duration::from_millis(100), |sim, _, _| ended = sim.now());

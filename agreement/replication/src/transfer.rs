@@ -1,6 +1,6 @@
 //! From one replica to another that has missed something: the log of a view that goes on, or a state that will not change.
 
-use crate::replica::Record;
+use crate::replica::{Behind, Record};
 use crate::{Checkpoint, Log, Message, Replica, SequenceNumber, StateMachine, View};
 use fulmar_node::{NodeId, Outbox, Time};
 use std::sync::Arc;
@@ -34,25 +34,46 @@ impl<S: StateMachine> Replica<S> {
     }
 
     /// What another knows to be committed is here.
-    pub(crate) fn take_state(&mut self, checkpoint: &Arc<Checkpoint>, now: Time, out: &mut Outbox<Self>) {
-        self.adopt(checkpoint, now, out);
+    pub(crate) fn take_state(
+        &mut self,
+        from: NodeId,
+        checkpoint: &Arc<Checkpoint>,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
+        self.adopt(from, checkpoint, now, out);
         self.begin(now, out);
     }
 
-    /// Goes on from a checkpoint, if it is ahead. What its own log has after one that it does not lead to was never committed.
-    pub(crate) fn adopt(&mut self, checkpoint: &Arc<Checkpoint>, now: Time, out: &mut Outbox<Self>) {
+    /// Goes on from another's checkpoint, if it is ahead and comes with the state.
+    pub(crate) fn adopt(
+        &mut self,
+        from: NodeId,
+        checkpoint: &Arc<Checkpoint>,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
         if checkpoint.at <= self.committed {
             return;
         }
         if self.log.summary(checkpoint.at) == Some(checkpoint.summary) {
-            return self.commit(checkpoint.at, now, out);
+            self.commit(checkpoint.at, now, out);
+        } else if self.options.is_copied {
+            out.event(Behind(from));
+        } else {
+            self.go_on_from(checkpoint, now, out);
         }
+    }
+
+    /// Goes on from a checkpoint that is ahead. What its own log has after one that it does not lead to was never committed.
+    pub(crate) fn go_on_from(&mut self, checkpoint: &Arc<Checkpoint>, now: Time, out: &mut Outbox<Self>) {
         self.log = Log::after(checkpoint.at, checkpoint.summary);
         self.asked.clear();
         self.committed = checkpoint.at;
         self.execution.restore(checkpoint);
         self.checkpoint = checkpoint.clone();
         self.record(Record::Checkpoint(checkpoint.clone()), out);
+        self.record(Record::Truncate(checkpoint.at), out);
         if checkpoint.group.epoch() > self.group.epoch() {
             self.begin_epoch(now, out);
         }

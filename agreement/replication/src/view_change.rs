@@ -221,7 +221,7 @@ impl<S: StateMachine> Replica<S> {
             return;
         }
         if let Some(checkpoint) = checkpoint {
-            self.adopt(&checkpoint, now, out);
+            self.adopt(from, &checkpoint, now, out);
         }
         if log.start() > self.committed {
             return self.ask_state(from, view, now, out);
