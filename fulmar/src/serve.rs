@@ -4,7 +4,9 @@ mod local;
 
 use crate::signals;
 use clap::Args;
-use fulmar_dbt::remote::{Cluster, Connection, NodeId, Remote, Service, new_cluster, new_server};
+use fulmar_dbt::remote::{
+    Cluster, Connection, NodeId, Protocol, Remote, Replication, Service, new_cluster, new_server,
+};
 use fulmar_dbt::{Database, Directory, Options, Timestamp, Transient};
 use serde::Deserialize;
 use std::fs::{self, File};
@@ -25,7 +27,9 @@ use std::time::Duration;
                         listen = \"127.0.0.1:7400\"   # where to accept connections; port 0 takes a free one\n  \
                         join = \"db1.example:7400\"    # a server of the cluster to be one of; without it, this is the first\n  \
                         advertise = \"db2.example:7400\" # where others find this server, if not where it listens\n  \
-                        cache_mb = 256              # memory for the cached data of each database")]
+                        cache_mb = 256              # memory for the cached data of each database\n  \
+                        replicas = 3                # on the first server: how many servers hold each row of a new database\n  \
+                        replication = \"viewstamped\" # how they agree, or fast-paxos or speculative-paxos")]
 pub struct Serve {
     /// Settings in TOML
     #[arg(long, value_name = "FILE", required_unless_present_any = ["data", "memory", "local"])]
@@ -65,12 +69,53 @@ struct Settings {
     advertise: Option<String>,
     join: Option<String>,
     cache_mb: Option<u64>,
+    replicas: Option<u16>,
+    #[serde(default)]
+    replication: Agreement,
+}
+
+/// How replicas agree.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Agreement {
+    #[default]
+    Viewstamped,
+    FastPaxos,
+    SpeculativePaxos,
+}
+
+impl From<Agreement> for Protocol {
+    fn from(agreement: Agreement) -> Self {
+        match agreement {
+            Agreement::Viewstamped => Self::Viewstamped,
+            Agreement::FastPaxos => Self::Fast,
+            Agreement::SpeculativePaxos => Self::Speculative,
+        }
+    }
 }
 
 impl Settings {
     fn read(path: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// How new databases are to be replicated.
+    fn replication(&self, joins: bool) -> Result<Replication, String> {
+        let Some(replicas) = self.replicas else { return Ok(Replication::default()) };
+        if joins {
+            return Err(
+                "`replicas` is for the first server of a cluster to say, and this one joins it".into()
+            );
+        }
+        if replicas % 2 == 0 {
+            let enough = replicas.max(2) - 1;
+            return Err(format!(
+                "replicas = {replicas}: a majority must survive a failure, and of {replicas} no more may fail than of \
+                 {enough}; expected an odd number, such as 3"
+            ));
+        }
+        Ok(Replication { replicas, protocol: self.replication.into() })
     }
 }
 
@@ -96,7 +141,9 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         }
         return local::run(path, &options, serve.keep.map(Timestamp));
     }
-    let settings = serve.config.as_deref().map_or_else(|| Ok(Settings::default()), Settings::read)?;
+    let mut settings = serve.config.as_deref().map_or_else(|| Ok(Settings::default()), Settings::read)?;
+    settings.join = serve.join.clone().or(settings.join);
+    let replication = settings.replication(settings.join.is_some())?;
     let listen = serve.listen.clone().or(settings.listen).unwrap_or_else(|| "127.0.0.1:7400".into());
     let listener =
         TcpListener::bind(&listen).map_err(|error| format!("cannot listen on {listen}: {error}"))?;
@@ -108,13 +155,13 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     let advertised = settings.advertise.unwrap_or_else(|| address.to_string());
     let (mut service, what) = if serve.memory {
         let databases = Box::new(Transient::new(options));
-        (Service::first(new_cluster()?, databases, &advertised)?, "memory".into())
+        (Service::first(new_cluster()?, databases, &advertised, replication)?, "memory".into())
     } else {
         let data = serve.data.clone().or(settings.data).ok_or("the settings lack `data`, a directory")?;
         fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
         let databases = Box::new(Directory::new(data.clone(), options));
-        let service = match serve.join.as_deref().or(settings.join.as_deref()) {
-            None => Service::first(cluster(&data)?, databases, &advertised)?,
+        let service = match settings.join.as_deref() {
+            None => Service::first(cluster(&data)?, databases, &advertised, replication)?,
             Some(known) => {
                 let cluster = meet(known)?;
                 agree(&data, cluster.name)?;

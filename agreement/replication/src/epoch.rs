@@ -18,6 +18,11 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 impl Entry {
+    /// The end of an epoch that this group is to follow.
+    pub(crate) fn for_group(next: &Group) -> Self {
+        Self { client: ClientId::GROUP, number: next.epoch(), operation: encode_group(next) }
+    }
+
     /// The group that is to follow, if this is what the entry is for.
     pub(crate) fn next_group(&self) -> Option<Group> {
         if self.client == ClientId::GROUP { decode_group(&self.operation) } else { None }

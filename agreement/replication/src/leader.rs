@@ -52,6 +52,11 @@ struct Query {
 }
 
 impl Leading {
+    /// Whether a backup has said that it holds the log up to here.
+    pub(crate) fn holds(&self, backup: NodeId, upto: SequenceNumber) -> bool {
+        self.backups.get(&backup).is_some_and(|backup| backup.ordered.max(backup.same) >= upto)
+    }
+
     pub(crate) fn after(last: SequenceNumber) -> Self {
         Self { began_with: last, sent: last, ..Self::default() }
     }

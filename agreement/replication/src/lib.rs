@@ -79,5 +79,5 @@ pub use execution::Checkpoint;
 pub use group::{Group, GroupError, Member, Protocol};
 pub use log::{Entry, Log, Summary};
 pub use message::{ClientId, Message, Operation, SequenceNumber, Timer, View};
-pub use replica::{Adopt, Behind, Options, Record, Replica};
+pub use replica::{Behind, Options, Record, Replica, Wish};
 pub use state_machine::StateMachine;

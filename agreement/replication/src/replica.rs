@@ -32,7 +32,7 @@ pub struct Options {
     /// Whether nothing is promised before it is on the disk. Without, a replica that has crashed comes back as another incarnation.
     pub is_durable: bool,
     /// Whether states are too large for a message. Then a checkpoint holds only what [`StateMachine::snapshot`] says of the state, and
-    /// whoever runs a replica that is [`Behind`] copies the state itself, and has it [`Adopt`] the checkpoint.
+    /// whoever runs a replica that is [`Behind`] copies the state itself, and has it [adopt](Wish::Adopt) the checkpoint.
     pub is_copied: bool,
 }
 
@@ -57,9 +57,14 @@ impl Default for Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behind(pub NodeId);
 
-/// Has a replica go on from a checkpoint, whose state it has now.
+/// What whoever runs a replica wants of it.
 #[derive(Clone, Debug)]
-pub struct Adopt(pub Arc<Checkpoint>);
+pub enum Wish {
+    /// That it goes on from a checkpoint, whose state it has now.
+    Adopt(Arc<Checkpoint>),
+    /// That these members, under this protocol, go on as its group, if it leads that. As with [`crate::Invoke::Reconfigure`].
+    Reconfigure(Vec<Member>, Protocol),
+}
 
 /// What a replica must find again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -256,6 +261,11 @@ impl<S: StateMachine> Replica<S> {
     /// The group that it knows.
     pub const fn group(&self) -> &Group {
         &self.group
+    }
+
+    /// Whether it leads, and all members of the group have said that they hold what is committed.
+    pub fn is_complete(&self) -> bool {
+        self.leads() && self.group.others(self.me).all(|backup| self.leading.holds(backup, self.committed))
     }
 
     /// The last checkpoint.
@@ -474,7 +484,7 @@ impl<S: StateMachine> Replica<S> {
 impl<S: StateMachine> Process for Replica<S> {
     type Message = Message;
     type Timer = Timer;
-    type Request = Adopt;
+    type Request = Wish;
     type Event = Behind;
     type Record = Record;
 
@@ -547,10 +557,18 @@ impl<S: StateMachine> Process for Replica<S> {
         }
     }
 
-    fn request(&mut self, now: Time, Adopt(checkpoint): Adopt, out: &mut Outbox<Self>) {
-        if checkpoint.at > self.committed {
-            self.go_on_from(&checkpoint, now, out);
-            self.begin(now, out);
+    fn request(&mut self, now: Time, wish: Wish, out: &mut Outbox<Self>) {
+        match wish {
+            Wish::Adopt(checkpoint) if checkpoint.at > self.committed => {
+                self.go_on_from(&checkpoint, now, out);
+                self.begin(now, out);
+            }
+            Wish::Adopt(_) => {}
+            Wish::Reconfigure(members, protocol) => {
+                if let Ok(next) = self.group.followed_by(members, protocol) {
+                    self.reconfigure(self.me.node, crate::Entry::for_group(&next), now, out);
+                }
+            }
         }
     }
 

@@ -2,8 +2,8 @@
 
 use crate::group::Defect;
 use crate::{
-    Adopt, Behind, Client, ClientId, Group, Invoke, Member, Message, Options, Outcome, Protocol, Record,
-    Replica, SequenceNumber, StateMachine, Summary, Timer,
+    Behind, Client, ClientId, Group, Invoke, Member, Message, Options, Outcome, Protocol, Record, Replica,
+    SequenceNumber, StateMachine, Summary, Timer, Wish,
 };
 use fulmar_history::linearizability::{
     self, CallOf, KeyValue, KeyValueOperation, Model, RegisterOperation, RegisterOutput,
@@ -176,9 +176,9 @@ impl Role {
 
 /// What a node is asked for.
 #[derive(Clone, Debug)]
-enum Wish {
-    Invoke(Invoke),
-    Adopt(Adopt),
+enum Order {
+    Client(Invoke),
+    Replica(Wish),
 }
 
 /// What a node tells.
@@ -191,7 +191,7 @@ enum Said {
 impl Process for Role {
     type Message = Message;
     type Timer = Alarm;
-    type Request = Wish;
+    type Request = Order;
     type Event = Said;
     type Record = Record;
 
@@ -220,10 +220,12 @@ impl Process for Role {
         self.step(out, replica, |client, out| client.expire(now, (), out));
     }
 
-    fn request(&mut self, now: Time, wish: Wish, out: &mut Outbox<Self>) {
-        match wish {
-            Wish::Adopt(adopt) => self.step(out, |replica, out| replica.request(now, adopt, out), |_, _| {}),
-            Wish::Invoke(invoke) => self.step(out, |_, _| {}, |client, out| client.request(now, invoke, out)),
+    fn request(&mut self, now: Time, order: Order, out: &mut Outbox<Self>) {
+        match order {
+            Order::Replica(wish) => self.step(out, |replica, out| replica.request(now, wish, out), |_, _| {}),
+            Order::Client(invoke) => {
+                self.step(out, |_, _| {}, |client, out| client.request(now, invoke, out))
+            }
         }
     }
 
@@ -295,7 +297,7 @@ impl Users {
             linearizability::Call { process: client.0.into(), invoked, operation: asked, response: None };
         self.underway.insert(client, (self.history.len(), left));
         self.history.push(call);
-        let invoke = Wish::Invoke(invocation(asked, is_query));
+        let invoke = Order::Client(invocation(asked, is_query));
         sim.after(thinking, move |sim| sim.request(client, invoke));
     }
 
@@ -318,7 +320,7 @@ fn copy_state(sim: &mut Sim<Role>, node: NodeId, Behind(from): Behind) {
     let checkpoint = replicas(sim).find(|(other, _)| *other == from).map(|(_, it)| it.checkpoint().clone());
     if let Some(checkpoint) = checkpoint {
         let time = Duration::from_millis(sim.random().below(100));
-        sim.after(time, move |sim| sim.request(node, Wish::Adopt(Adopt(checkpoint))));
+        sim.after(time, move |sim| sim.request(node, Order::Replica(Wish::Adopt(checkpoint))));
     }
 }
 
@@ -448,7 +450,7 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
         } else {
             users.is_changing = true;
             let reconfiguration = reconfiguration(&mut chance, &nodes, &incarnations);
-            sim.request(operator, Wish::Invoke(reconfiguration));
+            sim.request(operator, Order::Client(reconfiguration));
         }
     }
     sim.heal(nodes);
@@ -542,7 +544,7 @@ fn cost(protocol: Protocol, replicas: u32, synchronize: u64) -> (u64, u64) {
     let (began, before) = (sim.now(), busiest(&sim));
     let write = KeyValueOperation { key: 1, operation: RegisterOperation::Write(Some(1)) };
     for _ in 0..REQUESTS {
-        sim.request(NodeId(replicas), Wish::Invoke(invocation(write, false)));
+        sim.request(NodeId(replicas), Order::Client(invocation(write, false)));
     }
     let mut ended = began;
     sim.run(Duration::from_millis(100), |sim, _, _| ended = sim.now());

@@ -102,7 +102,7 @@ impl Users {
     }
 
     fn hear(&mut self, sim: &mut Sim<Node>, event: <Node as fulmar_node::Process>::Event) {
-        let Either::Second((client, _)) = event;
+        let Either::Second((client, _)) = event else { unreachable!("no replica misses anything") };
         let asked = self.asked.get(&client).copied().unwrap_or_default();
         self.waited += sim.now().since(asked);
         self.answered += 1;

@@ -1,7 +1,7 @@
 //! Servers with service times, and clients that run programs.
 
 use fulmar_dbt::remote::{
-    Ask, Call, Client, Map, Message, NodeId, Question, Remote, Reply, Server, Synced, Unreachable,
+    Ask, Call, Client, Map, Message, NodeId, Question, Remote, Reply, Server, Synced, Timer, Unreachable,
 };
 use fulmar_dbt::{Database, Options, Transient};
 use fulmar_node::{Lsn, Outbox, Process, Time};
@@ -80,9 +80,16 @@ impl Work {
     }
 }
 
+/// When a node does something by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Alarm {
+    Server(Timer),
+    Client,
+}
+
 impl Process for Role {
     type Message = Message;
-    type Timer = ();
+    type Timer = Alarm;
     type Request = Ask;
     type Event = Reply;
     type Record = Synced;
@@ -103,10 +110,13 @@ impl Process for Role {
         }
     }
 
-    fn expire(&mut self, now: Time, timer: (), out: &mut Outbox<Self>) {
-        match self {
-            Self::Server(busy) => busy.step(now, out, |server, out| server.expire(now, timer, out)),
-            Self::Client(client) => as_client(out, |out| client.expire(now, timer, out)),
+    fn expire(&mut self, now: Time, timer: Alarm, out: &mut Outbox<Self>) {
+        match (self, timer) {
+            (Self::Server(busy), Alarm::Server(timer)) => {
+                busy.step(now, out, |server, out| server.expire(now, timer, out));
+            }
+            (Self::Client(client), _) => as_client(out, |out| client.expire(now, (), out)),
+            (Self::Server(_), Alarm::Client) => {}
         }
     }
 
@@ -140,23 +150,18 @@ impl Busy {
         out: &mut Outbox<Role>,
         step: impl FnOnce(&mut Server, &mut Outbox<Server>),
     ) {
-        let mut own = Outbox::after(out.logged());
-        step(&mut self.server, &mut own);
-        if own.sends.iter().any(|(_, message)| matches!(message, Message::Clock { .. })) {
+        let before = out.sends.len();
+        let server = &mut self.server;
+        let nothing = |()| unreachable!("servers tell nothing");
+        out.take_over(|own| step(server, own), Alarm::Server, nothing, |record| record);
+        if out.sends[before..].iter().any(|(_, message)| matches!(message, Message::Clock { .. })) {
             self.clock_asked = Some(now);
         }
-        out.sends.append(&mut own.sends);
-        out.timers.append(&mut own.timers);
-        out.records.append(&mut own.records);
     }
 }
 
 fn as_client(out: &mut Outbox<Role>, step: impl FnOnce(&mut Outbox<Client>)) {
-    let mut own = Outbox::default();
-    step(&mut own);
-    out.sends.append(&mut own.sends);
-    out.timers.append(&mut own.timers);
-    out.events.append(&mut own.events);
+    out.take_over(step, |()| Alarm::Client, |reply| reply, |()| unreachable!("clients remember nothing"));
 }
 
 /// So many servers that know each other, with their databases in memory; nothing if they do not find each other.

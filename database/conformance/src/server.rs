@@ -1,6 +1,6 @@
 //! Servers in this process, for tests that run on a cluster.
 
-use fulmar_dbt::remote::{Cluster, Open, Service, new_cluster, new_server};
+use fulmar_dbt::remote::{Cluster, Open, Replication, Service, new_cluster, new_server};
 use fulmar_dbt::{Directory, Options, Transient};
 use std::error::Error;
 use std::net::TcpListener;
@@ -66,7 +66,7 @@ fn serve(cluster: Option<Cluster>, keep: Keep) -> Result<String, Box<dyn Error>>
         Keep::InMemory => Box::new(Transient::new(Options::default())),
     };
     let mut service = match cluster {
-        None => Service::first(new_cluster()?, databases, &address)?,
+        None => Service::first(new_cluster()?, databases, &address, Replication::default())?,
         Some(cluster) => Service::other(cluster, new_server(), databases, &address)?,
     };
     service.listen(listener)?;

@@ -2,11 +2,13 @@
 
 use crate::{Database, Error, Options, Timestamp};
 use fulmar_kv::GroupId;
+use fulmar_kv::engine::{Engine, Memory};
 use fulmar_kv::remote::{Keep, Open};
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Databases in the directories of one directory, each by its name.
 pub struct Directory {
@@ -51,6 +53,21 @@ impl Open for Directory {
         }
     }
 
+    fn engine(&mut self, name: &str, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
+        let path = self.path.join(format!(".{name}.{}.replica", group.0));
+        let engine = fulmar_kv::replica_engine(&path, &self.options)?;
+        Ok((path, engine))
+    }
+
+    fn open_on(
+        &mut self,
+        name: &str,
+        group: GroupId,
+        engine: Box<dyn Engine>,
+    ) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
+        open_on(name, engine, &Options { group, ..self.options.clone() })
+    }
+
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
         let options = Options { create: true, cache_bytes: RECORDS_CACHE, ..Options::default() };
         fulmar_kv::Database::open(&self.path.join(".cluster"), &options)
@@ -64,12 +81,13 @@ const RECORDS_CACHE: u64 = 4 << 20;
 pub struct Transient {
     options: Options,
     made: BTreeMap<(String, GroupId), fulmar_kv::Database>,
+    engines: BTreeMap<(String, GroupId), Arc<Memory>>,
 }
 
 impl Transient {
     /// None yet; each will be made with these options.
     pub fn new(options: Options) -> Self {
-        Self { options, made: BTreeMap::new() }
+        Self { options, made: BTreeMap::new(), engines: BTreeMap::new() }
     }
 }
 
@@ -98,6 +116,20 @@ impl Open for Transient {
     fn discard(&mut self, name: &str, group: GroupId) -> Result<(), Error> {
         self.made.remove(&(name.into(), group));
         Ok(())
+    }
+
+    fn engine(&mut self, name: &str, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
+        let engine = self.engines.entry((name.into(), group)).or_default().clone();
+        Ok((name.into(), engine))
+    }
+
+    fn open_on(
+        &mut self,
+        name: &str,
+        group: GroupId,
+        engine: Box<dyn Engine>,
+    ) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
+        open_on(name, engine, &Options { group, ..self.options.clone() })
     }
 
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
@@ -179,10 +211,34 @@ impl Open for Single {
         Ok(())
     }
 
+    /// It has no replicas.
+    fn engine(&mut self, name: &str, _group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
+        Err(Error::Io { path: name.into(), source: io::ErrorKind::Unsupported.into() })
+    }
+
+    fn open_on(
+        &mut self,
+        name: &str,
+        _group: GroupId,
+        _engine: Box<dyn Engine>,
+    ) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
+        Err(Error::Io { path: name.into(), source: io::ErrorKind::Unsupported.into() })
+    }
+
     /// Who shares a database has no cluster that would have to be known again.
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
         transient_records()
     }
+}
+
+fn open_on(
+    name: &str,
+    engine: Box<dyn Engine>,
+    options: &Options,
+) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
+    let kv = fulmar_kv::Database::with_engine(name.as_ref(), engine, options)?;
+    let database = Database::on(kv.clone())?;
+    Ok((kv, Box::new(database)))
 }
 
 fn transient_records() -> Result<fulmar_kv::Database, Error> {

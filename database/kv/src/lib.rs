@@ -25,6 +25,7 @@
 //! - [`Numbers`]: which numbers of new entries are taken.
 //! - [`Store`]: what of all this the tree above needs.
 //! - [`remote`]: the same behind a network, as processes.
+//! - `replicated`: a group on several servers.
 //! - `home`: the directory, its format and its holder.
 //!
 //! # What is guaranteed
@@ -68,6 +69,7 @@ mod object;
 #[cfg(test)]
 mod random;
 pub mod remote;
+mod replicated;
 mod storage;
 mod store;
 
@@ -79,6 +81,7 @@ pub use interval::Interval;
 pub use key::Key;
 pub use numbers::Numbers;
 pub use object::{Change, Object};
+pub use replicated::replica_engine;
 pub use store::{Basis, Exclusion, Expected, Groups, Part, Snapshot, Store};
 
 /// Numbers of objects below are the caller's to give, but for the one before it.

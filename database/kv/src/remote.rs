@@ -20,11 +20,14 @@ mod store;
 pub use client::{Ask, Client, Reply};
 pub use connection::{ConnectError, Connection};
 pub use fulmar_node::NodeId;
+pub use fulmar_replication::Protocol;
 pub use local::{Door, Doors, LOCAL_CLUSTER};
-pub use map::{HandOver, Layout, Map, Placement};
-pub use message::{Answer, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight, VERSION};
+pub use map::{HandOver, Layout, Map, Placement, Replicas, Replication};
+pub use message::{
+    Answer, CopiedPart, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight, VERSION,
+};
 pub use news::{News, Ready, Reshape, Shape, Step};
 pub use serve::{Cluster, DrainError, Service, new_cluster, new_server};
-pub use server::{Keep, Linked, Load, Note, Open, Server, SyncLog, Synced, Walked};
+pub use server::{Keep, Linked, Load, Note, Open, Server, SyncLog, Synced, Timer, Walked};
 pub use status::{GroupStatus, Status};
 pub use store::{Call, Remote, Unreachable};

@@ -2,7 +2,7 @@
 //! machine. It ends when it has had no client for some seconds.
 
 use crate::signals;
-use fulmar_dbt::remote::{Door, Doors, LOCAL_CLUSTER, Service};
+use fulmar_dbt::remote::{Door, Doors, LOCAL_CLUSTER, Replication, Service};
 use fulmar_dbt::{Options, Single, Timestamp};
 use fulmar_transport::{FIRST_CLIENT, Notice};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -63,7 +63,7 @@ fn serve(path: &Path, options: &Options, oldest: Option<Timestamp>) -> Result<()
     let doors = Doors::of(path)?;
     doors.remove(Door::Holder)?;
     let listener = doors.listen(Door::Server)?;
-    let mut service = Service::first(LOCAL_CLUSTER, Box::new(database), "")?;
+    let mut service = Service::first(LOCAL_CLUSTER, Box::new(database), "", Replication::default())?;
     service.listen(listener)?;
     let starter = io::stdout().as_fd().try_clone_to_owned()?;
     println!("{READY}");

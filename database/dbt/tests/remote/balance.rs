@@ -3,6 +3,7 @@
 use crate::transfers::{check_trees, found};
 use crate::world::{Defect, Disks, LATE, Role, SERVERS, connect, servers, world};
 use fulmar_dbt::{Database, Durability, Error, Tree};
+use fulmar_kv::remote::Replication;
 use fulmar_kv::{GroupId, ObjectId, linked};
 use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Port, Sim, seeds};
@@ -79,7 +80,7 @@ fn filled_and_shared(sim: &mut Sim<Role>) -> Result<Tree, String> {
 #[test]
 fn leaves_go_where_there_is_room() {
     seeds("leaves_go_where_there_is_room", 0..3, |seed| {
-        let mut sim = world(seed, &Disks::default(), 1, Defect::Nothing);
+        let mut sim = world(seed, &Disks::default(), 1, Defect::Nothing, Replication::default());
         let tree = filled_and_shared(&mut sim)?;
         check_trees(&mut sim, &[tree])
     });
@@ -89,7 +90,7 @@ fn leaves_go_where_there_is_room() {
 fn leaves_go_where_there_is_time() {
     const ROWS: u64 = 40;
     seeds("leaves_go_where_there_is_time", 0..3, |seed| {
-        let mut sim = world(seed, &Disks::default(), 4, Defect::Nothing);
+        let mut sim = world(seed, &Disks::default(), 4, Defect::Nothing, Replication::default());
         let tree = filled(&mut sim, ROWS);
         let before = leaves(&sim, tree);
         for client in 0..4 {
@@ -114,7 +115,7 @@ fn leaves_go_where_there_is_time() {
 #[test]
 fn a_server_that_joins_gets_its_share() {
     seeds("a_server_that_joins_gets_its_share", 0..3, |seed| {
-        let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing);
+        let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, Replication::default());
         let tree = filled(&mut sim, 400);
         sim.add(LATE);
         sim.host(NodeId(SERVERS + 1), |port: Port<Role>| {
@@ -151,7 +152,7 @@ fn change_facts(database: &Database) -> Result<(), Error> {
 #[test]
 fn a_dropped_tree_leaves_nothing_behind_anywhere() {
     seeds("a_dropped_tree_leaves_nothing_behind_anywhere", 0..3, |seed| {
-        let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing);
+        let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, Replication::default());
         let tree = filled_and_shared(&mut sim)?;
         sim.host(NodeId(SERVERS + 1), move |port: Port<Role>| {
             let mut transaction = connect(port).begin().unwrap();

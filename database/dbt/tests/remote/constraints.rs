@@ -6,6 +6,7 @@ use crate::isolation::crash_client;
 use crate::transfers::{check_trees, found};
 use crate::world::{Defect, Disks, Role, SERVERS, connect, servers, stir, world};
 use fulmar_dbt::{Cursor, Database, Durability, Error, Seek, Transaction, Tree};
+use fulmar_kv::remote::Replication;
 use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Faults, Port, Seed, seeds};
 use parking_lot::Mutex;
@@ -166,7 +167,7 @@ impl Client {
 }
 
 fn run(seed: Seed, omission: Omission) -> Result<(), String> {
-    let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing);
+    let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing, Replication::default());
     let trees = Arc::new(Mutex::new(Vec::new()));
     let founded = Arc::clone(&trees);
     sim.host(NodeId(SERVERS), move |port: Port<Role>| *founded.lock() = found(&connect(port)).unwrap());

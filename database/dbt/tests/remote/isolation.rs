@@ -2,10 +2,10 @@
 //! specification of snapshot isolation.
 
 use crate::transfers::{check_trees, found};
-use crate::world::{Defect, Disks, Role, SERVERS, Wish, connect, servers, stir, world};
+use crate::world::{Defect, Disks, Role, SERVERS, Wish, connect, replicas, servers, stir, world};
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_history::isolation::{self, Isolation, Operation, Order, Outcome, Transaction};
-use fulmar_kv::remote::Note;
+use fulmar_kv::remote::{Note, Replication};
 use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Faults, Port, Seed, Sim, seeds};
 use parking_lot::Mutex;
@@ -143,8 +143,8 @@ pub(crate) fn crash_client(sim: &mut Sim<Role>, client: NodeId, noticed: Duratio
     });
 }
 
-fn run(seed: Seed, defect: Defect) -> Result<(), String> {
-    let mut sim = world(seed, &Disks::default(), CLIENTS, defect);
+fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), String> {
+    let mut sim = world(seed, &Disks::default(), CLIENTS, defect, replication);
     let trees = Arc::new(Mutex::new(Vec::new()));
     let founded = Arc::clone(&trees);
     sim.host(NodeId(SERVERS), move |port: Port<Role>| *founded.lock() = found(&connect(port)).unwrap());
@@ -183,7 +183,17 @@ fn run(seed: Seed, defect: Defect) -> Result<(), String> {
 
 #[test]
 fn what_clients_see_is_snapshot_isolation() {
-    seeds("what_clients_see_is_snapshot_isolation", 0..200, |seed| run(seed, Defect::Nothing));
+    seeds("what_clients_see_is_snapshot_isolation", 0..200, |seed| {
+        run(seed, Defect::Nothing, Replication::default())
+    });
+}
+
+#[test]
+fn what_clients_of_replicas_see_is_snapshot_isolation() {
+    seeds("what_clients_of_replicas_see_is_snapshot_isolation", 0..150, |seed| {
+        let replication = replicas(&seed);
+        run(seed, Defect::Nothing, replication)
+    });
 }
 
 /// Each of these is wrong in a way that the check must find.
@@ -192,8 +202,10 @@ fn defects_are_found() {
     let defects =
         [Defect::NoFences, Defect::LostRecords, Defect::LateTimestamp, Defect::FastClock, Defect::OnlyReads];
     for defect in defects {
-        let found = (0..200)
-            .any(|seed| fulmar_sim::check("defect", seed..seed + 1, |seed| run(seed, defect)).is_err());
+        let found = (0..200).any(|seed| {
+            let once = |seed| run(seed, defect, Replication::default());
+            fulmar_sim::check("defect", seed..seed + 1, once).is_err()
+        });
         assert!(found, "{defect:?} is not found");
     }
 }

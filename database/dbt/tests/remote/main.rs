@@ -6,6 +6,7 @@
 mod balance;
 mod constraints;
 mod isolation;
+mod leaders;
 mod one_row;
 mod round_trips;
 mod transfers;

@@ -3,6 +3,7 @@
 use crate::transfers::found;
 use crate::world::{Defect, Disks, SERVERS, connect, world};
 use fulmar_dbt::Durability;
+use fulmar_kv::remote::Replication;
 use fulmar_node::NodeId;
 use fulmar_sim::seeds;
 use parking_lot::Mutex;
@@ -14,7 +15,7 @@ const CLIENTS: u32 = 4;
 #[test]
 fn changes_that_nothing_was_read_for_do_not_conflict() {
     seeds("changes_that_nothing_was_read_for_do_not_conflict", 0..20, |seed| {
-        let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing);
+        let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing, Replication::default());
         let trees = Arc::new(Mutex::new(Vec::new()));
         let founded = trees.clone();
         sim.host(NodeId(SERVERS), move |port| *founded.lock() = found(&connect(port)).unwrap());

@@ -1,6 +1,6 @@
 //! How often a client waits for the server, on sockets.
 
-use fulmar_dbt::remote::{Connection, Remote, Service, new_cluster};
+use fulmar_dbt::remote::{Connection, Remote, Replication, Service, new_cluster};
 use fulmar_dbt::{Cursor, Database, Directory, Durability, Options, Seek, Tree};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -24,7 +24,8 @@ fn served_with(work: impl FnOnce(SocketAddr, &Database)) {
     let address = listener.local_addr().unwrap();
     let databases = Directory::new(directory.path().into(), Options::default());
     let cluster = new_cluster().unwrap();
-    let mut service = Service::first(cluster, Box::new(databases), &address.to_string()).unwrap();
+    let mut service =
+        Service::first(cluster, Box::new(databases), &address.to_string(), Replication::default()).unwrap();
     service.listen(listener).unwrap();
     let handle = service.handle();
     #[expect(clippy::disallowed_methods, reason = "the server runs beside its client")]

@@ -1,10 +1,12 @@
 //! Clients move amounts between accounts; every snapshot holds the same sum.
 
-use crate::world::{Defect, Disks, LATE, MANAGER, Role, SERVERS, Wish, connect, servers, stir, world};
+use crate::world::{
+    Defect, Disks, LATE, MANAGER, Role, SERVERS, Wish, connect, replicas, servers, stir, world,
+};
 use fulmar_dbt::{Cursor, Database, Durability, Error, Transaction, Tree, check};
-use fulmar_kv::remote::{Reshape, Shape};
+use fulmar_kv::remote::{Replication, Reshape, Shape};
 use fulmar_node::{NodeId, Random};
-use fulmar_sim::{Faults, Port, Sim, seeds};
+use fulmar_sim::{Faults, Port, Seed, Sim, seeds};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -97,14 +99,19 @@ fn open(sim: &mut Sim<Role>) -> Bank {
     sim.host(NodeId(SERVERS), move |port: Port<Role>| *founded.lock() = found(&connect(port)).unwrap());
     sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
     let trees = trees.lock().clone();
-    let done = Arc::new(Mutex::new(0));
+    let bank = Bank { trees, done: Arc::new(Mutex::new(0)) };
+    employ(sim, &bank);
+    bank
+}
+
+/// Has each client do its transfers.
+fn employ(sim: &mut Sim<Role>, bank: &Bank) {
     for client in 0..CLIENTS {
         let mut random = sim.random().fork();
-        let (trees, done) = (trees.clone(), Arc::clone(&done));
+        let (trees, done) = (bank.trees.clone(), Arc::clone(&bank.done));
         let program = move |port: Port<Role>| work(&connect(port), &trees, &mut random, &done);
         sim.host(NodeId(SERVERS + client), program);
     }
-    Bank { trees, done }
 }
 
 /// Whether all programs end, and leave sound trees.
@@ -154,18 +161,59 @@ pub(crate) fn check_trees(sim: &mut Sim<Role>, trees: &[Tree]) -> Result<(), Str
     Ok(())
 }
 
+fn run(seed: Seed, replication: Replication) -> Result<(), String> {
+    let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing, replication);
+    let bank = open(&mut sim);
+    let faults = Faults::random(servers(), sim.random());
+    sim.inject(Faults { down: 1, broken_disk: 0, ..faults });
+    stir(&mut sim, bank.trees.clone(), Duration::from_secs(4));
+    sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));
+    close(&mut sim, &bank)?;
+    let done = *bank.done.lock();
+    if done == CLIENTS as usize * TRANSFERS { Ok(()) } else { Err(format!("{done} transfers")) }
+}
+
 #[test]
 fn every_snapshot_holds_the_same_sum() {
-    seeds("every_snapshot_holds_the_same_sum", 0..150, |seed| {
-        let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing);
+    seeds("every_snapshot_holds_the_same_sum", 0..150, |seed| run(seed, Replication::default()));
+}
+
+#[test]
+fn every_snapshot_on_replicas_holds_the_same_sum() {
+    seeds("every_snapshot_on_replicas_holds_the_same_sum", 0..150, |seed| {
+        let replication = replicas(&seed);
+        run(seed, replication)
+    });
+}
+
+/// One server loses all that it had, and comes back; when it has had time to catch up, another is gone for good.
+#[test]
+fn replicas_outlive_their_servers() {
+    seeds("replicas_outlive_their_servers", 0..100, |seed| {
+        let (replication, disks) = (replicas(&seed), Disks::default());
+        let mut sim = world(seed, &disks, CLIENTS, Defect::Nothing, replication);
         let bank = open(&mut sim);
         let faults = Faults::random(servers(), sim.random());
-        sim.inject(Faults { down: 1, broken_disk: 0, ..faults });
-        stir(&mut sim, bank.trees.clone(), Duration::from_secs(4));
-        sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));
+        sim.inject(Faults { crash: 0, blackout: 0, broken_disk: 0, ..faults });
+        stir(&mut sim, bank.trees.clone(), Duration::from_secs(2));
+        let wiped = NodeId(1 + u32::try_from(sim.random().below(2)).unwrap());
+        let gone = NodeId(SERVERS - wiped.0);
+        let moment = Duration::from_micros(sim.random().below(2_000_000));
+        sim.after(moment, move |sim| {
+            sim.crash(wiped);
+            disks.wipe(wiped);
+            sim.replace_disk(wiped);
+            let later = Duration::from_micros(sim.random().below(1_000_000));
+            sim.after(later, move |sim| sim.restart(wiped));
+        });
+        sim.run(Duration::from_secs(4), |_, _, _| {});
+        sim.heal(servers());
+        sim.run(Duration::from_secs(20), |_, _, _| {});
+        sim.crash(gone);
+        employ(&mut sim, &bank);
         close(&mut sim, &bank)?;
         let done = *bank.done.lock();
-        if done == CLIENTS as usize * TRANSFERS { Ok(()) } else { Err(format!("{done} transfers")) }
+        if done == 2 * CLIENTS as usize * TRANSFERS { Ok(()) } else { Err(format!("{done} transfers")) }
     });
 }
 
@@ -173,7 +221,7 @@ fn every_snapshot_holds_the_same_sum() {
 #[test]
 fn a_server_can_be_drained() {
     seeds("a_server_can_be_drained", 0..60, |seed| {
-        let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing);
+        let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing, Replication::default());
         let bank = open(&mut sim);
         let drained = NodeId(SERVERS - 1);
         let faults = Faults::random(servers(), sim.random());

@@ -4,10 +4,11 @@ use fulmar_dbt::{Database, Options, Tree};
 use fulmar_kv::engine::{Batch, Engine, EngineWrite, Memory};
 use fulmar_kv::remote::{
     Answer, Ask, Call, Client, DatabaseNumber, Keep, Map, MapRequest, Message, Note, Open, Question, Remote,
-    Reply, Reshape, Server, Shape, Sight, Synced, Unreachable,
+    Replication, Reply, Reshape, Server, Shape, Sight, Synced, Timer, Unreachable,
 };
 use fulmar_kv::{Commit, Durability, Error, GroupId, Object, ObjectId, Restructuring, linked};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
+use fulmar_replication::Protocol;
 use fulmar_sim::{Port, Seed, Sim};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -45,6 +46,8 @@ pub(crate) enum Defect {
     FastClock,
     /// Who reads nothing else, reads more.
     OnlyReads,
+    /// Servers do not care whether the map has changed by the time of which they hear.
+    OldMap,
 }
 
 impl Defect {
@@ -54,6 +57,11 @@ impl Defect {
             && let Message::Time { reached, .. } = &mut message
         {
             reached.0 += 300;
+        }
+        if self == Self::OldMap
+            && let Message::Time { map, .. } = &mut message
+        {
+            *map = 0;
         }
         if self == Self::LateTimestamp
             && let Message::Question { question: Question::Read { at: Sight::Open(at), .. }, .. } =
@@ -96,6 +104,13 @@ fn empty_leaf() -> Arc<Object> {
     kv.read(object).unwrap().unwrap()
 }
 
+/// When a node does something by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Alarm {
+    Server(Timer),
+    Client,
+}
+
 /// What a node is told.
 #[derive(Clone, Debug)]
 pub(crate) enum Wish {
@@ -108,7 +123,7 @@ pub(crate) enum Wish {
 
 impl Process for Role {
     type Message = Message;
-    type Timer = ();
+    type Timer = Alarm;
     type Request = Wish;
     type Event = Reply;
     type Record = Synced;
@@ -132,10 +147,13 @@ impl Process for Role {
         }
     }
 
-    fn expire(&mut self, now: Time, timer: (), out: &mut Outbox<Self>) {
-        match self {
-            Self::Server(server, _) => as_server(out, |out| server.expire(now, timer, out)),
-            Self::Client(client, _) => as_client(out, |out| client.expire(now, timer, out)),
+    fn expire(&mut self, now: Time, timer: Alarm, out: &mut Outbox<Self>) {
+        match (self, timer) {
+            (Self::Server(server, _), Alarm::Server(timer)) => {
+                as_server(out, |out| server.expire(now, timer, out));
+            }
+            (Self::Client(client, _), Alarm::Client) => as_client(out, |out| client.expire(now, (), out)),
+            _ => panic!("not for this one"),
         }
     }
 
@@ -165,19 +183,11 @@ impl Process for Role {
 }
 
 fn as_server(out: &mut Outbox<Role>, step: impl FnOnce(&mut Outbox<Server>)) {
-    let mut own = Outbox::after(out.logged());
-    step(&mut own);
-    out.sends.append(&mut own.sends);
-    out.timers.append(&mut own.timers);
-    out.records.append(&mut own.records);
+    out.take_over(step, Alarm::Server, |()| unreachable!("servers tell nothing"), |record| record);
 }
 
 fn as_client(out: &mut Outbox<Role>, step: impl FnOnce(&mut Outbox<Client>)) {
-    let mut own = Outbox::default();
-    step(&mut own);
-    out.sends.append(&mut own.sends);
-    out.timers.append(&mut own.timers);
-    out.events.append(&mut own.events);
+    out.take_over(step, |()| Alarm::Client, |reply| reply, |()| unreachable!("clients remember nothing"));
 }
 
 /// What was handed to disks, by server and database, batch by batch, each with how much was handed with it.
@@ -196,11 +206,16 @@ impl Disks {
         self.0.lock().remove(name);
     }
 
+    /// Forgets all that a server has ever written.
+    pub(crate) fn wipe(&self, server: NodeId) {
+        self.0.lock().retain(|name, _| !name.starts_with(server.to_string()));
+    }
+
     /// Forgets what a server has not synced.
     fn crash(&self, server: NodeId, records: &[Synced]) {
         let mut synced = BTreeMap::new();
         for record in records {
-            synced.insert(record.database.path(), record.sequence);
+            synced.insert(record.path(), record.sequence());
         }
         for (name, disk) in self.0.lock().iter().filter(|(name, _)| name.starts_with(server.to_string())) {
             let synced = synced.get(&**name).copied().unwrap_or(0);
@@ -227,11 +242,17 @@ struct Recorded {
 
 impl Engine for Recorded {
     fn write(&self, batch: Batch) -> Result<(), Error> {
-        let state = batch.writes.iter().rev().find_map(|write| match write {
-            EngineWrite::Fact { value, .. } => Some(value),
-            _ => None,
-        });
-        let sequence = second_varint(state.expect("a state in each batch"));
+        let fact = |wanted: &str| {
+            batch.writes.iter().rev().find_map(|write| match write {
+                EngineWrite::Fact { name, value } if *name == wanted => Some(&**value),
+                _ => None,
+            })
+        };
+        // A replica counts what it writes.
+        let sequence = match fact("written") {
+            Some(written) => u64::from_be_bytes(written.try_into().unwrap()),
+            None => second_varint(fact("state").expect("a state in each batch")),
+        };
         self.disk.0.lock().push((sequence, batch.clone()));
         self.memory.write(batch)
     }
@@ -302,13 +323,43 @@ impl Open for Databases {
         Ok(())
     }
 
+    fn engine(&mut self, name: &str, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
+        let name = self.name(&format!("replica of {name}"), group);
+        let engine = self.1.get(&name).engine(self.2);
+        Ok((name, Arc::new(engine)))
+    }
+
+    fn open_on(
+        &mut self,
+        name: &str,
+        group: GroupId,
+        engine: Box<dyn Engine>,
+    ) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
+        let options = Options { cache_bytes: 1 << 20, group, ..Options::default() };
+        let kv = fulmar_kv::Database::with_engine(&self.name(name, group), engine, &options)?;
+        let keep = Database::on(kv.clone())?;
+        Ok((kv, Box::new(keep)))
+    }
+
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
         self.kv("cluster", GroupId(0))
     }
 }
 
+/// Each group on all servers, by one protocol or another.
+pub(crate) fn replicas(seed: &Seed) -> Replication {
+    let protocols = [Protocol::Viewstamped, Protocol::Fast, Protocol::Speculative];
+    Replication { replicas: 3, protocol: protocols[usize::try_from(seed.number % 3).unwrap()] }
+}
+
 /// Servers that know each other, whose disks are `disks`, and so many clients.
-pub(crate) fn world(seed: Seed, disks: &Disks, clients: u32, defect: Defect) -> Sim<Role> {
+pub(crate) fn world(
+    seed: Seed,
+    disks: &Disks,
+    clients: u32,
+    defect: Defect,
+    replication: Replication,
+) -> Sim<Role> {
     let disks = disks.clone();
     let mut sim = Sim::new(seed, move |id, records: &[Synced]| {
         if id.0 >= SERVERS && id != LATE {
@@ -318,7 +369,9 @@ pub(crate) fn world(seed: Seed, disks: &Disks, clients: u32, defect: Defect) -> 
         let databases = Box::new(Databases(id, disks.clone(), defect));
         let address = id.to_string();
         let server = match id {
-            MANAGER => Server::manager(id, databases, &address).expect("a sound disk"),
+            MANAGER => {
+                Server::manager(id, databases, &address).expect("a sound disk").replicated(replication)
+            }
             _ => Server::member((id, &address), databases, Map::of(MANAGER, &MANAGER.to_string())),
         };
         Role::Server(Box::new(server), defect)
@@ -349,10 +402,11 @@ pub(crate) fn stir(sim: &mut Sim<Role>, trees: Vec<Tree>, until: Duration) {
     let Some(left) = until.checked_sub(pause) else { return };
     sim.after(pause, move |sim| {
         let tree = trees[any(&mut random, trees.len())];
-        let server = NodeId(tree.0 >> 22);
-        if let Some(Role::Server(process, _)) = sim.process(server)
-            && let Some(reshape) = any_leaf(process, tree, &mut random)
-        {
+        let reshape = servers().find_map(|server| match sim.process(server) {
+            Some(Role::Server(process, _)) => Some((server, any_leaf(process, tree, &mut random)?)),
+            _ => None,
+        });
+        if let Some((server, reshape)) = reshape {
             sim.request(server, Wish::Reshape(reshape));
         }
         stir(sim, trees, left);

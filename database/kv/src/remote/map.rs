@@ -3,7 +3,9 @@
 use super::message::DatabaseNumber;
 use crate::GroupId;
 use crate::core::group;
+use crate::replicated::{put_view, view};
 use fulmar_node::NodeId;
+use fulmar_replication::{Protocol, View};
 use fulmar_transport::coding::{Reader, list, number, put_bytes, put_varint, text};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +24,8 @@ pub struct Map {
     pub draining: BTreeSet<NodeId>,
     /// Groups that their servers do not serve any more, and hand over.
     pub leaving: BTreeMap<(DatabaseNumber, GroupId), HandOver>,
+    /// How the groups of new databases are replicated.
+    pub replication: Replication,
 }
 
 /// How a group is handed over.
@@ -42,6 +46,59 @@ pub struct Placement {
     pub founded: u16,
     /// The server of each of its groups, in the order of their names.
     pub groups: Vec<NodeId>,
+    /// Those groups that are replicated.
+    pub replicated: BTreeMap<GroupId, Replicas>,
+}
+
+/// The replicas of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replicas {
+    /// The servers that the group was founded on.
+    pub founders: Vec<NodeId>,
+    /// How they agree, from the beginning.
+    pub protocol: Protocol,
+    /// Those that have begun, and in which of their lives: one that has lost what it held then is another replica.
+    pub begun: BTreeMap<NodeId, u64>,
+    /// The view whose leader serves the group.
+    pub view: Option<View>,
+}
+
+/// How the groups of new databases are replicated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replication {
+    /// On so many servers.
+    pub replicas: u16,
+    /// By this protocol.
+    pub protocol: Protocol,
+}
+
+impl Default for Replication {
+    /// On one.
+    fn default() -> Self {
+        Self { replicas: 1, protocol: Protocol::Viewstamped }
+    }
+}
+
+impl Placement {
+    /// Whether the server has a group of it, or a replica of one.
+    fn is_on(&self, server: NodeId) -> bool {
+        self.groups.contains(&server)
+            || self.replicated.values().any(|replicas| replicas.founders.contains(&server))
+    }
+
+    /// The servers that are to have replicas of the group on this one.
+    fn founders(&self, first: NodeId, servers: &[NodeId], replication: Replication) -> Option<Replicas> {
+        let Replication { replicas, protocol } = replication;
+        let begin = servers.iter().position(|server| *server == first)?;
+        let all = servers.iter().cycle().skip(begin).take(servers.len());
+        let founders: Vec<_> = all.take(replicas.into()).copied().collect();
+        (replicas > 1 && founders.len() == usize::from(replicas)).then(|| Replicas {
+            founders,
+            protocol,
+            begun: BTreeMap::new(),
+            view: None,
+        })
+    }
 }
 
 /// All that a client has to know of a database.
@@ -98,10 +155,15 @@ impl Map {
             return;
         }
         self.servers.insert(server, address.into());
+        let (servers, replication) = (self.staying(), self.replication);
         for placement in self.databases.values_mut() {
-            let has_none = server != self.keeper && !is_drained && !placement.groups.contains(&server);
+            let has_none = server != self.keeper && !is_drained && !placement.is_on(server);
             if has_none && placement.groups.len() < MOST_GROUPS {
+                let group = GroupId(u16::try_from(placement.groups.len()).unwrap_or(u16::MAX));
                 placement.groups.push(server);
+                let is_replicated = !placement.replicated.is_empty();
+                let replicas = placement.founders(server, &servers, replication).filter(|_| is_replicated);
+                placement.replicated.extend(replicas.map(|replicas| (group, replicas)));
             }
         }
         self.version += 1;
@@ -142,7 +204,7 @@ impl Map {
 
     /// Forgets servers that were drained.
     fn dismiss(&mut self) {
-        let holds = |server: &NodeId| self.databases.values().any(|p| p.groups.contains(server));
+        let holds = |server: &NodeId| self.databases.values().any(|placement| placement.is_on(*server));
         self.servers.retain(|server, _| !self.draining.contains(server) || holds(server));
     }
 
@@ -166,8 +228,7 @@ impl Map {
 
     /// A new database, with a group on each server. Where there are many, keeping the clock is enough for one to do.
     pub(crate) fn create(&mut self, name: &str) {
-        let remains = |server: &NodeId| !self.draining.contains(server);
-        let mut groups: Vec<NodeId> = self.servers.keys().copied().filter(remains).collect();
+        let mut groups = self.staying();
         if groups.len() >= MANY {
             groups.retain(|server| *server != self.keeper);
         }
@@ -180,11 +241,75 @@ impl Map {
         });
     }
 
+    /// The servers that are not to be empty.
+    fn staying(&self) -> Vec<NodeId> {
+        self.servers.keys().copied().filter(|server| !self.draining.contains(server)).collect()
+    }
+
+    /// The replicas of a group, if it is replicated.
+    pub fn replicas(&self, (database, group): (DatabaseNumber, GroupId)) -> Option<&Replicas> {
+        self.databases.get(&database)?.replicated.get(&group)
+    }
+
+    /// The replicas that were founded on this server.
+    pub(crate) fn replicas_on(&self, server: NodeId) -> impl Iterator<Item = (DatabaseNumber, GroupId)> {
+        self.databases.iter().flat_map(move |(database, placement)| {
+            let replicated = placement.replicated.iter();
+            replicated
+                .filter(move |(_, replicas)| replicas.founders.contains(&server))
+                .map(|(group, _)| (*database, *group))
+        })
+    }
+
+    fn replicas_mut(&mut self, (database, group): (DatabaseNumber, GroupId)) -> Option<&mut Replicas> {
+        self.databases.get_mut(&database)?.replicated.get_mut(&group)
+    }
+
+    /// A server has a replica from now on.
+    pub(crate) fn begin(&mut self, place: (DatabaseNumber, GroupId), server: NodeId, life: u64) {
+        if let Some(replicas) = self.replicas_mut(place) {
+            replicas.begun.entry(server).or_insert(life);
+            self.version += 1;
+        }
+    }
+
+    /// A server serves a group as the leader of its replicas, if that of no later view does.
+    pub(crate) fn lead(&mut self, place: (DatabaseNumber, GroupId), server: NodeId, view: View) {
+        let Some(replicas) = self.replicas_mut(place).filter(|replicas| replicas.view < Some(view)) else {
+            return;
+        };
+        replicas.view = Some(view);
+        let (database, group) = place;
+        let placement = self.databases.get_mut(&database);
+        if let Some(holder) = placement.and_then(|placement| placement.groups.get_mut(usize::from(group.0))) {
+            *holder = server;
+        }
+        self.version += 1;
+    }
+
+    /// Whether there are enough servers for the replicas of a new database.
+    pub(crate) fn has_room(&self) -> bool {
+        self.staying().len() >= usize::from(self.replication.replicas)
+    }
+
+    /// What there is if there is no room.
+    pub(crate) fn missing(&self) -> String {
+        let (replicas, servers) = (self.replication.replicas, self.staying().len());
+        format!(
+            "a new database has {replicas} replicas, on as many servers: so far there are {servers} in the cluster"
+        )
+    }
+
     fn add(&mut self, name: &str, groups: impl FnOnce(u32) -> Vec<NodeId>) {
         let number = self.databases.keys().next_back().map_or(0, |last| last.0 + 1);
         let groups = groups(number);
         let founded = u16::try_from(groups.len()).unwrap_or(u16::MAX);
-        let placement = Placement { name: name.into(), founded, groups };
+        let mut placement = Placement { name: name.into(), founded, groups, replicated: BTreeMap::new() };
+        let servers = self.staying();
+        for (group, server) in (0..).map(GroupId).zip(placement.groups.clone()) {
+            let replicas = placement.founders(server, &servers, self.replication);
+            placement.replicated.extend(replicas.map(|replicas| (group, replicas)));
+        }
         self.databases.insert(DatabaseNumber(number), placement);
         self.version += 1;
     }
@@ -194,7 +319,7 @@ impl Map {
         put_varint(out, self.keeper.0.into());
         put_servers(out, &self.servers);
         put_varint(out, self.databases.len() as u64);
-        for (database, Placement { name, founded, groups }) in &self.databases {
+        for (database, Placement { name, founded, groups, .. }) in &self.databases {
             put_varint(out, database.0.into());
             put_bytes(out, name.as_bytes());
             put_varint(out, (*founded).into());
@@ -206,6 +331,15 @@ impl Map {
             [database.0, group.0.into(), to.0].into_iter().for_each(|number| put_varint(out, number.into()));
             put_varint(out, *attempt);
         }
+        put_varint(out, self.replication.replicas.into());
+        out.push(code(self.replication.protocol));
+        for (database, placement) in &self.databases {
+            for (group, replicas) in &placement.replicated {
+                put_varint(out, database.0.into());
+                put_varint(out, group.0.into());
+                replicas.encode(out);
+            }
+        }
     }
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
@@ -214,18 +348,63 @@ impl Map {
         let servers = servers(input)?;
         let database = |input: &mut Reader<'_>| {
             let database = DatabaseNumber(number(input)?);
-            let (name, founded) = (text(input)?, founded(input)?);
-            Some((database, Placement { name, founded, groups: groups(input)? }))
+            let (name, founded, groups) = (text(input)?, founded(input)?, groups(input)?);
+            Some((database, Placement { name, founded, groups, replicated: BTreeMap::new() }))
         };
-        let databases = list(input, database)?.into_iter().collect();
+        let mut databases: BTreeMap<_, _> = list(input, database)?.into_iter().collect();
         let draining = groups(input)?.into_iter().collect();
         let leaving = |input: &mut Reader<'_>| {
             let place = (DatabaseNumber(number(input)?), group(input)?);
             Some((place, HandOver { to: NodeId(number(input)?), attempt: input.varint()? }))
         };
         let leaving = list(input, leaving)?.into_iter().collect();
-        Some(Self { version, keeper, servers, databases, draining, leaving })
+        let mut replication = Replication::default();
+        // It ends here if it was written before groups could be replicated.
+        if !input.is_empty() {
+            replication = Replication { replicas: founded(input)?, protocol: protocol(input)? };
+        }
+        while !input.is_empty() {
+            let (database, group) = (DatabaseNumber(number(input)?), group(input)?);
+            databases.get_mut(&database)?.replicated.insert(group, Replicas::decode(input)?);
+        }
+        Some(Self { version, keeper, servers, databases, draining, leaving, replication })
     }
+}
+
+impl Replicas {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_groups(out, &self.founders);
+        out.push(code(self.protocol));
+        put_varint(out, self.begun.len() as u64);
+        for (server, life) in &self.begun {
+            put_varint(out, server.0.into());
+            put_varint(out, *life);
+        }
+        out.push(u8::from(self.view.is_some()));
+        if let Some(known) = self.view {
+            put_view(out, known);
+        }
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        let (founders, protocol) = (groups(input)?, protocol(input)?);
+        let begun = |input: &mut Reader<'_>| Some((NodeId(number(input)?), input.varint()?));
+        let begun = list(input, begun)?.into_iter().collect();
+        let view = if input.byte()? == 1 { Some(view(input)?) } else { None };
+        Some(Self { founders, protocol, begun, view })
+    }
+}
+
+fn code(protocol: Protocol) -> u8 {
+    match protocol {
+        Protocol::Viewstamped => 0,
+        Protocol::Fast => 1,
+        Protocol::Speculative => 2,
+    }
+}
+
+fn protocol(input: &mut Reader<'_>) -> Option<Protocol> {
+    [Protocol::Viewstamped, Protocol::Fast, Protocol::Speculative].get(usize::from(input.byte()?)).copied()
 }
 
 /// So many servers keep the one busy that keeps the clock: measured in docs/scaling.md.

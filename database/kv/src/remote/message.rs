@@ -8,19 +8,21 @@ use super::map::{HandOver, Layout, Map};
 use super::news::{News, Reshape};
 use super::server::Load;
 use super::status::Status;
+use crate::engine::EngineWrite;
 use crate::object::Object;
 use crate::{
     Basis, Commit, Durability, Error, Exclusion, Expected, GroupId, Key, ObjectId, Part, Prepare, Timestamp,
     TransactionId,
 };
 use fulmar_node::NodeId;
+use fulmar_replication::{Checkpoint, View};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The version of these messages.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// A question, its answer, or something that is not answered.
 #[derive(Clone, Debug)]
@@ -88,6 +90,8 @@ pub enum Message {
         now: Timestamp,
         /// Where it is then.
         reached: Timestamp,
+        /// The version of the map by now: before it is known, this says nothing.
+        map: u64,
         /// No snapshot of the cluster is older.
         watermark: Timestamp,
     },
@@ -123,6 +127,33 @@ pub enum Message {
     Load(Load),
     /// From the server that keeps the map: what each server holds and does, as far as it has said so.
     Loads(BTreeMap<NodeId, Load>),
+    /// Among the servers that hold replicas of a group.
+    Replication {
+        /// Of which database.
+        database: DatabaseNumber,
+        /// Which group.
+        group: GroupId,
+        /// What is said.
+        message: Box<fulmar_replication::Message>,
+    },
+    /// From a server whose replica of a group has missed too much, to one that holds another: what entries has it from an object on?
+    Copy {
+        /// Of which database.
+        database: DatabaseNumber,
+        /// Which group.
+        group: GroupId,
+        /// The object.
+        from: ObjectId,
+    },
+    /// From a server that was asked to let its replica be copied.
+    Copied {
+        /// Of which database.
+        database: DatabaseNumber,
+        /// Which group.
+        group: GroupId,
+        /// A part of it.
+        part: CopiedPart,
+    },
     /// To a server: how is it?
     Examine,
     /// From a server that was asked how it is.
@@ -136,6 +167,19 @@ pub enum Message {
     },
 }
 
+/// A part of what a replica holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopiedPart {
+    /// The first part begins with a checkpoint, from which on the log tells what the copy may lack.
+    pub checkpoint: Option<Arc<Checkpoint>>,
+    /// Where the part begins.
+    pub from: ObjectId,
+    /// The entries there.
+    pub entries: Vec<EngineWrite>,
+    /// Where the next one begins, if this is not the last.
+    pub next: Option<ObjectId>,
+}
+
 /// What a server wants of the one that keeps the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MapRequest {
@@ -145,6 +189,10 @@ pub enum MapRequest {
     Join(String),
     /// That the server at this address holds nothing any more.
     Drain(String),
+    /// To be known to have a replica of a group from this life of the server on.
+    Begin(DatabaseNumber, GroupId, u64),
+    /// To serve a group, as the leader of its replicas in this view.
+    Lead(DatabaseNumber, GroupId, View),
     /// To serve a group no more, and hand it over to another server.
     Leave(DatabaseNumber, GroupId, HandOver),
     /// That it has done so, in this attempt.
@@ -159,7 +207,7 @@ pub enum MapRequest {
 }
 
 /// Names a database, for as long as the cluster is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DatabaseNumber(pub u32);
 
 /// What a client may ask.

@@ -1,7 +1,7 @@
 //! A server on sockets.
 
 use super::connection::{ConnectError, SERVER, limits, protocol, resolve};
-use super::map::Map;
+use super::map::{Map, Replication};
 use super::message::{MapRequest, Message};
 use super::server::{Note, Open, Server, SyncLog};
 use super::status::Status;
@@ -22,12 +22,18 @@ pub struct Service {
 }
 
 impl Service {
-    /// The first server of a cluster, for the databases that `directory` opens; others find it at `address`.
+    /// The first server of a cluster, for the databases that `directory` opens; others find it at `address`. Databases that
+    /// are made from now on are replicated as `replication` says.
     ///
     /// # Errors
     /// What opening the cluster's records says, or the system if it gives no more descriptors.
-    pub fn first(cluster: u128, directory: Box<dyn Open>, address: &str) -> Result<Self, Error> {
-        Self::new(cluster, SERVER, Server::manager(SERVER, directory, address)?)
+    pub fn first(
+        cluster: u128,
+        directory: Box<dyn Open>,
+        address: &str,
+        replication: Replication,
+    ) -> Result<Self, Error> {
+        Self::new(cluster, SERVER, Server::manager(SERVER, directory, address)?.replicated(replication))
     }
 
     /// Another server of a cluster that was [met](Cluster::meet), called `name`; others find it at `address`.

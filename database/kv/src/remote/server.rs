@@ -6,23 +6,30 @@ mod group;
 mod hand_over;
 mod keep;
 mod manager;
+mod replicas;
 mod reshape;
 mod snapshots;
 
-use super::map::Map;
+use super::map::{Map, Replication};
 use super::message::{self, Answer, DatabaseNumber, Failed, MapRequest, Message, Sight};
 use super::status::Status;
+use crate::engine::Engine;
+use crate::replicated::Entries;
 use crate::{Database, Error, GroupId, Timestamp};
 pub use balance::Load;
 use clock::Clock;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
-use group::{Asked, Group, Sighted, Task};
+use group::{Asked, Group, Ledger, Sighted, Task};
 use hand_over::{Arriving, Leaving};
 pub use keep::{Keep, Linked, Walked};
 use manager::Manager;
+use replicas::Hosted;
 use snapshots::Snapshots;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often a server looks for what waits in vain.
@@ -67,6 +74,23 @@ pub trait Open: Send {
     /// [`Error::Io`]
     fn discard(&mut self, name: &str, group: GroupId) -> Result<(), Error>;
 
+    /// Opens what a replica of a group is kept in, made if it is not there; with what messages call it.
+    ///
+    /// # Errors
+    /// What opening it says.
+    fn engine(&mut self, name: &str, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error>;
+
+    /// Opens a group that is kept in this engine, and says who keeps its structure.
+    ///
+    /// # Errors
+    /// What opening it says.
+    fn open_on(
+        &mut self,
+        name: &str,
+        group: GroupId,
+        engine: Box<dyn Engine>,
+    ) -> Result<(Database, Box<dyn Keep>), Error>;
+
     /// Opens the cluster's own records; called once.
     ///
     /// # Errors
@@ -100,6 +124,12 @@ pub struct Server {
     arriving: BTreeMap<(DatabaseNumber, GroupId), Arriving>,
     /// Questions of clients for databases that are not on the map as it is known here.
     unplaced: Vec<(NodeId, u64, String)>,
+    /// Replicas of groups.
+    replicas: BTreeMap<(DatabaseNumber, GroupId), Hosted>,
+    /// Which of the server's lives this is: none was before of this number.
+    life: Option<u64>,
+    /// What the clock has said, if it is not to be heard before a newer map is.
+    early: Option<Message>,
 }
 
 /// What a server knows beside its groups.
@@ -113,6 +143,8 @@ struct Site {
     /// What each server holds and does.
     loads: BTreeMap<NodeId, Load>,
     durable: Lsn,
+    /// How many changes of the shape of trees have begun here: a group that is opened again must not take them for its own.
+    reshaped: u64,
     /// What the server tells itself.
     own: VecDeque<Message>,
 }
@@ -176,18 +208,63 @@ struct Question {
     question: message::Question,
 }
 
-/// A record stands for a group's writes.
-#[derive(Clone, Debug)]
-pub struct Synced {
-    /// The group.
-    pub database: Database,
-    /// How much was written to its engine.
-    pub sequence: u64,
+/// When a server does something by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// It looks for what waits in vain.
+    Sweep,
+    /// A replica of this group does something.
+    Replica((DatabaseNumber, GroupId), fulmar_replication::Timer),
+    /// The leader of this group's replicas asks them again.
+    Front((DatabaseNumber, GroupId)),
+}
+
+/// A record stands for what was written to an engine, up to a point in it.
+#[derive(Clone)]
+pub struct Synced(Place, u64);
+
+#[derive(Clone)]
+enum Place {
+    Group(Database),
+    Replica(Entries),
 }
 
 impl Synced {
     fn of(database: &Database) -> Self {
-        Self { database: database.clone(), sequence: database.storage().sequence() }
+        Self(Place::Group(database.clone()), database.storage().sequence())
+    }
+
+    fn of_replica(entries: &Entries) -> Self {
+        Self(Place::Replica(entries.clone()), entries.sequence())
+    }
+
+    /// What messages call what was written to.
+    pub fn path(&self) -> &Path {
+        match &self.0 {
+            Place::Group(database) => database.path(),
+            Place::Replica(entries) => entries.path(),
+        }
+    }
+
+    /// How much was written to it.
+    pub const fn sequence(&self) -> u64 {
+        self.1
+    }
+}
+
+impl fmt::Debug for Synced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} up to {}", self.path().display(), self.1)
+    }
+}
+
+impl Place {
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Group(one), Self::Group(other)) => one.is_same(other),
+            (Self::Replica(one), Self::Replica(other)) => one.is_same(other),
+            _ => false,
+        }
     }
 }
 
@@ -213,6 +290,7 @@ impl Server {
             snapshots: Snapshots::default(),
             loads: BTreeMap::new(),
             durable: Lsn(0),
+            reshaped: 0,
             own: VecDeque::new(),
         };
         Self {
@@ -228,7 +306,20 @@ impl Server {
             unanswered: VecDeque::new(),
             arriving: BTreeMap::new(),
             unplaced: Vec::new(),
+            replicas: BTreeMap::new(),
+            life: None,
+            early: None,
         }
+    }
+
+    /// As the one that keeps the map: groups of databases that are made from now on are replicated so.
+    #[must_use]
+    pub fn replicated(mut self, replication: Replication) -> Self {
+        if let Some(manager) = &mut self.manager {
+            manager.replicate(replication);
+            self.site.map = manager.map().clone();
+        }
+        self
     }
 
     /// The map, as it is known here.
@@ -248,6 +339,9 @@ impl Server {
         out: &mut Outbox<Self>,
         now: Time,
     ) -> Result<bool, Error> {
+        if self.site.map.replicas(place).is_some() {
+            return self.serves(place, now, out);
+        }
         if self.groups.contains_key(&place) {
             return Ok(true);
         }
@@ -261,7 +355,8 @@ impl Server {
         let (kv, keep) = self.directory.open(&placement.name, group)?;
         kv.storage().skip_lost_names()?;
         let has_arrived = self.arriving.contains_key(&place);
-        let group = Group::new(place, (kv, keep), has_arrived, &mut self.site.turn(now, out));
+        let origin = (has_arrived, Ledger::Disk);
+        let group = Group::new(place, (kv, keep), origin, &mut self.site.turn(now, out));
         self.groups.insert(place, group);
         Ok(true)
     }
@@ -274,6 +369,7 @@ impl Server {
         {
             let reached = self.site.clock.reached();
             if let Some(group) = self.groups.get_mut(&asked.place)
+                && !group.is_replicated()
                 && let Some(answer) = group.read_newest(
                     asked.client,
                     *object,
@@ -286,8 +382,10 @@ impl Server {
             }
             *at = Sight::New(expected.take());
         }
+        // Another server may serve the group by the time of a snapshot that was opened elsewhere.
+        let is_ahead = self.site.map.replicas(asked.place).is_some() && asked.sees() > self.site.clock.now();
         let turn = &mut self.site.turn(now, out);
-        if asked.needs_time() || !turn.site.clock.is_known() {
+        if asked.needs_time() || is_ahead || !turn.site.clock.is_known() {
             if matches!(asked.question, message::Question::CommitUnread(..)) {
                 turn.site.clock.go_on();
             }
@@ -414,6 +512,18 @@ impl Server {
             MapRequest::Drain(address) => {
                 let _ = manager.change((from, None), |map| map.drain(&address), turn);
             }
+            MapRequest::Begin(database, group, life) => {
+                let place = (database, group);
+                if manager.map().replicas(place).is_some_and(|replicas| !replicas.begun.contains_key(&from)) {
+                    let _ = manager.change((from, None), |map| map.begin(place, from, life), turn);
+                }
+            }
+            MapRequest::Lead(database, group, view) => {
+                let place = (database, group);
+                if manager.map().replicas(place).is_some_and(|replicas| replicas.view < Some(view)) {
+                    let _ = manager.change((from, None), |map| map.lead(place, from, view), turn);
+                }
+            }
             MapRequest::Leave(database, group, hand_over) => {
                 if manager.map().server(database, group) == Some(from) {
                     let _ = manager.change((from, None), |map| map.leave((database, group), hand_over), turn);
@@ -432,6 +542,9 @@ impl Server {
                 let asker = (from, Some(name.clone()));
                 let changed = match (is_known, exists, create) {
                     (false, true, _) => manager.change(asker, |map| map.adopt(&name, me), turn),
+                    (false, false, true) if !manager.map().has_room() => {
+                        Err(Error::io(name.as_ref(), io::Error::other(manager.map().missing())))
+                    }
                     (false, false, true) => manager.change(asker, |map| map.create(&name), turn),
                     _ => {
                         manager.tell_map(from, Some(name.clone()), turn);
@@ -455,6 +568,10 @@ impl Server {
     fn learn(&mut self, now: Time, map: Map, about: Option<&str>, out: &mut Outbox<Self>) {
         if map.version >= self.site.map.version {
             self.site.map = map;
+            self.look_at_map(now, out);
+        }
+        if let Some(early) = self.early.take() {
+            self.handle(now, self.site.clock.keeper(), early, out);
         }
         let Some(about) = about else { return };
         let turn = &mut self.site.turn(now, out);
@@ -537,8 +654,13 @@ impl Server {
                     manager.clock(from, (number, goes_on), (reached, oldest), turn);
                 }
             }
-            Message::Time { number, now: time, reached, watermark } => {
+            Message::Time { map, .. } if map > self.site.map.version => {
+                self.early = Some(message);
+                self.site.turn(now, out).ask_map();
+            }
+            Message::Time { number, now: time, reached, watermark, .. } => {
                 if self.site.clock.hear(number, (time, reached), watermark) {
+                    self.begin_to_serve(number, now, out);
                     self.hear_time(now, number, out);
                 } else if !self.site.clock.is_known() {
                     self.site.turn(now, out).ask_time();
@@ -559,6 +681,15 @@ impl Server {
             Message::Arrived { database, group, attempt, number } => {
                 self.hand_on(now, (database, group), (attempt, number), out);
             }
+            Message::Replication { database, group, message } => {
+                self.hear_replica((database, group), from, *message, now, out);
+            }
+            Message::Copy { database, group, from: object } => {
+                self.give_part((database, group), from, object, now, out);
+            }
+            Message::Copied { database, group, part } => {
+                self.take_part((database, group), from, part, now, out);
+            }
             Message::Examine => {
                 let status = Status {
                     now: self.site.clock.now(),
@@ -573,15 +704,44 @@ impl Server {
         }
     }
 
+    /// Looks for what waits in vain.
+    fn sweep(&mut self, now: Time, out: &mut Outbox<Self>) {
+        for group in self.groups.values_mut() {
+            group.sweep(&mut self.site.turn(now, out));
+        }
+        self.sweep_replicas(now, out);
+        self.balance(now, out);
+        self.hand_over(now, out);
+        let turn = &mut self.site.turn(now, out);
+        turn.ask_time_again();
+        turn.ask_map();
+        turn.out.set_timer(Timer::Sweep, now + SWEEP);
+    }
+
     /// What the server tells itself, until that is nothing more.
     fn settle(&mut self, now: Time, out: &mut Outbox<Self>) {
-        while let Some(message) = self.site.own.pop_front() {
-            self.handle(now, self.site.me, message, out);
+        loop {
+            while let Some(message) = self.site.own.pop_front() {
+                self.handle(now, self.site.me, message, out);
+            }
+            if !self.write_ahead(now, out) {
+                return;
+            }
         }
     }
 }
 
 impl Question {
+    /// The snapshot that it is about, if that was opened before.
+    fn sees(&self) -> Timestamp {
+        match &self.question {
+            message::Question::Read { at: Sight::Open(at), .. }
+            | message::Question::ReopenSnapshot(at)
+            | message::Question::Pick { at, .. } => *at,
+            _ => Timestamp(0),
+        }
+    }
+
     /// Whether it is to be answered with what was acknowledged before it.
     fn needs_time(&self) -> bool {
         match &self.question {
@@ -596,7 +756,7 @@ impl Question {
 
 impl Process for Server {
     type Message = Message;
-    type Timer = ();
+    type Timer = Timer;
     type Request = Note;
     type Event = ();
     type Record = Synced;
@@ -610,7 +770,7 @@ impl Process for Server {
         }
         turn.ask_time();
         turn.ask_map();
-        turn.out.set_timer((), now + SWEEP);
+        turn.out.set_timer(Timer::Sweep, now + SWEEP);
         self.settle(now, out);
     }
 
@@ -619,16 +779,12 @@ impl Process for Server {
         self.settle(now, out);
     }
 
-    fn expire(&mut self, now: Time, _timer: (), out: &mut Outbox<Self>) {
-        for group in self.groups.values_mut() {
-            group.sweep(&mut self.site.turn(now, out));
+    fn expire(&mut self, now: Time, timer: Timer, out: &mut Outbox<Self>) {
+        match timer {
+            Timer::Sweep => self.sweep(now, out),
+            Timer::Replica(place, timer) => self.wake_replica(place, timer, now, out),
+            Timer::Front(place) => self.wake_front(place, now, out),
         }
-        self.balance(now, out);
-        self.hand_over(now, out);
-        let turn = &mut self.site.turn(now, out);
-        turn.ask_time_again();
-        turn.ask_map();
-        turn.out.set_timer((), now + SWEEP);
         self.settle(now, out);
     }
 
@@ -655,6 +811,7 @@ impl Process for Server {
             manager.durable(upto, &mut self.site.turn(now, out));
         }
         self.answer_parts(now, out);
+        self.replicas_durable(upto, now, out);
         self.release(now, out);
         self.settle(now, out);
     }
@@ -664,8 +821,8 @@ impl Process for Server {
 pub struct SyncLog {
     /// The cluster's own records, on the server that keeps them.
     cluster: Option<Database>,
-    /// The groups that were written to since the last sync.
-    written: Vec<Database>,
+    /// What was written to since the last sync.
+    written: Vec<Place>,
 }
 
 impl SyncLog {
@@ -680,21 +837,26 @@ impl SyncLog {
 
 impl fulmar_transport::Log<Synced> for SyncLog {
     fn append(&mut self, records: &[Synced]) -> io::Result<()> {
-        for Synced { database, .. } in records {
-            if !self.written.iter().any(|other| other.is_same(database)) {
-                self.written.push(database.clone());
+        for Synced(place, _) in records {
+            if !self.written.iter().any(|other| other.is_same(place)) {
+                self.written.push(place.clone());
             }
         }
         Ok(())
     }
 
     /// A group whose disk fails says so to those who ask it to commit, and goes on to be read. Without the cluster's own
-    /// records nothing can go on.
+    /// records nothing can go on, nor when a replica may forget what it is about to promise.
     fn sync(&mut self) -> io::Result<()> {
-        for database in self.written.drain(..) {
-            let synced = database.sync();
-            if self.cluster.as_ref().is_some_and(|cluster| cluster.is_same(&database)) {
-                synced.map_err(io::Error::other)?;
+        for place in self.written.drain(..) {
+            match place {
+                Place::Replica(entries) => entries.sync().map_err(io::Error::other)?,
+                Place::Group(database) => {
+                    let synced = database.sync();
+                    if self.cluster.as_ref().is_some_and(|cluster| cluster.is_same(&database)) {
+                        synced.map_err(io::Error::other)?;
+                    }
+                }
             }
         }
         Ok(())

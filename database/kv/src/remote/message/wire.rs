@@ -7,15 +7,17 @@ use super::super::map::{HandOver, Layout, Map};
 use super::super::news::{News, Reshape};
 use super::super::server::Load;
 use super::super::status::Status;
-use super::{Answer, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight};
+use super::{Answer, CopiedPart, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight};
 use crate::commit::{cell, put_cells};
 use crate::core::group;
 use crate::object::Object;
+use crate::replicated::{put_view, put_writes, view, writes};
 use crate::{
     Basis, Commit, Durability, Exclusion, Expected, GroupId, ObjectId, Prepare, Restructuring, Timestamp,
     TransactionId,
 };
 use fulmar_node::NodeId;
+use fulmar_replication::Record;
 use fulmar_transport::coding::{Reader, list, number, put_bytes, put_varint, text};
 use fulmar_transport::{Malformed, Wire};
 use std::sync::Arc;
@@ -58,12 +60,13 @@ impl Wire for Message {
                 put_varint(out, *goes_on);
                 put_varint(out, oldest.0);
             }
-            Self::Time { number, now, reached, watermark } => {
+            Self::Time { number, now, reached, watermark, map } => {
                 out.push(36);
                 put_varint(out, *number);
                 put_varint(out, now.0);
                 put_varint(out, reached.0);
                 put_varint(out, watermark.0);
+                put_varint(out, *map);
             }
             Self::Ask(MapRequest::Newer(version)) => {
                 out.push(37);
@@ -93,6 +96,31 @@ impl Wire for Message {
                 out.push(51);
                 put_place(out, *database, *group);
                 put_varint(out, *attempt);
+            }
+            Self::Ask(MapRequest::Begin(database, group, life)) => {
+                out.push(55);
+                put_place(out, *database, *group);
+                put_varint(out, *life);
+            }
+            Self::Ask(MapRequest::Lead(database, group, view)) => {
+                out.push(56);
+                put_place(out, *database, *group);
+                put_view(out, *view);
+            }
+            Self::Replication { database, group, message } => {
+                out.push(52);
+                put_place(out, *database, *group);
+                message.encode(out);
+            }
+            Self::Copy { database, group, from } => {
+                out.push(53);
+                put_place(out, *database, *group);
+                put_varint(out, from.0);
+            }
+            Self::Copied { database, group, part } => {
+                out.push(54);
+                put_place(out, *database, *group);
+                put_part(out, part);
             }
             Self::HandOver { database, group, attempt, number, objects, last } => {
                 out.push(49);
@@ -189,7 +217,8 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
             let number = input.varint()?;
             let now = Timestamp(input.varint()?);
             let reached = Timestamp(input.varint()?);
-            Message::Time { number, now, reached, watermark: Timestamp(input.varint()?) }
+            let watermark = Timestamp(input.varint()?);
+            Message::Time { number, now, reached, watermark, map: input.varint()? }
         }
         37 => Message::Ask(MapRequest::Newer(input.varint()?)),
         38 => Message::Ask(MapRequest::Database { create: input.byte()? == 1, name: text(input)? }),
@@ -232,8 +261,56 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
             Message::Reshape { database, reshape: Reshape::decode(input)? }
         }
         41 => Message::Ask(MapRequest::Join(text(input)?)),
+        52 => {
+            let (database, group) = place(input)?;
+            let message = fulmar_replication::Message::decode(input.take_rest()).ok()?;
+            Message::Replication { database, group, message: Box::new(message) }
+        }
+        53 => {
+            let (database, group) = place(input)?;
+            Message::Copy { database, group, from: ObjectId(input.varint()?) }
+        }
+        54 => {
+            let (database, group) = place(input)?;
+            Message::Copied { database, group, part: part(input)? }
+        }
+        55 => {
+            let (database, group) = place(input)?;
+            Message::Ask(MapRequest::Begin(database, group, input.varint()?))
+        }
+        56 => {
+            let (database, group) = place(input)?;
+            Message::Ask(MapRequest::Lead(database, group, view(input)?))
+        }
         _ => return None,
     })
+}
+
+/// A checkpoint is written as it is in a log.
+fn put_part(out: &mut Vec<u8>, part: &CopiedPart) {
+    let mut checkpoint = Vec::new();
+    if let Some(known) = &part.checkpoint {
+        Record::Checkpoint(known.clone()).encode(&mut checkpoint);
+    }
+    put_bytes(out, &checkpoint);
+    put_varint(out, part.from.0);
+    put_writes(out, &part.entries);
+    if let Some(next) = part.next {
+        put_varint(out, next.0);
+    }
+}
+
+fn part(input: &mut Reader<'_>) -> Option<CopiedPart> {
+    let checkpoint = match input.bytes()? {
+        [] => None,
+        bytes => match Record::decode(bytes).ok()? {
+            Record::Checkpoint(checkpoint) => Some(checkpoint),
+            _ => return None,
+        },
+    };
+    let (from, entries) = (ObjectId(input.varint()?), writes(input)?);
+    let next = if input.is_empty() { None } else { Some(ObjectId(input.varint()?)) };
+    Some(CopiedPart { checkpoint, from, entries, next })
 }
 
 fn tag(question: &Question) -> u8 {

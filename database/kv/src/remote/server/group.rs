@@ -10,6 +10,7 @@ use super::balance::Heat;
 use super::reshape::Underway;
 use super::{Keep, Synced, Turn};
 use crate::core::Undecided;
+use crate::replicated::Entries;
 use crate::{
     Basis, Commit, Database, Durability, Error, Exclusion, Expected, GroupId, Interval, Key, Numbers, Object,
     ObjectId, Outcome, Part, Prepare, Refusal, Restructuring, Timestamp, TransactionId,
@@ -27,6 +28,7 @@ pub(super) struct Group {
     pub(super) name: (DatabaseNumber, GroupId),
     pub(super) database: Database,
     pub(super) keep: Box<dyn Keep>,
+    ledger: Ledger,
     /// Its newest commit when it was opened, which the clock may have to reach yet.
     opened_at: Timestamp,
     users: BTreeSet<NodeId>,
@@ -52,8 +54,6 @@ pub(super) struct Group {
     reopened: BTreeSet<(NodeId, Timestamp)>,
     /// Changes of the shape of trees whose roots are here, in which other groups have a part.
     pub(super) reshapes: BTreeMap<TransactionId, Underway>,
-    /// How many there were.
-    pub(super) reshaped: u64,
     /// The client that keeps all others from committing.
     excluding: Option<NodeId>,
     /// What its leaves have had to do.
@@ -66,6 +66,37 @@ pub(super) struct Group {
     /// How much it has done.
     reads: u64,
     commits: u64,
+}
+
+/// Who makes durable what a group carries out.
+pub(super) enum Ledger {
+    /// This server's disk.
+    Disk,
+    /// The replicas that this server leads.
+    Replicas(Entries),
+}
+
+impl Ledger {
+    fn record(&self, database: &Database, turn: &mut Turn<'_>) -> Lsn {
+        match self {
+            Self::Disk => turn.out.record(Synced::of(database)),
+            Self::Replicas(_) => self.recorded(turn),
+        }
+    }
+
+    fn recorded(&self, turn: &Turn<'_>) -> Lsn {
+        match self {
+            Self::Disk => turn.out.logged(),
+            Self::Replicas(entries) => Lsn(entries.progress().0),
+        }
+    }
+
+    fn durable(&self, turn: &Turn<'_>) -> Lsn {
+        match self {
+            Self::Disk => turn.site.durable,
+            Self::Replicas(entries) => Lsn(entries.progress().1),
+        }
+    }
 }
 
 /// What is to happen when a record is durable and the clock has reached a time.
@@ -130,7 +161,7 @@ impl Group {
     pub(super) fn new(
         name: (DatabaseNumber, GroupId),
         (database, keep): (Database, Box<dyn Keep>),
-        has_arrived: bool,
+        (has_arrived, ledger): (bool, Ledger),
         turn: &mut Turn<'_>,
     ) -> Self {
         let storage = database.storage();
@@ -152,6 +183,7 @@ impl Group {
             name,
             database,
             keep,
+            ledger,
             opened_at,
             users: BTreeSet::new(),
             last: BTreeMap::new(),
@@ -164,7 +196,6 @@ impl Group {
             committed: BTreeMap::new(),
             reopened: BTreeSet::new(),
             reshapes: BTreeMap::new(),
-            reshaped: 0,
             excluding: None,
             heat: Heat::default(),
             walked: None,
@@ -192,6 +223,10 @@ impl Group {
             cached: self.database.cached_bytes() as u64,
             nodes: self.database.storage().objects(),
         }
+    }
+
+    pub(super) fn is_replicated(&self) -> bool {
+        matches!(self.ledger, Ledger::Replicas(_))
     }
 
     pub(super) fn database(&self) -> &Database {
@@ -646,9 +681,9 @@ impl Group {
         turn: &mut Turn<'_>,
     ) {
         let until = match durability {
-            Durability::Synced => turn.out.record(Synced::of(&self.database)),
+            Durability::Synced => self.ledger.record(&self.database, turn),
             // With what is already on its way, if something is.
-            Durability::Written => turn.out.logged(),
+            Durability::Written => self.ledger.recorded(turn),
         };
         let reply = reply.map(|(asked, answer)| (asked.client, asked.number, answer));
         self.wait(Waiting { until, reach, sends, reply, written }, turn);
@@ -673,7 +708,7 @@ impl Group {
         }
         let mut written = Vec::new();
         while let Some(first) = self.waiting.front()
-            && first.until <= turn.site.durable
+            && first.until <= self.ledger.durable(turn)
             && first.reach <= turn.site.clock.reached()
             && let Some(due) = self.waiting.pop_front()
         {

@@ -1,6 +1,6 @@
 //! What one server does for all: it keeps the clock and the map.
 
-use super::super::map::Map;
+use super::super::map::{Map, Replication};
 use super::super::message::Message;
 use super::{Load, Synced, Turn};
 use crate::commit::{Commit, Restructuring, Write};
@@ -71,6 +71,11 @@ impl Manager {
         &self.map
     }
 
+    /// Groups of databases that are made from now on are replicated so.
+    pub(super) fn replicate(&mut self, replication: Replication) {
+        self.map.replication = replication;
+    }
+
     pub(super) fn records(&self) -> &Database {
         &self.records
     }
@@ -116,7 +121,8 @@ impl Manager {
         let now = self.now;
         let watermark = self.oldest.values().min().map_or(now, |oldest| now.min(*oldest));
         self.now.0 += goes_on;
-        turn.send(to, Message::Time { number, now, reached: self.now, watermark });
+        let map = self.map.version;
+        turn.send(to, Message::Time { number, now, reached: self.now, watermark, map });
     }
 
     /// A server has gone, and what its clients have seen with it.

@@ -82,11 +82,11 @@ impl Group {
                 }
             }
         };
-        self.reshaped += 1;
+        turn.site.reshaped += 1;
         let (_, group) = self.name;
         let transaction = TransactionId {
             client: OWN | u64::from(group.0) << 32 | u64::from(turn.site.me.0),
-            number: (turn.site.clock.born().0 << 16) + self.reshaped,
+            number: (turn.site.clock.born().0 << 16) + turn.site.reshaped,
         };
         let snapshot = turn.site.clock.now();
         let (links, asked) = (links.to_vec(), Vec::new());

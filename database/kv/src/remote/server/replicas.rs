@@ -1,0 +1,522 @@
+//! Replicas of groups: this server holds them, and serves the groups whose replicas lead here.
+//!
+//! The leader of a view first announces itself to all replicas. When that is committed, and carried out here, all that was committed
+//! under others is here too, and nothing of theirs will be any more. Then it has the map say that it serves the group; and when it has
+//! asked the clock after that, it opens the group, as if it had crashed. Who has led before may not know, and goes on to read
+//! for clients: but no snapshot that is newer than the first commit of the new leader's, as it hears of such a time together
+//! with the version of the map (see [`Message::Time`]).
+
+use super::super::message::{CopiedPart, DatabaseNumber, MapRequest, Message};
+use super::group::{Group, Ledger};
+use super::{Server, Synced, Timer, Turn};
+use crate::replicated::{DONE, Entries, Leading, Operation};
+use crate::{Error, GroupId, ObjectId};
+use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
+use fulmar_replication::{
+    Behind, Checkpoint, Client, ClientId, Group as Members, Invoke, Member, Options, Outcome, Protocol,
+    Replica, View, Wish,
+};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+type Place = (DatabaseNumber, GroupId);
+
+/// How long a leader waits for its own replicas' answer before it asks all of them.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// A part of a copy holds so many bytes of entries, or one object.
+const PART_BYTES: usize = 64 << 10;
+/// A group that was not served for so many sweeps may want for a superquorum, and is to do without…
+const UNSERVED: u32 = 6;
+/// …until all its replicas have been there for so many.
+const COMPLETE: u32 = 40;
+/// A part of a copy that was asked for so often is asked of another.
+const COPY_ATTEMPTS: u32 = 8;
+
+/// A replica of a group.
+pub(super) struct Hosted {
+    replica: Replica<Entries>,
+    entries: Entries,
+    incarnation: u64,
+    logged: Lsn,
+    /// Which of the server's records hold which of the replica's.
+    underway: VecDeque<(Lsn, Lsn)>,
+    front: Option<Front>,
+    copying: Option<Copying>,
+    /// For how many sweeps the group has not been served here, though its replicas lead here, or have led lately; and for how
+    /// many it could do with its protocol of choice.
+    unserved: u32,
+    complete: u32,
+    /// Its disk has failed: it takes part no more.
+    is_broken: bool,
+}
+
+/// As the leader of a view.
+struct Front {
+    view: View,
+    client: Client,
+    stage: Stage,
+    /// Whether the replicas have not answered yet.
+    is_asking: bool,
+    /// The group may be seen when so many of its batches are taken.
+    begins_at: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The replicas are to know that it leads.
+    Announcing,
+    /// They do; the map is to say that it serves the group.
+    Registering,
+    /// It does; the clock is to answer this question, or a later one.
+    Timing(u64),
+    Serving,
+    /// Another leads.
+    Over,
+}
+
+/// The state of another replica on its way to here. Meanwhile this one is deaf.
+struct Copying {
+    from: NodeId,
+    checkpoint: Option<Arc<Checkpoint>>,
+    next: ObjectId,
+    attempts: u32,
+}
+
+fn options() -> Options {
+    Options {
+        heartbeat: Duration::from_millis(50),
+        patience: Duration::from_millis(300),
+        checkpoint: 1_000,
+        is_copied: true,
+        ..Options::default()
+    }
+}
+
+impl Hosted {
+    /// The view in which it serves the group.
+    fn serves(&self) -> Option<View> {
+        self.front.as_ref().filter(|front| front.stage == Stage::Serving).map(|front| front.view)
+    }
+
+    /// Speculation commits nothing within a view as long as no superquorum is there: then another protocol is better (Speculative
+    /// Paxos, section 4.2.5). Asked once a sweep.
+    fn protocol_to_be(&mut self, chosen: Option<Protocol>) -> Option<Wish> {
+        if let Some(front) = &self.front {
+            let is_served = front.stage == Stage::Serving && !front.is_asking;
+            self.unserved = if is_served { 0 } else { self.unserved + 1 };
+        }
+        self.complete = if self.replica.is_complete() { self.complete + 1 } else { 0 };
+        let protocol = self.replica.group().protocol();
+        let other = match protocol {
+            Protocol::Speculative if self.unserved >= UNSERVED => Protocol::Viewstamped,
+            Protocol::Viewstamped if self.complete >= COMPLETE => chosen?,
+            _ => return None,
+        };
+        self.complete = 0;
+        (other != protocol).then(|| Wish::Reconfigure(self.replica.group().members().to_vec(), other))
+    }
+
+    fn next_donor(&self, me: NodeId, last: NodeId) -> NodeId {
+        let others: Vec<_> = self.replica.group().nodes().filter(|node| *node != me).collect();
+        let place = others.iter().position(|node| *node == last).map_or(0, |place| place + 1);
+        others.get(place % others.len().max(1)).copied().unwrap_or(last)
+    }
+}
+
+/// Sends what a replica of a group, or its leader's client, has to say.
+fn say(turn: &mut Turn<'_>, place: Place, sends: Vec<(NodeId, fulmar_replication::Message)>) {
+    let (database, group) = place;
+    for (to, message) in sends {
+        turn.send(to, Message::Replication { database, group, message: Box::new(message) });
+    }
+}
+
+fn ask_part(turn: &mut Turn<'_>, (database, group): Place, copying: &Copying) {
+    turn.send(copying.from, Message::Copy { database, group, from: copying.next });
+}
+
+impl Server {
+    /// Begins the replicas that this server is to hold and does not yet.
+    pub(super) fn host(&mut self, now: Time, out: &mut Outbox<Self>) {
+        let me = self.site.me;
+        let missing: Vec<_> =
+            self.site.map.replicas_on(me).filter(|place| !self.replicas.contains_key(place)).collect();
+        for place in missing {
+            let life = *self.life.get_or_insert_with(|| now.as_nanos().max(1));
+            let Some(replicas) = self.site.map.replicas(place) else { continue };
+            let Some(begun) = replicas.begun.get(&me).copied() else {
+                let keeper = self.site.clock.keeper();
+                let request = MapRequest::Begin(place.0, place.1, life);
+                self.site.turn(now, out).send(keeper, Message::Ask(request));
+                continue;
+            };
+            // A disk that fails is tried again; without this replica the others go on.
+            let Ok(hosted) = self.open_replica(place, life, begun) else { continue };
+            self.replicas.insert(place, hosted);
+            self.step_replica(place, now, out, |replica, out| replica.start(now, out));
+        }
+    }
+
+    /// A replica that has no records is a founder if it begins in this life of the server, and else has lost them.
+    fn open_replica(&mut self, place: Place, life: u64, begun: u64) -> Result<Hosted, Error> {
+        let (Some(placement), Some(replicas)) =
+            (self.site.map.databases.get(&place.0), self.site.map.replicas(place))
+        else {
+            unreachable!("it is on the map");
+        };
+        let founders = Members::new(replicas.founders.iter().copied(), replicas.protocol);
+        let founders = founders.map_err(|error| {
+            Error::io(placement.name.as_ref(), std::io::Error::new(std::io::ErrorKind::InvalidInput, error))
+        })?;
+        let (path, engine) = self.directory.engine(&placement.name, place.1)?;
+        let (entries, records) = Entries::open(&path, engine)?;
+        let incarnation = match entries.incarnation() {
+            Some(incarnation) => incarnation,
+            None if begun == life => 0,
+            None => life,
+        };
+        let member = Member { node: self.site.me, incarnation };
+        let replica = Replica::new(member, founders, options(), entries.clone(), &records);
+        let logged = Lsn(records.len() as u64);
+        Ok(Hosted {
+            replica,
+            entries,
+            incarnation,
+            logged,
+            underway: VecDeque::new(),
+            front: None,
+            copying: None,
+            unserved: 0,
+            complete: 0,
+            is_broken: false,
+        })
+    }
+
+    fn step_replica(
+        &mut self,
+        place: Place,
+        now: Time,
+        out: &mut Outbox<Self>,
+        step: impl FnOnce(&mut Replica<Entries>, &mut Outbox<Replica<Entries>>),
+    ) {
+        let Some(hosted) = self.replicas.get_mut(&place).filter(|hosted| !hosted.is_broken) else { return };
+        let mut own = Outbox::after(hosted.logged);
+        step(&mut hosted.replica, &mut own);
+        hosted.logged = own.logged();
+        if hosted.entries.store(&own.records, hosted.incarnation).is_err() {
+            hosted.is_broken = true;
+            return self.follow(place);
+        }
+        let turn = &mut self.site.turn(now, out);
+        if !own.records.is_empty() {
+            let lsn = turn.out.record(Synced::of_replica(&hosted.entries));
+            hosted.underway.push_back((lsn, hosted.logged));
+        }
+        say(turn, place, own.sends);
+        let timers = own.timers.into_iter().map(|(name, change)| (Timer::Replica(place, name), change));
+        turn.out.timers.extend(timers);
+        if let (Some(Behind(from)), None) = (own.events.pop(), &hosted.copying) {
+            let copying = Copying { from, checkpoint: None, next: ObjectId(0), attempts: 0 };
+            ask_part(turn, place, &copying);
+            hosted.copying = Some(copying);
+        }
+        self.observe(place, now, out);
+    }
+
+    /// Leads, or follows, as the replica does.
+    fn observe(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
+        let Some(hosted) = self.replicas.get_mut(&place) else { return };
+        let leads = hosted.replica.view().filter(|_| hosted.replica.leads() && hosted.copying.is_none());
+        if hosted.front.as_ref().map(|front| front.view) != leads {
+            hosted.front = None;
+            self.follow(place);
+            if let Some(view) = leads {
+                self.lead(place, view, now, out);
+            }
+        }
+        let Some(Hosted { front: Some(front), entries, .. }) = self.replicas.get_mut(&place) else { return };
+        let is_announced = front.stage == Stage::Announcing && !front.is_asking;
+        if is_announced && entries.leader() == Some(front.view) {
+            front.stage = Stage::Registering;
+            self.register(place, now, out);
+        }
+    }
+
+    /// Announces that the replica here leads.
+    fn lead(&mut self, place: Place, view: View, now: Time, out: &mut Outbox<Self>) {
+        let Some(hosted) = self.replicas.get_mut(&place) else { return };
+        hosted.entries.lead(view);
+        // No leader of another view has this name, and none leads the same view in two lives.
+        let name = ClientId(view.epoch << 32 | view.number);
+        let client = Client::new(name, hosted.replica.group().clone(), PATIENCE).in_view(view);
+        hosted.front = Some(Front { view, client, stage: Stage::Announcing, is_asking: true, begins_at: 0 });
+        let announcement = Invoke::Execute(Operation::Lead(view).encode().into());
+        self.step_front(place, now, out, |client, out| client.request(now, announcement, out));
+    }
+
+    /// Has nothing more to say for a group.
+    fn follow(&mut self, place: Place) {
+        if let Some(hosted) = self.replicas.get_mut(&place) {
+            hosted.entries.follow();
+            if let Some(front) = &mut hosted.front {
+                front.stage = Stage::Over;
+            }
+        }
+        self.groups.remove(&place);
+    }
+
+    fn register(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
+        let Some(Hosted { front: Some(front), .. }) = self.replicas.get(&place) else { return };
+        let (keeper, (database, group)) = (self.site.clock.keeper(), place);
+        let request = MapRequest::Lead(database, group, front.view);
+        self.site.turn(now, out).send(keeper, Message::Ask(request));
+    }
+
+    fn step_front(
+        &mut self,
+        place: Place,
+        now: Time,
+        out: &mut Outbox<Self>,
+        step: impl FnOnce(&mut Client, &mut Outbox<Client>),
+    ) {
+        let Some(Hosted { front: Some(front), .. }) = self.replicas.get_mut(&place) else { return };
+        let mut own = Outbox::default();
+        step(&mut front.client, &mut own);
+        let turn = &mut self.site.turn(now, out);
+        say(turn, place, own.sends);
+        turn.out.timers.extend(own.timers.into_iter().map(|((), change)| (Timer::Front(place), change)));
+        for outcome in own.events {
+            if let Outcome::Result(result) = outcome {
+                self.hear_replicas(place, result == [DONE], now, out);
+            }
+        }
+    }
+
+    /// The replicas have done what they were asked to, or follow another.
+    fn hear_replicas(&mut self, place: Place, is_done: bool, now: Time, out: &mut Outbox<Self>) {
+        let Some(Hosted { front: Some(front), entries, .. }) = self.replicas.get_mut(&place) else { return };
+        front.is_asking = false;
+        if !is_done {
+            return self.follow(place);
+        }
+        if front.stage == Stage::Announcing {
+            return self.observe(place, now, out);
+        }
+        entries.is_taken();
+        if let Some(group) = self.groups.get_mut(&place) {
+            group.release(&mut self.site.turn(now, out));
+        }
+    }
+
+    /// Asks replicas to take what was written for them; says whether there was anything.
+    pub(super) fn write_ahead(&mut self, now: Time, out: &mut Outbox<Self>) -> bool {
+        let ready = |hosted: &mut Hosted| {
+            let front =
+                hosted.front.as_mut().filter(|front| front.stage == Stage::Serving && !front.is_asking)?;
+            let operation = hosted.entries.next_operation()?;
+            front.is_asking = true;
+            Some(operation)
+        };
+        let operations: Vec<_> = self
+            .replicas
+            .iter_mut()
+            .filter_map(|(place, hosted)| ready(hosted).map(|operation| (*place, operation)))
+            .collect();
+        let is_any = !operations.is_empty();
+        for (place, operation) in operations {
+            let invoke = Invoke::Execute(operation.encode().into());
+            self.step_front(place, now, out, |client, out| client.request(now, invoke, out));
+        }
+        is_any
+    }
+
+    /// The map has changed.
+    pub(super) fn look_at_map(&mut self, now: Time, out: &mut Outbox<Self>) {
+        self.host(now, out);
+        let places: Vec<_> = self.replicas.keys().copied().collect();
+        for place in places {
+            let serving = self.site.map.replicas(place).and_then(|replicas| replicas.view);
+            let Some(Hosted { front: Some(front), .. }) = self.replicas.get_mut(&place) else { continue };
+            if serving > Some(front.view) {
+                self.follow(place);
+            } else if serving == Some(front.view) && front.stage == Stage::Registering {
+                front.stage = Stage::Timing(self.site.clock.next());
+                self.site.turn(now, out).ask_time_again();
+            }
+        }
+    }
+
+    /// The clock has answered this question.
+    pub(super) fn begin_to_serve(&mut self, number: u64, now: Time, out: &mut Outbox<Self>) {
+        let mut places = Vec::new();
+        for (place, hosted) in &mut self.replicas {
+            if let Some(front) = &mut hosted.front
+                && matches!(front.stage, Stage::Timing(from) if from <= number)
+            {
+                front.stage = Stage::Serving;
+                places.push(*place);
+            }
+        }
+        for place in places {
+            // What fails is tried again when somebody asks.
+            let _ = self.serves(place, now, out);
+        }
+    }
+
+    /// Whether this server serves a group that is replicated, which then is open.
+    pub(super) fn serves(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) -> Result<bool, Error> {
+        let Some(hosted) = self.replicas.get_mut(&place) else { return Ok(false) };
+        let Some(view) = hosted.serves() else { return Ok(false) };
+        let entries = hosted.entries.clone();
+        if !self.groups.contains_key(&place) {
+            let Some(placement) = self.site.map.databases.get(&place.0) else { return Ok(false) };
+            let engine = Box::new(Leading { entries: entries.clone(), view });
+            let (kv, keep) = self.directory.open_on(&placement.name, place.1, engine)?;
+            kv.storage().skip_lost_names()?;
+            if let Some(front) = &mut hosted.front {
+                (front.begins_at, _) = entries.progress();
+            }
+            let ledger = Ledger::Replicas(entries.clone());
+            let group = Group::new(place, (kv, keep), (true, ledger), &mut self.site.turn(now, out));
+            self.groups.insert(place, group);
+        }
+        let begins_at = hosted.front.as_ref().map_or(0, |front| front.begins_at);
+        Ok(entries.progress().1 >= begins_at)
+    }
+
+    /// A message among replicas.
+    pub(super) fn hear_replica(
+        &mut self,
+        place: Place,
+        from: NodeId,
+        message: fulmar_replication::Message,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
+        use fulmar_replication::Message::{Group, Reply, SpeculativeReply};
+        let Some(hosted) = self.replicas.get(&place).filter(|hosted| hosted.copying.is_none()) else {
+            return;
+        };
+        let is_for_front = matches!(message, Reply { .. } | SpeculativeReply { .. } | Group(_));
+        if is_for_front && hosted.front.is_some() {
+            let message = message.clone();
+            self.step_front(place, now, out, |client, out| client.receive(now, from, message, out));
+        }
+        self.step_replica(place, now, out, |replica, out| replica.receive(now, from, message, out));
+    }
+
+    /// A timer of a replica, which has to wait while that is deaf.
+    pub(super) fn wake_replica(
+        &mut self,
+        place: Place,
+        timer: fulmar_replication::Timer,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
+        if self.replicas.get(&place).is_some_and(|hosted| hosted.copying.is_some()) {
+            out.set_timer(Timer::Replica(place, timer), now + PATIENCE);
+        } else {
+            self.step_replica(place, now, out, |replica, out| replica.expire(now, timer, out));
+        }
+    }
+
+    pub(super) fn wake_front(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
+        self.step_front(place, now, out, |client, out| client.expire(now, (), out));
+    }
+
+    /// Some of the server's records are durable.
+    pub(super) fn replicas_durable(&mut self, upto: Lsn, now: Time, out: &mut Outbox<Self>) {
+        let places: Vec<_> = self.replicas.keys().copied().collect();
+        for place in places {
+            let Some(hosted) = self.replicas.get_mut(&place) else { continue };
+            let mut durable = None;
+            while let Some((_, own)) = hosted.underway.pop_front_if(|(lsn, _)| *lsn <= upto) {
+                durable = Some(own);
+            }
+            if let Some(own) = durable {
+                self.step_replica(place, now, out, |replica, out| replica.durable(now, own, out));
+            }
+        }
+    }
+
+    /// Asks again for what was not answered.
+    pub(super) fn sweep_replicas(&mut self, now: Time, out: &mut Outbox<Self>) {
+        self.host(now, out);
+        let places: Vec<_> = self.replicas.keys().copied().collect();
+        let me = self.site.me;
+        for place in places {
+            let Some(hosted) = self.replicas.get_mut(&place) else { continue };
+            if let Some(mut copying) = hosted.copying.take() {
+                copying.attempts += 1;
+                if copying.attempts > COPY_ATTEMPTS {
+                    let from = hosted.next_donor(me, copying.from);
+                    copying = Copying { from, checkpoint: None, next: ObjectId(0), attempts: 0 };
+                }
+                ask_part(&mut self.site.turn(now, out), place, &copying);
+                hosted.copying = Some(copying);
+            }
+            let wish = hosted.protocol_to_be(self.site.map.replicas(place).map(|replicas| replicas.protocol));
+            let stage = hosted.front.as_ref().map(|front| front.stage);
+            if stage == Some(Stage::Registering) {
+                self.register(place, now, out);
+            }
+            if let Some(wish) = wish {
+                self.step_replica(place, now, out, |replica, out| replica.request(now, wish, out));
+            }
+        }
+    }
+
+    /// Another server wants to copy the replica here.
+    pub(super) fn give_part(
+        &mut self,
+        place: Place,
+        to: NodeId,
+        from: ObjectId,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
+        let Some(hosted) = self.replicas.get(&place) else { return };
+        if hosted.copying.is_some() || hosted.is_broken {
+            return;
+        }
+        // Who asks and is not answered asks another.
+        let Ok((entries, next)) = hosted.entries.part(from, PART_BYTES) else { return };
+        let checkpoint = (from == ObjectId(0)).then(|| hosted.replica.checkpoint().clone());
+        let (database, group) = place;
+        let part = CopiedPart { checkpoint, from, entries, next };
+        self.site.turn(now, out).send(to, Message::Copied { database, group, part });
+    }
+
+    /// A part of another replica has come.
+    pub(super) fn take_part(
+        &mut self,
+        place: Place,
+        from: NodeId,
+        part: CopiedPart,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
+        let Some(hosted) = self.replicas.get_mut(&place) else { return };
+        let Some(copying) = hosted.copying.as_mut() else { return };
+        if (copying.from, copying.next) != (from, part.from) {
+            return;
+        }
+        if hosted.entries.replace((part.from, part.next), part.entries).is_err() {
+            hosted.is_broken = true;
+            return;
+        }
+        copying.checkpoint = part.checkpoint.or_else(|| copying.checkpoint.take());
+        copying.attempts = 0;
+        if let Some(next) = part.next {
+            copying.next = next;
+            return ask_part(&mut self.site.turn(now, out), place, copying);
+        }
+        let checkpoint = copying.checkpoint.take();
+        hosted.copying = None;
+        if let Some(checkpoint) = checkpoint {
+            let wish = Wish::Adopt(checkpoint);
+            self.step_replica(place, now, out, |replica, out| replica.request(now, wish, out));
+        }
+    }
+}

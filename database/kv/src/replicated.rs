@@ -1,0 +1,229 @@
+//! A group on several servers: entries that all of them hold, and that the one that leads writes.
+//!
+//! What a group's commits come to is a sequence of batches for its engine. A replicated group hands them to a replicated state
+//! machine, [`Entries`], instead: the server that leads makes them, over what it has [written ahead](Ahead), and the others
+//! only store them. Concurrency control is done once; and a batch is a list of blind writes, which carried out again, or over entries
+//! that are newer in part, come to the same as long as all that follow are carried out, too. Recovery and copying rest on that.
+//!
+//! Who leads is part of the state. A batch names the view whose leader has made it, and is refused once the leader of a later one
+//! has announced itself; so no two servers write from different states. Roll back an operation, and keys and the records of
+//! transactions are as they were: before it is committed it reaches no engine.
+
+mod ahead;
+mod housed;
+mod journal;
+mod operation;
+
+pub(crate) use ahead::Leading;
+pub use housed::replica_engine;
+pub(crate) use operation::{Operation, put_view, put_writes, view, writes};
+
+use crate::engine::{Batch, Engine, EngineWrite};
+use crate::{Error, ObjectId};
+use ahead::Ahead;
+use fulmar_replication::{Record, SequenceNumber, StateMachine, View};
+use fulmar_transport::coding::{Reader, put_varint};
+use journal::Journal;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An operation was carried out…
+pub(crate) const DONE: u8 = 1;
+/// …or was not, as the leader of a later view has announced itself.
+pub(crate) const REFUSED: u8 = 0;
+
+/// The entries of a group, as one of its replicas holds them.
+#[derive(Clone)]
+pub(crate) struct Entries(Arc<Held>);
+
+struct Held {
+    path: PathBuf,
+    engine: Arc<dyn Engine>,
+    state: Mutex<State>,
+}
+
+struct State {
+    journal: Journal,
+    /// The last leader that has announced itself.
+    leader: Option<View>,
+    /// What is executed and not committed, and who led before.
+    executed: VecDeque<(SequenceNumber, Option<View>, Operation)>,
+    /// What is committed and not in the engine yet.
+    due: Batch,
+    /// What of that this server has made as a leader.
+    made: u64,
+    /// If this server leads.
+    ahead: Option<Ahead>,
+}
+
+impl Entries {
+    /// What is kept in `engine`, which messages call `path`; with what the replica has written down of itself.
+    pub(crate) fn open(path: &Path, engine: Arc<dyn Engine>) -> Result<(Self, Vec<Record>), Error> {
+        let damaged = |what: &str| Error::Corrupt { path: path.into(), what: format!("{what} is damaged") };
+        let (journal, records) = Journal::open(&*engine, damaged)?;
+        let state = State {
+            journal,
+            leader: None,
+            executed: VecDeque::new(),
+            due: Batch::default(),
+            made: 0,
+            ahead: None,
+        };
+        let held = Held { path: path.into(), engine, state: Mutex::new(state) };
+        Ok((Self(Arc::new(held)), records))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Which of its server's lives the replica has, if that was ever written down.
+    pub(crate) fn incarnation(&self) -> Option<u64> {
+        self.0.state.lock().journal.incarnation()
+    }
+
+    /// Writes to the engine what the replica must find again, and what was committed meanwhile.
+    pub(crate) fn store(&self, records: &[Record], incarnation: u64) -> Result<(), Error> {
+        let mut state = self.0.state.lock();
+        if records.is_empty() && state.due.writes.is_empty() {
+            return Ok(());
+        }
+        let mut batch = std::mem::take(&mut state.due);
+        state.journal.write(records, incarnation, &mut batch);
+        self.0.engine.write(batch)?;
+        let made = state.made;
+        if let Some(ahead) = &mut state.ahead {
+            ahead.is_stored(made);
+        }
+        Ok(())
+    }
+
+    /// How many batches were written to the engine.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.0.state.lock().journal.written()
+    }
+
+    pub(crate) fn sync(&self) -> Result<(), Error> {
+        self.0.engine.sync()
+    }
+
+    /// The last leader that has announced itself, if that is committed.
+    pub(crate) fn leader(&self) -> Option<View> {
+        let state = self.0.state.lock();
+        state.leader.filter(|_| state.executed.iter().all(|(.., op)| !matches!(op, Operation::Lead(_))))
+    }
+
+    /// Replaces what is held from `from` on, and before `next`, by these entries of another replica, and the state by its.
+    pub(crate) fn replace(
+        &self,
+        (from, next): (ObjectId, Option<ObjectId>),
+        entries: Vec<EngineWrite>,
+    ) -> Result<(), Error> {
+        let mut batch = Batch::default();
+        let mut at = from;
+        while let Some(object) = self.next(at)?.filter(|object| next.is_none_or(|next| *object < next)) {
+            let remove = |sequence, _: &[u8]| batch.writes.push(EngineWrite::Remove { object, sequence });
+            let mut remove = remove;
+            self.0.engine.load(object, &mut remove)?;
+            at = ObjectId(object.0 + 1);
+        }
+        batch.writes.extend(entries);
+        let mut state = self.0.state.lock();
+        state.journal.count(&mut batch);
+        self.0.engine.write(batch)
+    }
+
+    /// The first object from `from` on, but for the journal's own.
+    pub(crate) fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
+        Ok(self.0.engine.next(from)?.filter(|object| *object != journal::LOG))
+    }
+
+    /// The entries of an object, and of objects after it as long as they take less than so many bytes; with those that are facts.
+    /// Answers where the rest begins, too.
+    pub(crate) fn part(
+        &self,
+        from: ObjectId,
+        bytes: usize,
+    ) -> Result<(Vec<EngineWrite>, Option<ObjectId>), Error> {
+        let (mut part, mut size) = (Vec::new(), 0);
+        let mut next = self.next(from)?;
+        while let Some(object) = next.filter(|_| size < bytes) {
+            self.0.engine.load(object, &mut |sequence, entry| {
+                size += entry.len();
+                part.push(EngineWrite::Put { object, sequence, entry: entry.into() });
+            })?;
+            next = self.next(ObjectId(object.0 + 1))?;
+        }
+        if let Some(value) = self.0.engine.fact(crate::core::Core::STATE)? {
+            part.push(EngineWrite::Fact { name: crate::core::Core::STATE, value });
+        }
+        Ok((part, next))
+    }
+}
+
+/// Its snapshot holds only who leads: the entries stay where they are.
+impl StateMachine for Entries {
+    fn execute(&mut self, number: SequenceNumber, operation: &[u8]) -> Vec<u8> {
+        let Some(operation) = Operation::decode(operation) else { return vec![REFUSED] };
+        let mut state = self.0.state.lock();
+        let is_due = match &operation {
+            Operation::Lead(view) => state.leader.is_none_or(|leader| leader < *view),
+            Operation::Write { view, .. } => state.leader == Some(*view),
+        };
+        if !is_due {
+            return vec![REFUSED];
+        }
+        let before = state.leader;
+        if let Operation::Lead(view) = operation {
+            state.leader = Some(view);
+        }
+        state.executed.push_back((number, before, operation));
+        vec![DONE]
+    }
+
+    fn rollback(&mut self, from: SequenceNumber) {
+        let mut state = self.0.state.lock();
+        while let Some((_, before, _)) = state.executed.pop_back_if(|(number, ..)| *number >= from) {
+            state.leader = before;
+        }
+    }
+
+    fn commit(&mut self, upto: SequenceNumber) {
+        let mut state = self.0.state.lock();
+        while let Some((.., operation)) = state.executed.pop_front_if(|(number, ..)| *number <= upto) {
+            if let Operation::Write { view, upto, batch } = operation {
+                if state.ahead.as_ref().is_some_and(|ahead| ahead.view() == view) {
+                    state.made = upto;
+                }
+                state.due.writes.extend(batch.writes);
+            }
+        }
+    }
+
+    fn query(&self, _operation: &[u8]) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        if let Some(View { epoch, number }) = self.0.state.lock().leader {
+            put_varint(&mut out, epoch);
+            put_varint(&mut out, number);
+        }
+        out
+    }
+
+    fn restore(&mut self, _at: SequenceNumber, snapshot: &[u8]) {
+        let mut input = Reader::new(snapshot);
+        let mut state = self.0.state.lock();
+        state.leader = view(&mut input);
+        state.executed.clear();
+        state.due = Batch::default();
+    }
+}

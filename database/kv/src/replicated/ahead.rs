@@ -1,0 +1,177 @@
+//! What a leader has written, and its replicas may not have yet.
+
+use super::{Entries, Operation};
+use crate::engine::{Batch, Engine, EngineWrite};
+use crate::{Error, ObjectId};
+use fulmar_replication::View;
+use std::collections::BTreeMap;
+use std::io;
+
+/// The writes of the leader of a view.
+pub(crate) struct Ahead {
+    view: View,
+    /// How many batches it has made…
+    written: u64,
+    /// …how many of them it has asked the replicas to take, how many of those they have taken…
+    asked: u64,
+    taken: u64,
+    /// …and what it has not asked for.
+    unasked: Batch,
+    /// What is not in the engine here yet; nothing, if it was removed.
+    entries: BTreeMap<(ObjectId, u64), Written<Option<Vec<u8>>>>,
+    facts: BTreeMap<&'static str, Written<Vec<u8>>>,
+}
+
+/// What was written last, and in which batch.
+struct Written<T> {
+    batch: u64,
+    value: T,
+}
+
+impl Ahead {
+    pub(super) fn view(&self) -> View {
+        self.view
+    }
+
+    /// So many batches are in the engine here.
+    pub(super) fn is_stored(&mut self, made: u64) {
+        self.entries.retain(|_, entry| entry.batch > made);
+        self.facts.retain(|_, fact| fact.batch > made);
+    }
+
+    fn write(&mut self, batch: Batch) {
+        self.written += 1;
+        let number = self.written;
+        for write in &batch.writes {
+            match write {
+                EngineWrite::Put { object, sequence, entry } => {
+                    let entry = Written { batch: number, value: Some(entry.clone()) };
+                    self.entries.insert((*object, *sequence), entry);
+                }
+                EngineWrite::Remove { object, sequence } => {
+                    self.entries.insert((*object, *sequence), Written { batch: number, value: None });
+                }
+                EngineWrite::Fact { name, value } => {
+                    self.facts.insert(name, Written { batch: number, value: value.clone() });
+                }
+            }
+        }
+        self.unasked.writes.extend(batch.writes);
+    }
+}
+
+/// As the leader of a view sees it.
+impl Entries {
+    /// What the leader of this view writes is kept from now on, and nothing of another.
+    pub(crate) fn lead(&self, view: View) {
+        let mut state = self.0.state.lock();
+        state.made = 0;
+        state.ahead = Some(Ahead {
+            view,
+            written: 0,
+            asked: 0,
+            taken: 0,
+            unasked: Batch::default(),
+            entries: BTreeMap::new(),
+            facts: BTreeMap::new(),
+        });
+    }
+
+    /// This server leads no more.
+    pub(crate) fn follow(&self) {
+        self.0.state.lock().ahead = None;
+    }
+
+    /// What is to be asked of the replicas next, if anything is.
+    pub(crate) fn next_operation(&self) -> Option<Operation> {
+        let mut state = self.0.state.lock();
+        let ahead = state.ahead.as_mut().filter(|ahead| ahead.asked < ahead.written)?;
+        ahead.asked = ahead.written;
+        let batch = std::mem::take(&mut ahead.unasked);
+        Some(Operation::Write { view: ahead.view, upto: ahead.written, batch })
+    }
+
+    /// The replicas have taken what they were asked to.
+    pub(crate) fn is_taken(&self) {
+        if let Some(ahead) = &mut self.0.state.lock().ahead {
+            ahead.taken = ahead.asked;
+        }
+    }
+
+    /// How many batches were made, and how many of these the replicas have taken.
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        self.0.state.lock().ahead.as_ref().map_or((0, 0), |ahead| (ahead.written, ahead.taken))
+    }
+}
+
+/// An engine for the leader of a view: what it writes is for all replicas.
+pub(crate) struct Leading {
+    pub(crate) entries: Entries,
+    pub(crate) view: View,
+}
+
+impl Engine for Leading {
+    fn write(&self, batch: Batch) -> Result<(), Error> {
+        let mut state = self.entries.0.state.lock();
+        match state.ahead.as_mut().filter(|ahead| ahead.view == self.view) {
+            Some(ahead) => {
+                ahead.write(batch);
+                Ok(())
+            }
+            None => {
+                let what = "another server leads this group by now";
+                Err(Error::io(self.entries.path(), io::Error::other(what)))
+            }
+        }
+    }
+
+    /// What is written survives when the replicas have taken it.
+    fn sync(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn load(&self, object: ObjectId, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error> {
+        let state = self.entries.0.state.lock();
+        let mut entries = BTreeMap::new();
+        self.entries.0.engine.load(object, &mut |sequence, entry| {
+            entries.insert(sequence, entry.to_vec());
+        })?;
+        let ahead =
+            state.ahead.iter().flat_map(|ahead| ahead.entries.range((object, 0)..=(object, u64::MAX)));
+        for ((_, sequence), entry) in ahead {
+            match &entry.value {
+                Some(entry) => drop(entries.insert(*sequence, entry.clone())),
+                None => drop(entries.remove(sequence)),
+            }
+        }
+        entries.iter().for_each(|(sequence, entry)| visit(*sequence, entry));
+        Ok(())
+    }
+
+    fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
+        let mut from = from;
+        loop {
+            let stored = self.entries.next(from)?;
+            let ahead = {
+                let state = self.entries.0.state.lock();
+                let mut rest = state.ahead.iter().flat_map(|ahead| ahead.entries.range((from, 0)..));
+                rest.next().map(|((object, _), _)| *object)
+            };
+            let Some(first) = stored.into_iter().chain(ahead).min() else { return Ok(None) };
+            let mut is_there = false;
+            self.load(first, &mut |_, _| is_there = true)?;
+            if is_there {
+                return Ok(Some(first));
+            }
+            from = ObjectId(first.0 + 1);
+        }
+    }
+
+    fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        let state = self.entries.0.state.lock();
+        match state.ahead.as_ref().and_then(|ahead| ahead.facts.get(name)) {
+            Some(fact) => Ok(Some(fact.value.clone())),
+            None => self.entries.0.engine.fact(name),
+        }
+    }
+}

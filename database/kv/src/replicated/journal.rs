@@ -1,0 +1,169 @@
+//! What a replica must find again, as entries of the engine that also holds its state: so that both go there together.
+
+use crate::engine::{Batch, Engine, EngineWrite};
+use crate::{Error, ObjectId};
+use fulmar_replication::{Record, SequenceNumber, View};
+use fulmar_transport::Wire;
+
+/// The object whose entries are those of the log; no group has one of this name.
+pub(super) const LOG: ObjectId = ObjectId(u64::MAX);
+
+const WRITTEN: &str = "written";
+const INCARNATION: &str = "incarnation";
+const VIEW: &str = "view";
+const ORDERED: &str = "ordered";
+const CHECKPOINT: &str = "checkpoint";
+
+/// How many batches were written to this engine.
+pub(super) fn written(engine: &dyn Engine) -> Result<u64, Error> {
+    let bytes = engine.fact(WRITTEN)?.and_then(|value| value.try_into().ok());
+    Ok(bytes.map_or(0, u64::from_be_bytes))
+}
+
+/// Where the replica's records stand.
+pub(super) struct Journal {
+    /// How many batches were written.
+    written: u64,
+    incarnation: Option<u64>,
+    view: View,
+    last_normal: View,
+    ordered: SequenceNumber,
+    /// The log has entries after the first and up to the second.
+    start: SequenceNumber,
+    last: SequenceNumber,
+}
+
+impl Journal {
+    /// With the records from which the replica goes on; none, if it has never been.
+    pub(super) fn open(
+        engine: &dyn Engine,
+        damaged: impl Fn(&str) -> Error,
+    ) -> Result<(Self, Vec<Record>), Error> {
+        let number = |name| -> Result<Option<u64>, Error> {
+            let Some(value) = engine.fact(name)? else { return Ok(None) };
+            value.try_into().map(|bytes| Some(u64::from_be_bytes(bytes))).map_err(|_| damaged(name))
+        };
+        let record = |name| -> Result<Option<Record>, Error> {
+            let Some(value) = engine.fact(name)? else { return Ok(None) };
+            Record::decode(&value).map(Some).map_err(|_| damaged(name))
+        };
+        let mut journal = Self {
+            written: number(WRITTEN)?.unwrap_or_default(),
+            incarnation: number(INCARNATION)?,
+            view: View::default(),
+            last_normal: View::default(),
+            ordered: SequenceNumber(0),
+            start: SequenceNumber(0),
+            last: SequenceNumber(0),
+        };
+        let mut records = Vec::new();
+        if let Some(record) = record(CHECKPOINT)? {
+            if let Record::Checkpoint(checkpoint) = &record {
+                (journal.start, journal.last) = (checkpoint.at, checkpoint.at);
+            }
+            records.push(record);
+        }
+        let mut is_sound = true;
+        engine.load(LOG, &mut |number, entry| {
+            is_sound &= number == journal.last.0 + 1;
+            journal.last = SequenceNumber(number);
+            match Record::decode(entry) {
+                Ok(entry) => records.push(entry),
+                Err(_) => is_sound = false,
+            }
+        })?;
+        if !is_sound {
+            return Err(damaged("the log"));
+        }
+        if let Some(record) = record(VIEW)? {
+            if let Record::View { view, last_normal } = &record {
+                (journal.view, journal.last_normal) = (*view, *last_normal);
+            }
+            records.push(record);
+        }
+        // After the view: that says what it is in another way.
+        if let Some(record) = record(ORDERED)? {
+            if let Record::Ordered(ordered) = &record {
+                journal.ordered = *ordered;
+            }
+            records.push(record);
+        }
+        Ok((journal, records))
+    }
+
+    pub(super) fn incarnation(&self) -> Option<u64> {
+        self.incarnation
+    }
+
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Adds to a batch that there is one more.
+    pub(super) fn count(&mut self, batch: &mut Batch) {
+        self.written += 1;
+        put_fact(WRITTEN, self.written.to_be_bytes().into(), batch);
+    }
+
+    /// Adds to a batch what these records come to.
+    pub(super) fn write(&mut self, records: &[Record], incarnation: u64, batch: &mut Batch) {
+        self.count(batch);
+        if self.incarnation.is_none() {
+            self.incarnation = Some(incarnation);
+            put_fact(INCARNATION, incarnation.to_be_bytes().into(), batch);
+        }
+        records.iter().for_each(|record| self.note(record, batch));
+        let Self { view, last_normal, ordered, .. } = *self;
+        if records.iter().any(|record| !matches!(record, Record::Append(_))) {
+            put_fact(VIEW, encoded(&Record::View { view, last_normal }), batch);
+            put_fact(ORDERED, encoded(&Record::Ordered(ordered)), batch);
+        }
+    }
+
+    fn note(&mut self, record: &Record, batch: &mut Batch) {
+        match record {
+            Record::View { view, last_normal } => {
+                (self.view, self.last_normal) = (*view, *last_normal);
+                if view == last_normal {
+                    self.ordered = self.last;
+                }
+            }
+            Record::Append(_) => {
+                self.last = self.last.next();
+                let entry = encoded(record);
+                batch.writes.push(EngineWrite::Put { object: LOG, sequence: self.last.0, entry });
+            }
+            Record::Truncate(last) => {
+                remove(last.0 + 1..=self.last.0, batch);
+                self.last = self.last.min(*last);
+                self.ordered = self.ordered.min(*last);
+            }
+            Record::Ordered(upto) => self.ordered = *upto,
+            Record::Checkpoint(checkpoint) => {
+                let first = View::first_of(checkpoint.group.epoch());
+                if first.epoch > self.view.epoch {
+                    (self.view, self.last_normal) = (first, first);
+                }
+                remove(self.start.0 + 1..=self.last.0.min(checkpoint.at.0), batch);
+                self.start = checkpoint.at;
+                self.last = self.last.max(checkpoint.at);
+                self.ordered = self.ordered.max(checkpoint.at);
+                put_fact(CHECKPOINT, encoded(record), batch);
+            }
+        }
+    }
+}
+
+fn encoded(record: &Record) -> Vec<u8> {
+    let mut out = Vec::new();
+    record.encode(&mut out);
+    out
+}
+
+fn put_fact(name: &'static str, value: Vec<u8>, batch: &mut Batch) {
+    batch.writes.push(EngineWrite::Fact { name, value });
+}
+
+fn remove(numbers: impl Iterator<Item = u64>, batch: &mut Batch) {
+    batch.writes.extend(numbers.map(|sequence| EngineWrite::Remove { object: LOG, sequence }));
+}
