@@ -135,7 +135,7 @@ impl StateMachine for Registers {
 
 /// A node of the simulation.
 enum Role {
-    Replica { process: Box<Replica<Registers>>, own: Outbox<Replica<Registers>>, messages: u64 },
+    Replica { process: Box<Replica<Registers>>, own: Outbox<Replica<Registers>> },
     Client(Client, Outbox<Client>),
 }
 
@@ -153,9 +153,8 @@ impl Role {
         client: impl FnOnce(&mut Client, &mut Outbox<Client>),
     ) {
         match self {
-            Self::Replica { process, own, messages } => {
+            Self::Replica { process, own } => {
                 replica(process, own);
-                *messages += own.sends.len() as u64;
                 out.sends.append(&mut own.sends);
                 out.records.extend(own.records.iter().cloned());
                 out.timers.extend(own.timers.iter().map(|(timer, change)| (Alarm::Replica(*timer), *change)));
@@ -201,9 +200,6 @@ impl Process for Role {
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         let again = message.clone();
-        if let Self::Replica { messages, .. } = self {
-            *messages += 1;
-        }
         self.step(
             out,
             |replica, out| replica.receive(now, from, message, out),
@@ -384,7 +380,7 @@ fn world(
             let (member, registers) = (member(&incarnations, node), Registers::default());
             let replica = Replica::new(member, group.clone(), options.clone(), registers, records);
             let own = Outbox::after(Lsn(records.len() as u64));
-            Role::Replica { process: Box::new(replica), own, messages: 0 }
+            Role::Replica { process: Box::new(replica), own }
         } else {
             let client = Client::new(ClientId(node.0.into()), group.clone(), Duration::from_millis(150));
             // Some have a multicast.
@@ -534,11 +530,7 @@ fn cost(protocol: Protocol, replicas: u32, synchronize: u64) -> (u64, u64) {
     let delay = Duration::from_micros(10);
     sim.network.link.latency = Delay::Fixed(delay);
     let busiest = |sim: &Sim<Role>| {
-        let messages = sim.processes().iter().map(|(_, role)| match role {
-            Role::Replica { messages, .. } => *messages,
-            Role::Client(..) => 0,
-        });
-        messages.max().unwrap_or_default()
+        (0..replicas).map(|replica| sim.messages(NodeId(replica))).max().unwrap_or_default()
     };
     sim.run(Duration::from_millis(1), |_, _, _| {});
     let (began, before) = (sim.now(), busiest(&sim));

@@ -39,6 +39,7 @@ impl<P: Simulated> Sim<P> {
         node.out = Outbox::default();
         node.incarnation += 1;
         node.serving = false;
+        node.sending = false;
         node.paused = false;
         node.disk.log.truncate(kept);
         node.disk.durable = kept;
@@ -182,6 +183,12 @@ impl<P: Simulated> Sim<P> {
     /// The same, where it depends on the message.
     pub fn set_service_by(&mut self, id: NodeId, service: impl Fn(&P::Message) -> Delay + 'static) {
         self.node_mut(id).service = Some(Box::new(service));
+    }
+
+    /// How long each message that a node sends keeps it busy, one after the other, before that is on its way: at first no
+    /// time. A multicast is one message.
+    pub fn set_departure(&mut self, id: NodeId, departure: Delay) {
+        self.node_mut(id).departure = departure;
     }
 
     /// Lets a node's syncs fail from now on, also the one at work: the first that does ends the process, as a driver

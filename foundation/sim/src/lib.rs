@@ -20,7 +20,7 @@
 //! - [`Network`] decides what becomes of a message, by the [`Link`] from its sender to its receiver, by [`Weather`] that
 //!   befalls all links, and by cuts, in one direction or both. [`Delay`] says how long things take.
 //! - A node has a clock, which may leap and drift; a disk, which makes records durable some time after they are emitted,
-//!   several together; and a service time, for which each message keeps it busy. It can crash, and lose the records that
+//!   several together; and service times, for which each message that it receives or sends keeps it busy. It can crash, and lose the records that
 //!   were not durable or some of them, restart, pause and resume. All of that are methods of [`Sim`].
 //! - [`Faults`] is a plan of all that with random weights. A run has two phases: [`Sim::inject`], then [`Sim::heal`],
 //!   after which [`Sim::run_until`] must see progress.

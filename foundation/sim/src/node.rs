@@ -51,9 +51,15 @@ pub(crate) struct Node<P: Process> {
     /// What waits because the node is paused or busy. The first is in work while `serving`.
     pub(crate) inbox: VecDeque<Input<P>>,
     pub(crate) serving: bool,
+    /// What it has sent is leaving: it does nothing else until that is done. Never while `serving`.
+    pub(crate) sending: bool,
     pub(crate) paused: bool,
     /// How long a message keeps it busy; nothing if it takes no time.
     pub(crate) service: Option<Service<P::Message>>,
+    /// How long each message that it sends keeps it busy.
+    pub(crate) departure: Delay,
+    /// How many messages it has received or sent.
+    pub(crate) messages: u64,
     pub(crate) clock: Clock,
     pub(crate) disk: Disk<P::Record>,
     /// The program that is told its events.
@@ -70,8 +76,11 @@ impl<P: Process> Node<P> {
             alarms: BTreeMap::new(),
             inbox: VecDeque::new(),
             serving: false,
+            sending: false,
             paused: false,
             service: None,
+            departure: Delay::ZERO,
+            messages: 0,
             clock: Clock::default(),
             disk: Disk {
                 sync: Delay::Tailed { median, p99 },

@@ -33,6 +33,7 @@ pub(crate) enum Happening<P: Simulated> {
     Input { node: NodeId, incarnation: u32, input: Input<P> },
     Alarm { node: NodeId, incarnation: u32, timer: P::Timer },
     Served { node: NodeId, incarnation: u32 },
+    Departed { node: NodeId, incarnation: u32 },
     Synced { node: NodeId, incarnation: u32, upto: usize },
     Wake { program: usize, turn: u64 },
     Action(Action<P>),
@@ -139,6 +140,12 @@ impl<P: Simulated> Sim<P> {
         &self.node(id).disk.log
     }
 
+    /// How many messages a node has received or sent, in all its lives; a multicast is one.
+    #[must_use]
+    pub fn messages(&self, id: NodeId) -> u64 {
+        self.node(id).messages
+    }
+
     /// Checks after every so many steps that all is well; a run in which it is not panics.
     pub fn invariant(
         &mut self,
@@ -242,6 +249,7 @@ impl<P: Simulated> Sim<P> {
             }
             Happening::Alarm { node, incarnation, timer } => self.ring(node, incarnation, timer),
             Happening::Served { node, incarnation } => self.served(node, incarnation),
+            Happening::Departed { node, incarnation } => self.departed(node, incarnation),
             Happening::Synced { node, incarnation, upto } => self.synced(node, incarnation, upto),
             Happening::Wake { program, turn } => self.wake(program, turn),
             Happening::Action(action) => action(self),
@@ -323,7 +331,7 @@ impl<P: Simulated> Sim<P> {
     /// Handles an input of a node that is up, at once if it has nothing else to do.
     pub(crate) fn admit(&mut self, id: NodeId, input: Input<P>) {
         let node = self.node_mut(id);
-        let is_free = !node.paused && node.inbox.is_empty();
+        let is_free = !node.paused && !node.sending && node.inbox.is_empty();
         if is_free && (node.service.is_none() || !matches!(input, Input::Message { .. })) {
             self.handle(id, input);
         } else {
@@ -336,7 +344,7 @@ impl<P: Simulated> Sim<P> {
     pub(crate) fn serve(&mut self, id: NodeId) {
         loop {
             let node = self.node(id);
-            if node.paused || node.serving {
+            if node.paused || node.serving || node.sending {
                 return;
             }
             let incarnation = node.incarnation;
@@ -365,6 +373,14 @@ impl<P: Simulated> Sim<P> {
         }
     }
 
+    fn departed(&mut self, id: NodeId, incarnation: u32) {
+        let node = self.node_mut(id);
+        if node.incarnation == incarnation {
+            node.sending = false;
+            self.serve(id);
+        }
+    }
+
     fn handle_next(&mut self, id: NodeId) {
         if let Some(input) = self.node_mut(id).inbox.pop_front() {
             self.handle(id, input);
@@ -386,6 +402,7 @@ impl<P: Simulated> Sim<P> {
             Input::Message { from, message } => {
                 trace.add(at, id, What::Receive, format_args!("n{} {message:?}", from.0));
                 counts.received += 1;
+                node.messages += 1;
                 process.receive(now, from, message, out);
             }
             Input::Timer(timer) => {
@@ -427,14 +444,22 @@ impl<P: Simulated> Sim<P> {
         let (trace, counts, wheel, network) =
             (&mut self.trace, &mut self.counts, &mut self.wheel, &mut self.network);
         let Some(node) = self.nodes[id.0 as usize].as_deref_mut() else { return };
+        node.messages += (node.out.sends.len() + node.out.multicasts.len()) as u64;
+        let mut sender = Sender { id, at, leaves: at };
         for (to, message) in node.out.sends.drain(..) {
-            transmit(at, id, to, message, network, wheel, trace, counts);
+            sender.leaves = sender.leaves + node.departure.sample(&mut self.random);
+            transmit(sender, to, message, network, wheel, trace, counts);
         }
         for (set, message) in node.out.multicasts.drain(..) {
+            sender.leaves = sender.leaves + node.departure.sample(&mut self.random);
             for index in 0..network.members(set).len() {
                 let to = network.members(set)[index];
-                transmit(at, id, to, message.clone(), network, wheel, trace, counts);
+                transmit(sender, to, message.clone(), network, wheel, trace, counts);
             }
+        }
+        if sender.leaves > at {
+            node.sending = true;
+            wheel.insert(sender.leaves, Happening::Departed { node: id, incarnation: node.incarnation });
         }
         for (timer, change) in node.out.timers.drain(..) {
             let TimerChange::Set(deadline) = change else {
@@ -509,10 +534,16 @@ impl<P: Simulated> Sim<P> {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "the parts of a simulation that are not the sender's node")]
-fn transmit<P: Simulated>(
+/// Who sends, when it has decided to, and when what it sends leaves.
+#[derive(Clone, Copy)]
+struct Sender {
+    id: NodeId,
     at: Time,
-    from: NodeId,
+    leaves: Time,
+}
+
+fn transmit<P: Simulated>(
+    Sender { id: from, at, leaves }: Sender,
     to: NodeId,
     message: P::Message,
     network: &mut Network,
@@ -531,12 +562,12 @@ fn transmit<P: Simulated>(
     trace.add(at, from, what, format_args!("to n{} {message:?}", to.0));
     match fate {
         Fate::Once(delay) => {
-            wheel.insert(at + delay, Happening::Arrival { from, to, message });
+            wheel.insert(leaves + delay, Happening::Arrival { from, to, message });
         }
         Fate::Twice(delay, again) => {
             let copy = message.clone();
-            wheel.insert(at + delay, Happening::Arrival { from, to, message });
-            wheel.insert(at + again, Happening::Arrival { from, to, message: copy });
+            wheel.insert(leaves + delay, Happening::Arrival { from, to, message });
+            wheel.insert(leaves + again, Happening::Arrival { from, to, message: copy });
         }
         Fate::Lost | Fate::Cut => {}
     }

@@ -152,6 +152,29 @@ fn a_multicast_reaches_its_members_and_each_by_its_link() {
     assert_eq!(heard, [(Time::ZERO, NodeId(1)), (later, NodeId(3))]);
 }
 
+/// What is sent leaves one after the other, and what comes meanwhile waits.
+#[test]
+fn a_busy_node_sends_one_message_after_the_other() {
+    let mut sim = witnesses(3);
+    let (busy, receiver, other) = (NodeId(0), NodeId(1), NodeId(2));
+    sim.network.set_members(ALL, [receiver, other]);
+    sim.set_departure(busy, Delay::Fixed(SECOND));
+    sim.request(busy, Request::Send(receiver, 1));
+    sim.request(other, Request::Send(busy, 2));
+    sim.request(busy, Request::Multicast(3));
+    let way = Duration::from_millis(1);
+    let heard = |left, to, from, message| (seconds(left) + way, to, Event::Heard(from, message));
+    let expected = [
+        heard(1, receiver, busy, 1),
+        // It came before the multicast left, and waited.
+        (seconds(2), busy, Event::Heard(other, 2)),
+        heard(2, receiver, busy, 3),
+        heard(2, other, busy, 3),
+    ];
+    assert_eq!(events(&mut sim, SECOND * 10), expected);
+    assert_eq!([busy, receiver, other].map(|node| sim.messages(node)), [3, 2, 2]);
+}
+
 #[test]
 fn a_busy_node_takes_as_long_as_the_message_asks() {
     let mut sim = witnesses(2);
