@@ -1,20 +1,20 @@
-//! Figures: named ratios.
+//! Figures: what has a name, and is compared over years.
 
 use serde::Serialize;
 use std::fs;
 
-/// A ratio measured several times. The names are fixed once given: others compare them over years.
+/// Something measured several times, or counted once. The names are fixed once given: others compare them over years.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
     /// Such as `sql.scan_1000`.
-    pub figure: &'static str,
+    pub figure: String,
     /// The median of the runs.
     pub value: f64,
-    /// `ratio`.
+    /// `ratio`, or what is counted.
     pub unit: &'static str,
     /// `higher` or `lower`.
     pub better: &'static str,
-    /// What it is compared with, and its version.
+    /// What it is compared with, and its version; empty, if that is the paper alone.
     pub peer: String,
     /// How often both were measured in turn.
     pub runs: usize,
@@ -23,11 +23,17 @@ pub struct Figure {
     /// The best run.
     pub max: f64,
     /// What the design asks for.
-    pub target: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<f64>,
+    /// What the paper says that is run again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paper: Option<f64>,
     /// Fulmar's median time an operation, nanoseconds.
-    pub fulmar_nanoseconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fulmar_nanoseconds: Option<f64>,
     /// The peer's median time an operation, nanoseconds.
-    pub peer_nanoseconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_nanoseconds: Option<f64>,
     /// Processor and number of cores.
     pub machine: String,
     /// How it is measured, and what is not.
@@ -35,6 +41,34 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// What came of so many runs on this machine, beside nothing yet. `better` is `higher` or `lower`.
+    pub(crate) fn of(
+        figure: impl Into<String>,
+        unit: &'static str,
+        better: &'static str,
+        runs: &[f64],
+    ) -> Self {
+        let least = runs.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = runs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let (min, max) = if better == "higher" { (least, most) } else { (most, least) };
+        Self {
+            figure: figure.into(),
+            value: median(runs),
+            unit,
+            better,
+            peer: String::new(),
+            runs: runs.len(),
+            min,
+            max,
+            target: None,
+            paper: None,
+            fulmar_nanoseconds: None,
+            peer_nanoseconds: None,
+            machine: machine(),
+            note: String::new(),
+        }
+    }
+
     /// One line of JSON.
     ///
     /// # Panics

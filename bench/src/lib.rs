@@ -4,6 +4,7 @@
 //! things measured in turn in one run: above one, Fulmar is the faster.
 //!
 //! - [`sql`]: single operations against SQLite's own B-tree, compiled from the same source into the same program.
+//! - [`lab`]: tables and figures of papers, run again beside what they say.
 //! - [`replication`]: replicas on loopback, against a bare ping-pong of datagrams.
 //! - [`scaling`]: many servers in a simulator, against one.
 //! - [`ycsb`]: a server on loopback against Redis, PostgreSQL and rqlite.
@@ -27,7 +28,9 @@
 // Links SQLite on Fulmar's tree, whose symbols rusqlite calls.
 use fulmar_sql as _;
 
+mod chart;
 mod figure;
+pub mod lab;
 pub mod replication;
 pub mod scaling;
 pub mod sql;

@@ -7,17 +7,23 @@
 
 mod cluster;
 mod ping_pong;
-mod simulated;
+pub(crate) mod simulated;
+mod values;
 
+use crate::Figure;
 use crate::figure::median;
-use crate::{Figure, machine};
-use cluster::Cluster;
-use fulmar_replication::{GroupError, Protocol};
+pub(crate) use cluster::Cluster;
+use fulmar_node::{NodeId, Random};
+use fulmar_replication::{Group, GroupError, Protocol};
+use fulmar_transport::Disturbance;
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use simulated::Simulated;
+use simulated::{Setting, World};
 use std::io;
 use std::time::Duration;
+
+/// Longer than a thread that can run is kept waiting.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A way to replicate, as it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +54,42 @@ impl Mode {
             Self::Batching => "viewstamped, batching",
             Self::Fast => "fast paxos",
             Self::Speculative => "speculative paxos",
+        }
+    }
+
+    /// In the names of figures.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Unreplicated => "unreplicated",
+            Self::Viewstamped => "viewstamped",
+            Self::Batching => "batching",
+            Self::Fast => "fast",
+            Self::Speculative => "speculative",
+        }
+    }
+
+    /// So many replicas, or one.
+    pub(crate) fn group(self, replicas: u32) -> Result<Group, GroupError> {
+        let (replicas, protocol) = match self {
+            Self::Unreplicated => (1, Protocol::Viewstamped),
+            Self::Viewstamped | Self::Batching => (replicas, Protocol::Viewstamped),
+            Self::Fast => (replicas, Protocol::Fast),
+            Self::Speculative => (replicas, Protocol::Speculative),
+        };
+        Group::new((0..replicas).map(NodeId), protocol)
+    }
+
+    /// How its replicas work: in memory.
+    pub(crate) fn options(self) -> fulmar_replication::Options {
+        let (batch, window) = if self == Self::Batching { (64, 2) } else { (1, usize::MAX) };
+        fulmar_replication::Options {
+            is_durable: false,
+            patience: PATIENCE,
+            heartbeat: PATIENCE / 5,
+            batch,
+            window,
+            ..fulmar_replication::Options::default()
         }
     }
 }
@@ -88,13 +130,19 @@ pub struct Measured {
 
 /// One measurement.
 #[derive(Clone, Debug)]
-struct Run {
-    rate: f64,
+pub(crate) struct Run {
+    /// Operations a second.
+    pub(crate) rate: f64,
     /// Nanoseconds.
     latencies: Histogram<u64>,
 }
 
 impl Run {
+    /// So many of a hundred operations took at most so many microseconds.
+    pub(crate) fn microseconds(&self, percent: f64) -> f64 {
+        self.latencies.value_at_percentile(percent) as f64 / 1e3
+    }
+
     fn of(latencies: Histogram<u64>, time: Duration) -> Self {
         Self { rate: latencies.len() as f64 / time.as_secs_f64(), latencies }
     }
@@ -131,7 +179,11 @@ pub fn run(options: &Options, mut begin: impl FnMut(usize, usize, &str)) -> io::
         begin(done, all, &format!("{}, {clients} clients", name(mode)));
         runs[cell].push(match mode {
             None => ping_pong::run(options.length)?,
-            Some(mode) => Cluster::run(mode, clients, options)?,
+            Some(mode) => {
+                let Options { drop, reorder, .. } = *options;
+                let disturbance = Disturbance { drop, reorder, random: Random::new(2) };
+                Cluster::run(mode, clients, options.length, disturbance)?
+            }
         });
     }
     let measured: Vec<_> = cells.into_iter().zip(runs).map(|(cell, runs)| summary(cell, runs)).collect();
@@ -174,7 +226,7 @@ fn figures(measured: &[Measured]) -> Vec<Figure> {
     let find = |mode: Option<Mode>, clients| {
         measured.iter().find(move |m: &&Measured| m.mode == mode && m.clients == clients)
     };
-    let median_latency = |run: &Run| run.latencies.value_at_quantile(0.5) as f64;
+    let median_latency = |run: &Run| run.microseconds(50.0);
     let latency = |(name, target, mode)| {
         let note = "median latency of one client, three replicas (one, if unreplicated)";
         ratio((name, target, "lower", note), find(Some(mode), 1)?, find(None, 1)?, median_latency)
@@ -208,26 +260,19 @@ fn figures(measured: &[Measured]) -> Vec<Figure> {
 /// Speculative Paxos beside viewstamped replication, where each replica has a processor of its own.
 fn simulated_figures() -> Result<[Figure; 2], GroupError> {
     const CLIENTS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
-    let all = |protocol| CLIENTS.map(|clients| simulated::run(protocol, clients)).into_iter().collect();
-    let ours: Result<Vec<Simulated>, _> = all(Protocol::Speculative);
-    let theirs: Result<Vec<Simulated>, _> = all(Protocol::Viewstamped);
-    let (ours, theirs) = (ours?, theirs?);
-    let peak = |runs: &[Simulated]| runs.iter().map(|run| run.operations_per_second).fold(0.0, f64::max);
-    let alone = |runs: &[Simulated]| runs[0].latency.as_secs_f64();
-    let figure = |figure, value, target, better, what| Figure {
-        figure,
-        value,
-        unit: "ratio",
-        better,
+    let all = |mode| -> Result<Vec<Run>, GroupError> {
+        CLIENTS.iter().map(|&clients| Ok(World::new(&Setting::of(mode, clients))?.measure())).collect()
+    };
+    let (ours, theirs) = (all(Mode::Speculative)?, all(Mode::Viewstamped)?);
+    let peak = |runs: &[Run]| runs.iter().map(|run| run.rate).fold(0.0, f64::max);
+    let alone = |runs: &[Run]| runs[0].microseconds(50.0);
+    let figure = |figure: &str, value, target, better, what| Figure {
         peer: "viewstamped, simulated".into(),
-        runs: 1,
-        min: value,
-        max: value,
-        target,
-        fulmar_nanoseconds: alone(&ours) * 1e9,
-        peer_nanoseconds: alone(&theirs) * 1e9,
-        machine: machine(),
+        target: Some(target),
+        fulmar_nanoseconds: Some(alone(&ours) * 1e3),
+        peer_nanoseconds: Some(alone(&theirs) * 1e3),
         note: format!("{what}; three replicas with a processor each, 3.4 µs a message, 10 µs a link"),
+        ..Figure::of(figure, "ratio", better, &[value])
     };
     Ok([
         figure(
@@ -255,23 +300,12 @@ fn ratio(
 ) -> Option<Figure> {
     let values = |measured: &Measured| measured.runs.iter().map(&value).collect::<Vec<f64>>();
     let ratios: Vec<f64> = values(ours).iter().zip(values(theirs)).map(|(our, their)| our / their).collect();
-    let (least, most) = ratios
-        .iter()
-        .fold((f64::INFINITY, 0.0_f64), |(least, most), ratio| (least.min(*ratio), most.max(*ratio)));
-    let (min, max) = if better == "higher" { (least, most) } else { (most, least) };
     (!ratios.is_empty()).then(|| Figure {
-        figure,
-        value: median(&ratios),
-        unit: "ratio",
-        better,
         peer: theirs.measured.clone(),
-        runs: ratios.len(),
-        min,
-        max,
-        target,
-        fulmar_nanoseconds: ours.p50_microseconds * 1e3,
-        peer_nanoseconds: theirs.p50_microseconds * 1e3,
-        machine: machine(),
+        target: Some(target),
+        fulmar_nanoseconds: Some(ours.p50_microseconds * 1e3),
+        peer_nanoseconds: Some(theirs.p50_microseconds * 1e3),
         note: format!("{note}; in memory, loopback UDP, replicas and clients on the same cores"),
+        ..Figure::of(figure, "ratio", better, &ratios)
     })
 }

@@ -257,22 +257,16 @@ fn figure(measured: &[Measured], seed: u64) -> Option<Figure> {
     let value = of_linear(measured, many)?;
     let nanoseconds = f64::from(COMPARED) * 1e9 / many.operations_per_second;
     Some(Figure {
-        figure: "ycsb.sim_scaling_64",
-        value,
-        unit: "ratio",
-        better: "higher",
         peer: "as many times 1 server with 16 clients".into(),
-        runs: 1,
-        min: value,
-        max: value,
-        target: 0.9,
-        fulmar_nanoseconds: nanoseconds,
-        peer_nanoseconds: nanoseconds * value,
+        target: Some(0.9),
+        fulmar_nanoseconds: Some(nanoseconds),
+        peer_nanoseconds: Some(nanoseconds * value),
         machine: format!("simulated, seed {seed}"),
         note: format!(
             "YCSB B, uniform, {} clients; a table on each server; nanoseconds are of one server, virtual",
             many.clients
         ),
+        ..Figure::of("ycsb.sim_scaling_64", "ratio", "higher", &[value])
     })
 }
 

@@ -1,7 +1,7 @@
 //! Single SQL operations on Fulmar's tree and on SQLite's own, in write-ahead-log mode with the same durability.
 
+use crate::Figure;
 use crate::figure::median;
-use crate::{Figure, machine};
 use rusqlite::{Connection, Result, params};
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
@@ -164,19 +164,12 @@ pub fn run(options: &Options, mut begin: impl FnMut(&str)) -> Result<Vec<Figure>
                 ratios.push(their / our);
             }
             Ok(Figure {
-                figure: workload.figure,
-                value: median(&ratios),
-                unit: "ratio",
-                better: "higher",
                 peer: format!("sqlite {}", fulmar_sql::version()),
-                runs: options.runs,
-                min: ratios.iter().copied().fold(f64::INFINITY, f64::min),
-                max: ratios.iter().copied().fold(0.0, f64::max),
-                target: workload.target,
-                fulmar_nanoseconds: median(&ours),
-                peer_nanoseconds: median(&theirs),
-                machine: machine(),
+                target: Some(workload.target),
+                fulmar_nanoseconds: Some(median(&ours)),
+                peer_nanoseconds: Some(median(&theirs)),
                 note: workload.note.into(),
+                ..Figure::of(workload.figure, "ratio", "higher", &ratios)
             })
         })
         .collect()

@@ -26,8 +26,8 @@ pub(crate) use distribution::Chooser;
 pub(crate) use system::Values;
 pub(crate) use workload::Operation;
 
+use crate::Figure;
 use crate::figure::median;
-use crate::{Figure, machine};
 use driver::{Load, Outcome};
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -208,7 +208,7 @@ pub fn run(options: &Options, mut begin: impl FnMut(usize, usize, &str)) -> Resu
             }
         }
     }
-    let figures = figures(&measured, options.runs);
+    let figures = figures(&measured);
     Ok(Report { measured, figures })
 }
 
@@ -293,7 +293,7 @@ impl Ratio {
     }
 }
 
-fn figures(measured: &[Measured], runs: usize) -> Vec<Figure> {
+fn figures(measured: &[Measured]) -> Vec<Figure> {
     let ours = |workload| {
         measured.iter().filter(move |m| {
             m.workload == workload
@@ -320,7 +320,7 @@ fn figures(measured: &[Measured], runs: usize) -> Vec<Figure> {
                 ));
             }
         }
-        figures.extend(version.and_then(|version| figure(name, target, version, runs, &ratios)));
+        figures.extend(version.and_then(|version| figure(name, target, version, &ratios)));
     }
     for (name, workload) in SCALING {
         let mut ratios = Vec::new();
@@ -333,31 +333,24 @@ fn figures(measured: &[Measured], runs: usize) -> Vec<Figure> {
                 ));
             }
         }
-        figures.extend(figure(name, 1.0, "fulmar sql, 1 client".into(), runs, &ratios));
+        figures.extend(figure(name, 1.0, "fulmar sql, 1 client".into(), &ratios));
     }
     figures
 }
 
 /// The worst of the ratios; the others go into the note.
-fn figure(name: &'static str, target: f64, peer: String, runs: usize, ratios: &[Ratio]) -> Option<Figure> {
+fn figure(name: &'static str, target: f64, peer: String, ratios: &[Ratio]) -> Option<Figure> {
     let worst = ratios.iter().min_by(|a, b| median(&a.runs).total_cmp(&median(&b.runs)))?;
     let each: Vec<_> = ratios.iter().map(|r| format!("{} {:.2}", r.what, median(&r.runs))).collect();
     Some(Figure {
-        figure: name,
-        value: median(&worst.runs),
-        unit: "ratio",
-        better: "higher",
         peer,
-        runs,
-        min: worst.runs.iter().copied().fold(f64::INFINITY, f64::min),
-        max: worst.runs.iter().copied().fold(0.0, f64::max),
-        target,
-        fulmar_nanoseconds: 1e9 / worst.ours,
-        peer_nanoseconds: 1e9 / worst.theirs,
-        machine: machine(),
+        target: Some(target),
+        fulmar_nanoseconds: Some(1e9 / worst.ours),
+        peer_nanoseconds: Some(1e9 / worst.theirs),
         note: format!(
             "operations a second, uniform, in memory, on loopback; the worst of: {}",
             each.join("; ")
         ),
+        ..Figure::of(name, "ratio", "higher", &worst.runs)
     })
 }

@@ -64,6 +64,11 @@ pub fn run(bench: Bench) -> ExitCode {
         Bench::Scaling(scaling) => scaling::run(&scaling),
         Bench::Replication(replication) => replication::run(&replication),
     };
+    exit_code(done)
+}
+
+/// Says why, if it failed.
+pub(crate) fn exit_code(done: Result<(), Box<dyn Error>>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -73,7 +78,7 @@ pub fn run(bench: Bench) -> ExitCode {
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse::<f64>().map_err(|error| error.to_string())?;
     if (0.01..=86_400.0).contains(&seconds) { Ok(seconds) } else { Err("expected 0.01 to 86400".into()) }
 }
@@ -88,15 +93,26 @@ fn figures(figures: &[Figure]) -> String {
     for f in figures {
         let _ = writeln!(
             text,
-            "{:<50} {:>7.2} {:>7.2} {:>7.2} {:>7.2}  {}\n    {}",
-            f.figure, f.value, f.min, f.max, f.target, f.peer, f.note
+            "{:<50} {:>7.2} {:>7.2} {:>7.2} {:>7}  {}\n    {}",
+            f.figure,
+            f.value,
+            f.min,
+            f.max,
+            or_nothing(f.target, 2),
+            f.peer,
+            f.note
         );
     }
     text
 }
 
+/// A number with so many digits after the point, or an empty place.
+pub(crate) fn or_nothing(number: Option<f64>, digits: usize) -> String {
+    number.map_or_else(String::new, |number| format!("{number:.digits$}"))
+}
+
 /// Prints what was measured, and its ratios: a JSON object a line, or what `tables` makes of them.
-fn print(
+pub(crate) fn print(
     is_json: bool,
     measured: &[impl Serialize],
     figures: &[Figure],
@@ -114,7 +130,9 @@ fn print(
 }
 
 /// Hands `work` what it tells of its progress: how much of how much is done, and what comes next.
-fn with_progress<T>(work: impl FnOnce(&mut dyn FnMut(usize, usize, &str)) -> T) -> Result<T, TemplateError> {
+pub(crate) fn with_progress<T>(
+    work: impl FnOnce(&mut dyn FnMut(usize, usize, &str)) -> T,
+) -> Result<T, TemplateError> {
     let progress = ProgressBar::hidden();
     let visible = stderr().is_terminal();
     if visible {
@@ -157,8 +175,14 @@ fn print_table(figures: &[Figure]) {
     );
     for f in figures {
         println!(
-            "{:<34} {:>7.2} {:>7.2} {:>7.2} {:>7.2}  {:>12.0} {:>12.0}",
-            f.figure, f.value, f.min, f.max, f.target, f.fulmar_nanoseconds, f.peer_nanoseconds
+            "{:<34} {:>7.2} {:>7.2} {:>7.2} {:>7}  {:>12} {:>12}",
+            f.figure,
+            f.value,
+            f.min,
+            f.max,
+            or_nothing(f.target, 2),
+            or_nothing(f.fulmar_nanoseconds, 0),
+            or_nothing(f.peer_nanoseconds, 0)
         );
     }
 }

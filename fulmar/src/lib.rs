@@ -4,6 +4,7 @@
 //!   whole sessions are tested against golden files.
 //! - [`transfer`]: `fulmar import`, `export`, `backup` and `restore`, from and to ordinary SQLite files.
 //! - [`mod@bench`]: `fulmar bench`, figures beside what people use today.
+//! - [`lab`]: `fulmar lab`, what papers have measured, run again.
 //!
 //! ```
 //! use fulmar::shell::{Database, Script, Settings, Shell};
@@ -26,6 +27,7 @@
 pub mod bench;
 pub mod demo;
 pub mod drain;
+pub mod lab;
 pub mod serve;
 pub mod shell;
 mod signals;

@@ -6,6 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use fulmar::bench::{self, Bench};
 use fulmar::demo::{self, Demo};
 use fulmar::drain::{self, Drain};
+use fulmar::lab::{self, Lab};
 use fulmar::serve::{self, Serve};
 use fulmar::shell;
 use fulmar::status;
@@ -42,6 +43,9 @@ enum Command {
     /// Measures Fulmar beside what people use today
     #[command(subcommand)]
     Bench(Bench),
+    /// Runs what papers have measured again, beside what they say
+    #[command(subcommand)]
+    Lab(Lab),
 }
 
 fn main() -> ExitCode {
@@ -58,5 +62,6 @@ fn main() -> ExitCode {
         Command::Drain(options) => drain::run(&options),
         Command::Transfer(transfer) => transfer::run(&transfer),
         Command::Bench(bench) => bench::run(bench),
+        Command::Lab(lab) => lab::run(&lab),
     }
 }

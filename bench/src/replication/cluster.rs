@@ -1,14 +1,12 @@
 //! Replicas on loopback UDP, each on a thread of its own, and one more thread for all clients.
 
-use super::{Mode, Run, latencies};
+use super::values::{Values, operation};
+use super::{Mode, PATIENCE, Run, latencies};
 use fulmar_node::{Lsn, MulticastId, NodeId, Process, Random};
-use fulmar_replication::{
-    ClientId, Clients, Group, Invoke, Message, Operation, Options, Outcome, Protocol, Replica,
-    SequenceNumber, StateMachine,
-};
+use fulmar_replication::{ClientId, Clients, Group, Invoke, Message, Options, Outcome, Replica};
 use fulmar_transport::{ClusterId, Datagrams, Disturbance, Handle, Limits, Server, User};
 use hdrhistogram::Histogram;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
 use std::sync::mpsc::{Sender, channel};
@@ -16,79 +14,12 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 const PROTOCOL: fulmar_transport::Protocol = fulmar_transport::Protocol { cluster: ClusterId(4), version: 1 };
-/// As many as there are of different keys.
-const KEYS: u64 = 10_000;
-const VALUE: usize = 64;
 /// Operations before the clock starts.
 const WARMING: u32 = 200;
 /// All replicas.
 const ALL: MulticastId = MulticastId(0);
-/// Longer than a thread that can run is kept waiting.
-const PATIENCE: Duration = Duration::from_millis(200);
 /// So long an answer may take before it is taken for one that will never come.
 const STUCK: Duration = Duration::from_secs(30);
-
-type Key = [u8; 8];
-
-/// Values by key.
-#[derive(Default)]
-pub(super) struct Values {
-    values: HashMap<Key, Box<[u8]>>,
-    replaced: VecDeque<Replaced>,
-}
-
-/// What an operation that may be rolled back has replaced.
-struct Replaced {
-    by: SequenceNumber,
-    key: Key,
-    value: Option<Box<[u8]>>,
-}
-
-impl StateMachine for Values {
-    fn execute(&mut self, number: SequenceNumber, operation: &[u8]) -> Vec<u8> {
-        if let Some((key, value)) = operation.split_first_chunk() {
-            let before = self.values.insert(*key, value.into());
-            self.replaced.push_back(Replaced { by: number, key: *key, value: before });
-        }
-        Vec::new()
-    }
-
-    fn rollback(&mut self, from: SequenceNumber) {
-        while let Some(Replaced { key, value, .. }) = self.replaced.pop_back_if(|last| last.by >= from) {
-            match value {
-                Some(value) => self.values.insert(key, value),
-                None => self.values.remove(&key),
-            };
-        }
-    }
-
-    fn commit(&mut self, upto: SequenceNumber) {
-        while self.replaced.pop_front_if(|first| first.by <= upto).is_some() {}
-    }
-
-    fn query(&self, operation: &[u8]) -> Vec<u8> {
-        let key: Option<Key> = operation.try_into().ok();
-        key.and_then(|key| self.values.get(&key)).map_or_else(Vec::new, |value| value.to_vec())
-    }
-
-    fn snapshot(&self) -> Vec<u8> {
-        self.values.iter().flat_map(|(key, value)| key.iter().chain(value).copied()).collect()
-    }
-
-    fn restore(&mut self, _at: SequenceNumber, snapshot: &[u8]) {
-        let pairs =
-            snapshot.as_chunks::<{ 8 + VALUE }>().0.iter().filter_map(|pair| pair.split_first_chunk());
-        self.values = pairs.map(|(key, value)| (*key, value.into())).collect();
-        self.replaced.clear();
-    }
-}
-
-/// Puts a value under any of the keys.
-pub(super) fn operation(random: &mut Random) -> Operation {
-    let mut operation = [0; 8 + VALUE];
-    operation[..8].copy_from_slice(&random.below(KEYS).to_be_bytes());
-    operation.as_slice().into()
-}
 
 /// Asks for a client's next operation when one is answered, and looks at the clock.
 struct Asker {
@@ -129,7 +60,7 @@ impl User<Clients> for Asker {
 }
 
 /// Where everybody is reached: by datagrams, and by streams for what does not fit.
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     group: Group,
     options: Options,
     /// What is done to datagrams for replicas.
@@ -145,29 +76,18 @@ type Sockets = (UdpSocket, TcpListener);
 type Running<'s, P> = (Handle<P>, ScopedJoinHandle<'s, io::Result<()>>);
 
 impl Cluster {
-    /// So many clients ask for one operation after the other for so long.
-    pub(super) fn run(mode: Mode, clients: u32, measured: &super::Options) -> io::Result<Run> {
-        let (replicas, protocol) = match mode {
-            Mode::Unreplicated => (1, Protocol::Viewstamped),
-            Mode::Viewstamped | Mode::Batching => (3, Protocol::Viewstamped),
-            Mode::Fast => (3, Protocol::Fast),
-            Mode::Speculative => (3, Protocol::Speculative),
-        };
-        let (batch, window) = if mode == Mode::Batching { (64, 2) } else { (1, usize::MAX) };
-        let options = Options {
-            is_durable: false,
-            patience: PATIENCE,
-            heartbeat: PATIENCE / 5,
-            batch,
-            window,
-            ..Options::default()
-        };
-        let group = Group::new((0..replicas).map(NodeId), protocol).map_err(io::Error::other)?;
+    /// So many clients ask for one operation after the other for so long, while this is done to datagrams for replicas.
+    pub(crate) fn run(
+        mode: Mode,
+        clients: u32,
+        length: Duration,
+        disturbance: Disturbance,
+    ) -> io::Result<Run> {
+        let (group, options) = (mode.group(3).map_err(io::Error::other)?, mode.options());
+        let replicas = u32::try_from(group.members().len()).map_err(io::Error::other)?;
         // A port that nobody else has, so that another run's multicasts do not come here.
         let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port();
         let all = SocketAddrV4::new(Ipv4Addr::new(239, 0, 0, 4), port);
-        let disturbance =
-            Disturbance { drop: measured.drop, reorder: measured.reorder, random: Random::new(2) };
         let mut cluster =
             Self { group, options, disturbance, all, datagrams: BTreeMap::new(), streams: BTreeMap::new() };
         let mut sockets = BTreeMap::new();
@@ -177,7 +97,7 @@ impl Cluster {
             cluster.streams.insert(node, listener.local_addr()?);
             sockets.insert(node, (socket, listener));
         }
-        cluster.measure(sockets, clients, measured.length)
+        cluster.measure(sockets, clients, length)
     }
 
     fn measure(&self, sockets: BTreeMap<NodeId, Sockets>, clients: u32, length: Duration) -> io::Result<Run> {
@@ -205,7 +125,7 @@ impl Cluster {
                 }
             }
             for ((user, _), name) in users.iter().flat_map(|user| names().map(move |name| (user, name))) {
-                user.request((name, Invoke::Execute([0; 8 + VALUE].as_slice().into())));
+                user.request((name, Invoke::Execute(operation(&mut Random::new(0)))));
             }
             let run = runs.recv_timeout(length + STUCK);
             replicas.iter().for_each(|(handle, _)| handle.stop());

@@ -84,17 +84,18 @@ fn tables(report: &Report, seed: u32) -> String {
     for f in &report.figures {
         let _ = writeln!(
             text,
-            "\n{} {:.2} (target {:.2}): {}\n    {}",
-            f.figure, f.value, f.target, f.peer, f.note
+            "\n{} {:.2} (target {}): {}\n    {}",
+            f.figure,
+            f.value,
+            super::or_nothing(f.target, 2),
+            f.peer,
+            f.note
         );
     }
     text
 }
 
 fn row(text: &mut String, measured: &[Measured], m: &Measured) {
-    let or_nothing = |number: Option<f64>, digits: usize| {
-        number.map_or_else(String::new, |number| format!("{number:.digits$}"))
-    };
     let linear = of_linear(measured, m).filter(|_| m.is_proportional());
     let _ = writeln!(
         text,
@@ -102,12 +103,12 @@ fn row(text: &mut String, measured: &[Measured], m: &Measured) {
         m.spread,
         m.clients,
         m.operations_per_second,
-        or_nothing(linear, 2),
+        super::or_nothing(linear, 2),
         m.p50_microseconds,
         m.p99_microseconds,
         m.keeper_busy * 100.0,
         m.busiest * 100.0,
-        or_nothing(m.clock_microseconds, 1),
+        super::or_nothing(m.clock_microseconds, 1),
         m.repeated,
         m.failed
     );

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod disk;
+mod lab;
 mod program;
 mod server;
 mod sessions;
