@@ -12,13 +12,14 @@ const LEGEND: u32 = 180;
 /// Charts in a row.
 const COLUMNS: usize = 2;
 /// Far apart, also for most who are colour-blind (Okabe and Ito 2008).
-const COLOURS: [RGBColor; 6] = [
+const COLOURS: [RGBColor; 7] = [
     RGBColor(0x55, 0x55, 0x55),
     RGBColor(0xd5, 0x5e, 0x00),
     RGBColor(0xe6, 0x9f, 0x00),
     RGBColor(0x00, 0x9e, 0x73),
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xcc, 0x79, 0xa7),
+    RGBColor(0x56, 0xb4, 0xe9),
 ];
 const FONT: &str = "sans-serif";
 
@@ -42,7 +43,7 @@ pub(crate) struct Axis {
 /// Points in the order in which a line goes through them; on a logarithmic axis they are above zero.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
 }
 
@@ -125,7 +126,7 @@ impl Chart {
         for ((curve, colour), row) in self.coloured().zip(2..) {
             let y = row * 22;
             area.draw(&PathElement::new([(left, y), (left + 20, y)], colour.stroke_width(3)))?;
-            area.draw(&Text::new(curve.name, (left + 26, y - 7), (FONT, 13)))?;
+            area.draw(&Text::new(curve.name.as_str(), (left + 26, y - 5), (FONT, 13)))?;
         }
         Ok(())
     }
@@ -143,16 +144,28 @@ fn signed(pixels: u32) -> i32 {
 fn range(scale: Scale, values: impl Iterator<Item = f64> + Clone) -> Range<f64> {
     let least = values.clone().fold(f64::INFINITY, f64::min);
     let most = values.fold(f64::NEG_INFINITY, f64::max);
+    if least > most {
+        // There are none.
+        return 1.0..10.0;
+    }
     match scale {
         Scale::Linear => 0.0..most.max(f64::MIN_POSITIVE) * 1.05,
-        Scale::Logarithmic => 10_f64.powf(least.log10().floor())..10_f64.powf(most.log10().ceil()),
+        Scale::Logarithmic => {
+            let first = 10_f64.powf(least.log10().floor());
+            let last = 10_f64.powf(most.log10().ceil()).max(first * 10.0);
+            // A little more, so that rounding cuts nothing off.
+            first * 0.95..last * 1.05
+        }
     }
 }
 
-/// With no more digits than it needs.
+/// In few letters.
 fn number(number: &f64) -> String {
-    let digits = format!("{number:.4}");
-    digits.trim_end_matches('0').trim_end_matches('.').into()
+    match *number {
+        1e6.. => format!("{} M", number / 1e6),
+        1e3.. => format!("{} k", number / 1e3),
+        _ => format!("{number:.4}").trim_end_matches('0').trim_end_matches('.').into(),
+    }
 }
 
 #[cfg(test)]
@@ -162,10 +175,10 @@ mod tests {
     #[test]
     fn a_chart_shows_its_axes_and_names() {
         let axis = |label, scale| Axis { label, scale };
-        let curve = Curve { name: "herons", points: vec![(1.0, 20.0), (3.0, 400.0)] };
+        let curve = Curve { name: "herons".into(), points: vec![(1.0, 20.0), (3.0, 400.0)] };
         let (x, y) = (axis("hours", Scale::Linear), axis("fish, kg", Scale::Logarithmic));
         let picture = draw(&[Chart { title: "A day".into(), x, y, curves: vec![curve] }]);
-        for text in ["A day", "hours", "fish, kg", "herons", "100"] {
+        for text in ["A day", "hours", "fish, kg", "herons", "1 k"] {
             assert!(picture.contains(text), "no {text} in {picture}");
         }
         assert_eq!(picture.matches("<circle").count(), 2);
@@ -173,9 +186,15 @@ mod tests {
     }
 
     #[test]
-    fn axes_hold_all_points() {
-        assert_eq!(range(Scale::Logarithmic, [3.0, 250.0].into_iter()), 1.0..1_000.0);
+    fn axes_hold_all_points_and_go_from_one_power_of_ten_to_another() {
+        for (values, (first, last)) in
+            [([3.0, 250.0], (1.0, 1_000.0)), ([0.001, 1.0], (0.001, 1.0)), ([1.0, 1.0], (1.0, 10.0))]
+        {
+            let range = range(Scale::Logarithmic, values.into_iter());
+            assert!((0.9..1.0).contains(&(range.start / first)), "{range:?}");
+            assert!((1.0..1.1).contains(&(range.end / last)), "{range:?}");
+        }
         assert_eq!(range(Scale::Linear, [3.0, 100.0].into_iter()), 0.0..105.0);
-        assert_eq!([0.001, 20.0, 0.25].map(|n| number(&n)), ["0.001", "20", "0.25"]);
+        assert_eq!([0.001, 20.0, 1e4, 1e7].map(|n| number(&n)), ["0.001", "20", "10 k", "10 M"]);
     }
 }

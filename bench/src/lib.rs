@@ -1,7 +1,7 @@
 //! Measuring Fulmar beside what people use today.
 //!
 //! Machines differ and are shared, so an absolute time means little from run to run. A [`Figure`] is a ratio of two
-//! things measured in turn in one run: above one, Fulmar is the faster.
+//! things measured in turn in one run, or a count.
 //!
 //! - [`sql`]: single operations against SQLite's own B-tree, compiled from the same source into the same program.
 //! - [`lab`]: tables and figures of papers, run again beside what they say.

@@ -47,7 +47,7 @@ pub struct Options {
     pub clients: Vec<u32>,
     /// Of a hundred messages to a replica so many are overtaken in figure 9: so many in turn, from few to many.
     pub reorder_percent: Vec<f64>,
-    /// Virtual time of a measurement for figure 8, and ten times as long for figure 9.
+    /// Virtual time of a measurement for figure 8, and three times as long for figure 9.
     pub span: Duration,
     /// For how long each point of the figures is measured on loopback as well, if it is.
     pub loopback: Option<Duration>,
@@ -61,7 +61,7 @@ impl Default for Options {
             runs: 3,
             clients: vec![1, 2, 4, 8, 16, 32, 64, 128, 300],
             reorder_percent: vec![0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0],
-            span: Duration::from_millis(50),
+            span: Duration::from_millis(200),
             loopback: None,
         }
     }

@@ -56,7 +56,7 @@ impl Setting {
             options: mode.options(),
             message: MESSAGE,
             reorder: 0.0,
-            warming: Duration::from_millis(5),
+            warming: Duration::from_millis(20),
             length: Duration::from_millis(50),
             seed: 1,
         }

@@ -44,7 +44,8 @@ pub(super) fn run(scaling: &Scaling) -> Result<(), Box<dyn std::error::Error>> {
     };
     let report = super::with_progress(|begin| scaling::run(&options, begin))??;
     if let Some(path) = &scaling.plot {
-        scaling::plot(&report.measured, path).map_err(|error| format!("{}: {error}", path.display()))?;
+        std::fs::write(path, scaling::plot(&report.measured))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     super::print(scaling.json, &report.measured, &report.figures, || tables(&report, scaling.seed))?;
     Ok(())

@@ -25,7 +25,7 @@ fn chart(points: &[Point], testbed: Testbed, part: Part) -> Option<Chart> {
                 _ => (thousands, point.p50_microseconds),
             }
         };
-        Curve { name: mode.name(), points: of_mode.map(place).collect() }
+        Curve { name: mode.name().into(), points: of_mode.map(place).collect() }
     };
     let place = match testbed {
         Testbed::Simulator => "simulated",

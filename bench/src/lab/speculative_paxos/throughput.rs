@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Figure 9's clients (section 4.5.2).
 const CLIENTS: u32 = 20;
 /// Figure 9 takes so many times as long, since what is rare has to happen.
-const LONGER: u32 = 10;
+const LONGER: u32 = 3;
 /// Latencies under load are compared at this share of the throughput that both have at most: the paper compares at 90,000
 /// operations a second of some 100,000.
 const LOAD: f64 = 0.9;
