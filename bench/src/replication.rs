@@ -1,7 +1,7 @@
 //! Replication in memory, on loopback UDP, beside a bare ping-pong: replicas with a thread each, and closed-loop clients
 //! with one for all.
 //!
-//! Measured is what the paper's authors measure (Ports and others 2015, section 6): an operation that puts 64 bytes under a
+//! Measured is what the paper's authors measure (Ports and others 2015, section 4.5): an operation that puts 64 bytes under a
 //! key, with one replica and with three, under each protocol. The network and the replicas share the cores of one machine
 //! here, so throughput tells how much work a request takes altogether, not how much the busiest replica has.
 
