@@ -4,6 +4,7 @@ mod cluster;
 mod disk;
 mod lab;
 mod program;
+mod replicas;
 mod server;
 mod sessions;
 mod sharing;

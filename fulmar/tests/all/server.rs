@@ -46,10 +46,15 @@ impl Server {
 
     /// Sends the process a signal, `TERM` or the like, and waits for its end.
     pub(crate) fn signal(&mut self, signal: &str) -> ExitStatus {
+        self.send(signal);
+        self.process.wait().expect("it ends")
+    }
+
+    /// Sends the process a signal.
+    pub(crate) fn send(&self, signal: &str) {
         let id = self.process.id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &id]).status().expect("kill is there");
         assert!(sent.success());
-        self.process.wait().expect("it ends")
     }
 
     pub(crate) fn port(&self) -> &str {

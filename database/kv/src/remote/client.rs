@@ -7,13 +7,11 @@ use fulmar_node::{NodeId, Outbox, Process, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// After so long without an answer a question is asked again…
+/// After so long without an answer it is found out anew whom to ask, and the question is asked again…
 const PATIENCE: Duration = Duration::from_millis(500);
 /// …or after as long as it takes at so many bytes a second: a large one that is sent again before it has arrived gets in
 /// its own way.
 const SLOWEST: u64 = 32 << 20;
-/// After so many questions without an answer it finds out anew whom to ask.
-const DOUBT: u32 = 4;
 /// After so many times its patience a client gives up.
 const ATTEMPTS: u32 = 120;
 
@@ -451,9 +449,7 @@ impl Process for Client {
             return out.event(Reply::Silence);
         }
         self.asked.values_mut().for_each(|asked| asked.attempts += 1);
-        if self.asked.values().any(|asked| asked.attempts.is_multiple_of(DOUBT)) {
-            self.doubt();
-        }
+        self.doubt();
         self.send_all(false, now, out);
     }
 }

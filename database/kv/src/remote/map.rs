@@ -110,7 +110,7 @@ pub struct Layout {
     pub founded: u16,
     /// The server of each of its groups, in the order of their names.
     pub groups: Vec<NodeId>,
-    /// Where these servers listen.
+    /// Where these servers listen, and others that may come to serve a group.
     pub servers: BTreeMap<NodeId, String>,
 }
 
@@ -119,7 +119,7 @@ impl Map {
     pub fn layout(&self, name: &str) -> Option<Layout> {
         let (database, placement) = self.databases.iter().find(|(_, placement)| placement.name == name)?;
         let groups = placement.groups.clone();
-        let servers = self.servers.iter().filter(|(server, _)| groups.contains(server));
+        let servers = self.servers.iter().filter(|(server, _)| placement.is_on(**server));
         Some(Layout {
             database: *database,
             founded: placement.founded,

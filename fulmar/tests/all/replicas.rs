@@ -1,0 +1,154 @@
+//! A database on three servers, each of which holds all of it.
+
+use crate::server::{Server, sql};
+use rusqlite::Connection;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+
+/// How often a server is killed or stopped, if not as often as `FULMAR_ROUNDS` says.
+const ROUNDS: usize = 9;
+/// So many rows are to be written while a server is away, and after it is back.
+const ROWS: u64 = 20;
+
+/// Three servers with their data in a directory each; the first says how databases are replicated.
+struct Cluster {
+    settings: PathBuf,
+    data: Vec<PathBuf>,
+    servers: Vec<Server>,
+}
+
+impl Cluster {
+    fn start(folder: &std::path::Path, protocol: &str) -> Self {
+        let settings = folder.join("node.toml");
+        fs::write(&settings, format!("replicas = 3\nreplication = \"{protocol}\"\n")).expect("a file");
+        let data = ["a", "b", "c"].map(|name| folder.join(name)).to_vec();
+        let mut cluster = Self { settings, data, servers: Vec::new() };
+        for place in 0..3 {
+            let server = cluster.serve(place, "127.0.0.1:0");
+            cluster.servers.push(server);
+        }
+        cluster.servers[0].await_servers(3);
+        cluster
+    }
+
+    fn serve(&self, place: usize, listen: &str) -> Server {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
+        command.arg("serve").arg("--data").arg(&self.data[place]);
+        match self.servers.first() {
+            Some(first) if place > 0 => Server::of(&mut command, listen, &["--join", first.port()]),
+            _ => Server::of(command.arg("--config").arg(&self.settings), listen, &[]),
+        }
+    }
+
+    fn restart(&mut self, place: usize) {
+        let port = self.servers[place].port().to_owned();
+        self.servers[place] = self.serve(place, &port);
+    }
+}
+
+/// Waits until so many more rows are acknowledged.
+fn await_rows(acknowledged: &AtomicU64) {
+    let enough = acknowledged.load(SeqCst) + ROWS;
+    while acknowledged.load(SeqCst) < enough {
+        thread::yield_now();
+    }
+}
+
+fn write(name: &str, acknowledged: &AtomicU64, is_over: &AtomicBool) {
+    let mut row = 0;
+    while !is_over.load(SeqCst) {
+        let Ok(connection) = Connection::open(name) else { continue };
+        // It may have been written by an attempt of which nobody knows what became.
+        while !is_over.load(SeqCst)
+            && connection.execute("INSERT OR IGNORE INTO t VALUES(?1, ?1 % 7)", [row]).is_ok()
+        {
+            row += 1;
+            acknowledged.store(row, SeqCst);
+        }
+    }
+}
+
+fn kill_and_stop(protocol: &str) {
+    let rounds = std::env::var("FULMAR_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().expect("a number"));
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut cluster = Cluster::start(folder.path(), protocol);
+    let name = format!("{}/birds", cluster.servers[0].address);
+    assert_eq!(sql(&name, &["CREATE TABLE t(a INTEGER PRIMARY KEY, b); CREATE INDEX tb ON t(b)"]), "");
+    let (acknowledged, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| write(&name, &acknowledged, &is_over));
+        for round in 0..rounds {
+            // The first keeps the clock: without it the others wait.
+            let (place, stops) = (round % 3, round % 2 == 1);
+            await_rows(&acknowledged);
+            if stops {
+                cluster.servers[place].send("STOP");
+            } else {
+                // It holds its directory and its port until it has ended.
+                cluster.servers[place].signal("KILL");
+            }
+            if place > 0 {
+                await_rows(&acknowledged);
+            }
+            if stops {
+                cluster.servers[place].send("CONT");
+            } else {
+                cluster.restart(place);
+            }
+            await_rows(&acknowledged);
+        }
+        is_over.store(true, SeqCst);
+    });
+    let rows = acknowledged.load(SeqCst);
+    let found =
+        sql(&name, &["SELECT count(*) FROM t; SELECT count(*) FROM t WHERE b >= 0; PRAGMA integrity_check"]);
+    let [all, indexed, sound] = found.lines().collect::<Vec<_>>()[..] else { panic!("{found}") };
+    let all: u64 = all.parse().unwrap_or_else(|_| panic!("{found}"));
+    // One more may have been written and not acknowledged.
+    assert!(
+        (rows..=rows + 1).contains(&all) && indexed == all.to_string() && sound == "ok",
+        "{found}: {rows} rows"
+    );
+}
+
+#[test]
+fn killed_and_stopped_replicas_lose_nothing() {
+    kill_and_stop("viewstamped");
+}
+
+#[test]
+fn killed_and_stopped_replicas_lose_nothing_with_speculation() {
+    kill_and_stop("speculative-paxos");
+}
+
+#[test]
+fn wrong_settings_of_replicas_are_refused() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let settings = folder.path().join("node.toml");
+    let complaint = |text: &str, more: &[&str]| {
+        fs::write(&settings, text).expect("a file");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(&settings).arg("--data");
+        let output = command.arg(folder.path().join("data")).args(more).output().expect("the program runs");
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let even = complaint("replicas = 2", &[]);
+    assert!(even.contains("replicas = 2") && even.contains("an odd number, such as 3"), "{even}");
+    let unknown = complaint("replicas = 3\nreplication = \"raft\"", &[]);
+    assert!(
+        unknown.contains("node.toml") && unknown.contains("`raft`") && unknown.contains("viewstamped"),
+        "{unknown}"
+    );
+    let joins = complaint("replicas = 3", &["--join", "127.0.0.1:1"]);
+    assert!(joins.contains("for the first server"), "{joins}");
+    fs::write(&settings, "replicas = 3").expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
+    command.args(["serve", "--config"]).arg(&settings).arg("--data").arg(folder.path().join("alone"));
+    let alone = Server::of(&mut command, "127.0.0.1:0", &[]);
+    let told = sql(&format!("{}/birds", alone.address), &["CREATE TABLE t(a)"]);
+    assert!(told.contains("3 replicas") && told.contains("there are 1"), "{told}");
+}
