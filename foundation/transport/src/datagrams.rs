@@ -1,6 +1,7 @@
 //! Messages between servers that fit one datagram: to one server, or to all of an IP multicast group with one send.
 //!
-//! A datagram is a greeting, as on a connection, and the message behind it. Which socket receives what: one socket,
+//! A datagram is a greeting, as on a connection, and behind it messages, each after its length in two bytes: all that one turn
+//! has for one receiver, as far as they fit. A datagram costs the system far more than a message in it. Which socket receives what: one socket,
 //! bound to the server's own address, sends everything and receives what is sent to this server alone; each group has a
 //! socket that is bound to the group's address, so that servers of one host can share the port.
 
@@ -14,9 +15,10 @@ use rustix::net::{
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Bytes of a datagram, greeting included, that an Ethernet frame of 1500 carries over IPv4 in one piece. Messages that
+/// Bytes of a datagram, greeting and lengths included, that an Ethernet frame of 1500 carries over IPv4 in one piece. Messages that
 /// do not fit go by stream.
 pub const LARGEST_DATAGRAM: usize = 1472;
 /// So many datagrams are taken from one socket before connections get their turn.
@@ -45,14 +47,21 @@ pub struct Datagrams {
     /// For each socket, how many datagrams may be taken from it in this turn.
     ready: Vec<u32>,
     received: Vec<u8>,
+    /// Who has sent what was received last…
+    from: NodeId,
+    /// …and where in it the message is that was taken last.
+    message: Range<usize>,
     /// Datagrams that were none of this cluster's, and are not counted yet.
     malformed: u64,
     disturbance: Option<Disturbance>,
     /// What is to be overtaken.
     held: Vec<u8>,
-    /// What is to be sent when the turn ends: datagrams one after the other, and for each where it goes and where it ends.
-    unsent: Vec<u8>,
-    receivers: Vec<(SocketAddrAny, usize)>,
+    /// What is to be sent when the turn ends, and where.
+    unsent: Vec<(SocketAddrAny, Vec<u8>)>,
+    /// The room of what was sent.
+    spare: Vec<Vec<u8>>,
+    /// The message that is being sent.
+    encoded: Vec<u8>,
 }
 
 impl Datagrams {
@@ -69,11 +78,14 @@ impl Datagrams {
             groups: BTreeMap::new(),
             ready: vec![0],
             received: Vec::new(),
+            from: NodeId(0),
+            message: 0..0,
             malformed: 0,
             disturbance: None,
             held: Vec::new(),
             unsent: Vec::new(),
-            receivers: Vec::new(),
+            spare: Vec::new(),
+            encoded: Vec::new(),
         })
     }
 
@@ -143,7 +155,7 @@ impl Datagrams {
         self.groups.get(&to).copied().map(SocketAddr::V4)
     }
 
-    /// Sends a message, at the end of this turn, if it fits; returns the bytes of its datagram, or nothing if it does not.
+    /// Sends a message, at the end of this turn, if it fits; returns the bytes that this adds, or nothing if it does not.
     pub(crate) fn send(
         &mut self,
         to: SocketAddr,
@@ -151,45 +163,89 @@ impl Datagrams {
         from: NodeId,
         body: impl FnOnce(&mut Vec<u8>),
     ) -> Option<usize> {
-        let begin = self.unsent.len();
-        self.unsent.extend_from_slice(&Hello { protocol, from: Some(from), to: None }.encode());
-        body(&mut self.unsent);
-        let length = self.unsent.len() - begin;
-        if length > LARGEST_DATAGRAM {
-            self.unsent.truncate(begin);
+        self.encoded.clear();
+        body(&mut self.encoded);
+        let length = u16::try_from(self.encoded.len()).ok()?.to_be_bytes();
+        let added = length.len() + self.encoded.len();
+        if HELLO_LENGTH + added > LARGEST_DATAGRAM {
             return None;
         }
-        self.receivers.push((to.as_any(), self.unsent.len()));
-        if self.receivers.len() == MOST_UNSENT {
+        let to = to.as_any();
+        // Only the last one that goes there, so that messages keep their order. There are few receivers.
+        let last = self.unsent.iter_mut().rfind(|(other, _)| *other == to);
+        if let Some((_, datagram)) = last
+            && datagram.len() + added <= LARGEST_DATAGRAM
+        {
+            datagram.extend_from_slice(&length);
+            datagram.extend_from_slice(&self.encoded);
+            return Some(added);
+        }
+        if self.unsent.len() == MOST_UNSENT {
             self.flush();
         }
-        Some(length)
+        let mut datagram = self.spare.pop().unwrap_or_default();
+        datagram.extend_from_slice(&Hello { protocol, from: Some(from), to: None }.encode());
+        datagram.extend_from_slice(&length);
+        datagram.extend_from_slice(&self.encoded);
+        self.unsent.push((to, datagram));
+        Some(HELLO_LENGTH + added)
     }
 
     /// Sends what the turn has left, with one system call. A datagram that the system does not take is lost like one that the
     /// network loses.
     pub(crate) fn flush(&mut self) {
         let socket = &self.sockets[0];
-        match &self.receivers[..] {
+        match &self.unsent[..] {
             [] => return,
-            [(to, _)] => drop(sendto(socket, &self.unsent, SendFlags::NOSIGNAL, to)),
-            many => send_many(socket, &self.unsent, many),
+            [(to, datagram)] => drop(sendto(socket, datagram, SendFlags::NOSIGNAL, to)),
+            many => send_many(socket, many),
         }
-        self.unsent.clear();
-        self.receivers.clear();
+        for (_, mut datagram) in self.unsent.drain(..) {
+            datagram.clear();
+            self.spare.push(datagram);
+        }
     }
 
-    /// Takes the next datagram that a server of this cluster sent; its message is [`Self::body`]. What others send is
-    /// no concern of ours: there is nobody to tell.
+    /// Takes the next message that a server of this cluster sent; it is [`Self::body`]. What others send is no concern of
+    /// ours: there is nobody to tell.
     pub(crate) fn next(&mut self, protocol: Protocol) -> Option<NodeId> {
-        while self.take() {
+        while !self.advance() {
+            if !self.take() {
+                return None;
+            }
             let sender = Hello::decode(&self.received).ok().filter(|hello| hello.protocol == protocol);
             match sender.and_then(|hello| hello.from).filter(|&from| from < FIRST_CLIENT) {
-                Some(from) => return Some(from),
-                None => self.malformed += 1,
+                Some(from) => (self.from, self.message) = (from, HELLO_LENGTH..HELLO_LENGTH),
+                None => self.give_up(),
             }
         }
-        None
+        Some(self.from)
+    }
+
+    /// Goes on to the next message of what was received last, if there is one.
+    fn advance(&mut self) -> bool {
+        let rest = self.received.get(self.message.end..).unwrap_or_default();
+        if rest.is_empty() {
+            return false;
+        }
+        let begin = self.message.end + size_of::<u16>();
+        let length = rest.first_chunk().map(|length| usize::from(u16::from_be_bytes(*length)));
+        match length.map(|length| begin..begin + length).filter(|place| place.end <= self.received.len()) {
+            Some(place) => {
+                self.message = place;
+                true
+            }
+            None => {
+                self.give_up();
+                false
+            }
+        }
+    }
+
+    /// Counts what was received last as malformed, and takes nothing more from it.
+    fn give_up(&mut self) {
+        self.malformed += 1;
+        self.message = self.received.len()..self.received.len();
     }
 
     /// How many were none of this cluster's since this was asked last.
@@ -238,21 +294,20 @@ impl Datagrams {
         false
     }
 
-    /// The message in the datagram that was taken last.
+    /// The message that was taken last.
     pub(crate) fn body(&self) -> &[u8] {
-        self.received.get(HELLO_LENGTH..).unwrap_or_default()
+        self.received.get(self.message.clone()).unwrap_or_default()
     }
 }
 
-/// Sends datagrams that lie one after the other, each with where it goes and where it ends.
-fn send_many(socket: &OwnedFd, datagrams: &[u8], receivers: &[(SocketAddrAny, usize)]) {
-    let begins = std::iter::once(0).chain(receivers.iter().map(|(_, end)| *end));
-    let slice = |(begin, (_, end)): (usize, &(_, usize))| [IoSlice::new(&datagrams[begin..*end])];
-    let slices: Vec<[IoSlice<'_>; 1]> = begins.zip(receivers).map(slice).collect();
+/// Sends datagrams, each with where it goes.
+fn send_many(socket: &OwnedFd, datagrams: &[(SocketAddrAny, Vec<u8>)]) {
+    let slices: Vec<[IoSlice<'_>; 1]> =
+        datagrams.iter().map(|(_, datagram)| [IoSlice::new(datagram)]).collect();
     let mut nothing: Vec<SendAncillaryBuffer<'_, '_, '_>> =
-        receivers.iter().map(|_| SendAncillaryBuffer::default()).collect();
-    let mut headers: Vec<MMsgHdr<'_>> = Vec::with_capacity(receivers.len());
-    for ((slice, nothing), (to, _)) in slices.iter().zip(&mut nothing).zip(receivers) {
+        datagrams.iter().map(|_| SendAncillaryBuffer::default()).collect();
+    let mut headers: Vec<MMsgHdr<'_>> = Vec::with_capacity(datagrams.len());
+    for ((slice, nothing), (to, _)) in slices.iter().zip(&mut nothing).zip(datagrams) {
         headers.push(MMsgHdr::new_with_addr(to, slice, nothing));
     }
     let mut rest = &mut headers[..];
@@ -268,20 +323,30 @@ mod tests {
     use super::*;
     use crate::ClusterId;
 
-    /// What arrives of three messages.
-    fn arrived(drop: f64, reorder: f64) -> Vec<u8> {
-        let protocol = Protocol { cluster: ClusterId(1), version: 1 };
-        let [mut here, mut there] = [(); 2]
+    const PROTOCOL: Protocol = Protocol { cluster: ClusterId(1), version: 1 };
+
+    /// Two servers, and where the second is.
+    fn pair() -> (Datagrams, Datagrams, SocketAddr) {
+        let [here, there] = [(); 2]
             .map(|()| Datagrams::new(UdpSocket::bind("127.0.0.1:0").expect("a port")).expect("it is set up"));
         let address = rustix::net::getsockname(&there.sockets[0]).expect("bound");
-        for number in 1..=3 {
-            let to = SocketAddr::try_from(address.clone()).expect("of the Internet");
-            here.send(to, protocol, NodeId(1), |body| body.push(number)).expect("it fits");
-        }
-        here.flush();
-        there.disturb(Disturbance { drop, reorder, random: Random::new(1) });
+        (here, there, SocketAddr::try_from(address).expect("of the Internet"))
+    }
+
+    fn bodies(there: &mut Datagrams) -> Vec<Vec<u8>> {
         there.stir(0);
-        std::iter::from_fn(|| there.next(protocol).map(|_| there.body()[0])).collect()
+        std::iter::from_fn(|| there.next(PROTOCOL).map(|_| there.body().to_vec())).collect()
+    }
+
+    /// What arrives of three messages, each in a datagram of its own.
+    fn arrived(drop: f64, reorder: f64) -> Vec<u8> {
+        let (mut here, mut there, to) = pair();
+        for number in 1..=3 {
+            here.send(to, PROTOCOL, NodeId(1), |body| body.push(number)).expect("it fits");
+            here.flush();
+        }
+        there.disturb(Disturbance { drop, reorder, random: Random::new(1) });
+        bodies(&mut there).concat()
     }
 
     #[test]
@@ -289,5 +354,38 @@ mod tests {
         assert_eq!(arrived(0.0, 0.0), [1, 2, 3]);
         assert_eq!(arrived(1.0, 0.0), []);
         assert_eq!(arrived(0.0, 1.0), [2, 3, 1]);
+    }
+
+    #[test]
+    fn messages_of_one_turn_share_datagrams_in_their_order() {
+        let (mut here, mut there, to) = pair();
+        let elsewhere = "127.0.0.1:9".parse().expect("an address");
+        let most = LARGEST_DATAGRAM - HELLO_LENGTH - 2;
+        let messages = [vec![], vec![1; 9], vec![2; most], vec![3; 9], vec![4; most - 11]];
+        for message in &messages {
+            here.send(elsewhere, PROTOCOL, NodeId(1), |_| {}).expect("it fits");
+            here.send(to, PROTOCOL, NodeId(1), |body| body.extend(message)).expect("it fits");
+        }
+        assert_eq!(here.send(to, PROTOCOL, NodeId(1), |body| body.resize(most + 1, 5)), None);
+        let sizes: Vec<usize> =
+            here.unsent.iter().map(|(_, datagram)| datagram.len() - HELLO_LENGTH).collect();
+        assert_eq!(sizes, [10, 13, most + 2, most + 2]);
+        here.flush();
+        assert_eq!(bodies(&mut there), messages);
+        assert_eq!(there.take_malformed(), 0);
+    }
+
+    #[test]
+    fn what_is_longer_than_its_datagram_is_malformed() {
+        let (mut here, mut there, to) = pair();
+        for cut in 1..4 {
+            here.send(to, PROTOCOL, NodeId(1), |body| body.push(7)).expect("it fits");
+            here.send(to, PROTOCOL, NodeId(1), |body| body.extend([8, 9])).expect("it fits");
+            let (_, datagram) = here.unsent.last_mut().expect("one");
+            datagram.truncate(datagram.len() - cut);
+            here.flush();
+            assert_eq!(bodies(&mut there), [[7]]);
+            assert_eq!(there.take_malformed(), 1);
+        }
     }
 }

@@ -28,7 +28,7 @@
 //! # The structure
 //!
 //! - [`Wire`] turns messages into bytes, with what is in [`coding`]. Streams (TCP or Unix sockets, by [`Address`]) carry them in frames of four bytes
-//!   of length and a body; [`Datagrams`] carry those that fit, to one server or to an IP multicast group.
+//!   of length and a body; [`Datagrams`] carry those that fit, several in one if they go to the same server or IP multicast group.
 //! - The first frames of a connection are greetings: [`Protocol`] is what both ends must have in common, and a
 //!   [`Refusal`] is readable in every version. Messages follow a greeting without waiting for its answer, so that the
 //!   first request takes no round trip more than the others. Servers have names of their own; a client gets one from each

@@ -310,7 +310,7 @@ impl<P: Process<Message: Wire>> Server<P> {
         self.net.send(to, |body| message.encode(body));
     }
 
-    /// Sends a message as one datagram, if there is an address and it fits.
+    /// Sends a message by datagram, if there is an address and it fits.
     fn send_datagram(&mut self, address: Option<SocketAddr>, message: &P::Message) -> bool {
         let (me, protocol) = (self.net.me, self.net.protocol);
         let sent = address.zip(self.net.datagrams.as_mut()).and_then(|(address, datagrams)| {

@@ -550,7 +550,7 @@ fn one_datagram_reaches_a_group_and_what_does_not_fit_goes_by_stream() {
     }
     noise.send_to(b"noise", places[0]).unwrap();
 
-    let longest = LARGEST_DATAGRAM - 36 - 9;
+    let longest = LARGEST_DATAGRAM - 36 - 2 - 9;
     let body = vec![1; longest];
     handle.request(Ask::multicast(all, &body));
     assert_eq!(told.recv().unwrap(), [body]);

@@ -167,6 +167,8 @@ fn requests_reach_replicas_on_other_hosts_by_multicast() {
     assert!(client.messages_sent < OPERATIONS * 3 / 2, "{client:?}");
     let counts: Vec<(u64, u64)> = hosts.iter().map(Host::multicasts).collect();
     let (at_replicas, at_clients) = counts.split_at(REPLICAS.into());
-    assert!(at_replicas.iter().all(|(received, _)| *received >= OPERATIONS * 9 / 10), "{counts:?}");
-    assert!(at_clients.iter().all(|(_, sent)| *sent >= OPERATIONS), "{counts:?}");
+    let sent: u64 = at_clients.iter().map(|(_, sent)| sent).sum();
+    // A datagram has at most a request of each client.
+    assert!(sent >= OPERATIONS / CLIENTS, "{counts:?}");
+    assert!(at_replicas.iter().all(|(received, _)| *received >= sent * 9 / 10), "{counts:?}");
 }
