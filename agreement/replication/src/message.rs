@@ -211,4 +211,6 @@ pub enum Timer {
     Patience,
     /// The moment to give one.
     Heartbeat,
+    /// All that has come at this moment is there.
+    Batch,
 }

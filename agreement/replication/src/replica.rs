@@ -575,6 +575,8 @@ impl<S: StateMachine> Process for Replica<S> {
     fn expire(&mut self, now: Time, timer: Timer, out: &mut Outbox<Self>) {
         match timer {
             Timer::Heartbeat => self.give_sign(now, out),
+            Timer::Batch if self.leads() => self.send_prepares(out),
+            Timer::Batch => {}
             Timer::Patience => self.lose_patience(now, out),
         }
     }

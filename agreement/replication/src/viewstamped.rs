@@ -1,10 +1,10 @@
 //! Viewstamped replication (Liskov and Cowling 2012, section 4.1): the leader appends what clients ask for to its log and sends it
 //! to the backups.
 //!
-//! Requests are batched as PBFT does (Castro and Liskov 1999, section 6.2): while few messages are on their way an operation is
-//! sent at once, otherwise it waits for one of those to be committed, and goes with all that wait then.
+//! Requests are batched as PBFT does (Castro and Liskov 1999, section 6.2): while few messages are on their way all operations that
+//! come at one time are sent together, otherwise they wait for one of those to be committed, and go with all that wait then.
 
-use crate::{Entry, Protocol, Replica, StateMachine};
+use crate::{Entry, Protocol, Replica, StateMachine, Timer};
 use fulmar_node::{NodeId, Outbox, Time};
 
 impl<S: StateMachine> Replica<S> {
@@ -13,7 +13,10 @@ impl<S: StateMachine> Replica<S> {
         // Who asks another in vain asks all the next time.
         if self.leads() && !self.knows(from, &entry, out) {
             self.append(entry, Some(from), out);
-            self.send_prepares(out);
+            match self.options.batch {
+                1 => self.send_prepares(out),
+                _ => out.set_timer(Timer::Batch, now),
+            }
             self.promise_log(now, out);
         }
     }
