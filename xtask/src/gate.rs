@@ -5,6 +5,8 @@ use crate::{deny, tidy};
 
 /// How many runs of a simulated cluster are judged, each by what must hold in it.
 const SEEDS: &str = "20000";
+/// Those whose groups have replicas take longer.
+const SEEDS_WITH_REPLICAS: &str = "1000";
 const JUDGED: [&str; 4] = [
     "what_clients_see_is_snapshot_isolation",
     "every_snapshot_holds_the_same_sum",
@@ -22,8 +24,11 @@ pub(crate) fn test() -> Result {
         ("tests", &|| run(&mut cargo(&["test", "--workspace", "--locked"]))),
         ("tests on a server", &|| on_servers("1", &["fuzz::"])),
         ("tests on three servers", &|| on_servers("3", &[])),
-        ("seeds of clusters", &|| seeds(&["-p", "fulmar-dbt", "--test", "remote"], &JUDGED)),
-        ("seeds of replicas", &|| seeds(&["-p", "fulmar-replication", "--lib"], &["is_linearizable"])),
+        ("seeds of clusters", &|| seeds(&["-p", "fulmar-dbt", "--test", "remote"], &JUDGED, SEEDS)),
+        ("seeds of clusters with replicas", &|| {
+            seeds(&["-p", "fulmar-dbt", "--test", "remote"], &["replicas"], SEEDS_WITH_REPLICAS)
+        }),
+        ("seeds of replicas", &|| seeds(&["-p", "fulmar-replication", "--lib"], &["is_linearizable"], SEEDS)),
         ("docs", &|| {
             let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
             run(doc.env("RUSTDOCFLAGS", "-D warnings"))
@@ -32,10 +37,10 @@ pub(crate) fn test() -> Result {
     ])
 }
 
-/// Some tests of a package with all seeds.
-fn seeds(which: &[&str], tests: &[&str]) -> Result {
+/// Some tests of a package with so many seeds.
+fn seeds(which: &[&str], tests: &[&str], count: &str) -> Result {
     let mut test = cargo(&["test", "--profile", "sim", "--locked"]);
-    run(test.args(which).arg("--").args(tests).env("FULMAR_SEEDS", SEEDS))
+    run(test.args(which).arg("--").args(tests).env("FULMAR_SEEDS", count))
 }
 
 /// The tests that see SQL only, with their databases on a cluster of so many servers, and more that pass there. The fuzz

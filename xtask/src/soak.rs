@@ -28,6 +28,14 @@ pub(crate) fn soak(length: Length) -> Result {
         ("sqllogictest on three servers", &|| {
             run(program("soak", &["slt", "--files", scripts]).env("FULMAR_ON_SERVERS", "3"))
         }),
+        ("replicas killed and stopped", &|| match length {
+            // A few rounds are among the tests.
+            Length::Slice => Ok(()),
+            Length::Full => {
+                let test = ["test", "--workspace", "--locked", "--test", "all", "--", "lose_nothing"];
+                run(cargo(&test).env("FULMAR_ROUNDS", "50"))
+            }
+        }),
         ("memory", &|| binary("soak", &["memory", "--cache", cache])),
     ])
 }

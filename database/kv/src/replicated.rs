@@ -13,6 +13,8 @@ mod ahead;
 mod housed;
 mod journal;
 mod operation;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use ahead::Leading;
 pub use housed::replica_engine;

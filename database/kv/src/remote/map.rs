@@ -82,8 +82,12 @@ impl Default for Replication {
 impl Placement {
     /// Whether the server has a group of it, or a replica of one.
     fn is_on(&self, server: NodeId) -> bool {
-        self.groups.contains(&server)
-            || self.replicated.values().any(|replicas| replicas.founders.contains(&server))
+        self.groups.contains(&server) || self.has_replica_on(server)
+    }
+
+    /// Whether the server has a replica of one of its groups.
+    pub(crate) fn has_replica_on(&self, server: NodeId) -> bool {
+        self.replicated.values().any(|replicas| replicas.founders.contains(&server))
     }
 
     /// The servers that are to have replicas of the group on this one.

@@ -118,6 +118,9 @@ impl Cluster {
         if *server == self.map.keeper {
             return Err(DrainError::Keeper(address.into()));
         }
+        if self.map.databases.values().any(|placement| placement.has_replica_on(*server)) {
+            return Err(DrainError::Replicas(address.into()));
+        }
         let keeper = self.map.servers.get(&self.map.keeper).map_or("", String::as_str);
         ask(keeper, Message::Ask(MapRequest::Drain(address.into())))?;
         Ok(())
@@ -149,6 +152,9 @@ pub enum DrainError {
     /// It keeps the clock and the map.
     #[error("{0} is the cluster's first server, which keeps its clock and its map: it cannot be drained")]
     Keeper(String),
+    /// It holds replicas.
+    #[error("{0} holds replicas of groups, which stay where they are: it cannot be drained")]
+    Replicas(String),
     /// The first server cannot be asked.
     #[error(transparent)]
     Connect(#[from] ConnectError),

@@ -1,0 +1,173 @@
+//! What replicas hold is what their leaders have written, whatever they forget, roll back and copy.
+
+use super::{Entries, Leading, Operation, REFUSED};
+use crate::ObjectId;
+use crate::core::Core;
+use crate::engine::{Batch, Engine, EngineWrite, Memory};
+use crate::random::{Random, for_seeds};
+use fulmar_replication::{SequenceNumber, StateMachine, View};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+const OBJECTS: u64 = 6;
+
+type Model = BTreeMap<(ObjectId, u64), Vec<u8>>;
+
+/// A replica, and how much of the log it has executed and committed.
+struct Replica {
+    engine: Arc<Memory>,
+    entries: Entries,
+    executed: u64,
+    committed: u64,
+}
+
+impl Replica {
+    fn new() -> Self {
+        let engine = Arc::new(Memory::default());
+        let entries = open(&engine);
+        Self { engine, entries, executed: 0, committed: 0 }
+    }
+
+    /// What is not in its engine it learns again.
+    fn restart(&mut self) {
+        *self = Self { entries: open(&self.engine), engine: self.engine.clone(), executed: 0, committed: 0 };
+    }
+
+    fn execute(&mut self, log: &[Vec<u8>], upto: u64) {
+        for number in self.executed + 1..=upto {
+            let place = usize::try_from(number - 1).expect("few");
+            self.entries.execute(SequenceNumber(number), &log[place]);
+        }
+        self.executed = self.executed.max(upto);
+    }
+
+    fn commit(&mut self, log: &[Vec<u8>], upto: u64) {
+        self.execute(log, upto);
+        self.committed = self.committed.max(upto);
+        self.entries.commit(SequenceNumber(self.committed));
+        self.entries.store(&[], 0).expect("memory");
+    }
+
+    /// Executes what will never be committed.
+    fn speculate(&mut self, operation: &Operation) {
+        let next = SequenceNumber(self.executed + 1);
+        self.entries.execute(next, &operation.encode());
+        self.entries.rollback(next);
+    }
+}
+
+fn open(engine: &Arc<Memory>) -> Entries {
+    let engine: Arc<dyn Engine> = engine.clone();
+    Entries::open(Path::new("replica"), engine).expect("sound").0
+}
+
+fn contents(engine: &dyn Engine) -> Model {
+    let mut contents = Model::new();
+    for object in (0..OBJECTS).map(ObjectId) {
+        let mut visit = |sequence, entry: &[u8]| drop(contents.insert((object, sequence), entry.into()));
+        engine.load(object, &mut visit).expect("memory");
+    }
+    contents
+}
+
+fn batch(random: &mut Random, model: &mut Model) -> Batch {
+    let mut batch = Batch::default();
+    for _ in 0..=random.below(4) {
+        let (object, sequence) = (ObjectId(random.below(OBJECTS)), random.below(3));
+        if random.below(3) == 0 {
+            model.remove(&(object, sequence));
+            batch.writes.push(EngineWrite::Remove { object, sequence });
+        } else {
+            let entry = random.next().to_be_bytes().to_vec();
+            model.insert((object, sequence), entry.clone());
+            batch.writes.push(EngineWrite::Put { object, sequence, entry });
+        }
+    }
+    batch.writes.push(EngineWrite::Fact { name: Core::STATE, value: random.next().to_be_bytes().into() });
+    batch
+}
+
+/// One replica is made of parts of others, while all go on.
+fn copy(from: &Entries, to: &Entries, mut meanwhile: impl FnMut()) {
+    let mut next = Some(ObjectId(0));
+    while let Some(begin) = next {
+        let (entries, rest) = from.part(begin, 1).expect("memory");
+        to.replace((begin, rest), entries).expect("memory");
+        meanwhile();
+        next = rest;
+    }
+}
+
+#[test]
+fn replicas_hold_what_their_leaders_write() {
+    for_seeds(300, |seed| {
+        let random = &mut Random(seed);
+        let mut replicas: Vec<_> = (0..3).map(|_| Replica::new()).collect();
+        let (mut log, mut model): (Vec<Vec<u8>>, Model) = (Vec::new(), Model::new());
+        let mut view = View::first_of(0);
+        for _ in 0..8 {
+            // Another leads, which knows all that was committed.
+            let leader = random.index(3);
+            let before = view;
+            view = view.after(1 + random.below(3));
+            log.push(Operation::Lead(view).encode());
+            replicas[leader].commit(&log, log.len() as u64);
+            assert_eq!(replicas[leader].entries.leader(), Some(view));
+            let entries = replicas[leader].entries.clone();
+            entries.lead(view);
+            let front = Leading { entries: entries.clone(), view };
+            assert_eq!(contents(&front), model);
+            let late = Operation::Write { view: before, upto: 1, batch: batch(random, &mut model.clone()) };
+            let number = SequenceNumber(log.len() as u64 + 1);
+            assert_eq!(replicas[leader].entries.execute(number, &late.encode()), [REFUSED]);
+            for _ in 0..random.below(10) {
+                front.write(batch(random, &mut model)).expect("it leads");
+                assert_eq!(contents(&front), model);
+                if random.below(2) == 0 {
+                    let operation = entries.next_operation().expect("it has written");
+                    log.push(operation.encode());
+                    entries.is_taken();
+                }
+                let end = log.len() as u64;
+                match random.below(4) {
+                    0 => replicas[random.index(3)].speculate(&late),
+                    1 => {
+                        let lagging = random.index(3);
+                        if lagging != leader {
+                            replicas[lagging].restart();
+                        }
+                    }
+                    _ => {
+                        let replica = &mut replicas[random.index(3)];
+                        let upto = replica.committed + random.below(end - replica.committed + 1);
+                        replica.commit(&log, upto);
+                    }
+                }
+                assert_eq!(contents(&front), model);
+            }
+            if let Some(operation) = entries.next_operation() {
+                log.push(operation.encode());
+            }
+            entries.follow();
+            assert!(front.write(Batch::default()).is_err());
+        }
+        // A copy of one that goes on meanwhile is whole when all that has come since is carried out again.
+        let (mut source, mut copied) = (Replica::new(), Replica::new());
+        let begin = random.below(log.len() as u64);
+        source.commit(&log, begin);
+        let (from, checkpoint) = (source.entries.clone(), source.entries.snapshot());
+        copy(&from, &copied.entries, || {
+            let upto = (source.committed + random.below(4)).min(log.len() as u64);
+            source.commit(&log, upto);
+        });
+        copied.entries.restore(SequenceNumber(begin), &checkpoint);
+        (copied.executed, copied.committed) = (begin, begin);
+        replicas.extend([source, copied]);
+        for replica in &mut replicas {
+            replica.commit(&log, log.len() as u64);
+            assert_eq!(contents(&*replica.engine), model);
+        }
+        Ok(())
+    });
+}
