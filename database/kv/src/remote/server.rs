@@ -9,12 +9,12 @@ mod manager;
 mod replicas;
 mod reshape;
 mod snapshots;
+mod synced;
 
 use super::map::{Map, Replication};
 use super::message::{self, Answer, DatabaseNumber, Failed, MapRequest, Message, Sight};
 use super::status::Status;
 use crate::engine::Engine;
-use crate::replicated::Entries;
 use crate::{Database, Error, GroupId, Timestamp};
 pub use balance::Load;
 use clock::Clock;
@@ -26,11 +26,11 @@ use manager::Manager;
 use replicas::Hosted;
 use snapshots::Snapshots;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+pub use synced::{SyncLog, Synced};
 
 /// How often a server looks for what waits in vain.
 const SWEEP: Duration = Duration::from_millis(250);
@@ -217,55 +217,6 @@ pub enum Timer {
     Replica((DatabaseNumber, GroupId), fulmar_replication::Timer),
     /// The leader of this group's replicas asks them again.
     Front((DatabaseNumber, GroupId)),
-}
-
-/// A record stands for what was written to an engine, up to a point in it.
-#[derive(Clone)]
-pub struct Synced(Place, u64);
-
-#[derive(Clone)]
-enum Place {
-    Group(Database),
-    Replica(Entries),
-}
-
-impl Synced {
-    fn of(database: &Database) -> Self {
-        Self(Place::Group(database.clone()), database.storage().sequence())
-    }
-
-    fn of_replica(entries: &Entries) -> Self {
-        Self(Place::Replica(entries.clone()), entries.sequence())
-    }
-
-    /// What messages call what was written to.
-    pub fn path(&self) -> &Path {
-        match &self.0 {
-            Place::Group(database) => database.path(),
-            Place::Replica(entries) => entries.path(),
-        }
-    }
-
-    /// How much was written to it.
-    pub const fn sequence(&self) -> u64 {
-        self.1
-    }
-}
-
-impl fmt::Debug for Synced {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} up to {}", self.path().display(), self.1)
-    }
-}
-
-impl Place {
-    fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Group(one), Self::Group(other)) => one.is_same(other),
-            (Self::Replica(one), Self::Replica(other)) => one.is_same(other),
-            _ => false,
-        }
-    }
 }
 
 impl Server {
@@ -814,51 +765,5 @@ impl Process for Server {
         self.replicas_durable(upto, now, out);
         self.release(now, out);
         self.settle(now, out);
-    }
-}
-
-/// Makes a server's records durable.
-pub struct SyncLog {
-    /// The cluster's own records, on the server that keeps them.
-    cluster: Option<Database>,
-    /// What was written to since the last sync.
-    written: Vec<Place>,
-}
-
-impl SyncLog {
-    /// The log of this server.
-    pub fn of(server: &Server) -> Self {
-        Self {
-            cluster: server.manager.as_ref().map(|manager| manager.records().clone()),
-            written: Vec::new(),
-        }
-    }
-}
-
-impl fulmar_transport::Log<Synced> for SyncLog {
-    fn append(&mut self, records: &[Synced]) -> io::Result<()> {
-        for Synced(place, _) in records {
-            if !self.written.iter().any(|other| other.is_same(place)) {
-                self.written.push(place.clone());
-            }
-        }
-        Ok(())
-    }
-
-    /// A group whose disk fails says so to those who ask it to commit, and goes on to be read. Without the cluster's own
-    /// records nothing can go on, nor when a replica may forget what it is about to promise.
-    fn sync(&mut self) -> io::Result<()> {
-        for place in self.written.drain(..) {
-            match place {
-                Place::Replica(entries) => entries.sync().map_err(io::Error::other)?,
-                Place::Group(database) => {
-                    let synced = database.sync();
-                    if self.cluster.as_ref().is_some_and(|cluster| cluster.is_same(&database)) {
-                        synced.map_err(io::Error::other)?;
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 }

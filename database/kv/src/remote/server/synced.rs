@@ -1,0 +1,103 @@
+//! What a server must not forget, and how that is seen to.
+
+use super::Server;
+use crate::Database;
+use crate::replicated::Entries;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// A record stands for what was written to an engine, up to a point in it.
+#[derive(Clone)]
+pub struct Synced(Place, u64);
+
+#[derive(Clone)]
+enum Place {
+    Group(Database),
+    Replica(Entries),
+}
+
+impl Synced {
+    pub(super) fn of(database: &Database) -> Self {
+        Self(Place::Group(database.clone()), database.storage().sequence())
+    }
+
+    pub(super) fn of_replica(entries: &Entries) -> Self {
+        Self(Place::Replica(entries.clone()), entries.sequence())
+    }
+
+    /// What messages call what was written to.
+    pub fn path(&self) -> &Path {
+        match &self.0 {
+            Place::Group(database) => database.path(),
+            Place::Replica(entries) => entries.path(),
+        }
+    }
+
+    /// How much was written to it.
+    pub const fn sequence(&self) -> u64 {
+        self.1
+    }
+}
+
+impl fmt::Debug for Synced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} up to {}", self.path().display(), self.1)
+    }
+}
+
+impl Place {
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Group(one), Self::Group(other)) => one.is_same(other),
+            (Self::Replica(one), Self::Replica(other)) => one.is_same(other),
+            _ => false,
+        }
+    }
+}
+
+/// Makes a server's records durable.
+pub struct SyncLog {
+    /// The cluster's own records, on the server that keeps them.
+    cluster: Option<Database>,
+    /// What was written to since the last sync.
+    written: Vec<Place>,
+}
+
+impl SyncLog {
+    /// The log of this server.
+    pub fn of(server: &Server) -> Self {
+        Self {
+            cluster: server.manager.as_ref().map(|manager| manager.records().clone()),
+            written: Vec::new(),
+        }
+    }
+}
+
+impl fulmar_transport::Log<Synced> for SyncLog {
+    fn append(&mut self, records: &[Synced]) -> io::Result<()> {
+        for Synced(place, _) in records {
+            if !self.written.iter().any(|other| other.is_same(place)) {
+                self.written.push(place.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// A group whose disk fails says so to those who ask it to commit, and goes on to be read. Without the cluster's own
+    /// records nothing can go on, nor when a replica may forget what it is about to promise.
+    fn sync(&mut self) -> io::Result<()> {
+        for place in self.written.drain(..) {
+            match place {
+                Place::Replica(entries) => entries.sync().map_err(io::Error::other)?,
+                Place::Group(database) => {
+                    let synced = database.sync();
+                    if self.cluster.as_ref().is_some_and(|cluster| cluster.is_same(&database)) {
+                        synced.map_err(io::Error::other)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
