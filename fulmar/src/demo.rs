@@ -1,7 +1,10 @@
 //! `fulmar demo`: a cluster of three servers on this machine, a small database on it, and a shell.
 
+mod fail_over;
+
 use clap::Args;
 use std::error::Error;
+use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -10,11 +13,17 @@ use std::process::{Child, Command, ExitCode, Stdio};
 /// Makes the sample: birds, and where they were seen.
 const SAMPLE: &str = include_str!("demo.sql");
 
+const DATABASE: &str = "demo";
+
 /// `fulmar demo`
 #[derive(Args)]
-#[command(after_help = "Example:\n  fulmar demo\n  fulmar demo 'SELECT * FROM most_seen LIMIT 3'\n\n\
-                        The servers and all data are gone when the shell ends.")]
+#[command(after_help = "Example:\n  fulmar demo\n  fulmar demo 'SELECT * FROM most_seen LIMIT 3'\n  \
+                        fulmar demo --fail-over\n\n\
+                        Each server holds all rows. They and all data are gone when the shell ends.")]
 pub struct Demo {
+    /// Kill a server while rows are written, and tell what became of them, instead of a shell
+    #[arg(long, conflicts_with = "statements")]
+    fail_over: bool,
     /// Statements to run instead of a shell
     #[arg(value_name = "SQL")]
     statements: Vec<String>,
@@ -28,11 +37,16 @@ struct Server {
 }
 
 impl Server {
+    /// The first says how databases are replicated.
     fn start(data: &Path, join: Option<&str>) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data);
         if let Some(known) = join {
             command.args(["--join", known]);
+        } else {
+            let settings = data.with_extension("toml");
+            fs::write(&settings, "replicas = 3\n")?;
+            command.arg("--config").arg(settings);
         }
         // Ctrl-C is for the shell.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -76,17 +90,21 @@ fn try_run(demo: &Demo) -> Result<ExitCode, Box<dyn Error>> {
     let first = Server::start(&data.path().join("1"), None)?;
     let second = Server::start(&data.path().join("2"), Some(&first.address))?;
     let third = Server::start(&data.path().join("3"), Some(&first.address))?;
-    let servers = [&first, &second, &third];
-    await_all(&first.address, servers.len())?;
-    let name = format!("fulmar://{}/demo", first.address);
+    await_all(&first.address, 3)?;
+    let name = format!("fulmar://{}/{DATABASE}", first.address);
     let sample = Command::new(std::env::current_exe()?).args(["sql", &name, SAMPLE]).status()?;
     if !sample.success() {
         return Err("the sample database cannot be made".into());
     }
+    if demo.fail_over {
+        fail_over::run(&name, [first, second, third]).map_err(|error| error as Box<dyn Error>)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut shell = Command::new(std::env::current_exe()?);
     shell.args(["sql", &name]).args(&demo.statements);
     if demo.statements.is_empty() {
-        println!("Three servers: {}, {} and {}.", first.address, second.address, third.address);
+        let addresses = [&first, &second, &third].map(|server| &*server.address);
+        println!("Three servers, each with all rows: {}.", addresses.join(", "));
         println!("Database {name}; others may open it, too. Try:");
         println!("  SELECT * FROM most_seen LIMIT 5;");
         println!("  SELECT name, rootpage >> 22 AS \"group\" FROM sqlite_schema WHERE rootpage > 0;");

@@ -126,3 +126,11 @@ fn a_server_joins_and_takes_part_and_another_is_drained() {
     let _third = Server::start_with(&folder("c"), "127.0.0.1:0", &join);
     assert_eq!(sql(&name, &["UPDATE t SET b = ''", "SELECT count(*), max(length(b)) FROM t"]), "3000|0");
 }
+
+#[test]
+fn a_demo_shows_that_the_others_go_on() {
+    let output = Command::new(env!("CARGO_BIN_EXE_fulmar")).args(["demo", "--fail-over"]).output();
+    let output = output.expect("the program runs");
+    let told = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success() && told.contains("leads the table now"), "{told}");
+}

@@ -1,0 +1,104 @@
+//! A server is killed while rows are written to the table that it leads.
+
+use super::{DATABASE, Server};
+use fulmar_dbt::remote::Cluster;
+use rusqlite::Connection;
+use std::error::Error;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// For so long rows are written before the kill, and after they are written again.
+const LOAD: Duration = Duration::from_secs(2);
+/// It should take much less until they are written again.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Each in another group, whose leaders are different servers.
+const TABLES: u32 = 3;
+
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// What is written, and what is known of it.
+#[derive(Default)]
+struct Load {
+    acknowledged: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl Load {
+    /// Writes rows one after the other; answers the longest time from one to the next. An attempt of which nobody knows what
+    /// became, as its server was killed, is made again.
+    fn write(&self, name: &str, table: &str) -> Outcome<Duration> {
+        let mut longest = Duration::ZERO;
+        let (insert, mut begun) = (format!("INSERT OR IGNORE INTO {table} VALUES(?1)"), Instant::now());
+        while !self.is_over.load(SeqCst) {
+            let connection = Connection::open(name)?;
+            while !self.is_over.load(SeqCst)
+                && connection.execute(&insert, [self.acknowledged.load(SeqCst) + 1]).is_ok()
+            {
+                self.acknowledged.fetch_add(1, SeqCst);
+                longest = longest.max(begun.elapsed());
+                begun = Instant::now();
+            }
+        }
+        Ok(longest)
+    }
+
+    fn await_more(&self) -> Outcome<()> {
+        let (before, since) = (self.acknowledged.load(SeqCst), Instant::now());
+        while self.acknowledged.load(SeqCst) == before {
+            if since.elapsed() > LIMIT {
+                return Err("nothing was written any more for a minute".into());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+/// Where the table's group is led.
+fn leader(first: &str, connection: &Connection, table: &str) -> Outcome<String> {
+    let query = "SELECT rootpage >> 22 FROM sqlite_schema WHERE name = ?1";
+    let group: usize = connection.query_row(query, [table], |row| row.get(0))?;
+    let layout = Cluster::meet(first)?.map.layout(DATABASE).ok_or("the database is gone")?;
+    let leader = layout.groups.get(group).and_then(|server| layout.servers.get(server));
+    leader.cloned().ok_or_else(|| "nobody leads the table's group".into())
+}
+
+/// Kills the leader of a table, but not the first server, which keeps the clock.
+pub(super) fn run(name: &str, servers: [Server; 3]) -> Outcome<()> {
+    let [first, others @ ..] = servers;
+    let mut others: Vec<Server> = others.into();
+    let connection = Connection::open(name)?;
+    let mut led = Vec::new();
+    for table in (0..TABLES).map(|number| format!("written{number}")) {
+        connection.execute(&format!("CREATE TABLE {table}(n INTEGER PRIMARY KEY)"), [])?;
+        led.push((leader(&first.address, &connection, &table)?, table));
+    }
+    let not_first = led.into_iter().find(|(leader, _)| *leader != first.address);
+    let (victim, table) = not_first.ok_or("the first server leads all tables")?;
+    println!("{victim} leads a table. Writing to it, row by row …");
+    let load = Load::default();
+    let longest = thread::scope(|scope| {
+        let writer = scope.spawn(|| load.write(name, &table));
+        let killed = kill(&victim, &mut others, &load);
+        load.is_over.store(true, SeqCst);
+        let written = writer.join().unwrap_or_else(|_| Err("the writer has a defect".into()));
+        killed.and(written)
+    })?;
+    let now = leader(&first.address, &connection, &table)?;
+    println!("Nobody waited longer than {} ms. {now} leads the table now.", longest.as_millis());
+    let rows: u64 = connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))?;
+    let acknowledged = load.acknowledged.load(SeqCst);
+    println!("{acknowledged} rows were acknowledged, and {rows} are there.");
+    if rows < acknowledged { Err("rows are lost".into()) } else { Ok(()) }
+}
+
+/// Kills a server in the middle of the load.
+fn kill(victim: &str, servers: &mut Vec<Server>, load: &Load) -> Outcome<()> {
+    thread::sleep(LOAD);
+    println!("{} rows are acknowledged. Killing {victim} …", load.acknowledged.load(SeqCst));
+    servers.retain(|server| server.address != victim);
+    load.await_more()?;
+    thread::sleep(LOAD);
+    Ok(())
+}
