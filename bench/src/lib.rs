@@ -5,7 +5,7 @@
 //!
 //! - [`sql`]: single operations against SQLite's own B-tree, compiled from the same source into the same program.
 //! - [`lab`]: tables and figures of papers, run again beside what they say.
-//! - [`replication`]: replicas on loopback, against a bare ping-pong of datagrams.
+//! - [`replication`]: replicas on loopback, against a bare ping-pong of datagrams and against etcd.
 //! - [`scaling`]: many servers in a simulator, against one.
 //! - [`ycsb`]: a server on loopback against Redis, PostgreSQL and rqlite.
 //!
@@ -29,11 +29,14 @@
 use fulmar_sql as _;
 
 mod chart;
+mod fault;
 mod figure;
 pub mod lab;
+mod process;
 pub mod replication;
 pub mod scaling;
 pub mod sql;
 pub mod ycsb;
 
+pub use fault::Error;
 pub use figure::{Figure, machine};

@@ -1,18 +1,22 @@
-//! Replication in memory, on loopback UDP, beside a bare ping-pong: replicas with a thread each, and closed-loop clients
-//! with one for all.
+//! Replication in memory, on loopback UDP, beside a bare ping-pong and beside etcd: replicas with a thread each, and
+//! closed-loop clients with one for all.
 //!
-//! Measured is what the paper's authors measure (Ports and others 2015, section 4.5): an operation that puts 64 bytes under a
-//! key, with one replica and with three, under each protocol. The network and the replicas share the cores of one machine
-//! here, so throughput tells how much work a request takes altogether, not how much the busiest replica has.
+//! Measured is what the paper's authors measure (Ports and others 2015, section 4.5): an operation that puts 64 bytes
+//! under a key, with one replica and with three, under each protocol. The network and the replicas share the cores of
+//! one machine here, so throughput tells how much work a request takes altogether, not how much the busiest replica
+//! has.
 
 mod cluster;
+mod etcd;
 mod ping_pong;
 pub(crate) mod simulated;
 mod values;
 
-use crate::Figure;
+use crate::fault::Fault;
 use crate::figure::median;
+use crate::{Error, Figure};
 pub(crate) use cluster::Cluster;
+use etcd::Etcd;
 use fulmar_node::{NodeId, Random};
 use fulmar_replication::{Group, GroupError, Protocol};
 use fulmar_transport::Disturbance;
@@ -107,9 +111,46 @@ pub struct Options {
     pub drop: f64,
     /// …and how likely those overtake it that have come by then.
     pub reorder: f64,
+    /// Whether to install and start etcd, and to measure it, too.
+    pub etcd: bool,
 }
 
-/// Measurements of one mode with so many clients; of the bare ping-pong, if there is no mode.
+/// What is measured.
+#[derive(Clone, Copy)]
+enum System<'a> {
+    PingPong,
+    Ours(Mode),
+    Etcd(&'a Etcd),
+}
+
+impl System<'_> {
+    /// What tables call it.
+    fn name(self) -> String {
+        match self {
+            Self::PingPong => "UDP ping-pong".into(),
+            Self::Ours(mode) => mode.name().into(),
+            Self::Etcd(etcd) => format!("etcd {}", etcd.version()),
+        }
+    }
+
+    fn run(self, clients: u32, options: &Options) -> io::Result<Run> {
+        match self {
+            Self::PingPong => ping_pong::run(options.length),
+            Self::Ours(mode) => {
+                let Options { drop, reorder, .. } = *options;
+                let disturbance = Disturbance { drop, reorder, random: Random::new(2) };
+                Cluster::run(mode, clients, options.length, disturbance)
+            }
+            Self::Etcd(etcd) => etcd.run(clients, options.length).map_err(of_etcd),
+        }
+    }
+}
+
+fn of_etcd(why: Fault) -> io::Error {
+    io::Error::other(Error::of("etcd")(why))
+}
+
+/// Measurements of one system with so many clients.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
     /// Its name.
@@ -122,10 +163,6 @@ pub struct Measured {
     pub p50_microseconds: f64,
     /// …and so many of a hundred.
     pub p99_microseconds: f64,
-    #[serde(skip)]
-    mode: Option<Mode>,
-    #[serde(skip)]
-    runs: Vec<Run>,
 }
 
 /// One measurement.
@@ -148,10 +185,43 @@ impl Run {
     }
 }
 
+/// A system with so many clients, and how it did.
+struct Cell<'a> {
+    system: System<'a>,
+    clients: u32,
+    runs: Vec<Run>,
+}
+
+impl Cell<'_> {
+    fn is(&self, wanted: Mode) -> bool {
+        matches!(self.system, System::Ours(mode) if mode == wanted)
+    }
+
+    /// Operations a second, the median of the runs.
+    fn rate(&self) -> f64 {
+        median(&self.runs.iter().map(|run| run.rate).collect::<Vec<f64>>())
+    }
+
+    fn measured(&self) -> Measured {
+        let mut sum = latencies();
+        for run in &self.runs {
+            sum.add(&run.latencies).expect("both grow");
+        }
+        let all = Run { rate: self.rate(), latencies: sum };
+        Measured {
+            measured: self.system.name(),
+            clients: self.clients,
+            operations_per_second: all.rate.round(),
+            p50_microseconds: all.microseconds(50.0),
+            p99_microseconds: all.microseconds(99.0),
+        }
+    }
+}
+
 /// All that was measured.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// By clients and mode.
+    /// By clients and system.
     pub measured: Vec<Measured>,
     /// Ratios of them.
     pub figures: Vec<Figure>,
@@ -162,56 +232,33 @@ fn latencies() -> Histogram<u64> {
     Histogram::new(3).expect("a precision that there is")
 }
 
-/// Measures all modes in turn, as often as is asked for; `begin` hears how many of how many measurements are done, and what comes
-/// next.
+/// Measures all systems in turn, as often as is asked for; `begin` hears how many of how many measurements are done,
+/// and what comes next.
 ///
 /// # Errors
-/// What the system says if there are no sockets or threads for it.
+/// What the system says if there are no sockets or threads for it; [`Error`], if etcd cannot be used.
 pub fn run(options: &Options, mut begin: impl FnMut(usize, usize, &str)) -> io::Result<Report> {
-    let ping_pong = [(None, 1)].into_iter();
-    let modes = options.clients.iter().flat_map(|&clients| Mode::ALL.map(|mode| (Some(mode), clients)));
-    let cells: Vec<(Option<Mode>, u32)> = ping_pong.chain(modes).collect();
+    let etcd = options.etcd.then(|| {
+        begin(0, 0, "starting etcd");
+        Etcd::start().map_err(of_etcd)
+    });
+    let etcd = etcd.transpose()?;
+    let cell = |system, clients| Cell { system, clients, runs: Vec::new() };
+    let mut cells = vec![cell(System::PingPong, 1)];
+    for &clients in &options.clients {
+        cells.extend(Mode::ALL.map(|mode| cell(System::Ours(mode), clients)));
+        cells.extend(etcd.iter().map(|etcd| cell(System::Etcd(etcd), clients)));
+    }
     let all = cells.len() * options.runs;
-    let mut runs: Vec<Vec<Run>> = cells.iter().map(|_| Vec::new()).collect();
     for done in 0..all {
-        let cell = done % cells.len();
-        let (mode, clients) = cells[cell];
-        begin(done, all, &format!("{}, {clients} clients", name(mode)));
-        runs[cell].push(match mode {
-            None => ping_pong::run(options.length)?,
-            Some(mode) => {
-                let Options { drop, reorder, .. } = *options;
-                let disturbance = Disturbance { drop, reorder, random: Random::new(2) };
-                Cluster::run(mode, clients, options.length, disturbance)?
-            }
-        });
+        let place = done % cells.len();
+        let Cell { system, clients, runs } = &mut cells[place];
+        begin(done, all, &format!("{}, {clients} clients", system.name()));
+        runs.push(system.run(*clients, options)?);
     }
-    let measured: Vec<_> = cells.into_iter().zip(runs).map(|(cell, runs)| summary(cell, runs)).collect();
-    let mut figures = figures(&measured);
+    let mut figures = figures(&cells);
     figures.extend(simulated_figures().map_err(io::Error::other)?);
-    Ok(Report { measured, figures })
-}
-
-fn name(mode: Option<Mode>) -> &'static str {
-    mode.map_or("UDP ping-pong", Mode::name)
-}
-
-fn summary((mode, clients): (Option<Mode>, u32), runs: Vec<Run>) -> Measured {
-    let mut sum = latencies();
-    for run in &runs {
-        sum.add(&run.latencies).expect("both grow");
-    }
-    let microseconds = |quantile| sum.value_at_quantile(quantile) as f64 / 1e3;
-    let rates: Vec<f64> = runs.iter().map(|run| run.rate).collect();
-    Measured {
-        measured: name(mode).into(),
-        clients,
-        operations_per_second: median(&rates).round(),
-        p50_microseconds: microseconds(0.5),
-        p99_microseconds: microseconds(0.99),
-        mode,
-        runs,
-    }
+    Ok(Report { measured: cells.iter().map(Cell::measured).collect(), figures })
 }
 
 /// Ratios of the median latencies of one client to that of the ping-pong.
@@ -222,28 +269,27 @@ const LATENCIES: [(&str, f64, Mode); 4] = [
     ("replication.latency_fast_vs_udp", 6.0, Mode::Fast),
 ];
 
-fn figures(measured: &[Measured]) -> Vec<Figure> {
-    let find = |mode: Option<Mode>, clients| {
-        measured.iter().find(move |m: &&Measured| m.mode == mode && m.clients == clients)
-    };
+fn figures(cells: &[Cell<'_>]) -> Vec<Figure> {
+    let find = |mode, clients| cells.iter().find(move |cell| cell.is(mode) && cell.clients == clients);
+    let ping_pong = cells.iter().find(|cell| matches!(cell.system, System::PingPong));
     let median_latency = |run: &Run| run.microseconds(50.0);
     let latency = |(name, target, mode)| {
         let note = "median latency of one client, three replicas (one, if unreplicated)";
-        ratio((name, target, "lower", note), find(Some(mode), 1)?, find(None, 1)?, median_latency)
+        ratio((name, target, "lower", note), find(mode, 1)?, ping_pong?, median_latency)
     };
-    let throughput = |name, target, ours: Option<&Measured>, theirs: Option<&Measured>, note| {
+    let throughput = |name, target, ours: Option<&Cell<'_>>, theirs: Option<&Cell<'_>>, note: &str| {
         ratio((name, target, "higher", note), ours?, theirs?, |run| run.rate)
     };
     let fastest = |mode| {
-        let of_mode = measured.iter().filter(move |m| m.mode == Some(mode));
-        of_mode.max_by(|a, b| a.operations_per_second.total_cmp(&b.operations_per_second))
+        let of_mode = cells.iter().filter(move |cell| cell.is(mode));
+        of_mode.max_by(|a, b| a.rate().total_cmp(&b.rate()))
     };
     let rates = [
         throughput(
             "replication.speculative_throughput_vs_viewstamped",
             1.7,
-            find(Some(Mode::Speculative), 16),
-            find(Some(Mode::Viewstamped), 16),
+            find(Mode::Speculative, 16),
+            find(Mode::Viewstamped, 16),
             "operations a second of 16 clients, without batching",
         ),
         throughput(
@@ -252,6 +298,14 @@ fn figures(measured: &[Measured]) -> Vec<Figure> {
             fastest(Mode::Batching),
             fastest(Mode::Speculative),
             "operations a second, each with as many clients as it does most with",
+        ),
+        throughput(
+            "replication.viewstamped_vs_etcd",
+            8.0,
+            find(Mode::Batching, 16),
+            cells.iter().find(|cell| matches!(cell.system, System::Etcd(_)) && cell.clients == 16),
+            "operations a second of 16 clients, with batching, as etcd batches too; etcd has three members that write \
+             to files in memory, its leader is asked by gRPC on one connection",
         ),
     ];
     LATENCIES.into_iter().filter_map(latency).chain(rates.into_iter().flatten()).collect()
@@ -294,18 +348,19 @@ fn simulated_figures() -> Result<[Figure; 2], GroupError> {
 
 fn ratio(
     (figure, target, better, note): (&'static str, f64, &'static str, &str),
-    ours: &Measured,
-    theirs: &Measured,
+    ours: &Cell<'_>,
+    theirs: &Cell<'_>,
     value: impl Fn(&Run) -> f64,
 ) -> Option<Figure> {
-    let values = |measured: &Measured| measured.runs.iter().map(&value).collect::<Vec<f64>>();
+    let values = |cell: &Cell<'_>| cell.runs.iter().map(&value).collect::<Vec<f64>>();
     let ratios: Vec<f64> = values(ours).iter().zip(values(theirs)).map(|(our, their)| our / their).collect();
+    let (ours, theirs) = (ours.measured(), theirs.measured());
     (!ratios.is_empty()).then(|| Figure {
-        peer: theirs.measured.clone(),
+        peer: theirs.measured,
         target: Some(target),
         fulmar_nanoseconds: Some(ours.p50_microseconds * 1e3),
         peer_nanoseconds: Some(theirs.p50_microseconds * 1e3),
-        note: format!("{note}; in memory, loopback UDP, replicas and clients on the same cores"),
+        note: format!("{note}; in memory, loopback, replicas and clients on the same cores"),
         ..Figure::of(figure, "ratio", better, &ratios)
     })
 }

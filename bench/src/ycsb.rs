@@ -11,7 +11,6 @@ mod driver;
 mod fulmar;
 mod plot;
 mod postgres;
-mod process;
 mod redis;
 mod rqlite;
 mod system;
@@ -26,14 +25,14 @@ pub(crate) use distribution::Chooser;
 pub(crate) use system::Values;
 pub(crate) use workload::Operation;
 
-use crate::Figure;
 use crate::figure::median;
+use crate::{Error, Figure};
 use driver::{Load, Outcome};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use system::{Fault, System};
+use system::System;
 
 /// A system to compare with, that the benchmark installs and starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,27 +68,6 @@ pub struct Options {
     pub peers: Vec<Peer>,
     /// The address of an rqlite that runs already.
     pub rqlite: Option<String>,
-}
-
-/// A system could not be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{system}: {}", chain(&**why))]
-pub struct Error {
-    system: String,
-    why: Fault,
-}
-
-/// An error and what caused it: PostgreSQL's client says only there what the server said.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
-}
-
-impl Error {
-    fn of(system: impl Into<String>) -> impl FnOnce(Fault) -> Self {
-        let system = system.into();
-        |why| Self { system, why }
-    }
 }
 
 /// Measurements of one system under one load.

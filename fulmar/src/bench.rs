@@ -31,7 +31,7 @@ pub enum Bench {
     /// YCSB B on 1 to 64 servers in the simulator
     #[command(after_help = scaling::EXAMPLES)]
     Scaling(Scaling),
-    /// Replication protocols on loopback, beside a bare ping-pong
+    /// Replication protocols on loopback, beside a bare ping-pong and etcd
     #[command(after_help = replication::EXAMPLES)]
     Replication(Replication),
 }

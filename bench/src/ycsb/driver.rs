@@ -1,8 +1,9 @@
 //! Runs a load: clients in closed loops, each operation timed.
 
 use super::distribution::{Chooser, Distribution};
-use super::system::{Client, Fault, System, Values, Wrong};
+use super::system::{Client, System, Values};
 use super::workload::{LONGEST_SCAN, Operation, Workload};
+use crate::fault::{Fault, Wrong, chain};
 use fulmar_node::Random;
 use hdrhistogram::Histogram;
 use std::sync::Barrier;
@@ -142,7 +143,7 @@ impl Worker<'_> {
             let operation = self.load.workload.next(&mut self.random);
             if let Err(why) = self.operate(client, operation, &mut chooser) {
                 failed += 1;
-                failure.get_or_insert_with(|| super::chain(&*why));
+                failure.get_or_insert_with(|| chain(&*why));
             }
             let before = std::mem::replace(&mut now, Instant::now());
             let latency = u64::try_from((now - before).as_nanos()).unwrap_or(u64::MAX);

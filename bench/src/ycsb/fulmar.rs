@@ -1,7 +1,8 @@
 //! Fulmar on a server of its own: through SQL, and through the trees below.
 
-use super::process::{Started, Temporary};
-use super::system::{Client, Fault, System, Values, Wrong, require_one};
+use super::system::{Client, System, Values, require_one};
+use crate::fault::{Fault, Wrong};
+use crate::process::{Started, Temporary};
 use fulmar_dbt::remote::{Connection, Remote};
 use fulmar_dbt::{Cursor, Database, Durability, Error, Seek, Tree};
 use fulmar_node::Random;

@@ -1,7 +1,8 @@
 //! PostgreSQL with asynchronous commit.
 
-use super::process::{Started, Temporary, User, find_or_install, free_port, is_root, output};
-use super::system::{Client, Fault, System, Values, require_one};
+use super::system::{Client, System, Values, require_one};
+use crate::fault::Fault;
+use crate::process::{Started, Temporary, User, find_or_install, free_ports, is_root, output};
 use ::postgres::{Client as Connection, Config, NoTls, Statement};
 use fulmar_node::Random;
 use std::fs;
@@ -35,7 +36,7 @@ impl Postgres {
         let mut initialize = command(&initialize);
         initialize.args(["--auth", "trust", "--username", "ycsb", "--no-sync", "--encoding", "UTF8", "-D"]);
         output(initialize.arg(&data).current_dir(directory.path()))?;
-        let port = free_port()?;
+        let [port] = free_ports()?;
         let mut serve = command(&program);
         serve.arg("-D").arg(&data).arg("-k").arg(directory.path());
         serve.args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
@@ -62,13 +63,8 @@ fn newest() -> Option<PathBuf> {
 impl Drop for Postgres {
     /// Its server has processes of its own, which end when it is asked to, and might outlive it if it were killed.
     fn drop(&mut self) {
-        let pid =
-            fs::read_to_string(self.process.directory().join("data/postmaster.pid")).unwrap_or_default();
-        if let Some(pid) = pid.lines().next() {
-            // If it cannot be asked, it is killed.
-            let _ = Command::new("kill").args(["-INT", pid]).status();
-            self.process.wait_for_end();
-        }
+        self.process.ask_to_end("INT");
+        self.process.wait_for_end();
     }
 }
 

@@ -1,7 +1,8 @@
 //! Redis, in memory: a string for each record, a sorted set of their numbers for scans, streams as logs.
 
-use super::process::{Started, Temporary, find_or_install, free_port, on_path};
-use super::system::{Client, Fault, System, Values};
+use super::system::{Client, System, Values};
+use crate::fault::Fault;
+use crate::process::{Started, Temporary, find_or_install, free_ports, on_path};
 use ::redis::{Commands, Connection, RedisResult, cmd, pipe};
 use fulmar_node::Random;
 use std::process::{Command, Stdio};
@@ -19,7 +20,7 @@ pub(super) struct Redis {
 impl Redis {
     pub(super) fn start() -> Result<Self, Fault> {
         let program = find_or_install(|| on_path("redis-server"), "redis-server", "redis-server")?;
-        let port = free_port()?;
+        let [port] = free_ports()?;
         let mut command = Command::new(program);
         command.args([
             "--port",

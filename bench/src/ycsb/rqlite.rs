@@ -1,6 +1,7 @@
 //! An rqlite that the user runs, by its HTTP interface.
 
-use super::system::{Client, Fault, System, Values, Wrong, require_one};
+use super::system::{Client, System, Values, require_one};
+use crate::fault::{Fault, Wrong};
 use fulmar_node::Random;
 use serde_json::{Value, json};
 

@@ -1,7 +1,6 @@
 //! What a load can run on.
 
-/// What went wrong, in the words of the system's client.
-pub(super) type Fault = Box<dyn std::error::Error + Send + Sync>;
+use crate::fault::{Fault, Wrong};
 
 /// A database, with a table of values by number, and logs to which values are appended.
 pub(super) trait System: Sync {
@@ -60,11 +59,6 @@ impl Values {
         &self.letters[start..start + self.bytes]
     }
 }
-
-/// A record was not there, or not as it was written.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct Wrong(pub(super) String);
 
 /// Fails unless one row was changed.
 pub(super) fn require_one(changed: u64, record: u64) -> Result<(), Fault> {

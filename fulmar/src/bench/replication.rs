@@ -1,6 +1,6 @@
 //! `fulmar bench replication`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use fulmar_bench::machine;
 use fulmar_bench::replication::{self, Options, Report};
 use std::fmt::Write as _;
@@ -10,6 +10,7 @@ use std::time::Duration;
 pub(super) const EXAMPLES: &str = "Examples:
   fulmar bench replication
   fulmar bench replication --clients 1,16 --runs 5 --json
+  fulmar bench replication --clients 16 --peers etcd
   fulmar bench replication --clients 16 --reorder 0.001";
 
 /// Options of `fulmar bench replication`.
@@ -30,9 +31,17 @@ pub struct Replication {
     /// How likely those overtake it that have come by then
     #[arg(long, default_value_t = 0.0, value_name = "SHARE", value_parser = share)]
     reorder: f64,
+    /// Systems to compare with: installed with apt-get if missing, and started for the benchmark alone
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME,…")]
+    peers: Vec<Rival>,
     /// One JSON object a line instead of tables
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Rival {
+    Etcd,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -48,6 +57,7 @@ pub(super) fn run(replication: &Replication) -> Result<(), Box<dyn std::error::E
         runs: usize::from(replication.runs),
         drop: replication.drop,
         reorder: replication.reorder,
+        etcd: replication.peers.contains(&Rival::Etcd),
     };
     let report = super::with_progress(|begin| replication::run(&options, begin))??;
     super::print(replication.json, &report.measured, &report.figures, || tables(&report, &machine()))?;
@@ -57,7 +67,7 @@ pub(super) fn run(replication: &Replication) -> Result<(), Box<dyn std::error::E
 /// What was measured, for people.
 fn tables(report: &Report, machine: &str) -> String {
     let mut text = format!(
-        "On {machine}; in memory, loopback UDP, three replicas. Latencies in microseconds.\n\n\
+        "On {machine}; in memory, on loopback, three replicas. Latencies in microseconds.\n\n\
          {:<24} {:>7} {:>12} {:>9} {:>9}\n",
         "", "clients", "operations/s", "50 %", "99 %"
     );

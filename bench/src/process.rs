@@ -1,6 +1,6 @@
 //! Peers' servers: installed if missing, started for the benchmark alone, ended with it.
 
-use super::system::{Fault, Wrong};
+use crate::fault::{Fault, Wrong};
 use std::net::TcpListener;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
@@ -11,50 +11,60 @@ use tempfile::TempDir;
 
 /// How long a server may take to begin.
 const START: Duration = Duration::from_secs(30);
+/// Where Linux keeps files in memory.
+const MEMORY: &str = "/dev/shm";
 
 /// A directory that goes away.
-pub(super) struct Temporary(TempDir);
+pub(crate) struct Temporary(TempDir);
 
 impl Temporary {
-    pub(super) fn new() -> Result<Self, Fault> {
-        Ok(Self(tempfile::Builder::new().prefix("fulmar-ycsb-").tempdir()?))
+    pub(crate) fn new() -> Result<Self, Fault> {
+        Ok(Self(Self::named().tempdir()?))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// One whose files are in memory.
+    pub(crate) fn in_memory() -> Result<Self, Fault> {
+        let directory = Self::named().tempdir_in(MEMORY);
+        Ok(Self(directory.map_err(|why| Wrong(format!("{MEMORY}: {why}")))?))
+    }
+
+    fn named() -> tempfile::Builder<'static, 'static> {
+        let mut named = tempfile::Builder::new();
+        named.prefix("fulmar-bench-");
+        named
+    }
+
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
     /// Gives it to a user of the system.
-    pub(super) fn give_to(&self, user: &User) -> Result<(), Fault> {
+    pub(crate) fn give_to(&self, user: &User) -> Result<(), Fault> {
         Ok(chown(self.path(), Some(user.id), Some(user.group))?)
     }
 }
 
 /// A running server, and the directory that it works in. It is killed in the end: what it holds is not to be kept.
-pub(super) struct Started {
+pub(crate) struct Started {
     child: Child,
-    directory: Temporary,
+    _directory: Temporary,
 }
 
 impl Started {
-    pub(super) fn new(mut command: Command, directory: Temporary) -> Result<Self, Fault> {
+    pub(crate) fn new(mut command: Command, directory: Temporary) -> Result<Self, Fault> {
         let program = command.get_program().to_owned();
         command.stdin(Stdio::null()).current_dir(directory.path());
         let child =
             command.spawn().map_err(|why| Wrong(format!("cannot start {}: {why}", program.display())))?;
-        Ok(Self { child, directory })
+        Ok(Self { child, _directory: directory })
     }
 
-    pub(super) fn output(&mut self) -> Option<ChildStdout> {
+    pub(crate) fn output(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    pub(super) fn directory(&self) -> &Path {
-        self.directory.path()
-    }
-
     /// Waits until the server lets somebody connect.
-    pub(super) fn wait<C>(&mut self, mut connect: impl FnMut() -> Result<C, Fault>) -> Result<C, Fault> {
+    pub(crate) fn wait<C>(&mut self, mut connect: impl FnMut() -> Result<C, Fault>) -> Result<C, Fault> {
         let begun = Instant::now();
         loop {
             match connect() {
@@ -68,11 +78,18 @@ impl Started {
             thread::sleep(Duration::from_millis(20));
         }
     }
-}
 
-impl Started {
+    /// Sends it a signal that ends it. If that cannot be sent, the server is killed.
+    pub(crate) fn ask_to_end(&mut self, signal: &str) {
+        let sent = Command::new("kill").args(["-s", signal, &self.child.id().to_string()]).status();
+        if !sent.is_ok_and(|status| status.success()) {
+            // It may have ended already.
+            let _ = self.child.kill();
+        }
+    }
+
     /// Waits for a server that was asked to end.
-    pub(super) fn wait_for_end(&mut self) {
+    pub(crate) fn wait_for_end(&mut self) {
         // If it cannot be waited for, it has ended.
         let _ = self.child.wait();
     }
@@ -87,7 +104,7 @@ impl Drop for Started {
 }
 
 /// A user of the system.
-pub(super) struct User {
+pub(crate) struct User {
     name: &'static str,
     id: u32,
     group: u32,
@@ -95,7 +112,7 @@ pub(super) struct User {
 
 impl User {
     /// Looks one up.
-    pub(super) fn find(name: &'static str) -> Result<Self, Fault> {
+    pub(crate) fn find(name: &'static str) -> Result<Self, Fault> {
         let number = |option: &str| -> Result<u32, Fault> {
             Ok(output(Command::new("id").args([option, name]))?.trim().parse()?)
         };
@@ -103,7 +120,7 @@ impl User {
     }
 
     /// `program`, run as this user.
-    pub(super) fn command(&self, program: &Path) -> Command {
+    pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", self.name, "--regid", self.name, "--clear-groups", "--"]).arg(program);
         command
@@ -111,12 +128,12 @@ impl User {
 }
 
 /// Whether this process may act as others.
-pub(super) fn is_root() -> Result<bool, Fault> {
+pub(crate) fn is_root() -> Result<bool, Fault> {
     Ok(output(Command::new("id").arg("-u"))?.trim() == "0")
 }
 
 /// Runs a command to its end, and returns what it says.
-pub(super) fn output(command: &mut Command) -> Result<String, Fault> {
+pub(crate) fn output(command: &mut Command) -> Result<String, Fault> {
     let name = command.get_program().display().to_string();
     let done = command.stdin(Stdio::null()).output().map_err(|why| Wrong(format!("{name}: {why}")))?;
     if done.status.success() {
@@ -126,7 +143,7 @@ pub(super) fn output(command: &mut Command) -> Result<String, Fault> {
 }
 
 /// Finds a program, and installs the Debian package that brings it if it is not there.
-pub(super) fn find_or_install(
+pub(crate) fn find_or_install(
     find: impl Fn() -> Option<PathBuf>,
     program: &str,
     package: &str,
@@ -146,12 +163,20 @@ pub(super) fn find_or_install(
 }
 
 /// A program on the path.
-pub(super) fn on_path(program: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(program)).find(|file| file.is_file())
 }
 
-/// A port on loopback that nobody listens on.
-pub(super) fn free_port() -> Result<u16, Fault> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+/// Ports on loopback that nobody listens on.
+pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N], Fault> {
+    let mut listeners = Vec::new();
+    let mut ports = [0; N];
+    for port in &mut ports {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        *port = listener.local_addr()?.port();
+        // Kept, so that the next one is another.
+        listeners.push(listener);
+    }
+    Ok(ports)
 }
