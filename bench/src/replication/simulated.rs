@@ -16,8 +16,8 @@ type Node = Either<Replica<Values>, Clients>;
 const ALL: MulticastId = MulticastId(0);
 /// How long a message is on its way.
 pub(crate) const LATENCY: Duration = Duration::from_micros(10);
-/// How long a replica has to do with a message that it sends or receives: half of what one replica alone takes for an
-/// operation (`docs/replication.md`, 16 clients).
+/// How long a replica has to do with a message that it sends or receives: half of what one replica alone took for an
+/// operation of 16 clients when each message was a datagram (`docs/replication.md`).
 const MESSAGE: Duration = Duration::from_nanos(3_400);
 /// What a message that is overtaken takes longer: some others come in that time if there are some twenty clients.
 const LATENESS: Duration = Duration::from_micros(20);
