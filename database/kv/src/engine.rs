@@ -37,6 +37,18 @@ pub struct Batch {
     pub writes: Vec<EngineWrite>,
 }
 
+impl Batch {
+    /// About how long it is.
+    pub(crate) fn bytes(&self) -> u64 {
+        let sizes = self.writes.iter().map(|write| match write {
+            EngineWrite::Put { entry, .. } => entry.len(),
+            EngineWrite::Remove { .. } => 0,
+            EngineWrite::Fact { name, value } => name.len() + value.len(),
+        });
+        sizes.map(|bytes| bytes as u64 + 64).sum()
+    }
+}
+
 /// One write of a [`Batch`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EngineWrite {

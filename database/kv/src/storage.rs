@@ -446,6 +446,11 @@ impl Storage {
         self.failed.lock().as_ref().map(|reason| self.latched(reason))
     }
 
+    /// Whether nothing can be committed any more.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.lock().is_some()
+    }
+
     /// Lets snapshots see all commits up to this one.
     pub(crate) fn publish(&self, last: Timestamp) {
         let mut snapshots = self.snapshots.lock();

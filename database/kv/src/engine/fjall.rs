@@ -86,7 +86,7 @@ impl Fjall {
     #[expect(clippy::disallowed_methods, reason = "fjall does not tell when it has made room")]
     fn wait_for_room(&self, batch: &Batch) -> Result<(), Error> {
         // The table in memory that is full now, and one that this batch fills.
-        let filled = if size(batch) < MEMORY_TABLE_BYTES / 2 { 1 } else { 2 };
+        let filled = if batch.bytes() < MEMORY_TABLE_BYTES / 2 { 1 } else { 2 };
         let crowded = |keyspace: &Keyspace| {
             keyspace.sealed_memtable_count() + filled >= WAITING_TABLES
                 || keyspace.tree.l0_run_count() + WAITING_TABLES >= WAITING_RUNS
@@ -151,15 +151,6 @@ impl Engine for Fjall {
 }
 
 /// About the memory that a batch takes in a table, bytes.
-fn size(batch: &Batch) -> u64 {
-    let sizes = batch.writes.iter().map(|write| match write {
-        EngineWrite::Put { entry, .. } => entry.len(),
-        EngineWrite::Remove { .. } => 0,
-        EngineWrite::Fact { name, value } => name.len() + value.len(),
-    });
-    sizes.map(|bytes| bytes as u64 + 64).sum()
-}
-
 /// The batch without writes that a later one of the same key undoes: fjall gives all of a batch one sequence number, so
 /// of two writes of one key either may win.
 fn last_writes(batch: Batch) -> impl Iterator<Item = EngineWrite> {

@@ -4,8 +4,13 @@ use super::{Entries, Operation};
 use crate::engine::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
 use fulmar_replication::View;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
+
+/// No further batch is asked for together with those that take so many bytes.
+const OPERATION_BYTES: u64 = 1 << 20;
+/// The largest batch: it is one message, for which nobody must wait so long that another leader is looked for.
+const LARGEST: u64 = 256 << 20;
 
 /// The writes of the leader of a view.
 pub(crate) struct Ahead {
@@ -15,8 +20,8 @@ pub(crate) struct Ahead {
     /// …how many of them it has asked the replicas to take, how many of those they have taken…
     asked: u64,
     taken: u64,
-    /// …and what it has not asked for.
-    unasked: Batch,
+    /// …and those that it has not asked for.
+    unasked: VecDeque<Batch>,
     /// What is not in the engine here yet; nothing, if it was removed.
     entries: BTreeMap<(ObjectId, u64), Written<Option<Vec<u8>>>>,
     facts: BTreeMap<&'static str, Written<Vec<u8>>>,
@@ -56,7 +61,7 @@ impl Ahead {
                 }
             }
         }
-        self.unasked.writes.extend(batch.writes);
+        self.unasked.push_back(batch);
     }
 }
 
@@ -71,7 +76,7 @@ impl Entries {
             written: 0,
             asked: 0,
             taken: 0,
-            unasked: Batch::default(),
+            unasked: VecDeque::new(),
             entries: BTreeMap::new(),
             facts: BTreeMap::new(),
         });
@@ -85,10 +90,18 @@ impl Entries {
     /// What is to be asked of the replicas next, if anything is.
     pub(crate) fn next_operation(&self) -> Option<Operation> {
         let mut state = self.0.state.lock();
-        let ahead = state.ahead.as_mut().filter(|ahead| ahead.asked < ahead.written)?;
-        ahead.asked = ahead.written;
-        let batch = std::mem::take(&mut ahead.unasked);
-        Some(Operation::Write { view: ahead.view, upto: ahead.written, batch })
+        let ahead = state.ahead.as_mut()?;
+        let mut batch = ahead.unasked.pop_front()?;
+        ahead.asked += 1;
+        let mut bytes = batch.bytes();
+        while bytes < OPERATION_BYTES
+            && let Some(next) = ahead.unasked.pop_front()
+        {
+            bytes += next.bytes();
+            batch.writes.extend(next.writes);
+            ahead.asked += 1;
+        }
+        Some(Operation::Write { view: ahead.view, upto: ahead.asked, batch })
     }
 
     /// The replicas have taken what they were asked to.
@@ -112,6 +125,9 @@ pub(crate) struct Leading {
 
 impl Engine for Leading {
     fn write(&self, batch: Batch) -> Result<(), Error> {
+        if batch.bytes() > LARGEST {
+            return Err(Error::TooLarge);
+        }
         let mut state = self.entries.0.state.lock();
         match state.ahead.as_mut().filter(|ahead| ahead.view == self.view) {
             Some(ahead) => {

@@ -369,6 +369,8 @@ impl Server {
         let Some(hosted) = self.replicas.get_mut(&place) else { return Ok(false) };
         let Some(view) = hosted.serves() else { return Ok(false) };
         let entries = hosted.entries.clone();
+        // What was written before the failure stands.
+        self.groups.retain(|other, group| *other != place || !group.database().storage().has_failed());
         if !self.groups.contains_key(&place) {
             let Some(placement) = self.site.map.databases.get(&place.0) else { return Ok(false) };
             let engine = Box::new(Leading { entries: entries.clone(), view });
