@@ -3,10 +3,11 @@
 use crate::run::{Result, cargo, run, steps};
 use crate::{deny, tidy};
 
-/// How many runs of a simulated cluster are judged, each by what must hold in it.
-const SEEDS: &str = "20000";
-/// Those whose groups have replicas take longer.
-const SEEDS_WITH_REPLICAS: &str = "1000";
+/// How many runs of simulated replicas are judged, each by what must hold in it…
+const SEEDS_OF_REPLICAS: &str = "20000";
+/// …how many of a cluster, and of one whose groups have replicas: these take longer.
+const SEEDS_OF_CLUSTERS: &str = "10000";
+const SEEDS_OF_BOTH: &str = "1000";
 const JUDGED: [&str; 4] = [
     "what_clients_see_is_snapshot_isolation",
     "every_snapshot_holds_the_same_sum",
@@ -24,11 +25,15 @@ pub(crate) fn test() -> Result {
         ("tests", &|| run(&mut cargo(&["test", "--workspace", "--locked"]))),
         ("tests on a server", &|| on_servers("1", &["fuzz::"])),
         ("tests on three servers", &|| on_servers("3", &[])),
-        ("seeds of clusters", &|| seeds(&["-p", "fulmar-dbt", "--test", "remote"], &JUDGED, SEEDS)),
-        ("seeds of clusters with replicas", &|| {
-            seeds(&["-p", "fulmar-dbt", "--test", "remote"], &["replicas"], SEEDS_WITH_REPLICAS)
+        ("seeds of clusters", &|| {
+            seeds(&["-p", "fulmar-dbt", "--test", "remote"], &JUDGED, SEEDS_OF_CLUSTERS)
         }),
-        ("seeds of replicas", &|| seeds(&["-p", "fulmar-replication", "--lib"], &["is_linearizable"], SEEDS)),
+        ("seeds of clusters with replicas", &|| {
+            seeds(&["-p", "fulmar-dbt", "--test", "remote"], &["replicas"], SEEDS_OF_BOTH)
+        }),
+        ("seeds of replicas", &|| {
+            seeds(&["-p", "fulmar-replication", "--lib"], &["is_linearizable"], SEEDS_OF_REPLICAS)
+        }),
         ("docs", &|| {
             let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
             run(doc.env("RUSTDOCFLAGS", "-D warnings"))
