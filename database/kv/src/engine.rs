@@ -38,7 +38,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// About how long it is.
+    /// About the memory that it takes in a table, or in a message.
     pub(crate) fn bytes(&self) -> u64 {
         let sizes = self.writes.iter().map(|write| match write {
             EngineWrite::Put { entry, .. } => entry.len(),

@@ -103,6 +103,18 @@ impl Home {
         if whole && number == !complement { number } else { 0 }
     }
 
+    /// Requires that the engine holds at least what was synced, of what it is counted in: `unit`.
+    pub(crate) fn require_synced(&self, held: u64, unit: &str) -> Result<(), Error> {
+        let synced = self.synced();
+        if synced <= held {
+            return Ok(());
+        }
+        let what = format!(
+            "the engine's log is damaged: it ends at {unit} {held}, but {unit} {synced} was on the disk before"
+        );
+        Err(Error::Corrupt { path: self.path.clone(), what })
+    }
+
     /// The file whose lock holds the directory.
     pub(crate) fn lock(&self) -> &File {
         &self.lock

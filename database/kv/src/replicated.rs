@@ -24,7 +24,7 @@ use crate::engine::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
 use ahead::Ahead;
 use fulmar_replication::{Record, SequenceNumber, StateMachine, View};
-use fulmar_transport::coding::{Reader, put_varint};
+use fulmar_transport::coding::Reader;
 use journal::Journal;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -54,8 +54,6 @@ struct State {
     executed: VecDeque<(SequenceNumber, Option<View>, Operation)>,
     /// What is committed and not in the engine yet.
     due: Batch,
-    /// What of that this server has made as a leader.
-    made: u64,
     /// If this server leads.
     ahead: Option<Ahead>,
 }
@@ -65,14 +63,8 @@ impl Entries {
     pub(crate) fn open(path: &Path, engine: Arc<dyn Engine>) -> Result<(Self, Vec<Record>), Error> {
         let damaged = |what: &str| Error::Corrupt { path: path.into(), what: format!("{what} is damaged") };
         let (journal, records) = Journal::open(&*engine, damaged)?;
-        let state = State {
-            journal,
-            leader: None,
-            executed: VecDeque::new(),
-            due: Batch::default(),
-            made: 0,
-            ahead: None,
-        };
+        let state =
+            State { journal, leader: None, executed: VecDeque::new(), due: Batch::default(), ahead: None };
         let held = Held { path: path.into(), engine, state: Mutex::new(state) };
         Ok((Self(Arc::new(held)), records))
     }
@@ -99,9 +91,8 @@ impl Entries {
         let mut batch = std::mem::take(&mut state.due);
         state.journal.write(records, incarnation, &mut batch);
         self.0.engine.write(batch)?;
-        let made = state.made;
         if let Some(ahead) = &mut state.ahead {
-            ahead.is_stored(made);
+            ahead.is_stored();
         }
         Ok(())
     }
@@ -130,9 +121,9 @@ impl Entries {
         let mut batch = Batch::default();
         let mut at = from;
         while let Some(object) = self.next(at)?.filter(|object| next.is_none_or(|next| *object < next)) {
-            let remove = |sequence, _: &[u8]| batch.writes.push(EngineWrite::Remove { object, sequence });
-            let mut remove = remove;
-            self.0.engine.load(object, &mut remove)?;
+            self.0.engine.load(object, &mut |sequence, _| {
+                batch.writes.push(EngineWrite::Remove { object, sequence });
+            })?;
             at = ObjectId(object.0 + 1);
         }
         batch.writes.extend(entries);
@@ -200,8 +191,8 @@ impl StateMachine for Entries {
         let mut state = self.0.state.lock();
         while let Some((.., operation)) = state.executed.pop_front_if(|(number, ..)| *number <= upto) {
             if let Operation::Write { view, upto, batch } = operation {
-                if state.ahead.as_ref().is_some_and(|ahead| ahead.view() == view) {
-                    state.made = upto;
+                if let Some(ahead) = &mut state.ahead {
+                    ahead.is_committed(view, upto);
                 }
                 state.due.writes.extend(batch.writes);
             }
@@ -214,9 +205,8 @@ impl StateMachine for Entries {
 
     fn snapshot(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        if let Some(View { epoch, number }) = self.0.state.lock().leader {
-            put_varint(&mut out, epoch);
-            put_varint(&mut out, number);
+        if let Some(leader) = self.0.state.lock().leader {
+            put_view(&mut out, leader);
         }
         out
     }

@@ -121,16 +121,7 @@ impl Storage {
     pub(crate) fn open(path: &Path, options: &Options) -> Result<Self, Error> {
         let home = Home::enter(path, options.create, options.lock.as_deref())?;
         // The engine needs blocks only until their objects are cached here.
-        let complete = |engine: &Fjall| {
-            let (synced, held) = (home.synced(), restore(engine, path)?.0.sequence);
-            if synced <= held {
-                return Ok(());
-            }
-            let what = format!(
-                "the engine's log is damaged: it ends at commit {held}, but commit {synced} was on the disk before"
-            );
-            Err(Error::Corrupt { path: path.into(), what })
-        };
+        let complete = |engine: &Fjall| home.require_synced(restore(engine, path)?.0.sequence, "commit");
         let engine = Fjall::open(&home.engine(), options.cache_bytes / 8, complete)?;
         home.finish()?;
         // What is left of seven eighths is lost between objects of ever-changing sizes: measured.

@@ -150,7 +150,6 @@ impl Engine for Fjall {
     }
 }
 
-/// About the memory that a batch takes in a table, bytes.
 /// The batch without writes that a later one of the same key undoes: fjall gives all of a batch one sequence number, so
 /// of two writes of one key either may win.
 fn last_writes(batch: Batch) -> impl Iterator<Item = EngineWrite> {

@@ -126,8 +126,6 @@ pub struct Server {
     unplaced: Vec<(NodeId, u64, String)>,
     /// Replicas of groups.
     replicas: BTreeMap<(DatabaseNumber, GroupId), Hosted>,
-    /// Which of the server's lives this is: none was before of this number.
-    life: Option<u64>,
     /// What the clock has said, if it is not to be heard before a newer map is.
     early: Option<Message>,
 }
@@ -258,7 +256,6 @@ impl Server {
             arriving: BTreeMap::new(),
             unplaced: Vec::new(),
             replicas: BTreeMap::new(),
-            life: None,
             early: None,
         }
     }

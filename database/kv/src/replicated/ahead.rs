@@ -20,6 +20,9 @@ pub(crate) struct Ahead {
     /// …how many of them it has asked the replicas to take, how many of those they have taken…
     asked: u64,
     taken: u64,
+    /// …how many of these are committed here, and how many are in the engine…
+    committed: u64,
+    stored: u64,
     /// …and those that it has not asked for.
     unasked: VecDeque<Batch>,
     /// What is not in the engine here yet; nothing, if it was removed.
@@ -34,14 +37,20 @@ struct Written<T> {
 }
 
 impl Ahead {
-    pub(super) fn view(&self) -> View {
-        self.view
+    /// So many batches of the leader of this view are committed here, and about to be in the engine.
+    pub(super) fn is_committed(&mut self, view: View, upto: u64) {
+        if view == self.view {
+            self.committed = upto;
+        }
     }
 
-    /// So many batches are in the engine here.
-    pub(super) fn is_stored(&mut self, made: u64) {
-        self.entries.retain(|_, entry| entry.batch > made);
-        self.facts.retain(|_, fact| fact.batch > made);
+    /// What is committed here is in the engine.
+    pub(super) fn is_stored(&mut self) {
+        if self.stored < self.committed {
+            self.stored = self.committed;
+            self.entries.retain(|_, entry| entry.batch > self.stored);
+            self.facts.retain(|_, fact| fact.batch > self.stored);
+        }
     }
 
     fn write(&mut self, batch: Batch) {
@@ -70,12 +79,13 @@ impl Entries {
     /// What the leader of this view writes is kept from now on, and nothing of another.
     pub(crate) fn lead(&self, view: View) {
         let mut state = self.0.state.lock();
-        state.made = 0;
         state.ahead = Some(Ahead {
             view,
             written: 0,
             asked: 0,
             taken: 0,
+            committed: 0,
+            stored: 0,
             unasked: VecDeque::new(),
             entries: BTreeMap::new(),
             facts: BTreeMap::new(),

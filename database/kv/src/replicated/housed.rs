@@ -19,17 +19,7 @@ struct Housed {
 /// As [`Database::open`](crate::Database::open).
 pub fn replica_engine(path: &Path, options: &Options) -> Result<Arc<dyn Engine>, Error> {
     let home = Home::enter(path, true, None)?;
-    let complete = |engine: &Fjall| {
-        let (synced, held) = (home.synced(), journal::written(engine));
-        let held = held?;
-        if synced <= held {
-            return Ok(());
-        }
-        let what = format!(
-            "the engine's log is damaged: it ends at write {held}, but write {synced} was on the disk before"
-        );
-        Err(Error::Corrupt { path: path.into(), what })
-    };
+    let complete = |engine: &Fjall| home.require_synced(journal::written(engine)?, "write");
     let engine = Fjall::open(&home.engine(), options.cache_bytes / 8, complete)?;
     home.finish()?;
     Ok(Arc::new(Housed { engine, home }))

@@ -139,11 +139,14 @@ fn ask_part(turn: &mut Turn<'_>, (database, group): Place, copying: &Copying) {
 impl Server {
     /// Begins the replicas that this server is to hold and does not yet.
     pub(super) fn host(&mut self, now: Time, out: &mut Outbox<Self>) {
-        let me = self.site.me;
+        if !self.site.clock.is_known() {
+            return;
+        }
+        // No other life of this server has heard of the clock when it was there.
+        let (me, life) = (self.site.me, self.site.clock.born().0);
         let missing: Vec<_> =
             self.site.map.replicas_on(me).filter(|place| !self.replicas.contains_key(place)).collect();
         for place in missing {
-            let life = *self.life.get_or_insert_with(|| now.as_nanos().max(1));
             let Some(replicas) = self.site.map.replicas(place) else { continue };
             let Some(begun) = replicas.begun.get(&me).copied() else {
                 let keeper = self.site.clock.keeper();
@@ -370,7 +373,9 @@ impl Server {
         let Some(view) = hosted.serves() else { return Ok(false) };
         let entries = hosted.entries.clone();
         // What was written before the failure stands.
-        self.groups.retain(|other, group| *other != place || !group.database().storage().has_failed());
+        if self.groups.get(&place).is_some_and(|group| group.database().storage().has_failed()) {
+            self.groups.remove(&place);
+        }
         if !self.groups.contains_key(&place) {
             let Some(placement) = self.site.map.databases.get(&place.0) else { return Ok(false) };
             let engine = Box::new(Leading { entries: entries.clone(), view });
