@@ -34,15 +34,13 @@ impl Open for Directory {
         Ok(self.path.join(name).exists())
     }
 
-    fn open(&mut self, name: &str, group: GroupId) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
-        let kv = self.make(name, group)?;
-        let database = Database::on(kv.clone())?;
-        Ok((kv, Box::new(database)))
-    }
-
-    fn make(&mut self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
+    fn open(&mut self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
         let options = Options { create: true, group, ..self.options.clone() };
         fulmar_kv::Database::open(&self.place(name, group), &options)
+    }
+
+    fn keep(&mut self, group: &fulmar_kv::Database) -> Result<Box<dyn Keep>, Error> {
+        Ok(Box::new(Database::on(group.clone())?))
     }
 
     fn discard(&mut self, name: &str, group: GroupId) -> Result<(), Error> {
@@ -59,13 +57,8 @@ impl Open for Directory {
         Ok((path, engine))
     }
 
-    fn open_on(
-        &mut self,
-        name: &str,
-        group: GroupId,
-        engine: Box<dyn Engine>,
-    ) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
-        open_on(name, engine, &Options { group, ..self.options.clone() })
+    fn options(&self) -> Options {
+        self.options.clone()
     }
 
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
@@ -97,13 +90,7 @@ impl Open for Transient {
         Ok(self.made.contains_key(&(name.into(), GroupId(0))))
     }
 
-    fn open(&mut self, name: &str, group: GroupId) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
-        let kv = self.make(name, group)?;
-        let database = Database::on(kv.clone())?;
-        Ok((kv, Box::new(database)))
-    }
-
-    fn make(&mut self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
+    fn open(&mut self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
         Ok(match self.made.entry((name.into(), group)) {
             Entry::Occupied(made) => made.get().clone(),
             Entry::Vacant(place) => {
@@ -111,6 +98,10 @@ impl Open for Transient {
                 place.insert(fulmar_kv::Database::transient(&options)?).clone()
             }
         })
+    }
+
+    fn keep(&mut self, group: &fulmar_kv::Database) -> Result<Box<dyn Keep>, Error> {
+        Ok(Box::new(Database::on(group.clone())?))
     }
 
     fn discard(&mut self, name: &str, group: GroupId) -> Result<(), Error> {
@@ -123,13 +114,8 @@ impl Open for Transient {
         Ok((name.into(), engine))
     }
 
-    fn open_on(
-        &mut self,
-        name: &str,
-        group: GroupId,
-        engine: Box<dyn Engine>,
-    ) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
-        open_on(name, engine, &Options { group, ..self.options.clone() })
+    fn options(&self) -> Options {
+        self.options.clone()
     }
 
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
@@ -198,12 +184,12 @@ impl Open for Single {
         Ok(true)
     }
 
-    fn open(&mut self, _name: &str, _group: GroupId) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
-        Ok((self.kv.clone(), Box::new(self.database.clone())))
+    fn open(&mut self, _name: &str, _group: GroupId) -> Result<fulmar_kv::Database, Error> {
+        Ok(self.kv.clone())
     }
 
-    fn make(&mut self, _name: &str, _group: GroupId) -> Result<fulmar_kv::Database, Error> {
-        Ok(self.kv.clone())
+    fn keep(&mut self, _group: &fulmar_kv::Database) -> Result<Box<dyn Keep>, Error> {
+        Ok(Box::new(self.database.clone()))
     }
 
     /// It is one server's alone.
@@ -216,29 +202,14 @@ impl Open for Single {
         Err(Error::Io { path: name.into(), source: io::ErrorKind::Unsupported.into() })
     }
 
-    fn open_on(
-        &mut self,
-        name: &str,
-        _group: GroupId,
-        _engine: Box<dyn Engine>,
-    ) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
-        Err(Error::Io { path: name.into(), source: io::ErrorKind::Unsupported.into() })
+    fn options(&self) -> Options {
+        Options::default()
     }
 
     /// Who shares a database has no cluster that would have to be known again.
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
         transient_records()
     }
-}
-
-fn open_on(
-    name: &str,
-    engine: Box<dyn Engine>,
-    options: &Options,
-) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
-    let kv = fulmar_kv::Database::with_engine(name.as_ref(), engine, options)?;
-    let database = Database::on(kv.clone())?;
-    Ok((kv, Box::new(database)))
 }
 
 fn transient_records() -> Result<fulmar_kv::Database, Error> {

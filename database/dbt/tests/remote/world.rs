@@ -295,12 +295,6 @@ impl Databases {
     fn name(&self, name: &str, group: GroupId) -> PathBuf {
         format!("{}/{name}.{}", self.0, group.0).into()
     }
-
-    fn kv(&self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
-        let name = self.name(name, group);
-        let options = Options { cache_bytes: 1 << 20, group, ..Options::default() };
-        fulmar_kv::Database::with_engine(&name, Box::new(self.1.get(&name).engine(self.2)), &options)
-    }
 }
 
 impl Open for Databases {
@@ -308,14 +302,14 @@ impl Open for Databases {
         Ok(false)
     }
 
-    fn open(&mut self, name: &str, group: GroupId) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
-        let kv = self.kv(name, group)?;
-        let keep = Database::on(kv.clone())?;
-        Ok((kv, Box::new(keep)))
+    fn open(&mut self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
+        let options = Options { group, ..self.options() };
+        let name = self.name(name, group);
+        fulmar_kv::Database::with_engine(&name, Box::new(self.1.get(&name).engine(self.2)), &options)
     }
 
-    fn make(&mut self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
-        self.kv(name, group)
+    fn keep(&mut self, group: &fulmar_kv::Database) -> Result<Box<dyn Keep>, Error> {
+        Ok(Box::new(Database::on(group.clone())?))
     }
 
     fn discard(&mut self, name: &str, group: GroupId) -> Result<(), Error> {
@@ -329,20 +323,12 @@ impl Open for Databases {
         Ok((name, Arc::new(engine)))
     }
 
-    fn open_on(
-        &mut self,
-        name: &str,
-        group: GroupId,
-        engine: Box<dyn Engine>,
-    ) -> Result<(fulmar_kv::Database, Box<dyn Keep>), Error> {
-        let options = Options { cache_bytes: 1 << 20, group, ..Options::default() };
-        let kv = fulmar_kv::Database::with_engine(&self.name(name, group), engine, &options)?;
-        let keep = Database::on(kv.clone())?;
-        Ok((kv, Box::new(keep)))
+    fn options(&self) -> Options {
+        Options { cache_bytes: 1 << 20, ..Options::default() }
     }
 
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
-        self.kv("cluster", GroupId(0))
+        self.open("cluster", GroupId(0))
     }
 }
 

@@ -15,7 +15,7 @@ use super::map::{Map, Replication};
 use super::message::{self, Answer, DatabaseNumber, Failed, MapRequest, Message, Sight};
 use super::status::Status;
 use crate::engine::Engine;
-use crate::{Database, Error, GroupId, Timestamp};
+use crate::{Database, Error, GroupId, Options, Timestamp};
 pub use balance::Load;
 use clock::Clock;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
@@ -55,18 +55,17 @@ pub trait Open: Send {
     /// [`Error::Io`] of kind [`io::ErrorKind::InvalidInput`] if no database can have this name.
     fn exists(&mut self, name: &str) -> Result<bool, Error>;
 
-    /// Opens a group of the database of this name, made if it is not there, and says who keeps its structure. It is not
-    /// open yet.
+    /// Opens a group of the database of this name, made if it is not there. It is not open yet.
     ///
     /// # Errors
     /// What opening it says.
-    fn open(&mut self, name: &str, group: GroupId) -> Result<(Database, Box<dyn Keep>), Error>;
+    fn open(&mut self, name: &str, group: GroupId) -> Result<Database, Error>;
 
-    /// Makes an empty group, whose structure nobody has begun.
+    /// Who keeps the structure of a group, which is begun if nobody has.
     ///
     /// # Errors
-    /// What making it says.
-    fn make(&mut self, name: &str, group: GroupId) -> Result<Database, Error>;
+    /// What reading or writing the group says.
+    fn keep(&mut self, group: &Database) -> Result<Box<dyn Keep>, Error>;
 
     /// Removes what there is of a group, which is not open.
     ///
@@ -80,16 +79,8 @@ pub trait Open: Send {
     /// What opening it says.
     fn engine(&mut self, name: &str, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error>;
 
-    /// Opens a group that is kept in this engine, and says who keeps its structure.
-    ///
-    /// # Errors
-    /// What opening it says.
-    fn open_on(
-        &mut self,
-        name: &str,
-        group: GroupId,
-        engine: Box<dyn Engine>,
-    ) -> Result<(Database, Box<dyn Keep>), Error>;
+    /// How a group is opened that is kept in such an engine.
+    fn options(&self) -> Options;
 
     /// Opens the cluster's own records; called once.
     ///
@@ -300,7 +291,8 @@ impl Server {
             return Ok(false);
         }
         let Some(placement) = self.site.map.databases.get(&database) else { return Ok(false) };
-        let (kv, keep) = self.directory.open(&placement.name, group)?;
+        let kv = self.directory.open(&placement.name, group)?;
+        let keep = self.directory.keep(&kv)?;
         kv.storage().skip_lost_names()?;
         let has_arrived = self.arriving.contains_key(&place);
         let origin = (has_arrived, Ledger::Disk);

@@ -110,7 +110,7 @@ impl Server {
         let database = match (self.leaving.remove(&place), self.groups.get(&place)) {
             (Some(failed), _) => failed.database,
             (None, Some(group)) => group.database().clone(),
-            (None, None) => self.directory.make(&placement.name, place.1)?,
+            (None, None) => self.directory.open(&placement.name, place.1)?,
         };
         self.leaving.insert(place, Leaving::new(database, hand_over));
         Ok(true)
@@ -211,7 +211,7 @@ impl Server {
         if number == 0 && self.arriving.get(&place).is_none_or(|arriving| arriving.attempt < attempt) {
             self.arriving.remove(&place);
             self.directory.discard(&placement.name, place.1)?;
-            let database = Some(self.directory.make(&placement.name, place.1)?);
+            let database = Some(self.directory.open(&placement.name, place.1)?);
             self.arriving.insert(place, Arriving { attempt, parts: 0, database });
         }
         let Some(arriving) = self.arriving.get_mut(&place) else { return Ok(None) };

@@ -10,7 +10,7 @@ use super::super::message::{CopiedPart, DatabaseNumber, MapRequest, Message};
 use super::group::{Group, Ledger};
 use super::{Server, Synced, Timer, Turn};
 use crate::replicated::{DONE, Entries, Leading, Operation};
-use crate::{Error, GroupId, ObjectId};
+use crate::{Database, Error, GroupId, ObjectId};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_replication::{
     Behind, Checkpoint, Client, ClientId, Group as Members, Invoke, Member, Options, Outcome, Protocol,
@@ -379,7 +379,9 @@ impl Server {
         if !self.groups.contains_key(&place) {
             let Some(placement) = self.site.map.databases.get(&place.0) else { return Ok(false) };
             let engine = Box::new(Leading { entries: entries.clone(), view });
-            let (kv, keep) = self.directory.open_on(&placement.name, place.1, engine)?;
+            let options = crate::Options { group: place.1, ..self.directory.options() };
+            let kv = Database::with_engine(placement.name.as_ref(), engine, &options)?;
+            let keep = self.directory.keep(&kv)?;
             kv.storage().skip_lost_names()?;
             if let Some(front) = &mut hosted.front {
                 (front.begins_at, _) = entries.progress();
