@@ -12,7 +12,7 @@
 
 use crate::replica::{Record, Status};
 use crate::wire::{decode_group, encode_group};
-use crate::{ClientId, Entry, Group, Log, Message, Replica, StateMachine, Timer, View};
+use crate::{ClientId, Entry, Group, Log, Message, Replica, SequenceNumber, StateMachine, Timer, View};
 use fulmar_node::{NodeId, Outbox, Time};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -66,6 +66,15 @@ impl<S: StateMachine> Replica<S> {
         self.begin_epoch(now, out);
     }
 
+    /// Whether it does not know how this epoch began: that is in a checkpoint.
+    pub(crate) fn is_behind_epoch(&self, epoch: u64) -> bool {
+        match epoch.cmp(&self.group.epoch()) {
+            Ordering::Greater => true,
+            Ordering::Equal => epoch > 0 && self.checkpoint.at == SequenceNumber(0),
+            Ordering::Less => false,
+        }
+    }
+
     /// Takes its part in the group that its checkpoint is of.
     pub(crate) fn begin_epoch(&mut self, now: Time, out: &mut Outbox<Self>) {
         self.group = self.checkpoint.group.clone();
@@ -87,10 +96,14 @@ impl<S: StateMachine> Replica<S> {
         self.knock(now, out);
     }
 
-    /// If a former self of this replica is a member, asks to be let in. If none is, its group may have been the one before: it sees
-    /// to it that the members hear of theirs, until so many have begun that they need it no more.
+    /// If it has only been told of its group, asks for what there is to know. If a former self of this replica is a member, asks to be
+    /// let in. If none is, its group may have been the one before: it sees to it that the members hear of theirs, until so many have
+    /// begun that they need it no more.
     pub(crate) fn knock(&mut self, now: Time, out: &mut Outbox<Self>) {
         let message = match self.group.with_incarnation(self.me) {
+            _ if self.is_behind_epoch(self.group.epoch()) => {
+                Message::GetState { view: self.view, committed: self.committed }
+            }
             Some(next) => Message::Request {
                 client: ClientId::GROUP,
                 epoch: self.group.epoch(),
@@ -116,11 +129,11 @@ impl<S: StateMachine> Replica<S> {
     ) -> bool {
         let Some(view) = message.view() else { return true };
         if let Message::StartView { checkpoint: Some(checkpoint), .. } = message
-            && checkpoint.group.epoch() > self.group.epoch()
+            && self.is_behind_epoch(checkpoint.group.epoch())
         {
             self.adopt(from, checkpoint, now, out);
         }
-        if view.epoch > self.group.epoch() {
+        if self.is_behind_epoch(view.epoch) {
             self.ask_state(from, view, now, out);
         } else if view.epoch < self.group.epoch() {
             out.send(from, Message::Group(self.group.clone()));
@@ -131,12 +144,14 @@ impl<S: StateMachine> Replica<S> {
     /// Another knows this group. If it is a member of it, it has begun it.
     pub(crate) fn hear_of_group(&mut self, from: NodeId, group: &Group, now: Time, out: &mut Outbox<Self>) {
         match group.epoch().cmp(&self.group.epoch()) {
-            Ordering::Greater => self.ask_state(from, View::first_of(group.epoch()), now, out),
+            _ if self.is_behind_epoch(group.epoch()) => {
+                self.ask_state(from, View::first_of(group.epoch()), now, out);
+            }
             Ordering::Equal if self.status == Status::Outside => {
                 self.successors.insert(from);
             }
             Ordering::Equal if self.group.contains(from) || !self.is_in_view() || !self.is_sure => {}
-            Ordering::Equal | Ordering::Less => out.send(from, Message::Group(self.group.clone())),
+            _ => out.send(from, Message::Group(self.group.clone())),
         }
     }
 }

@@ -168,18 +168,19 @@ pub struct Replica<S> {
 }
 
 impl<S: StateMachine> Replica<S> {
-    /// A replica as its records left it; `state_machine` is in the state before any operation, and `group` the one that was founded.
+    /// A replica as its records left it; `state_machine` is in the state before any operation, and `group` the one that was founded;
+    /// or, if there are no records, a later one that is known.
     ///
-    /// Without its records it is a founder if its incarnation is that of a member, and else it has to be let in: it finds the
-    /// state and the group there is now if one of the founders' nodes still knows. So whoever has had a life before, and has
+    /// Without records it is a founder if `group` was founded with its incarnation, and else it has to be let in: it finds the
+    /// state and the group there is now if one of the nodes of `group` still knows. So whoever has had a life before, and has
     /// lost its records, comes back with an incarnation that never was.
     pub fn new(me: Member, group: Group, options: Options, state_machine: S, records: &[Record]) -> Self {
         let mut replica = Self {
             me,
             options,
             status: Status::Normal,
-            view: View::first_of(0),
-            last_normal: View::first_of(0),
+            view: View::first_of(group.epoch()),
+            last_normal: View::first_of(group.epoch()),
             log: Log::default(),
             committed: SequenceNumber(0),
             execution: Execution::new(state_machine),
@@ -242,7 +243,7 @@ impl<S: StateMachine> Replica<S> {
         if replica.last_normal < replica.view {
             replica.status = Status::ViewChange;
         }
-        if !replica.group.members().contains(&me) {
+        if replica.is_behind_epoch(replica.group.epoch()) || !replica.group.members().contains(&me) {
             replica.status = Status::Outside;
         }
         replica
@@ -559,7 +560,7 @@ impl<S: StateMachine> Process for Replica<S> {
 
     fn request(&mut self, now: Time, wish: Wish, out: &mut Outbox<Self>) {
         match wish {
-            Wish::Adopt(checkpoint) if checkpoint.at > self.committed => {
+            Wish::Adopt(checkpoint) if self.is_ahead(&checkpoint) => {
                 self.go_on_from(&checkpoint, now, out);
                 self.begin(now, out);
             }

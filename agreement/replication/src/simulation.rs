@@ -375,10 +375,15 @@ fn world(
 ) -> Sim<Role> {
     let (group, options, incarnations) = (group.clone(), options.clone(), incarnations.clone());
     let replicas = u32::try_from(group.members().len()).expect("a few") + spares;
+    // In some worlds who has no records is told which group there is.
+    let newest = Rc::new(RefCell::new(group.clone()));
+    let told = seed.number.is_multiple_of(2).then(|| newest.clone());
     let mut sim = Sim::new(seed, move |node, records: &[Record]| {
         if node.0 < replicas {
             let (member, registers) = (member(&incarnations, node), Registers::default());
-            let replica = Replica::new(member, group.clone(), options.clone(), registers, records);
+            let told = told.as_ref().filter(|_| records.is_empty());
+            let group = told.map_or_else(|| group.clone(), |newest| newest.borrow().clone());
+            let replica = Replica::new(member, group, options.clone(), registers, records);
             let own = Outbox::after(Lsn(records.len() as u64));
             Role::Replica { process: Box::new(replica), own }
         } else {
@@ -390,6 +395,16 @@ fn world(
     });
     (0..replicas + clients).for_each(|node| sim.add(NodeId(node)));
     sim.network.set_members(ALL, (0..replicas).map(NodeId));
+    sim.invariant(1, move |processes| {
+        for (_, role) in processes.iter() {
+            if let Role::Replica { process, .. } = role
+                && process.group().epoch() > newest.borrow().epoch()
+            {
+                newest.replace(process.group().clone());
+            }
+        }
+        Ok(())
+    });
     sim
 }
 

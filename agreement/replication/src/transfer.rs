@@ -45,6 +45,11 @@ impl<S: StateMachine> Replica<S> {
         self.begin(now, out);
     }
 
+    /// Whether something is to be learned from a checkpoint.
+    pub(crate) fn is_ahead(&self, checkpoint: &Checkpoint) -> bool {
+        checkpoint.at > self.committed && checkpoint.group.epoch() >= self.group.epoch()
+    }
+
     /// Goes on from another's checkpoint, if it is ahead and comes with the state.
     pub(crate) fn adopt(
         &mut self,
@@ -53,7 +58,7 @@ impl<S: StateMachine> Replica<S> {
         now: Time,
         out: &mut Outbox<Self>,
     ) {
-        if checkpoint.at <= self.committed {
+        if !self.is_ahead(checkpoint) {
             return;
         }
         if self.log.summary(checkpoint.at) == Some(checkpoint.summary) {
@@ -67,6 +72,7 @@ impl<S: StateMachine> Replica<S> {
 
     /// Goes on from a checkpoint that is ahead. What its own log has after one that it does not lead to was never committed.
     pub(crate) fn go_on_from(&mut self, checkpoint: &Arc<Checkpoint>, now: Time, out: &mut Outbox<Self>) {
+        let begins_epoch = self.is_behind_epoch(checkpoint.group.epoch());
         self.log = Log::after(checkpoint.at, checkpoint.summary);
         self.asked.clear();
         self.committed = checkpoint.at;
@@ -74,7 +80,7 @@ impl<S: StateMachine> Replica<S> {
         self.checkpoint = checkpoint.clone();
         self.record(Record::Checkpoint(checkpoint.clone()), out);
         self.record(Record::Truncate(checkpoint.at), out);
-        if checkpoint.group.epoch() > self.group.epoch() {
+        if begins_epoch {
             self.begin_epoch(now, out);
         }
     }

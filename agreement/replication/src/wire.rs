@@ -66,52 +66,56 @@ fn view(input: &mut Reader<'_>) -> Option<View> {
     (view.epoch < 1 << 62 && view.number < 1 << 62).then_some(view)
 }
 
-fn put_group(out: &mut Vec<u8>, group: &Group) {
-    put_varint(out, group.epoch());
-    out.push(match group.protocol() {
-        Protocol::Viewstamped => 0,
-        Protocol::Fast => 1,
-        Protocol::Speculative => 2,
-    });
-    put_varint(out, group.members().len() as u64);
-    for Member { node, incarnation } in group.members() {
-        put_varint(out, node.0.into());
-        put_varint(out, *incarnation);
+impl Group {
+    /// Appends it to a message.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.epoch());
+        out.push(match self.protocol() {
+            Protocol::Viewstamped => 0,
+            Protocol::Fast => 1,
+            Protocol::Speculative => 2,
+        });
+        put_varint(out, self.members().len() as u64);
+        for Member { node, incarnation } in self.members() {
+            put_varint(out, node.0.into());
+            put_varint(out, *incarnation);
+        }
     }
-}
 
-fn group(input: &mut Reader<'_>) -> Option<Group> {
-    let epoch = input.varint().filter(|epoch| *epoch < 1 << 62)?;
-    let protocol = match input.byte()? {
-        0 => Protocol::Viewstamped,
-        1 => Protocol::Fast,
-        2 => Protocol::Speculative,
-        _ => return None,
-    };
-    let member = |input: &mut Reader<'_>| {
-        let node = NodeId(u32::try_from(input.varint()?).ok()?);
-        Some(Member { node, incarnation: input.varint()? })
-    };
-    Group::of_epoch(epoch, list(input, member)?, protocol).ok()
+    /// Reads what [`Group::encode`] has appended; nothing, if that is no group.
+    pub fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        let epoch = input.varint().filter(|epoch| *epoch < 1 << 62)?;
+        let protocol = match input.byte()? {
+            0 => Protocol::Viewstamped,
+            1 => Protocol::Fast,
+            2 => Protocol::Speculative,
+            _ => return None,
+        };
+        let member = |input: &mut Reader<'_>| {
+            let node = NodeId(u32::try_from(input.varint()?).ok()?);
+            Some(Member { node, incarnation: input.varint()? })
+        };
+        Self::of_epoch(epoch, list(input, member)?, protocol).ok()
+    }
 }
 
 /// A group as the operation that makes it follow another.
 pub(crate) fn encode_group(group: &Group) -> Operation {
     let mut out = Vec::new();
-    put_group(&mut out, group);
+    group.encode(&mut out);
     out.into()
 }
 
 pub(crate) fn decode_group(operation: &[u8]) -> Option<Group> {
     let mut input = Reader::new(operation);
-    group(&mut input).filter(|_| input.is_empty())
+    Group::decode(&mut input).filter(|_| input.is_empty())
 }
 
 fn put_checkpoint(out: &mut Vec<u8>, checkpoint: &Checkpoint) {
     let Checkpoint { at, summary, group, answered, state } = checkpoint;
     put_varint(out, at.0);
     put_summary(out, *summary);
-    put_group(out, group);
+    group.encode(out);
     put_varint(out, answered.len() as u64);
     for (client, Answered { number, at, result }) in answered {
         [client.0, *number, at.0].into_iter().for_each(|n| put_varint(out, n));
@@ -121,7 +125,7 @@ fn put_checkpoint(out: &mut Vec<u8>, checkpoint: &Checkpoint) {
 }
 
 fn checkpoint(input: &mut Reader<'_>) -> Option<Arc<Checkpoint>> {
-    let (at, summary, group) = (sequence_number(input)?, summary(input)?, group(input)?);
+    let (at, summary, group) = (sequence_number(input)?, summary(input)?, Group::decode(input)?);
     let answer = |input: &mut Reader<'_>| {
         let (client, number) = (ClientId(input.varint()?), input.varint()?);
         let at = sequence_number(input)?;
@@ -206,7 +210,7 @@ impl Wire for Message {
             }
             Self::Group(group) => {
                 out.push(14);
-                put_group(out, group);
+                group.encode(out);
             }
         }
     }
@@ -265,7 +269,7 @@ fn message(input: &mut Reader<'_>) -> Option<Message> {
         }
         12 => Message::GetState { view: view(input)?, committed: sequence_number(input)? },
         13 => Message::State(checkpoint(input)?),
-        14 => Message::Group(group(input)?),
+        14 => Message::Group(Group::decode(input)?),
         _ => return None,
     })
 }
