@@ -91,7 +91,8 @@ fn try_run(demo: &Demo) -> Result<ExitCode, Box<dyn Error>> {
     let second = Server::start(&data.path().join("2"), Some(&first.address))?;
     let third = Server::start(&data.path().join("3"), Some(&first.address))?;
     await_all(&first.address, 3)?;
-    let name = format!("fulmar://{}/{DATABASE}", first.address);
+    // Any of them can tell where the database is.
+    let name = format!("fulmar://{},{},{}/{DATABASE}", first.address, second.address, third.address);
     let sample = Command::new(std::env::current_exe()?).args(["sql", &name, SAMPLE]).status()?;
     if !sample.success() {
         return Err("the sample database cannot be made".into());
@@ -114,11 +115,13 @@ fn try_run(demo: &Demo) -> Result<ExitCode, Box<dyn Error>> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Waits until the first server has all on its map: a database that is made before has a part on fewer.
+/// Waits until the first server has all on its map, and no longer keeps that alone: a database that is made before has a part
+/// on fewer.
 fn await_all(first: &str, servers: usize) -> Result<(), Box<dyn Error>> {
     const TRIES: u32 = 200;
     for _ in 0..TRIES {
-        if fulmar_dbt::remote::Cluster::meet(first)?.map.servers.len() == servers {
+        let map = fulmar_dbt::remote::Cluster::meet(first)?.map;
+        if map.servers.len() == servers && map.keepers().len() == servers {
             return Ok(());
         }
         std::thread::sleep(std::time::Duration::from_millis(20));

@@ -7,10 +7,10 @@ use clap::Args;
 use fulmar_dbt::remote::{
     Cluster, Connection, NodeId, Protocol, Remote, Replication, Service, new_cluster, new_server,
 };
-use fulmar_dbt::{Database, Directory, Options, Timestamp, Transient};
+use fulmar_dbt::{Database, Directory, Options, Timestamp, Transient, write_whole};
 use serde::Deserialize;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use std::time::Duration;
                         fulmar sql fulmar://127.0.0.1:7400/birds 'CREATE TABLE sighting(species)'\n\n\
                         with node.toml:\n  data = \"/var/lib/fulmar\"     # the databases; made if there are none\n  \
                         listen = \"127.0.0.1:7400\"   # where to accept connections; port 0 takes a free one\n  \
-                        join = \"db1.example:7400\"    # a server of the cluster to be one of; without it, this is the first\n  \
+                        join = \"db1.example:7400\"    # servers of the cluster to be one of, with commas; without it, this is the first\n  \
                         advertise = \"db2.example:7400\" # where others find this server, if not where it listens\n  \
                         cache_mb = 256              # memory for the cached data of each database\n  \
                         replicas = 3                # on the first server: how many servers hold each row of a new database\n  \
@@ -43,8 +43,8 @@ pub struct Serve {
     /// Where to accept connections, instead of what the settings say
     #[arg(long, value_name = "IP:PORT")]
     listen: Option<String>,
-    /// A server of the cluster to be one of, instead of the one in the settings
-    #[arg(long, value_name = "HOST:PORT")]
+    /// Servers of the cluster to be one of, instead of those in the settings
+    #[arg(long, value_name = "HOST:PORT[,…]")]
     join: Option<String>,
     /// Serve the database in this directory to the processes of this machine, until it is idle
     #[arg(long, value_name = "DIRECTORY", hide = true, conflicts_with_all = ["config", "data", "listen"])]
@@ -159,11 +159,11 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     } else {
         let data = serve.data.clone().or(settings.data).ok_or("the settings lack `data`, a directory")?;
         fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
-        let databases = Box::new(Directory::new(data.clone(), options));
+        let mut databases = Box::new(Directory::new(data.clone(), options));
         let service = match settings.join.as_deref() {
             None => Service::first(cluster(&data)?, databases, &advertised, replication)?,
             Some(known) => {
-                let cluster = meet(known)?;
+                let cluster = find(known, &data, &mut databases)?;
                 agree(&data, cluster.name)?;
                 let name = name(&data)?;
                 if cluster.map.draining.contains(&name) && !cluster.map.servers.contains_key(&name) {
@@ -216,22 +216,38 @@ fn try_welcome(own: &str, known_as: &str) -> Result<bool, Box<dyn std::error::Er
 /// How often a cluster is asked for whose first server may only be about to start, once a second.
 const TRIES: u32 = 60;
 
-/// The cluster that the server at `address` is one of.
-fn meet(address: &str) -> Result<Cluster, Box<dyn std::error::Error>> {
+/// The cluster that one of the servers `HOST:PORT[,…]` is one of. If none of them answers it is as this server has known it
+/// before, if it has.
+fn find(
+    servers: &str,
+    data: &Path,
+    directory: &mut Directory,
+) -> Result<Cluster, Box<dyn std::error::Error>> {
     let mut said = String::new();
     for attempt in 1.. {
-        match Cluster::meet(address) {
-            Ok(cluster) => return Ok(cluster),
-            Err(why) if attempt == TRIES => return Err(why.into()),
-            Err(why) => {
-                let why = why.to_string();
-                if why != said {
-                    eprintln!("waiting for {address}, for {TRIES} seconds: {why}");
-                    said = why;
-                }
-                thread::sleep(Duration::from_secs(1));
+        let mut failure = None;
+        for server in servers.split(',') {
+            match Cluster::meet(server) {
+                Ok(cluster) => return Ok(cluster),
+                Err(why) => failure = Some(why),
             }
         }
+        let Some(why) = failure else { return Err("there is no server to join".into()) };
+        if let Some(name) = read_number(&data.join("CLUSTER"))?
+            && let Some(cluster) = Cluster::remembered(name, directory)?
+        {
+            eprintln!("{servers} does not answer ({why}); going on with what was known of the cluster");
+            return Ok(cluster);
+        }
+        if attempt == TRIES {
+            return Err(why.into());
+        }
+        let why = why.to_string();
+        if why != said {
+            eprintln!("waiting for {servers}, for {TRIES} seconds: {why}");
+            said = why;
+        }
+        thread::sleep(Duration::from_secs(1));
     }
     unreachable!("the last attempt returns")
 }
@@ -260,28 +276,23 @@ fn name(data: &Path) -> Result<NodeId, Box<dyn std::error::Error>> {
 
 /// The number in this file, which is made if it is not there.
 fn known(path: &Path, new: impl FnOnce() -> io::Result<u128>) -> Result<u128, Box<dyn std::error::Error>> {
-    match fs::read_to_string(path) {
-        Ok(text) => {
-            let number = u128::from_str_radix(text.trim(), 16);
-            number.map_err(|_| format!("{}: not a name that was given by fulmar", path.display()).into())
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let number = new()?;
-            write_whole(path, &format!("{number:032x}\n"))
-                .map_err(|error| format!("{}: {error}", path.display()))?;
-            Ok(number)
-        }
-        Err(error) => Err(format!("{}: {error}", path.display()).into()),
+    if let Some(number) = read_number(path)? {
+        return Ok(number);
     }
+    let number = new()?;
+    write_whole(path, format!("{number:032x}\n").as_bytes())
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(number)
 }
 
-/// Makes a file that is on the disk when this returns, or not there.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    let draft = path.with_extension("new");
-    File::create(&draft).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    })?;
-    fs::rename(&draft, path)?;
-    path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+/// The number in this file, if there is one.
+fn read_number(path: &Path) -> Result<Option<u128>, Box<dyn std::error::Error>> {
+    match fs::read_to_string(path) {
+        Ok(text) => {
+            let number = u128::from_str_radix(text.trim(), 16).map(Some);
+            number.map_err(|_| format!("{}: not a name that was given by fulmar", path.display()).into())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("{}: {error}", path.display()).into()),
+    }
 }

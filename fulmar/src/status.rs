@@ -58,7 +58,12 @@ fn print_table(cluster: &Cluster, told: &BTreeMap<NodeId, Result<Status, String>
                 let lag = clock(told) - status.now.0;
                 let held = cluster.map.databases.values().flat_map(|placement| &placement.groups);
                 let groups = held.filter(|server| *server == name).count();
-                let note = if cluster.map.draining.contains(name) { "  being drained" } else { "" };
+                let note = match name {
+                    _ if cluster.map.draining.contains(name) => "  being drained",
+                    _ if *name == cluster.map.keeper => "  keeps the clock and the map",
+                    _ if cluster.map.keepers().contains(name) => "  may come to keep them",
+                    _ => "",
+                };
                 println!("{address:<24} {:>10} {lag:>10} {groups:>8}{note}", status.snapshots);
             }
             Err(error) => println!("{address:<24} does not answer: {error}"),
@@ -96,9 +101,14 @@ fn print_table(cluster: &Cluster, told: &BTreeMap<NodeId, Result<Status, String>
 }
 
 fn print_json(cluster: &Cluster, told: &BTreeMap<NodeId, Result<Status, String>>) {
+    let address = |server| cluster.map.servers.get(&server);
     println!(
         "{}",
-        serde_json::json!({"cluster": format!("{:032x}", cluster.name), "servers": told.len(), "clock": clock(told)})
+        serde_json::json!({
+            "cluster": format!("{:032x}", cluster.name), "servers": told.len(), "clock": clock(told),
+            "keeper": address(cluster.map.keeper),
+            "keepers": cluster.map.keepers().into_iter().map(address).collect::<Vec<_>>(),
+        })
     );
     for (name, status) in told {
         let address = &cluster.map.servers[name];

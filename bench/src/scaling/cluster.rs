@@ -1,7 +1,8 @@
 //! Servers with service times, and clients that run programs.
 
 use fulmar_dbt::remote::{
-    Ask, Call, Client, Map, Message, NodeId, Question, Remote, Reply, Server, Synced, Timer, Unreachable,
+    Ask, Call, Client, Map, Message, NodeId, Question, Remote, Replication, Reply, Server, Synced, Timer,
+    Unreachable,
 };
 use fulmar_dbt::{Database, Options, Transient};
 use fulmar_node::{Lsn, Outbox, Process, Time};
@@ -173,7 +174,9 @@ pub(super) fn cluster(seed: u64, servers: u32) -> Option<Sim<Role>> {
         let databases = Box::new(Transient::new(Options::default()));
         let address = id.to_string();
         let server = match id {
-            MANAGER => Server::manager(id, databases, &address).expect("records in memory"),
+            MANAGER => {
+                Server::first((id, &address), databases, Replication::default()).expect("records in memory")
+            }
             _ => Server::member((id, &address), databases, Map::of(MANAGER, &MANAGER.to_string())),
         };
         Role::Server(Box::new(Busy { server, work: Work::default(), clock_asked: None }))

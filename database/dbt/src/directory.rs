@@ -5,8 +5,8 @@ use fulmar_kv::GroupId;
 use fulmar_kv::engine::{Engine, Memory};
 use fulmar_kv::remote::{Keep, Open};
 use std::collections::btree_map::{BTreeMap, Entry};
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -65,6 +65,37 @@ impl Open for Directory {
         let options = Options { create: true, cache_bytes: RECORDS_CACHE, ..Options::default() };
         fulmar_kv::Database::open(&self.path.join(".cluster"), &options)
     }
+
+    fn remember(&mut self, servers: &[u8]) -> Result<(), Error> {
+        let path = self.path.join(SERVERS);
+        write_whole(&path, servers).map_err(|source| Error::Io { path, source })
+    }
+
+    fn remembered(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        let path = self.path.join(SERVERS);
+        match fs::read(&path) {
+            Ok(servers) => Ok(Some(servers)),
+            Err(missing) if missing.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::Io { path, source }),
+        }
+    }
+}
+
+/// Where the other servers of the cluster are.
+const SERVERS: &str = ".servers";
+
+/// Makes or replaces a file, which holds all of `bytes` and is on the disk when this returns; or nothing has changed.
+///
+/// # Errors
+/// What the system says.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let draft = path.with_extension("new");
+    File::create(&draft).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    })?;
+    fs::rename(&draft, path)?;
+    path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }
 
 /// Memory for what is cached of the cluster's own records, bytes.

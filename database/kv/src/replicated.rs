@@ -97,6 +97,17 @@ impl Entries {
         Ok(())
     }
 
+    /// Writes down which of its server's lives the replica has, if that is not, for good.
+    pub(crate) fn settle(&self, incarnation: u64) -> Result<(), Error> {
+        if self.incarnation().is_none() {
+            let mut batch = Batch::default();
+            self.0.state.lock().journal.write(&[], incarnation, &mut batch);
+            self.0.engine.write(batch)?;
+            self.0.engine.sync()?;
+        }
+        Ok(())
+    }
+
     /// How many batches were written to the engine.
     pub(crate) fn sequence(&self) -> u64 {
         self.0.state.lock().journal.written()
@@ -199,8 +210,12 @@ impl StateMachine for Entries {
         }
     }
 
-    fn query(&self, _operation: &[u8]) -> Vec<u8> {
-        Vec::new()
+    /// Whether the leader of a view has announced itself, and that of no later one.
+    fn query(&self, operation: &[u8]) -> Vec<u8> {
+        match Operation::decode(operation) {
+            Some(Operation::Lead(view)) if self.0.state.lock().leader == Some(view) => vec![DONE],
+            _ => vec![REFUSED],
+        }
     }
 
     fn snapshot(&self) -> Vec<u8> {

@@ -56,36 +56,41 @@ impl Load {
 }
 
 /// Where the table's group is led.
-fn leader(first: &str, connection: &Connection, table: &str) -> Outcome<String> {
+fn leader(server: &str, connection: &Connection, table: &str) -> Outcome<String> {
     let query = "SELECT rootpage >> 22 FROM sqlite_schema WHERE name = ?1";
     let group: usize = connection.query_row(query, [table], |row| row.get(0))?;
-    let layout = Cluster::meet(first)?.map.layout(DATABASE).ok_or("the database is gone")?;
+    let layout = Cluster::meet(server)?.map.layout(DATABASE).ok_or("the database is gone")?;
     let leader = layout.groups.get(group).and_then(|server| layout.servers.get(server));
     leader.cloned().ok_or_else(|| "nobody leads the table's group".into())
 }
 
-/// Kills the leader of a table, but not the first server, which keeps the clock.
+/// Kills the server that keeps the clock and the map, which leads a table, too.
 pub(super) fn run(name: &str, servers: [Server; 3]) -> Outcome<()> {
-    let [first, others @ ..] = servers;
-    let mut others: Vec<Server> = others.into();
+    let mut servers = Vec::from(servers);
+    let map = Cluster::meet(&servers[0].address)?.map;
+    let victim = map.servers.get(&map.keeper).ok_or("nobody keeps the map")?;
+    let survives = servers.iter().find(|server| server.address != *victim);
+    let survivor = survives.ok_or("there is one server only")?.address.clone();
     let connection = Connection::open(name)?;
     let mut led = Vec::new();
     for table in (0..TABLES).map(|number| format!("written{number}")) {
         connection.execute(&format!("CREATE TABLE {table}(n INTEGER PRIMARY KEY)"), [])?;
-        led.push((leader(&first.address, &connection, &table)?, table));
+        led.push((leader(&survivor, &connection, &table)?, table));
     }
-    let not_first = led.into_iter().find(|(leader, _)| *leader != first.address);
-    let (victim, table) = not_first.ok_or("the first server leads all tables")?;
-    println!("{victim} leads a table. Writing to it, row by row …");
+    let by_victim = led.into_iter().find(|(leader, _)| leader == victim);
+    let (_, table) = by_victim.ok_or("others lead all tables")?;
+    println!(
+        "{victim} leads a table, and keeps the cluster's clock and map. Writing to the table, row by row …"
+    );
     let load = Load::default();
     let longest = thread::scope(|scope| {
         let writer = scope.spawn(|| load.write(name, &table));
-        let killed = kill(&victim, &mut others, &load);
+        let killed = kill(victim, &mut servers, &load);
         load.is_over.store(true, SeqCst);
         let written = writer.join().unwrap_or_else(|_| Err("the writer has a defect".into()));
         killed.and(written)
     })?;
-    let now = leader(&first.address, &connection, &table)?;
+    let now = leader(&survivor, &connection, &table)?;
     println!("Nobody waited longer than {} ms. {now} leads the table now.", longest.as_millis());
     let rows: u64 = connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))?;
     let acknowledged = load.acknowledged.load(SeqCst);

@@ -31,7 +31,14 @@ impl Cluster {
             cluster.servers.push(server);
         }
         cluster.servers[0].await_servers(3);
+        cluster.servers[0].await_keepers(3);
         cluster
+    }
+
+    /// A name of a database that any of the servers can tell of.
+    fn database(&self, name: &str) -> String {
+        let ports: Vec<_> = self.servers.iter().map(Server::port).collect();
+        format!("fulmar://{}/{name}", ports.join(","))
     }
 
     fn serve(&self, place: usize, listen: &str) -> Server {
@@ -75,13 +82,12 @@ fn kill_and_stop(protocol: &str) {
     let rounds = std::env::var("FULMAR_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().expect("a number"));
     let folder = tempfile::tempdir().expect("a directory");
     let mut cluster = Cluster::start(folder.path(), protocol);
-    let name = format!("{}/birds", cluster.servers[0].address);
+    let name = cluster.database("birds");
     assert_eq!(sql(&name, &["CREATE TABLE t(a INTEGER PRIMARY KEY, b); CREATE INDEX tb ON t(b)"]), "");
     let (acknowledged, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| write(&name, &acknowledged, &is_over));
         for round in 0..rounds {
-            // The first keeps the clock: without it the others wait.
             let (place, stops) = (round % 3, round % 2 == 1);
             await_rows(&acknowledged);
             if stops {
@@ -90,9 +96,7 @@ fn kill_and_stop(protocol: &str) {
                 // It holds its directory and its port until it has ended.
                 cluster.servers[place].signal("KILL");
             }
-            if place > 0 {
-                await_rows(&acknowledged);
-            }
+            await_rows(&acknowledged);
             if stops {
                 cluster.servers[place].send("CONT");
             } else {

@@ -44,6 +44,13 @@ impl Server {
         }
     }
 
+    /// Waits until so many servers hold the clock and the map.
+    pub(crate) fn await_keepers(&self, count: usize) {
+        while Cluster::meet(self.port()).expect("it answers").map.keepers().len() < count {
+            std::thread::yield_now();
+        }
+    }
+
     /// Sends the process a signal, `TERM` or the like, and waits for its end.
     pub(crate) fn signal(&mut self, signal: &str) -> ExitStatus {
         self.send(signal);

@@ -68,7 +68,8 @@ fn depose(seed: Seed, defect: Defect) -> Result<(), String> {
         return Err("it was founded elsewhere".into());
     }
     sim.partition([OLD], [OTHER, LATE]);
-    // Nor does it hear that the map has changed.
+    // Nor does it hear that the map has changed, but not for so long that it would doubt who keeps that.
+    sim.run(Duration::from_millis(240), |_, _, _| {});
     let cut = sim.partition([OLD], [MANAGER]);
     if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| serves(sim) != Some(OLD)) {
         return Err("nobody else leads".into());

@@ -196,8 +196,9 @@ fn replicas_outlive_their_servers() {
         let faults = Faults::random(servers(), sim.random());
         sim.inject(Faults { crash: 0, blackout: 0, broken_disk: 0, ..faults });
         stir(&mut sim, bank.trees.clone(), Duration::from_secs(2));
-        let wiped = NodeId(1 + u32::try_from(sim.random().below(2)).unwrap());
-        let gone = NodeId(SERVERS - wiped.0);
+        let any = |count: u32, sim: &mut Sim<Role>| u32::try_from(sim.random().below(count.into())).unwrap();
+        let wiped = NodeId(any(SERVERS, &mut sim));
+        let gone = NodeId((wiped.0 + 1 + any(SERVERS - 1, &mut sim)) % SERVERS);
         let moment = Duration::from_micros(sim.random().below(2_000_000));
         sim.after(moment, move |sim| {
             sim.crash(wiped);

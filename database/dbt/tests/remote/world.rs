@@ -3,15 +3,15 @@
 use fulmar_dbt::{Database, Options, Tree};
 use fulmar_kv::engine::{Batch, Engine, EngineWrite, Memory};
 use fulmar_kv::remote::{
-    Answer, Ask, Call, Client, DatabaseNumber, Keep, Map, MapRequest, Message, Note, Open, Question, Remote,
-    Replication, Reply, Reshape, Server, Shape, Sight, Synced, Timer, Unreachable,
+    Answer, Ask, Call, Client, Cluster, DatabaseNumber, Keep, Map, MapRequest, Message, Note, Open, Question,
+    Remote, Replication, Reply, Reshape, Server, Shape, Sight, Synced, Timer, Unreachable,
 };
 use fulmar_kv::{Commit, Durability, Error, GroupId, Object, ObjectId, Restructuring, linked};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
 use fulmar_replication::Protocol;
 use fulmar_sim::{Port, Seed, Sim};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -192,7 +192,14 @@ fn as_client(out: &mut Outbox<Role>, step: impl FnOnce(&mut Outbox<Client>)) {
 
 /// What was handed to disks, by server and database, batch by batch, each with how much was handed with it.
 #[derive(Clone, Default)]
-pub(crate) struct Disks(Arc<Mutex<BTreeMap<PathBuf, Disk>>>);
+pub(crate) struct Disks(Arc<Mutex<BTreeMap<PathBuf, Disk>>>, Arc<Mutex<Known>>);
+
+/// What servers remember of each other, and those that forgot it.
+#[derive(Default)]
+struct Known {
+    servers: BTreeMap<NodeId, Vec<u8>>,
+    wiped: BTreeSet<NodeId>,
+}
 
 #[derive(Clone, Default)]
 struct Disk(Arc<Mutex<Vec<(u64, Batch)>>>);
@@ -209,6 +216,17 @@ impl Disks {
     /// Forgets all that a server has ever written.
     pub(crate) fn wipe(&self, server: NodeId) {
         self.0.lock().retain(|name, _| !name.starts_with(server.to_string()));
+        self.1.lock().servers.remove(&server);
+        self.1.lock().wiped.insert(server);
+    }
+
+    /// A server that is already there, or was when this one began.
+    fn known(&self, server: NodeId) -> NodeId {
+        match server {
+            MANAGER => NodeId(1),
+            _ if self.1.lock().wiped.contains(&MANAGER) => NodeId(SERVERS - server.0),
+            _ => MANAGER,
+        }
     }
 
     /// Forgets what a server has not synced.
@@ -330,6 +348,15 @@ impl Open for Databases {
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
         self.open("cluster", GroupId(0))
     }
+
+    fn remember(&mut self, servers: &[u8]) -> Result<(), Error> {
+        self.1.1.lock().servers.insert(self.0, servers.into());
+        Ok(())
+    }
+
+    fn remembered(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.1.1.lock().servers.get(&self.0).cloned())
+    }
 }
 
 /// Each group on all servers, by one protocol or another.
@@ -352,13 +379,15 @@ pub(crate) fn world(
             return Role::Client(Box::new(Client::new(u64::from(id.0), "bank", true)), defect);
         }
         disks.crash(id, records);
-        let databases = Box::new(Databases(id, disks.clone(), defect));
+        let mut databases = Box::new(Databases(id, disks.clone(), defect));
         let address = id.to_string();
-        let server = match id {
-            MANAGER => {
-                Server::manager(id, databases, &address).expect("a sound disk").replicated(replication)
-            }
-            _ => Server::member((id, &address), databases, Map::of(MANAGER, &MANAGER.to_string())),
+        let server = if id == MANAGER && !disks.1.lock().wiped.contains(&id) {
+            Server::first((id, &address), databases, replication).expect("a sound disk")
+        } else {
+            let remembered = Cluster::remembered(0, &mut *databases).expect("what was written");
+            let known = disks.known(id);
+            let map = remembered.map_or_else(|| Map::of(known, &known.to_string()), |cluster| cluster.map);
+            Server::member((id, &address), databases, map)
         };
         Role::Server(Box::new(server), defect)
     });

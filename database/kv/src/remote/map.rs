@@ -5,7 +5,7 @@ use crate::GroupId;
 use crate::core::group;
 use crate::replicated::{put_view, view};
 use fulmar_node::NodeId;
-use fulmar_replication::{Protocol, View};
+use fulmar_replication::{Group, Protocol, View};
 use fulmar_transport::coding::{Reader, list, number, put_bytes, put_varint, text};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,12 @@ pub struct Map {
     pub leaving: BTreeMap<(DatabaseNumber, GroupId), HandOver>,
     /// How the groups of new databases are replicated.
     pub replication: Replication,
+    /// The replicas of the map, and of the clock, if the keeper does not keep them alone.
+    pub records: Option<Replicas>,
 }
+
+/// What stands for the cluster's own records where a group of a database would: no database has this number.
+pub(crate) const RECORDS: (DatabaseNumber, GroupId) = (DatabaseNumber(u32::MAX), GroupId(0));
 
 /// How a group is handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +60,12 @@ pub struct Placement {
 pub struct Replicas {
     /// The servers that the group was founded on.
     pub founders: Vec<NodeId>,
+    /// Others that are to have one.
+    pub others: Vec<NodeId>,
     /// How they agree, from the beginning.
     pub protocol: Protocol,
+    /// The group that has followed the founders', if any is known.
+    pub group: Option<Group>,
     /// Those that have begun, and in which of their lives: one that has lost what it held then is another replica.
     pub begun: BTreeMap<NodeId, u64>,
     /// The view whose leader serves the group.
@@ -86,8 +95,8 @@ impl Placement {
     }
 
     /// Whether the server has a replica of one of its groups.
-    pub(crate) fn has_replica_on(&self, server: NodeId) -> bool {
-        self.replicated.values().any(|replicas| replicas.founders.contains(&server))
+    fn has_replica_on(&self, server: NodeId) -> bool {
+        self.replicated.values().any(|replicas| replicas.are_on(server))
     }
 
     /// The servers that are to have replicas of the group on this one.
@@ -96,12 +105,27 @@ impl Placement {
         let begin = servers.iter().position(|server| *server == first)?;
         let all = servers.iter().cycle().skip(begin).take(servers.len());
         let founders: Vec<_> = all.take(replicas.into()).copied().collect();
-        (replicas > 1 && founders.len() == usize::from(replicas)).then(|| Replicas {
-            founders,
-            protocol,
-            begun: BTreeMap::new(),
-            view: None,
-        })
+        (replicas > 1 && founders.len() == usize::from(replicas)).then(|| Replicas::new(founders, protocol))
+    }
+}
+
+impl Replicas {
+    fn new(founders: Vec<NodeId>, protocol: Protocol) -> Self {
+        Self { founders, others: Vec::new(), protocol, group: None, begun: BTreeMap::new(), view: None }
+    }
+
+    /// Those of a cluster's own records, which begin on its first server.
+    pub(crate) fn of_records(first: NodeId) -> Self {
+        Self { begun: BTreeMap::from([(first, 0)]), ..Self::new(vec![first], Protocol::Viewstamped) }
+    }
+
+    /// The servers that have one, or are to.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = NodeId> {
+        self.founders.iter().chain(&self.others).copied()
+    }
+
+    pub(crate) fn are_on(&self, server: NodeId) -> bool {
+        self.servers().any(|other| other == server)
     }
 }
 
@@ -251,37 +275,100 @@ impl Map {
     }
 
     /// The replicas of a group, if it is replicated.
-    pub fn replicas(&self, (database, group): (DatabaseNumber, GroupId)) -> Option<&Replicas> {
-        self.databases.get(&database)?.replicated.get(&group)
+    pub(crate) fn replicas(&self, place: (DatabaseNumber, GroupId)) -> Option<&Replicas> {
+        match place {
+            RECORDS => self.records.as_ref(),
+            (database, group) => self.databases.get(&database)?.replicated.get(&group),
+        }
     }
 
-    /// The replicas that were founded on this server.
+    fn replicas_mut(&mut self, place: (DatabaseNumber, GroupId)) -> Option<&mut Replicas> {
+        match place {
+            RECORDS => self.records.as_mut(),
+            (database, group) => self.databases.get_mut(&database)?.replicated.get_mut(&group),
+        }
+    }
+
+    /// All that is replicated.
+    fn replicated(&self) -> impl Iterator<Item = ((DatabaseNumber, GroupId), &Replicas)> {
+        let groups = self.databases.iter().flat_map(|(database, placement)| {
+            placement.replicated.iter().map(|(group, replicas)| ((*database, *group), replicas))
+        });
+        groups.chain(self.records.iter().map(|records| (RECORDS, records)))
+    }
+
+    /// The replicas that are to be on this server.
     pub(crate) fn replicas_on(&self, server: NodeId) -> impl Iterator<Item = (DatabaseNumber, GroupId)> {
-        self.databases.iter().flat_map(move |(database, placement)| {
-            let replicated = placement.replicated.iter();
-            replicated
-                .filter(move |(_, replicas)| replicas.founders.contains(&server))
-                .map(|(group, _)| (*database, *group))
-        })
+        self.replicated().filter(move |(_, replicas)| replicas.are_on(server)).map(|(place, _)| place)
     }
 
-    fn replicas_mut(&mut self, (database, group): (DatabaseNumber, GroupId)) -> Option<&mut Replicas> {
-        self.databases.get_mut(&database)?.replicated.get_mut(&group)
+    /// What a server calls what it holds of this.
+    pub(crate) fn name(&self, (database, group): (DatabaseNumber, GroupId)) -> Option<&str> {
+        match (database, group) {
+            // No database has such a name.
+            RECORDS => Some(".cluster"),
+            _ => Some(&self.databases.get(&database)?.name),
+        }
+    }
+
+    /// Groups of new databases are to be replicated so.
+    pub(crate) fn replicate(&mut self, replication: Replication) {
+        self.replication = replication;
+        self.version += 1;
+    }
+
+    /// The servers that hold the clock and the map, of which any minority may be gone.
+    pub fn keepers(&self) -> Vec<NodeId> {
+        let group = self.records.as_ref().and_then(|records| records.group.as_ref());
+        group.map_or_else(|| vec![self.keeper], |group| group.nodes().collect())
+    }
+
+    /// Whether the map and the clock should have replicas on more servers, and there are such servers.
+    pub(crate) fn is_to_spread(&self) -> bool {
+        let replicas = usize::from(self.replication.replicas);
+        self.records.as_ref().is_some_and(|records| records.servers().count() < replicas) && self.has_room()
+    }
+
+    /// Has them on as many servers as the groups of a new database.
+    pub(crate) fn spread(&mut self) {
+        let (staying, most) = (self.staying(), usize::from(self.replication.replicas));
+        if let Some(records) = &mut self.records {
+            let new: Vec<_> = staying.into_iter().filter(|server| !records.are_on(*server)).collect();
+            let missing = most.saturating_sub(records.servers().count());
+            records.others.extend(new.into_iter().take(missing));
+            self.version += 1;
+        }
+    }
+
+    /// The part that tells where the servers are, and who keeps it.
+    pub(crate) fn whereabouts(&self) -> Self {
+        let records = self.records.clone();
+        let (servers, draining) = (self.servers.clone(), self.draining.clone());
+        Self { keeper: self.keeper, servers, draining, records, ..Self::default() }
+    }
+
+    /// Whether a server is to have a replica, and not known to have one.
+    pub(crate) fn is_to_begin(&self, place: (DatabaseNumber, GroupId), server: NodeId) -> bool {
+        self.replicas(place)
+            .is_some_and(|replicas| replicas.are_on(server) && !replicas.begun.contains_key(&server))
     }
 
     /// A server has a replica from now on.
     pub(crate) fn begin(&mut self, place: (DatabaseNumber, GroupId), server: NodeId, life: u64) {
         if let Some(replicas) = self.replicas_mut(place) {
-            replicas.begun.entry(server).or_insert(life);
+            replicas.begun.insert(server, life);
             self.version += 1;
         }
     }
 
-    /// A server serves a group as the leader of its replicas, if that of no later view does.
+    /// Whether nobody is known to serve a group as the leader of this view of its replicas, or of a later one.
+    pub(crate) fn is_to_lead(&self, place: (DatabaseNumber, GroupId), view: View) -> bool {
+        self.replicas(place).is_some_and(|replicas| replicas.view < Some(view))
+    }
+
+    /// A server serves a group as the leader of its replicas.
     pub(crate) fn lead(&mut self, place: (DatabaseNumber, GroupId), server: NodeId, view: View) {
-        let Some(replicas) = self.replicas_mut(place).filter(|replicas| replicas.view < Some(view)) else {
-            return;
-        };
+        let Some(replicas) = self.replicas_mut(place) else { return };
         replicas.view = Some(view);
         let (database, group) = place;
         let placement = self.databases.get_mut(&database);
@@ -335,14 +422,11 @@ impl Map {
             [database.0, group.0.into(), to.0].into_iter().for_each(|number| put_varint(out, number.into()));
             put_varint(out, *attempt);
         }
-        put_varint(out, self.replication.replicas.into());
-        out.push(code(self.replication.protocol));
-        for (database, placement) in &self.databases {
-            for (group, replicas) in &placement.replicated {
-                put_varint(out, database.0.into());
-                put_varint(out, group.0.into());
-                replicas.encode(out);
-            }
+        self.replication.encode(out);
+        for ((database, group), replicas) in self.replicated() {
+            put_varint(out, database.0.into());
+            put_varint(out, group.0.into());
+            replicas.encode(out);
         }
     }
 
@@ -365,20 +449,41 @@ impl Map {
         let mut replication = Replication::default();
         // It ends here if it was written before groups could be replicated.
         if !input.is_empty() {
-            replication = Replication { replicas: founded(input)?, protocol: protocol(input)? };
+            replication = Replication::decode(input)?;
         }
+        let mut records = None;
         while !input.is_empty() {
-            let (database, group) = (DatabaseNumber(number(input)?), group(input)?);
-            databases.get_mut(&database)?.replicated.insert(group, Replicas::decode(input)?);
+            let place = (DatabaseNumber(number(input)?), group(input)?);
+            let replicas = Replicas::decode(input)?;
+            match place {
+                RECORDS => records = Some(replicas),
+                (database, group) => drop(databases.get_mut(&database)?.replicated.insert(group, replicas)),
+            }
         }
-        Some(Self { version, keeper, servers, databases, draining, leaving, replication })
+        Some(Self { version, keeper, servers, databases, draining, leaving, replication, records })
+    }
+}
+
+impl Replication {
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        put_varint(out, self.replicas.into());
+        out.push(code(self.protocol));
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        Some(Self { replicas: founded(input)?, protocol: protocol(input)? })
     }
 }
 
 impl Replicas {
     fn encode(&self, out: &mut Vec<u8>) {
         put_groups(out, &self.founders);
+        put_groups(out, &self.others);
         out.push(code(self.protocol));
+        out.push(u8::from(self.group.is_some()));
+        if let Some(group) = &self.group {
+            group.encode(out);
+        }
         put_varint(out, self.begun.len() as u64);
         for (server, life) in &self.begun {
             put_varint(out, server.0.into());
@@ -391,11 +496,12 @@ impl Replicas {
     }
 
     fn decode(input: &mut Reader<'_>) -> Option<Self> {
-        let (founders, protocol) = (groups(input)?, protocol(input)?);
+        let (founders, others, protocol) = (groups(input)?, groups(input)?, protocol(input)?);
+        let group = if input.byte()? == 1 { Some(Group::decode(input)?) } else { None };
         let begun = |input: &mut Reader<'_>| Some((NodeId(number(input)?), input.varint()?));
         let begun = list(input, begun)?.into_iter().collect();
         let view = if input.byte()? == 1 { Some(view(input)?) } else { None };
-        Some(Self { founders, protocol, begun, view })
+        Some(Self { founders, others, protocol, group, begun, view })
     }
 }
 

@@ -4,7 +4,7 @@
 mod tests;
 mod wire;
 
-use super::map::{HandOver, Layout, Map};
+use super::map::{HandOver, Layout, Map, Replication};
 use super::news::{News, Reshape};
 use super::server::Load;
 use super::status::Status;
@@ -187,6 +187,8 @@ pub enum MapRequest {
     Newer(u64),
     /// To be on it, at this address.
     Join(String),
+    /// That groups of new databases are replicated so.
+    Replicate(Replication),
     /// That the server at this address holds nothing any more.
     Drain(String),
     /// To be known to have a replica of a group from this life of the server on.

@@ -3,12 +3,11 @@
 use super::connection::{ConnectError, SERVER, limits, protocol, resolve};
 use super::map::{Map, Replication};
 use super::message::{MapRequest, Message};
-use super::server::{Note, Open, Server, SyncLog};
+use super::server::{Note, Open, Server, SyncLog, remembered};
 use super::status::Status;
 use crate::Error;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_transport::{ClusterId, Handle, Listener, Notice, ServeError, User};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read};
@@ -33,7 +32,7 @@ impl Service {
         address: &str,
         replication: Replication,
     ) -> Result<Self, Error> {
-        Self::new(cluster, SERVER, Server::manager(SERVER, directory, address)?.replicated(replication))
+        Self::new(cluster, SERVER, Server::first((SERVER, address), directory, replication)?)
     }
 
     /// Another server of a cluster that was [met](Cluster::meet), called `name`; others find it at `address`.
@@ -46,10 +45,9 @@ impl Service {
         directory: Box<dyn Open>,
         address: &str,
     ) -> Result<Self, Error> {
-        let Cluster { name: cluster, map } = cluster;
         // What it holds, and no longer holds, it is to hear from the keeper itself.
-        let map = Map { version: 0, databases: BTreeMap::new(), leaving: BTreeMap::new(), ..map };
-        Self::new(cluster, name, Server::member((name, address), directory, map))
+        let map = cluster.map.whereabouts();
+        Self::new(cluster.name, name, Server::member((name, address), directory, map))
     }
 
     fn new(cluster: u128, me: NodeId, server: Server) -> Result<Self, Error> {
@@ -93,6 +91,14 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// The cluster of this name, as a server knew it that kept its databases in `directory`, if it did.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Corrupt`]
+    pub fn remembered(name: u128, directory: &mut dyn Open) -> Result<Option<Self>, Error> {
+        Ok(remembered(directory)?.map(|map| Self { name, map }))
+    }
+
     /// Asks the server `HOST:PORT`.
     ///
     /// # Errors
@@ -118,7 +124,7 @@ impl Cluster {
         if *server == self.map.keeper {
             return Err(DrainError::Keeper(address.into()));
         }
-        if self.map.databases.values().any(|placement| placement.has_replica_on(*server)) {
+        if self.map.replicas_on(*server).next().is_some() {
             return Err(DrainError::Replicas(address.into()));
         }
         let keeper = self.map.servers.get(&self.map.keeper).map_or("", String::as_str);

@@ -5,13 +5,15 @@ mod clock;
 mod group;
 mod hand_over;
 mod keep;
+mod keeper;
+mod ledger;
 mod manager;
 mod replicas;
 mod reshape;
 mod snapshots;
 mod synced;
 
-use super::map::{Map, Replication};
+use super::map::{Map, Replicas, Replication};
 use super::message::{self, Answer, DatabaseNumber, Failed, MapRequest, Message, Sight};
 use super::status::Status;
 use crate::engine::Engine;
@@ -19,14 +21,17 @@ use crate::{Database, Error, GroupId, Options, Timestamp};
 pub use balance::Load;
 use clock::Clock;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
-use group::{Asked, Group, Ledger, Sighted, Task};
+use group::{Asked, Group, Sighted, Task};
 use hand_over::{Arriving, Leaving};
 pub use keep::{Keep, Linked, Walked};
+pub(super) use keeper::remembered;
+use ledger::Ledger;
 use manager::Manager;
 use replicas::Hosted;
 use snapshots::Snapshots;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,11 +87,27 @@ pub trait Open: Send {
     /// How a group is opened that is kept in such an engine.
     fn options(&self) -> Options;
 
-    /// Opens the cluster's own records; called once.
+    /// Opens the cluster's own records, as the first server keeps them as long as it does so alone.
     ///
     /// # Errors
     /// What opening them says.
     fn records(&mut self) -> Result<Database, Error>;
+
+    /// Keeps in mind where the cluster's servers are.
+    ///
+    /// # Errors
+    /// [`Error::Io`]
+    fn remember(&mut self, _servers: &[u8]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Where they were, as far as that is known.
+    ///
+    /// # Errors
+    /// [`Error::Io`]
+    fn remembered(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        Ok(None)
+    }
 }
 
 /// Groups of databases on one server, as clients and other servers see them.
@@ -99,6 +120,10 @@ pub struct Server {
     groups: BTreeMap<(DatabaseNumber, GroupId), Group>,
     /// If this server is the one that keeps the clock and the map.
     manager: Option<Manager>,
+    /// Whether it is to found the replicas that keep the clock and the map.
+    founds: bool,
+    /// Where the servers are, as this one will find it when it begins again.
+    remembered: Vec<u8>,
     /// Questions that need the clock, and from which of its answers on it is new enough.
     untimed: VecDeque<(u64, Question)>,
     /// Groups that came after others of their databases, and may have trees and leaves now.
@@ -126,7 +151,11 @@ struct Site {
     me: NodeId,
     /// Where others find it.
     address: String,
+    /// As the first server: how new databases are to be replicated.
+    replication: Option<Replication>,
     map: Map,
+    /// Who was asked last for a newer map, beside the one who keeps it.
+    asked: NodeId,
     clock: Clock,
     snapshots: Snapshots,
     /// What each server holds and does.
@@ -166,11 +195,22 @@ impl Turn<'_> {
     }
 
     fn ask_map(&mut self) {
-        let (keeper, version) = (self.site.clock.keeper(), self.site.map.version);
+        let Map { keeper, version, .. } = self.site.map;
         self.send(keeper, Message::Ask(MapRequest::Newer(version)));
         let map = &self.site.map;
         if !map.has(self.site.me, &self.site.address) && !map.draining.contains(&self.site.me) {
             self.send(keeper, Message::Ask(MapRequest::Join(self.site.address.clone())));
+        }
+        if let Some(replication) = self.site.replication.filter(|wanted| *wanted != self.site.map.replication)
+        {
+            self.send(keeper, Message::Ask(MapRequest::Replicate(replication)));
+        }
+        // Another may keep it by now, and one server after the other is asked who.
+        let servers = &self.site.map.servers;
+        let next = |last| servers.range((Excluded(last), Unbounded)).next().or_else(|| servers.iter().next());
+        if let Some((other, _)) = next(self.site.asked).filter(|_| self.site.map.records.is_some()) {
+            self.site.asked = *other;
+            self.send(self.site.asked, Message::Ask(MapRequest::Newer(version)));
         }
     }
 
@@ -209,14 +249,32 @@ pub enum Timer {
 }
 
 impl Server {
-    /// The server that keeps the clock and the map of its cluster; others find it at `address`.
+    /// The first server of its cluster, which keeps the clock and the map: alone, or if groups of new databases are to have
+    /// replicas, together with others, as soon as there are. Others find it at its address.
     ///
     /// # Errors
     /// What opening the cluster's records says.
-    pub fn manager(me: NodeId, mut directory: Box<dyn Open>, address: &str) -> Result<Self, Error> {
-        let manager = Manager::new(directory.records()?, me, address)?;
-        let map = manager.map().clone();
-        Ok(Self { manager: Some(manager), ..Self::member((me, address), directory, map) })
+    pub fn first(
+        (me, address): (NodeId, &str),
+        mut directory: Box<dyn Open>,
+        replication: Replication,
+    ) -> Result<Self, Error> {
+        let known = remembered(&mut *directory)?.filter(|map| map.records.is_some());
+        let founds = known.is_none() && replication.replicas > 1;
+        let mut manager = None;
+        let map = match known {
+            Some(map) => map,
+            None if founds => Map { records: Some(Replicas::of_records(me)), ..Map::of(me, address) },
+            None => {
+                let alone = Manager::new(directory.records()?, Ledger::Disk, None)?;
+                let map = Map { keeper: me, ..alone.map().clone() };
+                manager = Some(alone);
+                map
+            }
+        };
+        let mut server = Self { manager, founds, ..Self::member((me, address), directory, map) };
+        server.site.replication = Some(replication);
+        Ok(server)
     }
 
     /// Another server of a cluster; others find it at its address. `map` is what is known of the cluster: the server that
@@ -225,8 +283,10 @@ impl Server {
         let site = Site {
             me,
             address: address.into(),
-            clock: Clock::new(map.keeper),
+            replication: None,
             map,
+            asked: me,
+            clock: Clock::default(),
             snapshots: Snapshots::default(),
             loads: BTreeMap::new(),
             durable: Lsn(0),
@@ -238,6 +298,8 @@ impl Server {
             directory,
             groups: BTreeMap::new(),
             manager: None,
+            founds: false,
+            remembered: Vec::new(),
             untimed: VecDeque::new(),
             welcome: BTreeSet::new(),
             busier: 0,
@@ -249,16 +311,6 @@ impl Server {
             replicas: BTreeMap::new(),
             early: None,
         }
-    }
-
-    /// As the one that keeps the map: groups of databases that are made from now on are replicated so.
-    #[must_use]
-    pub fn replicated(mut self, replication: Replication) -> Self {
-        if let Some(manager) = &mut self.manager {
-            manager.replicate(replication);
-            self.site.map = manager.map().clone();
-        }
-        self
     }
 
     /// The map, as it is known here.
@@ -426,8 +478,7 @@ impl Server {
             return turn.answer(client, number, Answer::Failed(error.into()));
         }
         self.unplaced.push((client, number, name.clone()));
-        let keeper = turn.site.clock.keeper();
-        turn.send(keeper, Message::Ask(MapRequest::Database { name, create }));
+        turn.send(turn.site.map.keeper, Message::Ask(MapRequest::Database { name, create }));
     }
 
     /// A server wants to know the map.
@@ -441,77 +492,80 @@ impl Server {
             return;
         }
         let Some(manager) = &mut self.manager else { return };
-        match request {
-            MapRequest::Newer(_) => {}
-            MapRequest::Join(address) => {
-                if !manager.map().has(from, &address) {
-                    // Who is not told asks again.
-                    let _ = manager.change((from, None), |map| map.join(from, &address), turn);
-                }
-            }
-            MapRequest::Drain(address) => {
-                let _ = manager.change((from, None), |map| map.drain(&address), turn);
-            }
-            MapRequest::Begin(database, group, life) => {
-                let place = (database, group);
-                if manager.map().replicas(place).is_some_and(|replicas| !replicas.begun.contains_key(&from)) {
-                    let _ = manager.change((from, None), |map| map.begin(place, from, life), turn);
-                }
-            }
-            MapRequest::Lead(database, group, view) => {
-                let place = (database, group);
-                if manager.map().replicas(place).is_some_and(|replicas| replicas.view < Some(view)) {
-                    let _ = manager.change((from, None), |map| map.lead(place, from, view), turn);
-                }
-            }
-            MapRequest::Leave(database, group, hand_over) => {
-                if manager.map().server(database, group) == Some(from) {
-                    let _ = manager.change((from, None), |map| map.leave((database, group), hand_over), turn);
-                }
-            }
-            MapRequest::HandOver(database, group, attempt) => {
-                if manager.map().server(database, group) == Some(from) {
-                    let place = (database, group);
-                    let _ = manager.change((from, None), |map| map.hand_over(place, attempt), turn);
-                }
-            }
+        let map = manager.map();
+        let holds = |database, group| map.server(database, group) == Some(from);
+        let changed = match request {
             MapRequest::Database { name, create } => {
-                let is_known = manager.map().layout(&name).is_some();
-                let exists = self.directory.exists(&name).unwrap_or(false);
-                let me = turn.site.me;
-                let asker = (from, Some(name.clone()));
-                let changed = match (is_known, exists, create) {
-                    (false, true, _) => manager.change(asker, |map| map.adopt(&name, me), turn),
-                    (false, false, true) if !manager.map().has_room() => {
-                        Err(Error::io(name.as_ref(), io::Error::other(manager.map().missing())))
-                    }
-                    (false, false, true) => manager.change(asker, |map| map.create(&name), turn),
-                    _ => {
-                        manager.tell_map(from, Some(name.clone()), turn);
-                        Ok(())
-                    }
-                };
-                // Other servers hear nothing, and their clients that this one does not answer.
-                if let Err(error) = changed
-                    && from == me
-                {
-                    let failed = turn.failed(error);
-                    for (client, number, _) in self.unplaced.extract_if(.., |(.., asked)| *asked == name) {
-                        turn.answer(client, number, failed.clone());
-                    }
+                return self.tell_database(now, from, (name, create), out);
+            }
+            MapRequest::Join(address) if !map.has(from, &address) => {
+                manager.change(|map| map.join(from, &address), turn)
+            }
+            MapRequest::Replicate(replication) if map.replication != replication => {
+                manager.change(|map| map.replicate(replication), turn)
+            }
+            MapRequest::Drain(address) => manager.change(|map| map.drain(&address), turn),
+            MapRequest::Begin(database, group, life) if map.is_to_begin((database, group), from) => {
+                manager.change(|map| map.begin((database, group), from, life), turn)
+            }
+            MapRequest::Lead(database, group, view) if map.is_to_lead((database, group), view) => {
+                manager.change(|map| map.lead((database, group), from, view), turn)
+            }
+            MapRequest::Leave(database, group, hand_over) if holds(database, group) => {
+                manager.change(|map| map.leave((database, group), hand_over), turn)
+            }
+            MapRequest::HandOver(database, group, attempt) if holds(database, group) => {
+                manager.change(|map| map.hand_over((database, group), attempt), turn)
+            }
+            _ => return,
+        };
+        // Who is not told asks again.
+        if changed.is_ok() {
+            manager.tell_map(from, None, turn);
+        }
+    }
+
+    /// Another wants to know where a database is.
+    fn tell_database(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        (name, create): (String, bool),
+        out: &mut Outbox<Self>,
+    ) {
+        let turn = &mut self.site.turn(now, out);
+        let Some(manager) = &mut self.manager else { return };
+        let is_known = manager.map().layout(&name).is_some();
+        let exists = self.directory.exists(&name).unwrap_or(false);
+        let me = turn.site.me;
+        let changed = match (is_known, exists, create) {
+            (false, true, _) => manager.change(|map| map.adopt(&name, me), turn),
+            (false, false, true) if !manager.map().has_room() => {
+                Err(Error::io(name.as_ref(), io::Error::other(manager.map().missing())))
+            }
+            (false, false, true) => manager.change(|map| map.create(&name), turn),
+            _ => Ok(()),
+        };
+        match changed {
+            Ok(()) => manager.tell_map(from, Some(name), turn),
+            // Other servers hear nothing, and their clients that this one does not answer.
+            Err(error) if from == me => {
+                let failed = turn.failed(error);
+                for (client, number, _) in self.unplaced.extract_if(.., |(.., asked)| *asked == name) {
+                    turn.answer(client, number, failed.clone());
                 }
             }
+            Err(_) => {}
         }
     }
 
     /// The map as the manager knows it.
     fn learn(&mut self, now: Time, map: Map, about: Option<&str>, out: &mut Outbox<Self>) {
         if map.version >= self.site.map.version {
-            self.site.map = map;
-            self.look_at_map(now, out);
+            self.know_map(map, now, out);
         }
         if let Some(early) = self.early.take() {
-            self.handle(now, self.site.clock.keeper(), early, out);
+            self.handle(now, self.site.map.keeper, early, out);
         }
         let Some(about) = about else { return };
         let turn = &mut self.site.turn(now, out);
@@ -650,6 +704,7 @@ impl Server {
             group.sweep(&mut self.site.turn(now, out));
         }
         self.sweep_replicas(now, out);
+        self.sweep_records(now, out);
         self.balance(now, out);
         self.hand_over(now, out);
         let turn = &mut self.site.turn(now, out);
@@ -706,8 +761,10 @@ impl Process for Server {
         self.site.clock.start(now);
         let turn = &mut self.site.turn(now, out);
         if let Some(manager) = &mut self.manager {
-            manager.start(turn);
+            manager.start(None, turn);
         }
+        self.host(now, out);
+        let turn = &mut self.site.turn(now, out);
         turn.ask_time();
         turn.ask_map();
         turn.out.set_timer(Timer::Sweep, now + SWEEP);
@@ -748,7 +805,7 @@ impl Process for Server {
     fn durable(&mut self, now: Time, upto: Lsn, out: &mut Outbox<Self>) {
         self.site.durable = upto;
         if let Some(manager) = &mut self.manager {
-            manager.durable(upto, &mut self.site.turn(now, out));
+            manager.durable(&mut self.site.turn(now, out));
         }
         self.answer_parts(now, out);
         self.replicas_durable(upto, now, out);

@@ -3,7 +3,7 @@
 //! A message is a byte that says what it is, the number of the question, and its parts; integers are varints (see
 //! `wire`), byte strings begin with their length.
 
-use super::super::map::{HandOver, Layout, Map};
+use super::super::map::{HandOver, Layout, Map, Replication};
 use super::super::news::{News, Reshape};
 use super::super::server::Load;
 use super::super::status::Status;
@@ -85,6 +85,10 @@ impl Wire for Message {
             Self::Ask(MapRequest::Drain(address)) => {
                 out.push(47);
                 put_bytes(out, address.as_bytes());
+            }
+            Self::Ask(MapRequest::Replicate(replication)) => {
+                out.push(57);
+                replication.encode(out);
             }
             Self::Ask(MapRequest::Leave(database, group, HandOver { to, attempt })) => {
                 out.push(48);
@@ -282,6 +286,7 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
             let (database, group) = place(input)?;
             Message::Ask(MapRequest::Lead(database, group, view(input)?))
         }
+        57 => Message::Ask(MapRequest::Replicate(Replication::decode(input)?)),
         _ => return None,
     })
 }

@@ -214,7 +214,7 @@ impl Server {
         }
         let load = self.load();
         let turn = &mut self.site.turn(now, out);
-        turn.send(turn.site.clock.keeper(), super::Message::Load(load));
+        turn.send(turn.site.map.keeper, super::Message::Load(load));
         let (loads, draining) = (turn.site.loads.clone(), turn.site.map.draining.clone());
         let Some(room) = Room::of(&loads, &draining) else { return };
         for group in self.groups.values_mut() {

@@ -10,12 +10,10 @@
 use super::super::message::Message;
 use super::Turn;
 use crate::Timestamp;
-use fulmar_node::{NodeId, Time};
+use fulmar_node::Time;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Clock {
-    /// Who keeps it.
-    keeper: NodeId,
     /// It was here when it was asked last; nothing before it was heard of.
     now: Option<Timestamp>,
     /// It is here at least.
@@ -36,29 +34,9 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    pub(super) fn new(keeper: NodeId) -> Self {
-        let zero = Timestamp(0);
-        Self {
-            keeper,
-            now: None,
-            reached: zero,
-            goes_on: 0,
-            born: zero,
-            watermark: zero,
-            reach: zero,
-            first: 0,
-            asked: 0,
-            is_asked: false,
-        }
-    }
-
     pub(super) fn start(&mut self, now: Time) {
         self.first = now.as_nanos();
         self.asked = self.first;
-    }
-
-    pub(super) fn keeper(&self) -> NodeId {
-        self.keeper
     }
 
     pub(super) fn is_known(&self) -> bool {
@@ -152,7 +130,7 @@ impl Turn<'_> {
         let (number, reached) = (self.site.clock.asked, self.site.clock.reach);
         let goes_on = std::mem::take(&mut self.site.clock.goes_on);
         let oldest = self.site.oldest();
-        self.send(self.site.clock.keeper, Message::Clock { number, reached, goes_on, oldest });
+        self.send(self.site.map.keeper, Message::Clock { number, reached, goes_on, oldest });
     }
 
     /// Asks again, if some commit still waits for the clock.

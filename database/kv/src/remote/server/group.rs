@@ -7,10 +7,10 @@ use super::super::message::{Answer, DatabaseNumber, Direction, Message};
 use super::super::news::News;
 use super::super::status::GroupStatus;
 use super::balance::Heat;
+use super::ledger::Ledger;
 use super::reshape::Underway;
-use super::{Keep, Synced, Turn};
+use super::{Keep, Turn};
 use crate::core::Undecided;
-use crate::replicated::Entries;
 use crate::{
     Basis, Commit, Database, Durability, Error, Exclusion, Expected, GroupId, Interval, Key, Numbers, Object,
     ObjectId, Outcome, Part, Prepare, Refusal, Restructuring, Timestamp, TransactionId,
@@ -66,37 +66,6 @@ pub(super) struct Group {
     /// How much it has done.
     reads: u64,
     commits: u64,
-}
-
-/// Who makes durable what a group carries out.
-pub(super) enum Ledger {
-    /// This server's disk.
-    Disk,
-    /// The replicas that this server leads.
-    Replicas(Entries),
-}
-
-impl Ledger {
-    fn record(&self, database: &Database, turn: &mut Turn<'_>) -> Lsn {
-        match self {
-            Self::Disk => turn.out.record(Synced::of(database)),
-            Self::Replicas(_) => self.recorded(turn),
-        }
-    }
-
-    fn recorded(&self, turn: &Turn<'_>) -> Lsn {
-        match self {
-            Self::Disk => turn.out.logged(),
-            Self::Replicas(entries) => Lsn(entries.progress().0),
-        }
-    }
-
-    fn durable(&self, turn: &Turn<'_>) -> Lsn {
-        match self {
-            Self::Disk => turn.site.durable,
-            Self::Replicas(entries) => Lsn(entries.progress().1),
-        }
-    }
 }
 
 /// What is to happen when a record is durable and the clock has reached a time.

@@ -129,7 +129,7 @@ impl Server {
         let Some(leaving) = self.leaving.get_mut(&place) else { return };
         let (database, group) = place;
         let HandOver { to, attempt } = leaving.hand_over;
-        let keeper = self.site.clock.keeper();
+        let keeper = self.site.map.keeper;
         let (receiver, message) = if self.site.map.leaving.get(&place) != Some(&leaving.hand_over) {
             (keeper, Message::Ask(MapRequest::Leave(database, group, leaving.hand_over)))
         } else if leaving.is_done {

@@ -1,16 +1,20 @@
 //! What one server does for all: it keeps the clock and the map.
 
-use super::super::map::{Map, Replication};
+use super::super::map::{Map, Replicas};
 use super::super::message::Message;
+use super::ledger::Ledger;
 use super::{Load, Synced, Turn};
 use crate::commit::{Commit, Restructuring, Write};
 use crate::{Change, Database, Error, GroupId, ObjectId, Refusal, Timestamp};
 use fulmar_node::{Lsn, NodeId};
+use fulmar_replication::{Group, View};
 use fulmar_transport::coding::{Reader, put_varint};
 use std::collections::BTreeMap;
 
 /// The clock may go so far beyond what was written down of it last; half as far, and it is written down again.
 const AHEAD: u64 = 1 << 20;
+/// For so many sweeps a server may be silent before it is taken to hold no snapshots.
+const SILENT: u32 = 20;
 /// The object that holds the cluster's records.
 const RECORDS: ObjectId = ObjectId::new(GroupId(0), 0);
 const BOUND: &[u8] = b"clock";
@@ -18,24 +22,66 @@ const MAP: &[u8] = b"map";
 
 pub(super) struct Manager {
     records: Database,
+    ledger: Ledger,
     map: Map,
+    /// When the map as it is will be durable; the last version of it that others were told; and who else is to be told, and
+    /// about which database.
+    changed: Lsn,
+    told: u64,
+    unmapped: Vec<(NodeId, Option<String>)>,
     now: Timestamp,
     /// The clock began below this bound, and another one is durable, or will be when this record is.
     bound: Timestamp,
     rising: Option<(Timestamp, Lsn)>,
     /// The oldest snapshot of each server's clients.
     oldest: BTreeMap<NodeId, Timestamp>,
+    sweeps: u32,
     /// What each server holds and does.
     loads: BTreeMap<NodeId, Load>,
+    /// Questions about the clock, to be answered if this server keeps it still: of those that came first the replicas are
+    /// asked.
+    asked: Vec<Asked>,
+    confirming: Vec<Asked>,
     /// Questions that wait until a bound is durable.
-    unanswered: Vec<(NodeId, u64, u64)>,
-    /// Who is told about which database, as soon as the map is durable.
-    unmapped: Vec<(Lsn, NodeId, Option<String>)>,
+    unanswered: Vec<Asked>,
+}
+
+/// Where is the clock? It is to go on by so much.
+struct Asked {
+    by: NodeId,
+    number: u64,
+    goes_on: u64,
 }
 
 impl Manager {
-    /// From what is written down, at the address that others are to find it.
-    pub(super) fn new(records: Database, me: NodeId, address: &str) -> Result<Self, Error> {
+    /// From what is written down in `records`, or if that is nothing yet, in `before`.
+    pub(super) fn new(records: Database, ledger: Ledger, before: Option<&Database>) -> Result<Self, Error> {
+        let mut found = Self::read(&records)?;
+        if let ((None, _), Some(before)) = (&found, before) {
+            found = Self::read(before)?;
+        }
+        let (map, bound) = found;
+        let map = map.unwrap_or_default();
+        Ok(Self {
+            records,
+            ledger,
+            told: map.version,
+            map,
+            changed: Lsn(0),
+            unmapped: Vec::new(),
+            now: bound,
+            bound,
+            rising: None,
+            oldest: BTreeMap::new(),
+            sweeps: 0,
+            loads: BTreeMap::new(),
+            asked: Vec::new(),
+            confirming: Vec::new(),
+            unanswered: Vec::new(),
+        })
+    }
+
+    fn read(records: &Database) -> Result<(Option<Map>, Timestamp), Error> {
         let object = records.read(RECORDS)?;
         let at = records.newest();
         let get = |key| object.as_ref().and_then(|object| object.get(key, at).map(<[u8]>::to_vec));
@@ -45,52 +91,51 @@ impl Manager {
             Some(bytes) => Reader::new(&bytes).varint().ok_or_else(|| damaged("the clock"))?,
             None => 0,
         };
-        let mut map = match get(MAP) {
-            Some(bytes) => Map::decode(&mut Reader::new(&bytes)).ok_or_else(|| damaged("the map"))?,
-            None => Map::default(),
-        };
-        map.keeper = me;
-        if !map.has(me, address) {
-            map.join(me, address);
-        }
-        let bound = Timestamp(bound);
-        Ok(Self {
-            records,
-            map,
-            now: bound,
-            bound,
-            rising: None,
-            oldest: BTreeMap::new(),
-            loads: BTreeMap::new(),
-            unanswered: Vec::new(),
-            unmapped: Vec::new(),
-        })
+        let decode = |bytes: Vec<u8>| Map::decode(&mut Reader::new(&bytes)).ok_or_else(|| damaged("the map"));
+        Ok((get(MAP).map(decode).transpose()?, Timestamp(bound)))
     }
 
     pub(super) fn map(&self) -> &Map {
         &self.map
     }
 
-    /// Groups of databases that are made from now on are replicated so.
-    pub(super) fn replicate(&mut self, replication: Replication) {
-        self.map.replication = replication;
-    }
-
     pub(super) fn records(&self) -> &Database {
         &self.records
     }
 
-    /// Raises the bound of the clock, without which it does not go.
-    pub(super) fn start(&mut self, turn: &mut Turn<'_>) {
+    /// Keeps clock and map from now on; if with replicas, as the leader of this view of theirs.
+    pub(super) fn start(&mut self, leads: Option<(View, Group)>, turn: &mut Turn<'_>) {
+        // Without a higher bound the clock does not go.
         self.raise(turn);
         if self.rising.is_none() {
             self.end(turn);
         }
+        let (me, address, replication) = (turn.site.me, turn.site.address.clone(), turn.site.replication);
+        let is_changed = leads.is_some()
+            || self.map.keeper != me
+            || !self.map.has(me, &address)
+            || replication.is_some_and(|replication| replication != self.map.replication);
+        let keep = |map: &mut Map| {
+            map.keeper = me;
+            map.replication = replication.unwrap_or(map.replication);
+            map.join(me, &address);
+            if let Some((view, group)) = leads {
+                let records = map.records.get_or_insert_with(|| Replicas::of_records(me));
+                (records.view, records.group) = (Some(view), Some(group));
+            }
+        };
+        if is_changed {
+            // If the disk fails, others hear nothing of it.
+            let _ = self.change(keep, turn);
+        }
     }
 
-    /// Ends the server, whose disk has failed: what was not written cannot be made durable.
+    /// Ends the server, whose disk has failed: what was not written cannot be made durable. (If the replicas have failed it,
+    /// another server keeps the clock.)
     fn end(&self, turn: &mut Turn<'_>) {
-        turn.out.record(Synced::of(&self.records));
+        if matches!(self.ledger, Ledger::Disk) {
+            turn.out.record(Synced::of(&self.records));
+        }
     }
 
     pub(super) fn clock(
@@ -101,28 +146,57 @@ impl Manager {
         turn: &mut Turn<'_>,
     ) {
         self.now = self.now.max(reached);
-        // No server has so many commits waiting.
-        let goes_on = goes_on.min(AHEAD / 4);
         self.oldest.insert(from, oldest.min(self.now));
         if self.now.0 + AHEAD / 2 > self.bound.0 {
             self.raise(turn);
         }
-        if self.now.0 + goes_on >= self.bound.0 {
-            if self.rising.is_none() {
-                self.end(turn);
-            }
-            self.unanswered.push((from, number, goes_on));
-        } else {
-            self.tell_time(from, (number, goes_on), turn);
+        // No server has so many commits waiting.
+        let asked = Asked { by: from, number, goes_on: goes_on.min(AHEAD / 4) };
+        match self.ledger {
+            Ledger::Disk => self.answer(asked, turn),
+            Ledger::Replicas(_) => self.asked.push(asked),
         }
     }
 
-    fn tell_time(&mut self, to: NodeId, (number, goes_on): (u64, u64), turn: &mut Turn<'_>) {
+    /// Whether the replicas are to be asked if this server keeps the clock still. They are now, if so.
+    pub(super) fn asks(&mut self) -> bool {
+        self.confirming.append(&mut self.asked);
+        !self.confirming.is_empty()
+    }
+
+    /// It still did when they were asked, and did when what they were asked about came.
+    pub(super) fn is_confirmed(&mut self, turn: &mut Turn<'_>) {
+        std::mem::take(&mut self.confirming).into_iter().for_each(|asked| self.answer(asked, turn));
+    }
+
+    fn answer(&mut self, asked: Asked, turn: &mut Turn<'_>) {
+        if self.now.0 + asked.goes_on < self.bound.0 {
+            return self.tell_time(asked, turn);
+        }
+        if self.rising.is_none() {
+            self.end(turn);
+        }
+        self.unanswered.push(asked);
+    }
+
+    fn tell_time(&mut self, Asked { by, number, goes_on }: Asked, turn: &mut Turn<'_>) {
         let now = self.now;
-        let watermark = self.oldest.values().min().map_or(now, |oldest| now.min(*oldest));
+        let watermark = self.watermark();
         self.now.0 += goes_on;
-        let map = self.map.version;
-        turn.send(to, Message::Time { number, now, reached: self.now, watermark, map });
+        turn.send(by, Message::Time { number, now, reached: self.now, watermark, map: self.told });
+    }
+
+    /// No snapshot is older.
+    fn watermark(&self) -> Timestamp {
+        let is_silent = |server: &NodeId| !self.oldest.contains_key(server);
+        if self.sweeps < SILENT && self.map.servers.keys().any(is_silent) {
+            return Timestamp(0);
+        }
+        self.oldest.values().min().map_or(self.now, |oldest| self.now.min(*oldest))
+    }
+
+    pub(super) fn sweep(&mut self) {
+        self.sweeps = self.sweeps.saturating_add(1);
     }
 
     /// A server has gone, and what its clients have seen with it.
@@ -150,26 +224,31 @@ impl Manager {
         }
     }
 
-    /// Changes the map, and tells `asker` when that is durable; if it has asked about a database, of that.
-    pub(super) fn change(
-        &mut self,
-        (asker, about): (NodeId, Option<String>),
-        change: impl FnOnce(&mut Map),
-        turn: &mut Turn<'_>,
-    ) -> Result<(), Error> {
+    /// Changes the map, and tells all servers when that is durable.
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut Map), turn: &mut Turn<'_>) -> Result<(), Error> {
         let mut map = self.map.clone();
         change(&mut map);
         let mut value = Vec::new();
         map.encode(&mut value);
-        let lsn = self.write(MAP, value, turn)?;
+        self.changed = self.write(MAP, value, turn)?;
         self.map = map;
-        self.unmapped.push((lsn, asker, about));
         Ok(())
     }
 
-    /// Tells a server the map.
-    pub(super) fn tell_map(&self, to: NodeId, about: Option<String>, turn: &mut Turn<'_>) {
-        turn.send(to, Message::Map { map: self.map.clone(), about });
+    /// Tells a server the map, and what has become of a database, when the map is durable.
+    pub(super) fn tell_map(&mut self, to: NodeId, about: Option<String>, turn: &mut Turn<'_>) {
+        self.unmapped.push((to, about));
+        self.tell(turn);
+    }
+
+    fn tell(&mut self, turn: &mut Turn<'_>) {
+        if self.changed > self.ledger.durable(turn) {
+            return;
+        }
+        let everybody = self.map.servers.keys().filter(|_| self.told < self.map.version);
+        let told = everybody.map(|server| (*server, None)).chain(self.unmapped.drain(..));
+        told.for_each(|(to, about)| turn.send(to, Message::Map { map: self.map.clone(), about }));
+        self.told = self.map.version;
     }
 
     fn write(&self, key: &[u8], value: Vec<u8>, turn: &mut Turn<'_>) -> Result<Lsn, Error> {
@@ -189,26 +268,17 @@ impl Manager {
             Refusal::Failed(error) => error,
         })?;
         self.records.publish(at);
-        Ok(turn.out.record(Synced::of(&self.records)))
+        Ok(self.ledger.record(&self.records, turn))
     }
 
-    pub(super) fn durable(&mut self, upto: Lsn, turn: &mut Turn<'_>) {
+    /// More may be durable.
+    pub(super) fn durable(&mut self, turn: &mut Turn<'_>) {
         if let Some((bound, lsn)) = self.rising
-            && lsn <= upto
+            && lsn <= self.ledger.durable(turn)
         {
             (self.bound, self.rising) = (bound, None);
-            for (server, number, goes_on) in std::mem::take(&mut self.unanswered) {
-                self.tell_time(server, (number, goes_on), turn);
-            }
+            std::mem::take(&mut self.unanswered).into_iter().for_each(|asked| self.answer(asked, turn));
         }
-        let due = self.unmapped.partition_point(|(lsn, ..)| *lsn <= upto);
-        if due > 0 {
-            for server in self.map.servers.keys() {
-                self.tell_map(*server, None, turn);
-            }
-            for (_, asker, about) in self.unmapped.drain(..due).collect::<Vec<_>>() {
-                self.tell_map(asker, about, turn);
-            }
-        }
+        self.tell(turn);
     }
 }

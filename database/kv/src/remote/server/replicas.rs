@@ -6,8 +6,11 @@
 //! for clients: but no snapshot that is newer than the first commit of the new leader's, as it hears of such a time together
 //! with the version of the map (see [`Message::Time`]).
 
+use super::super::map::RECORDS;
 use super::super::message::{CopiedPart, DatabaseNumber, MapRequest, Message};
-use super::group::{Group, Ledger};
+use super::group::Group;
+use super::ledger::Ledger;
+use super::manager::Manager;
 use super::{Server, Synced, Timer, Turn};
 use crate::replicated::{DONE, Entries, Leading, Operation};
 use crate::{Database, Error, GroupId, ObjectId};
@@ -63,7 +66,7 @@ struct Front {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     /// The replicas are to know that it leads.
     Announcing,
     /// They do; the map is to say that it serves the group.
@@ -94,8 +97,16 @@ fn options() -> Options {
 }
 
 impl Hosted {
+    pub(super) const fn replica(&self) -> &Replica<Entries> {
+        &self.replica
+    }
+
+    pub(super) const fn entries(&self) -> &Entries {
+        &self.entries
+    }
+
     /// The view in which it serves the group.
-    fn serves(&self) -> Option<View> {
+    pub(super) fn serves(&self) -> Option<View> {
         self.front.as_ref().filter(|front| front.stage == Stage::Serving).map(|front| front.view)
     }
 
@@ -139,50 +150,77 @@ fn ask_part(turn: &mut Turn<'_>, (database, group): Place, copying: &Copying) {
 impl Server {
     /// Begins the replicas that this server is to hold and does not yet.
     pub(super) fn host(&mut self, now: Time, out: &mut Outbox<Self>) {
-        if !self.site.clock.is_known() {
-            return;
-        }
-        // No other life of this server has heard of the clock when it was there.
-        let (me, life) = (self.site.me, self.site.clock.born().0);
+        let me = self.site.me;
         let missing: Vec<_> =
             self.site.map.replicas_on(me).filter(|place| !self.replicas.contains_key(place)).collect();
         for place in missing {
-            let Some(replicas) = self.site.map.replicas(place) else { continue };
-            let Some(begun) = replicas.begun.get(&me).copied() else {
-                let keeper = self.site.clock.keeper();
-                let request = MapRequest::Begin(place.0, place.1, life);
-                self.site.turn(now, out).send(keeper, Message::Ask(request));
-                continue;
-            };
             // A disk that fails is tried again; without this replica the others go on.
-            let Ok(hosted) = self.open_replica(place, life, begun) else { continue };
+            let Ok(Some(hosted)) = self.open_replica(place, now, out) else { continue };
             self.replicas.insert(place, hosted);
             self.step_replica(place, now, out, |replica, out| replica.start(now, out));
+            self.tell_begin(place, now, out);
         }
     }
 
-    /// A replica that has no records is a founder if it begins in this life of the server, and else has lost them.
-    fn open_replica(&mut self, place: Place, life: u64, begun: u64) -> Result<Hosted, Error> {
-        let (Some(placement), Some(replicas)) =
-            (self.site.map.databases.get(&place.0), self.site.map.replicas(place))
-        else {
-            unreachable!("it is on the map");
+    /// Which of this server's lives this is, if it knows.
+    fn life(&self) -> Option<u64> {
+        // No other has heard of the clock when it was there.
+        self.site.clock.is_known().then(|| self.site.clock.born().0)
+    }
+
+    /// Has the map tell that there is a replica here, if it does not.
+    fn tell_begin(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
+        let is_to_begin = self.site.map.is_to_begin(place, self.site.me);
+        let incarnation = self.replicas.get(&place).map(|hosted| hosted.incarnation);
+        if let Some(life) = incarnation.or_else(|| self.life()).filter(|_| is_to_begin) {
+            let keeper = self.site.map.keeper;
+            let request = MapRequest::Begin(place.0, place.1, life);
+            self.site.turn(now, out).send(keeper, Message::Ask(request));
+        }
+    }
+
+    /// A replica that has no records is a founder if it begins in the life of the server in which it was to, and else has lost
+    /// them or comes later. If that cannot be told yet, there is none.
+    fn open_replica(
+        &mut self,
+        place: Place,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) -> Result<Option<Hosted>, Error> {
+        let (Some(name), Some(replicas)) = (self.site.map.name(place), self.site.map.replicas(place)) else {
+            return Ok(None);
         };
-        let founders = Members::new(replicas.founders.iter().copied(), replicas.protocol);
-        let founders = founders.map_err(|error| {
-            Error::io(placement.name.as_ref(), std::io::Error::new(std::io::ErrorKind::InvalidInput, error))
-        })?;
-        let (path, engine) = self.directory.engine(&placement.name, place.1)?;
+        let me = self.site.me;
+        let begun = replicas.begun.get(&me).copied();
+        let is_founder = replicas.founders.contains(&me);
+        if is_founder && begun.is_none() {
+            self.tell_begin(place, now, out);
+            return Ok(None);
+        }
+        let (path, engine) = self.directory.engine(name, place.1)?;
         let (entries, records) = Entries::open(&path, engine)?;
+        let founds = is_founder && if place == RECORDS { self.founds } else { begun == self.life() };
         let incarnation = match entries.incarnation() {
-            Some(incarnation) => incarnation,
-            None if begun == life => 0,
-            None => life,
+            None if founds => Some(0),
+            None => self.life(),
+            known => known,
         };
+        let Some(incarnation) = incarnation else { return Ok(None) };
+        // Where they are now is told to who knows nothing else.
+        let later = replicas.group.clone().filter(|_| records.is_empty());
+        let group =
+            later.map_or_else(|| Members::new(replicas.founders.iter().copied(), replicas.protocol), Ok);
+        let group = group.map_err(|error| {
+            Error::io(name.as_ref(), std::io::Error::new(std::io::ErrorKind::InvalidInput, error))
+        })?;
+        if !is_founder {
+            // Others are about to count on it.
+            entries.settle(incarnation)?;
+        }
         let member = Member { node: self.site.me, incarnation };
-        let replica = Replica::new(member, founders, options(), entries.clone(), &records);
+        let replica = Replica::new(member, group, options(), entries.clone(), &records);
         let logged = Lsn(records.len() as u64);
-        Ok(Hosted {
+        Ok(Some(Hosted {
             replica,
             entries,
             incarnation,
@@ -193,10 +231,10 @@ impl Server {
             unserved: 0,
             complete: 0,
             is_broken: false,
-        })
+        }))
     }
 
-    fn step_replica(
+    pub(super) fn step_replica(
         &mut self,
         place: Place,
         now: Time,
@@ -241,8 +279,14 @@ impl Server {
         let Some(Hosted { front: Some(front), entries, .. }) = self.replicas.get_mut(&place) else { return };
         let is_announced = front.stage == Stage::Announcing && !front.is_asking;
         if is_announced && entries.leader() == Some(front.view) {
-            front.stage = Stage::Registering;
-            self.register(place, now, out);
+            if place == RECORDS {
+                front.stage = Stage::Serving;
+                // What fails is tried again.
+                let _ = self.keep_records(now, out);
+            } else {
+                front.stage = Stage::Registering;
+                self.register(place, now, out);
+            }
         }
     }
 
@@ -267,11 +311,12 @@ impl Server {
             }
         }
         self.groups.remove(&place);
+        self.manager.take_if(|_| place == RECORDS);
     }
 
     fn register(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
         let Some(Hosted { front: Some(front), .. }) = self.replicas.get(&place) else { return };
-        let (keeper, (database, group)) = (self.site.clock.keeper(), place);
+        let (keeper, (database, group)) = (self.site.map.keeper, place);
         let request = MapRequest::Lead(database, group, front.view);
         self.site.turn(now, out).send(keeper, Message::Ask(request));
     }
@@ -307,28 +352,35 @@ impl Server {
             return self.observe(place, now, out);
         }
         entries.is_taken();
+        let turn = &mut self.site.turn(now, out);
         if let Some(group) = self.groups.get_mut(&place) {
-            group.release(&mut self.site.turn(now, out));
+            group.release(turn);
+        }
+        if let Some(manager) = self.manager.as_mut().filter(|_| place == RECORDS) {
+            manager.is_confirmed(turn);
+            manager.durable(turn);
         }
     }
 
-    /// Asks replicas to take what was written for them; says whether there was anything.
+    /// Asks replicas to take what was written for them, or whether they are led from here; says whether there was anything.
     pub(super) fn write_ahead(&mut self, now: Time, out: &mut Outbox<Self>) -> bool {
-        let ready = |hosted: &mut Hosted| {
-            let front =
-                hosted.front.as_mut().filter(|front| front.stage == Stage::Serving && !front.is_asking)?;
-            let operation = hosted.entries.next_operation()?;
-            front.is_asking = true;
-            Some(operation)
-        };
-        let operations: Vec<_> = self
-            .replicas
-            .iter_mut()
-            .filter_map(|(place, hosted)| ready(hosted).map(|operation| (*place, operation)))
-            .collect();
-        let is_any = !operations.is_empty();
-        for (place, operation) in operations {
-            let invoke = Invoke::Execute(operation.encode().into());
+        let mut due = Vec::new();
+        for (place, hosted) in &mut self.replicas {
+            let Some(front) = &mut hosted.front else { continue };
+            if front.stage != Stage::Serving || front.is_asking {
+                continue;
+            }
+            let asks = *place == RECORDS && self.manager.as_mut().is_some_and(Manager::asks);
+            let leads = || Invoke::Query(Operation::Lead(front.view).encode().into());
+            let write = hosted.entries.next_operation();
+            let write = write.map(|operation| Invoke::Execute(operation.encode().into()));
+            if let Some(invoke) = write.or_else(|| asks.then(leads)) {
+                front.is_asking = true;
+                due.push((*place, invoke));
+            }
+        }
+        let is_any = !due.is_empty();
+        for (place, invoke) in due {
             self.step_front(place, now, out, |client, out| client.request(now, invoke, out));
         }
         is_any
@@ -370,17 +422,17 @@ impl Server {
     /// Whether this server serves a group that is replicated, which then is open.
     pub(super) fn serves(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) -> Result<bool, Error> {
         let Some(hosted) = self.replicas.get_mut(&place) else { return Ok(false) };
-        let Some(view) = hosted.serves() else { return Ok(false) };
+        let Some(view) = hosted.serves().filter(|_| place != RECORDS) else { return Ok(false) };
         let entries = hosted.entries.clone();
         // What was written before the failure stands.
         if self.groups.get(&place).is_some_and(|group| group.database().storage().has_failed()) {
             self.groups.remove(&place);
         }
         if !self.groups.contains_key(&place) {
-            let Some(placement) = self.site.map.databases.get(&place.0) else { return Ok(false) };
+            let Some(name) = self.site.map.name(place) else { return Ok(false) };
             let engine = Box::new(Leading { entries: entries.clone(), view });
             let options = crate::Options { group: place.1, ..self.directory.options() };
-            let kv = Database::with_engine(placement.name.as_ref(), engine, &options)?;
+            let kv = Database::with_engine(name.as_ref(), engine, &options)?;
             let keep = self.directory.keep(&kv)?;
             kv.storage().skip_lost_names()?;
             if let Some(front) = &mut hosted.front {
@@ -470,6 +522,7 @@ impl Server {
             if stage == Some(Stage::Registering) {
                 self.register(place, now, out);
             }
+            self.tell_begin(place, now, out);
             if let Some(wish) = wish {
                 self.step_replica(place, now, out, |replica, out| replica.request(now, wish, out));
             }

@@ -1,0 +1,93 @@
+//! The clock and the map on replicas: the leader of these keeps them.
+//!
+//! They begin on the first server alone, a group of one; when there are as many servers as new databases have replicas, it is
+//! followed by a group of so many. Who leads it announces itself, as with any group, and goes on from what is written down: with
+//! the clock from its bound, which none who has kept it has told. Who has kept it before may not know. So each answer of the
+//! clock's waits until the replicas have said that whoever gives it leads them still: one question to them for all that wait,
+//! or whatever else they are asked meanwhile.
+
+use super::super::map::{Map, RECORDS};
+use super::ledger::Ledger;
+use super::manager::Manager;
+use super::{Open, Server};
+use crate::replicated::Leading;
+use crate::{Database, Error, Options};
+use fulmar_node::{Outbox, Process, Time};
+use fulmar_replication::{Member, Wish};
+use fulmar_transport::coding::Reader;
+use std::path::Path;
+
+/// Memory for what is cached of the records, bytes.
+const CACHE_BYTES: u64 = 4 << 20;
+
+/// Where the servers of a cluster were when a server last knew.
+pub(in super::super) fn remembered(directory: &mut dyn Open) -> Result<Option<Map>, Error> {
+    let Some(bytes) = directory.remembered()? else { return Ok(None) };
+    let damaged = || Error::Corrupt {
+        path: Path::new("servers").into(),
+        what: "what this server knows of others is damaged; without it, it has to join them again".into(),
+    };
+    Map::decode(&mut Reader::new(&bytes)).map(Some).ok_or_else(damaged)
+}
+
+impl Server {
+    /// There is another map than was known.
+    pub(super) fn know_map(&mut self, map: Map, now: Time, out: &mut Outbox<Self>) {
+        let kept = |map: &Map| (map.keeper, map.records.as_ref().and_then(|records| records.view));
+        let is_kept_anew = kept(&map) != kept(&self.site.map);
+        self.site.map = map;
+        let mut servers = Vec::new();
+        self.site.map.whereabouts().encode(&mut servers);
+        // What fails is tried again with the next map; until then what was known before has to do.
+        if servers != self.remembered && self.directory.remember(&servers).is_ok() {
+            self.remembered = servers;
+        }
+        self.look_at_map(now, out);
+        if is_kept_anew {
+            self.site.turn(now, out).ask_time_again();
+        }
+    }
+
+    /// Keeps the clock and the map, if the replicas of these have been told that this server leads them.
+    pub(super) fn keep_records(&mut self, now: Time, out: &mut Outbox<Self>) -> Result<(), Error> {
+        let Some(hosted) = self.replicas.get(&RECORDS).filter(|_| self.manager.is_none()) else {
+            return Ok(());
+        };
+        let Some(view) = hosted.serves() else { return Ok(()) };
+        let (entries, group) = (hosted.entries(), hosted.replica().group().clone());
+        let options = Options { cache_bytes: CACHE_BYTES, ..Options::default() };
+        let engine = Leading { entries: entries.clone(), view };
+        let records = Database::with_engine(entries.path(), Box::new(engine), &options)?;
+        // What the first server has kept alone.
+        let before = if self.founds { Some(self.directory.records()?) } else { None };
+        let mut manager = Manager::new(records, Ledger::Replicas(entries.clone()), before.as_ref())?;
+        manager.start(Some((view, group)), &mut self.site.turn(now, out));
+        self.manager = Some(manager);
+        Ok(())
+    }
+
+    /// Sees to it that the clock and the map are where they are to be.
+    pub(super) fn sweep_records(&mut self, now: Time, out: &mut Outbox<Self>) {
+        // A disk that fails may do so no more.
+        let _ = self.keep_records(now, out);
+        let Some(manager) = &mut self.manager else { return };
+        manager.sweep();
+        if manager.map().is_to_spread() {
+            // If it cannot be written down, it is tried again.
+            let _ = manager.change(Map::spread, &mut self.site.turn(now, out));
+        }
+        let (Some(records), Some(hosted)) = (&manager.map().records, self.replicas.get(&RECORDS)) else {
+            return;
+        };
+        let group = hosted.replica().group();
+        let member = |node| {
+            let known = group.members().iter().find(|member| member.node == node).copied();
+            known.or_else(|| records.begun.get(&node).map(|life| Member { node, incarnation: *life }))
+        };
+        let members: Option<Vec<_>> = records.servers().map(member).collect();
+        if let Some(members) = members.filter(|members| members != group.members()) {
+            let wish = Wish::Reconfigure(members, group.protocol());
+            self.step_replica(RECORDS, now, out, |replica, out| replica.request(now, wish, out));
+        }
+    }
+}

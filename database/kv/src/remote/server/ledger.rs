@@ -1,0 +1,37 @@
+//! Who makes durable what a server carries out.
+
+use super::{Synced, Turn};
+use crate::Database;
+use crate::replicated::Entries;
+use fulmar_node::Lsn;
+
+pub(super) enum Ledger {
+    /// This server's disk.
+    Disk,
+    /// The replicas that this server leads.
+    Replicas(Entries),
+}
+
+impl Ledger {
+    /// What was written to `database` is to be durable; answers from when on it is.
+    pub(super) fn record(&self, database: &Database, turn: &mut Turn<'_>) -> Lsn {
+        match self {
+            Self::Disk => turn.out.record(Synced::of(database)),
+            Self::Replicas(_) => self.recorded(turn),
+        }
+    }
+
+    pub(super) fn recorded(&self, turn: &Turn<'_>) -> Lsn {
+        match self {
+            Self::Disk => turn.out.logged(),
+            Self::Replicas(entries) => Lsn(entries.progress().0),
+        }
+    }
+
+    pub(super) fn durable(&self, turn: &Turn<'_>) -> Lsn {
+        match self {
+            Self::Disk => turn.site.durable,
+            Self::Replicas(entries) => Lsn(entries.progress().1),
+        }
+    }
+}
