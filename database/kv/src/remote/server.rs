@@ -8,13 +8,14 @@ mod keep;
 mod keeper;
 mod ledger;
 mod manager;
+mod map;
 mod replicas;
 mod reshape;
 mod snapshots;
 mod synced;
 
 use super::map::{Map, Replicas, Replication};
-use super::message::{self, Answer, DatabaseNumber, Failed, MapRequest, Message, Sight};
+use super::message::{self, Answer, DatabaseNumber, Failed, Message, Sight};
 use super::status::Status;
 use crate::engine::Engine;
 use crate::{Database, Error, GroupId, Options, Timestamp};
@@ -24,14 +25,12 @@ use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use group::{Asked, Group, Sighted, Task};
 use hand_over::{Arriving, Leaving};
 pub use keep::{Keep, Linked, Walked};
-pub(super) use keeper::remembered;
 use ledger::Ledger;
 use manager::Manager;
+pub(super) use map::remembered;
 use replicas::Hosted;
 use snapshots::Snapshots;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io;
-use std::ops::Bound::{Excluded, Unbounded};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +56,7 @@ pub trait Open: Send {
     /// Whether there is a database of this name that was not made by this cluster.
     ///
     /// # Errors
-    /// [`Error::Io`] of kind [`io::ErrorKind::InvalidInput`] if no database can have this name.
+    /// [`Error::Io`] of kind [`std::io::ErrorKind::InvalidInput`] if no database can have this name.
     fn exists(&mut self, name: &str) -> Result<bool, Error>;
 
     /// Opens a group of the database of this name, made if it is not there. It is not open yet.
@@ -191,26 +190,6 @@ impl Turn<'_> {
             self.site.own.push_back(message);
         } else {
             self.out.send(to, message);
-        }
-    }
-
-    fn ask_map(&mut self) {
-        let Map { keeper, version, .. } = self.site.map;
-        self.send(keeper, Message::Ask(MapRequest::Newer(version)));
-        let map = &self.site.map;
-        if !map.has(self.site.me, &self.site.address) && !map.draining.contains(&self.site.me) {
-            self.send(keeper, Message::Ask(MapRequest::Join(self.site.address.clone())));
-        }
-        if let Some(replication) = self.site.replication.filter(|wanted| *wanted != self.site.map.replication)
-        {
-            self.send(keeper, Message::Ask(MapRequest::Replicate(replication)));
-        }
-        // Another may keep it by now, and one server after the other is asked who.
-        let servers = &self.site.map.servers;
-        let next = |last| servers.range((Excluded(last), Unbounded)).next().or_else(|| servers.iter().next());
-        if let Some((other, _)) = next(self.site.asked).filter(|_| self.site.map.records.is_some()) {
-            self.site.asked = *other;
-            self.send(self.site.asked, Message::Ask(MapRequest::Newer(version)));
         }
     }
 
@@ -459,122 +438,6 @@ impl Server {
             message::Question::Open { .. } => return,
         };
         group.ask(Asked { client, number, again, task }, turn);
-    }
-
-    /// A client wants to open a database.
-    fn open(
-        &mut self,
-        now: Time,
-        client: NodeId,
-        number: u64,
-        (name, create): (String, bool),
-        out: &mut Outbox<Self>,
-    ) {
-        let turn = &mut self.site.turn(now, out);
-        if let Some(layout) = turn.site.map.layout(&name) {
-            return turn.answer(client, number, Answer::Open(layout));
-        }
-        if let Err(error) = self.directory.exists(&name) {
-            return turn.answer(client, number, Answer::Failed(error.into()));
-        }
-        self.unplaced.push((client, number, name.clone()));
-        turn.send(turn.site.map.keeper, Message::Ask(MapRequest::Database { name, create }));
-    }
-
-    /// A server wants to know the map.
-    fn tell_map(&mut self, now: Time, from: NodeId, request: MapRequest, out: &mut Outbox<Self>) {
-        let turn = &mut self.site.turn(now, out);
-        if let MapRequest::Newer(version) = request {
-            if turn.site.map.version > version {
-                let map = turn.site.map.clone();
-                turn.send(from, Message::Map { map, about: None });
-            }
-            return;
-        }
-        let Some(manager) = &mut self.manager else { return };
-        let map = manager.map();
-        let holds = |database, group| map.server(database, group) == Some(from);
-        let changed = match request {
-            MapRequest::Database { name, create } => {
-                return self.tell_database(now, from, (name, create), out);
-            }
-            MapRequest::Join(address) if !map.has(from, &address) => {
-                manager.change(|map| map.join(from, &address), turn)
-            }
-            MapRequest::Replicate(replication) if map.replication != replication => {
-                manager.change(|map| map.replicate(replication), turn)
-            }
-            MapRequest::Drain(address) => manager.change(|map| map.drain(&address), turn),
-            MapRequest::Begin(database, group, life) if map.is_to_begin((database, group), from) => {
-                manager.change(|map| map.begin((database, group), from, life), turn)
-            }
-            MapRequest::Lead(database, group, view) if map.is_to_lead((database, group), view) => {
-                manager.change(|map| map.lead((database, group), from, view), turn)
-            }
-            MapRequest::Leave(database, group, hand_over) if holds(database, group) => {
-                manager.change(|map| map.leave((database, group), hand_over), turn)
-            }
-            MapRequest::HandOver(database, group, attempt) if holds(database, group) => {
-                manager.change(|map| map.hand_over((database, group), attempt), turn)
-            }
-            _ => return,
-        };
-        // Who is not told asks again.
-        if changed.is_ok() {
-            manager.tell_map(from, None, turn);
-        }
-    }
-
-    /// Another wants to know where a database is.
-    fn tell_database(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        (name, create): (String, bool),
-        out: &mut Outbox<Self>,
-    ) {
-        let turn = &mut self.site.turn(now, out);
-        let Some(manager) = &mut self.manager else { return };
-        let is_known = manager.map().layout(&name).is_some();
-        let exists = self.directory.exists(&name).unwrap_or(false);
-        let me = turn.site.me;
-        let changed = match (is_known, exists, create) {
-            (false, true, _) => manager.change(|map| map.adopt(&name, me), turn),
-            (false, false, true) if !manager.map().has_room() => {
-                Err(Error::io(name.as_ref(), io::Error::other(manager.map().missing())))
-            }
-            (false, false, true) => manager.change(|map| map.create(&name), turn),
-            _ => Ok(()),
-        };
-        match changed {
-            Ok(()) => manager.tell_map(from, Some(name), turn),
-            // Other servers hear nothing, and their clients that this one does not answer.
-            Err(error) if from == me => {
-                let failed = turn.failed(error);
-                for (client, number, _) in self.unplaced.extract_if(.., |(.., asked)| *asked == name) {
-                    turn.answer(client, number, failed.clone());
-                }
-            }
-            Err(_) => {}
-        }
-    }
-
-    /// The map as the manager knows it.
-    fn learn(&mut self, now: Time, map: Map, about: Option<&str>, out: &mut Outbox<Self>) {
-        if map.version >= self.site.map.version {
-            self.know_map(map, now, out);
-        }
-        if let Some(early) = self.early.take() {
-            self.handle(now, self.site.map.keeper, early, out);
-        }
-        let Some(about) = about else { return };
-        let turn = &mut self.site.turn(now, out);
-        let layout = turn.site.map.layout(about);
-        for (client, number, _) in self.unplaced.extract_if(.., |(.., name)| name == about) {
-            let missing = || Failed::Missing("no such database".into());
-            let answer = layout.clone().map_or_else(|| Answer::Failed(missing()), Answer::Open);
-            turn.answer(client, number, answer);
-        }
     }
 
     /// The clock has told where it is.

@@ -7,47 +7,18 @@
 //! or whatever else they are asked meanwhile.
 
 use super::super::map::{Map, RECORDS};
+use super::Server;
 use super::ledger::Ledger;
 use super::manager::Manager;
-use super::{Open, Server};
 use crate::replicated::Leading;
 use crate::{Database, Error, Options};
 use fulmar_node::{Outbox, Process, Time};
 use fulmar_replication::{Member, Wish};
-use fulmar_transport::coding::Reader;
-use std::path::Path;
 
 /// Memory for what is cached of the records, bytes.
 const CACHE_BYTES: u64 = 4 << 20;
 
-/// Where the servers of a cluster were when a server last knew.
-pub(in super::super) fn remembered(directory: &mut dyn Open) -> Result<Option<Map>, Error> {
-    let Some(bytes) = directory.remembered()? else { return Ok(None) };
-    let damaged = || Error::Corrupt {
-        path: Path::new("servers").into(),
-        what: "what this server knows of others is damaged; without it, it has to join them again".into(),
-    };
-    Map::decode(&mut Reader::new(&bytes)).map(Some).ok_or_else(damaged)
-}
-
 impl Server {
-    /// There is another map than was known.
-    pub(super) fn know_map(&mut self, map: Map, now: Time, out: &mut Outbox<Self>) {
-        let kept = |map: &Map| (map.keeper, map.records.as_ref().and_then(|records| records.view));
-        let is_kept_anew = kept(&map) != kept(&self.site.map);
-        self.site.map = map;
-        let mut servers = Vec::new();
-        self.site.map.whereabouts().encode(&mut servers);
-        // What fails is tried again with the next map; until then what was known before has to do.
-        if servers != self.remembered && self.directory.remember(&servers).is_ok() {
-            self.remembered = servers;
-        }
-        self.look_at_map(now, out);
-        if is_kept_anew {
-            self.site.turn(now, out).ask_time_again();
-        }
-    }
-
     /// Keeps the clock and the map, if the replicas of these have been told that this server leads them.
     pub(super) fn keep_records(&mut self, now: Time, out: &mut Outbox<Self>) -> Result<(), Error> {
         let Some(hosted) = self.replicas.get(&RECORDS).filter(|_| self.manager.is_none()) else {
