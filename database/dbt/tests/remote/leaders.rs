@@ -1,6 +1,6 @@
 //! Who leads a group, and who takes itself for its leader.
 
-use crate::world::{Defect, Disks, LATE, MANAGER, Role, SERVERS, connect, servers, world};
+use crate::world::{Defect, Disks, LATE, MANAGER, Role, SERVERS, connect, connect_to, servers, world};
 use fulmar_dbt::{Durability, Tree};
 use fulmar_kv::remote::{DatabaseNumber, Replication};
 use fulmar_kv::{Error, GroupId};
@@ -15,11 +15,19 @@ const GROUP: GroupId = GroupId(1);
 const OLD: NodeId = NodeId(1);
 const OTHER: NodeId = NodeId(2);
 
-fn serves(sim: &Sim<Role>) -> Option<NodeId> {
-    match sim.process(MANAGER) {
-        Some(Role::Server(server, _)) => server.map().server(DatabaseNumber(0), GROUP),
+/// Who serves a group, as one of the servers knows it.
+fn server_of(sim: &Sim<Role>, knows: NodeId, group: GroupId) -> Option<NodeId> {
+    match sim.process(knows) {
+        Some(Role::Server(server, _)) => server.map().server(DatabaseNumber(0), group),
         _ => None,
     }
+}
+
+/// Waits until these servers know that another serves a group than this one.
+fn await_other(sim: &mut Sim<Role>, group: GroupId, old: NodeId, know: &[NodeId]) -> Result<(), String> {
+    let is_other = |sim: &Sim<Role>| know.iter().all(|server| server_of(sim, *server, group) != Some(old));
+    let found = sim.run_until(Duration::from_secs(60), |_, _, _| {}, is_other);
+    if found { Ok(()) } else { Err("nobody else leads".into()) }
 }
 
 /// Runs a program on a client to its end.
@@ -37,6 +45,26 @@ fn run(
     }
 }
 
+/// A tree with a bird in it, in a group that this server leads; known to the first client.
+fn plant(sim: &mut Sim<Role>, group: GroupId, leader: NodeId) -> Result<Tree, String> {
+    let tree = Arc::new(Mutex::new(None));
+    let made = Arc::clone(&tree);
+    run(sim, 0, move |port| {
+        let database = connect(port);
+        while made.lock().is_none_or(|tree: Tree| tree.0 >> 22 != group.0.into()) {
+            let mut transaction = database.begin()?;
+            *made.lock() = Some(transaction.create_tree()?);
+            transaction.commit(Durability::Synced)?;
+        }
+        let mut transaction = database.begin()?;
+        transaction.put(made.lock().expect("it is made"), b"bird", b"petrel")?;
+        transaction.commit(Durability::Synced)?;
+        Ok(())
+    })?;
+    let tree = tree.lock().take();
+    tree.filter(|_| server_of(sim, MANAGER, group) == Some(leader)).ok_or("another leads".into())
+}
+
 /// A leader is cut off from the other replicas, but neither from a client nor, later, from the clock.
 fn depose(seed: Seed, defect: Defect) -> Result<(), String> {
     let replication = Replication { replicas: 3, ..Replication::default() };
@@ -49,46 +77,65 @@ fn depose(seed: Seed, defect: Defect) -> Result<(), String> {
         })
     };
     sim.run_until(Duration::from_secs(60), |_, _, _| {}, all_know);
-    let tree = Arc::new(Mutex::new(Tree(0)));
-    let made = Arc::clone(&tree);
-    run(&mut sim, 0, move |port| {
-        let database = connect(port);
-        while made.lock().0 >> 22 != GROUP.0.into() {
-            let mut transaction = database.begin()?;
-            *made.lock() = transaction.create_tree()?;
-            transaction.commit(Durability::Synced)?;
-        }
-        let mut transaction = database.begin()?;
-        transaction.put(*made.lock(), b"bird", b"petrel")?;
-        transaction.commit(Durability::Synced)?;
-        Ok(())
-    })?;
-    let tree = *tree.lock();
-    if serves(&sim) != Some(OLD) {
-        return Err("it was founded elsewhere".into());
-    }
+    let tree = plant(&mut sim, GROUP, OLD)?;
     sim.partition([OLD], [OTHER, LATE]);
     // Nor does it hear that the map has changed, but not for so long that it would doubt who keeps that.
     sim.run(Duration::from_millis(240), |_, _, _| {});
     let cut = sim.partition([OLD], [MANAGER]);
-    if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| serves(sim) != Some(OLD)) {
-        return Err("nobody else leads".into());
-    }
-    run(&mut sim, 1, move |port| {
-        let mut transaction = connect(port).begin()?;
+    await_other(&mut sim, GROUP, OLD, &[MANAGER])?;
+    replace(&mut sim, tree, MANAGER)?;
+    sim.mend(cut);
+    require_new(&mut sim, tree)
+}
+
+/// Who keeps the clock, and leads a group, is cut off from the other servers, but not from a client.
+fn cut_off(seed: Seed, defect: Defect) -> Result<(), String> {
+    let replication = Replication { replicas: 3, ..Replication::default() };
+    let mut sim = world(seed, &Disks::default(), 2, defect, replication);
+    // By then the clock has replicas.
+    sim.run(Duration::from_secs(2), |_, _, _| {});
+    let group = GroupId(0);
+    let tree = plant(&mut sim, group, MANAGER)?;
+    let (other_servers, other_client) = ([OLD, OTHER], NodeId(SERVERS + 1));
+    sim.partition([MANAGER], other_servers.into_iter().chain([other_client]));
+    await_other(&mut sim, group, MANAGER, &other_servers)?;
+    replace(&mut sim, tree, OTHER)?;
+    require_new(&mut sim, tree)
+}
+
+/// The second client, which asks this server first, puts another bird there.
+fn replace(sim: &mut Sim<Role>, tree: Tree, server: NodeId) -> Result<(), String> {
+    run(sim, 1, move |port| {
+        let mut transaction = connect_to(port, server).begin()?;
         transaction.put(tree, b"bird", b"fulmar")?;
         transaction.commit(Durability::Synced)?;
         Ok(())
-    })?;
-    sim.mend(cut);
+    })
+}
+
+/// The first client is to see it.
+fn require_new(sim: &mut Sim<Role>, tree: Tree) -> Result<(), String> {
     let seen = Arc::new(Mutex::new(None));
     let told = Arc::clone(&seen);
-    run(&mut sim, 0, move |port| {
+    run(sim, 0, move |port| {
         *told.lock() = connect(port).begin()?.get(tree, b"bird")?;
         Ok(())
     })?;
     let seen = seen.lock().take();
     if seen.as_deref() == Some(b"fulmar") { Ok(()) } else { Err(format!("the client sees {seen:?}")) }
+}
+
+#[test]
+fn who_keeps_the_clock_no_more_tells_nothing_old() {
+    seeds("who_keeps_the_clock_no_more_tells_nothing_old", 0..20, |seed| cut_off(seed, Defect::Nothing));
+}
+
+/// The check above finds a server that takes it that the others follow.
+#[test]
+fn who_does_not_ask_the_replicas_of_the_clock_tells_something_old() {
+    let found = (0..20)
+        .find(|seed| check("defect", *seed..seed + 1, |seed| cut_off(seed, Defect::NoQuorum)).is_err());
+    assert!(found.is_some(), "it is not found");
 }
 
 #[test]

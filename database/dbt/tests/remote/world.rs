@@ -48,6 +48,8 @@ pub(crate) enum Defect {
     OnlyReads,
     /// Servers do not care whether the map has changed by the time of which they hear.
     OldMap,
+    /// Who has kept the clock takes it that the replicas of that follow for ever.
+    NoQuorum,
 }
 
 impl Defect {
@@ -70,6 +72,27 @@ impl Defect {
             at.0 += 3;
         }
         message
+    }
+
+    /// What a server with the defect takes others to have answered to what it has sent.
+    fn answers(self, sends: &[(NodeId, Message)]) -> Vec<(NodeId, Message)> {
+        let answer = |(to, message): &(NodeId, Message)| {
+            let Message::Replication { database, group, message } = message else { return None };
+            let fulmar_replication::Message::Commit { view, committed, summary, round } = **message else {
+                return None;
+            };
+            let same = fulmar_replication::Message::PrepareOk {
+                view,
+                ordered: committed,
+                upto: committed,
+                summary,
+                round,
+            };
+            let is_clocks = *database == DatabaseNumber(u32::MAX);
+            let said = Message::Replication { database: *database, group: *group, message: Box::new(same) };
+            is_clocks.then_some((*to, said))
+        };
+        sends.iter().filter(|_| self == Self::NoQuorum).filter_map(answer).collect()
     }
 
     /// A message as a client with the defect takes it.
@@ -139,6 +162,7 @@ impl Process for Role {
             Self::Server(server, defect) => {
                 let message = defect.at_server(message);
                 as_server(out, |out| server.receive(now, from, message, out));
+                hear_answers(server, *defect, now, out);
             }
             Self::Client(client, defect) => {
                 let message = defect.at_client(message);
@@ -149,8 +173,9 @@ impl Process for Role {
 
     fn expire(&mut self, now: Time, timer: Alarm, out: &mut Outbox<Self>) {
         match (self, timer) {
-            (Self::Server(server, _), Alarm::Server(timer)) => {
+            (Self::Server(server, defect), Alarm::Server(timer)) => {
                 as_server(out, |out| server.expire(now, timer, out));
+                hear_answers(server, *defect, now, out);
             }
             (Self::Client(client, _), Alarm::Client) => as_client(out, |out| client.expire(now, (), out)),
             _ => panic!("not for this one"),
@@ -179,6 +204,13 @@ impl Process for Role {
         if let Self::Server(server, _) = self {
             as_server(out, |out| server.durable(now, upto, out));
         }
+    }
+}
+
+/// A server with a defect hears what it takes others to say.
+fn hear_answers(server: &mut Server, defect: Defect, now: Time, out: &mut Outbox<Role>) {
+    for (from, message) in defect.answers(&out.sends) {
+        as_server(out, |out| server.receive(now, from, message, out));
     }
 }
 
@@ -455,8 +487,13 @@ fn any_leaf(server: &Server, tree: Tree, random: &mut Random) -> Option<Reshape>
 
 /// The database, for a program.
 pub(crate) fn connect(port: Port<Role>) -> Database {
+    connect_to(port, MANAGER)
+}
+
+/// …by this server.
+pub(crate) fn connect_to(port: Port<Role>, server: NodeId) -> Database {
     // A client that has crashed finds that out when it asks for something.
-    let _ = port.request(Wish::Ask(Ask::Server(MANAGER)));
+    let _ = port.request(Wish::Ask(Ask::Server(server)));
     Database::remote(Arc::new(Remote::new(Path::new("server"), Caller(port))))
 }
 
