@@ -170,6 +170,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
                     let what = "this server was drained; with another directory it joins the cluster anew";
                     return Err(format!("{}: {what}", data.display()).into());
                 }
+                require_own(&advertised, &cluster, name, &data)?;
                 Service::other(cluster, name, databases, &advertised)?
             }
         };
@@ -250,6 +251,19 @@ fn find(
         thread::sleep(Duration::from_secs(1));
     }
     unreachable!("the last attempt returns")
+}
+
+/// Requires that no other server of the cluster is known at this address.
+fn require_own(address: &str, cluster: &Cluster, name: NodeId, data: &Path) -> Result<(), String> {
+    let is_other = |(other, known): &(&NodeId, &String)| **other != name && *known == address;
+    let Some((other, _)) = cluster.map.servers.iter().find(is_other) else { return Ok(()) };
+    let own = data.join("SERVER");
+    Err(format!(
+        "{address} is the address of another server of the cluster: each needs one of its own. If this one is to take the \
+         place of that, which has lost its data, write its name, {:032x}, to {}",
+        other.0,
+        own.display()
+    ))
 }
 
 /// Whether the data belong to this cluster, or to none yet.

@@ -64,6 +64,8 @@ pub enum Wish {
     Adopt(Arc<Checkpoint>),
     /// That these members, under this protocol, go on as its group, if it leads that. As with [`crate::Invoke::Reconfigure`].
     Reconfigure(Vec<Member>, Protocol),
+    /// That the member there leads, if it leads itself.
+    Resign(NodeId),
 }
 
 /// What a replica must find again.
@@ -570,6 +572,13 @@ impl<S: StateMachine> Process for Replica<S> {
                     self.reconfigure(self.me.node, crate::Entry::for_group(&next), now, out);
                 }
             }
+            Wish::Resign(to) if self.leads() => {
+                let mut views = (1..self.group.members().len() as u64).map(|steps| self.view.after(steps));
+                if let Some(view) = views.find(|view| self.group.leader(*view) == to) {
+                    self.leave_for(view, now, out);
+                }
+            }
+            Wish::Resign(_) => {}
         }
     }
 

@@ -412,7 +412,8 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
     let founders = size(&seed);
     let group = Group::new((0..founders).map(NodeId), protocol).map_err(|error| error.to_string())?;
     let group = group.with_defect(defect);
-    let mut chance = Random::new(seed.number ^ 0x5eed);
+    let seed_number = seed.number;
+    let mut chance = Random::new(seed_number ^ 0x5eed);
     let options = Options {
         batch: 1 + chance.index(8),
         window: 1 + chance.index(3),
@@ -450,9 +451,14 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
         users.invoke(&mut sim, client, OPERATIONS);
     }
     let operator = NodeId(clients + CLIENTS);
+    let mut resigning = Random::new(seed_number ^ 0x12e5);
     while sim.now() < Time::ZERO + Duration::from_secs(3) {
         let lasting = Duration::from_millis(chance.below(400));
         sim.run(lasting, |sim, node, said| users.hear(sim, node, &said));
+        if resigning.one_in(4) {
+            let [leader, other] = [(); 2].map(|()| nodes[resigning.index(nodes.len())]);
+            sim.request(leader, Order::Replica(Wish::Resign(other)));
+        }
         if is_steady || users.is_changing {
             continue;
         }

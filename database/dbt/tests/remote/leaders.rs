@@ -1,6 +1,8 @@
 //! Who leads a group, and who takes itself for its leader.
 
-use crate::world::{Defect, Disks, LATE, MANAGER, Role, SERVERS, connect, connect_to, servers, world};
+use crate::world::{
+    Defect, Disks, LATE, MANAGER, Role, SERVERS, connect, connect_to, replicas, servers, world,
+};
 use fulmar_dbt::{Durability, Tree};
 use fulmar_kv::remote::{DatabaseNumber, Replication};
 use fulmar_kv::{Error, GroupId};
@@ -62,7 +64,7 @@ fn plant(sim: &mut Sim<Role>, group: GroupId, leader: NodeId) -> Result<Tree, St
         Ok(())
     })?;
     let tree = tree.lock().take();
-    tree.filter(|_| server_of(sim, MANAGER, group) == Some(leader)).ok_or("another leads".into())
+    tree.filter(|_| server_of(sim, MANAGER, group) == Some(leader)).ok_or_else(|| "another leads".into())
 }
 
 /// A leader is cut off from the other replicas, but neither from a client nor, later, from the clock.
@@ -149,4 +151,25 @@ fn who_does_not_heed_the_map_tells_something_old() {
     let found =
         (0..20).find(|seed| check("defect", *seed..seed + 1, |seed| depose(seed, Defect::OldMap)).is_err());
     assert!(found.is_some(), "it is not found");
+}
+
+/// What another server has come to lead goes back when all are there again.
+#[test]
+fn leaders_go_back() {
+    seeds("leaders_go_back", 0..10, |seed| {
+        let replication = replicas(&seed);
+        let mut sim = world(seed, &Disks::default(), 1, Defect::Nothing, replication);
+        sim.run(Duration::from_secs(2), |_, _, _| {});
+        plant(&mut sim, GroupId(0), MANAGER)?;
+        sim.crash(MANAGER);
+        await_other(&mut sim, GroupId(0), MANAGER, &[OLD, OTHER])?;
+        sim.restart(MANAGER);
+        let are_back = |sim: &Sim<Role>| {
+            let groups = (0..).map(GroupId).zip(servers());
+            groups.into_iter().all(|(group, first)| server_of(sim, OTHER, group) == Some(first))
+                && matches!(sim.process(OTHER), Some(Role::Server(server, _)) if server.map().keeper == MANAGER)
+        };
+        let went = sim.run_until(Duration::from_secs(120), |_, _, _| {}, are_back);
+        if went { Ok(()) } else { Err("they stay where they are".into()) }
+    });
 }

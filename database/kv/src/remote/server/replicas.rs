@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const PART_BYTES: usize = 64 << 10;
 /// A group that was not served for so many sweeps may want for a superquorum, and is to do without…
 const UNSERVED: u32 = 6;
-/// …until all its replicas have been there for so many.
+/// …until all its replicas have been there for so many. Then the first of them is to lead it again, too.
 const COMPLETE: u32 = 40;
 /// A part of a copy that was asked for so often is asked of another.
 const COPY_ATTEMPTS: u32 = 8;
@@ -110,22 +110,30 @@ impl Hosted {
         self.front.as_ref().filter(|front| front.stage == Stage::Serving).map(|front| front.view)
     }
 
+    /// What is to be changed about the group, if this server leads its replicas. Asked once a sweep.
+    ///
     /// Speculation commits nothing within a view as long as no superquorum is there: then another protocol is better (Speculative
-    /// Paxos, section 4.2.5). Asked once a sweep.
-    fn protocol_to_be(&mut self, chosen: Option<Protocol>) -> Option<Wish> {
+    /// Paxos, section 4.2.5). And when all are there again, the first of the founders leads, so that work is shared as it was.
+    fn wish(&mut self, chosen: Option<Protocol>, first: Option<NodeId>) -> Option<Wish> {
         if let Some(front) = &self.front {
             let is_served = front.stage == Stage::Serving && !front.is_asking;
             self.unserved = if is_served { 0 } else { self.unserved + 1 };
         }
         self.complete = if self.replica.is_complete() { self.complete + 1 } else { 0 };
         let protocol = self.replica.group().protocol();
-        let other = match protocol {
-            Protocol::Speculative if self.unserved >= UNSERVED => Protocol::Viewstamped,
-            Protocol::Viewstamped if self.complete >= COMPLETE => chosen?,
-            _ => return None,
+        let is_long_complete = self.complete >= COMPLETE;
+        let better = match protocol {
+            Protocol::Speculative if self.unserved >= UNSERVED => Some(Protocol::Viewstamped),
+            Protocol::Viewstamped if is_long_complete => chosen,
+            _ => None,
         };
-        self.complete = 0;
-        (other != protocol).then(|| Wish::Reconfigure(self.replica.group().members().to_vec(), other))
+        if is_long_complete {
+            self.complete = 0;
+        }
+        if let Some(better) = better.filter(|better| *better != protocol) {
+            return Some(Wish::Reconfigure(self.replica.group().members().to_vec(), better));
+        }
+        first.filter(|_| is_long_complete).map(Wish::Resign)
     }
 
     fn next_donor(&self, me: NodeId, last: NodeId) -> NodeId {
@@ -517,7 +525,10 @@ impl Server {
                 ask_part(&mut self.site.turn(now, out), place, &copying);
                 hosted.copying = Some(copying);
             }
-            let wish = hosted.protocol_to_be(self.site.map.replicas(place).map(|replicas| replicas.protocol));
+            let known = self.site.map.replicas(place);
+            let first = known.and_then(|replicas| replicas.founders.first().copied());
+            let wish =
+                hosted.wish(known.map(|replicas| replicas.protocol), first.filter(|first| *first != me));
             let stage = hosted.front.as_ref().map(|front| front.stage);
             if stage == Some(Stage::Registering) {
                 self.register(place, now, out);
