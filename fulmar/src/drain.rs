@@ -1,7 +1,7 @@
 //! `fulmar drain`: empties a server.
 
 use clap::Args;
-use fulmar_dbt::remote::{Cluster, NodeId};
+use fulmar_dbt::remote::{Cluster, GroupStatus, NodeId};
 use std::error::Error;
 use std::process::ExitCode;
 use std::thread;
@@ -16,6 +16,9 @@ pub struct Drain {
     /// The server, as `fulmar status` calls it
     #[arg(value_name = "HOST:PORT")]
     server: String,
+    /// Another server of the cluster, to be asked if that one does not answer
+    #[arg(long, value_name = "HOST:PORT")]
+    ask: Option<String>,
 }
 
 /// Has the server hand over what it holds, and returns when it has.
@@ -31,18 +34,16 @@ pub fn run(drain: &Drain) -> ExitCode {
 
 fn try_run(drain: &Drain) -> Result<(), Box<dyn Error>> {
     let address = drain.server.trim_start_matches("fulmar://").trim_end_matches('/');
-    let cluster = Cluster::meet(address)?;
+    let cluster = Cluster::meet(drain.ask.as_deref().unwrap_or(address))?;
     let server = cluster.map.servers.iter().find(|(_, known)| *known == address).map(|(server, _)| *server);
     cluster.drain(address)?;
-    let (Some(server), Some(keeper)) = (server, cluster.map.servers.get(&cluster.map.keeper)) else {
-        return Ok(());
-    };
-    let mut before = None;
-    while let Some(left) = left(keeper, server)? {
-        if before != Some(left) {
-            let nodes = if left == 1 { "node" } else { "nodes" };
-            eprintln!("{address} still holds {left} {nodes} of trees");
-            before = Some(left);
+    let Some(server) = server else { return Ok(()) };
+    let mut said = String::new();
+    while let Some(left) = left(&cluster, server)? {
+        let left = format!("{address} still holds {left}");
+        if said != left {
+            eprintln!("{left}");
+            said = left;
         }
         thread::sleep(Duration::from_millis(200));
     }
@@ -50,10 +51,30 @@ fn try_run(drain: &Drain) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How many nodes of trees a server holds; nothing, if it is no longer one of the cluster's.
-fn left(keeper: &str, server: NodeId) -> Result<Option<u64>, Box<dyn Error>> {
-    let cluster = Cluster::meet(keeper)?;
-    let Some(address) = cluster.map.servers.get(&server) else { return Ok(None) };
-    let status = cluster.examine(address)?;
-    Ok(Some(status.groups.iter().map(|group| group.nodes).sum()))
+/// What a server holds; nothing, if it is no longer one of the cluster's. Any other of these may have failed.
+fn left(cluster: &Cluster, server: NodeId) -> Result<Option<String>, Box<dyn Error>> {
+    let others = cluster.map.servers.iter().filter(|(other, _)| **other != server);
+    let mut failure = "there is no other server".into();
+    for (_, address) in others {
+        match Cluster::meet(address) {
+            Ok(now) => return Ok(now.map.servers.get(&server).map(|address| held(&now, server, address))),
+            Err(why) => failure = why.to_string(),
+        }
+    }
+    Err(failure.into())
+}
+
+fn held(cluster: &Cluster, server: NodeId, address: &str) -> String {
+    let counted = |count, one, more| format!("{count} {}", if count == 1 { one } else { more });
+    let replicas = cluster.map.replicas_left(server) as u64;
+    let is_alone = |group: &&GroupStatus| !cluster.map.is_replicated(group.database, group.group);
+    match cluster.examine(address) {
+        Ok(status) => {
+            let nodes = status.groups.iter().filter(is_alone).map(|group| group.nodes).sum();
+            let replicas = counted(replicas, "replica", "replicas");
+            format!("{} of trees, and {replicas} of groups", counted(nodes, "node", "nodes"))
+        }
+        // It is not needed for others to have its replicas.
+        Err(_) => format!("{} of groups, and does not answer", counted(replicas, "replica", "replicas")),
+    }
 }

@@ -156,3 +156,47 @@ fn wrong_settings_of_replicas_are_refused() {
     let told = sql(&format!("{}/birds", alone.address), &["CREATE TABLE t(a)"]);
     assert!(told.contains("3 replicas") && told.contains("there are 1"), "{told}");
 }
+
+fn drain(server: &Server, more: &[&str]) -> Result<(), String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
+    let output = command.args(["drain", server.port()]).args(more).output().expect("the program runs");
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() { Ok(()) } else { Err(complaint) }
+}
+
+/// The first server keeps the clock and the map: it, too, can go for ever, first drained and then, another, as it is.
+#[test]
+fn what_a_server_held_is_made_anew_on_another() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut cluster = Cluster::start(folder.path(), "viewstamped");
+    let name = cluster.database("birds");
+    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) \
+                INSERT INTO t SELECT i, i FROM n";
+    assert_eq!(sql(&name, &["CREATE TABLE t(a INTEGER PRIMARY KEY, b); CREATE INDEX tb ON t(b)", rows]), "");
+    let too_few = drain(&cluster.servers[0], &[]).expect_err("there are three");
+    assert!(too_few.contains("3 servers, and without it there are 2"), "{too_few}");
+    let join = [cluster.servers[1].port(), cluster.servers[0].port()].join(",");
+    for number in [4, 5] {
+        let data = folder.path().join(number.to_string());
+        cluster.servers.push(Server::start_with(&data, "127.0.0.1:0", &["--join", &join]));
+        cluster.servers[0].await_servers(number);
+    }
+    assert_eq!(drain(&cluster.servers[0], &[]), Ok(()));
+    cluster.servers[0].signal("KILL");
+    cluster.servers[1].signal("KILL");
+    let survivor = cluster.servers[2].port();
+    let gone = drain(&cluster.servers[1], &[]).expect_err("it is dead");
+    assert!(gone.contains("cannot reach a server"), "{gone}");
+    let other = folder.path().join("other");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
+    command.args(["serve", "--listen", cluster.servers[1].port(), "--join", survivor, "--data"]).arg(&other);
+    let refused = command.output().expect("the program runs");
+    let refused = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.contains("is the address of another server") && refused.contains("SERVER"), "{refused}");
+    assert_eq!(drain(&cluster.servers[1], &["--ask", survivor]), Ok(()));
+    let check = "SELECT count(*), sum(b) FROM t; PRAGMA integrity_check";
+    assert_eq!(sql(&cluster.database("birds"), &[check]), "2000|2001000\nok");
+    // Of the three that are left any may go again.
+    cluster.servers[3].signal("KILL");
+    assert_eq!(sql(&cluster.database("birds"), &["INSERT INTO t VALUES(0, 0)", check]), "2001|2001000\nok");
+}

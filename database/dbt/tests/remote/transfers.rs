@@ -249,8 +249,61 @@ fn a_server_can_be_drained() {
     });
 }
 
+/// Replicas of a server that is to go are made anew on another, also if it is gone before.
+#[test]
+fn a_server_with_replicas_can_be_drained() {
+    seeds("a_server_with_replicas_can_be_drained", 0..60, |seed| {
+        let (replication, is_gone) = (replicas(&seed), seed.number % 2 == 1);
+        let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing, replication);
+        let bank = open(&mut sim);
+        let drained = NodeId(u32::try_from(sim.random().below(SERVERS.into())).unwrap());
+        sim.add(LATE);
+        let knows_late = |sim: &Sim<Role>, server| match sim.process(server) {
+            Some(Role::Server(server, _)) => server.map().servers.contains_key(&LATE),
+            _ => false,
+        };
+        sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| servers().all(|s| knows_late(sim, s)));
+        let faults = Faults::random(servers().chain([LATE]), sim.random());
+        sim.inject(Faults { down: 1, broken_disk: 0, ..faults });
+        stir(&mut sim, bank.trees.clone(), Duration::from_secs(2));
+        let moment = Duration::from_micros(sim.random().below(3_000_000));
+        sim.after(moment, move |sim| ask_to_drain(sim, drained));
+        sim.after(Duration::from_secs(5), move |sim| {
+            sim.heal(servers().chain([LATE]));
+            if is_gone {
+                sim.crash(drained);
+            }
+        });
+        sim.run(Duration::from_secs(6), |_, _, _| {});
+        let stay: Vec<_> = servers().chain([LATE]).filter(|server| *server != drained).collect();
+        let is_empty = |sim: &Sim<Role>| {
+            stay.iter().all(|server| match sim.process(*server) {
+                Some(Role::Server(server, _)) => !server.map().servers.contains_key(&drained),
+                _ => false,
+            })
+        };
+        let becomes_empty = (0..300).any(|_| {
+            // There may have been nobody who kept the map.
+            ask_to_drain(&mut sim, drained);
+            sim.run_until(Duration::from_secs(10), |_, _, _| {}, is_empty)
+        });
+        if !becomes_empty {
+            return Err("it is not empty".into());
+        }
+        if !is_gone {
+            sim.crash(drained);
+        }
+        close(&mut sim, &bank)?;
+        let done = *bank.done.lock();
+        if done == CLIENTS as usize * TRANSFERS { Ok(()) } else { Err(format!("{done} transfers")) }
+    });
+}
+
+/// Asks all, of whom the one that keeps the map does it.
 fn ask_to_drain(sim: &mut Sim<Role>, drained: NodeId) {
-    if sim.is_up(MANAGER) {
-        sim.request(MANAGER, Wish::Drain(drained));
+    for server in servers().chain([LATE]) {
+        if sim.process(server).is_some() {
+            sim.request(server, Wish::Drain(drained));
+        }
     }
 }

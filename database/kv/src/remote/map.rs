@@ -60,16 +60,30 @@ pub struct Placement {
 pub struct Replicas {
     /// The servers that the group was founded on.
     pub founders: Vec<NodeId>,
-    /// Others that are to have one.
-    pub others: Vec<NodeId>,
+    /// Those that are to have one.
+    pub members: Vec<NodeId>,
     /// How they agree, from the beginning.
     pub protocol: Protocol,
-    /// The group that has followed the founders', if any is known.
+    /// The group as it is known to be since.
     pub group: Option<Group>,
     /// Those that have begun, and in which of their lives: one that has lost what it held then is another replica.
     pub begun: BTreeMap<NodeId, u64>,
     /// The view whose leader serves the group.
     pub view: Option<View>,
+}
+
+/// Why a server cannot be spared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spared {
+    /// It alone keeps the clock and the map.
+    Keeper,
+    /// It has replicas, which are to be on different servers.
+    Replicas {
+        /// On so many…
+        needed: usize,
+        /// …and there are so many others.
+        others: usize,
+    },
 }
 
 /// How the groups of new databases are replicated.
@@ -91,12 +105,7 @@ impl Default for Replication {
 impl Placement {
     /// Whether the server has a group of it, or a replica of one.
     fn is_on(&self, server: NodeId) -> bool {
-        self.groups.contains(&server) || self.has_replica_on(server)
-    }
-
-    /// Whether the server has a replica of one of its groups.
-    fn has_replica_on(&self, server: NodeId) -> bool {
-        self.replicated.values().any(|replicas| replicas.are_on(server))
+        self.groups.contains(&server) || self.replicated.values().any(|replicas| replicas.are_on(server))
     }
 
     /// The servers that are to have replicas of the group on this one.
@@ -111,7 +120,8 @@ impl Placement {
 
 impl Replicas {
     fn new(founders: Vec<NodeId>, protocol: Protocol) -> Self {
-        Self { founders, others: Vec::new(), protocol, group: None, begun: BTreeMap::new(), view: None }
+        let members = founders.clone();
+        Self { founders, members, protocol, group: None, begun: BTreeMap::new(), view: None }
     }
 
     /// Those of a cluster's own records, which begin on its first server.
@@ -119,13 +129,21 @@ impl Replicas {
         Self { begun: BTreeMap::from([(first, 0)]), ..Self::new(vec![first], Protocol::Viewstamped) }
     }
 
-    /// The servers that have one, or are to.
-    pub(crate) fn servers(&self) -> impl Iterator<Item = NodeId> {
-        self.founders.iter().chain(&self.others).copied()
+    /// Whether there is one on this server, or is to be.
+    pub(crate) fn are_on(&self, server: NodeId) -> bool {
+        self.members.contains(&server) || self.group.as_ref().is_some_and(|group| group.contains(server))
     }
 
-    pub(crate) fn are_on(&self, server: NodeId) -> bool {
-        self.servers().any(|other| other == server)
+    /// Another server is to have the replica that is to be on this one, if that is so.
+    fn replace(&mut self, server: NodeId, staying: &[NodeId]) {
+        let free = staying.iter().find(|free| !self.are_on(**free)).copied();
+        let place = self.members.iter().position(|member| *member == server);
+        if let (Some(place), Some(free)) = (place, free) {
+            self.members.remove(place);
+            self.members.push(free);
+            // Before it is known that its replica counts no more, it is of the group.
+            self.group = self.group.take().or_else(|| Group::new(self.founders.clone(), self.protocol).ok());
+        }
     }
 }
 
@@ -197,13 +215,34 @@ impl Map {
         self.version += 1;
     }
 
-    /// The server at this address is to hold nothing any more. Nothing, if there is none, or it is the one that keeps the map.
+    /// The server at this address is to hold nothing any more. Nothing, if there is none, or it cannot be spared.
     pub(crate) fn drain(&mut self, address: &str) {
         let server = self.servers.iter().find(|(_, known)| *known == address).map(|(server, _)| *server);
-        if let Some(server) = server.filter(|server| *server != self.keeper) {
+        if let Some(server) = server.filter(|server| self.is_spared(*server).is_ok()) {
             self.draining.insert(server);
+            let staying = self.staying();
+            let groups = self.databases.values_mut().flat_map(|placement| placement.replicated.values_mut());
+            for replicas in groups.chain(&mut self.records) {
+                replicas.replace(server, &staying);
+            }
             self.version += 1;
             self.dismiss();
+        }
+    }
+
+    /// Whether others can take what a server holds.
+    ///
+    /// # Errors
+    /// What keeps them from it.
+    pub(crate) fn is_spared(&self, server: NodeId) -> Result<(), Spared> {
+        if self.records.is_none() && server == self.keeper {
+            return Err(Spared::Keeper);
+        }
+        let others = self.staying().into_iter().filter(|other| *other != server).count();
+        let on_it = self.replicated().filter(|(_, replicas)| replicas.are_on(server));
+        match on_it.map(|(_, replicas)| replicas.members.len()).max().filter(|needed| *needed > others) {
+            Some(needed) => Err(Spared::Replicas { needed, others }),
+            None => Ok(()),
         }
     }
 
@@ -232,7 +271,10 @@ impl Map {
 
     /// Forgets servers that were drained.
     fn dismiss(&mut self) {
-        let holds = |server: &NodeId| self.databases.values().any(|placement| placement.is_on(*server));
+        let holds = |server: &NodeId| {
+            self.databases.values().any(|placement| placement.is_on(*server))
+                || self.records.as_ref().is_some_and(|records| records.are_on(*server))
+        };
         self.servers.retain(|server, _| !self.draining.contains(server) || holds(server));
     }
 
@@ -317,6 +359,16 @@ impl Map {
         self.version += 1;
     }
 
+    /// Whether a group is replicated.
+    pub fn is_replicated(&self, database: DatabaseNumber, group: GroupId) -> bool {
+        self.replicas((database, group)).is_some()
+    }
+
+    /// How many replicas a server has, or is to have.
+    pub fn replicas_left(&self, server: NodeId) -> usize {
+        self.replicas_on(server).count()
+    }
+
     /// The servers that hold the clock and the map, of which any minority may be gone.
     pub fn keepers(&self) -> Vec<NodeId> {
         let group = self.records.as_ref().and_then(|records| records.group.as_ref());
@@ -326,7 +378,7 @@ impl Map {
     /// Whether the map and the clock should have replicas on more servers, and there are such servers.
     pub(crate) fn is_to_spread(&self) -> bool {
         let replicas = usize::from(self.replication.replicas);
-        self.records.as_ref().is_some_and(|records| records.servers().count() < replicas) && self.has_room()
+        self.records.as_ref().is_some_and(|records| records.members.len() < replicas) && self.has_room()
     }
 
     /// Has them on as many servers as the groups of a new database.
@@ -334,8 +386,8 @@ impl Map {
         let (staying, most) = (self.staying(), usize::from(self.replication.replicas));
         if let Some(records) = &mut self.records {
             let new: Vec<_> = staying.into_iter().filter(|server| !records.are_on(*server)).collect();
-            let missing = most.saturating_sub(records.servers().count());
-            records.others.extend(new.into_iter().take(missing));
+            let missing = most.saturating_sub(records.members.len());
+            records.members.extend(new.into_iter().take(missing));
             self.version += 1;
         }
     }
@@ -366,16 +418,25 @@ impl Map {
         self.replicas(place).is_some_and(|replicas| replicas.view < Some(view))
     }
 
-    /// A server serves a group as the leader of its replicas.
-    pub(crate) fn lead(&mut self, place: (DatabaseNumber, GroupId), server: NodeId, view: View) {
+    /// A server serves a group, or keeps the map, as the leader of its replicas.
+    pub(crate) fn lead(
+        &mut self,
+        place: (DatabaseNumber, GroupId),
+        server: NodeId,
+        (view, members): (View, Group),
+    ) {
         let Some(replicas) = self.replicas_mut(place) else { return };
-        replicas.view = Some(view);
+        (replicas.view, replicas.group) = (Some(view), Some(members));
         let (database, group) = place;
         let placement = self.databases.get_mut(&database);
         if let Some(holder) = placement.and_then(|placement| placement.groups.get_mut(usize::from(group.0))) {
             *holder = server;
         }
+        if place == RECORDS {
+            self.keeper = server;
+        }
         self.version += 1;
+        self.dismiss();
     }
 
     /// Whether there are enough servers for the replicas of a new database.
@@ -478,7 +539,7 @@ impl Replication {
 impl Replicas {
     fn encode(&self, out: &mut Vec<u8>) {
         put_groups(out, &self.founders);
-        put_groups(out, &self.others);
+        put_groups(out, &self.members);
         out.push(code(self.protocol));
         out.push(u8::from(self.group.is_some()));
         if let Some(group) = &self.group {
@@ -496,12 +557,12 @@ impl Replicas {
     }
 
     fn decode(input: &mut Reader<'_>) -> Option<Self> {
-        let (founders, others, protocol) = (groups(input)?, groups(input)?, protocol(input)?);
+        let (founders, members, protocol) = (groups(input)?, groups(input)?, protocol(input)?);
         let group = if input.byte()? == 1 { Some(Group::decode(input)?) } else { None };
         let begun = |input: &mut Reader<'_>| Some((NodeId(number(input)?), input.varint()?));
         let begun = list(input, begun)?.into_iter().collect();
         let view = if input.byte()? == 1 { Some(view(input)?) } else { None };
-        Some(Self { founders, others, protocol, group, begun, view })
+        Some(Self { founders, members, protocol, group, begun, view })
     }
 }
 

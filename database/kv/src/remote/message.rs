@@ -15,7 +15,7 @@ use crate::{
     TransactionId,
 };
 use fulmar_node::NodeId;
-use fulmar_replication::{Checkpoint, View};
+use fulmar_replication::{Checkpoint, Group, View};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -193,8 +193,8 @@ pub enum MapRequest {
     Drain(String),
     /// To be known to have a replica of a group from this life of the server on.
     Begin(DatabaseNumber, GroupId, u64),
-    /// To serve a group, as the leader of its replicas in this view.
-    Lead(DatabaseNumber, GroupId, View),
+    /// To serve a group, as the leader of its replicas in this view, which are these now.
+    Lead(DatabaseNumber, GroupId, View, Group),
     /// To serve a group no more, and hand it over to another server.
     Leave(DatabaseNumber, GroupId, HandOver),
     /// That it has done so, in this attempt.

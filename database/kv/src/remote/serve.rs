@@ -1,7 +1,7 @@
 //! A server on sockets.
 
 use super::connection::{ConnectError, SERVER, limits, protocol, resolve};
-use super::map::{Map, Replication};
+use super::map::{Map, Replication, Spared};
 use super::message::{MapRequest, Message};
 use super::server::{Note, Open, Server, SyncLog, remembered};
 use super::status::Status;
@@ -121,12 +121,12 @@ impl Cluster {
             let known: Vec<_> = self.map.servers.values().map(String::as_str).collect();
             return Err(DrainError::Unknown { address: address.into(), known: known.join(", ") });
         };
-        if *server == self.map.keeper {
-            return Err(DrainError::Keeper(address.into()));
-        }
-        if self.map.replicas_on(*server).next().is_some() {
-            return Err(DrainError::Replicas(address.into()));
-        }
+        self.map.is_spared(*server).map_err(|spared| match spared {
+            Spared::Keeper => DrainError::Keeper(address.into()),
+            Spared::Replicas { needed, others } => {
+                DrainError::Replicas { address: address.into(), needed, others }
+            }
+        })?;
         let keeper = self.map.servers.get(&self.map.keeper).map_or("", String::as_str);
         ask(keeper, Message::Ask(MapRequest::Drain(address.into())))?;
         Ok(())
@@ -158,9 +158,19 @@ pub enum DrainError {
     /// It keeps the clock and the map.
     #[error("{0} is the cluster's first server, which keeps its clock and its map: it cannot be drained")]
     Keeper(String),
-    /// It holds replicas.
-    #[error("{0} holds replicas of groups, which stay where they are: it cannot be drained")]
-    Replicas(String),
+    /// It holds replicas, and there are too few others.
+    #[error(
+        "{address} holds replicas, each on another of {needed} servers, and without it there are {others}: it can be drained \
+         when another has joined"
+    )]
+    Replicas {
+        /// The address.
+        address: String,
+        /// So many servers hold each row, or the clock and the map.
+        needed: usize,
+        /// So many there would be.
+        others: usize,
+    },
     /// The first server cannot be asked.
     #[error(transparent)]
     Connect(#[from] ConnectError),

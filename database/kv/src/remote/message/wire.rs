@@ -17,7 +17,7 @@ use crate::{
     TransactionId,
 };
 use fulmar_node::NodeId;
-use fulmar_replication::Record;
+use fulmar_replication::{Group, Record};
 use fulmar_transport::coding::{Reader, list, number, put_bytes, put_varint, text};
 use fulmar_transport::{Malformed, Wire};
 use std::sync::Arc;
@@ -106,10 +106,11 @@ impl Wire for Message {
                 put_place(out, *database, *group);
                 put_varint(out, *life);
             }
-            Self::Ask(MapRequest::Lead(database, group, view)) => {
+            Self::Ask(MapRequest::Lead(database, group, view, members)) => {
                 out.push(56);
                 put_place(out, *database, *group);
                 put_view(out, *view);
+                members.encode(out);
             }
             Self::Replication { database, group, message } => {
                 out.push(52);
@@ -284,7 +285,7 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
         }
         56 => {
             let (database, group) = place(input)?;
-            Message::Ask(MapRequest::Lead(database, group, view(input)?))
+            Message::Ask(MapRequest::Lead(database, group, view(input)?, Group::decode(input)?))
         }
         57 => Message::Ask(MapRequest::Replicate(Replication::decode(input)?)),
         _ => return None,

@@ -76,7 +76,9 @@ impl Server {
         if !self.site.clock.is_known() || !self.site.map.draining.contains(&me) {
             return;
         }
-        let held: Vec<_> = self.site.map.held(me).collect();
+        // What is replicated is made anew elsewhere.
+        let map = &self.site.map;
+        let held: Vec<_> = map.held(me).filter(|place| map.replicas(*place).is_none()).collect();
         let done: Vec<_> = self.leaving.keys().copied().filter(|place| !held.contains(place)).collect();
         for place in done {
             self.leaving.remove(&place);

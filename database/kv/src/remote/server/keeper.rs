@@ -12,8 +12,7 @@ use super::ledger::Ledger;
 use super::manager::Manager;
 use crate::replicated::Leading;
 use crate::{Database, Error, Options};
-use fulmar_node::{Outbox, Process, Time};
-use fulmar_replication::{Member, Wish};
+use fulmar_node::{Outbox, Time};
 
 /// Memory for what is cached of the records, bytes.
 const CACHE_BYTES: u64 = 4 << 20;
@@ -46,19 +45,6 @@ impl Server {
         if manager.map().is_to_spread() {
             // If it cannot be written down, it is tried again.
             let _ = manager.change(Map::spread, &mut self.site.turn(now, out));
-        }
-        let (Some(records), Some(hosted)) = (&manager.map().records, self.replicas.get(&RECORDS)) else {
-            return;
-        };
-        let group = hosted.replica().group();
-        let member = |node| {
-            let known = group.members().iter().find(|member| member.node == node).copied();
-            known.or_else(|| records.begun.get(&node).map(|life| Member { node, incarnation: *life }))
-        };
-        let members: Option<Vec<_>> = records.servers().map(member).collect();
-        if let Some(members) = members.filter(|members| members != group.members()) {
-            let wish = Wish::Reconfigure(members, group.protocol());
-            self.step_replica(RECORDS, now, out, |replica, out| replica.request(now, wish, out));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What one server does for all: it keeps the clock and the map.
 
-use super::super::map::{Map, Replicas};
+use super::super::map::{Map, RECORDS, Replicas};
 use super::super::message::Message;
 use super::ledger::Ledger;
 use super::{Load, Synced, Turn};
@@ -16,7 +16,7 @@ const AHEAD: u64 = 1 << 20;
 /// For so many sweeps a server may be silent before it is taken to hold no snapshots.
 const SILENT: u32 = 20;
 /// The object that holds the cluster's records.
-const RECORDS: ObjectId = ObjectId::new(GroupId(0), 0);
+const OBJECT: ObjectId = ObjectId::new(GroupId(0), 0);
 const BOUND: &[u8] = b"clock";
 const MAP: &[u8] = b"map";
 
@@ -82,7 +82,7 @@ impl Manager {
     }
 
     fn read(records: &Database) -> Result<(Option<Map>, Timestamp), Error> {
-        let object = records.read(RECORDS)?;
+        let object = records.read(OBJECT)?;
         let at = records.newest();
         let get = |key| object.as_ref().and_then(|object| object.get(key, at).map(<[u8]>::to_vec));
         let damaged =
@@ -119,9 +119,9 @@ impl Manager {
             map.keeper = me;
             map.replication = replication.unwrap_or(map.replication);
             map.join(me, &address);
-            if let Some((view, group)) = leads {
-                let records = map.records.get_or_insert_with(|| Replicas::of_records(me));
-                (records.view, records.group) = (Some(view), Some(group));
+            if let Some(leads) = leads {
+                map.records.get_or_insert_with(|| Replicas::of_records(me));
+                map.lead(RECORDS, me, leads);
             }
         };
         if is_changed {
@@ -252,12 +252,12 @@ impl Manager {
     }
 
     fn write(&self, key: &[u8], value: Vec<u8>, turn: &mut Turn<'_>) -> Result<Lsn, Error> {
-        let create = self.records.read(RECORDS)?.is_none();
+        let create = self.records.read(OBJECT)?.is_none();
         let commit = Commit {
             snapshot: self.records.storage().last(),
-            restructurings: create.then_some(Restructuring::Create { object: RECORDS }).into_iter().collect(),
+            restructurings: create.then_some(Restructuring::Create { object: OBJECT }).into_iter().collect(),
             writes: vec![Write {
-                object: RECORDS,
+                object: OBJECT,
                 cleared: Vec::new(),
                 changes: vec![Change { key: key.into(), value: Some(value.into()) }],
             }],

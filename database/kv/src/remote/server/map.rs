@@ -91,8 +91,8 @@ impl Server {
             MapRequest::Begin(database, group, life) if map.is_to_begin((database, group), from) => {
                 manager.change(|map| map.begin((database, group), from, life), turn)
             }
-            MapRequest::Lead(database, group, view) if map.is_to_lead((database, group), view) => {
-                manager.change(|map| map.lead((database, group), from, view), turn)
+            MapRequest::Lead(database, group, view, members) if map.is_to_lead((database, group), view) => {
+                manager.change(|map| map.lead((database, group), from, (view, members)), turn)
             }
             MapRequest::Leave(database, group, hand_over) if holds(database, group) => {
                 manager.change(|map| map.leave((database, group), hand_over), turn)

@@ -6,7 +6,7 @@
 //! for clients: but no snapshot that is newer than the first commit of the new leader's, as it hears of such a time together
 //! with the version of the map (see [`Message::Time`]).
 
-use super::super::map::RECORDS;
+use super::super::map::{RECORDS, Replicas};
 use super::super::message::{CopiedPart, DatabaseNumber, MapRequest, Message};
 use super::group::Group;
 use super::ledger::Ledger;
@@ -113,26 +113,36 @@ impl Hosted {
     /// What is to be changed about the group, if this server leads its replicas. Asked once a sweep.
     ///
     /// Speculation commits nothing within a view as long as no superquorum is there: then another protocol is better (Speculative
-    /// Paxos, section 4.2.5). And when all are there again, the first of the founders leads, so that work is shared as it was.
-    fn wish(&mut self, chosen: Option<Protocol>, first: Option<NodeId>) -> Option<Wish> {
+    /// Paxos, section 4.2.5). And when all are there again, the first of the members leads, so that work is shared as it was.
+    fn wish(&mut self, replicas: &Replicas, me: NodeId) -> Option<Wish> {
         if let Some(front) = &self.front {
             let is_served = front.stage == Stage::Serving && !front.is_asking;
             self.unserved = if is_served { 0 } else { self.unserved + 1 };
         }
         self.complete = if self.replica.is_complete() { self.complete + 1 } else { 0 };
-        let protocol = self.replica.group().protocol();
+        let group = self.replica.group();
+        let member = |node: &NodeId| {
+            let known = group.members().iter().find(|member| member.node == *node).copied();
+            known.or_else(|| replicas.begun.get(node).map(|life| Member { node: *node, incarnation: *life }))
+        };
+        let members: Option<Vec<_>> = replicas.members.iter().map(member).collect();
+        let others = members.filter(|members| members != group.members());
+        let protocol = group.protocol();
         let is_long_complete = self.complete >= COMPLETE;
         let better = match protocol {
             Protocol::Speculative if self.unserved >= UNSERVED => Some(Protocol::Viewstamped),
-            Protocol::Viewstamped if is_long_complete => chosen,
+            Protocol::Viewstamped if is_long_complete => Some(replicas.protocol),
             _ => None,
         };
         if is_long_complete {
             self.complete = 0;
         }
-        if let Some(better) = better.filter(|better| *better != protocol) {
-            return Some(Wish::Reconfigure(self.replica.group().members().to_vec(), better));
+        let better = better.filter(|better| *better != protocol);
+        if others.is_some() || better.is_some() {
+            let members = others.unwrap_or_else(|| group.members().to_vec());
+            return Some(Wish::Reconfigure(members, better.unwrap_or(protocol)));
         }
+        let first = replicas.members.first().copied().filter(|first| *first != me);
         first.filter(|_| is_long_complete).map(Wish::Resign)
     }
 
@@ -323,9 +333,9 @@ impl Server {
     }
 
     fn register(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
-        let Some(Hosted { front: Some(front), .. }) = self.replicas.get(&place) else { return };
+        let Some(Hosted { front: Some(front), replica, .. }) = self.replicas.get(&place) else { return };
         let (keeper, (database, group)) = (self.site.map.keeper, place);
-        let request = MapRequest::Lead(database, group, front.view);
+        let request = MapRequest::Lead(database, group, front.view, replica.group().clone());
         self.site.turn(now, out).send(keeper, Message::Ask(request));
     }
 
@@ -399,6 +409,10 @@ impl Server {
         self.host(now, out);
         let places: Vec<_> = self.replicas.keys().copied().collect();
         for place in places {
+            if self.site.map.replicas(place).is_none_or(|replicas| !replicas.are_on(self.site.me)) {
+                self.follow(place);
+                self.replicas.remove(&place);
+            }
             let serving = self.site.map.replicas(place).and_then(|replicas| replicas.view);
             let Some(Hosted { front: Some(front), .. }) = self.replicas.get_mut(&place) else { continue };
             if serving > Some(front.view) {
@@ -525,10 +539,7 @@ impl Server {
                 ask_part(&mut self.site.turn(now, out), place, &copying);
                 hosted.copying = Some(copying);
             }
-            let known = self.site.map.replicas(place);
-            let first = known.and_then(|replicas| replicas.founders.first().copied());
-            let wish =
-                hosted.wish(known.map(|replicas| replicas.protocol), first.filter(|first| *first != me));
+            let wish = self.site.map.replicas(place).and_then(|replicas| hosted.wish(replicas, me));
             let stage = hosted.front.as_ref().map(|front| front.stage);
             if stage == Some(Stage::Registering) {
                 self.register(place, now, out);
