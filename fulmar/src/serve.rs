@@ -8,7 +8,9 @@ use fulmar_dbt::remote::{
     Cluster, Connection, NodeId, Protocol, Remote, Replication, Service, new_cluster, new_server,
 };
 use fulmar_dbt::{Database, Directory, Options, Timestamp, Transient, write_whole};
+use fulmar_transport::Notice;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::net::TcpListener;
@@ -182,7 +184,21 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     let stop = service.handle();
     signals::on(&[signals::SIGINT, signals::SIGTERM], move || stop.stop())?;
     println!("serving {what} on fulmar://{address}");
-    service.run(|notice| eprintln!("{notice}"))?;
+    let mut unreachable = BTreeMap::new();
+    service.run(|notice| {
+        let said = notice.to_string();
+        match notice {
+            // It is tried every second.
+            Notice::Unreachable { peer, .. }
+                if unreachable.insert(*peer, said.clone()).as_ref() == Some(&said) =>
+            {
+                return;
+            }
+            Notice::Connected { peer, .. } => drop(unreachable.remove(peer)),
+            _ => {}
+        }
+        eprintln!("{said}");
+    })?;
     Ok(())
 }
 

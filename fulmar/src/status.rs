@@ -3,6 +3,7 @@
 use clap::Args;
 use fulmar_dbt::remote::{Cluster, NodeId, Status};
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// `fulmar status`
@@ -34,10 +35,15 @@ pub fn run(options: &Options) -> ExitCode {
         .iter()
         .map(|(name, address)| (*name, cluster.examine(address).map_err(|error| error.to_string())))
         .collect();
-    if options.json {
-        print_json(&cluster, &told)
-    } else {
-        print_table(&cluster, &told)
+    let out = &mut io::stdout().lock();
+    let printed =
+        if options.json { print_json(out, &cluster, &told) } else { print_table(out, &cluster, &told) };
+    // Who reads it may have had enough.
+    if let Err(error) = printed
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        eprintln!("Error: {error}");
+        return ExitCode::FAILURE;
     }
     if told.values().all(Result::is_ok) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -47,10 +53,14 @@ fn clock(told: &BTreeMap<NodeId, Result<Status, String>>) -> u64 {
     told.values().flatten().map(|status| status.now.0).max().unwrap_or(0)
 }
 
-fn print_table(cluster: &Cluster, told: &BTreeMap<NodeId, Result<Status, String>>) {
-    println!("cluster {:032x}, {} servers, clock {}", cluster.name, told.len(), clock(told));
-    println!();
-    println!("{:<24} {:>10} {:>10} {:>8}", "server", "snapshots", "lag", "groups");
+fn print_table(
+    out: &mut impl Write,
+    cluster: &Cluster,
+    told: &BTreeMap<NodeId, Result<Status, String>>,
+) -> io::Result<()> {
+    writeln!(out, "cluster {:032x}, {} servers, clock {}", cluster.name, told.len(), clock(told))?;
+    writeln!(out)?;
+    writeln!(out, "{:<24} {:>10} {:>10} {:>8}", "server", "snapshots", "lag", "groups")?;
     for (name, status) in told {
         let address = &cluster.map.servers[name];
         match status {
@@ -64,16 +74,17 @@ fn print_table(cluster: &Cluster, told: &BTreeMap<NodeId, Result<Status, String>
                     _ if cluster.map.keepers().contains(name) => "  may come to keep them",
                     _ => "",
                 };
-                println!("{address:<24} {:>10} {lag:>10} {groups:>8}{note}", status.snapshots);
+                writeln!(out, "{address:<24} {:>10} {lag:>10} {groups:>8}{note}", status.snapshots)?;
             }
-            Err(error) => println!("{address:<24} does not answer: {error}"),
+            Err(error) => writeln!(out, "{address:<24} does not answer: {error}")?,
         }
     }
-    println!();
-    println!(
+    writeln!(out)?;
+    writeln!(
+        out,
         "{:<24} {:>5} {:<24} {:>8} {:>10} {:>10} {:>9} {:>10}",
         "database", "group", "server", "nodes", "reads", "commits", "prepared", "cached MB"
-    );
+    )?;
     for (number, placement) in &cluster.map.databases {
         for (group, server) in placement.groups.iter().enumerate() {
             let address = cluster.map.servers.get(server).map_or("unknown", String::as_str);
@@ -84,9 +95,10 @@ fn print_table(cluster: &Cluster, told: &BTreeMap<NodeId, Result<Status, String>
                 };
                 status.groups.iter().find(is_it)
             });
-            print!("{:<24} {group:>5} {address:<24} ", placement.name);
+            write!(out, "{:<24} {group:>5} {address:<24} ", placement.name)?;
             match open {
-                Some(g) => println!(
+                Some(g) => writeln!(
+                    out,
                     "{:>8} {:>10} {:>10} {:>9} {:>10}",
                     g.nodes,
                     g.reads,
@@ -94,45 +106,54 @@ fn print_table(cluster: &Cluster, told: &BTreeMap<NodeId, Result<Status, String>
                     g.prepared,
                     g.cached.div_ceil(1 << 20)
                 ),
-                None => println!("not in use"),
-            }
+                None => writeln!(out, "not in use"),
+            }?;
         }
     }
+    Ok(())
 }
 
-fn print_json(cluster: &Cluster, told: &BTreeMap<NodeId, Result<Status, String>>) {
+fn print_json(
+    out: &mut impl Write,
+    cluster: &Cluster,
+    told: &BTreeMap<NodeId, Result<Status, String>>,
+) -> io::Result<()> {
     let address = |server| cluster.map.servers.get(&server);
-    println!(
+    writeln!(
+        out,
         "{}",
         serde_json::json!({
             "cluster": format!("{:032x}", cluster.name), "servers": told.len(), "clock": clock(told),
             "keeper": address(cluster.map.keeper),
             "keepers": cluster.map.keepers().into_iter().map(address).collect::<Vec<_>>(),
         })
-    );
+    )?;
     for (name, status) in told {
         let address = &cluster.map.servers[name];
         match status {
             Ok(status) => {
-                println!(
+                writeln!(
+                    out,
                     "{}",
                     serde_json::json!({
                         "server": address, "now": status.now.0, "watermark": status.watermark.0,
                         "snapshots": status.snapshots,
                     })
-                );
+                )?;
                 for g in &status.groups {
                     let database = cluster.map.databases.get(&g.database).map(|placement| &placement.name);
-                    println!(
+                    writeln!(
+                        out,
                         "{}",
                         serde_json::json!({
                             "server": address, "database": database, "group": g.group.0, "nodes": g.nodes, "reads": g.reads,
                             "commits": g.commits, "prepared": g.prepared, "cached_bytes": g.cached,
                         })
-                    );
+                    )?;
                 }
             }
-            Err(error) => println!("{}", serde_json::json!({"server": address, "error": error})),
+            Err(error) => writeln!(out, "{}", serde_json::json!({"server": address, "error": error}))?,
         }
     }
+    Ok(())
 }
