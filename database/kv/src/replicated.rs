@@ -77,19 +77,19 @@ impl Entries {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Which of its server's lives the replica has, if that was ever written down.
-    pub(crate) fn incarnation(&self) -> Option<u64> {
-        self.0.state.lock().journal.incarnation()
+    /// In which of its server's lives the replica began, if that was ever written down.
+    pub(crate) fn life(&self) -> Option<u64> {
+        self.0.state.lock().journal.life()
     }
 
     /// Writes to the engine what the replica must find again, and what was committed meanwhile.
-    pub(crate) fn store(&self, records: &[Record], incarnation: u64) -> Result<(), Error> {
+    pub(crate) fn store(&self, records: &[Record]) -> Result<(), Error> {
         let mut state = self.0.state.lock();
         if records.is_empty() && state.due.writes.is_empty() {
             return Ok(());
         }
         let mut batch = std::mem::take(&mut state.due);
-        state.journal.write(records, incarnation, &mut batch);
+        state.journal.write(records, &mut batch);
         self.0.engine.write(batch)?;
         if let Some(ahead) = &mut state.ahead {
             ahead.is_stored();
@@ -97,15 +97,12 @@ impl Entries {
         Ok(())
     }
 
-    /// Writes down which of its server's lives the replica has, if that is not, for good.
-    pub(crate) fn settle(&self, incarnation: u64) -> Result<(), Error> {
-        if self.incarnation().is_none() {
-            let mut batch = Batch::default();
-            self.0.state.lock().journal.write(&[], incarnation, &mut batch);
-            self.0.engine.write(batch)?;
-            self.0.engine.sync()?;
-        }
-        Ok(())
+    /// Writes down, for good, in which of its server's lives the replica begins.
+    pub(crate) fn begin(&self, life: u64) -> Result<(), Error> {
+        let mut batch = Batch::default();
+        self.0.state.lock().journal.begin(life, &mut batch);
+        self.0.engine.write(batch)?;
+        self.0.engine.sync()
     }
 
     /// How many batches were written to the engine.

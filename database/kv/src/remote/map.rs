@@ -33,6 +33,9 @@ pub struct Map {
 /// What stands for the cluster's own records where a group of a database would: no database has this number.
 pub(crate) const RECORDS: (DatabaseNumber, GroupId) = (DatabaseNumber(u32::MAX), GroupId(0));
 
+/// In which of its lives the first server founds these, before there is a clock that could name it.
+pub(crate) const FIRST_LIFE: u64 = 0;
+
 /// How a group is handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandOver {
@@ -126,7 +129,7 @@ impl Replicas {
 
     /// Those of a cluster's own records, which begin on its first server.
     pub(crate) fn of_records(first: NodeId) -> Self {
-        Self { begun: BTreeMap::from([(first, 0)]), ..Self::new(vec![first], Protocol::Viewstamped) }
+        Self { begun: BTreeMap::from([(first, FIRST_LIFE)]), ..Self::new(vec![first], Protocol::Viewstamped) }
     }
 
     /// Whether there is one on this server, or is to be.

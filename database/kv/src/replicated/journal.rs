@@ -9,7 +9,7 @@ use fulmar_transport::Wire;
 pub(super) const LOG: ObjectId = ObjectId(u64::MAX);
 
 const WRITTEN: &str = "written";
-const INCARNATION: &str = "incarnation";
+const LIFE: &str = "life";
 const VIEW: &str = "view";
 const ORDERED: &str = "ordered";
 const CHECKPOINT: &str = "checkpoint";
@@ -24,7 +24,7 @@ pub(super) fn written(engine: &dyn Engine) -> Result<u64, Error> {
 pub(super) struct Journal {
     /// How many batches were written.
     written: u64,
-    incarnation: Option<u64>,
+    life: Option<u64>,
     view: View,
     last_normal: View,
     ordered: SequenceNumber,
@@ -49,7 +49,7 @@ impl Journal {
         };
         let mut journal = Self {
             written: number(WRITTEN)?.unwrap_or_default(),
-            incarnation: number(INCARNATION)?,
+            life: number(LIFE)?,
             view: View::default(),
             last_normal: View::default(),
             ordered: SequenceNumber(0),
@@ -91,8 +91,15 @@ impl Journal {
         Ok((journal, records))
     }
 
-    pub(super) fn incarnation(&self) -> Option<u64> {
-        self.incarnation
+    pub(super) fn life(&self) -> Option<u64> {
+        self.life
+    }
+
+    /// Adds to a batch in which of its server's lives the replica begins.
+    pub(super) fn begin(&mut self, life: u64, batch: &mut Batch) {
+        self.life = Some(life);
+        put_fact(LIFE, life.to_be_bytes().into(), batch);
+        self.count(batch);
     }
 
     pub(super) fn written(&self) -> u64 {
@@ -106,12 +113,8 @@ impl Journal {
     }
 
     /// Adds to a batch what these records come to.
-    pub(super) fn write(&mut self, records: &[Record], incarnation: u64, batch: &mut Batch) {
+    pub(super) fn write(&mut self, records: &[Record], batch: &mut Batch) {
         self.count(batch);
-        if self.incarnation.is_none() {
-            self.incarnation = Some(incarnation);
-            put_fact(INCARNATION, incarnation.to_be_bytes().into(), batch);
-        }
         records.iter().for_each(|record| self.note(record, batch));
         let Self { view, last_normal, ordered, .. } = *self;
         if records.iter().any(|record| !matches!(record, Record::Append(_))) {

@@ -46,7 +46,7 @@ impl Replica {
         self.execute(log, upto);
         self.committed = self.committed.max(upto);
         self.entries.commit(SequenceNumber(self.committed));
-        self.entries.store(&[], 0).expect("memory");
+        self.entries.store(&[]).expect("memory");
     }
 
     /// Executes what will never be committed.

@@ -6,7 +6,7 @@
 //! for clients: but no snapshot that is newer than the first commit of the new leader's, as it hears of such a time together
 //! with the version of the map (see [`Message::Time`]).
 
-use super::super::map::{RECORDS, Replicas};
+use super::super::map::{FIRST_LIFE, RECORDS, Replicas};
 use super::super::message::{CopiedPart, DatabaseNumber, MapRequest, Message};
 use super::group::Group;
 use super::ledger::Ledger;
@@ -40,7 +40,8 @@ const COPY_ATTEMPTS: u32 = 8;
 pub(super) struct Hosted {
     replica: Replica<Entries>,
     entries: Entries,
-    incarnation: u64,
+    /// In which of the server's lives it began.
+    life: u64,
     logged: Lsn,
     /// Which of the server's records hold which of the replica's.
     underway: VecDeque<(Lsn, Lsn)>,
@@ -174,9 +175,10 @@ impl Server {
         for place in missing {
             // A disk that fails is tried again; without this replica the others go on.
             let Ok(Some(hosted)) = self.open_replica(place, now, out) else { continue };
+            let life = hosted.life;
             self.replicas.insert(place, hosted);
             self.step_replica(place, now, out, |replica, out| replica.start(now, out));
-            self.tell_begin(place, now, out);
+            self.tell_begin(place, life, now, out);
         }
     }
 
@@ -187,18 +189,16 @@ impl Server {
     }
 
     /// Has the map tell that there is a replica here, if it does not.
-    fn tell_begin(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
-        let is_to_begin = self.site.map.is_to_begin(place, self.site.me);
-        let incarnation = self.replicas.get(&place).map(|hosted| hosted.incarnation);
-        if let Some(life) = incarnation.or_else(|| self.life()).filter(|_| is_to_begin) {
+    fn tell_begin(&mut self, place: Place, life: u64, now: Time, out: &mut Outbox<Self>) {
+        if self.site.map.is_to_begin(place, self.site.me) {
             let keeper = self.site.map.keeper;
             let request = MapRequest::Begin(place.0, place.1, life);
             self.site.turn(now, out).send(keeper, Message::Ask(request));
         }
     }
 
-    /// A replica that has no records is a founder if it begins in the life of the server in which it was to, and else has lost
-    /// them or comes later. If that cannot be told yet, there is none.
+    /// A replica is a founder's if it began in the life of the server in which that was to, as far as the map knows; else one has
+    /// lost what it had, or it comes later. If that cannot be told yet, there is none.
     fn open_replica(
         &mut self,
         place: Place,
@@ -208,22 +208,21 @@ impl Server {
         let (Some(name), Some(replicas)) = (self.site.map.name(place), self.site.map.replicas(place)) else {
             return Ok(None);
         };
-        let me = self.site.me;
-        let begun = replicas.begun.get(&me).copied();
-        let is_founder = replicas.founders.contains(&me);
-        if is_founder && begun.is_none() {
-            self.tell_begin(place, now, out);
-            return Ok(None);
-        }
         let (path, engine) = self.directory.engine(name, place.1)?;
         let (entries, records) = Entries::open(&path, engine)?;
-        let founds = is_founder && if place == RECORDS { self.founds } else { begun == self.life() };
-        let incarnation = match entries.incarnation() {
-            None if founds => Some(0),
-            None => self.life(),
-            known => known,
-        };
-        let Some(incarnation) = incarnation else { return Ok(None) };
+        let new_life = || if self.founds && place == RECORDS { Some(FIRST_LIFE) } else { self.life() };
+        let Some(life) = entries.life().or_else(new_life) else { return Ok(None) };
+        if entries.life().is_none() {
+            // Before others count on it.
+            entries.begin(life)?;
+        }
+        let me = self.site.me;
+        let begun = replicas.begun.get(&me).copied().filter(|_| replicas.founders.contains(&me));
+        if begun.is_none() && replicas.founders.contains(&me) {
+            self.tell_begin(place, life, now, out);
+            return Ok(None);
+        }
+        let incarnation = if begun == Some(life) { 0 } else { life };
         // Where they are now is told to who knows nothing else.
         let later = replicas.group.clone().filter(|_| records.is_empty());
         let group =
@@ -231,17 +230,13 @@ impl Server {
         let group = group.map_err(|error| {
             Error::io(name.as_ref(), std::io::Error::new(std::io::ErrorKind::InvalidInput, error))
         })?;
-        if !is_founder {
-            // Others are about to count on it.
-            entries.settle(incarnation)?;
-        }
         let member = Member { node: self.site.me, incarnation };
         let replica = Replica::new(member, group, options(), entries.clone(), &records);
         let logged = Lsn(records.len() as u64);
         Ok(Some(Hosted {
             replica,
             entries,
-            incarnation,
+            life,
             logged,
             underway: VecDeque::new(),
             front: None,
@@ -263,7 +258,7 @@ impl Server {
         let mut own = Outbox::after(hosted.logged);
         step(&mut hosted.replica, &mut own);
         hosted.logged = own.logged();
-        if hosted.entries.store(&own.records, hosted.incarnation).is_err() {
+        if hosted.entries.store(&own.records).is_err() {
             hosted.is_broken = true;
             return self.follow(place);
         }
@@ -544,7 +539,9 @@ impl Server {
             if stage == Some(Stage::Registering) {
                 self.register(place, now, out);
             }
-            self.tell_begin(place, now, out);
+            if let Some(life) = self.replicas.get(&place).map(|hosted| hosted.life) {
+                self.tell_begin(place, life, now, out);
+            }
             if let Some(wish) = wish {
                 self.step_replica(place, now, out, |replica, out| replica.request(now, wish, out));
             }
