@@ -160,7 +160,10 @@ fn leaders_go_back() {
         let replication = replicas(&seed);
         let mut sim = world(seed, &Disks::default(), 1, Defect::Nothing, replication);
         sim.run(Duration::from_secs(2), |_, _, _| {});
-        plant(&mut sim, GroupId(0), MANAGER)?;
+        run(&mut sim, 0, |port| {
+            connect(port).begin()?;
+            Ok(())
+        })?;
         sim.crash(MANAGER);
         await_other(&mut sim, GroupId(0), MANAGER, &[OLD, OTHER])?;
         sim.restart(MANAGER);
