@@ -34,6 +34,7 @@ mod figure;
 pub mod lab;
 mod process;
 pub mod replication;
+mod retwis;
 pub mod scaling;
 pub mod sql;
 pub mod ycsb;

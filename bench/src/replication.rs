@@ -180,7 +180,12 @@ impl Run {
         self.latencies.value_at_percentile(percent) as f64 / 1e3
     }
 
-    fn of(latencies: Histogram<u64>, time: Duration) -> Self {
+    /// The mean.
+    pub(crate) fn mean_microseconds(&self) -> f64 {
+        self.latencies.mean() / 1e3
+    }
+
+    pub(crate) fn of(latencies: Histogram<u64>, time: Duration) -> Self {
         Self { rate: latencies.len() as f64 / time.as_secs_f64(), latencies }
     }
 }

@@ -5,17 +5,18 @@
 //! it was measured to take, each client is one that takes no time, and messages are on their way for some microseconds.
 //! All else is what `fulmar serve` and its clients run. The same seed gives the same figures on every machine.
 
-mod cluster;
+pub(crate) mod cluster;
 mod load;
 mod plot;
 
+pub(crate) use load::Outcome;
 pub use plot::plot;
 
 use crate::Figure;
 use cluster::{Role, begin_service, cluster, work};
-use fulmar_dbt::remote::NodeId;
+use fulmar_dbt::remote::{NodeId, Replication};
 use fulmar_sim::Sim;
-use load::{Outcome, Plan, Turn};
+use load::{Plan, Turn};
 use parking_lot::Mutex;
 use serde::Serialize;
 use std::fmt::{self, Display};
@@ -83,7 +84,7 @@ impl Display for Spread {
 pub struct Error(String);
 
 impl Error {
-    fn new(what: impl Display) -> Self {
+    pub(crate) fn new(what: impl Display) -> Self {
         Self(what.to_string())
     }
 }
@@ -161,8 +162,8 @@ pub fn run(options: &Options, mut begin: impl FnMut(usize, usize, &str)) -> Resu
 
 /// All turns on so many servers.
 fn measure(options: &Options, servers: u32) -> Result<Vec<Measured>, Error> {
-    let mut sim =
-        cluster(options.seed, servers).ok_or_else(|| Error::new("the servers do not find each other"))?;
+    let mut sim = cluster(options.seed, servers, Replication::default())
+        .ok_or_else(|| Error::new("the servers do not find each other"))?;
     let loader = NodeId(servers);
     sim.add(loader);
     let made = Arc::new(Mutex::new(None));

@@ -1,11 +1,13 @@
-//! Speculative Paxos (Ports, Li, Liu, Sharma and Krishnamurthy, NSDI 2015): tables 1 and 2, figures 8 and 9.
+//! Speculative Paxos (Ports, Li, Liu, Sharma and Krishnamurthy, NSDI 2015): tables 1 and 2, figures 8 to 10.
 //!
 //! What the paper's testbed was is a simulator here, in which each replica has a processor of its own, as it had there: on one
 //! machine all replicas share the cores, and what would count is the work of all of them, not that of the busiest. The same
 //! processes can be measured on loopback UDP as well.
 
 mod costs;
+mod curves;
 mod plot;
+mod retwis;
 mod rollback;
 mod throughput;
 
@@ -29,11 +31,13 @@ pub enum Part {
     Figure9,
     /// What it takes an application to roll back.
     Table2,
+    /// What the key-value store does of Retwis.
+    Figure10,
 }
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Table1, Self::Figure8, Self::Figure9, Self::Table2];
+    pub const ALL: [Self; 5] = [Self::Table1, Self::Figure8, Self::Figure9, Self::Table2, Self::Figure10];
 }
 
 /// What to run.
@@ -47,9 +51,13 @@ pub struct Options {
     pub clients: Vec<u32>,
     /// Of a hundred messages to a replica so many are overtaken in figure 9: so many in turn, from few to many.
     pub reorder_percent: Vec<f64>,
-    /// Virtual time of a measurement for figure 8, and three times as long for figure 9.
+    /// Virtual time of a measurement for figures 8 and 10, and three times as long for figure 9.
     pub span: Duration,
-    /// For how long each point of the figures is measured on loopback as well, if it is.
+    /// Clients of figure 10, in the same way.
+    pub retwis_clients: Vec<u32>,
+    /// How long 99 of 100 of its transactions may take.
+    pub bound: Duration,
+    /// For how long each point of figures 8 and 9 is measured on loopback as well, if it is.
     pub loopback: Option<Duration>,
 }
 
@@ -62,6 +70,8 @@ impl Default for Options {
             clients: vec![1, 2, 4, 8, 16, 32, 64, 128, 300],
             reorder_percent: vec![0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0],
             span: Duration::from_millis(200),
+            retwis_clients: vec![1, 4, 8, 12, 16, 20, 24, 32, 48],
+            bound: Duration::from_millis(10),
             loopback: None,
         }
     }
@@ -72,7 +82,7 @@ impl Default for Options {
 pub struct Report {
     /// Table 1, by replicas and protocol.
     pub costs: Vec<Cost>,
-    /// Figures 8 and 9.
+    /// Figures 8 to 10.
     pub points: Vec<Point>,
     /// Table 2.
     pub applications: Vec<Application>,
@@ -92,7 +102,7 @@ pub fn run(options: &Options, mut begin: impl FnMut(usize, usize, &str)) -> io::
         report.figures.extend(costs::figures(&report.costs));
     }
     report.points = throughput::measure(options, &mut begin)?;
-    report.figures.extend(throughput::figures(options, &report.points));
+    report.figures.extend(curves::figures(options, &report.points));
     if wants(Part::Table2) {
         report.applications = rollback::measure(options.runs);
         report.figures.extend(rollback::figures(&report.applications));

@@ -1,10 +1,10 @@
 //! Servers with service times, and clients that run programs.
 
 use fulmar_dbt::remote::{
-    Ask, Call, Client, Map, Message, NodeId, Question, Remote, Replication, Reply, Server, Synced, Timer,
-    Unreachable,
+    Ask, Call, Client, Map, Message, NodeId, Protocol, Question, Remote, Replication, Reply, Server, Synced,
+    Timer, Unreachable,
 };
-use fulmar_dbt::{Database, Options, Transient};
+use fulmar_dbt::{Database, Options, Transient, Tree};
 use fulmar_node::{Lsn, Outbox, Process, Time};
 use fulmar_sim::{Delay, Link, Port, Sim};
 use parking_lot::Mutex;
@@ -35,6 +35,8 @@ pub(super) mod cost {
     pub(in crate::scaling) const CLOCK: Duration = Duration::from_nanos(4_500);
     /// The time, and the question for it.
     pub(in crate::scaling) const TIME: Duration = Duration::from_nanos(4_500);
+    /// What replicas say to each other; taken to be as much.
+    pub(in crate::scaling) const REPLICATION: Duration = Duration::from_nanos(4_500);
 }
 
 fn cost(message: &Message) -> Duration {
@@ -43,18 +45,19 @@ fn cost(message: &Message) -> Duration {
         Message::Question { .. } => cost::UPDATE,
         Message::SnapshotClosed(_) => cost::CLOSE,
         Message::Time { .. } => cost::TIME,
+        Message::Replication { .. } => cost::REPLICATION,
         _ => cost::CLOCK,
     }
 }
 
 /// What a node is.
-pub(super) enum Role {
+pub(crate) enum Role {
     Server(Box<Busy>),
     Client(Box<Client>),
 }
 
 /// A server, and how busy it has been.
-pub(super) struct Busy {
+pub(crate) struct Busy {
     server: Server,
     work: Work,
     /// Its last question for the time that is not answered, and when it was asked.
@@ -83,7 +86,7 @@ impl Work {
 
 /// When a node does something by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Alarm {
+pub(crate) enum Alarm {
     Server(Timer),
     Client,
 }
@@ -166,7 +169,7 @@ fn as_client(out: &mut Outbox<Role>, step: impl FnOnce(&mut Outbox<Client>)) {
 }
 
 /// So many servers that know each other, with their databases in memory; nothing if they do not find each other.
-pub(super) fn cluster(seed: u64, servers: u32) -> Option<Sim<Role>> {
+pub(crate) fn cluster(seed: u64, servers: u32, replication: Replication) -> Option<Sim<Role>> {
     let mut sim = Sim::new(seed, move |id, _: &[Synced]| {
         if id.0 >= servers {
             return Role::Client(Box::new(Client::new(id.0.into(), "ycsb", true)));
@@ -174,9 +177,7 @@ pub(super) fn cluster(seed: u64, servers: u32) -> Option<Sim<Role>> {
         let databases = Box::new(Transient::new(Options::default()));
         let address = id.to_string();
         let server = match id {
-            MANAGER => {
-                Server::first((id, &address), databases, Replication::default()).expect("records in memory")
-            }
+            MANAGER => Server::first((id, &address), databases, replication).expect("records in memory"),
             _ => Server::member((id, &address), databases, Map::of(MANAGER, &MANAGER.to_string())),
         };
         Role::Server(Box::new(Busy { server, work: Work::default(), clock_asked: None }))
@@ -192,13 +193,21 @@ pub(super) fn cluster(seed: u64, servers: u32) -> Option<Sim<Role>> {
 }
 
 /// From now on what servers receive takes its time.
-pub(super) fn begin_service(sim: &mut Sim<Role>, servers: u32) {
+pub(crate) fn begin_service(sim: &mut Sim<Role>, servers: u32) {
     for server in 0..servers {
         sim.set_service_by(NodeId(server), |message| {
             let mean = cost(message);
             Delay::Uniform { low: mean / 2, high: mean * 3 / 2 }
         });
     }
+}
+
+/// How the replicas of a tree's group agree, as the map says; nothing, if there is one server.
+pub(crate) fn protocol(sim: &Sim<Role>, tree: Tree) -> Option<Protocol> {
+    let Some(Role::Server(busy)) = sim.process(MANAGER) else { return None };
+    let mut databases = busy.server.map().databases.values();
+    let replicas = databases.next()?.replicated.get(&tree.root().group())?;
+    Some(replicas.group.as_ref().map_or(replicas.protocol, |group| group.protocol()))
 }
 
 /// What each server has done.
@@ -211,10 +220,10 @@ pub(super) fn work(sim: &Sim<Role>, servers: u32) -> Vec<Work> {
 }
 
 /// A program's way to its client.
-pub(super) type Line = Arc<Mutex<Port<Role>>>;
+pub(crate) type Line = Arc<Mutex<Port<Role>>>;
 
 /// The database, for a program.
-pub(super) fn connect(line: &Line) -> Database {
+pub(crate) fn connect(line: &Line) -> Database {
     // Nothing crashes here.
     let _ = line.lock().request(Ask::Server(MANAGER));
     Database::remote(Arc::new(Remote::new(Path::new("ycsb"), Caller(line.clone()))))

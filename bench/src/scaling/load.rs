@@ -88,20 +88,33 @@ pub(super) struct Turn {
 }
 
 /// What came of a turn.
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// Nanoseconds an operation.
-    pub(super) latencies: Histogram<u64>,
+    pub(crate) latencies: Histogram<u64>,
     /// How often a change met a conflict and was made anew.
-    pub(super) repeated: u64,
-    pub(super) failed: u64,
-    pub(super) failure: Option<String>,
+    pub(crate) repeated: u64,
+    pub(crate) failed: u64,
+    pub(crate) failure: Option<String>,
 }
 
 impl Outcome {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // Three digits, up to ten seconds.
         let latencies = Histogram::new_with_max(10_000_000_000, 3).expect("bounds that there are");
         Self { latencies, repeated: 0, failed: 0, failure: None }
+    }
+
+    /// An operation has come to its end, after so long.
+    pub(crate) fn note(&mut self, done: Result<(), Failure>, taken: Duration) {
+        match done {
+            Ok(()) => {
+                self.latencies.saturating_record(u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX));
+            }
+            Err(error) => {
+                self.failed += 1;
+                self.failure.get_or_insert_with(|| error.to_string());
+            }
+        }
     }
 }
 
@@ -177,16 +190,7 @@ impl Worker<'_> {
                 done = self.operate(operation, record);
             }
             let ended = self.now();
-            self.count(place, turn, |outcome| match done {
-                Ok(()) => {
-                    let nanoseconds = u64::try_from(ended.since(begun).as_nanos()).unwrap_or(u64::MAX);
-                    outcome.latencies.saturating_record(nanoseconds);
-                }
-                Err(error) => {
-                    outcome.failed += 1;
-                    outcome.failure.get_or_insert_with(|| error.to_string());
-                }
-            });
+            self.count(place, turn, |outcome| outcome.note(done, ended.since(begun)));
             begun = ended;
         }
     }

@@ -36,7 +36,7 @@ pub struct SpeculativePaxos {
     /// One JSON object a line instead of tables
     #[arg(long)]
     json: bool,
-    /// Where to draw figures 8 and 9
+    /// Where to draw figures 8 to 10
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 }
@@ -52,6 +52,8 @@ enum Wanted {
     Figure9,
     /// Lines of code and time that applications need to roll back
     Table2,
+    /// Transactions of Retwis on the key-value store, within 10 ms
+    Figure10,
 }
 
 impl From<Wanted> for Part {
@@ -61,6 +63,7 @@ impl From<Wanted> for Part {
             Wanted::Figure8 => Self::Figure8,
             Wanted::Figure9 => Self::Figure9,
             Wanted::Table2 => Self::Table2,
+            Wanted::Figure10 => Self::Figure10,
         }
     }
 }
@@ -75,9 +78,10 @@ pub(super) fn run(paper: &SpeculativePaxos) -> Result<(), Box<dyn Error>> {
     if !paper.only.is_empty() {
         options.parts = paper.only.iter().copied().map(Part::from).collect();
     }
-    let draws = [Part::Figure8, Part::Figure9].iter().any(|part| options.parts.contains(part));
+    let drawn = [Part::Figure8, Part::Figure9, Part::Figure10];
+    let draws = drawn.iter().any(|part| options.parts.contains(part));
     if paper.plot.is_some() && !draws {
-        let why = "--plot draws figures 8 and 9, and --only leaves both out";
+        let why = "--plot draws figures 8 to 10, and --only leaves them out";
         clap::Error::raw(ErrorKind::ArgumentConflict, format!("{why}\n")).exit();
     }
     // Before minutes are spent for a picture that has no place.
@@ -101,11 +105,12 @@ fn tables(report: &Report, machine: &str) -> String {
     figure8(&mut text, report);
     figure9(&mut text, report);
     applications(&mut text, report);
+    figure10(&mut text, report);
     compared(&mut text, report);
     text
 }
 
-/// What figures 8 and 9 come down to.
+/// What the figures come down to.
 fn compared(text: &mut String, report: &Report) {
     if report.points.is_empty() {
         return;
@@ -196,6 +201,22 @@ fn figure9(text: &mut String, report: &Report) {
         |point| point.reorder_percent,
         |point| format!("{:.0}", point.operations_per_second),
         |percent| format!("{percent} %"),
+    );
+}
+
+fn figure10(text: &mut String, report: &Report) {
+    rows(
+        text,
+        report,
+        Part::Figure10,
+        (
+            "Figure 10: transactions of Retwis a second on the key-value store, and 99th percentile of latency\n\
+             in milliseconds; up to 10 of them count",
+            "clients",
+        ),
+        |point| point.clients,
+        |point| format!("{:.0} {:>8.2}", point.operations_per_second, point.p99_microseconds / 1e3),
+        |clients| clients.to_string(),
     );
 }
 

@@ -35,11 +35,11 @@ fn people_get_a_table() {
 #[test]
 fn bad_usage_is_named() {
     for (arguments, expected) in [
-        (&["--only", "figure7"][..], "possible values: table1, figure8, figure9, table2"),
+        (&["--only", "figure7"][..], "possible values: table1, figure8, figure9, table2, figure10"),
         (&["--runs", "0"], "invalid value '0' for '--runs <N>'"),
         (&["--seconds", "1"], "--loopback"),
         (&["--loopback", "--seconds", "0"], "expected 0.01 to 86400"),
-        (&["--only", "table1,table2", "--plot", "unused.svg"], "--plot draws figures 8 and 9"),
+        (&["--only", "table1,table2", "--plot", "unused.svg"], "--plot draws figures 8 to 10"),
     ] {
         let output = lab(arguments);
         let complaint = String::from_utf8(output.stderr).unwrap();
