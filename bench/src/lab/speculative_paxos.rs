@@ -104,7 +104,7 @@ pub fn run(options: &Options, mut begin: impl FnMut(usize, usize, &str)) -> io::
     report.points = throughput::measure(options, &mut begin)?;
     report.figures.extend(curves::figures(options, &report.points));
     if wants(Part::Table2) {
-        report.applications = rollback::measure(options.runs);
+        report.applications = rollback::measure(options.runs).map_err(io::Error::other)?;
         report.figures.extend(rollback::figures(&report.applications));
     }
     Ok(report)

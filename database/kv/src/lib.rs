@@ -25,7 +25,7 @@
 //! - [`Numbers`]: which numbers of new entries are taken.
 //! - [`Store`]: what of all this the tree above needs.
 //! - [`remote`]: the same behind a network, as processes.
-//! - `replicated`: a group on several servers.
+//! - [`replicated`]: a group on several servers.
 //! - `home`: the directory, its format and its holder.
 //!
 //! # What is guaranteed
@@ -69,7 +69,7 @@ mod object;
 #[cfg(test)]
 mod random;
 pub mod remote;
-mod replicated;
+pub mod replicated;
 mod storage;
 mod store;
 

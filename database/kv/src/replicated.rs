@@ -1,7 +1,7 @@
 //! A group on several servers: entries that all of them hold, and that the one that leads writes.
 //!
 //! What a group's commits come to is a sequence of batches for its engine. A replicated group hands them to a replicated state
-//! machine, [`Entries`], instead: the server that leads makes them, over what it has [written ahead](Ahead), and the others
+//! machine, [`Entries`], instead: the server that leads makes them, over what it has written ahead, and the others
 //! only store them. Concurrency control is done once; and a batch is a list of blind writes, which carried out again, or over entries
 //! that are newer in part, come to the same as long as all that follow are carried out, too. Recovery and copying rest on that.
 //!
@@ -18,7 +18,8 @@ mod tests;
 
 pub(crate) use ahead::Leading;
 pub use housed::replica_engine;
-pub(crate) use operation::{Operation, put_view, put_writes, view, writes};
+pub use operation::Operation;
+pub(crate) use operation::{put_view, put_writes, view, writes};
 
 use crate::engine::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
@@ -38,7 +39,7 @@ pub(crate) const REFUSED: u8 = 0;
 
 /// The entries of a group, as one of its replicas holds them.
 #[derive(Clone)]
-pub(crate) struct Entries(Arc<Held>);
+pub struct Entries(Arc<Held>);
 
 struct Held {
     path: PathBuf,
@@ -60,7 +61,10 @@ struct State {
 
 impl Entries {
     /// What is kept in `engine`, which messages call `path`; with what the replica has written down of itself.
-    pub(crate) fn open(path: &Path, engine: Arc<dyn Engine>) -> Result<(Self, Vec<Record>), Error> {
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], and what the engine answers.
+    pub fn open(path: &Path, engine: Arc<dyn Engine>) -> Result<(Self, Vec<Record>), Error> {
         let damaged = |what: &str| Error::Corrupt { path: path.into(), what: format!("{what} is damaged") };
         let (journal, records) = Journal::open(&*engine, damaged)?;
         let state =

@@ -33,6 +33,21 @@ fn people_get_a_table() {
 }
 
 #[test]
+fn applications_are_beside_the_papers() {
+    let output = lab(&["--only", "table2", "--runs", "1"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for (name, lines, of_rollback) in [
+        ("timestamp server", "(154)", "(10)"),
+        ("lock manager", "(606)", "(75)"),
+        ("key-value store", "(2011)", "(248)"),
+    ] {
+        let row = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let words: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!((words.len(), words[1], words[3]), (6, lines, of_rollback), "{row}");
+    }
+}
+
+#[test]
 fn bad_usage_is_named() {
     for (arguments, expected) in [
         (&["--only", "figure7"][..], "possible values: table1, figure8, figure9, table2, figure10"),

@@ -167,8 +167,12 @@ pub(super) fn measure(
     let turns: Vec<_> = turns.filter(|&(run, at)| run == 0 || !cells[at].is_certain()).collect();
     for (done, &(run, at)) in turns.iter().enumerate() {
         let Cell { part, mode, clients, reorder_percent, .. } = cells[at];
-        let what = format!("{}: {}, {clients} clients", word(part), mode.name());
-        begin(done, turns.len(), &format!("{what}, {reorder_percent} % overtaken"));
+        let overtaken = match part {
+            Part::Figure9 => format!(", {reorder_percent} % overtaken"),
+            _ => String::new(),
+        };
+        let what = format!("{}: {}, {clients} clients{overtaken}", word(part), mode.name());
+        begin(done, turns.len(), &what);
         runs[at].push(cells[at].measure(options, run as u64 + 1)?);
     }
     Ok(cells.into_iter().zip(runs).map(|(cell, runs)| cell.point(runs)).collect())

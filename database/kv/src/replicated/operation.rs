@@ -6,8 +6,9 @@ use crate::engine::{Batch, EngineWrite};
 use fulmar_replication::View;
 use fulmar_transport::coding::{Reader, list, put_bytes, put_varint};
 
+/// An operation of the [`Entries`](super::Entries) of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub enum Operation {
     /// From now on the leader of this view writes.
     Lead(View),
     /// It writes.
@@ -31,7 +32,8 @@ pub(crate) fn view(input: &mut Reader<'_>) -> Option<View> {
 }
 
 impl Operation {
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// As the replicas are asked for it.
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
             Self::Lead(view) => {
