@@ -1,9 +1,8 @@
 //! Retwis: what a clone of Twitter asks of a key-value store, in the profile of the authors of Speculative Paxos.
 //!
-//! Their paper names the workload only; the shares, gets and puts are those of their next one (Zhang and others, "Building
-//! consistent transactions with inconsistent replication", SOSP 2015, table 2). A transaction gets the first of its keys
-//! and puts the first of them, so that those that put have put all that they got: under snapshot isolation that is
-//! serializable.
+//! Their paper names the workload only; the shares, gets and puts are those of the benchmark of their next system, TAPIR
+//! (Zhang and others, SOSP 2015; `store/benchmark/retwisClient.cc`). A transaction gets the first of its keys and puts the
+//! first of them, so that those that put have put all that they got: under snapshot isolation that is serializable.
 
 use crate::ycsb::Chooser;
 use fulmar_dbt::{Database, Durability, Error, Tree};
@@ -88,7 +87,7 @@ mod tests {
 
     const DRAWS: u32 = 100_000;
 
-    /// Table 2 of the later paper.
+    /// `retwisClient.cc` of TAPIR.
     #[test]
     fn the_mix_is_that_of_the_authors() {
         let mut random = Random::new(1);

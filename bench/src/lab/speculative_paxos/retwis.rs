@@ -136,7 +136,7 @@ fn most_within(runs: &[&Run], bound: Duration) -> Option<f64> {
     in_time.map(|run| run.rate).max_by(f64::total_cmp)
 }
 
-/// The paper gives its figure 10 without numbers, and those of one client in its text (section 5).
+/// The paper's text has no numbers for its figure 10, but those of one client (section 5).
 pub(super) fn figures(curves: &Curves<'_>, bound: Duration) -> Vec<Figure> {
     use Mode::{Batching, Fast, Speculative, Unreplicated};
     let most = |runs: &[&Run]| most_within(runs, bound);
