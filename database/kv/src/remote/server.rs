@@ -2,6 +2,7 @@
 
 mod balance;
 mod clock;
+mod copying;
 mod group;
 mod hand_over;
 mod keep;

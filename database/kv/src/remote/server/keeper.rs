@@ -24,7 +24,7 @@ impl Server {
             return Ok(());
         };
         let Some(view) = hosted.serves() else { return Ok(()) };
-        let (entries, group) = (hosted.entries(), hosted.replica().group().clone());
+        let (entries, group) = (hosted.entries.clone(), hosted.replica.group().clone());
         let options = Options { cache_bytes: CACHE_BYTES, ..Options::default() };
         let engine = Leading { entries: entries.clone(), view };
         let records = Database::with_engine(entries.path(), Box::new(engine), &options)?;

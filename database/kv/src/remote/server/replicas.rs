@@ -7,52 +7,47 @@
 //! with the version of the map (see [`Message::Time`]).
 
 use super::super::map::{FIRST_LIFE, RECORDS, Replicas};
-use super::super::message::{CopiedPart, DatabaseNumber, MapRequest, Message};
+use super::super::message::{DatabaseNumber, MapRequest, Message};
+use super::copying::Copying;
 use super::group::Group;
 use super::ledger::Ledger;
 use super::manager::Manager;
 use super::{Server, Synced, Timer, Turn};
 use crate::replicated::{DONE, Entries, Leading, Operation};
-use crate::{Database, Error, GroupId, ObjectId};
+use crate::{Database, Error, GroupId};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_replication::{
-    Behind, Checkpoint, Client, ClientId, Group as Members, Invoke, Member, Options, Outcome, Protocol,
-    Replica, View, Wish,
+    Behind, Client, ClientId, Group as Members, Invoke, Member, Options, Outcome, Protocol, Replica, View,
+    Wish,
 };
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
-type Place = (DatabaseNumber, GroupId);
+pub(super) type Place = (DatabaseNumber, GroupId);
 
 /// How long a leader waits for its own replicas' answer before it asks all of them.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// A part of a copy holds so many bytes of entries, or one object.
-const PART_BYTES: usize = 64 << 10;
 /// A group that was not served for so many sweeps may want for a superquorum, and is to do without…
 const UNSERVED: u32 = 6;
 /// …until all its replicas have been there for so many. Then the first of them is to lead it again, too.
 const COMPLETE: u32 = 40;
-/// A part of a copy that was asked for so often is asked of another.
-const COPY_ATTEMPTS: u32 = 8;
-
 /// A replica of a group.
 pub(super) struct Hosted {
-    replica: Replica<Entries>,
-    entries: Entries,
+    pub(super) replica: Replica<Entries>,
+    pub(super) entries: Entries,
     /// In which of the server's lives it began.
     life: u64,
     logged: Lsn,
     /// Which of the server's records hold which of the replica's.
     underway: VecDeque<(Lsn, Lsn)>,
     front: Option<Front>,
-    copying: Option<Copying>,
+    pub(super) copying: Option<Copying>,
     /// For how many sweeps the group has not been served here, though its replicas lead here, or have led lately; and for how
     /// many it could do with its protocol of choice.
     unserved: u32,
     complete: u32,
     /// Its disk has failed: it takes part no more.
-    is_broken: bool,
+    pub(super) is_broken: bool,
 }
 
 /// As the leader of a view.
@@ -79,14 +74,6 @@ pub(super) enum Stage {
     Over,
 }
 
-/// The state of another replica on its way to here. Meanwhile this one is deaf.
-struct Copying {
-    from: NodeId,
-    checkpoint: Option<Arc<Checkpoint>>,
-    next: ObjectId,
-    attempts: u32,
-}
-
 fn options() -> Options {
     Options {
         heartbeat: Duration::from_millis(50),
@@ -98,14 +85,6 @@ fn options() -> Options {
 }
 
 impl Hosted {
-    pub(super) const fn replica(&self) -> &Replica<Entries> {
-        &self.replica
-    }
-
-    pub(super) const fn entries(&self) -> &Entries {
-        &self.entries
-    }
-
     /// The view in which it serves the group.
     pub(super) fn serves(&self) -> Option<View> {
         self.front.as_ref().filter(|front| front.stage == Stage::Serving).map(|front| front.view)
@@ -146,12 +125,6 @@ impl Hosted {
         let first = replicas.members.first().copied().filter(|first| *first != me);
         first.filter(|_| is_long_complete).map(Wish::Resign)
     }
-
-    fn next_donor(&self, me: NodeId, last: NodeId) -> NodeId {
-        let others: Vec<_> = self.replica.group().nodes().filter(|node| *node != me).collect();
-        let place = others.iter().position(|node| *node == last).map_or(0, |place| place + 1);
-        others.get(place % others.len().max(1)).copied().unwrap_or(last)
-    }
 }
 
 /// Sends what a replica of a group, or its leader's client, has to say.
@@ -160,10 +133,6 @@ fn say(turn: &mut Turn<'_>, place: Place, sends: Vec<(NodeId, fulmar_replication
     for (to, message) in sends {
         turn.send(to, Message::Replication { database, group, message: Box::new(message) });
     }
-}
-
-fn ask_part(turn: &mut Turn<'_>, (database, group): Place, copying: &Copying) {
-    turn.send(copying.from, Message::Copy { database, group, from: copying.next });
 }
 
 impl Server {
@@ -270,10 +239,8 @@ impl Server {
         say(turn, place, own.sends);
         let timers = own.timers.into_iter().map(|(name, change)| (Timer::Replica(place, name), change));
         turn.out.timers.extend(timers);
-        if let (Some(Behind(from)), None) = (own.events.pop(), &hosted.copying) {
-            let copying = Copying { from, checkpoint: None, next: ObjectId(0), attempts: 0 };
-            ask_part(turn, place, &copying);
-            hosted.copying = Some(copying);
+        if let Some(Behind(from)) = own.events.pop() {
+            hosted.copy_from(from, place, turn);
         }
         self.observe(place, now, out);
     }
@@ -525,15 +492,7 @@ impl Server {
         let me = self.site.me;
         for place in places {
             let Some(hosted) = self.replicas.get_mut(&place) else { continue };
-            if let Some(mut copying) = hosted.copying.take() {
-                copying.attempts += 1;
-                if copying.attempts > COPY_ATTEMPTS {
-                    let from = hosted.next_donor(me, copying.from);
-                    copying = Copying { from, checkpoint: None, next: ObjectId(0), attempts: 0 };
-                }
-                ask_part(&mut self.site.turn(now, out), place, &copying);
-                hosted.copying = Some(copying);
-            }
+            hosted.copy_on(place, &mut self.site.turn(now, out));
             let wish = self.site.map.replicas(place).and_then(|replicas| hosted.wish(replicas, me));
             let stage = hosted.front.as_ref().map(|front| front.stage);
             if stage == Some(Stage::Registering) {
@@ -545,59 +504,6 @@ impl Server {
             if let Some(wish) = wish {
                 self.step_replica(place, now, out, |replica, out| replica.request(now, wish, out));
             }
-        }
-    }
-
-    /// Another server wants to copy the replica here.
-    pub(super) fn give_part(
-        &mut self,
-        place: Place,
-        to: NodeId,
-        from: ObjectId,
-        now: Time,
-        out: &mut Outbox<Self>,
-    ) {
-        let Some(hosted) = self.replicas.get(&place) else { return };
-        if hosted.copying.is_some() || hosted.is_broken {
-            return;
-        }
-        // Who asks and is not answered asks another.
-        let Ok((entries, next)) = hosted.entries.part(from, PART_BYTES) else { return };
-        let checkpoint = (from == ObjectId(0)).then(|| hosted.replica.checkpoint().clone());
-        let (database, group) = place;
-        let part = CopiedPart { checkpoint, from, entries, next };
-        self.site.turn(now, out).send(to, Message::Copied { database, group, part });
-    }
-
-    /// A part of another replica has come.
-    pub(super) fn take_part(
-        &mut self,
-        place: Place,
-        from: NodeId,
-        part: CopiedPart,
-        now: Time,
-        out: &mut Outbox<Self>,
-    ) {
-        let Some(hosted) = self.replicas.get_mut(&place) else { return };
-        let Some(copying) = hosted.copying.as_mut() else { return };
-        if (copying.from, copying.next) != (from, part.from) {
-            return;
-        }
-        if hosted.entries.replace((part.from, part.next), part.entries).is_err() {
-            hosted.is_broken = true;
-            return;
-        }
-        copying.checkpoint = part.checkpoint.or_else(|| copying.checkpoint.take());
-        copying.attempts = 0;
-        if let Some(next) = part.next {
-            copying.next = next;
-            return ask_part(&mut self.site.turn(now, out), place, copying);
-        }
-        let checkpoint = copying.checkpoint.take();
-        hosted.copying = None;
-        if let Some(checkpoint) = checkpoint {
-            let wish = Wish::Adopt(checkpoint);
-            self.step_replica(place, now, out, |replica, out| replica.request(now, wish, out));
         }
     }
 }
