@@ -161,7 +161,9 @@ fn leaders_go_back() {
         let mut sim = world(seed, &Disks::default(), 1, Defect::Nothing, replication);
         sim.run(Duration::from_secs(2), |_, _, _| {});
         run(&mut sim, 0, |port| {
-            connect(port).begin()?;
+            let mut transaction = connect(port).begin()?;
+            transaction.create_tree()?;
+            transaction.commit(Durability::Synced)?;
             Ok(())
         })?;
         sim.crash(MANAGER);
