@@ -1,7 +1,8 @@
 //! A lock manager: locks to read and to write, queues of those who wait, and sessions that expire with all their locks.
 //!
 //! A state machine has no clock. Time passes by an operation, [`LockOperation::Tick`], which whoever runs the service invokes at
-//! regular intervals; sessions live for a number of ticks after they were last heard of.
+//! regular intervals; sessions live for a number of ticks after they were last heard of. An invocation names its tick, so time goes
+//! no faster if several invoke it.
 
 use super::undo::Undoable;
 use crate::{SequenceNumber, StateMachine};
@@ -48,8 +49,8 @@ pub enum LockOperation {
     Release(SessionId, Vec<u8>),
     /// Asks what a session has of a lock: the only query.
     Look(SessionId, Vec<u8>),
-    /// Time passes.
-    Tick,
+    /// Time passes, if this tick is the next: the first is 1. If it is not, nothing happens.
+    Tick(u64),
 }
 
 /// What a lock manager answers.
@@ -63,6 +64,8 @@ pub enum LockAnswer {
     Held,
     /// It waits for it.
     Waits,
+    /// There were so many ticks.
+    Ticks(u64),
     /// It has nothing of it.
     Free,
     /// There is no such session: it has expired, or was closed.
@@ -119,6 +122,12 @@ impl Locks {
         }
     }
 
+    /// Whether there are sessions, for which time has to pass.
+    #[must_use]
+    pub fn has_sessions(&self) -> bool {
+        !self.sessions.values().is_empty()
+    }
+
     fn count(&self, count: Count) -> u64 {
         self.counts.get(&count).copied().unwrap_or_default()
     }
@@ -153,14 +162,15 @@ impl Locks {
                 LockAnswer::Done
             }
             Look(session, name) => self.look(session, &name),
-            Tick => {
-                self.counts.set(Count::Ticks, Some(now + 1));
-                let is_over = |session: &Session| now + 1 > session.heard_at.saturating_add(session.ticks);
+            Tick(tick) if now.checked_add(1) == Some(tick) => {
+                self.counts.set(Count::Ticks, Some(tick));
+                let is_over = |session: &Session| tick > session.heard_at.saturating_add(session.ticks);
                 let over = self.sessions.values().iter().filter(|(_, session)| is_over(session));
                 let over: Vec<SessionId> = over.map(|(session, _)| *session).collect();
                 over.into_iter().for_each(|session| self.end(session));
-                LockAnswer::Done
+                LockAnswer::Ticks(tick)
             }
+            Tick(_) => LockAnswer::Ticks(now),
         }
     }
 
@@ -322,7 +332,7 @@ impl LockOperation {
             }
             Self::Release(session, name) => put(7, session.0, name),
             Self::Look(session, name) => put(8, session.0, name),
-            Self::Tick => put(9, 0, &[]),
+            Self::Tick(tick) => put(9, *tick, &[]),
         }
         out
     }
@@ -341,7 +351,7 @@ impl LockOperation {
             }
             7 => Self::Release(session, name),
             8 => Self::Look(session, name),
-            9 => Self::Tick,
+            9 => Self::Tick(number),
             _ => return None,
         })
     }
@@ -349,7 +359,7 @@ impl LockOperation {
 
 impl LockAnswer {
     fn encode(self) -> Vec<u8> {
-        let (tag, session) = match self {
+        let (tag, number) = match self {
             Self::Opened(session) => (0, session.0),
             Self::Done => (1, 0),
             Self::Held => (2, 0),
@@ -357,9 +367,10 @@ impl LockAnswer {
             Self::Free => (4, 0),
             Self::Gone => (5, 0),
             Self::Malformed => (6, 0),
+            Self::Ticks(ticks) => (7, ticks),
         };
         let mut out = vec![tag];
-        put_varint(&mut out, session);
+        put_varint(&mut out, number);
         out
     }
 
@@ -367,15 +378,16 @@ impl LockAnswer {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut input = Reader::new(bytes);
-        let (tag, session) = (input.byte()?, SessionId(input.varint()?));
+        let (tag, number) = (input.byte()?, input.varint()?);
         let answers = [
-            Self::Opened(session),
+            Self::Opened(SessionId(number)),
             Self::Done,
             Self::Held,
             Self::Waits,
             Self::Free,
             Self::Gone,
             Self::Malformed,
+            Self::Ticks(number),
         ];
         answers.get(usize::from(tag)).copied()
     }
@@ -452,23 +464,40 @@ mod tests {
 
     #[test]
     fn who_is_not_heard_of_loses_all() {
-        use LockAnswer::{Done, Gone, Held, Opened, Waits};
+        use LockAnswer::{Done, Gone, Held, Opened, Ticks, Waits};
         let answers = do_all([
             LockOperation::Open { ticks: 2 },
             LockOperation::Open { ticks: 2 },
             acquire(A, LockMode::Write, true),
             acquire(B, LockMode::Write, true),
-            LockOperation::Tick,
+            LockOperation::Tick(1),
             LockOperation::KeepAlive(B),
-            LockOperation::Tick,
-            LockOperation::Tick,
+            LockOperation::Tick(2),
+            LockOperation::Tick(3),
             look(A),
             look(B),
         ]);
-        assert_eq!(answers, [Opened(A), Opened(B), Held, Waits, Done, Done, Done, Done, Gone, Held]);
+        let expected = [Opened(A), Opened(B), Held, Waits, Ticks(1), Done, Ticks(2), Ticks(3), Gone, Held];
+        assert_eq!(answers, expected);
     }
 
-    fn random_operation(random: &mut Random) -> LockOperation {
+    #[test]
+    fn time_goes_no_faster_if_several_let_it_pass() {
+        use LockAnswer::{Done, Opened, Ticks};
+        let answers = do_all([
+            LockOperation::Open { ticks: 1 },
+            LockOperation::Tick(0),
+            LockOperation::Tick(1),
+            // Of another who thinks so, of one who is late, and of one who has gone astray.
+            LockOperation::Tick(1),
+            LockOperation::Tick(0),
+            LockOperation::Tick(u64::MAX),
+            LockOperation::KeepAlive(A),
+        ]);
+        assert_eq!(answers, [Opened(A), Ticks(0), Ticks(1), Ticks(1), Ticks(1), Ticks(1), Done]);
+    }
+
+    fn random_operation(random: &mut Random, ticks: u64) -> LockOperation {
         let session = SessionId(1 + random.below(5));
         let name = vec![b'a' + u8::try_from(random.below(3)).unwrap_or_default()];
         match random.below(12) {
@@ -477,7 +506,7 @@ mod tests {
             3 => LockOperation::Close(session),
             4 | 5 => LockOperation::Release(session, name),
             6 => LockOperation::Look(session, name),
-            7 => LockOperation::Tick,
+            7 => LockOperation::Tick(ticks + random.below(3)),
             _ => {
                 let mode = if random.one_in(2) { LockMode::Read } else { LockMode::Write };
                 LockOperation::Acquire { session, name, mode, waits: random.one_in(2) }
@@ -506,7 +535,7 @@ mod tests {
                         locks.commit(SequenceNumber(committed));
                     }
                     _ => {
-                        let operation = random_operation(&mut random);
+                        let operation = random_operation(&mut random, locks.count(Count::Ticks));
                         assert_eq!(LockOperation::decode(&operation.encode()).as_ref(), Some(&operation));
                         locks.execute(SequenceNumber(last + 1), &operation.encode());
                         states.push(locks.snapshot());
