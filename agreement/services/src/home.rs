@@ -1,0 +1,163 @@
+//! A replica's directory: whose it is, and its records.
+
+use crate::Charter;
+use crate::chance::by_chance;
+use crate::journal::{Journal, JournalError, replace};
+use fulmar_node::NodeId;
+use fulmar_replication::{Member, Record};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What a replica founds its group with.
+const FOUNDER: u64 = 0;
+const NAME: &str = "REPLICA";
+const JOURNAL: &str = "journal";
+const LOCK: &str = "LOCK";
+
+/// A directory in which a replica cannot live.
+#[derive(Debug, thiserror::Error)]
+pub enum HomeError {
+    /// The system says so.
+    #[error("{path}: {why}")]
+    Io {
+        /// Which file or directory.
+        path: PathBuf,
+        /// What it says.
+        why: io::Error,
+    },
+    /// Another process is there.
+    #[error("{0}: in use by another process")]
+    InUse(PathBuf),
+    /// The directory is another replica's.
+    #[error("{path}: belongs to {theirs}; expected {ours}")]
+    Other {
+        /// Which.
+        path: PathBuf,
+        /// Whose it is.
+        theirs: String,
+        /// Whose it should be.
+        ours: String,
+    },
+    /// What says whose it is cannot be read.
+    #[error("{0}: not written by fulmar")]
+    Malformed(PathBuf),
+    /// It has lived before.
+    #[error(
+        "{0}: the replica has lived before, and a group is founded once; start it without `--found`, or, if it is to found \
+         another group, with an empty directory"
+    )]
+    Founded(PathBuf),
+    /// Its records cannot be read.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// Where a replica lives, while no other process does.
+#[derive(Debug)]
+pub(crate) struct Home {
+    pub(crate) member: Member,
+    pub(crate) journal: Journal,
+    pub(crate) records: Vec<Record>,
+    _lock: File,
+}
+
+impl Home {
+    /// That of the replica `me`, made if need be. It is a founder if it says so before it has ever lived; else its incarnation
+    /// is a number that never was.
+    pub(crate) fn open(path: &Path, charter: &Charter, me: NodeId, founds: bool) -> Result<Self, HomeError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |why| HomeError::Io { path, why }
+        };
+        fs::create_dir_all(path).map_err(failed(path))?;
+        let lock_path = path.join(LOCK);
+        let lock = File::create(&lock_path).map_err(failed(&lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(HomeError::InUse(path.into())),
+            Err(TryLockError::Error(why)) => return Err(failed(&lock_path)(why)),
+        }
+        let (name, journal) = (path.join(NAME), path.join(JOURNAL));
+        let ours = format!("replica {} of {charter}", charter.members.address(me).unwrap_or_default());
+        let incarnation = match fs::read_to_string(&name) {
+            Ok(_) if founds => return Err(HomeError::Founded(path.into())),
+            Ok(text) => read(&text, &ours, &name)?,
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                let incarnation = if founds { FOUNDER } else { by_chance().map_err(failed(path))? };
+                Journal::create(&journal)?;
+                // Last: with its name a replica has lived, and is to have a journal.
+                let text = format!("{ours}\nincarnation {incarnation}\n");
+                replace(&name, text.as_bytes()).map_err(failed(&name))?;
+                incarnation
+            }
+            Err(why) => return Err(failed(&name)(why)),
+        };
+        let (journal, records) = Journal::open(&journal)?;
+        Ok(Self { member: Member { node: me, incarnation }, journal, records, _lock: lock })
+    }
+
+    /// Whether it has nothing, and others have to let it in.
+    pub(crate) fn is_strange(&self) -> bool {
+        self.records.is_empty() && self.member.incarnation != FOUNDER
+    }
+}
+
+/// The incarnation of a replica, if this is what its name says.
+fn read(text: &str, ours: &str, path: &Path) -> Result<u64, HomeError> {
+    let malformed = || HomeError::Malformed(path.into());
+    let (theirs, incarnation) = text.split_once("\nincarnation ").ok_or_else(malformed)?;
+    if theirs != ours {
+        let (theirs, ours) = (theirs.into(), ours.into());
+        return Err(HomeError::Other { path: path.into(), theirs, ours });
+    }
+    incarnation.strip_suffix('\n').and_then(|number| number.parse().ok()).ok_or_else(malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Application, Members};
+    use fulmar_replication::Protocol;
+
+    fn charter(application: Application) -> Charter {
+        let members = Members::new(["a:1", "b:1", "c:1"]).expect("three");
+        Charter { application, members, protocol: Protocol::Viewstamped }
+    }
+
+    #[test]
+    fn a_replica_is_a_founder_only_in_its_first_life() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let charter = charter(Application::Locks);
+        let open = |name: &str, founds| {
+            let home = Home::open(&directory.path().join(name), &charter, NodeId(1), founds);
+            home.map(|home| (home.member.incarnation, home.is_strange()))
+        };
+        assert_eq!(open("a", true).expect("new"), (0, false));
+        assert_eq!(open("a", false).expect("the same"), (0, false));
+        assert!(matches!(open("a", true), Err(HomeError::Founded(_))));
+        let (first, is_strange) = open("b", false).expect("new");
+        assert!(first > 0 && is_strange);
+        assert_eq!(open("b", false).expect("the same"), (first, true));
+        assert_ne!(open("c", false).expect("new").0, first);
+        // Who has lost its records alone is not who it was either.
+        fs::remove_file(directory.path().join("a").join(JOURNAL)).expect("it was there");
+        assert!(matches!(open("a", false), Err(HomeError::Journal(JournalError::Io { .. }))));
+    }
+
+    #[test]
+    fn a_directory_is_one_replicas() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let locks = charter(Application::Locks);
+        let open = |charter: &Charter, node| Home::open(directory.path(), charter, NodeId(node), false);
+        let home = open(&locks, 1).expect("new");
+        assert!(matches!(open(&locks, 1), Err(HomeError::InUse(_))));
+        drop(home);
+        for (charter, node) in [(charter(Application::Timestamps), 1), (locks.clone(), 2)] {
+            let complaint = open(&charter, node).expect_err("another's").to_string();
+            assert!(complaint.contains("belongs to replica a:1 of locks on a:1, b:1, c:1"), "{complaint}");
+        }
+        fs::write(directory.path().join(NAME), "birds").expect("it is there");
+        assert!(matches!(open(&locks, 1), Err(HomeError::Malformed(_))));
+    }
+}

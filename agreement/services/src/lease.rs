@@ -1,0 +1,115 @@
+//! For how long a session is sure to be there.
+
+use crate::Caller;
+use crate::session::call;
+use fulmar_replication::applications::{LockAnswer, LockOperation, SessionId};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// So often in the time in which it would expire a session is heard of.
+const OFTEN: u32 = 4;
+
+/// What its holder knows of a session's end, on any thread.
+#[derive(Clone, Debug)]
+pub struct Lease(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    ended: Condvar,
+    expires: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The replicas keep the session until then at least.
+    Until(Instant),
+    /// They do not have it any more, or will not be asked again.
+    Expired,
+    /// Its holder has closed it.
+    Closed,
+}
+
+impl Lease {
+    /// Of a session that was heard of after `asked`.
+    pub(crate) fn new(asked: Instant, expires: Duration) -> Self {
+        let state = Mutex::new(State::Until(asked + expires));
+        Self(Arc::new(Shared { state, ended: Condvar::new(), expires }))
+    }
+
+    /// Whether others may hold its locks now.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        !matches!(*self.0.state.lock(), State::Until(end) if Instant::now() < end)
+    }
+
+    /// Returns when the session is no more; whether it has expired, and was not closed by its holder.
+    #[must_use]
+    pub fn wait(&self) -> bool {
+        let mut state = self.0.state.lock();
+        while let State::Until(end) = *state {
+            if Instant::now() >= end {
+                self.set(&mut state, State::Expired);
+            } else {
+                self.0.ended.wait_until(&mut state, end);
+            }
+        }
+        *state == State::Expired
+    }
+
+    /// It is closed.
+    pub(crate) fn end(&self) {
+        self.set(&mut self.0.state.lock(), State::Closed);
+    }
+
+    fn set(&self, state: &mut State, next: State) {
+        if let State::Until(_) = *state {
+            *state = next;
+            self.0.ended.notify_all();
+        }
+    }
+
+    /// Waits until the session is to be heard of again; false if it is over.
+    fn rest(&self) -> bool {
+        let mut state = self.0.state.lock();
+        let wake = Instant::now() + self.0.expires / OFTEN;
+        while matches!(*state, State::Until(_)) && !self.0.ended.wait_until(&mut state, wake).timed_out() {}
+        matches!(*state, State::Until(end) if Instant::now() < end)
+    }
+}
+
+/// Keeps a session alive until its lease is over.
+pub(crate) fn keep(lease: &Lease, mut caller: Caller, session: SessionId) {
+    while lease.rest() {
+        let asked = Instant::now();
+        let next = match call(&mut caller, &LockOperation::KeepAlive(session)) {
+            Ok(LockAnswer::Done) => State::Until(asked + lease.0.expires),
+            // What an error leaves of it ends in time by itself.
+            Ok(LockAnswer::Gone) => State::Expired,
+            Ok(_) | Err(_) => return,
+        };
+        lease.set(&mut lease.0.state.lock(), next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_ends_by_itself_unless_it_was_closed() {
+        let lease = Lease::new(Instant::now(), Duration::ZERO);
+        assert!(lease.is_over() && lease.wait());
+        lease.end();
+        assert!(lease.wait(), "what has expired was not closed");
+        let lease = Lease::new(Instant::now(), Duration::from_secs(1_000));
+        assert!(!lease.is_over());
+        let waiting = {
+            let lease = lease.clone();
+            std::thread::spawn(move || lease.wait())
+        };
+        lease.end();
+        assert!(!waiting.join().expect("it waits") && lease.is_over());
+    }
+}

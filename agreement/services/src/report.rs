@@ -1,0 +1,69 @@
+//! What is said of the other replicas, once and not each time that they are tried.
+
+use crate::Members;
+use fulmar_node::NodeId;
+use fulmar_transport::{Address, LinkError, Notice};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::net::ToSocketAddrs;
+
+/// Tells news of connections.
+pub(crate) struct Reporter {
+    members: Members,
+    tell: Box<dyn Fn(&str) + Send + Sync>,
+    /// What is wrong with a replica, or with a stranger.
+    wrong: Mutex<BTreeMap<Option<NodeId>, String>>,
+}
+
+impl Reporter {
+    pub(crate) fn new(members: Members, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { members, tell: Box::new(tell), wrong: Mutex::default() }
+    }
+
+    pub(crate) fn tell(&self, what: &str) {
+        (self.tell)(what);
+    }
+
+    /// Where a replica is now.
+    pub(crate) fn resolve(&self, node: NodeId) -> Option<Address> {
+        let address = self.members.address(node)?;
+        match address.to_socket_addrs() {
+            Ok(mut found) => found.next().map(Into::into),
+            Err(why) => {
+                self.complain(Some(node), format!("cannot find replica {address}: {why}"));
+                None
+            }
+        }
+    }
+
+    pub(crate) fn notice(&self, notice: &Notice) {
+        match notice {
+            Notice::Connected { peer, .. } => self.reached(*peer),
+            Notice::Unreachable { peer, why, .. } => {
+                let address = self.members.address(*peer).unwrap_or_default();
+                self.complain(Some(*peer), format!("cannot reach replica {address}: {why}"));
+            }
+            Notice::Refused { why, .. } => {
+                self.complain(None, format!("refused a connection, and others like it: {why}"));
+            }
+            // Clients come and go, and a replica that is gone is tried again at once.
+            Notice::Closed { .. } | Notice::Unknown { why: LinkError::Ended, .. } => {}
+            _ => self.tell(&notice.to_string()),
+        }
+    }
+
+    fn reached(&self, peer: NodeId) {
+        if self.wrong.lock().remove(&Some(peer)).is_some()
+            && let Some(address) = self.members.address(peer)
+        {
+            self.tell(&format!("reached replica {address}"));
+        }
+    }
+
+    fn complain(&self, of: Option<NodeId>, what: String) {
+        if self.wrong.lock().get(&of) != Some(&what) {
+            self.tell(&what);
+            self.wrong.lock().insert(of, what);
+        }
+    }
+}

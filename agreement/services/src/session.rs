@@ -1,0 +1,116 @@
+//! A client of locks.
+
+use crate::lease::{Lease, keep};
+use crate::ticker::TICK;
+use crate::{CallError, Caller, Charter};
+use fulmar_replication::applications::{LockAnswer, LockMode, LockOperation, SessionId};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often one who waits for a lock looks whether it has it.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A lock that is not held.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// The session has expired, and all its locks are lost.
+    #[error("the session has expired: no majority of the replicas has heard of it in time")]
+    Expired,
+    /// Nobody can tell.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+/// A session: holds locks until it is closed, or expires because a majority of the replicas has not heard of it for some time.
+///
+/// A thread of its own keeps it alive. It takes itself for expired before the replicas do.
+#[derive(Debug)]
+pub struct LockSession {
+    caller: Caller,
+    id: SessionId,
+    lease: Lease,
+}
+
+impl LockSession {
+    /// Opens one that expires if this process is not heard of for so long, or some seconds more.
+    ///
+    /// # Errors
+    /// [`CallError`]
+    pub fn open(charter: &Charter, expires: Duration) -> Result<Self, CallError> {
+        let (mut caller, keeper) = (Caller::new(charter)?, Caller::new(charter)?);
+        // One more, as clocks run differently.
+        let ticks = u64::try_from(expires.as_nanos().div_ceil(TICK.as_nanos())).unwrap_or(u64::MAX);
+        let asked = Instant::now();
+        let open = LockOperation::Open { ticks: ticks.saturating_add(1) };
+        let id = match call(&mut caller, &open)? {
+            LockAnswer::Opened(id) => id,
+            other => return Err(CallError::Answer(format!("{other:?}").into())),
+        };
+        let lease = Lease::new(asked, expires);
+        let kept = lease.clone();
+        thread::spawn(move || keep(&kept, keeper, id));
+        Ok(Self { caller, id, lease })
+    }
+
+    /// Until when it holds its locks.
+    #[must_use]
+    pub const fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Takes a lock, and waits behind all who wait for it already.
+    ///
+    /// # Errors
+    /// [`LockError`]
+    pub fn acquire(&mut self, name: &[u8], mode: LockMode) -> Result<(), LockError> {
+        let acquire = LockOperation::Acquire { session: self.id, name: name.into(), mode, waits: true };
+        let mut answer = call(&mut self.caller, &acquire)?;
+        let look = LockOperation::Look(self.id, name.into()).encode();
+        loop {
+            match answer {
+                LockAnswer::Held if !self.lease.is_over() => return Ok(()),
+                LockAnswer::Waits if !self.lease.is_over() => thread::sleep(LOOK),
+                LockAnswer::Held | LockAnswer::Waits | LockAnswer::Gone => return Err(LockError::Expired),
+                other => return Err(CallError::Answer(format!("{other:?}").into()).into()),
+            }
+            let told = self.caller.query(look.clone())?;
+            answer = LockAnswer::decode(&told).ok_or(CallError::Answer(told))?;
+        }
+    }
+
+    /// Gives a lock up.
+    ///
+    /// # Errors
+    /// [`LockError`]
+    pub fn release(&mut self, name: &[u8]) -> Result<(), LockError> {
+        match call(&mut self.caller, &LockOperation::Release(self.id, name.into()))? {
+            LockAnswer::Gone => Err(LockError::Expired),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the session, and gives up all its locks.
+    ///
+    /// # Errors
+    /// [`LockError`]
+    pub fn close(mut self) -> Result<(), LockError> {
+        self.lease.end();
+        match call(&mut self.caller, &LockOperation::Close(self.id))? {
+            LockAnswer::Gone => Err(LockError::Expired),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for LockSession {
+    /// It expires by itself.
+    fn drop(&mut self) {
+        self.lease.end();
+    }
+}
+
+/// What comes of an operation.
+pub(crate) fn call(caller: &mut Caller, operation: &LockOperation) -> Result<LockAnswer, CallError> {
+    let answer = caller.invoke(operation.encode())?;
+    LockAnswer::decode(&answer).ok_or(CallError::Answer(answer))
+}
