@@ -2,6 +2,7 @@
 //!
 //! - [`shell`]: `fulmar sql`, a shell as people know it from `sqlite3`. Its core takes lines and writes to anything, so
 //!   whole sessions are tested against golden files.
+//! - [`mod@serve`]: `fulmar serve`, databases or services for others; [`timestamp`] and [`lock`] are clients of services.
 //! - [`transfer`]: `fulmar import`, `export`, `backup` and `restore`, from and to ordinary SQLite files.
 //! - [`mod@bench`]: `fulmar bench`, figures beside what people use today.
 //! - [`lab`]: `fulmar lab`, what papers have measured, run again.
@@ -28,10 +29,12 @@ pub mod bench;
 pub mod demo;
 pub mod drain;
 pub mod lab;
+pub mod lock;
 pub mod serve;
 pub mod shell;
 mod signals;
 pub mod status;
+pub mod timestamp;
 pub mod transfer;
 
 // Links SQLite on Fulmar's tree, whose symbols rusqlite calls.

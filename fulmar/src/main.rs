@@ -7,9 +7,11 @@ use fulmar::bench::{self, Bench};
 use fulmar::demo::{self, Demo};
 use fulmar::drain::{self, Drain};
 use fulmar::lab::{self, Lab};
+use fulmar::lock::{self, Lock};
 use fulmar::serve::{self, Serve};
 use fulmar::shell;
 use fulmar::status;
+use fulmar::timestamp::{self, Draw};
 use fulmar::transfer::{self, Transfer};
 
 /// A server makes and drops a leaf for each change of one: docs/ycsb.md says what this spares.
@@ -30,12 +32,16 @@ struct Arguments {
 enum Command {
     /// A shell for SQL, as people know it from sqlite3
     Sql(shell::Options),
-    /// Serves databases to clients on other machines
+    /// Serves databases to clients on other machines, or timestamps or locks
     Serve(Serve),
     /// Tries a cluster: three servers on this machine, a sample database, a shell
     Demo(Demo),
     /// Says what a cluster's servers are doing
     Status(status::Options),
+    /// Draws timestamps from the replicas that serve them
+    Timestamp(Draw),
+    /// Runs a command while it holds a lock of the replicas that serve locks
+    Lock(Lock),
     /// Moves all that a server of a cluster holds to the others
     Drain(Drain),
     #[command(flatten)]
@@ -59,6 +65,8 @@ fn main() -> ExitCode {
         Command::Serve(options) => serve::run(&options),
         Command::Demo(demo) => demo::run(&demo),
         Command::Status(options) => status::run(&options),
+        Command::Timestamp(draw) => timestamp::run(&draw),
+        Command::Lock(lock) => lock::run(&lock),
         Command::Drain(options) => drain::run(&options),
         Command::Transfer(transfer) => transfer::run(&transfer),
         Command::Bench(bench) => bench::run(bench),

@@ -1,15 +1,15 @@
-//! `fulmar serve`: a storage server.
+//! `fulmar serve`: a storage server, or a replica of a service.
 
 mod local;
+mod service;
+mod settings;
 
 use crate::signals;
 use clap::Args;
-use fulmar_dbt::remote::{
-    Cluster, Connection, NodeId, Protocol, Remote, Replication, Service, new_cluster, new_server,
-};
+use fulmar_dbt::remote::{Cluster, Connection, NodeId, Remote, Service, new_cluster, new_server};
 use fulmar_dbt::{Database, Directory, Options, Timestamp, Transient, write_whole};
 use fulmar_transport::Notice;
-use serde::Deserialize;
+use settings::Settings;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
@@ -31,7 +31,13 @@ use std::time::Duration;
                         advertise = \"db2.example:7400\" # where others find this server, if not where it listens\n  \
                         cache_mb = 256              # memory for the cached data of each database\n  \
                         replicas = 3                # on the first server: how many servers hold each row of a new database\n  \
-                        replication = \"viewstamped\" # how they agree, or fast-paxos or speculative-paxos")]
+                        replication = \"viewstamped\" # how they agree, or fast-paxos or speculative-paxos\n\n\
+                        or, for a service in place of databases (the first time with --found, everywhere):\n  \
+                        service = \"locks\"           # or timestamps\n  \
+                        members = [\"10.0.0.1:7500\", \"10.0.0.2:7500\", \"10.0.0.3:7500\"] # all its replicas\n  \
+                        listen = \"10.0.0.1:7500\"   # the one that this is, unless `advertise` says so\n  \
+                        data = \"/var/lib/fulmar-locks\"\n  \
+                        replication = \"viewstamped\"")]
 pub struct Serve {
     /// Settings in TOML
     #[arg(long, value_name = "FILE", required_unless_present_any = ["data", "memory", "local"])]
@@ -48,6 +54,9 @@ pub struct Serve {
     /// Servers of the cluster to be one of, instead of those in the settings
     #[arg(long, value_name = "HOST:PORT[,…]")]
     join: Option<String>,
+    /// Founds a service: for the first start of each of its replicas, and never again
+    #[arg(long, requires = "config", conflicts_with = "join")]
+    found: bool,
     /// Serve the database in this directory to the processes of this machine, until it is idle
     #[arg(long, value_name = "DIRECTORY", hide = true, conflicts_with_all = ["config", "data", "listen"])]
     local: Option<PathBuf>,
@@ -60,65 +69,6 @@ pub struct Serve {
     /// A snapshot of that database that is in use
     #[arg(long, value_name = "TIMESTAMP", hide = true, requires = "local")]
     keep: Option<u64>,
-}
-
-/// What `node.toml` says.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Settings {
-    data: Option<PathBuf>,
-    listen: Option<String>,
-    advertise: Option<String>,
-    join: Option<String>,
-    cache_mb: Option<u64>,
-    replicas: Option<u16>,
-    #[serde(default)]
-    replication: Agreement,
-}
-
-/// How replicas agree.
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Agreement {
-    #[default]
-    Viewstamped,
-    FastPaxos,
-    SpeculativePaxos,
-}
-
-impl From<Agreement> for Protocol {
-    fn from(agreement: Agreement) -> Self {
-        match agreement {
-            Agreement::Viewstamped => Self::Viewstamped,
-            Agreement::FastPaxos => Self::Fast,
-            Agreement::SpeculativePaxos => Self::Speculative,
-        }
-    }
-}
-
-impl Settings {
-    fn read(path: &Path) -> Result<Self, String> {
-        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
-    }
-
-    /// How new databases are to be replicated.
-    fn replication(&self, joins: bool) -> Result<Replication, String> {
-        let Some(replicas) = self.replicas else { return Ok(Replication::default()) };
-        if joins {
-            return Err(
-                "`replicas` is for the first server of a cluster to say, and this one joins it".into()
-            );
-        }
-        if replicas % 2 == 0 {
-            let enough = replicas.max(2) - 1;
-            return Err(format!(
-                "replicas = {replicas}: a majority must survive a failure, and of {replicas} no more may fail than of \
-                 {enough}; expected an odd number, such as 3"
-            ));
-        }
-        Ok(Replication { replicas, protocol: self.replication.into() })
-    }
 }
 
 /// Serves until it is stopped by a signal.
@@ -145,6 +95,17 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     }
     let mut settings = serve.config.as_deref().map_or_else(|| Ok(Settings::default()), Settings::read)?;
     settings.join = serve.join.clone().or(settings.join);
+    if let Some(service) = settings.service {
+        if serve.memory {
+            return Err("`--memory` is for databases, and a replica of a service keeps its records".into());
+        }
+        settings.data = serve.data.clone().or(settings.data);
+        settings.listen = serve.listen.clone().or(settings.listen);
+        return service::run(service, &settings, serve.found);
+    }
+    if serve.found || settings.members.is_some() {
+        return Err("the settings lack `service`, without which nobody is a member or founds anything".into());
+    }
     let replication = settings.replication(settings.join.is_some())?;
     let listen = serve.listen.clone().or(settings.listen).unwrap_or_else(|| "127.0.0.1:7400".into());
     let listener =

@@ -47,9 +47,9 @@ pub enum ServerError {
     /// Its directory is not fit for it.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// The system does not let it listen.
-    #[error("cannot listen: {0}")]
-    Listen(#[source] io::Error),
+    /// The system does not let it begin.
+    #[error("cannot begin to serve: {0}")]
+    Begin(#[source] io::Error),
     /// Its disk has failed, or the system.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -101,7 +101,11 @@ impl Server {
     ///
     /// # Errors
     /// [`ServerError`]
-    pub fn run(self, listener: TcpListener, begun: impl FnOnce(Stop)) -> Result<(), ServerError> {
+    pub fn run(
+        self,
+        listener: TcpListener,
+        begun: impl FnOnce(Stop) -> io::Result<()>,
+    ) -> Result<(), ServerError> {
         match self.charter.application {
             Application::Timestamps => self.replicate::<Timestamps>(listener, begun, |_| ()),
             Application::Locks => {
@@ -116,7 +120,7 @@ impl Server {
     fn replicate<S: StateMachine + Default + Send + 'static>(
         mut self,
         listener: TcpListener,
-        begun: impl FnOnce(Stop),
+        begun: impl FnOnce(Stop) -> io::Result<()>,
         assist: impl FnOnce(Handle<Replica<S>>),
     ) -> Result<(), ServerError> {
         let Home { member, journal, records, .. } = &mut self.home;
@@ -124,12 +128,12 @@ impl Server {
         let (logged, protocol) = (Lsn(records.len() as u64), protocol(&self.charter));
         *records = Vec::new();
         let server = fulmar_transport::Server::new(self.me, protocol, Limits::default(), replica, logged);
-        let mut server = server.map_err(ServerError::Listen)?;
+        let mut server = server.map_err(ServerError::Begin)?;
         let reporter = self.reporter.clone();
         server.directory(move |_, node| reporter.resolve(node));
-        server.listen(listener).map_err(ServerError::Listen)?;
+        server.listen(listener).map_err(ServerError::Begin)?;
         let stop = server.handle();
-        begun(Box::new(move || stop.stop()));
+        begun(Box::new(move || stop.stop())).map_err(ServerError::Begin)?;
         assist(server.handle());
         server.run(journal, &mut Ear(&self.reporter))?;
         Ok(())

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often one who waits for a lock looks whether it has it.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A lock that is not held.
 #[derive(Debug, thiserror::Error)]

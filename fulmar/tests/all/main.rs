@@ -6,6 +6,7 @@ mod lab;
 mod program;
 mod replicas;
 mod server;
+mod services;
 mod sessions;
 mod sharing;
 mod strangers;

@@ -1,0 +1,39 @@
+//! A replica of a service: timestamps, or locks.
+
+use super::settings::{Service, Settings};
+use crate::signals;
+use fulmar_services::{Charter, Members, Server};
+use std::error::Error;
+use std::net::TcpListener;
+
+/// Serves until it is stopped by a signal.
+pub(super) fn run(service: Service, settings: &Settings, founds: bool) -> Result<(), Box<dyn Error>> {
+    let of_databases = [
+        ("join", settings.join.is_some()),
+        ("replicas", settings.replicas.is_some()),
+        ("cache_mb", settings.cache_mb.is_some()),
+    ];
+    if let Some((name, _)) = of_databases.into_iter().find(|(_, is_set)| *is_set) {
+        return Err(format!("`{name}` is for servers of databases, and these settings have `service`").into());
+    }
+    let members = settings.members.as_ref().ok_or("the settings lack `members`, all replicas' HOST:PORT")?;
+    let members = Members::new(members.iter().map(String::as_str))?;
+    let data = settings.data.as_ref().ok_or("the settings lack `data`, a directory")?;
+    let (listen, advertised) = match (&settings.listen, &settings.advertise) {
+        (Some(listen), Some(advertised)) => (listen, advertised),
+        (Some(address), None) | (None, Some(address)) => (address, address),
+        (None, None) => return Err("the settings lack `listen`, the member that this one is".into()),
+    };
+    let charter = Charter { application: service.into(), members, protocol: settings.replication.into() };
+    let what = charter.application;
+    let server = Server::open(charter, advertised, data, founds, |news| eprintln!("{news}"))?;
+    let listener =
+        TcpListener::bind(listen).map_err(|error| format!("cannot listen on {listen}: {error}"))?;
+    let address = listener.local_addr()?;
+    server.run(listener, |stop| {
+        signals::on(&[signals::SIGINT, signals::SIGTERM], stop)?;
+        println!("serving {what} on {address}");
+        Ok(())
+    })?;
+    Ok(())
+}

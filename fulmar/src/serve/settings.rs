@@ -1,0 +1,85 @@
+//! What `node.toml` says.
+
+use fulmar_dbt::remote::{Protocol, Replication};
+use fulmar_services::Application;
+use serde::Deserialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Settings {
+    pub(super) data: Option<PathBuf>,
+    pub(super) listen: Option<String>,
+    pub(super) advertise: Option<String>,
+    pub(super) join: Option<String>,
+    pub(super) cache_mb: Option<u64>,
+    pub(super) replicas: Option<u16>,
+    /// What is served, if not databases…
+    pub(super) service: Option<Service>,
+    /// …and where all of its replicas are.
+    pub(super) members: Option<Vec<String>>,
+    #[serde(default)]
+    pub(super) replication: Agreement,
+}
+
+/// How replicas agree.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Agreement {
+    #[default]
+    Viewstamped,
+    FastPaxos,
+    SpeculativePaxos,
+}
+
+impl From<Agreement> for Protocol {
+    fn from(agreement: Agreement) -> Self {
+        match agreement {
+            Agreement::Viewstamped => Self::Viewstamped,
+            Agreement::FastPaxos => Self::Fast,
+            Agreement::SpeculativePaxos => Self::Speculative,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Service {
+    Timestamps,
+    Locks,
+}
+
+impl From<Service> for Application {
+    fn from(service: Service) -> Self {
+        match service {
+            Service::Timestamps => Self::Timestamps,
+            Service::Locks => Self::Locks,
+        }
+    }
+}
+
+impl Settings {
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// How new databases are to be replicated.
+    pub(super) fn replication(&self, joins: bool) -> Result<Replication, String> {
+        let Some(replicas) = self.replicas else { return Ok(Replication::default()) };
+        if joins {
+            return Err(
+                "`replicas` is for the first server of a cluster to say, and this one joins it".into()
+            );
+        }
+        if replicas % 2 == 0 {
+            let enough = replicas.max(2) - 1;
+            return Err(format!(
+                "replicas = {replicas}: a majority must survive a failure, and of {replicas} no more may fail than of \
+                 {enough}; expected an odd number, such as 3"
+            ));
+        }
+        Ok(Replication { replicas, protocol: self.replication.into() })
+    }
+}

@@ -1,0 +1,42 @@
+//! `fulmar timestamp`: numbers that only grow.
+
+use clap::Args;
+use fulmar_services::{Application, Charter, Members, TimestampClient};
+use std::error::Error;
+use std::io::{self, BufWriter, Write};
+use std::num::NonZeroU64;
+use std::process::ExitCode;
+
+/// `fulmar timestamp`
+#[derive(Args)]
+#[command(after_help = "Example:\n  fulmar timestamp 10.0.0.1:7500,10.0.0.2:7500,10.0.0.3:7500\n\n\
+                        It waits for as long as no majority of the replicas can be reached.\n\n\
+                        Exit status: 0 done, 1 failed, 2 bad usage.")]
+pub struct Draw {
+    /// All replicas of the service, in any order
+    #[arg(value_name = "HOST:PORT,…")]
+    members: String,
+    /// So many, each on a line
+    #[arg(long, value_name = "NUMBER", default_value = "1")]
+    count: NonZeroU64,
+}
+
+/// Prints the next timestamps.
+pub fn run(draw: &Draw) -> ExitCode {
+    match try_run(draw) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_run(draw: &Draw) -> Result<(), Box<dyn Error>> {
+    let members = Members::new(draw.members.split(','))?;
+    let charter = Charter::find(Application::Timestamps, &members)?;
+    let timestamps = TimestampClient::new(&charter)?.draw(draw.count)?;
+    let mut output = BufWriter::new(io::stdout().lock());
+    timestamps.into_iter().try_for_each(|timestamp| writeln!(output, "{timestamp}"))?;
+    Ok(output.flush()?)
+}
