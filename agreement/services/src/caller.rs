@@ -10,7 +10,7 @@ use std::net::ToSocketAddrs;
 use std::time::Duration;
 
 /// How long it waits for an answer before it asks all replicas.
-const PATIENCE: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// An operation that was not answered, or a group that was not found.
 #[derive(Debug, thiserror::Error)]

@@ -7,6 +7,9 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::ToSocketAddrs;
 
+/// Where to look if one replica refuses another.
+const SAME: &str = "; settings of one group name the same service, members and replication";
+
 /// Tells news of connections.
 pub(crate) struct Reporter {
     members: Members,
@@ -41,10 +44,11 @@ impl Reporter {
             Notice::Connected { peer, .. } => self.reached(*peer),
             Notice::Unreachable { peer, why, .. } => {
                 let address = self.members.address(*peer).unwrap_or_default();
-                self.complain(Some(*peer), format!("cannot reach replica {address}: {why}"));
+                let hint = if matches!(why, LinkError::Refused(_)) { SAME } else { "" };
+                self.complain(Some(*peer), format!("cannot reach replica {address}: {why}{hint}"));
             }
             Notice::Refused { why, .. } => {
-                self.complain(None, format!("refused a connection, and others like it: {why}"));
+                self.complain(None, format!("refused connections: {why}{SAME}"));
             }
             // Clients come and go, and a replica that is gone is tried again at once.
             Notice::Closed { .. } | Notice::Unknown { why: LinkError::Ended, .. } => {}

@@ -14,7 +14,7 @@ const FULMAR: &str = env!("CARGO_BIN_EXE_fulmar");
 /// So often a replica is killed, each in turn.
 const ROUNDS: usize = 6;
 /// So much each client is to do while a replica is away, and after it is back.
-const ENOUGH: u64 = 3;
+const ENOUGH: u64 = 2;
 
 /// Three replicas that have not started yet, at addresses that nobody else uses.
 struct Place {
@@ -344,7 +344,13 @@ fn who_cannot_be_reached_is_told() {
     let first = place.start(0, &["--found"]);
     await_news(format!("reached replica {}", place.members[0]));
     drop((first, third));
-    await_news(format!("cannot reach replica {}", place.members[2]));
+    await_news(format!("cannot reach replica {}: Connection refused", place.members[2]));
+    // One of another group at this address.
+    let settings = fs::read_to_string(place.settings()).expect("it is there");
+    fs::write(place.settings(), settings.replace("viewstamped", "fast-paxos")).expect("a file");
+    fs::remove_dir_all(place.data(2)).expect("it was there");
+    let _another = place.start(2, &["--found"]);
+    await_news("settings of one group name the same service, members and replication".into());
     server.kill().expect("it runs");
     server.wait().expect("it ends");
 }
