@@ -70,7 +70,7 @@ impl Home {
             let path = path.to_owned();
             move |why| HomeError::Io { path, why }
         };
-        fs::create_dir_all(path).map_err(failed(path))?;
+        make(path).map_err(failed(path))?;
         let lock_path = path.join(LOCK);
         let lock = File::create(&lock_path).map_err(failed(&lock_path))?;
         match lock.try_lock() {
@@ -103,6 +103,19 @@ impl Home {
     }
 }
 
+/// Makes a directory that is still there after a crash.
+fn make(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    make(parent)?;
+    match fs::create_dir(path) {
+        Err(why) if why.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => Err(why),
+        _ => File::open(parent)?.sync_all(),
+    }
+}
+
 /// The incarnation of a replica, if this is what its name says.
 fn read(text: &str, ours: &str, path: &Path) -> Result<u64, HomeError> {
     let malformed = || HomeError::Malformed(path.into());
@@ -130,7 +143,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let charter = charter(Application::Locks);
         let open = |name: &str, founds| {
-            let home = Home::open(&directory.path().join(name), &charter, NodeId(1), founds);
+            let home = Home::open(&directory.path().join("made").join(name), &charter, NodeId(1), founds);
             home.map(|home| (home.member.incarnation, home.is_strange()))
         };
         assert_eq!(open("a", true).expect("new"), (0, false));
@@ -141,7 +154,7 @@ mod tests {
         assert_eq!(open("b", false).expect("the same"), (first, true));
         assert_ne!(open("c", false).expect("new").0, first);
         // Who has lost its records alone is not who it was either.
-        fs::remove_file(directory.path().join("a").join(JOURNAL)).expect("it was there");
+        fs::remove_file(directory.path().join("made/a").join(JOURNAL)).expect("it was there");
         assert!(matches!(open("a", false), Err(HomeError::Journal(JournalError::Io { .. }))));
     }
 

@@ -66,8 +66,12 @@ impl Place {
 
     /// A command that runs while it holds a lock.
     fn lock(&self, options: &[&str], command: &[&str]) -> Command {
+        self.lock_of("eggs", options, command)
+    }
+
+    fn lock_of(&self, name: &str, options: &[&str], command: &[&str]) -> Command {
         let mut lock = Command::new(FULMAR);
-        lock.args(["lock", &self.names(), "eggs"]).args(options).arg("--").args(command);
+        lock.args(["lock", &self.names(), name]).args(options).arg("--").args(command);
         lock
     }
 
@@ -219,7 +223,11 @@ fn one_at_a_time_holds_a_lock_of_speculative_paxos_replicas() {
 
 /// A command that holds the lock until it is told to end, by the end of its input.
 fn hold(place: &Place, options: &[&str]) -> Child {
-    let mut lock = place.lock(options, &["sh", "-c", "echo held; exec cat"]);
+    hold_of(place, "eggs", options)
+}
+
+fn hold_of(place: &Place, name: &str, options: &[&str]) -> Child {
+    let mut lock = place.lock_of(name, options, &["sh", "-c", "echo held; exec cat"]);
     let lock = lock.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = lock.spawn().expect("the program runs");
     let mut line = [0; 5];
@@ -232,7 +240,8 @@ fn hold(place: &Place, options: &[&str]) -> Child {
 fn the_lock_of_who_is_killed_goes_to_the_next() {
     let place = Place::new("locks", "viewstamped");
     let mut servers = place.found();
-    let mut first = hold(&place, &["--expires", "1"]);
+    let mut first = hold(&place, &["--expires", "2"]);
+    let mut other = hold_of(&place, "ham", &["--expires", "2"]);
     let next = place.lock(&[], &["echo", "mine"]).stdout(Stdio::piped()).spawn().expect("the program runs");
     first.kill().expect("it runs");
     first.wait().expect("it has ended");
@@ -243,6 +252,9 @@ fn the_lock_of_who_is_killed_goes_to_the_next() {
     servers[0].signal("KILL");
     let next = next.wait_with_output().expect("it runs");
     assert!(next.status.success() && next.stdout == b"mine\n", "{next:?}");
+    // Who is heard of keeps its lock in the time in which the other lost it.
+    drop(other.stdin.take());
+    assert!(other.wait().expect("it ends").success());
 }
 
 #[test]
