@@ -240,8 +240,8 @@ fn hold_of(place: &Place, name: &str, options: &[&str]) -> Child {
 fn the_lock_of_who_is_killed_goes_to_the_next() {
     let place = Place::new("locks", "viewstamped");
     let mut servers = place.found();
-    let mut first = hold(&place, &["--expires", "2"]);
-    let mut other = hold_of(&place, "ham", &["--expires", "2"]);
+    let mut first = hold(&place, &["--expires", "6"]);
+    let mut other = hold_of(&place, "ham", &["--expires", "5"]);
     let next = place.lock(&[], &["echo", "mine"]).stdout(Stdio::piped()).spawn().expect("the program runs");
     first.kill().expect("it runs");
     first.wait().expect("it has ended");
@@ -261,7 +261,7 @@ fn the_lock_of_who_is_killed_goes_to_the_next() {
 fn who_is_not_heard_of_ends_its_command() {
     let place = Place::new("locks", "viewstamped");
     let servers = place.found();
-    let mut holder = hold(&place, &["--expires", "1"]);
+    let mut holder = hold(&place, &["--expires", "3"]);
     // Which stays open.
     let _input = holder.stdin.take();
     servers[1..].iter().for_each(|server| server.send("STOP"));
