@@ -108,7 +108,7 @@ fn make(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or_else(|| Path::new("."));
     make(parent)?;
     match fs::create_dir(path) {
         Err(why) if why.kind() != io::ErrorKind::AlreadyExists || !path.is_dir() => Err(why),
