@@ -38,19 +38,24 @@ pub(super) struct Manager {
     sweeps: u32,
     /// What each server holds and does.
     loads: BTreeMap<NodeId, Load>,
-    /// Questions about the clock, to be answered if this server keeps it still: of those that came first the replicas are
-    /// asked.
+    /// Questions, to be answered if this server keeps the clock and the map still: about those that came first the replicas
+    /// are asked.
     asked: Vec<Asked>,
     confirming: Vec<Asked>,
     /// Questions that wait until a bound is durable.
     unanswered: Vec<Asked>,
 }
 
-/// Where is the clock? It is to go on by so much.
 struct Asked {
     by: NodeId,
-    number: u64,
-    goes_on: u64,
+    what: What,
+}
+
+enum What {
+    /// Where is the clock? It is to go on by so much.
+    Time { number: u64, goes_on: u64 },
+    /// What is the map? If it is about a database, where is that?
+    Map { about: Option<String> },
 }
 
 impl Manager {
@@ -151,14 +156,18 @@ impl Manager {
             self.raise(turn);
         }
         // No server has so many commits waiting.
-        let asked = Asked { by: from, number, goes_on: goes_on.min(AHEAD / 4) };
+        let what = What::Time { number, goes_on: goes_on.min(AHEAD / 4) };
+        self.ask(Asked { by: from, what }, turn);
+    }
+
+    fn ask(&mut self, asked: Asked, turn: &mut Turn<'_>) {
         match self.ledger {
             Ledger::Disk => self.answer(asked, turn),
             Ledger::Replicas(_) => self.asked.push(asked),
         }
     }
 
-    /// Whether the replicas are to be asked if this server keeps the clock still. They are now, if so.
+    /// Whether the replicas are to be asked if this server keeps clock and map still. They are now, if so.
     pub(super) fn asks(&mut self) -> bool {
         self.confirming.append(&mut self.asked);
         !self.confirming.is_empty()
@@ -169,17 +178,25 @@ impl Manager {
         std::mem::take(&mut self.confirming).into_iter().for_each(|asked| self.answer(asked, turn));
     }
 
-    fn answer(&mut self, asked: Asked, turn: &mut Turn<'_>) {
-        if self.now.0 + asked.goes_on < self.bound.0 {
-            return self.tell_time(asked, turn);
+    fn answer(&mut self, Asked { by, what }: Asked, turn: &mut Turn<'_>) {
+        match what {
+            What::Map { about } => {
+                self.unmapped.push((by, about));
+                self.tell(turn);
+            }
+            What::Time { number, goes_on } if self.now.0 + goes_on < self.bound.0 => {
+                self.tell_time(by, (number, goes_on), turn);
+            }
+            What::Time { .. } => {
+                if self.rising.is_none() {
+                    self.end(turn);
+                }
+                self.unanswered.push(Asked { by, what });
+            }
         }
-        if self.rising.is_none() {
-            self.end(turn);
-        }
-        self.unanswered.push(asked);
     }
 
-    fn tell_time(&mut self, Asked { by, number, goes_on }: Asked, turn: &mut Turn<'_>) {
+    fn tell_time(&mut self, by: NodeId, (number, goes_on): (u64, u64), turn: &mut Turn<'_>) {
         let now = self.now;
         let watermark = self.watermark();
         self.now.0 += goes_on;
@@ -237,8 +254,7 @@ impl Manager {
 
     /// Tells a server the map, and what has become of a database, when the map is durable.
     pub(super) fn tell_map(&mut self, to: NodeId, about: Option<String>, turn: &mut Turn<'_>) {
-        self.unmapped.push((to, about));
-        self.tell(turn);
+        self.ask(Asked { by: to, what: What::Map { about } }, turn);
     }
 
     fn tell(&mut self, turn: &mut Turn<'_>) {
