@@ -6,7 +6,7 @@ mod settings;
 
 use crate::signals;
 use clap::Args;
-use fulmar_dbt::remote::{Cluster, Connection, NodeId, Remote, Service, new_cluster, new_server};
+use fulmar_dbt::remote::{Cluster, Connection, FIRST, NodeId, Remote, Service, new_cluster, new_server};
 use fulmar_dbt::{Database, Directory, Options, Timestamp, Transient, write_whole};
 use fulmar_transport::Notice;
 use settings::Settings;
@@ -124,15 +124,18 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
         let mut databases = Box::new(Directory::new(data.clone(), options));
         let service = match settings.join.as_deref() {
-            None => Service::first(cluster(&data)?, databases, &advertised, replication)?,
+            None => {
+                let name = cluster(&data)?;
+                if let Some(cluster) = Cluster::remembered(name, &mut *databases)? {
+                    require_undrained(&cluster, FIRST, &data)?;
+                }
+                Service::first(name, databases, &advertised, replication)?
+            }
             Some(known) => {
                 let cluster = find(known, &data, &mut databases)?;
                 agree(&data, cluster.name)?;
                 let name = name(&data)?;
-                if cluster.map.draining.contains(&name) && !cluster.map.servers.contains_key(&name) {
-                    let what = "this server was drained; with another directory it joins the cluster anew";
-                    return Err(format!("{}: {what}", data.display()).into());
-                }
+                require_undrained(&cluster, name, &data)?;
                 require_own(&advertised, &cluster, name, &data)?;
                 Service::other(cluster, name, databases, &advertised)?
             }
@@ -228,6 +231,15 @@ fn find(
         thread::sleep(Duration::from_secs(1));
     }
     unreachable!("the last attempt returns")
+}
+
+/// Requires that the server has not left the cluster for good.
+fn require_undrained(cluster: &Cluster, name: NodeId, data: &Path) -> Result<(), String> {
+    if !cluster.map.draining.contains(&name) || cluster.map.servers.contains_key(&name) {
+        return Ok(());
+    }
+    let what = "this server was drained; with another directory it joins the cluster anew";
+    Err(format!("{}: {what}", data.display()))
 }
 
 /// Requires that no other server of the cluster is known at this address.

@@ -18,7 +18,7 @@ pub(super) const LARGEST_COMMIT: u64 = (1 << 30) - (32 << 20);
 const SPIN: Duration = Duration::from_micros(20);
 
 /// The name of the first server of every cluster.
-pub(super) const SERVER: NodeId = NodeId(0);
+pub const FIRST: NodeId = NodeId(0);
 
 /// How servers and clients of storage limit each other.
 pub(super) fn limits() -> Limits {
@@ -97,7 +97,7 @@ impl Connection {
             Client::new(by_chance(), "", false),
         );
         client.directory(move |_, _| find());
-        client.tell(Ask::Server(SERVER));
+        client.tell(Ask::Server(FIRST));
         Self(client)
     }
 

@@ -1,6 +1,6 @@
 //! A server on sockets.
 
-use super::connection::{ConnectError, SERVER, limits, protocol, resolve};
+use super::connection::{ConnectError, FIRST, limits, protocol, resolve};
 use super::map::{Map, Replication, Spared};
 use super::message::{MapRequest, Message};
 use super::server::{Note, Open, Server, SyncLog, remembered};
@@ -32,7 +32,7 @@ impl Service {
         address: &str,
         replication: Replication,
     ) -> Result<Self, Error> {
-        Self::new(cluster, SERVER, Server::first((SERVER, address), directory, replication)?)
+        Self::new(cluster, FIRST, Server::first((FIRST, address), directory, replication)?)
     }
 
     /// Another server of a cluster that was [met](Cluster::meet), called `name`; others find it at `address`.
