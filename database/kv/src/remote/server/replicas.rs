@@ -186,12 +186,13 @@ impl Server {
             entries.begin(life)?;
         }
         let me = self.site.me;
-        let begun = replicas.begun.get(&me).copied().filter(|_| replicas.founders.contains(&me));
-        if begun.is_none() && replicas.founders.contains(&me) {
+        let is_founder = replicas.founders.contains(&me);
+        let begun = replicas.begun.get(&me).copied();
+        if is_founder && begun.is_none() {
             self.tell_begin(place, life, now, out);
             return Ok(None);
         }
-        let incarnation = if begun == Some(life) { 0 } else { life };
+        let incarnation = if is_founder && begun == Some(life) { 0 } else { life };
         // Where they are now is told to who knows nothing else.
         let later = replicas.group.clone().filter(|_| records.is_empty());
         let group =
@@ -199,7 +200,7 @@ impl Server {
         let group = group.map_err(|error| {
             Error::io(name.as_ref(), std::io::Error::new(std::io::ErrorKind::InvalidInput, error))
         })?;
-        let member = Member { node: self.site.me, incarnation };
+        let member = Member { node: me, incarnation };
         let replica = Replica::new(member, group, options(), entries.clone(), &records);
         let logged = Lsn(records.len() as u64);
         Ok(Some(Hosted {
@@ -493,14 +494,13 @@ impl Server {
         for place in places {
             let Some(hosted) = self.replicas.get_mut(&place) else { continue };
             hosted.copy_on(place, &mut self.site.turn(now, out));
+            let life = hosted.life;
             let wish = self.site.map.replicas(place).and_then(|replicas| hosted.wish(replicas, me));
             let stage = hosted.front.as_ref().map(|front| front.stage);
             if stage == Some(Stage::Registering) {
                 self.register(place, now, out);
             }
-            if let Some(life) = self.replicas.get(&place).map(|hosted| hosted.life) {
-                self.tell_begin(place, life, now, out);
-            }
+            self.tell_begin(place, life, now, out);
             if let Some(wish) = wish {
                 self.step_replica(place, now, out, |replica, out| replica.request(now, wish, out));
             }
