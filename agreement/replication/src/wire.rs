@@ -66,15 +66,32 @@ fn view(input: &mut Reader<'_>) -> Option<View> {
     (view.epoch < 1 << 62 && view.number < 1 << 62).then_some(view)
 }
 
+impl Protocol {
+    /// Appends it to a message.
+    pub fn encode(self, out: &mut Vec<u8>) {
+        out.push(match self {
+            Self::Viewstamped => 0,
+            Self::Fast => 1,
+            Self::Speculative => 2,
+        });
+    }
+
+    /// Reads what [`Protocol::encode`] has appended; nothing, if that is no protocol.
+    pub fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        Some(match input.byte()? {
+            0 => Self::Viewstamped,
+            1 => Self::Fast,
+            2 => Self::Speculative,
+            _ => return None,
+        })
+    }
+}
+
 impl Group {
     /// Appends it to a message.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.epoch());
-        out.push(match self.protocol() {
-            Protocol::Viewstamped => 0,
-            Protocol::Fast => 1,
-            Protocol::Speculative => 2,
-        });
+        self.protocol().encode(out);
         put_varint(out, self.members().len() as u64);
         for Member { node, incarnation } in self.members() {
             put_varint(out, node.0.into());
@@ -85,12 +102,7 @@ impl Group {
     /// Reads what [`Group::encode`] has appended; nothing, if that is no group.
     pub fn decode(input: &mut Reader<'_>) -> Option<Self> {
         let epoch = input.varint().filter(|epoch| *epoch < 1 << 62)?;
-        let protocol = match input.byte()? {
-            0 => Protocol::Viewstamped,
-            1 => Protocol::Fast,
-            2 => Protocol::Speculative,
-            _ => return None,
-        };
+        let protocol = Protocol::decode(input)?;
         let member = |input: &mut Reader<'_>| {
             let node = NodeId(u32::try_from(input.varint()?).ok()?);
             Some(Member { node, incarnation: input.varint()? })

@@ -531,11 +531,11 @@ impl Map {
 impl Replication {
     pub(crate) fn encode(self, out: &mut Vec<u8>) {
         put_varint(out, self.replicas.into());
-        out.push(code(self.protocol));
+        self.protocol.encode(out);
     }
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
-        Some(Self { replicas: founded(input)?, protocol: protocol(input)? })
+        Some(Self { replicas: founded(input)?, protocol: Protocol::decode(input)? })
     }
 }
 
@@ -543,7 +543,7 @@ impl Replicas {
     fn encode(&self, out: &mut Vec<u8>) {
         put_groups(out, &self.founders);
         put_groups(out, &self.members);
-        out.push(code(self.protocol));
+        self.protocol.encode(out);
         out.push(u8::from(self.group.is_some()));
         if let Some(group) = &self.group {
             group.encode(out);
@@ -560,25 +560,13 @@ impl Replicas {
     }
 
     fn decode(input: &mut Reader<'_>) -> Option<Self> {
-        let (founders, members, protocol) = (groups(input)?, groups(input)?, protocol(input)?);
+        let (founders, members, protocol) = (groups(input)?, groups(input)?, Protocol::decode(input)?);
         let group = if input.byte()? == 1 { Some(Group::decode(input)?) } else { None };
         let begun = |input: &mut Reader<'_>| Some((NodeId(number(input)?), input.varint()?));
         let begun = list(input, begun)?.into_iter().collect();
         let view = if input.byte()? == 1 { Some(view(input)?) } else { None };
         Some(Self { founders, members, protocol, group, begun, view })
     }
-}
-
-fn code(protocol: Protocol) -> u8 {
-    match protocol {
-        Protocol::Viewstamped => 0,
-        Protocol::Fast => 1,
-        Protocol::Speculative => 2,
-    }
-}
-
-fn protocol(input: &mut Reader<'_>) -> Option<Protocol> {
-    [Protocol::Viewstamped, Protocol::Fast, Protocol::Speculative].get(usize::from(input.byte()?)).copied()
 }
 
 /// So many servers keep the one busy that keeps the clock: measured in docs/scaling.md.
