@@ -10,6 +10,7 @@ use fulmar_node::NodeId;
 use fulmar_sim::{Port, Seed, Sim, check, seeds};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Where its replicas are, but for [`LATE`].
@@ -125,6 +126,87 @@ fn require_new(sim: &mut Sim<Role>, tree: Tree) -> Result<(), String> {
     })?;
     let seen = seen.lock().take();
     if seen.as_deref() == Some(b"fulmar") { Ok(()) } else { Err(format!("the client sees {seen:?}")) }
+}
+
+/// A transaction is prepared by one of two groups; the other, which is to decide, is asked about it where it was led from before,
+/// and then is to prepare it where it is led from now.
+fn ask_the_old(seed: Seed, defect: Defect) -> Result<(), String> {
+    let replication = Replication { replicas: 3, ..Replication::default() };
+    let mut sim = world(seed, &Disks::default(), 2, defect, replication);
+    sim.run(Duration::from_secs(2), |_, _, _| {});
+    let second = GroupId(2);
+    let trees = [plant(&mut sim, GROUP, OLD)?, plant(&mut sim, second, OTHER)?];
+    let (client, writer) = (NodeId(SERVERS), NodeId(SERVERS + 1));
+    let is_cut = Arc::new(AtomicBool::new(false));
+    let may_begin = Arc::clone(&is_cut);
+    let change = move |port| {
+        let database = connect(port);
+        let look = |tree| database.begin()?.get(tree, b"bird").map(drop);
+        // From now on it knows the leaf, and has nothing to read in the first group.
+        look(trees[0])?;
+        while !may_begin.load(Relaxed) {
+            look(trees[1])?;
+        }
+        let mut transaction = database.begin()?;
+        transaction.get(trees[1], b"bird")?;
+        for tree in trees {
+            transaction.put(tree, b"bird", b"fulmar")?;
+            transaction.put(tree, b"fish", b"cod")?;
+        }
+        transaction.commit(Durability::Synced)
+    };
+    // Whether it takes place or not, it does so in both groups.
+    sim.host(client, move |port| drop(change(port)));
+    sim.run(Duration::from_millis(50), |_, _, _| {});
+    let cut = sim.partition([client], [OLD]);
+    is_cut.store(true, Relaxed);
+    let is_prepared = |sim: &Sim<Role>| match sim.process(OTHER) {
+        Some(Role::Server(server, _)) => {
+            server.databases().any(|kv| kv.group() == second && !kv.is_settled())
+        }
+        _ => false,
+    };
+    if !sim.run_until(Duration::from_secs(10), |_, _, _| {}, is_prepared) {
+        return Err("it is not prepared".into());
+    }
+    sim.pause(OLD);
+    // Somebody meets its lock.
+    let meet = move |port| {
+        let mut transaction = connect_to(port, OTHER).begin()?;
+        transaction.put(trees[1], b"bird", b"petrel")?;
+        transaction.commit(Durability::Synced)
+    };
+    sim.host(writer, move |port| drop(meet(port)));
+    await_other(&mut sim, GROUP, OLD, &[MANAGER])?;
+    sim.resume(OLD);
+    sim.mend(cut);
+    if !sim.run_until(Duration::from_secs(100), |_, _, _| {}, |sim| sim.programs_running() == 0) {
+        return Err("a program does not end".into());
+    }
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&seen);
+    run(&mut sim, 0, move |port| {
+        let transaction = connect(port).begin()?;
+        for tree in trees {
+            told.lock().push(transaction.get(tree, b"fish")?.is_some());
+        }
+        Ok(())
+    })?;
+    let seen = seen.lock();
+    if seen[0] == seen[1] { Ok(()) } else { Err(format!("it has taken place: {seen:?}")) }
+}
+
+#[test]
+fn who_leads_no_more_gives_up_nothing() {
+    seeds("who_leads_no_more_gives_up_nothing", 0..20, |seed| ask_the_old(seed, Defect::Nothing));
+}
+
+/// The check above finds a server that gives up what it does not know, and does not see to it that others do not prepare it.
+#[test]
+fn who_forgets_what_it_has_given_up_lets_it_take_place() {
+    let found = (0..20)
+        .find(|seed| check("defect", *seed..seed + 1, |seed| ask_the_old(seed, Defect::Forgetful)).is_err());
+    assert!(found.is_some(), "it is not found");
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use fulmar_dbt::{Database, Options, Tree};
 use fulmar_kv::engine::{Batch, Engine, EngineWrite, Memory};
 use fulmar_kv::remote::{
-    Answer, Ask, Call, Client, Cluster, DatabaseNumber, Keep, Map, MapRequest, Message, Note, Open, Question,
-    Remote, Replication, Reply, Reshape, Server, Shape, Sight, Synced, Timer, Unreachable,
+    Answer, Ask, Call, Client, Cluster, DatabaseNumber, Keep, Map, MapRequest, Message, News, Note, Open,
+    Question, Remote, Replication, Reply, Reshape, Server, Shape, Sight, Synced, Timer, Unreachable,
 };
-use fulmar_kv::{Commit, Durability, Error, GroupId, Object, ObjectId, Restructuring, linked};
+use fulmar_kv::{Commit, Durability, Error, GroupId, Object, ObjectId, Outcome, Restructuring, linked};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
 use fulmar_replication::Protocol;
 use fulmar_sim::{Port, Seed, Sim};
@@ -50,6 +50,8 @@ pub(crate) enum Defect {
     OldMap,
     /// Who has kept the clock takes it that the replicas of that follow for ever.
     NoQuorum,
+    /// Who is asked about a transaction that it has not prepared says that it will not take place, and forgets that.
+    Forgetful,
 }
 
 impl Defect {
@@ -72,6 +74,19 @@ impl Defect {
             at.0 += 3;
         }
         message
+    }
+
+    /// What a server with the defect says to a message, which it then forgets.
+    fn forgets(self, server: &Server, message: &Message) -> Option<Message> {
+        let Message::Transaction { database, group, from, transaction, news: News::Asked { .. } } = message
+        else {
+            return None;
+        };
+        let kv = server.databases().find(|kv| kv.group() == *group)?;
+        let (database, group, from, transaction) = (*database, *from, *group, *transaction);
+        let news = News::Ended(Outcome::Aborted);
+        let said = Message::Transaction { database, group, from, transaction, news };
+        (self == Self::Forgetful && kv.is_settled()).then_some(said)
     }
 
     /// What a server with the defect takes others to have answered to what it has sent.
@@ -160,6 +175,9 @@ impl Process for Role {
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         match self {
             Self::Server(server, defect) => {
+                if let Some(said) = defect.forgets(server, &message) {
+                    return out.send(from, said);
+                }
                 let message = defect.at_server(message);
                 as_server(out, |out| server.receive(now, from, message, out));
                 hear_answers(server, *defect, now, out);

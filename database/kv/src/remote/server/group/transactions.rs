@@ -151,7 +151,9 @@ impl Group {
         turn: &mut Turn<'_>,
     ) -> Result<(), Error> {
         match news {
-            News::Asked { snapshot, reader } => self.answer_group(from, transaction, snapshot, reader, turn),
+            News::Asked { snapshot, reader } => {
+                self.answer_group(from, transaction, snapshot, reader, turn)?;
+            }
             News::Open(seen) => {
                 self.database.storage().pending(|pending| pending.postpone(transaction, seen));
                 for mut asked in self.take_deferred(transaction) {
@@ -171,8 +173,10 @@ impl Group {
                     self.end(transaction, outcome, turn);
                 } else {
                     if matches!(outcome, Outcome::Committed(_)) {
+                        // If another server serves the group by now, it may be prepared there: this is not told then.
+                        self.database.storage().pass(Timestamp(0))?;
                         let sends = self.messages(&[from], transaction, News::Confirmed, turn);
-                        self.wait_for(Durability::Written, Timestamp(0), sends, None, vec![], turn);
+                        self.wait_for(Durability::Synced, Timestamp(0), sends, None, vec![], turn);
                     }
                     self.retry(transaction, turn);
                 }
@@ -193,10 +197,11 @@ impl Group {
         snapshot: Timestamp,
         reader: Option<Timestamp>,
         turn: &mut Turn<'_>,
-    ) {
+    ) -> Result<(), Error> {
         let storage = self.database.storage();
         let (decided, undecided) =
             storage.pending(|pending| (pending.committed(transaction), pending.undecided(transaction)));
+        let mut durability = Durability::Written;
         let news = if let Some(at) = decided {
             News::Ended(Outcome::Committed(at))
         } else if self.is_owned(transaction, turn.now) {
@@ -210,12 +215,16 @@ impl Group {
             self.end(transaction, Outcome::Aborted, turn);
             News::Ended(Outcome::Aborted)
         } else {
-            storage.advance(snapshot, Timestamp(0));
+            // Nor may whoever serves the group later prepare it, who knows of what is past only that it is; and if another
+            // does already, this is not told.
+            storage.pass(snapshot)?;
+            durability = Durability::Synced;
             self.refused.insert(transaction, snapshot);
             News::Ended(Outcome::Aborted)
         };
         let sends = self.messages(&[asker], transaction, news, turn);
-        self.wait_for(Durability::Written, Timestamp(0), sends, None, vec![], turn);
+        self.wait_for(durability, Timestamp(0), sends, None, vec![], turn);
+        Ok(())
     }
 
     /// Whether it must not be prepared any more.
