@@ -19,7 +19,7 @@
 //!   - *viewstamped* (Oki and Liskov 1988; Liskov and Cowling 2012): the leader gives them their places. Four message delays.
 //!   - *fast* (Lamport 2006): they find their places at each replica, and the leader compares. Three.
 //!   - *speculative* (Ports and others 2015): they are executed where they have found a place, and the client compares. Two.
-//! - [`Log`]: operations, and a hash of each prefix.
+//! - [`Log`]: operations, and a hash of each prefix. [`Memory`]: what a replica's [`Record`]s come to.
 //! - `execution`: the state machine, and who has been answered what, so that no operation takes place twice.
 //! - `leader` and `backup`: what is committed in a view. `view_change`: from a view to a later one. `merge`: with which log that
 //!   begins; it is the same rule for all protocols, and that they are safe rests on it. `transfer`: from one replica to another that has missed too
@@ -59,6 +59,7 @@ mod fast;
 mod group;
 mod leader;
 mod log;
+mod memory;
 mod merge;
 mod message;
 mod replica;
@@ -78,6 +79,7 @@ pub use clients::Clients;
 pub use execution::Checkpoint;
 pub use group::{Group, GroupError, Member, Protocol};
 pub use log::{Entry, Log, Summary};
+pub use memory::{Memory, Standing};
 pub use message::{ClientId, Message, Operation, SequenceNumber, Timer, View};
 pub use replica::{Behind, Options, Record, Replica, Wish};
 pub use state_machine::StateMachine;

@@ -5,7 +5,8 @@ use crate::leader::Leading;
 use crate::merge::Candidate;
 use crate::view_change::Votes;
 use crate::{
-    Checkpoint, ClientId, Group, Log, Member, Message, Protocol, SequenceNumber, StateMachine, Timer, View,
+    Checkpoint, ClientId, Group, Log, Member, Memory, Message, Protocol, SequenceNumber, Standing,
+    StateMachine, Timer, View,
 };
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -177,19 +178,27 @@ impl<S: StateMachine> Replica<S> {
     /// state and the group there is now if one of the nodes of `group` still knows. So whoever has had a life before, and has
     /// lost its records, comes back with an incarnation that never was.
     pub fn new(me: Member, group: Group, options: Options, state_machine: S, records: &[Record]) -> Self {
+        let mut memory = Memory::default();
+        records.iter().for_each(|record| memory.note(record));
+        let Memory { mut standing, log, checkpoint, .. } = memory;
+        if records.is_empty() {
+            let first = View::first_of(group.epoch());
+            (standing.view, standing.last_normal) = (first, first);
+        }
+        let Standing { view, last_normal, ordered } = standing;
         let mut replica = Self {
             me,
             options,
             status: Status::Normal,
-            view: View::first_of(group.epoch()),
-            last_normal: View::first_of(group.epoch()),
-            log: Log::default(),
+            view,
+            last_normal,
+            log,
             committed: SequenceNumber(0),
             execution: Execution::new(state_machine),
             checkpoint: Arc::new(Checkpoint::first(group.clone())),
             group,
             asked: BTreeMap::new(),
-            ordered: SequenceNumber(0),
+            ordered,
             stable: SequenceNumber(0),
             stable_ordered: SequenceNumber(0),
             is_sure: false,
@@ -205,42 +214,11 @@ impl<S: StateMachine> Replica<S> {
             durable: Lsn(records.len() as u64),
             is_restarted: !records.is_empty(),
         };
-        let mut checkpoint = None;
-        for record in records {
-            match record {
-                Record::View { view, last_normal } => {
-                    (replica.view, replica.last_normal) = (*view, *last_normal);
-                    if view == last_normal {
-                        replica.ordered = replica.log.last();
-                    }
-                }
-                Record::Append(entry) => {
-                    replica.log.append(entry.clone());
-                }
-                Record::Truncate(last) => {
-                    replica.log.truncate(*last);
-                    replica.ordered = replica.ordered.min(*last);
-                }
-                Record::Ordered(upto) => replica.ordered = *upto,
-                Record::Checkpoint(known) => {
-                    let ends_epoch = known.group.epoch() > replica.view.epoch;
-                    if ends_epoch {
-                        let first = View::first_of(known.group.epoch());
-                        (replica.view, replica.last_normal) = (first, first);
-                    }
-                    if ends_epoch || replica.log.summary(known.at) != Some(known.summary) {
-                        replica.log = Log::after(known.at, known.summary);
-                    }
-                    replica.ordered = replica.ordered.max(known.at);
-                    checkpoint = Some(known);
-                }
-            }
-        }
         if let Some(checkpoint) = checkpoint {
-            replica.checkpoint = checkpoint.clone();
             replica.group = checkpoint.group.clone();
             replica.committed = checkpoint.at;
-            replica.execution.restore(checkpoint);
+            replica.execution.restore(&checkpoint);
+            replica.checkpoint = checkpoint;
         }
         if replica.last_normal < replica.view {
             replica.status = Status::ViewChange;

@@ -55,15 +55,19 @@ fn sequence_number(input: &mut Reader<'_>) -> Option<SequenceNumber> {
     input.varint().filter(|number| *number < 1 << 62).map(SequenceNumber)
 }
 
-fn put_view(out: &mut Vec<u8>, view: View) {
-    put_varint(out, view.epoch);
-    put_varint(out, view.number);
-}
+impl View {
+    /// Appends it to a message.
+    pub fn encode(self, out: &mut Vec<u8>) {
+        put_varint(out, self.epoch);
+        put_varint(out, self.number);
+    }
 
-fn view(input: &mut Reader<'_>) -> Option<View> {
-    let view = View { epoch: input.varint()?, number: input.varint()? };
-    // The largest numbers have no next.
-    (view.epoch < 1 << 62 && view.number < 1 << 62).then_some(view)
+    /// Reads what [`View::encode`] has appended; nothing, if that is no view.
+    pub fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        let view = Self { epoch: input.varint()?, number: input.varint()? };
+        // The largest numbers have no next.
+        (view.epoch < 1 << 62 && view.number < 1 << 62).then_some(view)
+    }
 }
 
 impl Protocol {
@@ -157,54 +161,54 @@ impl Wire for Message {
             }
             Self::Reply { view, client, number, result } => {
                 out.push(2);
-                put_view(out, *view);
+                view.encode(out);
                 [client.0, *number].into_iter().for_each(|n| put_varint(out, n));
                 put_bytes(out, result);
             }
             Self::SpeculativeReply { view, client, number, at, summary, result } => {
                 out.push(3);
-                put_view(out, *view);
+                view.encode(out);
                 [client.0, *number, at.0].into_iter().for_each(|n| put_varint(out, n));
                 put_summary(out, *summary);
                 put_bytes(out, result);
             }
             Self::Doubt { view } => {
                 out.push(4);
-                put_view(out, *view);
+                view.encode(out);
             }
             Self::Prepare { view, from, before, entries, committed } => {
                 out.push(5);
-                put_view(out, *view);
+                view.encode(out);
                 [from.0, committed.0].into_iter().for_each(|n| put_varint(out, n));
                 put_summary(out, *before);
                 put_entries(out, entries.iter());
             }
             Self::Commit { view, committed, summary, round } => {
                 out.push(6);
-                put_view(out, *view);
+                view.encode(out);
                 [committed.0, *round].into_iter().for_each(|n| put_varint(out, n));
                 put_summary(out, *summary);
             }
             Self::PrepareOk { view, ordered, upto, summary, round } => {
                 out.push(7);
-                put_view(out, *view);
+                view.encode(out);
                 [ordered.0, upto.0, *round].into_iter().for_each(|n| put_varint(out, n));
                 put_summary(out, *summary);
             }
             Self::StartViewChange { view } => {
                 out.push(8);
-                put_view(out, *view);
+                view.encode(out);
             }
             Self::DoViewChange { view, last_normal, log, ordered, committed } => {
                 out.push(9);
-                put_view(out, *view);
-                put_view(out, *last_normal);
+                view.encode(out);
+                last_normal.encode(out);
                 [ordered.0, committed.0].into_iter().for_each(|n| put_varint(out, n));
                 put_log(out, log);
             }
             Self::StartView { view, checkpoint, log, committed } => {
                 out.push(10 + u8::from(checkpoint.is_some()));
-                put_view(out, *view);
+                view.encode(out);
                 put_varint(out, committed.0);
                 if let Some(checkpoint) = checkpoint {
                     put_checkpoint(out, checkpoint);
@@ -213,7 +217,7 @@ impl Wire for Message {
             }
             Self::GetState { view, committed } => {
                 out.push(12);
-                put_view(out, *view);
+                view.encode(out);
                 put_varint(out, committed.0);
             }
             Self::State(checkpoint) => {
@@ -242,17 +246,18 @@ fn message(input: &mut Reader<'_>) -> Option<Message> {
             Message::Request { client, epoch, number, operation, is_query: tag == 1 }
         }
         2 => {
-            let (view, client, number) = (view(input)?, ClientId(input.varint()?), input.varint()?);
+            let (view, client, number) = (View::decode(input)?, ClientId(input.varint()?), input.varint()?);
             Message::Reply { view, client, number, result: input.bytes()?.into() }
         }
         3 => {
-            let (view, client, number) = (view(input)?, ClientId(input.varint()?), input.varint()?);
+            let (view, client, number) = (View::decode(input)?, ClientId(input.varint()?), input.varint()?);
             let (at, summary) = (sequence_number(input)?, summary(input)?);
             Message::SpeculativeReply { view, client, number, at, summary, result: input.bytes()?.into() }
         }
-        4 => Message::Doubt { view: view(input)? },
+        4 => Message::Doubt { view: View::decode(input)? },
         5 => {
-            let (view, from, committed) = (view(input)?, sequence_number(input)?, sequence_number(input)?);
+            let (view, from, committed) =
+                (View::decode(input)?, sequence_number(input)?, sequence_number(input)?);
             let before = summary(input)?;
             if from == SequenceNumber(0) {
                 return None;
@@ -260,26 +265,26 @@ fn message(input: &mut Reader<'_>) -> Option<Message> {
             Message::Prepare { view, from, before, entries: list(input, entry)?, committed }
         }
         6 => {
-            let (view, committed, round) = (view(input)?, sequence_number(input)?, input.varint()?);
+            let (view, committed, round) = (View::decode(input)?, sequence_number(input)?, input.varint()?);
             Message::Commit { view, committed, summary: summary(input)?, round }
         }
         7 => {
-            let (view, ordered) = (view(input)?, sequence_number(input)?);
+            let (view, ordered) = (View::decode(input)?, sequence_number(input)?);
             let (upto, round) = (sequence_number(input)?, input.varint()?);
             Message::PrepareOk { view, ordered, upto, summary: summary(input)?, round }
         }
-        8 => Message::StartViewChange { view: view(input)? },
+        8 => Message::StartViewChange { view: View::decode(input)? },
         9 => {
-            let (view, last_normal) = (view(input)?, view(input)?);
+            let (view, last_normal) = (View::decode(input)?, View::decode(input)?);
             let (ordered, committed) = (sequence_number(input)?, sequence_number(input)?);
             Message::DoViewChange { view, last_normal, log: log(input)?, ordered, committed }
         }
         tag @ (10 | 11) => {
-            let (view, committed) = (view(input)?, sequence_number(input)?);
+            let (view, committed) = (View::decode(input)?, sequence_number(input)?);
             let checkpoint = if tag == 11 { Some(checkpoint(input)?) } else { None };
             Message::StartView { view, checkpoint, log: log(input)?, committed }
         }
-        12 => Message::GetState { view: view(input)?, committed: sequence_number(input)? },
+        12 => Message::GetState { view: View::decode(input)?, committed: sequence_number(input)? },
         13 => Message::State(checkpoint(input)?),
         14 => Message::Group(Group::decode(input)?),
         _ => return None,
@@ -291,8 +296,8 @@ impl Wire for Record {
         match self {
             Self::View { view, last_normal } => {
                 out.push(0);
-                put_view(out, *view);
-                put_view(out, *last_normal);
+                view.encode(out);
+                last_normal.encode(out);
             }
             Self::Append(entry) => {
                 out.push(1);
@@ -322,7 +327,7 @@ impl Wire for Record {
 
 fn record(input: &mut Reader<'_>) -> Option<Record> {
     Some(match input.byte()? {
-        0 => Record::View { view: view(input)?, last_normal: view(input)? },
+        0 => Record::View { view: View::decode(input)?, last_normal: View::decode(input)? },
         1 => Record::Append(entry(input)?),
         2 => Record::Truncate(sequence_number(input)?),
         3 => Record::Ordered(sequence_number(input)?),

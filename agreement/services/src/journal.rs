@@ -11,8 +11,7 @@
 //! amiss but by damage, and then nothing is taken for granted. Where a checkpoint comes, the file is written anew without
 //! what that makes superfluous.
 
-use crate::kept::Kept;
-use fulmar_replication::Record;
+use fulmar_replication::{Memory, Record};
 use fulmar_transport::coding::{Reader, put_bytes};
 use fulmar_transport::{Log, Wire};
 use std::fs::{self, File};
@@ -55,7 +54,7 @@ pub(crate) struct Journal {
     file: File,
     /// That of the last batch.
     number: u64,
-    kept: Kept,
+    kept: Memory,
 }
 
 impl Journal {
@@ -70,7 +69,7 @@ impl Journal {
         let damaged = |at| JournalError::Damaged { path: path.into(), at };
         let bytes = fs::read(path).map_err(failed)?;
         let Some(mut rest) = bytes.strip_prefix(MAGIC) else { return Err(damaged(0)) };
-        let (mut number, mut kept) = (0, Kept::default());
+        let (mut number, mut kept) = (0, Memory::default());
         while let Some((records, after)) = batch(rest, |found| found == number + 1) {
             let at = bytes.len() - rest.len();
             decode(records).ok_or_else(|| damaged(at))?.iter().for_each(|record| kept.note(record));

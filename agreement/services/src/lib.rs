@@ -18,7 +18,7 @@
 //! # The structure
 //!
 //! - [`Charter`], [`Members`], [`Application`]: which group.
-//! - [`Server`]: a replica of it. `home`: its directory; `journal` and `kept`: its records there; `ticker`: the time that passes for
+//! - [`Server`]: a replica of it. `home`: its directory; `journal`: its records there; `ticker`: the time that passes for
 //!   sessions of locks; `report`: what is said of the other replicas.
 //! - [`TimestampClient`], [`LockSession`] and its [`Lease`]: what clients do; `caller`: how they ask.
 //!
@@ -52,7 +52,6 @@ mod chance;
 mod charter;
 mod home;
 mod journal;
-mod kept;
 mod lease;
 mod report;
 mod server;

@@ -19,7 +19,7 @@ mod tests;
 pub(crate) use ahead::Leading;
 pub use housed::replica_engine;
 pub use operation::Operation;
-pub(crate) use operation::{put_view, put_writes, view, writes};
+pub(crate) use operation::{put_writes, writes};
 
 use crate::engine::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
@@ -222,7 +222,7 @@ impl StateMachine for Entries {
     fn snapshot(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if let Some(leader) = self.0.state.lock().leader {
-            put_view(&mut out, leader);
+            leader.encode(&mut out);
         }
         out
     }
@@ -230,7 +230,7 @@ impl StateMachine for Entries {
     fn restore(&mut self, _at: SequenceNumber, snapshot: &[u8]) {
         let mut input = Reader::new(snapshot);
         let mut state = self.0.state.lock();
-        state.leader = view(&mut input);
+        state.leader = View::decode(&mut input);
         state.executed.clear();
         state.due = Batch::default();
     }

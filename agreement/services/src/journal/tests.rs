@@ -64,7 +64,7 @@ fn append(path: &Path, batches: &[Vec<Record>]) {
 }
 
 fn kept(batches: &[Vec<Record>]) -> Vec<Record> {
-    let mut kept = Kept::default();
+    let mut kept = Memory::default();
     batches.iter().flatten().for_each(|record| kept.note(record));
     kept.records()
 }
@@ -157,7 +157,7 @@ fn what_is_kept_comes_to_the_same() {
     let (entries, checkpoints) = history();
     for seed in 0..300 {
         let mut random = Random::new(seed);
-        let (mut records, mut kept) = (Vec::new(), Kept::default());
+        let (mut records, mut kept) = (Vec::new(), Memory::default());
         let (mut at, mut last, mut view) = (0, 0, 0);
         while last < ENTRIES as u64 - 1 {
             let step = match random.below(8) {

@@ -3,7 +3,6 @@
 use super::message::DatabaseNumber;
 use crate::GroupId;
 use crate::core::group;
-use crate::replicated::{put_view, view};
 use fulmar_node::NodeId;
 use fulmar_replication::{Group, Protocol, View};
 use fulmar_transport::coding::{Reader, list, number, put_bytes, put_varint, text};
@@ -555,7 +554,7 @@ impl Replicas {
         }
         out.push(u8::from(self.view.is_some()));
         if let Some(known) = self.view {
-            put_view(out, known);
+            known.encode(out);
         }
     }
 
@@ -564,7 +563,7 @@ impl Replicas {
         let group = if input.byte()? == 1 { Some(Group::decode(input)?) } else { None };
         let begun = |input: &mut Reader<'_>| Some((NodeId(number(input)?), input.varint()?));
         let begun = list(input, begun)?.into_iter().collect();
-        let view = if input.byte()? == 1 { Some(view(input)?) } else { None };
+        let view = if input.byte()? == 1 { Some(View::decode(input)?) } else { None };
         Some(Self { founders, members, protocol, group, begun, view })
     }
 }

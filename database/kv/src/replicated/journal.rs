@@ -2,7 +2,7 @@
 
 use crate::engine::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
-use fulmar_replication::{Record, SequenceNumber, View};
+use fulmar_replication::{Record, SequenceNumber, Standing};
 use fulmar_transport::Wire;
 
 /// The object whose entries are those of the log; no group has one of this name.
@@ -25,9 +25,7 @@ pub(super) struct Journal {
     /// How many batches were written.
     written: u64,
     life: Option<u64>,
-    view: View,
-    last_normal: View,
-    ordered: SequenceNumber,
+    standing: Standing,
     /// The log has entries after the first and up to the second.
     start: SequenceNumber,
     last: SequenceNumber,
@@ -50,9 +48,7 @@ impl Journal {
         let mut journal = Self {
             written: number(WRITTEN)?.unwrap_or_default(),
             life: number(LIFE)?,
-            view: View::default(),
-            last_normal: View::default(),
-            ordered: SequenceNumber(0),
+            standing: Standing::default(),
             start: SequenceNumber(0),
             last: SequenceNumber(0),
         };
@@ -75,18 +71,12 @@ impl Journal {
         if !is_sound {
             return Err(damaged("the log"));
         }
-        if let Some(record) = record(VIEW)? {
-            if let Record::View { view, last_normal } = &record {
-                (journal.view, journal.last_normal) = (*view, *last_normal);
+        // In this order: the first says in another way what the second says.
+        for name in [VIEW, ORDERED] {
+            if let Some(record) = record(name)? {
+                journal.standing.note(&record, journal.last);
+                records.push(record);
             }
-            records.push(record);
-        }
-        // After the view: that says what it is in another way.
-        if let Some(record) = record(ORDERED)? {
-            if let Record::Ordered(ordered) = &record {
-                journal.ordered = *ordered;
-            }
-            records.push(record);
         }
         Ok((journal, records))
     }
@@ -116,21 +106,17 @@ impl Journal {
     pub(super) fn write(&mut self, records: &[Record], batch: &mut Batch) {
         self.count(batch);
         records.iter().for_each(|record| self.note(record, batch));
-        let Self { view, last_normal, ordered, .. } = *self;
         if records.iter().any(|record| !matches!(record, Record::Append(_))) {
-            put_fact(VIEW, encoded(&Record::View { view, last_normal }), batch);
-            put_fact(ORDERED, encoded(&Record::Ordered(ordered)), batch);
+            for (name, record) in [VIEW, ORDERED].into_iter().zip(self.standing.records()) {
+                put_fact(name, encoded(&record), batch);
+            }
         }
     }
 
     fn note(&mut self, record: &Record, batch: &mut Batch) {
+        self.standing.note(record, self.last);
         match record {
-            Record::View { view, last_normal } => {
-                (self.view, self.last_normal) = (*view, *last_normal);
-                if view == last_normal {
-                    self.ordered = self.last;
-                }
-            }
+            Record::View { .. } | Record::Ordered(_) => {}
             Record::Append(_) => {
                 self.last = self.last.next();
                 let entry = encoded(record);
@@ -139,18 +125,11 @@ impl Journal {
             Record::Truncate(last) => {
                 remove(last.0 + 1..=self.last.0, batch);
                 self.last = self.last.min(*last);
-                self.ordered = self.ordered.min(*last);
             }
-            Record::Ordered(upto) => self.ordered = *upto,
             Record::Checkpoint(checkpoint) => {
-                let first = View::first_of(checkpoint.group.epoch());
-                if first.epoch > self.view.epoch {
-                    (self.view, self.last_normal) = (first, first);
-                }
                 remove(self.start.0 + 1..=self.last.0.min(checkpoint.at.0), batch);
                 self.start = checkpoint.at;
                 self.last = self.last.max(checkpoint.at);
-                self.ordered = self.ordered.max(checkpoint.at);
                 put_fact(CHECKPOINT, encoded(record), batch);
             }
         }

@@ -22,15 +22,6 @@ pub enum Operation {
     },
 }
 
-pub(crate) fn put_view(out: &mut Vec<u8>, view: View) {
-    put_varint(out, view.epoch);
-    put_varint(out, view.number);
-}
-
-pub(crate) fn view(input: &mut Reader<'_>) -> Option<View> {
-    Some(View { epoch: input.varint()?, number: input.varint()? })
-}
-
 impl Operation {
     /// As the replicas are asked for it.
     pub fn encode(&self) -> Vec<u8> {
@@ -38,11 +29,11 @@ impl Operation {
         match self {
             Self::Lead(view) => {
                 out.push(0);
-                put_view(&mut out, *view);
+                view.encode(&mut out);
             }
             Self::Write { view, upto, batch } => {
                 out.push(1);
-                put_view(&mut out, *view);
+                view.encode(&mut out);
                 put_varint(&mut out, *upto);
                 put_writes(&mut out, &batch.writes);
             }
@@ -53,9 +44,9 @@ impl Operation {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut input = Reader::new(bytes);
         let operation = match input.byte()? {
-            0 => Self::Lead(view(&mut input)?),
+            0 => Self::Lead(View::decode(&mut input)?),
             1 => {
-                let (view, upto) = (view(&mut input)?, input.varint()?);
+                let (view, upto) = (View::decode(&mut input)?, input.varint()?);
                 Self::Write { view, upto, batch: Batch { writes: writes(&mut input)? } }
             }
             _ => return None,

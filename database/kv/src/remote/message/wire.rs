@@ -11,13 +11,13 @@ use super::{Answer, CopiedPart, DatabaseNumber, Direction, Failed, MapRequest, M
 use crate::commit::{cell, put_cells};
 use crate::core::group;
 use crate::object::Object;
-use crate::replicated::{put_view, put_writes, view, writes};
+use crate::replicated::{put_writes, writes};
 use crate::{
     Basis, Commit, Durability, Exclusion, Expected, GroupId, ObjectId, Prepare, Restructuring, Timestamp,
     TransactionId,
 };
 use fulmar_node::NodeId;
-use fulmar_replication::{Group, Record};
+use fulmar_replication::{Group, Record, View};
 use fulmar_transport::coding::{Reader, list, number, put_bytes, put_varint, text};
 use fulmar_transport::{Malformed, Wire};
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl Wire for Message {
             Self::Ask(MapRequest::Lead(database, group, view, members)) => {
                 out.push(56);
                 put_place(out, *database, *group);
-                put_view(out, *view);
+                view.encode(out);
                 members.encode(out);
             }
             Self::Replication { database, group, message } => {
@@ -285,7 +285,7 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
         }
         56 => {
             let (database, group) = place(input)?;
-            Message::Ask(MapRequest::Lead(database, group, view(input)?, Group::decode(input)?))
+            Message::Ask(MapRequest::Lead(database, group, View::decode(input)?, Group::decode(input)?))
         }
         57 => Message::Ask(MapRequest::Replicate(Replication::decode(input)?)),
         _ => return None,
