@@ -1,13 +1,12 @@
 //! The drop-in `libsqlite3.so.0`.
 
-use crate::run::{Result, cargo, command, output, root, run, target};
+use crate::run::{Result, build_release, command, output, root, run};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Builds the drop-in and returns its path, in a folder of its own for `LD_LIBRARY_PATH`.
 pub(crate) fn build() -> Result<PathBuf> {
-    run(&mut cargo(&["build", "--release", "--locked", "--package", "fulmar-sqlite3"]))?;
-    let release = root().join(target()).join("release");
+    let release = build_release()?;
     let folder = release.join("dropin");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let library = folder.join("libsqlite3.so.0");

@@ -26,13 +26,13 @@ pub(crate) fn test() -> Result {
         ("tests on a server", &|| on_servers("1", &["fuzz::"])),
         ("tests on three servers", &|| on_servers("3", &[])),
         ("seeds of clusters", &|| {
-            seeds(&["-p", "fulmar-dbt", "--test", "remote"], &JUDGED, SEEDS_OF_CLUSTERS)
+            seeds(&["--test", "remote"], &JUDGED, SEEDS_OF_CLUSTERS)
         }),
         ("seeds of clusters with replicas", &|| {
-            seeds(&["-p", "fulmar-dbt", "--test", "remote"], &["replicas"], SEEDS_OF_BOTH)
+            seeds(&["--test", "remote"], &["replicas"], SEEDS_OF_BOTH)
         }),
         ("seeds of replicas", &|| {
-            seeds(&["-p", "fulmar-replication", "--lib"], &["is_linearizable"], SEEDS_OF_REPLICAS)
+            seeds(&["--lib"], &["is_linearizable"], SEEDS_OF_REPLICAS)
         }),
         ("docs", &|| {
             let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
@@ -42,10 +42,12 @@ pub(crate) fn test() -> Result {
     ])
 }
 
-/// Some tests of a package with so many seeds.
+/// Some simulations with so many seeds.
 fn seeds(which: &[&str], tests: &[&str], count: &str) -> Result {
+    // Of both packages, so that nothing is built anew with other features.
+    let packages = ["-p", "fulmar-dbt", "-p", "fulmar-replication"];
     let mut test = cargo(&["test", "--profile", "sim", "--locked"]);
-    run(test.args(which).arg("--").args(tests).env("FULMAR_SEEDS", count))
+    run(test.args(packages).args(which).arg("--").args(tests).env("FULMAR_SEEDS", count))
 }
 
 /// The tests that see SQL only, with their databases on a cluster of so many servers, and more that pass there. The fuzz

@@ -29,6 +29,12 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments)
 }
 
+/// Builds what is for users, at once, so that nothing is built anew with other features; answers where it is.
+pub(crate) fn build_release() -> Result<PathBuf> {
+    run(&mut cargo(&["build", "--release", "--locked", "-p", "fulmar", "-p", "fulmar-sqlite3"]))?;
+    Ok(root().join(target()).join("release"))
+}
+
 /// A program with arguments, in the root of the work tree.
 pub(crate) fn command(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
