@@ -25,15 +25,9 @@ pub(crate) fn test() -> Result {
         ("tests", &|| run(&mut cargo(&["test", "--workspace", "--locked"]))),
         ("tests on a server", &|| on_servers("1", &["fuzz::"])),
         ("tests on three servers", &|| on_servers("3", &[])),
-        ("seeds of clusters", &|| {
-            seeds(&["--test", "remote"], &JUDGED, SEEDS_OF_CLUSTERS)
-        }),
-        ("seeds of clusters with replicas", &|| {
-            seeds(&["--test", "remote"], &["replicas"], SEEDS_OF_BOTH)
-        }),
-        ("seeds of replicas", &|| {
-            seeds(&["--lib"], &["is_linearizable"], SEEDS_OF_REPLICAS)
-        }),
+        ("seeds of clusters", &|| seeds(&["--test", "remote"], &JUDGED, SEEDS_OF_CLUSTERS)),
+        ("seeds of clusters with replicas", &|| seeds(&["--test", "remote"], &["replicas"], SEEDS_OF_BOTH)),
+        ("seeds of replicas", &|| seeds(&["--lib"], &["is_linearizable"], SEEDS_OF_REPLICAS)),
         ("docs", &|| {
             let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
             run(doc.env("RUSTDOCFLAGS", "-D warnings"))

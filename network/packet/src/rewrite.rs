@@ -1,0 +1,184 @@
+//! A field of a frame changed where it is, with the checksums over it.
+
+use crate::checksum::updated;
+use crate::ip;
+use crate::{Field, FlowKey, Layers, ethernet};
+
+/// Where in a frame a field is: in a whole number of 16-bit words, as a checksum counts them, so many bits from their end.
+struct Place {
+    at: usize,
+    bytes: usize,
+    shift: u8,
+}
+
+impl Place {
+    const fn new(at: usize, bytes: usize, shift: u8) -> Self {
+        Self { at, bytes, shift }
+    }
+}
+
+/// What else depends on a field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sums {
+    Nothing,
+    /// The checksum of the IPv4 header.
+    Header,
+    /// That, if there is one, and that of the transport, which knows the addresses.
+    Addresses,
+    /// That of the transport.
+    Transport,
+}
+
+/// Sets those bits of a field that `mask` has, in a frame of which `key` and `layers` have been extracted; checksums over it stay as
+/// right as they were. A frame that does not have the field stays as it is, and so does `key` always.
+///
+/// Of fields that share a place, such as ports and ICMP's type, the one that the frame has is meant.
+pub fn rewrite(frame: &mut [u8], key: &FlowKey, layers: Layers, field: Field, (value, mask): (u128, u128)) {
+    let Some((place, sums)) = place(key, layers, field) else { return };
+    let Some(bytes) = frame.get_mut(place.at..place.at + place.bytes) else { return };
+    let mut before = [0; 16];
+    let before = &mut before[..bytes.len()];
+    before.copy_from_slice(bytes);
+    let mask = (mask & carried(key, field)) << place.shift;
+    let old = bytes.iter().fold(0u128, |number, byte| number << 8 | u128::from(*byte));
+    let new = (old & !mask | (value << place.shift) & mask).to_be_bytes();
+    bytes.copy_from_slice(&new[16 - bytes.len()..]);
+    let mut after = [0; 16];
+    let after = &mut after[..before.len()];
+    after.copy_from_slice(bytes);
+    let is_ipv4 = key.get(Field::ETH_TYPE) == ethernet::IPV4.into();
+    if let (Sums::Header | Sums::Addresses, true, Some(network)) = (sums, is_ipv4, layers.network) {
+        update(frame, usize::from(network) + 10, before, after);
+    }
+    if let (
+        Sums::Addresses | Sums::Transport,
+        Layers { network: Some(network), transport: Some(transport) },
+    ) = (sums, layers)
+    {
+        let transport = usize::from(transport);
+        update_transport(frame, key, transport, sums, (before, after));
+        // A fragment does not have all that this sum is over.
+        let is_whole = key.get(Field::IP_FRAGMENT) == 0;
+        if sums == Sums::Transport && is_whole && key.get(Field::IP_PROTOCOL) == ip::SCTP.into() {
+            let end = end(frame, network.into(), is_ipv4).max(transport);
+            seal_sctp(&mut frame[transport..end]);
+        }
+    }
+}
+
+fn update(frame: &mut [u8], at: usize, before: &[u8], after: &[u8]) {
+    if let Some(sum) = frame.get_mut(at..at + 2) {
+        let old = u16::from_be_bytes([sum[0], sum[1]]);
+        sum.copy_from_slice(&updated(old, before, after).to_be_bytes());
+    }
+}
+
+fn update_transport(
+    frame: &mut [u8],
+    key: &FlowKey,
+    transport: usize,
+    sums: Sums,
+    (before, after): (&[u8], &[u8]),
+) {
+    let protocol = u8::try_from(key.get(Field::IP_PROTOCOL)).unwrap_or_default();
+    match protocol {
+        ip::TCP => update(frame, transport + 16, before, after),
+        ip::UDP => {
+            let at = transport + 6;
+            // None is sent as 0, so that a sum of 0 is sent as its other form (RFC 768).
+            if frame.get(at..at + 2).is_some_and(|sum| *sum != [0, 0]) {
+                update(frame, at, before, after);
+                if frame[at..at + 2] == [0, 0] {
+                    frame[at..at + 2].fill(0xff);
+                }
+            }
+        }
+        ip::ICMPV6 => update(frame, transport + 2, before, after),
+        ip::ICMP | ip::IGMP if sums == Sums::Transport => update(frame, transport + 2, before, after),
+        _ => {}
+    }
+}
+
+/// Where what IP carries ends: frames are filled up.
+fn end(frame: &[u8], network: usize, is_ipv4: bool) -> usize {
+    let (at, before) = if is_ipv4 { (network + 2, 0) } else { (network + 4, 40) };
+    let length = frame.get(at..at + 2).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
+    (network + before + usize::from(length)).min(frame.len())
+}
+
+/// Writes the checksum into an SCTP packet (RFC 9260, appendix A).
+pub(crate) fn seal_sctp(packet: &mut [u8]) {
+    if packet.len() >= 12 {
+        packet[8..12].fill(0);
+        let sum = crc32c::crc32c(packet);
+        packet[8..12].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+fn place(key: &FlowKey, layers: Layers, field: Field) -> Option<(Place, Sums)> {
+    match field {
+        Field::ETH_DESTINATION => return Some((Place::new(0, 6, 0), Sums::Nothing)),
+        Field::ETH_SOURCE => return Some((Place::new(6, 6, 0), Sums::Nothing)),
+        _ => {}
+    }
+    let is_tagged = key.get(Field::VLAN_TCI) != 0;
+    match field {
+        Field::VLAN_PCP => return is_tagged.then_some((Place::new(14, 2, 13), Sums::Nothing)),
+        Field::VLAN_TCI | Field::VLAN_VID => {
+            return is_tagged.then_some((Place::new(14, 2, 0), Sums::Nothing));
+        }
+        _ => {}
+    }
+    let network = usize::from(layers.network?);
+    let at = |offset, bytes, shift| Place::new(network + offset, bytes, shift);
+    let transport = || layers.transport.map(usize::from);
+    let kind = u16::try_from(key.get(Field::ETH_TYPE)).unwrap_or_default();
+    Some(match (kind, field) {
+        (ethernet::IPV4, Field::IPV4_SOURCE) => (at(12, 4, 0), Sums::Addresses),
+        (ethernet::IPV4, Field::IPV4_DESTINATION) => (at(16, 4, 0), Sums::Addresses),
+        (ethernet::IPV4, Field::IP_TOS | Field::IP_ECN) => (at(0, 2, 0), Sums::Header),
+        (ethernet::IPV4, Field::IP_DSCP) => (at(0, 2, 2), Sums::Header),
+        (ethernet::IPV4, Field::IP_TTL) => (at(8, 2, 8), Sums::Header),
+        (ethernet::IPV6, Field::IPV6_SOURCE) => (at(8, 16, 0), Sums::Addresses),
+        (ethernet::IPV6, Field::IPV6_DESTINATION) => (at(24, 16, 0), Sums::Addresses),
+        (ethernet::IPV6, Field::IPV6_LABEL) => (at(0, 4, 0), Sums::Nothing),
+        (ethernet::IPV6, Field::IP_TOS | Field::IP_ECN) => (at(0, 4, 20), Sums::Nothing),
+        (ethernet::IPV6, Field::IP_DSCP) => (at(0, 4, 22), Sums::Nothing),
+        (ethernet::IPV6, Field::IP_TTL) => (at(6, 2, 0), Sums::Nothing),
+        (ethernet::ARP | ethernet::RARP, Field::IP_PROTOCOL) => (at(6, 2, 0), Sums::Nothing),
+        (ethernet::ARP | ethernet::RARP, Field::ARP_SENDER) => (at(8, 6, 0), Sums::Nothing),
+        (ethernet::ARP | ethernet::RARP, Field::IPV4_SOURCE) => (at(14, 4, 0), Sums::Nothing),
+        (ethernet::ARP | ethernet::RARP, Field::ARP_TARGET) => (at(18, 6, 0), Sums::Nothing),
+        (ethernet::ARP | ethernet::RARP, Field::IPV4_DESTINATION) => (at(24, 4, 0), Sums::Nothing),
+        (ethernet::MPLS | ethernet::MPLS_MULTICAST, Field::MPLS_LABEL) => (at(0, 4, 12), Sums::Nothing),
+        (ethernet::MPLS | ethernet::MPLS_MULTICAST, Field::MPLS_CLASS) => (at(0, 4, 9), Sums::Nothing),
+        (ethernet::MPLS | ethernet::MPLS_MULTICAST, Field::MPLS_TTL) => (at(0, 4, 0), Sums::Nothing),
+        (ethernet::IPV4 | ethernet::IPV6, Field::L4_SOURCE) => {
+            (Place::new(transport()?, 2, if has_kind(key) { 8 } else { 0 }), Sums::Transport)
+        }
+        (ethernet::IPV4 | ethernet::IPV6, Field::L4_DESTINATION) => {
+            let after = if has_kind(key) { 0 } else { 2 };
+            (Place::new(transport()? + after, 2, 0), Sums::Transport)
+        }
+        (ethernet::IPV6, Field::ND_TARGET) if key.get(field) != 0 => {
+            (Place::new(transport()? + 8, 16, 0), Sums::Transport)
+        }
+        _ => return None,
+    })
+}
+
+/// The bits of a field that a frame has.
+fn carried(key: &FlowKey, field: Field) -> u128 {
+    match field {
+        Field::VLAN_TCI | Field::VLAN_VID => field.ones() & !u128::from(ethernet::TAGGED),
+        Field::L4_SOURCE | Field::L4_DESTINATION if has_kind(key) => 0xff,
+        _ => field.ones(),
+    }
+}
+
+/// Whether it has a type and a code in the place of ports.
+fn has_kind(key: &FlowKey) -> bool {
+    [ip::ICMP, ip::ICMPV6, ip::IGMP]
+        .iter()
+        .any(|protocol| key.get(Field::IP_PROTOCOL) == u128::from(*protocol))
+}
