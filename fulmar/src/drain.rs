@@ -1,11 +1,16 @@
 //! `fulmar drain`: empties a server.
 
 use clap::Args;
-use fulmar_dbt::remote::{Cluster, GroupStatus, NodeId};
+use fulmar_dbt::remote::{Cluster, DrainError, GroupStatus, NodeId};
 use std::error::Error;
 use std::process::ExitCode;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How often the cluster is asked.
+const PAUSE: Duration = Duration::from_millis(200);
+/// For so long another may take to keep the map.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `fulmar drain`
 #[derive(Args)]
@@ -34,9 +39,8 @@ pub fn run(drain: &Drain) -> ExitCode {
 
 fn try_run(drain: &Drain) -> Result<(), Box<dyn Error>> {
     let address = drain.server.trim_start_matches("fulmar://").trim_end_matches('/');
-    let cluster = Cluster::meet(drain.ask.as_deref().unwrap_or(address))?;
+    let cluster = request(address, drain.ask.as_deref().unwrap_or(address))?;
     let server = cluster.map.servers.iter().find(|(_, known)| *known == address).map(|(server, _)| *server);
-    cluster.drain(address)?;
     let Some(server) = server else { return Ok(()) };
     let mut said = String::new();
     while let Some(left) = left(&cluster, server)? {
@@ -45,10 +49,24 @@ fn try_run(drain: &Drain) -> Result<(), Box<dyn Error>> {
             eprintln!("{left}");
             said = left;
         }
-        thread::sleep(Duration::from_millis(200));
+        thread::sleep(PAUSE);
     }
     println!("{address} holds nothing any more; stop it whenever you like");
     Ok(())
+}
+
+/// Asks for it, also if whoever keeps the cluster's map is gone, and another is about to.
+fn request(address: &str, ask: &str) -> Result<Cluster, DrainError> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let cluster = Cluster::meet(ask)?;
+        match cluster.drain(address) {
+            Err(DrainError::Connect(_)) if cluster.map.records.is_some() && Instant::now() < until => {
+                thread::sleep(PAUSE);
+            }
+            asked => return asked.map(|()| cluster),
+        }
+    }
 }
 
 /// What a server holds; nothing, if it is no longer one of the cluster's. Any other of these may have failed.
