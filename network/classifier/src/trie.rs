@@ -15,7 +15,7 @@ struct Node {
     length: u8,
     /// How many rules ask for the prefix that ends here.
     rules: usize,
-    children: [Option<Box<Node>>; 2],
+    children: [Option<Box<Self>>; 2],
 }
 
 /// What a value has of the prefixes.
@@ -143,22 +143,19 @@ fn remove(place: &mut Option<Box<Node>>, value: u128, length: u8) {
     if node.rules > 0 {
         return;
     }
-    match &mut node.children {
-        [None, None] => *place = None,
-        [Some(child), None] | [None, Some(child)] => {
-            // The node is only there for this one.
-            child.bits = node.bits | child.bits >> node.length;
-            child.length += node.length;
-            let (Some(child), _) | (None, Some(child)) = take(&mut node.children) else { return };
-            *place = Some(child);
+    match node.children.iter().flatten().count() {
+        0 => *place = None,
+        1 => {
+            let only = node.children.iter_mut().find_map(Option::take);
+            // The node was only there for this one.
+            *place = only.map(|mut child| {
+                child.bits = node.bits | child.bits >> node.length;
+                child.length += node.length;
+                child
+            });
         }
-        [Some(_), Some(_)] => {}
+        _ => {}
     }
-}
-
-fn take(children: &mut [Option<Box<Node>>; 2]) -> (Option<Box<Node>>, Option<Box<Node>>) {
-    let [zero, one] = std::mem::take(children);
-    (zero, one)
 }
 
 #[cfg(test)]
@@ -204,14 +201,16 @@ mod tests {
         for seed in 0..300 {
             let mut random = Random::new(seed);
             let (mut trie, mut prefixes) = (Trie::default(), Vec::new());
-            let any = |random: &mut Random| u128::from(random.below(64)) << 122 | u128::from(random.below(4)) << 120;
-            for _ in 0..random.between(1, 60) {
+            let any = |random: &mut Random| {
+                u128::from(random.below(64)) << 122 | u128::from(random.below(4)) << 120
+            };
+            for _ in 0..1 + random.below(60) {
                 if random.one_in(3) && !prefixes.is_empty() {
                     let at = usize::try_from(random.below(prefixes.len() as u64)).expect("few");
                     let (value, length) = prefixes.swap_remove(at);
                     trie.remove(value, length);
                 } else {
-                    let length = u8::try_from(random.between(1, 9)).expect("few");
+                    let length = u8::try_from(1 + random.below(8)).expect("few");
                     let prefix = (first(any(&mut random), length), length);
                     trie.insert(prefix.0, length);
                     prefixes.push(prefix);

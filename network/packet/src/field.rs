@@ -176,6 +176,11 @@ impl Field {
         Self::new(NAMES[number as usize], 2 + number, 0, 64)
     }
 
+    /// The number of the word that it is in, or of the upper one.
+    pub const fn first_word(self) -> usize {
+        self.word as usize
+    }
+
     /// How many bits it has.
     pub const fn bits(self) -> u8 {
         self.bits

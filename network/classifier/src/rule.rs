@@ -1,0 +1,116 @@
+//! Rules, and the masks that many of them share.
+
+use fulmar_packet::{FlowKey, FlowMask, Match, Stage, ones};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// What rules of one form ask for: word by word, of those that they ask anything of.
+pub struct Mask {
+    whole: FlowMask,
+    /// In ascending order.
+    pub(crate) words: Box<[(u8, u64)]>,
+    /// How many of these come before the end of each stage.
+    pub(crate) ends: [usize; 4],
+}
+
+impl Mask {
+    fn new(whole: FlowMask) -> Self {
+        let some = ones(whole.present()).map(|word| (word, whole.word(word))).filter(|(_, bits)| *bits != 0);
+        let number = |word: usize| u8::try_from(word).unwrap_or_else(|_| unreachable!("there are fewer"));
+        let words: Box<[_]> = some.map(|(word, bits)| (number(word), bits)).collect();
+        let ends =
+            Stage::ALL.map(|stage| words.partition_point(|(word, _)| usize::from(*word) < stage.end()));
+        Self { whole, words, ends }
+    }
+
+    /// All its bits.
+    pub fn whole(&self) -> &FlowMask {
+        &self.whole
+    }
+
+    /// What a key has of it, word by word.
+    pub(crate) fn masked(&self, key: &FlowKey) -> impl Iterator<Item = u64> {
+        self.words.iter().map(|(word, bits)| key.word(usize::from(*word)) & bits)
+    }
+}
+
+/// Masks, each of them once.
+#[derive(Default)]
+pub struct Masks(HashMap<FlowMask, Arc<Mask>, foldhash::fast::FixedState>);
+
+impl Masks {
+    /// The mask of these bits.
+    pub fn get(&mut self, whole: &FlowMask) -> Arc<Mask> {
+        if let Some(mask) = self.0.get(whole) {
+            return mask.clone();
+        }
+        let mask = Arc::new(Mask::new(whole.clone()));
+        self.0.insert(whole.clone(), mask.clone());
+        mask
+    }
+
+    /// Forgets those that no rule has any more.
+    pub fn forget_unused(&mut self) {
+        self.0.retain(|_, mask| Arc::strong_count(mask) > 1);
+    }
+}
+
+/// What a packet may meet: bits that it is to have, and what follows from that. Of those that it meets the one of the highest
+/// priority counts.
+pub struct Rule<T> {
+    pub(crate) mask: Arc<Mask>,
+    /// What the words of the mask are to be.
+    pub(crate) words: Box<[u64]>,
+    priority: u16,
+    value: T,
+}
+
+impl<T> Rule<T> {
+    /// A rule for the packets that agree with `key` in all bits of the mask.
+    pub fn new(mask: Arc<Mask>, key: &FlowKey, priority: u16, value: T) -> Self {
+        let words = mask.masked(key).collect();
+        Self { mask, words, priority, value }
+    }
+
+    /// What it asks for.
+    pub fn condition(&self) -> Match {
+        let mut key = FlowKey::EMPTY;
+        for ((word, _), value) in self.mask.words.iter().zip(&self.words) {
+            key.put(usize::from(*word), *value);
+        }
+        Match::new(&key, self.mask.whole.clone())
+    }
+
+    /// The bits that it asks for.
+    pub fn mask(&self) -> &Arc<Mask> {
+        &self.mask
+    }
+
+    /// Larger ones go before smaller ones.
+    pub fn priority(&self) -> u16 {
+        self.priority
+    }
+
+    /// What follows.
+    pub fn value(&self) -> &T {
+        &self.value
+    }
+
+    /// Whether both are for the same packets, at the same priority: one takes the other's place.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.priority == other.priority && self.words == other.words
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Rule<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let condition = self.condition();
+        f.debug_struct("Rule")
+            .field("priority", &self.priority)
+            .field("key", condition.key())
+            .field("mask", condition.mask())
+            .field("value", &self.value)
+            .finish()
+    }
+}
