@@ -176,7 +176,7 @@ impl<T> Classifier<T> {
             if let Some(partition) = partition {
                 partition.insert(&rule);
             }
-            self.tries.change(subtable.lengths(), rule.condition().key(), true);
+            self.tries.change(subtable.lengths(), &rule.key(), true);
             self.sort();
         }
         replaced
@@ -191,7 +191,7 @@ impl<T> Classifier<T> {
         if let Some(partition) = partition {
             partition.remove(&removed);
         }
-        self.tries.change(subtable.lengths(), removed.condition().key(), false);
+        self.tries.change(subtable.lengths(), &removed.key(), false);
         if subtable.is_empty() {
             self.subtables.remove(at);
         } else {

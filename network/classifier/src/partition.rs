@@ -38,13 +38,13 @@ impl Partition {
     }
 
     pub(crate) fn insert<T>(&mut self, rule: &Rule<T>) {
-        let value = metadata(rule.condition().key());
+        let value = metadata(&rule.key());
         *self.values.entry(value).or_default() += 1;
         self.tags |= tag(value);
     }
 
     pub(crate) fn remove<T>(&mut self, rule: &Rule<T>) {
-        let value = metadata(rule.condition().key());
+        let value = metadata(&rule.key());
         let Some(count) = self.values.get_mut(&value) else { return };
         *count -= 1;
         if *count == 0 {

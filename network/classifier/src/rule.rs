@@ -1,9 +1,13 @@
 //! Rules, and the masks that many of them share.
 
 use fulmar_packet::{FlowKey, FlowMask, Match, Stage, ones};
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+
+/// Rules that ask for no more words hold them themselves: most do.
+const INLINE: usize = 6;
 
 /// What rules of one form ask for: word by word, of those that they ask anything of.
 pub struct Mask {
@@ -60,8 +64,8 @@ impl Masks {
 /// priority counts.
 pub struct Rule<T> {
     pub(crate) mask: Arc<Mask>,
-    /// What the words of the mask are to be.
-    pub(crate) words: Box<[u64]>,
+    /// What the words of the mask are to be; with the rule, as each look at it is one at them.
+    pub(crate) words: SmallVec<[u64; INLINE]>,
     priority: u16,
     value: T,
 }
@@ -75,11 +79,16 @@ impl<T> Rule<T> {
 
     /// What it asks for.
     pub fn condition(&self) -> Match {
+        Match::new(&self.key(), self.mask.whole.clone())
+    }
+
+    /// What the bits are to be that it asks for; the others are 0.
+    pub fn key(&self) -> FlowKey {
         let mut key = FlowKey::EMPTY;
         for ((word, _), value) in self.mask.words.iter().zip(&self.words) {
             key.put(usize::from(*word), *value);
         }
-        Match::new(&key, self.mask.whole.clone())
+        key
     }
 
     /// The bits that it asks for.
@@ -105,11 +114,10 @@ impl<T> Rule<T> {
 
 impl<T: fmt::Debug> fmt::Debug for Rule<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let condition = self.condition();
         f.debug_struct("Rule")
             .field("priority", &self.priority)
-            .field("key", condition.key())
-            .field("mask", condition.mask())
+            .field("key", &self.key())
+            .field("mask", self.mask.whole())
             .field("value", &self.value)
             .finish()
     }

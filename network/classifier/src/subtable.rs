@@ -175,7 +175,7 @@ impl<T> Subtable<T> {
             }
         }
         if let Some(ports) = &mut self.ports {
-            ports.change(rule.condition().key(), true);
+            ports.change(&rule.key(), true);
         }
         None
     }
@@ -202,7 +202,7 @@ impl<T> Subtable<T> {
             }
         }
         if let Some(ports) = &mut self.ports {
-            ports.change(removed.condition().key(), false);
+            ports.change(&removed.key(), false);
         }
         Some(removed)
     }
