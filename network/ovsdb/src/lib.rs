@@ -1,0 +1,21 @@
+//! The configuration database of a virtual switch, and the protocol by which it is used: RFC 7047.
+//!
+//! In it is said that there is a switch, which ports it has, what its tunnels lead to and who controls it. Several programs
+//! write to it at once. A transaction takes place as a whole or not at all, and what it leaves behind keeps all rules of
+//! the schema.
+
+mod atom;
+mod datum;
+mod error;
+mod fields;
+mod names;
+mod open_vswitch;
+mod schema;
+mod uuid;
+
+pub use atom::{Atom, AtomicType, Real};
+pub use datum::Datum;
+pub use error::{Error, Tag};
+pub use open_vswitch::open_vswitch;
+pub use schema::{Base, Column, Reference, Schema, Strength, Table, Type};
+pub use uuid::{Uuid, UuidError};
