@@ -5,17 +5,27 @@
 //! the schema.
 
 mod atom;
+mod condition;
+mod database;
 mod datum;
+mod draft;
 mod error;
+mod execution;
 mod fields;
+mod integrity;
+mod mutation;
 mod names;
 mod open_vswitch;
+mod row;
 mod schema;
 mod uuid;
 
 pub use atom::{Atom, AtomicType, Real};
+pub use database::Database;
 pub use datum::Datum;
+pub use draft::Draft;
 pub use error::{Error, Tag};
 pub use open_vswitch::open_vswitch;
+pub use row::{ChangeRef, Changes, RowRef};
 pub use schema::{Base, Column, Reference, Schema, Strength, Table, Type};
 pub use uuid::{Uuid, UuidError};
