@@ -12,14 +12,20 @@ mod draft;
 mod error;
 mod execution;
 mod fields;
+mod framing;
 mod integrity;
+mod lock;
 mod log;
+#[cfg(test)]
+mod model;
+mod monitor;
 mod mutation;
 mod names;
 mod open_vswitch;
 mod record;
 mod row;
 mod schema;
+mod server;
 mod store;
 mod uuid;
 
@@ -32,5 +38,6 @@ pub use log::LogError;
 pub use open_vswitch::open_vswitch;
 pub use row::{ChangeRef, Changes, RowRef};
 pub use schema::{Base, Column, Reference, Schema, Strength, Table, Type};
+pub use server::{ConnectionId, Outbox, Server};
 pub use store::{Journal, OpenError, Store};
 pub use uuid::{Uuid, UuidError};

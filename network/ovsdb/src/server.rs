@@ -1,0 +1,185 @@
+//! The protocol (RFC 7047, section 4), without sockets and clocks.
+
+mod requests;
+mod transactions;
+
+use crate::framing::Framing;
+use crate::lock::Locks;
+use crate::monitor::Monitor;
+use crate::{Changes, Database, Draft, Error, Store, Uuid};
+use fulmar_node::{Random, Time};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use transactions::Waiting;
+
+/// So many monitors and transactions that wait are remembered for one client.
+const REMEMBERED: usize = 1_000;
+
+/// Who is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectionId(pub u64);
+
+/// What a server wants to be done. Its owner does it, in this order, and clears it.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// Messages, and to whom they go.
+    pub messages: Vec<(ConnectionId, Value)>,
+    /// Connections that are to be closed when they have got their messages, and why. They are forgotten already.
+    pub closed: Vec<(ConnectionId, Error)>,
+    /// What was committed.
+    pub commits: Vec<Arc<Changes>>,
+}
+
+/// A server of one database. What it does depends on what it is told alone.
+pub struct Server {
+    store: Store,
+    chance: Random,
+    /// Its own name (`get_server_id`).
+    name: Uuid,
+    locks: Locks,
+    sessions: BTreeMap<ConnectionId, Session>,
+    /// Transactions that wait, in the order in which they were asked for.
+    waiting: BTreeMap<u64, Waiting>,
+    /// Counts transactions.
+    next: u64,
+    /// Counts those that have changed anything.
+    changed: u64,
+    /// What that was when those that wait last looked.
+    looked: u64,
+}
+
+/// What is remembered of a client.
+#[derive(Default)]
+struct Session {
+    framing: Framing,
+    /// By their names, which clients choose, as text.
+    monitors: BTreeMap<String, (Value, Monitor)>,
+}
+
+impl Server {
+    /// A server to which nobody is connected.
+    #[must_use]
+    pub fn new(store: Store, mut chance: Random) -> Self {
+        let name = Uuid::random(&mut chance);
+        Self {
+            store,
+            chance,
+            name,
+            locks: Locks::default(),
+            sessions: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            next: 0,
+            changed: 0,
+            looked: 0,
+        }
+    }
+
+    /// What is committed.
+    #[must_use]
+    pub const fn database(&self) -> &Database {
+        self.store.database()
+    }
+
+    /// A client has connected.
+    pub fn connect(&mut self, connection: ConnectionId) {
+        self.sessions.insert(connection, Session::default());
+    }
+
+    /// A client is gone, and what it has asked for; others get its locks.
+    pub fn disconnect(&mut self, connection: ConnectionId, out: &mut Outbox) {
+        self.sessions.remove(&connection);
+        self.waiting.retain(|_, waiting| waiting.by != connection);
+        for name in self.locks.claimed(connection) {
+            self.unlock(&name, connection, out).expect("it has claimed it");
+        }
+    }
+
+    /// A client has sent something: the next bytes of its stream.
+    pub fn receive(&mut self, now: Time, connection: ConnectionId, bytes: &[u8], out: &mut Outbox) {
+        let Some(session) = self.sessions.get_mut(&connection) else { return };
+        session.framing.push(bytes);
+        // Who is closed on the way has no session.
+        while let Some(session) = self.sessions.get_mut(&connection) {
+            let heard = match session.framing.next() {
+                Ok(None) => return,
+                Ok(Some(message)) => self.hear(now, connection, &message, out),
+                Err(why) => Err(why),
+            };
+            if let Err(why) = heard {
+                out.messages.push((connection, json!({"id": null, "result": null, "error": why.to_json()})));
+                out.closed.push((connection, why));
+                self.disconnect(connection, out);
+            }
+        }
+    }
+
+    /// Time has passed. To be called at [`Server::deadline`]; any other time is harmless.
+    pub fn expire(&mut self, now: Time, out: &mut Outbox) {
+        let is_due = |waiting: &Waiting| waiting.deadline.is_some_and(|deadline| deadline <= now);
+        let due = self.waiting.iter().filter(|(_, waiting)| is_due(waiting)).map(|(number, _)| *number);
+        for number in due.collect::<Vec<_>>() {
+            self.attempt(now, number, out);
+        }
+        self.retry(now, out);
+    }
+
+    /// When the next transaction has waited for long enough.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        self.waiting.values().filter_map(|waiting| waiting.deadline).min()
+    }
+
+    /// A transaction of this process: what `make` does, or nothing if it fails.
+    ///
+    /// # Errors
+    /// What `make` says, or [`Error`] of what it comes to.
+    pub fn transact<T>(
+        &mut self,
+        now: Time,
+        make: impl FnOnce(&mut Draft<'_>, &mut Random) -> Result<T, Error>,
+        out: &mut Outbox,
+    ) -> Result<T, Error> {
+        let mut draft = Draft::new(self.store.database());
+        let made = make(&mut draft, &mut self.chance)?;
+        let changes = draft.finish(&mut self.chance)?;
+        self.commit(changes, out)?;
+        self.retry(now, out);
+        Ok(made)
+    }
+
+    /// Keeps what was changed, and tells of it.
+    fn commit(&mut self, changes: Changes, out: &mut Outbox) -> Result<(), Error> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.store.commit(&changes)?;
+        for (connection, session) in &self.sessions {
+            for (name, monitor) in session.monitors.values() {
+                if let Some(rows) = monitor.update(&changes) {
+                    out.messages.push((*connection, monitor.flavor.notification(name, rows)));
+                }
+            }
+        }
+        self.changed += 1;
+        out.commits.push(Arc::new(changes));
+        Ok(())
+    }
+
+    /// How much is remembered for a client.
+    fn remembered(&self, connection: ConnectionId) -> usize {
+        let monitors = self.sessions.get(&connection).map_or(0, |session| session.monitors.len());
+        let waiting = self.waiting.values().filter(|waiting| waiting.by == connection).count();
+        monitors + waiting + self.locks.claimed(connection).len()
+    }
+
+    fn unlock(&mut self, name: &str, by: ConnectionId, out: &mut Outbox) -> Result<(), Error> {
+        if let Some(next) = self.locks.unlock(name, by)? {
+            out.messages.push((next, json!({"id": null, "method": "locked", "params": [name]})));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

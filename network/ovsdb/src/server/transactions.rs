@@ -1,0 +1,86 @@
+//! Transactions: done at once, or retried whenever the database changes until they need not wait any more (RFC 7047, section 5.2.6).
+
+use super::{ConnectionId, Outbox, Server};
+use crate::execution::{Circumstances, Execution, execute};
+use crate::{Error, Tag};
+use fulmar_node::Time;
+use serde_json::{Value, json};
+
+/// A transaction that is not done yet.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) by: ConnectionId,
+    /// That of the request.
+    pub(super) id: Value,
+    operations: Vec<Value>,
+    since: Time,
+    /// When it is over at the latest, if it has said so.
+    pub(super) deadline: Option<Time>,
+}
+
+impl Server {
+    /// Section 4.1.3.
+    pub(super) fn begin(
+        &mut self,
+        now: Time,
+        by: ConnectionId,
+        id: &Value,
+        operations: &[Value],
+        out: &mut Outbox,
+    ) {
+        let number = self.next;
+        self.next += 1;
+        let waiting =
+            Waiting { by, id: id.clone(), operations: operations.into(), since: now, deadline: None };
+        self.waiting.insert(number, waiting);
+        self.attempt(now, number, out);
+        self.retry(now, out);
+    }
+
+    /// Section 4.1.4: the reply is that of the transaction.
+    pub(super) fn cancel(&mut self, by: ConnectionId, id: &Value, out: &mut Outbox) {
+        let is_it = |waiting: &Waiting| waiting.by == by && waiting.id == *id;
+        if let Some(number) =
+            self.waiting.iter().find(|(_, waiting)| is_it(waiting)).map(|(number, _)| *number)
+        {
+            self.waiting.remove(&number);
+            let why = Error::new(Tag::Canceled, "as was asked for").to_json();
+            out.messages.push((by, json!({"id": id, "result": null, "error": why})));
+        }
+    }
+
+    /// Has those that wait look again, for as long as anything has changed since they looked.
+    pub(super) fn retry(&mut self, now: Time, out: &mut Outbox) {
+        let mut seen = self.looked;
+        while seen != self.changed {
+            seen = self.changed;
+            for number in self.waiting.keys().copied().collect::<Vec<_>>() {
+                self.attempt(now, number, out);
+            }
+        }
+        self.looked = seen;
+    }
+
+    /// Does a transaction, if it need not wait.
+    pub(super) fn attempt(&mut self, now: Time, number: u64, out: &mut Outbox) {
+        let Some(mut waiting) = self.waiting.remove(&number) else { return };
+        let owns = |lock: &str| self.locks.owns(lock, waiting.by);
+        let circumstances = Circumstances { elapsed: now.since(waiting.since), owns: &owns };
+        let done = execute(self.store.database(), &waiting.operations, &circumstances, &mut self.chance);
+        let results = match done {
+            Execution::Failed(results) => results,
+            Execution::Waits(timeout) => {
+                waiting.deadline = timeout.map(|timeout| waiting.since + timeout);
+                self.waiting.insert(number, waiting);
+                return;
+            }
+            Execution::Done { draft, mut results } => {
+                let committed = draft.finish(&mut self.chance).and_then(|changes| self.commit(changes, out));
+                // What fails as a whole says so behind all operations (section 4.1.3).
+                results.extend(committed.err().map(|why| why.to_json()));
+                results
+            }
+        };
+        out.messages.push((waiting.by, json!({"id": waiting.id, "result": results, "error": null})));
+    }
+}
