@@ -1,0 +1,290 @@
+//! A server on sockets: one thread that waits for clients, and a handle for the rest of the process.
+#![expect(clippy::disallowed_methods, reason = "here the clock is read, so that it is not elsewhere")]
+
+mod connection;
+mod door;
+
+use crate::{Changes, ConnectionId, Database, Draft, Error, Outbox, Server, Store};
+use connection::{Connection, Socket};
+use door::Door;
+use fulmar_node::{Random, Time};
+use parking_lot::Mutex;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// So many clients at once.
+const CLIENTS: usize = 500;
+/// How long nobody is let in after the system could not let somebody in.
+const REST: Duration = Duration::from_secs(1);
+
+/// Chance that no other process has: what a server's names of rows come from.
+///
+/// # Errors
+/// If the system gives none.
+pub fn chance() -> io::Result<Random> {
+    let mut seed = [0; 8];
+    File::open("/dev/urandom")?.read_exact(&mut seed)?;
+    Ok(Random::new(u64::from_le_bytes(seed)))
+}
+
+/// A database that is served. [`Service::run`] is one thread's work.
+pub struct Service {
+    shared: Arc<Shared>,
+    doors: Vec<Door>,
+    connections: BTreeMap<ConnectionId, Connection>,
+    /// How many have ever connected.
+    count: u64,
+    /// Until when nobody is let in.
+    rests: Time,
+}
+
+/// What the thread that serves has in common with handles.
+struct Shared {
+    state: Mutex<State>,
+    /// Readable when there is something to do that sockets do not tell of.
+    waker: OwnedFd,
+    origin: Instant,
+}
+
+struct State {
+    server: Server,
+    /// What is still to be done.
+    out: Outbox,
+    subscribers: Vec<Sender<Arc<Changes>>>,
+    stops: bool,
+}
+
+impl Shared {
+    fn now(&self) -> Time {
+        Time::ZERO + self.origin.elapsed()
+    }
+
+    fn wake(&self) {
+        // If it cannot be written to, it is readable.
+        let _ = rustix::io::write(&self.waker, &[1; 8]);
+    }
+}
+
+impl State {
+    /// Tells those of this process what was committed; who does not listen any more is forgotten.
+    fn publish(&mut self) {
+        for changes in self.out.commits.drain(..) {
+            self.subscribers.retain(|subscriber| subscriber.send(changes.clone()).is_ok());
+        }
+    }
+}
+
+/// The database, for those who live in the same process. Any thread may use it while the service runs.
+#[derive(Clone)]
+pub struct Handle(Arc<Shared>);
+
+impl Handle {
+    /// Looks at what is committed. Everybody else waits meanwhile.
+    pub fn read<T>(&self, look: impl FnOnce(&Database) -> T) -> T {
+        look(self.0.state.lock().server.database())
+    }
+
+    /// Looks at what is committed, and hears of all that is committed after that, in order.
+    pub fn subscribe<T>(&self, look: impl FnOnce(&Database) -> T) -> (T, Receiver<Arc<Changes>>) {
+        let mut state = self.0.state.lock();
+        let (sender, receiver) = channel();
+        state.subscribers.push(sender);
+        (look(state.server.database()), receiver)
+    }
+
+    /// A transaction: what `make` does, or nothing if it fails. Everybody else waits meanwhile.
+    ///
+    /// # Errors
+    /// What `make` says, or [`Error`] of what it comes to.
+    pub fn transact<T>(
+        &self,
+        make: impl FnOnce(&mut Draft<'_>, &mut Random) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut state = self.0.state.lock();
+        let State { server, out, .. } = &mut *state;
+        let made = server.transact(self.0.now(), make, out);
+        state.publish();
+        self.0.wake();
+        made
+    }
+
+    /// Ends [`Service::run`].
+    pub fn stop(&self) {
+        self.0.state.lock().stops = true;
+        self.0.wake();
+    }
+}
+
+impl Service {
+    /// The server of this database; nobody can reach it yet.
+    ///
+    /// # Errors
+    /// If the system is out of file descriptors.
+    pub fn new(store: Store, chance: Random) -> io::Result<Self> {
+        let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let server = Server::new(store, chance);
+        let state = State { server, out: Outbox::default(), subscribers: Vec::new(), stops: false };
+        let shared = Shared { state: Mutex::new(state), waker, origin: Instant::now() };
+        Ok(Self {
+            shared: Arc::new(shared),
+            doors: Vec::new(),
+            connections: BTreeMap::new(),
+            count: 0,
+            rests: Time::ZERO,
+        })
+    }
+
+    /// Lets clients in by a socket of this name: `ovs-vsctl --db=unix:PATH`. What a server that is gone has left there is removed.
+    ///
+    /// # Errors
+    /// If it cannot be made, or another server is there.
+    pub fn listen_unix(&mut self, path: &Path) -> io::Result<()> {
+        self.doors.push(Door::unix(path)?);
+        Ok(())
+    }
+
+    /// Lets clients in by TCP: `ovs-vsctl --db=tcp:HOST:PORT`. Who can reach it may change everything.
+    ///
+    /// # Errors
+    /// If the listener cannot be made to not block.
+    pub fn listen_tcp(&mut self, listener: TcpListener) -> io::Result<()> {
+        self.doors.push(Door::tcp(listener)?);
+        Ok(())
+    }
+
+    /// For the rest of the process.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle(self.shared.clone())
+    }
+
+    /// Serves until it is stopped. `tell` hears why connections are closed that did not close themselves.
+    ///
+    /// # Errors
+    /// If the system cannot tell when there is something to do.
+    pub fn run(&mut self, mut tell: impl FnMut(&str)) -> io::Result<()> {
+        let shared = self.shared.clone();
+        while !shared.state.lock().stops {
+            let (visitors, readable) = self.wait()?;
+            let mut state = shared.state.lock();
+            let State { server, out, .. } = &mut *state;
+            let now = shared.now();
+            for at in visitors {
+                self.admit(at, now, server, &mut tell);
+            }
+            for id in readable {
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.read(|bytes| server.receive(now, id, bytes, out));
+                    if connection.is_ending() {
+                        server.disconnect(id, out);
+                    }
+                }
+            }
+            server.expire(now, out);
+            let messages = std::mem::take(&mut out.messages);
+            let closed = std::mem::take(&mut out.closed);
+            state.publish();
+            // Writing needs nobody to wait.
+            drop(state);
+            for (id, message) in messages {
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.send(&message);
+                }
+            }
+            for (id, why) in closed {
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    tell(&format!("closed the connection of {}: {why}", connection.peer()));
+                    connection.end();
+                }
+            }
+            self.write(&mut tell);
+        }
+        Ok(())
+    }
+
+    /// Waits until there is something to do: doors at which somebody is, and connections that can be read.
+    fn wait(&self) -> io::Result<(Vec<usize>, Vec<ConnectionId>)> {
+        let now = self.shared.now();
+        let deadline = self.shared.state.lock().server.deadline();
+        let lets_in = self.connections.len() < CLIENTS && self.rests <= now;
+        let deadline = deadline.into_iter().chain((self.rests > now).then_some(self.rests)).min();
+        let timeout = deadline.map(|deadline| timespec(deadline.since(now)));
+        let mut fds = vec![PollFd::new(&self.shared.waker, PollFlags::IN)];
+        let door_flags = if lets_in { PollFlags::IN } else { PollFlags::empty() };
+        fds.extend(self.doors.iter().map(|door| PollFd::new(door, door_flags)));
+        fds.extend(self.connections.values().map(Connection::poll));
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(why) => return Err(why.into()),
+        }
+        if !fds[0].revents().is_empty() {
+            // That it cannot be read means that it was read.
+            let _ = rustix::io::read(&self.shared.waker, &mut [0; 8]);
+        }
+        let mut stirred = fds[1..].iter().map(|fd| !fd.revents().is_empty());
+        let visitors = (0..self.doors.len()).zip(stirred.by_ref()).filter(|(_, stirred)| *stirred);
+        let visitors = visitors.map(|(at, _)| at).collect();
+        let ids = self.connections.keys().zip(stirred).filter(|(_, stirred)| *stirred);
+        Ok((visitors, ids.map(|(id, _)| *id).collect()))
+    }
+
+    /// Lets those in who are at a door.
+    fn admit(&mut self, door: usize, now: Time, server: &mut Server, tell: &mut impl FnMut(&str)) {
+        while self.connections.len() < CLIENTS {
+            let (socket, peer): (Box<dyn Socket>, String) = match self.doors[door].accept() {
+                Ok(Some(visitor)) => visitor,
+                Ok(None) => return,
+                Err(why) => {
+                    tell(&format!("nobody is let in for a second: {why}"));
+                    self.rests = now + REST;
+                    return;
+                }
+            };
+            self.count += 1;
+            let id = ConnectionId(self.count);
+            server.connect(id);
+            self.connections.insert(id, Connection::new(socket, peer));
+        }
+    }
+
+    /// Sends what can be sent, and lets go of who is done.
+    fn write(&mut self, tell: &mut impl FnMut(&str)) {
+        let mut gone = Vec::new();
+        for (id, connection) in &mut self.connections {
+            if let Err(why) = connection.write() {
+                tell(&format!("closed the connection of {}: {why}", connection.peer()));
+                gone.push(*id);
+            } else if connection.is_done() {
+                gone.push(*id);
+            }
+        }
+        let mut state = self.shared.state.lock();
+        let State { server, out, .. } = &mut *state;
+        for id in gone {
+            self.connections.remove(&id);
+            server.disconnect(id, out);
+        }
+        // Others have got the locks of those who are gone.
+        if !out.messages.is_empty() {
+            self.shared.wake();
+        }
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    // So that it does not wake up just before.
+    let duration = duration + Duration::from_nanos(1);
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
