@@ -21,6 +21,8 @@ pub enum Tag {
     DuplicateUuidName,
     /// The disk fails (4.1.3).
     IoError,
+    /// The database is not for clients to change.
+    NotAllowed,
     /// The client does not hold the lock (5.2.10).
     NotOwner,
     /// The result of arithmetic has no place in its type (5.2.4).
@@ -53,6 +55,7 @@ impl fmt::Display for Tag {
             Self::DuplicateUuid => "duplicate uuid",
             Self::DuplicateUuidName => "duplicate uuid-name",
             Self::IoError => "I/O error",
+            Self::NotAllowed => "not allowed",
             Self::NotOwner => "not owner",
             Self::RangeError => "range error",
             Self::ReferentialIntegrityViolation => "referential integrity violation",

@@ -16,6 +16,8 @@ pub(crate) struct Framing {
     depth: usize,
     in_string: bool,
     escaped: bool,
+    /// Bytes of the message that was last taken.
+    pub(crate) taken: usize,
 }
 
 impl Framing {
@@ -60,7 +62,7 @@ impl Framing {
     fn take(&mut self) -> Result<Value, Error> {
         let message = serde_json::from_slice(&self.bytes[..self.seen]);
         self.bytes.drain(..self.seen);
-        *self = Self { bytes: std::mem::take(&mut self.bytes), ..Self::default() };
+        *self = Self { bytes: std::mem::take(&mut self.bytes), taken: self.seen, ..Self::default() };
         message.map_err(|why| Error::syntax(format!("this is no JSON: {why}")))
     }
 }

@@ -31,7 +31,8 @@
 //! - `execution`: the operations; `condition`, `mutation`: of which rows, and how they change; `integrity`: what must hold in the end.
 //! - [`Database`], [`Draft`], [`Changes`], [`RowRef`]: rows, as they are, as they may be, as they become, as they are read.
 //! - [`Store`], [`Journal`]: what is kept, and where; `record`: how it is written; `log`: a file of records.
-//! - [`Server`], [`Outbox`]: the protocol; `framing`: where messages end; `monitor`, `lock`: what clients watch, and hold.
+//! - [`Server`], [`Outbox`]: the protocol; `framing`: where messages end; `monitor`, `lock`: what clients watch, and hold;
+//!   `itself`: what they are told of the server.
 //! - [`Service`], [`Handle`]: the same on sockets.
 //!
 //! # Example
@@ -64,8 +65,8 @@
 //! versions of rows, after a restart; that rows in a circle of strong references go when nothing else refers to them. Anybody who
 //! can reach a socket may change everything: there are neither names nor passwords, nor TLS.
 //!
-//! Not there: replication and relays (`monitor_cond_since` never finds what a client has seen before, and sends everything), `convert`,
-//! and the database `_Server`, in which `ovsdb-server` tells of itself; clients do without it.
+//! Not there: replication and relays, `convert`, and names of transactions: `monitor_cond_since` never finds what a client has seen
+//! before, and sends everything.
 
 mod atom;
 mod condition;

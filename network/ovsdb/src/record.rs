@@ -9,7 +9,7 @@
 //!
 //! Versions of rows and ephemeral columns are not kept.
 
-use crate::fields::Fields;
+use crate::fields::{Fields, wrong};
 use crate::names::Names;
 use crate::row::{Change, Row, RowKey};
 use crate::schema::VERSION;
@@ -104,7 +104,7 @@ fn note(
     for (name, changed) in fields.object("rows")? {
         let at = schema.expect(name)?;
         let table = &schema.tables()[at];
-        for (uuid, change) in changed.as_object().into_iter().flatten() {
+        for (uuid, change) in object(changed)? {
             let place = format!("table {name}, row {uuid}");
             let uuid = uuid.parse().map_err(|why| Error::syntax(format!("table {name}: {why}")))?;
             let key = RowKey { table: at, uuid };
@@ -120,8 +120,12 @@ fn note(
     Ok(())
 }
 
+fn object(json: &Value) -> Result<&Map<String, Value>, Error> {
+    json.as_object().ok_or_else(|| wrong("record", "an object", json))
+}
+
 fn overwrite(table: &Table, row: &mut Row, columns: &Value) -> Result<(), Error> {
-    for (name, value) in columns.as_object().into_iter().flatten() {
+    for (name, value) in object(columns)? {
         let at = table.expect(name)?;
         if at > VERSION {
             let datum = Datum::from_json(table.columns()[at].kind(), value, &mut Names::none());

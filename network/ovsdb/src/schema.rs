@@ -62,7 +62,9 @@ impl Schema {
     }
 
     fn check(&self) -> Result<(), Error> {
-        named(&self.name)?;
+        if !is_id(&self.name) {
+            return Err(no_name(&self.name));
+        }
         let numbers = self.version.split('.').filter(|part| part.parse::<u32>().is_ok()).count();
         if numbers != 3 || self.version.split('.').count() != 3 {
             return Err(Error::syntax(format!("`{}` is no version: expected x.y.z", self.version)));
@@ -263,7 +265,11 @@ fn named(name: &str) -> Result<(), Error> {
     if is_id(name) && !name.starts_with('_') {
         return Ok(());
     }
-    Err(Error::syntax(format!("`{name}` is no name: expected letters, digits and `_`, a letter first")))
+    Err(no_name(name))
+}
+
+fn no_name(name: &str) -> Error {
+    Error::syntax(format!("`{name}` is no name: expected letters, digits and `_`, a letter first"))
 }
 
 #[cfg(test)]

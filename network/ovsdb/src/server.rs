@@ -1,9 +1,10 @@
 //! The protocol (RFC 7047, section 4), without sockets and clocks.
 
+mod itself;
 mod requests;
 mod transactions;
 
-use crate::framing::Framing;
+use crate::framing::{Framing, LARGEST};
 use crate::lock::Locks;
 use crate::monitor::Monitor;
 use crate::{Changes, Database, Draft, Error, Store, Uuid};
@@ -13,8 +14,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use transactions::Waiting;
 
-/// So many monitors and transactions that wait are remembered for one client.
+/// So many monitors, locks and transactions that wait are remembered for one client …
 const REMEMBERED: usize = 1_000;
+/// … and so many bytes of what it has said of them.
+const SAID: usize = 2 * LARGEST;
 
 /// Who is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +36,7 @@ pub struct Outbox {
 
 /// A server of one database. What it does depends on what it is told alone.
 pub struct Server {
-    store: Store,
+    databases: Databases,
     chance: Random,
     /// Its own name (`get_server_id`).
     name: Uuid,
@@ -54,7 +57,41 @@ pub struct Server {
 struct Session {
     framing: Framing,
     /// By their names, which clients choose, as text.
-    monitors: BTreeMap<String, (Value, Monitor)>,
+    monitors: BTreeMap<String, Watching>,
+}
+
+/// A monitor that a client has.
+#[derive(Clone)]
+struct Watching {
+    name: Value,
+    subject: Subject,
+    monitor: Monitor,
+    /// Bytes of the request.
+    said: usize,
+}
+
+/// What requests may be about.
+struct Databases {
+    kept: Store,
+    itself: Database,
+}
+
+/// Which of the databases it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    /// The one that is kept.
+    Kept,
+    /// The one in which the server tells of that, and which never changes.
+    Itself,
+}
+
+impl Databases {
+    const fn about(&self, subject: Subject) -> &Database {
+        match subject {
+            Subject::Kept => self.kept.database(),
+            Subject::Itself => &self.itself,
+        }
+    }
 }
 
 impl Server {
@@ -62,8 +99,9 @@ impl Server {
     #[must_use]
     pub fn new(store: Store, mut chance: Random) -> Self {
         let name = Uuid::random(&mut chance);
+        let itself = itself::database(store.database().schema(), &mut chance);
         Self {
-            store,
+            databases: Databases { kept: store, itself },
             chance,
             name,
             locks: Locks::default(),
@@ -78,7 +116,7 @@ impl Server {
     /// What is committed.
     #[must_use]
     pub const fn database(&self) -> &Database {
-        self.store.database()
+        self.databases.about(Subject::Kept)
     }
 
     /// A client has connected.
@@ -140,7 +178,7 @@ impl Server {
         make: impl FnOnce(&mut Draft<'_>, &mut Random) -> Result<T, Error>,
         out: &mut Outbox,
     ) -> Result<T, Error> {
-        let mut draft = Draft::new(self.store.database());
+        let mut draft = Draft::new(self.databases.about(Subject::Kept));
         let made = make(&mut draft, &mut self.chance)?;
         let changes = draft.finish(&mut self.chance)?;
         self.commit(changes, out)?;
@@ -153,9 +191,10 @@ impl Server {
         if changes.is_empty() {
             return Ok(());
         }
-        self.store.commit(&changes)?;
+        self.databases.kept.commit(&changes)?;
         for (connection, session) in &self.sessions {
-            for (name, monitor) in session.monitors.values() {
+            let watching = session.monitors.values().filter(|watching| watching.subject == Subject::Kept);
+            for Watching { name, monitor, .. } in watching {
                 if let Some(rows) = monitor.update(&changes) {
                     out.messages.push((*connection, monitor.flavor.notification(name, rows)));
                 }
@@ -166,11 +205,15 @@ impl Server {
         Ok(())
     }
 
-    /// How much is remembered for a client.
-    fn remembered(&self, connection: ConnectionId) -> usize {
-        let monitors = self.sessions.get(&connection).map_or(0, |session| session.monitors.len());
-        let waiting = self.waiting.values().filter(|waiting| waiting.by == connection).count();
-        monitors + waiting + self.locks.claimed(connection).len()
+    /// How much is remembered for a client: how many things, and how many bytes it has said of them.
+    fn remembered(&self, connection: ConnectionId) -> (usize, usize) {
+        let monitors =
+            self.sessions.get(&connection).into_iter().flat_map(|session| session.monitors.values());
+        let waiting = self.waiting.values().filter(|waiting| waiting.by == connection);
+        let locks = self.locks.claimed(connection).into_iter().map(|name| name.len());
+        let said =
+            monitors.map(|watching| watching.said).chain(waiting.map(|waiting| waiting.said)).chain(locks);
+        said.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes))
     }
 
     fn unlock(&mut self, name: &str, by: ConnectionId, out: &mut Outbox) -> Result<(), Error> {

@@ -1,11 +1,14 @@
 //! What clients ask for, each a method (RFC 7047, section 4.1).
 
-use super::{ConnectionId, Outbox, REMEMBERED, Server, Session};
+use super::{ConnectionId, Outbox, REMEMBERED, SAID, Server, Session, Subject, Waiting, Watching};
 use crate::fields::{is_id, wrong};
 use crate::monitor::{Flavor, Monitor};
 use crate::{Error, Tag};
 use fulmar_node::Time;
 use serde_json::{Value, json};
+
+/// All databases that there are.
+const SUBJECTS: [Subject; 2] = [Subject::Kept, Subject::Itself];
 
 /// What comes of a request: a result, an error, or a reply that comes later.
 type Reply = Result<Option<Value>, Value>;
@@ -62,10 +65,12 @@ impl Server {
         out: &mut Outbox,
     ) -> Reply {
         match method {
-            "list_dbs" => Ok(Some(json!([self.database().schema().name()]))),
+            "list_dbs" => {
+                Ok(Some(json!(SUBJECTS.map(|subject| self.databases.about(subject).schema().name()))))
+            }
             "get_schema" => {
-                self.named(method, params)?;
-                Ok(Some(self.database().schema().to_json()))
+                let (subject, _) = self.named(method, params)?;
+                Ok(Some(self.databases.about(subject).schema().to_json()))
             }
             "transact" => self.transaction(now, from, id, params, out),
             "monitor" => self.monitor(from, Flavor::Plain, method, params),
@@ -81,7 +86,7 @@ impl Server {
             }
             "echo" => Ok(Some(params.into())),
             "get_server_id" => Ok(Some(json!(self.name.to_string()))),
-            // The one database that is here neither comes nor goes.
+            // What is here neither comes nor goes.
             "set_db_change_aware" => match params {
                 [Value::Bool(_)] => Ok(Some(json!({}))),
                 _ => Err(wrong(method, "[true] or [false]", &params.into()).into()),
@@ -90,17 +95,19 @@ impl Server {
         }
     }
 
-    /// The parameters after the name of the database (sections 4.1.2, 4.1.3 and 4.1.5).
-    fn named<'p>(&self, method: &str, params: &'p [Value]) -> Result<&'p [Value], Error> {
+    /// The database that is named first, and the other parameters (sections 4.1.2, 4.1.3 and 4.1.5).
+    fn named<'p>(&self, method: &str, params: &'p [Value]) -> Result<(Subject, &'p [Value]), Error> {
         let Some((Value::String(name), rest)) = params.split_first() else {
             return Err(wrong(method, "the name of a database first", &params.into()));
         };
-        let ours = self.database().schema().name();
-        if name != ours {
+        let subject =
+            SUBJECTS.into_iter().find(|subject| self.databases.about(*subject).schema().name() == name);
+        let subject = subject.ok_or_else(|| {
+            let ours = self.database().schema().name();
             let details = format!("{method}: there is no database {name}: expected {ours}");
-            return Err(Error::new(Tag::UnknownDatabase, details));
-        }
-        Ok(rest)
+            Error::new(Tag::UnknownDatabase, details)
+        })?;
+        Ok((subject, rest))
     }
 
     fn transaction(
@@ -111,30 +118,33 @@ impl Server {
         params: &[Value],
         out: &mut Outbox,
     ) -> Reply {
-        let operations = self.named("transact", params)?;
-        self.may_remember(from)?;
+        let (subject, operations) = self.named("transact", params)?;
+        let said = self.may_remember(from)?;
         if self.waiting.values().any(|waiting| waiting.by == from && waiting.id == *id) {
             return Err(Error::syntax(format!("transact: the request {id} is not answered yet")).into());
         }
-        self.begin(now, from, id, operations, out);
+        let (id, operations) = (id.clone(), operations.into());
+        let waiting = Waiting { by: from, id, subject, operations, said, since: now, deadline: None };
+        self.begin(now, waiting, out);
         Ok(None)
     }
 
     /// Section 4.1.5.
     fn monitor(&mut self, from: ConnectionId, flavor: Flavor, method: &str, params: &[Value]) -> Reply {
-        let rest = self.named(method, params)?;
+        let (subject, rest) = self.named(method, params)?;
         // With the last transaction that the client knows, `monitor_cond_since` has one more.
         let [name, requests] = rest.get(..2).unwrap_or_default() else {
             return Err(wrong(method, "[database, name, tables]", &params.into()).into());
         };
-        self.may_remember(from)?;
-        let monitor = Monitor::from_json(flavor, self.database().schema(), requests)?;
-        let rows = monitor.initial(self.database());
+        let said = self.may_remember(from)?;
+        let database = self.databases.about(subject);
+        let monitor = Monitor::from_json(flavor, database.schema(), requests)?;
+        let rows = monitor.initial(database);
         let session = self.session(from)?;
         if session.monitors.contains_key(&name.to_string()) {
             return Err(Error::syntax(format!("{method}: there is a monitor {name} already")).into());
         }
-        session.monitors.insert(name.to_string(), (name.clone(), monitor));
+        session.monitors.insert(name.to_string(), Watching { name: name.clone(), subject, monitor, said });
         Ok(Some(flavor.reply(rows)))
     }
 
@@ -144,16 +154,16 @@ impl Server {
         };
         let session = self.session(from)?;
         let is_taken = name != new_name && session.monitors.contains_key(&new_name.to_string());
-        let found =
-            session.monitors.get(&name.to_string()).filter(|(_, monitor)| monitor.flavor != Flavor::Plain);
-        let Some((_, monitor)) = found.filter(|_| !is_taken) else { return Err(json!("unknown monitor")) };
-        let mut monitor = monitor.clone();
-        let rows = monitor.change(self.database(), requests)?;
-        let told = rows.map(|rows| (from, monitor.flavor.notification(new_name, rows)));
+        let found = session.monitors.get(&name.to_string());
+        let found = found.filter(|found| found.monitor.flavor != Flavor::Plain && !is_taken);
+        let mut watching = found.cloned().ok_or_else(|| json!("unknown monitor"))?;
+        watching.name = new_name.clone();
+        let rows = watching.monitor.change(self.databases.about(watching.subject), requests)?;
+        let told = rows.map(|rows| (from, watching.monitor.flavor.notification(new_name, rows)));
         out.messages.extend(told);
         let session = self.session(from)?;
         session.monitors.remove(&name.to_string());
-        session.monitors.insert(new_name.to_string(), (new_name.clone(), monitor));
+        session.monitors.insert(new_name.to_string(), watching);
         Ok(Some(json!({})))
     }
 
@@ -182,13 +192,17 @@ impl Server {
         Ok(Some(json!({"locked": claimed.locked})))
     }
 
-    /// A client that has all remembered for it would take all memory.
-    fn may_remember(&self, client: ConnectionId) -> Result<(), Error> {
-        if self.remembered(client) < REMEMBERED {
-            return Ok(());
+    /// Whether something more is remembered for a client, which has said so many bytes of it. One that has all remembered would take
+    /// all memory.
+    fn may_remember(&mut self, client: ConnectionId) -> Result<usize, Error> {
+        let said = self.session(client)?.framing.taken;
+        let (count, bytes) = self.remembered(client);
+        if count < REMEMBERED && bytes + said <= SAID {
+            return Ok(said);
         }
         let details = format!(
-            "{REMEMBERED} monitors, locks and transactions that wait: expected no more of one client"
+            "{count} monitors, locks and transactions that wait, of {bytes} bytes: expected no more than {REMEMBERED} \
+             and {SAID} of one client"
         );
         Err(Error::new(Tag::ResourcesExhausted, details))
     }

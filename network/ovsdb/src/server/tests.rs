@@ -82,7 +82,7 @@ fn told(said: &[(ConnectionId, Value)], at: usize) -> Value {
 #[test]
 fn requests_that_ask_for_nothing_of_the_rows() {
     let mut harbour = Harbour::new();
-    assert_eq!(harbour.ask(A, "list_dbs", json!([])), Ok(json!(["Sea"])));
+    assert_eq!(harbour.ask(A, "list_dbs", json!([])), Ok(json!(["Sea", "_Server"])));
     assert_eq!(harbour.ask(A, "get_schema", json!(["Sea"])), Ok(schema().to_json()));
     assert_eq!(harbour.ask(A, "echo", json!([1, {"a": null}])), Ok(json!([1, {"a": null}])));
     assert_eq!(harbour.ask(A, "set_db_change_aware", json!([true])), Ok(json!({})));
@@ -92,6 +92,22 @@ fn requests_that_ask_for_nothing_of_the_rows() {
     let why = harbour.ask(A, "get_schema", json!(["Land"])).expect_err("there is none");
     assert_eq!(why["error"], "unknown database");
     assert!(harbour.ask(A, "transact", json!([])).is_err());
+}
+
+#[test]
+fn a_server_tells_of_itself_and_is_not_told() {
+    let mut harbour = Harbour::new();
+    let schema =
+        harbour.ask(A, "get_schema", json!(["_Server"])).and_then(|json| Ok(Schema::from_json(&json)?));
+    assert_eq!(schema.expect("it keeps the rules").name(), "_Server");
+    let columns = json!({"Database": {"columns": ["name", "model", "connected"]}});
+    let rows = harbour.ask(A, "monitor_cond", json!(["_Server", 1, columns])).expect("rows");
+    let row = rows["Database"].as_object().and_then(|rows| rows.values().next()).expect("a row");
+    assert_eq!(*row, json!({"initial": {"name": "Sea", "model": "standalone", "connected": true}}));
+    assert_eq!(harbour.transact(B, 2, json!([insert("Fram")])).len(), 1, "nothing of that is told");
+    let delete = json!(["_Server", {"op": "delete", "table": "Database", "where": []}]);
+    let results = harbour.ask(A, "transact", delete).expect("results");
+    assert_eq!((&results[0], &results[1]["error"]), (&json!({"count": 1}), &json!("not allowed")));
 }
 
 #[test]
@@ -326,6 +342,10 @@ fn what_is_remembered_for_a_client_is_bounded() {
     assert_eq!(said[0].1["error"]["error"], "resources exhausted");
     assert!(harbour.ask(A, "lock", json!(["chart"])).is_err());
     assert!(harbour.transact(B, 1, json!([wait("Fram", None)])).is_empty());
+
+    let large = json!([{"op": "comment", "comment": "x".repeat(SAID / 4)}, wait("Fram", None)]);
+    let done = (2..).find(|id| !harbour.transact(B, *id, large.clone()).is_empty());
+    assert_eq!(done, Some(5), "three are less than is remembered, four are more");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Transactions: done at once, or retried whenever the database changes until they need not wait any more (RFC 7047, section 5.2.6).
 
-use super::{ConnectionId, Outbox, Server};
+use super::{ConnectionId, Outbox, Server, Subject};
 use crate::execution::{Circumstances, Execution, execute};
 use crate::{Error, Tag};
 use fulmar_node::Time;
@@ -12,26 +12,20 @@ pub(super) struct Waiting {
     pub(super) by: ConnectionId,
     /// That of the request.
     pub(super) id: Value,
-    operations: Vec<Value>,
-    since: Time,
+    pub(super) subject: Subject,
+    pub(super) operations: Vec<Value>,
+    /// Bytes of the request.
+    pub(super) said: usize,
+    pub(super) since: Time,
     /// When it is over at the latest, if it has said so.
     pub(super) deadline: Option<Time>,
 }
 
 impl Server {
     /// Section 4.1.3.
-    pub(super) fn begin(
-        &mut self,
-        now: Time,
-        by: ConnectionId,
-        id: &Value,
-        operations: &[Value],
-        out: &mut Outbox,
-    ) {
+    pub(super) fn begin(&mut self, now: Time, waiting: Waiting, out: &mut Outbox) {
         let number = self.next;
         self.next += 1;
-        let waiting =
-            Waiting { by, id: id.clone(), operations: operations.into(), since: now, deadline: None };
         self.waiting.insert(number, waiting);
         self.attempt(now, number, out);
         self.retry(now, out);
@@ -66,7 +60,12 @@ impl Server {
         let Some(mut waiting) = self.waiting.remove(&number) else { return };
         let owns = |lock: &str| self.locks.owns(lock, waiting.by);
         let circumstances = Circumstances { elapsed: now.since(waiting.since), owns: &owns };
-        let done = execute(self.store.database(), &waiting.operations, &circumstances, &mut self.chance);
+        let done = execute(
+            self.databases.about(waiting.subject),
+            &waiting.operations,
+            &circumstances,
+            &mut self.chance,
+        );
         let results = match done {
             Execution::Failed(results) => results,
             Execution::Waits(timeout) => {
@@ -75,7 +74,11 @@ impl Server {
                 return;
             }
             Execution::Done { draft, mut results } => {
-                let committed = draft.finish(&mut self.chance).and_then(|changes| self.commit(changes, out));
+                let committed = match (draft.finish(&mut self.chance), waiting.subject) {
+                    (Ok(changes), Subject::Itself) if !changes.is_empty() => Err(reserved()),
+                    (Ok(changes), _) => self.commit(changes, out),
+                    (Err(why), _) => Err(why),
+                };
                 // What fails as a whole says so behind all operations (section 4.1.3).
                 results.extend(committed.err().map(|why| why.to_json()));
                 results
@@ -83,4 +86,8 @@ impl Server {
         };
         out.messages.push((waiting.by, json!({"id": waiting.id, "result": results, "error": null})));
     }
+}
+
+fn reserved() -> Error {
+    Error::new(Tag::NotAllowed, "what the server tells of itself is not for clients to change")
 }
