@@ -1,5 +1,6 @@
 //! What must hold when a transaction ends (RFC 7047, section 3.2): references lead to rows, rows that are no roots are referred to,
-//! indexes are unique, tables are not too large.
+//! indexes are
+//! unique, tables are not too large, and what rows hold is allowed.
 //!
 //! Only what is touched is looked at: what a transaction leaves as it was, was right before. Who refers to a row is known by the
 //! [links](crate::database::Links) of what is committed, and by the rows that were touched.
@@ -20,13 +21,13 @@ pub(crate) fn settle(draft: &mut Draft<'_>) -> Result<(), Error> {
             break;
         }
     }
+    check_values(draft)?;
     check_strong_references(draft)?;
     check_sizes(draft)?;
     check_indexes(draft)
 }
 
-/// `isRoot`: "any given row in the table may exist only when there is at least one reference to it, with refType strong, from a different
-/// row". Rows of a circle keep each other.
+/// `isRoot`: a row of any other table is there for as long as another row refers to it strongly. Rows of a circle keep each other.
 fn collect_garbage(draft: &mut Draft<'_>) {
     #[cfg(test)]
     if draft.database.defect == Some(crate::database::Defect::KeepsGarbage) {
@@ -129,6 +130,19 @@ fn without_dangling(draft: &Draft<'_>, key: RowKey, row: &Row) -> Result<Option<
         changed.get_or_insert_with(|| row.clone()).0[at] = kept;
     }
     Ok(changed)
+}
+
+/// Columns hold what their types allow. What is ephemeral is as by default after a restart, whether that is allowed or not.
+fn check_values(draft: &Draft<'_>) -> Result<(), Error> {
+    for (key, row) in draft.touched.iter().filter_map(|(key, row)| Some((key, row.as_ref()?))) {
+        let table = draft.database.table(key.table);
+        for (column, datum) in table.columns().iter().zip(&row.0).filter(|(column, _)| !column.is_ephemeral())
+        {
+            let place = || format!("table {}, row {}, column {}", table.name(), key.uuid, column.name());
+            datum.check(column.kind()).map_err(|why| why.within(place()))?;
+        }
+    }
+    Ok(())
 }
 
 /// A strong reference leads to a row.

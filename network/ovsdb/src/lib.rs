@@ -58,7 +58,7 @@
 //! A transaction takes place as a whole, one after the other, and is on the disk before anybody hears of it. What is committed keeps all
 //! rules of the schema. Who monitors is told of all changes, in order, and of its own before the reply. A log is cut where a crash has torn
 //! it; damage before its end is found and refused; after a failure of the disk nothing is committed until the log is opened
-//! again. What a client sends and leaves unread takes a bounded amount of memory.
+//! again. What a client sends and leaves unread takes a bounded amount of memory, but for what one transaction selects.
 //!
 //! Not guaranteed: that the last record of a log is not lost if the disk damages it after its sync, since that looks as if it was torn;
 //! that a transaction whose record could not be synced is not there when the log is opened again; what ephemeral columns hold, and the

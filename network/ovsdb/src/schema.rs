@@ -1,6 +1,7 @@
 //! What a database holds: tables, their columns and the types of these (RFC 7047, section 3.2).
 //!
-//! A schema is a value. It is declared in Rust, as [`open_vswitch`](crate::open_vswitch) does, or read from JSON, and written as JSON for clients.
+//! A schema is a value. It is declared in Rust, as [`open_vswitch`](crate::open_vswitch) does, or read from JSON, and written as JSON
+//! for clients.
 
 mod json;
 mod types;

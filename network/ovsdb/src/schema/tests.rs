@@ -86,7 +86,7 @@ fn schemas_that_break_rules_are_refused() {
     assert!(refused("S", "1.0.0", vec![Table::new("T", [weak])]).contains("must be mutable"));
 }
 
-/// Section 3.2, `isRoot`: "if no table is declared so, all are".
+/// Section 3.2, `isRoot`.
 #[test]
 fn where_no_table_is_a_root_all_are() {
     let table = |name| Table::new(name, [Column::new("c", Type::one(Base::integer()))]);

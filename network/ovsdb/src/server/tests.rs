@@ -380,6 +380,17 @@ fn this_process_takes_part() {
         set("name", Datum::from(None::<&str>)).expect_err("it has one").details.contains("expected 1 to 1")
     );
     assert_eq!(set("size", Datum::from(40)), Ok(()));
+    let twice = harbour.server.transact(
+        harbour.now,
+        |draft, chance| {
+            (0..2).try_for_each(|_| {
+                let ship = draft.insert("Ship", chance);
+                draft.set("Ship", ship, "name", "Gauss")
+            })
+        },
+        &mut out,
+    );
+    assert_eq!(twice.expect_err("they have one name").tag, crate::Tag::ConstraintViolation);
     let refused = harbour.server.transact(
         harbour.now,
         |draft, _| {

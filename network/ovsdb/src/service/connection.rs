@@ -51,12 +51,12 @@ impl Connection {
         self.backlog.len() - self.sent
     }
 
-    /// Reads once: others have a turn too.
+    /// Reads once: others have a turn too, and what is answered may be much more than what is asked.
     pub(super) fn read(&mut self, mut hear: impl FnMut(&[u8])) {
         if !self.is_read() {
             return;
         }
-        let mut bytes = [0; 64 << 10];
+        let mut bytes = [0; 8 << 10];
         match self.socket.read(&mut bytes) {
             Ok(0) => self.ends = true,
             Ok(length) => hear(&bytes[..length]),
