@@ -152,9 +152,17 @@ pub(crate) fn main(arguments: &[&str]) -> Result {
         })
         .collect();
     let runs: Vec<run::Step<'_>> = runs.iter().map(|(name, step)| (name.as_str(), step as _)).collect();
+    let switch = if is_chosen { Ok(()) } else { steps(&[("programs of Open vSwitch", &open_vswitch)]) };
     let result = steps(&runs);
     print!("\n{}", summary.borrow());
-    result
+    switch.and(result)
+}
+
+/// Programs of Open vSwitch on what is to take its place.
+fn open_vswitch() -> Result {
+    // Of the whole workspace, so that nothing is built anew with other features.
+    let test = ["test", "--workspace", "--locked", "--test", "all", "--", "--ignored", "programs::"];
+    run::run(&mut run::cargo(&test))
 }
 
 /// Where the dynamic linker finds libsqlite3 when nobody interferes.

@@ -5,8 +5,9 @@ use crate::run::{Result, build_release, cargo, command, output, root, run, tools
 use std::path::{Path, PathBuf};
 
 /// Debian packages: the Python whose sqlite3 module is tested, the library that it would use otherwise, and the shell whose
-/// answers are expected of ours.
-const DEBIAN: [&str; 4] = ["python3", "python3-venv", "libsqlite3-0", "sqlite3"];
+/// answers are expected of ours; the programs that use a switch's configuration database.
+const DEBIAN: [&str; 6] =
+    ["python3", "python3-venv", "libsqlite3-0", "sqlite3", "openvswitch-common", "openvswitch-switch"];
 
 /// Debian's own Python, which links libsqlite3 dynamically.
 const PYTHON: &str = "/usr/bin/python3";
@@ -26,7 +27,9 @@ pub(super) fn debian_packages() -> Result {
         |error| format!("{error}\nthe end-to-end tests need these Debian packages: {}", missing.join(" "));
     run(&mut command("apt-get", &["update", "-qq"])).map_err(advice)?;
     let mut install = command("apt-get", &["install", "-y", "--no-install-recommends"]);
-    run(install.args(&missing).env("DEBIAN_FRONTEND", "noninteractive")).map_err(advice)
+    // In single-user mode no daemon is started.
+    install.env("DEBIAN_FRONTEND", "noninteractive").env("RUNLEVEL", "1");
+    run(install.args(&missing)).map_err(advice)
 }
 
 /// The interpreter of an environment with what the suites import. Made anew when the requirements change.
