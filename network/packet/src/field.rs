@@ -94,6 +94,8 @@ impl Field {
     pub const CT_ZONE: Self = Self::new("ct_zone", 18, 48, 16);
     /// …and its label.
     pub const CT_LABEL: Self = Self::new("ct_label", 19, 0, 128);
+    /// Which conjunction of flows it has met.
+    pub const CONJUNCTION: Self = Self::new("conj_id", 18, 0, 32);
     /// The destination's Ethernet address.
     pub const ETH_DESTINATION: Self = Self::new("eth_dst", 21, 16, 48);
     /// What the frame carries, behind its VLAN tags; [`ethernet::NOT_A_TYPE`](crate::ethernet::NOT_A_TYPE) for frames of IEEE 802.3.

@@ -332,6 +332,7 @@ const WHOLE: &[Field] = &[
     Field::CT_STATE,
     Field::CT_MARK,
     Field::CT_ZONE,
+    Field::CONJUNCTION,
     Field::CT_LABEL,
     Field::ETH_DESTINATION,
     Field::ETH_TYPE,
