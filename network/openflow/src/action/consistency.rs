@@ -1,0 +1,191 @@
+//! Whether actions can be carried out on what a flow matches.
+
+use crate::action::{Action, Extension, LearnSource, LearnSpec, Zone};
+use crate::error::BadAction;
+use crate::wire::Result;
+use crate::{Instruction, OxmField};
+use fulmar_packet::ethernet::{self, TAGGED};
+use fulmar_packet::{Field, Match, Stage};
+
+/// What is known of a packet, action after action: what a flow matches, and what changed since.
+#[derive(Clone)]
+struct Known {
+    asked: Match,
+    /// VLAN tags that are there for certain.
+    tags: u32,
+}
+
+impl Known {
+    fn of(asked: Match) -> Self {
+        let is_tagged = asked.key().get(Field::VLAN_TCI) & u128::from(TAGGED) != 0;
+        Self { asked, tags: is_tagged.into() }
+    }
+
+    fn needs(&self, field: OxmField) -> Result<()> {
+        if field.is_in(&self.asked) { Ok(()) } else { Err(BadAction::MatchInconsistent.into()) }
+    }
+
+    fn needs_type(&self, types: &[u16]) -> Result<()> {
+        let kind = self.asked.key().get(Field::ETH_TYPE);
+        let is_known = self.asked.mask().get(Field::ETH_TYPE) == Field::ETH_TYPE.ones();
+        if is_known && types.iter().any(|one| kind == (*one).into()) {
+            Ok(())
+        } else {
+            Err(BadAction::MatchInconsistent.into())
+        }
+    }
+
+    /// The packet has another type, and nothing is known of what comes after it.
+    fn becomes(&mut self, kind: u16) {
+        let (mut key, mut mask) = (self.asked.key().clone(), self.asked.mask().clone());
+        key.clear_from(Stage::L3);
+        for (field, _) in mask.clone().fields().filter(|(field, _)| field.stage() >= Stage::L3) {
+            mask.remove(field);
+        }
+        key.set(Field::ETH_TYPE, kind.into());
+        mask.add_all(Field::ETH_TYPE);
+        self.asked = Match::new(&key, mask);
+    }
+
+    /// It has so many tags, the content of which is not known.
+    fn has_tags(&mut self, tags: u32) {
+        self.tags = tags;
+        let mut mask = self.asked.mask().clone();
+        mask.remove(Field::VLAN_TCI);
+        let tag = if tags > 0 { TAGGED } else { 0 };
+        self.asked =
+            Match::new(self.asked.key(), mask).with_masked(Field::VLAN_TCI, tag.into(), TAGGED.into());
+    }
+
+    /// A field is set, which needs to be there.
+    fn sets(&mut self, field: OxmField) -> Result<()> {
+        if !field.is_settable() {
+            return Err(BadAction::BadSetType.into());
+        }
+        self.needs(field)
+    }
+
+    fn takes(&mut self, action: &Action) -> Result<()> {
+        const IP: &[u16] = &[ethernet::IPV4, ethernet::IPV6];
+        const MPLS: &[u16] = &[ethernet::MPLS, ethernet::MPLS_MULTICAST];
+        match action {
+            Action::SetField(set) => self.sets(set.field),
+            Action::SetTtl(_) | Action::DecrementTtl => self.needs_type(IP),
+            Action::SetMplsTtl(_) | Action::DecrementMplsTtl => self.needs_type(MPLS),
+            Action::PushVlan(kind) if !matches!(*kind, ethernet::VLAN | ethernet::SERVICE_VLAN) => {
+                Err(BadAction::BadArgument.into())
+            }
+            Action::PushVlan(_) => {
+                self.has_tags(self.tags.saturating_add(1));
+                Ok(())
+            }
+            Action::PopVlan => {
+                self.has_tags(self.tags.checked_sub(1).ok_or(BadAction::MatchInconsistent)?);
+                Ok(())
+            }
+            Action::PushMpls(kind) if !MPLS.contains(kind) => Err(BadAction::BadArgument.into()),
+            Action::PushMpls(kind) => {
+                self.becomes(*kind);
+                Ok(())
+            }
+            Action::PopMpls(kind) => {
+                self.needs_type(MPLS)?;
+                self.becomes(*kind);
+                Ok(())
+            }
+            Action::Extension(extension) => self.takes_extension(extension),
+            Action::Output(_)
+            | Action::CopyTtlOut
+            | Action::CopyTtlIn
+            | Action::SetQueue(_)
+            | Action::Group(_) => Ok(()),
+        }
+    }
+
+    fn takes_extension(&mut self, extension: &Extension) -> Result<()> {
+        match extension {
+            Extension::DecrementTtl(_) => self.needs_type(&[ethernet::IPV4, ethernet::IPV6]),
+            Extension::SetMasked(set) => self.sets(set.field),
+            Extension::LoadBits(load) => self.sets(load.destination.field()),
+            Extension::CopyBits(copy) | Extension::CopyField(super::CopyField(copy)) => {
+                self.needs(copy.source.field())?;
+                self.sets(copy.destination.field())
+            }
+            Extension::Push(bits) => self.needs(bits.0.field()),
+            Extension::Pop(bits) => self.sets(bits.0.field()),
+            Extension::OutputBits(output) => self.needs(output.port.field()),
+            Extension::OutputBitsLong(output) => self.needs(output.port.field()),
+            Extension::Multipath(multipath) => self.sets(multipath.destination.field()),
+            Extension::BundleLoad(load) => self.sets(load.destination.field()),
+            Extension::FinTimeout(_) => self
+                .needs(OxmField::named("tcp_src").unwrap_or_else(|| unreachable!("there is such a field"))),
+            Extension::Learn(learn) => self.learns(&learn.specs),
+            Extension::LimitedLearn(learn) => {
+                learn.result.map_or(Ok(()), |result| self.sets(result.0.field()))?;
+                self.learns(&learn.specs)
+            }
+            Extension::Track(track) => {
+                self.needs_type(&[ethernet::IPV4, ethernet::IPV6])?;
+                if let Zone::Bits(bits) = track.zone {
+                    self.needs(bits.field())?;
+                }
+                self.clone().take_all(&track.actions)
+            }
+            Extension::Clone(actions) => self.clone().take_all(&actions.0),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a flow is to match later depends on what it is to match before.
+    fn learns(&self, specs: &[LearnSpec]) -> Result<()> {
+        let mut learned = Self::of(Match::ANY);
+        for spec in specs {
+            let (LearnSpec::Match(source, _) | LearnSpec::Load(source, _)) = spec else {
+                continue;
+            };
+            if let LearnSource::Bits(bits) = source {
+                self.needs(bits.field())?;
+            }
+            match (spec, source) {
+                (LearnSpec::Match(_, to), LearnSource::Value(value)) => {
+                    learned.needs(to.field())?;
+                    let value = to.field().to_place(*value << to.start()).unwrap_or_default();
+                    let mask = (u128::MAX >> (128 - to.bits())) << to.start();
+                    learned.asked = learned.asked.with_masked(to.field().place(), value, mask);
+                }
+                (LearnSpec::Match(_, to), LearnSource::Bits(_)) => learned.needs(to.field())?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn take_all(&mut self, actions: &[Action]) -> Result<()> {
+        actions.iter().try_for_each(|action| self.takes(action))
+    }
+}
+
+/// Whether actions can be carried out in this order on whatever a flow matches, as far as that does not depend on the switch
+/// (section 7.2.5; a flow that sets a field of TCP must match TCP).
+///
+/// # Errors
+/// [`BadAction::MatchInconsistent`] if not; or what else is wrong with one of them.
+pub fn check(actions: &[Action], asked: &Match) -> Result<()> {
+    Known::of(asked.clone()).take_all(actions)
+}
+
+/// The same for the actions of instructions: those that are carried out at once, and then those that are written for the end.
+pub(crate) fn check_instructions(instructions: &[Instruction], asked: &Match) -> Result<()> {
+    let mut known = Known::of(asked.clone());
+    for instruction in instructions {
+        if let Instruction::ApplyActions(list) = instruction {
+            known.take_all(&list.actions)?;
+        }
+    }
+    for instruction in instructions {
+        if let Instruction::WriteActions(list) = instruction {
+            known.take_all(&list.actions)?;
+        }
+    }
+    Ok(())
+}

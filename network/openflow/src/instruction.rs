@@ -1,0 +1,112 @@
+//! What a flow does with a packet, each thing once (section 7.2.4).
+
+use crate::action::Action;
+use crate::error::{BadInstruction, Onf};
+use crate::numbers::choice;
+use crate::wire::{Reader, Result, Wire, align, layout, put_length};
+
+choice! {
+    /// An instruction.
+    enum Instruction: u16, else BadInstruction::Unknown, {
+        /// Go on in this table.
+        GotoTable(GotoTable) = 1,
+        /// Change the metadata.
+        WriteMetadata(WriteMetadata) = 2,
+        /// Add to the set of actions that are carried out at the end.
+        WriteActions(ActionList) = 3,
+        /// Carry out actions at once.
+        ApplyActions(ActionList) = 4,
+        /// Empty the set of actions.
+        ClearActions = 5,
+        /// Have a meter measure the packet.
+        Meter(u32) = 6,
+    }
+}
+
+layout! {
+    /// Go on in a table.
+    struct GotoTable {
+        /// A later one.
+        table: u8 [3];
+    }
+}
+
+layout! {
+    /// Change the metadata.
+    struct WriteMetadata {
+        [4];
+        /// Their bits…
+        value: u64;
+        /// …as far as they are these.
+        mask: u64;
+    }
+}
+
+layout! {
+    /// Actions.
+    struct ActionList {
+        [4];
+        /// In this order.
+        actions: Vec<Action>;
+    }
+}
+
+impl Wire for Instruction {
+    fn put(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.number().put(out);
+        0u16.put(out);
+        self.put_content(out);
+        align(out, start);
+        put_length(out, start, 2);
+    }
+
+    fn get(input: &mut Reader<'_>) -> Result<Self> {
+        let (kind, length) = (u16::get(input)?, u16::get(input)?);
+        let length = usize::from(length);
+        if length < 8 || !length.is_multiple_of(8) {
+            return Err(BadInstruction::BadLength.into());
+        }
+        if kind == EXPERIMENTER {
+            return Err(BadInstruction::BadExperimenter.into());
+        }
+        let mut content = input.part(length - 4, BadInstruction::BadLength)?;
+        let instruction = Self::get_content(kind, &mut content)?;
+        // What is left fills it up, and is less than a multiple of 8.
+        if content.left() >= 8 { Err(BadInstruction::BadLength.into()) } else { Ok(instruction) }
+    }
+}
+
+/// Others' instructions, of which none is known.
+const EXPERIMENTER: u16 = 0xffff;
+
+/// Instructions up to the end: none of them twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Instructions(pub Vec<Instruction>);
+
+impl Instructions {
+    /// What a flow does at once and nothing else: these actions.
+    pub fn apply(actions: Vec<Action>) -> Self {
+        Self(vec![Instruction::ApplyActions(ActionList { actions })])
+    }
+}
+
+impl Wire for Instructions {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+    }
+
+    fn get(input: &mut Reader<'_>) -> Result<Self> {
+        let mut content = input.part(input.left(), BadInstruction::BadLength)?;
+        let instructions: Vec<Instruction> = Vec::get(&mut content)?;
+        let mut seen = 0_u32;
+        for instruction in &instructions {
+            let bit = 1 << instruction.number();
+            if seen & bit != 0 {
+                return Err(Onf::DuplicateInstruction.into());
+            }
+            seen |= bit;
+        }
+        Ok(Self(instructions))
+    }
+}

@@ -1,0 +1,158 @@
+//! Questions about a switch whose answers may need several messages (section 7.3.5).
+
+use crate::error::BadRequest;
+use crate::flow::{AggregateStats, FlowFilter, FlowStats};
+use crate::group::{GroupDescription, GroupFeatures, GroupFilter, GroupStats};
+use crate::meter::{MeterConfig, MeterFeatures, MeterFilter, MeterStats};
+use crate::monitor::{MonitorRequest, MonitorUpdate};
+use crate::numbers::choice;
+use crate::ports::{Port, PortFilter, PortStats};
+use crate::queue::{QueueFilter, QueueStats};
+use crate::switch::Description;
+use crate::table::{TableFeatures, TableStats};
+use crate::wire::{Reader, Result, Wire, put_zeros};
+use crate::{NICIRA, ONF};
+
+choice! {
+    /// A question.
+    enum Question: u64, else BadRequest::BadMultipart, {
+        /// What people call the switch.
+        Description = 0,
+        /// Some flows, and what they have done.
+        Flows(FlowFilter) = 1,
+        /// What some flows have done together.
+        Aggregate(FlowFilter) = 2,
+        /// What tables have done.
+        Tables = 3,
+        /// What ports have done.
+        PortStats(PortFilter) = 4,
+        /// What queues have done.
+        Queues(QueueFilter) = 5,
+        /// What groups have done.
+        GroupStats(GroupFilter) = 6,
+        /// What groups are.
+        Groups = 7,
+        /// Which groups there can be.
+        GroupFeatures = 8,
+        /// What meters have done.
+        MeterStats(MeterFilter) = 9,
+        /// What meters are.
+        Meters(MeterFilter) = 10,
+        /// Which meters there can be.
+        MeterFeatures = 11,
+        /// What tables can do; or what they are to do, if some are named.
+        TableFeatures(Vec<TableFeatures>) = 12,
+        /// What ports are.
+        Ports = 13,
+        /// How flows change from now on.
+        Monitor(Vec<MonitorRequest>) = FLOW_MONITOR,
+    }
+}
+
+choice! {
+    /// An answer, or a part of it.
+    enum Answer: u64, else BadRequest::BadMultipart, {
+        /// What people call the switch.
+        Description(Box<Description>) = 0,
+        /// Some flows, and what they have done.
+        Flows(Vec<FlowStats>) = 1,
+        /// What some flows have done together.
+        Aggregate(AggregateStats) = 2,
+        /// What tables have done.
+        Tables(Vec<TableStats>) = 3,
+        /// What ports have done.
+        PortStats(Vec<PortStats>) = 4,
+        /// What queues have done.
+        Queues(Vec<QueueStats>) = 5,
+        /// What groups have done.
+        GroupStats(Vec<GroupStats>) = 6,
+        /// What groups are.
+        Groups(Vec<GroupDescription>) = 7,
+        /// Which groups there can be.
+        GroupFeatures(GroupFeatures) = 8,
+        /// What meters have done.
+        MeterStats(Vec<MeterStats>) = 9,
+        /// What meters are.
+        Meters(Vec<MeterConfig>) = 10,
+        /// Which meters there can be.
+        MeterFeatures(MeterFeatures) = 11,
+        /// What tables can do.
+        TableFeatures(Vec<TableFeatures>) = 12,
+        /// What ports are.
+        Ports(Vec<Port>) = 13,
+        /// How flows have changed.
+        Monitor(Vec<MonitorUpdate>) = FLOW_MONITOR,
+    }
+}
+
+/// The type of what is an experimenter's.
+const EXPERIMENTER: u16 = 0xffff;
+
+/// An experimenter and its number of a question, as one. OpenFlow's own have no experimenter.
+const FLOW_MONITOR: u64 = (ONF as u64) << 32 | 1870;
+
+fn put_head(number: u64, has_more: bool, out: &mut Vec<u8>) {
+    let own = u16::try_from(number);
+    own.unwrap_or(EXPERIMENTER).put(out);
+    u16::from(has_more).put(out);
+    put_zeros(out, 4);
+    if own.is_err() {
+        number.put(out);
+    }
+}
+
+/// The number, and whether more is to come.
+fn get_head(input: &mut Reader<'_>) -> Result<(u64, bool)> {
+    let (kind, flags) = <(u16, u16)>::get(input)?;
+    input.skip(4)?;
+    if kind != EXPERIMENTER {
+        return Ok((kind.into(), flags & 1 != 0));
+    }
+    let number = u64::get(input)?;
+    if number >> 32 != ONF.into() && number >> 32 != NICIRA.into() {
+        return Err(BadRequest::BadExperimenter.into());
+    }
+    Ok((number, flags & 1 != 0))
+}
+
+/// A question, or a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MultipartRequest {
+    /// Whether more of it is to come.
+    pub has_more: bool,
+    /// What is asked.
+    pub question: Question,
+}
+
+impl Wire for MultipartRequest {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_head(self.question.number(), self.has_more, out);
+        self.question.put_content(out);
+    }
+
+    fn get(input: &mut Reader<'_>) -> Result<Self> {
+        let (number, has_more) = get_head(input)?;
+        Ok(Self { has_more, question: Question::get_content(number, input)? })
+    }
+}
+
+/// A part of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MultipartReply {
+    /// Whether more of it is to come.
+    pub has_more: bool,
+    /// What is answered.
+    pub answer: Answer,
+}
+
+impl Wire for MultipartReply {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_head(self.answer.number(), self.has_more, out);
+        self.answer.put_content(out);
+    }
+
+    fn get(input: &mut Reader<'_>) -> Result<Self> {
+        let (number, has_more) = get_head(input)?;
+        Ok(Self { has_more, answer: Answer::get_content(number, input)? })
+    }
+}
