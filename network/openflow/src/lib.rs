@@ -93,7 +93,7 @@ pub use message::{Body, HEADER, Message, Rejection, TooLong, VERSION};
 pub use oxm::{OxmField, Told, is_expressible};
 pub use port::{ALL_TABLES, GroupNumber, NO_BUFFER, NoShortPort, PortNumber, ShortPort, WHOLE_PACKET};
 pub use stream::{Broken, Decoder, Frame};
-pub use text::MatchText;
+pub use text::{MatchText, TextError, parse_actions, parse_match};
 pub use text_bytes::Text;
 
 /// The number of Nicira, whose extensions Open vSwitch's tools use.

@@ -76,7 +76,7 @@ impl Entry {
 }
 
 /// Adds an entry to those before it.
-fn add(asked: Match, entry: Entry) -> Result<Match> {
+pub(crate) fn add(asked: Match, entry: Entry) -> Result<Match> {
     if !entry.field.is_in(&asked) {
         return Err(BadMatch::BadPrerequisite.into());
     }

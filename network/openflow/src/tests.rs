@@ -2,12 +2,15 @@
 
 mod any;
 mod golden;
+mod malformed;
 
 pub(crate) use any::Any;
 
 use crate::error::ErrorMessage;
-use crate::{Body, Decoder, Message, read_and_write};
+use crate::flow::FlowMod;
+use crate::{Body, Decoder, MatchText, Message, parse_match, read_and_write};
 use fulmar_node::Random;
+use fulmar_packet::Match;
 
 fn encoded(message: &Message) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -117,4 +120,35 @@ fn a_length_that_cannot_be_ends_the_connection() {
     assert_eq!((broken.version, broken.length), (4, 7));
     decoder.push(&[4, 20, 0, 8, 0, 0, 0, 8]);
     assert_eq!(decoder.next_frame(), Err(broken));
+}
+
+#[test]
+fn a_match_is_read_from_its_text() {
+    let mut random = Random::new(6);
+    for _ in 0..20_000 {
+        let asked = Match::any(&mut random);
+        let text = MatchText(&asked).to_string();
+        assert_eq!(parse_match(&text).as_ref(), Ok(&asked), "{text}");
+    }
+}
+
+/// Bytes of text anywhere in text make a flow or an error.
+#[test]
+fn whatever_text_comes_there_is_a_flow_or_an_error() {
+    let flow = "table=1, priority=5,tcp,nw_dst=10.0.0.0/8,ct_state=+trk-new,tp_dst=0x8/0xff8 \
+                actions=resubmit(,3),load:0x5->NXM_NX_REG0[0..3],clone(output:1),note:01.02,conjunction(3,1/2)";
+    let mut random = Random::new(7);
+    let letters = b"0123456789abcxf.,:/()[]=+-|>\xc3\xa9 ";
+    for _ in 0..50_000 {
+        let mut text = flow.as_bytes().to_vec();
+        for _ in 0..1 + random.below(3) {
+            let at = random.index(text.len());
+            text[at] = *random.choose(letters).expect("some");
+        }
+        let text = String::from_utf8_lossy(&text);
+        if let Ok(flow) = text.parse::<FlowMod>() {
+            let message = Message { xid: 1, body: Body::FlowMod(flow) };
+            read_and_write(&encoded(&message));
+        }
+    }
 }

@@ -3,9 +3,13 @@
 mod actions;
 mod asked;
 mod extensions;
+mod parse;
+mod parse_action;
+mod parse_value;
 mod value;
 
 pub use asked::MatchText;
+pub use parse::{TextError, parse_actions, parse_match};
 pub(crate) use value::Value;
 
 use crate::action::Action;
@@ -26,19 +30,23 @@ impl<T: fmt::Display> fmt::Display for Commas<'_, T> {
     }
 }
 
+/// In which order instructions are carried out.
+fn rank(instruction: &Instruction) -> u8 {
+    match instruction {
+        Instruction::Meter(_) => 0,
+        Instruction::ApplyActions(_) => 1,
+        Instruction::ClearActions => 2,
+        Instruction::WriteActions(_) => 3,
+        Instruction::WriteMetadata(_) => 4,
+        Instruction::GotoTable(_) => 5,
+    }
+}
+
 /// In the order in which they are carried out (section 5.9), `drop` if there are none.
 impl fmt::Display for Instructions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rank = |instruction: &&Instruction| match instruction {
-            Instruction::Meter(_) => 0,
-            Instruction::ApplyActions(_) => 1,
-            Instruction::ClearActions => 2,
-            Instruction::WriteActions(_) => 3,
-            Instruction::WriteMetadata(_) => 4,
-            Instruction::GotoTable(_) => 5,
-        };
         let mut ordered: Vec<&Instruction> = self.0.iter().collect();
-        ordered.sort_by_key(rank);
+        ordered.sort_by_key(|instruction| rank(instruction));
         let is_empty = |instruction: &Instruction| matches!(instruction, Instruction::ApplyActions(list) if list.actions.is_empty());
         ordered.retain(|instruction| !is_empty(instruction));
         if ordered.is_empty() { f.write_str("drop") } else { Commas(&ordered).fmt(f) }

@@ -22,8 +22,8 @@ pub(super) enum Look {
     V6,
     Port,
     Fragment,
-    /// Bits with these names, from the lowest.
-    Flags(&'static [&'static str]),
+    /// Bits with these names, from the lowest; if exactly these are asked for, those that are set are told, and else each with its sign.
+    Flags(&'static [&'static str], u128),
 }
 
 pub(super) const TCP_FLAGS: &[&str] = &["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ns"];
@@ -45,9 +45,9 @@ pub(super) fn look(field: OxmField) -> Look {
         | Field::TUNNEL_IPV6_DESTINATION => Look::V6,
         Field::IN_PORT => Look::Port,
         Field::IP_FRAGMENT => Look::Fragment,
-        Field::TCP_FLAGS => Look::Flags(TCP_FLAGS),
-        Field::CT_STATE => Look::Flags(CT_STATE),
-        Field::TUNNEL_FLAGS => Look::Flags(&["oam"]),
+        Field::TCP_FLAGS => Look::Flags(TCP_FLAGS, 0x0fff),
+        Field::CT_STATE => Look::Flags(CT_STATE, 0xff),
+        Field::TUNNEL_FLAGS => Look::Flags(&["oam"], 0),
         Field::ETH_TYPE | Field::VLAN_TCI | Field::IPV6_LABEL => Look::Hexadecimal,
         Field::CT_ZONE | Field::CONJUNCTION => Look::Decimal,
         place if place.stage() == Stage::Metadata => Look::Hexadecimal,
@@ -75,17 +75,16 @@ impl Value {
         self.mask == self.field.ones()
     }
 
-    fn write_flags(&self, f: &mut fmt::Formatter<'_>, names: &[&str]) -> fmt::Result {
+    fn write_flags(&self, f: &mut fmt::Formatter<'_>, names: &[&str], whole: u128) -> fmt::Result {
         let known = (1 << names.len()) - 1;
-        if self.value & !known != 0 || self.mask & !known & !self.field.ones() != 0 {
-            return self.write_hexadecimal(f);
-        }
-        let with_names = || names.iter().enumerate().map(|(bit, name)| (1_u128 << bit, name));
-        // The only one of a field is told as one of several.
-        if self.mask & known == known && names.len() > 1 {
-            let set: Vec<&str> =
-                with_names().filter(|(bit, _)| self.value & bit != 0).map(|(_, name)| *name).collect();
+        let with_names = || names.iter().enumerate().map(|(bit, name)| (1_u128 << bit, *name));
+        if self.mask == whole && self.value & !known == 0 {
+            let is_set = |bit| self.value & bit != 0;
+            let set: Vec<&str> = with_names().filter(|(bit, _)| is_set(*bit)).map(|(_, name)| name).collect();
             return if set.is_empty() { f.write_str("0") } else { f.write_str(&set.join("|")) };
+        }
+        if self.mask & !known != 0 {
+            return self.write_hexadecimal(f);
         }
         for (bit, name) in with_names().filter(|(bit, _)| self.mask & bit != 0) {
             let sign = if self.value & bit != 0 { '+' } else { '-' };
@@ -133,7 +132,7 @@ impl fmt::Display for Value {
                 Some((name, ..)) => f.write_str(name),
                 None => self.write_hexadecimal(f),
             },
-            Look::Flags(names) => self.write_flags(f, names),
+            Look::Flags(names, whole) => self.write_flags(f, names, whole),
         }
     }
 }
