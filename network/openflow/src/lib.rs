@@ -22,7 +22,8 @@
 //! - [`flow`], [`group`], [`meter`], [`ports`], [`queue`], [`table`], [`switch`], [`role`], [`packet_in`], [`packet_out`]: a family each.
 //!   [`multipart`]: questions about them. [`experimenter`], [`bundle`], [`monitor`]: what is not OpenFlow's own.
 //! - [`instruction`], [`action`]: what is done with packets, and [`action::check`], whether that can be done.
-//! - [`MatchText`], and `Display` of actions and flows: as `ovs-ofctl dump-flows` shows them.
+//! - [`MatchText`], and `Display` of actions and flows: as `ovs-ofctl dump-flows` shows them. [`parse_match`], [`parse_actions`], and
+//!   [`FlowMod`](flow::FlowMod) from text: the way back, but for connection tracking, learning and what spreads packets.
 //!
 //! # Example
 //!

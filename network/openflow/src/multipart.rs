@@ -11,7 +11,7 @@ use crate::queue::{QueueFilter, QueueStats};
 use crate::switch::Description;
 use crate::table::{TableFeatures, TableStats};
 use crate::wire::{Reader, Result, Wire, put_zeros};
-use crate::{NICIRA, ONF};
+use crate::{HEADER, NICIRA, ONF};
 
 choice! {
     /// A question.
@@ -85,6 +85,53 @@ choice! {
     }
 }
 
+/// So many bytes of an answer fit into a message, behind its header and what announces the answer.
+const ROOM: usize = 65_535 - HEADER - 16;
+
+impl Answer {
+    /// The answer in as many parts as it needs, all but the last of which say that more is to come. What alone is too long for a
+    /// message stays so, and [`Message::encode`](crate::Message::encode) tells.
+    pub fn into_replies(self) -> Vec<MultipartReply> {
+        let answers = match self {
+            Self::Flows(list) => cut(list, Self::Flows),
+            Self::Tables(list) => cut(list, Self::Tables),
+            Self::PortStats(list) => cut(list, Self::PortStats),
+            Self::Queues(list) => cut(list, Self::Queues),
+            Self::GroupStats(list) => cut(list, Self::GroupStats),
+            Self::Groups(list) => cut(list, Self::Groups),
+            Self::MeterStats(list) => cut(list, Self::MeterStats),
+            Self::Meters(list) => cut(list, Self::Meters),
+            Self::TableFeatures(list) => cut(list, Self::TableFeatures),
+            Self::Ports(list) => cut(list, Self::Ports),
+            Self::Monitor(list) => cut(list, Self::Monitor),
+            whole @ (Self::Description(_)
+            | Self::Aggregate(_)
+            | Self::GroupFeatures(_)
+            | Self::MeterFeatures(_)) => vec![whole],
+        };
+        let last = answers.len() - 1;
+        let reply = |(index, answer)| MultipartReply { has_more: index < last, answer };
+        answers.into_iter().enumerate().map(reply).collect()
+    }
+}
+
+/// A list in parts that fit into messages: at least one, which may be empty.
+fn cut<T: Wire>(list: Vec<T>, answer: fn(Vec<T>) -> Answer) -> Vec<Answer> {
+    let (mut answers, mut part, mut room) = (Vec::new(), Vec::new(), ROOM);
+    for item in list {
+        let mut bytes = Vec::new();
+        item.put(&mut bytes);
+        if bytes.len() > room && !part.is_empty() {
+            answers.push(answer(std::mem::take(&mut part)));
+            room = ROOM;
+        }
+        room = room.saturating_sub(bytes.len());
+        part.push(item);
+    }
+    answers.push(answer(part));
+    answers
+}
+
 /// The type of what is an experimenter's.
 const EXPERIMENTER: u16 = 0xffff;
 
@@ -154,5 +201,32 @@ impl Wire for MultipartReply {
     fn get(input: &mut Reader<'_>) -> Result<Self> {
         let (number, has_more) = get_head(input)?;
         Ok(Self { has_more, answer: Answer::get_content(number, input)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Any;
+    use crate::{Body, Message};
+    use fulmar_node::Random;
+
+    #[test]
+    fn a_long_answer_has_parts() {
+        let mut random = Random::new(1);
+        let flows: Vec<FlowStats> = (0..2_000).map(|_| FlowStats::any(&mut random)).collect();
+        let replies = Answer::Flows(flows.clone()).into_replies();
+        assert!(replies.len() > 3);
+        let mut found = Vec::new();
+        for (left, reply) in (0..replies.len()).rev().zip(replies) {
+            assert_eq!(reply.has_more, left > 0);
+            let message = Message { xid: 1, body: Body::MultipartReply(reply.clone()) };
+            assert_eq!(message.encode(&mut Vec::new()), Ok(()));
+            let Answer::Flows(part) = reply.answer else { panic!("they are flows") };
+            found.extend(part);
+        }
+        assert_eq!(found, flows);
+        let none = MultipartReply { has_more: false, answer: Answer::Ports(Vec::new()) };
+        assert_eq!(Answer::Ports(Vec::new()).into_replies(), [none]);
     }
 }

@@ -30,6 +30,15 @@ impl<T: fmt::Display> fmt::Display for Commas<'_, T> {
     }
 }
 
+/// Actions that are inside of something: `drop` if there are none.
+pub(crate) struct Inner<'a>(pub(crate) &'a [Action]);
+
+impl fmt::Display for Inner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { f.write_str("drop") } else { Commas(self.0).fmt(f) }
+    }
+}
+
 /// In which order instructions are carried out.
 fn rank(instruction: &Instruction) -> u8 {
     match instruction {
@@ -59,7 +68,7 @@ impl fmt::Display for Instruction {
             Self::Meter(meter) => write!(f, "meter:{meter}"),
             Self::ApplyActions(list) => Commas::<Action>(&list.actions).fmt(f),
             Self::ClearActions => f.write_str("clear_actions"),
-            Self::WriteActions(list) => write!(f, "write_actions({})", Commas(&list.actions)),
+            Self::WriteActions(list) => write!(f, "write_actions({})", Inner(&list.actions)),
             Self::WriteMetadata(metadata) if metadata.mask == u64::MAX => {
                 write!(f, "write_metadata:{:#x}", metadata.value)
             }

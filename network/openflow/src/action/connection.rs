@@ -49,16 +49,23 @@ const HELPERS: [u16; 3] = [0, 21, 69];
 
 impl Track {
     fn check(&self) -> Result<()> {
-        let is_committed = self.flags.contains(CtFlags::COMMIT);
-        let is_nat = |action: &Action| matches!(action, Action::Extension(Extension::Nat(_)));
-        let translations = self.actions.iter().filter(|action| is_nat(action)).count();
-        let is_kept =
-            is_committed || !self.flags.contains(CtFlags::FORCE) && translations == self.actions.len();
-        let is_sound = is_kept
-            && translations <= 1
-            && self.actions.iter().all(|action| is_nat(action) || changes_connection(action))
+        let nats: Vec<&Nat> = self.actions.iter().filter_map(as_nat).collect();
+        let changes = self.actions.iter().filter(|action| changes_connection(action)).count();
+        // What is not kept can only be translated as it was before.
+        let is_as_before = changes == 0 && nats.iter().all(|nat| nat.flags == NatFlags::NONE);
+        let is_kept = self.flags.contains(CtFlags::COMMIT);
+        let is_sound = (is_kept || is_as_before && self.flags == CtFlags::NONE)
+            && nats.len() <= 1
+            && nats.len() + changes == self.actions.len()
             && HELPERS.contains(&self.helper);
         if is_sound { Ok(()) } else { Err(BadAction::BadArgument.into()) }
+    }
+}
+
+fn as_nat(action: &Action) -> Option<&Nat> {
+    match action {
+        Action::Extension(Extension::Nat(nat)) => Some(nat),
+        _ => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::action::{Action, Extension, LearnSource, LearnSpec, Zone};
 use crate::error::BadAction;
 use crate::wire::Result;
-use crate::{Instruction, OxmField};
+use crate::{Instruction, OxmField, PortNumber};
 use fulmar_packet::ethernet::{self, TAGGED};
 use fulmar_packet::{Field, Match, Stage};
 
@@ -13,12 +13,14 @@ struct Known {
     asked: Match,
     /// VLAN tags that are there for certain.
     tags: u32,
+    /// These are actions of connection tracking.
+    is_tracking: bool,
 }
 
 impl Known {
     fn of(asked: Match) -> Self {
         let is_tagged = asked.key().get(Field::VLAN_TCI) & u128::from(TAGGED) != 0;
-        Self { asked, tags: is_tagged.into() }
+        Self { asked, tags: is_tagged.into(), is_tracking: false }
     }
 
     fn needs(&self, field: OxmField) -> Result<()> {
@@ -62,6 +64,10 @@ impl Known {
         if !field.is_settable() {
             return Err(BadAction::BadSetType.into());
         }
+        let is_connection = matches!(field.place(), Field::CT_MARK | Field::CT_LABEL);
+        if is_connection && !self.is_tracking {
+            return Err(BadAction::BadSetArgument.into());
+        }
         self.needs(field)
     }
 
@@ -94,6 +100,7 @@ impl Known {
                 Ok(())
             }
             Action::Extension(extension) => self.takes_extension(extension),
+            Action::Output(output) if output.port == PortNumber::ANY => Err(BadAction::BadOutPort.into()),
             Action::Output(_)
             | Action::CopyTtlOut
             | Action::CopyTtlIn
@@ -129,8 +136,9 @@ impl Known {
                 if let Zone::Bits(bits) = track.zone {
                     self.needs(bits.field())?;
                 }
-                self.clone().take_all(&track.actions)
+                Self { is_tracking: true, ..self.clone() }.take_all(&track.actions)
             }
+            Extension::Nat(_) if !self.is_tracking => Err(BadAction::BadSetArgument.into()),
             Extension::Clone(actions) => self.clone().take_all(&actions.0),
             _ => Ok(()),
         }

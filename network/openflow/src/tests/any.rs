@@ -302,7 +302,9 @@ impl Any for Track {
         let flags = if flags == CtFlags::FORCE { CtFlags::NONE } else { flags };
         let mut actions = Vec::new();
         if random.one_in(2) {
-            actions.push(Action::Extension(Extension::Nat(Nat::any(random))));
+            let plain = Nat { flags: NatFlags::NONE, addresses: None, ports: None };
+            let nat = if flags.contains(CtFlags::COMMIT) { Nat::any(random) } else { plain };
+            actions.push(Action::Extension(Extension::Nat(nat)));
         }
         if flags.contains(CtFlags::COMMIT) && random.one_in(2) {
             actions.push(Action::SetField(SetField { field: field("ct_mark"), value: 7 }));

@@ -141,10 +141,14 @@ fn wrong_actions_are_told() {
         ("0010 0008 00000000", BadAction::MatchInconsistent),
         ("0013 0008 8847 0000 0018 0008 00000000", BadAction::MatchInconsistent),
         ("0011 0008 0800 0000", BadAction::BadArgument),
+        ("0000 0010 ffffffff 0000 000000000000", BadAction::BadOutPort),
         ("0013 0008 0800 0000", BadAction::BadArgument),
         // Bits beyond the end of a field; a value of more bits than it goes to.
         ("ffff 0018 00002320 0007 07c1 00010004 0000000000000001", BadAction::BadSetLength),
         ("ffff 0018 00002320 0007 0000 00010004 0000000000000002", BadAction::BadSetArgument),
+        // What belongs into tracking, outside of it.
+        ("0019 0010 0001d604 00000001 00000000", BadAction::BadSetArgument),
+        ("ffff 0010 00002320 0024 0000 0000 0000", BadAction::BadSetArgument),
         // Tracking: force without commit; an action that is none of a connection; a helper that is not known.
         ("ffff 0018 00002320 0023 0002 00000000 0000 ff 000000 0000", BadAction::BadArgument),
         (

@@ -115,8 +115,14 @@ impl MatchText<'_> {
                 _ => Some(part(entry)),
             };
         }
-        (entry.field.place() == Field::VLAN_VID).then(|| format!("vlan_tci={value:#06x}/{mask:#06x}"))
+        (entry.field.place() == Field::VLAN_VID).then(|| tag(value, mask))
     }
+}
+
+/// What is asked of the whole of a VLAN tag.
+fn tag(value: u128, mask: u128) -> String {
+    let mask = if mask == Field::VLAN_TCI.ones() { String::new() } else { format!("/{mask:#06x}") };
+    format!("vlan_tci={value:#06x}{mask}")
 }
 
 fn part(entry: Entry) -> String {
@@ -126,7 +132,7 @@ fn part(entry: Entry) -> String {
         Field::ETH_TYPE => format!("dl_type={value:#06x}"),
         Field::IPV6_LABEL if mask == field.ones() => format!("ipv6_label={value:#07x}"),
         Field::IPV6_LABEL => format!("ipv6_label={value:#07x}/{mask:#07x}"),
-        Field::VLAN_TCI => format!("vlan_tci={value:#06x}/{mask:#06x}"),
+        Field::VLAN_TCI => tag(value, mask),
         _ => format!("{}={}", field.short_name(), Value { field, value, mask }),
     }
 }

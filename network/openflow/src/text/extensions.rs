@@ -1,6 +1,6 @@
 //! Actions that are not OpenFlow's own.
 
-use super::{Commas, Value};
+use super::{Commas, Inner, Value};
 use crate::action::{
     Addresses, Bundle, BundleAlgorithm, ControllerAction, CtFlags, Extension, HashFields, Learn, LearnFlags,
     LearnSource, LearnSpec, LearnedFlow, LimitedLearn, Multipath, MultipathAlgorithm, Nat, NatFlags,
@@ -88,7 +88,7 @@ impl fmt::Display for Extension {
             Self::Truncate(truncate) => {
                 write!(f, "output(port={},max_len={})", truncate.port, truncate.max_length)
             }
-            Self::Clone(actions) => write!(f, "clone({})", Commas(&actions.0)),
+            Self::Clone(actions) => write!(f, "clone({})", Inner(&actions.0)),
             Self::ForgetConnection => f.write_str("ct_clear"),
         }
     }

@@ -10,7 +10,7 @@ use crate::{ALL_TABLES, GroupNumber, OxmField, PortNumber, ShortPort, WHOLE_PACK
 
 /// Actions, with commas between them.
 pub(super) fn actions(text: &str) -> Result<Vec<Action>> {
-    parts(text).map(action).collect()
+    parts(text).filter(|part| *part != "drop").map(action).collect()
 }
 
 /// One action: a name, and perhaps an argument behind a colon or in parentheses.
