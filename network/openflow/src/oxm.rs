@@ -37,12 +37,9 @@ impl Entry {
     fn put(self, out: &mut Vec<u8>) {
         let (row, bytes) = (self.field.row(), self.field.bytes());
         let has_mask = self.mask != self.field.ones();
-        let length = bytes * if has_mask { 2 } else { 1 };
-        row.headers[0].put(
-            out,
-            has_mask,
-            u8::try_from(length).unwrap_or_else(|_| unreachable!("32 at most")),
-        );
+        let length = u8::try_from(if has_mask { 2 * bytes } else { bytes });
+        let length = length.unwrap_or_else(|_| unreachable!("32 at most"));
+        row.headers[0].put(out, has_mask, length);
         put_number(out, self.value, bytes);
         if has_mask {
             put_number(out, self.mask, bytes);

@@ -101,6 +101,7 @@ pub(crate) trait Wire: Sized {
         while !input.is_empty() {
             let before = input.left();
             values.push(Self::get(input)?);
+            // What takes nothing would go on for ever.
             if input.left() == before {
                 return Err(input.wrong_length());
             }

@@ -36,8 +36,8 @@ pub struct Track {
     pub zone: Zone,
     /// A copy of the packet goes on in this table, and its connection is known there.
     pub table: Option<u8>,
-    /// The well-known port of a protocol that says in its packets which connections come, or 0.
-    pub helper: u16,
+    /// The well-known port of a protocol that says in its packets which connections come, so that a gateway must read them; or 0.
+    pub gateway: u16,
     /// What is done with the packet once its connection is known: translation, and what changes the connection's mark and label.
     pub actions: Vec<Action>,
 }
@@ -45,7 +45,7 @@ pub struct Track {
 /// In the place of a table's number: none.
 const NO_TABLE: u8 = 0xff;
 /// File transfer, and trivial file transfer.
-const HELPERS: [u16; 3] = [0, 21, 69];
+const GATEWAYS: [u16; 3] = [0, 21, 69];
 
 impl Track {
     fn check(&self) -> Result<()> {
@@ -57,7 +57,7 @@ impl Track {
         let is_sound = (is_kept || is_as_before && self.flags == CtFlags::NONE)
             && nats.len() <= 1
             && nats.len() + changes == self.actions.len()
-            && HELPERS.contains(&self.helper);
+            && GATEWAYS.contains(&self.gateway);
         if is_sound { Ok(()) } else { Err(BadAction::BadArgument.into()) }
     }
 }
@@ -96,7 +96,7 @@ impl Wire for Track {
         }
         self.table.unwrap_or(NO_TABLE).put(out);
         [0u8; 3].put(out);
-        self.helper.put(out);
+        self.gateway.put(out);
         self.actions.put(out);
     }
 
@@ -113,9 +113,9 @@ impl Wire for Track {
         }
         let table = Some(u8::get(input)?).filter(|table| *table != NO_TABLE);
         input.skip(3)?;
-        let helper = u16::get(input)?;
+        let gateway = u16::get(input)?;
         let actions = get_nested(input)?;
-        let track = Self { flags, zone, table, helper, actions };
+        let track = Self { flags, zone, table, gateway, actions };
         track.check()?;
         Ok(track)
     }

@@ -27,26 +27,18 @@ impl Known {
         if field.is_in(&self.asked) { Ok(()) } else { Err(BadAction::MatchInconsistent.into()) }
     }
 
-    fn needs_type(&self, types: &[u16]) -> Result<()> {
-        let kind = self.asked.key().get(Field::ETH_TYPE);
-        let is_known = self.asked.mask().get(Field::ETH_TYPE) == Field::ETH_TYPE.ones();
-        if is_known && types.iter().any(|one| kind == (*one).into()) {
-            Ok(())
-        } else {
-            Err(BadAction::MatchInconsistent.into())
-        }
+    /// That there is a field of this name, and so the header that it is in.
+    fn needs_header_of(&self, name: &str) -> Result<()> {
+        self.needs(OxmField::named(name).unwrap_or_else(|| unreachable!("there is such a field")))
     }
 
     /// The packet has another type, and nothing is known of what comes after it.
     fn becomes(&mut self, kind: u16) {
-        let (mut key, mut mask) = (self.asked.key().clone(), self.asked.mask().clone());
-        key.clear_from(Stage::L3);
-        for (field, _) in mask.clone().fields().filter(|(field, _)| field.stage() >= Stage::L3) {
+        let mut mask = self.asked.mask().clone();
+        for (field, _) in self.asked.mask().fields().filter(|(field, _)| field.stage() >= Stage::L3) {
             mask.remove(field);
         }
-        key.set(Field::ETH_TYPE, kind.into());
-        mask.add_all(Field::ETH_TYPE);
-        self.asked = Match::new(&key, mask);
+        self.asked = Match::new(self.asked.key(), mask).with(Field::ETH_TYPE, kind.into());
     }
 
     /// It has so many tags, the content of which is not known.
@@ -72,12 +64,11 @@ impl Known {
     }
 
     fn takes(&mut self, action: &Action) -> Result<()> {
-        const IP: &[u16] = &[ethernet::IPV4, ethernet::IPV6];
         const MPLS: &[u16] = &[ethernet::MPLS, ethernet::MPLS_MULTICAST];
         match action {
             Action::SetField(set) => self.sets(set.field),
-            Action::SetTtl(_) | Action::DecrementTtl => self.needs_type(IP),
-            Action::SetMplsTtl(_) | Action::DecrementMplsTtl => self.needs_type(MPLS),
+            Action::SetTtl(_) | Action::DecrementTtl => self.needs_header_of("nw_ttl"),
+            Action::SetMplsTtl(_) | Action::DecrementMplsTtl => self.needs_header_of("mpls_ttl"),
             Action::PushVlan(kind) if !matches!(*kind, ethernet::VLAN | ethernet::SERVICE_VLAN) => {
                 Err(BadAction::BadArgument.into())
             }
@@ -95,7 +86,7 @@ impl Known {
                 Ok(())
             }
             Action::PopMpls(kind) => {
-                self.needs_type(MPLS)?;
+                self.needs_header_of("mpls_ttl")?;
                 self.becomes(*kind);
                 Ok(())
             }
@@ -111,7 +102,7 @@ impl Known {
 
     fn takes_extension(&mut self, extension: &Extension) -> Result<()> {
         match extension {
-            Extension::DecrementTtl(_) => self.needs_type(&[ethernet::IPV4, ethernet::IPV6]),
+            Extension::DecrementTtl(_) => self.needs_header_of("nw_ttl"),
             Extension::SetMasked(set) => self.sets(set.field),
             Extension::LoadBits(load) => self.sets(load.destination.field()),
             Extension::CopyBits(copy) | Extension::CopyField(super::CopyField(copy)) => {
@@ -124,15 +115,14 @@ impl Known {
             Extension::OutputBitsLong(output) => self.needs(output.port.field()),
             Extension::Multipath(multipath) => self.sets(multipath.destination.field()),
             Extension::BundleLoad(load) => self.sets(load.destination.field()),
-            Extension::FinTimeout(_) => self
-                .needs(OxmField::named("tcp_src").unwrap_or_else(|| unreachable!("there is such a field"))),
+            Extension::FinTimeout(_) => self.needs_header_of("tcp_src"),
             Extension::Learn(learn) => self.learns(&learn.specs),
             Extension::LimitedLearn(learn) => {
                 learn.result.map_or(Ok(()), |result| self.sets(result.0.field()))?;
                 self.learns(&learn.specs)
             }
             Extension::Track(track) => {
-                self.needs_type(&[ethernet::IPV4, ethernet::IPV6])?;
+                self.needs_header_of("nw_ttl")?;
                 if let Zone::Bits(bits) = track.zone {
                     self.needs(bits.field())?;
                 }

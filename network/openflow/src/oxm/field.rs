@@ -348,6 +348,7 @@ impl OxmField {
     pub(super) fn of(header: Header) -> Option<Self> {
         Self::all().find(|field| field.row().headers.contains(&header))
     }
+
     /// What it is called where it is set.
     pub fn name(self) -> &'static str {
         self.row().name

@@ -310,7 +310,7 @@ impl Any for Track {
             actions.push(Action::SetField(SetField { field: field("ct_mark"), value: 7 }));
         }
         let table = Some(u8::any(random)).filter(|table| *table != 255);
-        Self { flags, zone, table, helper: *random.choose(&[0, 21, 69]).expect("some"), actions }
+        Self { flags, zone, table, gateway: *random.choose(&[0, 21, 69]).expect("some"), actions }
     }
 }
 

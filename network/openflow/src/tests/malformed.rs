@@ -149,7 +149,7 @@ fn wrong_actions_are_told() {
         // What belongs into tracking, outside of it.
         ("0019 0010 0001d604 00000001 00000000", BadAction::BadSetArgument),
         ("ffff 0010 00002320 0024 0000 0000 0000", BadAction::BadSetArgument),
-        // Tracking: force without commit; an action that is none of a connection; a helper that is not known.
+        // Tracking: force without commit; an action that is none of a connection; a protocol that is not known.
         ("ffff 0018 00002320 0023 0002 00000000 0000 ff 000000 0000", BadAction::BadArgument),
         (
             "ffff 0020 00002320 0023 0001 00000000 0000 ff 000000 0000 0018 0008 00000000",

@@ -208,7 +208,7 @@ impl fmt::Display for Track {
         if !rest.is_empty() {
             parts.push(format!("exec({})", Commas(rest)));
         }
-        match self.helper {
+        match self.gateway {
             0 => {}
             21 => parts.push("alg=ftp".into()),
             69 => parts.push("alg=tftp".into()),
