@@ -136,7 +136,8 @@ fn a_match_is_read_from_its_text() {
 #[test]
 fn whatever_text_comes_there_is_a_flow_or_an_error() {
     let flow = "table=1, priority=5,tcp,nw_dst=10.0.0.0/8,ct_state=+trk-new,tp_dst=0x8/0xff8 \
-                actions=resubmit(,3),load:0x5->NXM_NX_REG0[0..3],clone(output:1),note:01.02,conjunction(3,1/2)";
+                actions=resubmit(,3),load:0x5->NXM_NX_REG0[0..3],clone(output:1),note:01.02,\
+                ct(commit,zone=3,nat(src=1.2.3.4-1.2.3.5:5-6))";
     let mut random = Random::new(7);
     let letters = b"0123456789abcxf.,:/()[]=+-|>\xc3\xa9 ";
     for _ in 0..50_000 {

@@ -5,6 +5,7 @@ mod asked;
 mod extensions;
 mod parse;
 mod parse_action;
+mod parse_connection;
 mod parse_value;
 mod value;
 

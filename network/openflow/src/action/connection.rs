@@ -48,7 +48,7 @@ const NO_TABLE: u8 = 0xff;
 const GATEWAYS: [u16; 3] = [0, 21, 69];
 
 impl Track {
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let nats: Vec<&Nat> = self.actions.iter().filter_map(as_nat).collect();
         let changes = self.actions.iter().filter(|action| changes_connection(action)).count();
         // What is not kept can only be translated as it was before.
@@ -172,12 +172,14 @@ const FIRST_PORT: u16 = 16;
 const LAST_PORT: u16 = 32;
 
 impl Nat {
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let has = |flag| self.flags.contains(flag);
         let has_side = has(NatFlags::SOURCE) != has(NatFlags::DESTINATION);
         let is_plain = self.flags == NatFlags::NONE && self.addresses.is_none() && self.ports.is_none();
-        let is_in_order = self.addresses.is_none_or(|Addresses { first, last }| first <= last)
-            && self.ports.is_none_or(|(first, last)| first <= last);
+        let is_range =
+            |range: Addresses| range.first.is_ipv4() == range.last.is_ipv4() && range.first <= range.last;
+        let is_in_order =
+            self.addresses.is_none_or(is_range) && self.ports.is_none_or(|(first, last)| first <= last);
         let is_sound = is_plain || has_side && is_in_order && !has(NatFlags::HASH | NatFlags::RANDOM);
         if is_sound { Ok(()) } else { Err(BadAction::BadArgument.into()) }
     }

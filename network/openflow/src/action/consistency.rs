@@ -187,3 +187,36 @@ pub(crate) fn check_instructions(instructions: &[Instruction], asked: &Match) ->
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::flow::FlowMod;
+
+    #[test]
+    fn what_is_pushed_can_be_changed_and_what_is_popped_cannot() {
+        let possible = [
+            "actions=push_vlan:0x8100,set_field:3->vlan_pcp,pop_vlan",
+            "dl_vlan=5 actions=push_vlan:0x88a8,pop_vlan,set_field:3->vlan_pcp,pop_vlan",
+            "ip actions=push_mpls:0x8847,set_field:5->mpls_label,pop_mpls:0x0800,dec_ttl",
+            "tcp actions=clone(push_mpls:0x8847),set_field:80->tcp_dst",
+            "mpls actions=pop_mpls:0x86dd,write_actions(dec_ttl)",
+            "ip actions=ct(commit,exec(set_field:1->ct_mark))",
+        ];
+        for flow in possible {
+            assert!(flow.parse::<FlowMod>().is_ok(), "{flow}");
+        }
+        let impossible = [
+            "dl_vlan=5 actions=pop_vlan,pop_vlan",
+            "dl_vlan=5 actions=pop_vlan,set_field:3->vlan_pcp",
+            "tcp actions=push_mpls:0x8847,set_field:80->tcp_dst",
+            "tcp actions=push_mpls:0x8847,pop_mpls:0x0800,set_field:80->tcp_dst",
+            "ip actions=write_actions(dec_mpls_ttl)",
+            "actions=ct(commit)",
+            "ip actions=set_field:1->ct_mark",
+        ];
+        for flow in impossible {
+            let error = flow.parse::<FlowMod>().expect_err(flow).to_string();
+            assert!(error.contains("An action that cannot be carried out"), "{flow}: {error}");
+        }
+    }
+}

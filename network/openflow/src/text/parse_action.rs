@@ -1,6 +1,7 @@
-//! Actions, read: those that people write most. Connection tracking, learning and what spreads packets are not among them.
+//! Actions, read: those that people write most. Learning and what spreads packets are not among them.
 
 use super::parse::{Result, malformed, narrow, parts};
+use super::parse_connection::track;
 use super::parse_value::value;
 use crate::action::{
     Action, CloneActions, Conjunction, CopyBits, Decrement, Extension, FinTimeout, LoadBits, Note, Output,
@@ -32,6 +33,7 @@ fn output(port: PortNumber, max_length: u16) -> Action {
 /// Without an argument.
 fn named(text: &str) -> Result<Action> {
     Ok(match text {
+        "ct" => track("")?,
         "pop_vlan" | "strip_vlan" => Action::PopVlan,
         "dec_ttl" => Action::DecrementTtl,
         "dec_mpls_ttl" => Action::DecrementMplsTtl,
@@ -78,6 +80,7 @@ fn called(text: &str, name: &str, argument: &str) -> Result<Action> {
     let said = |key: &str| parts(argument).find_map(|part| part.strip_prefix(key)?.strip_prefix('='));
     Ok(match name {
         "resubmit" => resubmit(text, argument)?,
+        "ct" => track(argument)?,
         "clone" => Action::Extension(Extension::Clone(CloneActions(actions(argument)?))),
         "set_mpls_ttl" => Action::SetMplsTtl(narrow(argument, "a time to live")?),
         "dec_ttl" => {
@@ -153,7 +156,7 @@ fn bits(text: &str) -> Result<Subfield> {
 }
 
 /// `field[]`, `field[bit]` or `field[first..last]`.
-fn subfield(text: &str) -> Option<Subfield> {
+pub(super) fn subfield(text: &str) -> Option<Subfield> {
     let (name, range) = text.trim().strip_suffix(']')?.split_once('[')?;
     let field = OxmField::named(name)?;
     let (first, last): (u16, u16) = match range.split_once("..") {
