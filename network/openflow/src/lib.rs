@@ -23,7 +23,7 @@
 //!   [`multipart`]: questions about them. [`experimenter`], [`bundle`], [`monitor`]: what is not OpenFlow's own.
 //! - [`instruction`], [`action`]: what is done with packets, and [`action::check`], whether that can be done.
 //! - [`MatchText`], and `Display` of actions and flows: as `ovs-ofctl dump-flows` shows them. [`parse_match`], [`parse_actions`], and
-//!   [`FlowMod`](flow::FlowMod) from text: the way back, but for learning and what spreads packets.
+//!   [`FlowMod`](flow::FlowMod) from text: the way back, but for what spreads or samples packets.
 //!
 //! # Example
 //!

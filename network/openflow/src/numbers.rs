@@ -14,6 +14,11 @@ macro_rules! numbers {
             $($(#[$doc])* $variant = $number,)*
         }
 
+        impl $name {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+        }
+
         impl $crate::wire::Wire for $name {
             fn put(&self, out: &mut Vec<u8>) {
                 let number: $type = match self { $(Self::$variant => $number,)* };
@@ -31,7 +36,7 @@ macro_rules! numbers {
         #[cfg(test)]
         impl $crate::tests::Any for $name {
             fn any(random: &mut fulmar_node::Random) -> Self {
-                *random.choose(&[$(Self::$variant),*]).expect("there are some")
+                *random.choose(Self::ALL).expect("there are some")
             }
         }
     };

@@ -137,7 +137,7 @@ fn a_match_is_read_from_its_text() {
 fn whatever_text_comes_there_is_a_flow_or_an_error() {
     let flow = "table=1, priority=5,tcp,nw_dst=10.0.0.0/8,ct_state=+trk-new,tp_dst=0x8/0xff8 \
                 actions=resubmit(,3),load:0x5->NXM_NX_REG0[0..3],clone(output:1),note:01.02,\
-                ct(commit,zone=3,nat(src=1.2.3.4-1.2.3.5:5-6))";
+                learn(table=2,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],reg1[0..3]=5,output:in_port[]),ct(commit,zone=3,nat(src=1.2.3.4-1.2.3.5:5-6))";
     let mut random = Random::new(7);
     let letters = b"0123456789abcxf.,:/()[]=+-|>\xc3\xa9 ";
     for _ in 0..50_000 {

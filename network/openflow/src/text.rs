@@ -6,6 +6,7 @@ mod extensions;
 mod parse;
 mod parse_action;
 mod parse_connection;
+mod parse_learn;
 mod parse_value;
 mod value;
 

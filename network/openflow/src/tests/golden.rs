@@ -32,7 +32,7 @@ fn flows_are_read_and_written_as_ovs_ofctl_does() {
 /// What is written is read as what it was written of: but for the actions that are not read.
 #[test]
 fn flows_are_read_from_text() {
-    let unread = ["learn(", "bundle", "multipath(", "sample(", "controller("];
+    let unread = ["bundle", "multipath(", "sample("];
     let mut read = 0;
     for (bytes, [_, text]) in blocks(include_str!("../../testdata/flows.txt")) {
         if unread.iter().any(|name| text.contains(name)) {
@@ -45,7 +45,7 @@ fn flows_are_read_from_text() {
         assert_eq!((&again.asked, again.to_string()), (&flow.asked, flow.to_string()), "{text}");
         read += 1;
     }
-    assert!(read > 35, "{read}");
+    assert!(read > 40, "{read}");
 }
 
 #[test]

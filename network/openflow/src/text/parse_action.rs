@@ -1,12 +1,15 @@
-//! Actions, read: those that people write most. Learning and what spreads packets are not among them.
+//! Actions, read: those that people write most. What spreads packets, and samples of them, are not among them.
 
 use super::parse::{Result, malformed, narrow, parts};
 use super::parse_connection::track;
+use super::parse_learn::learn;
 use super::parse_value::value;
 use crate::action::{
-    Action, CloneActions, Conjunction, CopyBits, Decrement, Extension, FinTimeout, LoadBits, Note, Output,
-    OutputBits, Resubmit, SetField, SetMasked, StackBits, Subfield, Truncate,
+    Action, CloneActions, Conjunction, ControllerAction, CopyBits, Decrement, Extension, FinTimeout,
+    LoadBits, Note, Output, OutputBits, PausableController, Resubmit, SetField, SetMasked, StackBits,
+    Subfield, Truncate,
 };
+use crate::packet_in::PacketInReason;
 use crate::{ALL_TABLES, GroupNumber, OxmField, PortNumber, ShortPort, WHOLE_PACKET};
 
 /// Actions, with commas between them.
@@ -67,7 +70,7 @@ fn told(text: &str, name: &str, argument: &str) -> Result<Action> {
         "group" => Action::Group(GroupNumber(narrow(argument, "a group")?)),
         "resubmit" => Action::Extension(Extension::ResubmitPort(short_port(argument)?)),
         "set_field" => set_field(text, argument)?,
-        "note" => Action::Extension(Extension::Note(Note(bytes(argument)?))),
+        "note" => Action::Extension(Extension::Note(Note(note(argument)?))),
         "load" | "move" => moved(text, name, argument)?,
         "push" => Action::Extension(Extension::Push(StackBits(bits(argument)?))),
         "pop" => Action::Extension(Extension::Pop(StackBits(bits(argument)?))),
@@ -81,6 +84,8 @@ fn called(text: &str, name: &str, argument: &str) -> Result<Action> {
     Ok(match name {
         "resubmit" => resubmit(text, argument)?,
         "ct" => track(argument)?,
+        "learn" => learn(argument)?,
+        "controller" => controller(argument)?,
         "clone" => Action::Extension(Extension::Clone(CloneActions(actions(argument)?))),
         "set_mpls_ttl" => Action::SetMplsTtl(narrow(argument, "a time to live")?),
         "dec_ttl" => {
@@ -151,7 +156,7 @@ fn moved(text: &str, name: &str, argument: &str) -> Result<Action> {
     Ok(Action::Extension(Extension::CopyBits(CopyBits { source, destination })))
 }
 
-fn bits(text: &str) -> Result<Subfield> {
+pub(super) fn bits(text: &str) -> Result<Subfield> {
     subfield(text).ok_or_else(|| malformed(text, "bits of a field, as `reg0[0..15]`"))
 }
 
@@ -172,10 +177,41 @@ fn short_port(text: &str) -> Result<ShortPort> {
     port.ok_or_else(|| malformed(text, "a port"))
 }
 
-/// Bytes with points between them, filled up as notes are.
+/// To a controller, with more to say than how much of the packet.
+fn controller(argument: &str) -> Result<Action> {
+    let mut action = PausableController::default();
+    for part in parts(argument) {
+        match part.split_once('=').unwrap_or((part, "")) {
+            ("max_len", length) => action.max_length = narrow(length, "a number of bytes")?,
+            ("id", controller) => action.controller = narrow(controller, "a controller")?,
+            ("reason", reason) => {
+                let named = PacketInReason::ALL.iter().find(|one| one.to_string() == reason);
+                action.reason = *named.ok_or_else(|| malformed(part, "a reason"))?;
+            }
+            ("userdata", data) => action.user_data = bytes(data)?,
+            ("pause", "") => action.pauses = true,
+            ("meter_id", meter) => action.meter = Some(narrow(meter, "a meter")?),
+            _ => return Err(malformed(part, "an argument of `controller`")),
+        }
+    }
+    let PausableController { max_length, controller, reason, .. } = action;
+    let plain = PausableController { max_length, controller, reason, ..Default::default() };
+    Ok(Action::Extension(if action == plain {
+        Extension::Controller(ControllerAction { max_length, controller, reason })
+    } else {
+        Extension::PausableController(action)
+    }))
+}
+
+/// Bytes with points between them.
 fn bytes(text: &str) -> Result<Vec<u8>> {
     let byte = |byte: &str| u8::from_str_radix(byte, 16).map_err(|_| malformed(text, "bytes, as `01.02`"));
-    let mut bytes = text.split('.').filter(|byte| !byte.is_empty()).map(byte).collect::<Result<Vec<u8>>>()?;
+    text.split('.').filter(|byte| !byte.is_empty()).map(byte).collect()
+}
+
+/// Bytes, filled up as notes are.
+fn note(text: &str) -> Result<Vec<u8>> {
+    let mut bytes = bytes(text)?;
     bytes.resize((bytes.len() + 2).next_multiple_of(8).max(8) - 2, 0);
     Ok(bytes)
 }
