@@ -149,7 +149,15 @@ fn whatever_text_comes_there_is_a_flow_or_an_error() {
         let text = String::from_utf8_lossy(&text);
         if let Ok(flow) = text.parse::<FlowMod>() {
             let message = Message { xid: 1, body: Body::FlowMod(flow) };
-            read_and_write(&encoded(&message));
+            assert!(Message::decode(&encoded(&message)).is_ok(), "{text}");
         }
     }
+}
+
+#[test]
+fn nesting_in_text_has_an_end() {
+    let nested = |levels| format!("actions={}output:1{}", "clone(".repeat(levels), ")".repeat(levels));
+    assert!(nested(16).parse::<FlowMod>().is_ok());
+    assert!(nested(17).parse::<FlowMod>().is_err());
+    assert!(nested(1_000_000).parse::<FlowMod>().is_err());
 }

@@ -98,11 +98,26 @@ fn with_condition(asked: Match, part: &str) -> Result<Match> {
     add(asked, Entry { field, value, mask }).map_err(|code| TextError::Refused { part: part.into(), code })
 }
 
+/// Actions may hold actions, so deeply at most: what reads them calls itself.
+const DEEPEST: i32 = 16;
+
+/// How many parentheses are open at once.
+fn depth(text: &str) -> i32 {
+    let open = text.chars().scan(0, |open, c| {
+        *open += i32::from(c == '(') - i32::from(c == ')');
+        Some(*open)
+    });
+    open.max().unwrap_or_default()
+}
+
 /// Reads what a flow does, such as `dec_ttl,output:2`, or `drop`.
 ///
 /// # Errors
 /// Which part is wrong, and how.
 pub fn parse_actions(text: &str) -> Result<Instructions> {
+    if depth(text) > DEEPEST {
+        return Err(malformed("((((…", "fewer parentheses inside of each other"));
+    }
     let (mut instructions, mut now) = (Vec::new(), Vec::new());
     for part in parts(text) {
         let (name, argument) = part.split_once([':', '(']).unwrap_or((part, ""));
