@@ -1,6 +1,5 @@
 //! What must hold when a transaction ends (RFC 7047, section 3.2): references lead to rows, rows that are no roots are referred to,
-//! indexes are
-//! unique, tables are not too large, and what rows hold is allowed.
+//! indexes are unique, tables are not too large, and what rows hold is allowed.
 //!
 //! Only what is touched is looked at: what a transaction leaves as it was, was right before. Who refers to a row is known by the
 //! [links](crate::database::Links) of what is committed, and by the rows that were touched.
