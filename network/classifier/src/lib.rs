@@ -170,13 +170,14 @@ impl<T> Classifier<T> {
             self.subtables.len() - 1
         });
         let (subtable, partition) = &mut self.subtables[at];
-        let replaced = subtable.insert(rule.clone(), &self.seed);
+        let key = rule.key();
+        let replaced = subtable.insert(rule, &key, &self.seed);
         if replaced.is_none() {
             self.rules += 1;
             if let Some(partition) = partition {
-                partition.insert(&rule);
+                partition.insert(&key);
             }
-            self.tries.change(subtable.lengths(), &rule.key(), true);
+            self.tries.change(subtable.lengths(), &key, true);
             self.sort();
         }
         replaced
@@ -186,12 +187,13 @@ impl<T> Classifier<T> {
     pub fn remove(&mut self, like: &Rule<T>) -> Option<Arc<Rule<T>>> {
         let at = self.place(like.mask())?;
         let (subtable, partition) = &mut self.subtables[at];
-        let removed = subtable.remove(like, &self.seed)?;
+        let key = like.key();
+        let removed = subtable.remove(like, &key, &self.seed)?;
         self.rules -= 1;
         if let Some(partition) = partition {
-            partition.remove(&removed);
+            partition.remove(&key);
         }
-        self.tries.change(subtable.lengths(), &removed.key(), false);
+        self.tries.change(subtable.lengths(), &key, false);
         if subtable.is_empty() {
             self.subtables.remove(at);
         } else {

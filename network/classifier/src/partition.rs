@@ -1,6 +1,6 @@
 //! Which subtables can have a rule for a packet, by its metadata alone (section 5.5).
 
-use crate::rule::{Mask, Rule};
+use crate::rule::Mask;
 use fulmar_packet::{Field, FlowKey};
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 pub(crate) type Tags = u64;
 
 /// The values of a subtable's rules, and of how many of them each is. Nothing, if they do not ask for one.
-pub(crate) type Values = HashMap<u64, usize, foldhash::fast::FixedState>;
+type Values = HashMap<u64, usize, foldhash::fast::FixedState>;
 
 fn tag(value: u64) -> Tags {
     // By the upper bits of a product with an odd number (Knuth, volume 3, section 6.4).
@@ -37,14 +37,16 @@ impl Partition {
         (mask.whole().get(Field::METADATA) == Field::METADATA.ones()).then(Self::default)
     }
 
-    pub(crate) fn insert<T>(&mut self, rule: &Rule<T>) {
-        let value = metadata(&rule.key());
+    /// There is one more rule with this key.
+    pub(crate) fn insert(&mut self, key: &FlowKey) {
+        let value = metadata(key);
         *self.values.entry(value).or_default() += 1;
         self.tags |= tag(value);
     }
 
-    pub(crate) fn remove<T>(&mut self, rule: &Rule<T>) {
-        let value = metadata(&rule.key());
+    /// There is one less.
+    pub(crate) fn remove(&mut self, key: &FlowKey) {
+        let value = metadata(key);
         let Some(count) = self.values.get_mut(&value) else { return };
         *count -= 1;
         if *count == 0 {

@@ -133,9 +133,7 @@ impl<T> Subtable<T> {
     }
 
     pub(crate) fn rules(&self) -> impl Iterator<Item = &Arc<Rule<T>>> {
-        self.rules.iter().flat_map(|entry| {
-            [&entry.best].into_iter().chain(entry.others.iter().flat_map(|others| &**others))
-        })
+        self.rules.iter().flat_map(Entry::all)
     }
 
     /// The hashes of a key at the end of each stage.
@@ -154,8 +152,13 @@ impl<T> Subtable<T> {
         hashes
     }
 
-    /// Takes a rule in, and answers the one whose place it has taken.
-    pub(crate) fn insert(&mut self, rule: Arc<Rule<T>>, seed: &FixedState) -> Option<Arc<Rule<T>>> {
+    /// Takes in a rule with this key, and answers the one whose place it has taken.
+    pub(crate) fn insert(
+        &mut self,
+        rule: Arc<Rule<T>>,
+        key: &FlowKey,
+        seed: &FixedState,
+    ) -> Option<Arc<Rule<T>>> {
         let hashes = self.hashes(seed, rule.words.iter().copied());
         let hash = *hashes.last()?;
         let found = self.rules.find_mut(hash, |entry| entry.hash == hash && entry.best.words == rule.words);
@@ -175,13 +178,18 @@ impl<T> Subtable<T> {
             }
         }
         if let Some(ports) = &mut self.ports {
-            ports.change(&rule.key(), true);
+            ports.change(key, true);
         }
         None
     }
 
-    /// Removes the rule for the same packets at the same priority, and answers it.
-    pub(crate) fn remove(&mut self, like: &Rule<T>, seed: &FixedState) -> Option<Arc<Rule<T>>> {
+    /// Removes the rule for the same packets, with this key, at the same priority, and answers it.
+    pub(crate) fn remove(
+        &mut self,
+        like: &Rule<T>,
+        key: &FlowKey,
+        seed: &FixedState,
+    ) -> Option<Arc<Rule<T>>> {
         let hashes = self.hashes(seed, like.words.iter().copied());
         let hash = *hashes.last()?;
         let mut found =
@@ -202,7 +210,7 @@ impl<T> Subtable<T> {
             }
         }
         if let Some(ports) = &mut self.ports {
-            ports.change(&removed.key(), false);
+            ports.change(key, false);
         }
         Some(removed)
     }

@@ -22,7 +22,8 @@ pub use spread::{Bundle, BundleAlgorithm, BundleLoad, HashFields, Multipath, Mul
 use crate::error::BadAction;
 use crate::numbers::choice;
 use crate::oxm::{get_setting, put_setting};
-use crate::wire::{Reader, Result, Wire, align, layout, put_length};
+use crate::property::{get_content, get_head, put_step};
+use crate::wire::{Reader, Result, Wire, layout};
 use crate::{GroupNumber, OxmField, PortNumber};
 use fulmar_packet::{Field, ethernet};
 
@@ -108,24 +109,12 @@ impl Wire for SetField {
 
 impl Wire for Action {
     fn put(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        self.number().put(out);
-        0u16.put(out);
-        self.put_content(out);
-        align(out, start);
-        put_length(out, start, 2);
+        put_step(out, self.number(), |out| self.put_content(out));
     }
 
     fn get(input: &mut Reader<'_>) -> Result<Self> {
-        let (kind, length) = (u16::get(input)?, u16::get(input)?);
-        let length = usize::from(length);
-        if length < 8 || !length.is_multiple_of(8) {
-            return Err(BadAction::BadLength.into());
-        }
-        let mut content = input.part(length - 4, BadAction::BadLength)?;
-        let action = Self::get_content(kind, &mut content)?;
-        // What is left fills it up, and is less than a multiple of 8.
-        if content.left() >= 8 { Err(BadAction::BadLength.into()) } else { Ok(action) }
+        let (kind, length) = get_head(input, BadAction::BadLength)?;
+        get_content(input, length, |content| Self::get_content(kind, content), BadAction::BadLength)
     }
 }
 

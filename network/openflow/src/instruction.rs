@@ -3,7 +3,8 @@
 use crate::action::Action;
 use crate::error::{BadInstruction, Onf};
 use crate::numbers::choice;
-use crate::wire::{Reader, Result, Wire, align, layout, put_length};
+use crate::property::{get_content, get_head, put_step};
+use crate::wire::{Reader, Result, Wire, layout};
 
 choice! {
     /// An instruction.
@@ -53,27 +54,15 @@ layout! {
 
 impl Wire for Instruction {
     fn put(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        self.number().put(out);
-        0u16.put(out);
-        self.put_content(out);
-        align(out, start);
-        put_length(out, start, 2);
+        put_step(out, self.number(), |out| self.put_content(out));
     }
 
     fn get(input: &mut Reader<'_>) -> Result<Self> {
-        let (kind, length) = (u16::get(input)?, u16::get(input)?);
-        let length = usize::from(length);
-        if length < 8 || !length.is_multiple_of(8) {
-            return Err(BadInstruction::BadLength.into());
-        }
+        let (kind, length) = get_head(input, BadInstruction::BadLength)?;
         if kind == EXPERIMENTER {
             return Err(BadInstruction::BadExperimenter.into());
         }
-        let mut content = input.part(length - 4, BadInstruction::BadLength)?;
-        let instruction = Self::get_content(kind, &mut content)?;
-        // What is left fills it up, and is less than a multiple of 8.
-        if content.left() >= 8 { Err(BadInstruction::BadLength.into()) } else { Ok(instruction) }
+        get_content(input, length, |content| Self::get_content(kind, content), BadInstruction::BadLength)
     }
 }
 

@@ -95,8 +95,9 @@ fn transport(protocol: u8, bytes: &[u8], is_ipv6: bool, key: &mut FlowKey) -> bo
         (ip::UDP, [a, b, c, d, _, _, _, _, ..]) | (ip::SCTP, [a, b, c, d, _, _, _, _, _, _, _, _, ..]) => {
             (ports([*a, *b, *c, *d]), 0)
         }
-        (ip::ICMP, [kind, code, _, _, _, _, _, _, ..]) if !is_ipv6 => ((u16::from(*kind), (*code).into()), 0),
-        (ip::IGMP, [kind, code, _, _, _, _, _, _, ..]) if !is_ipv6 => ((u16::from(*kind), (*code).into()), 0),
+        (ip::ICMP | ip::IGMP, [kind, code, _, _, _, _, _, _, ..]) if !is_ipv6 => {
+            ((u16::from(*kind), (*code).into()), 0)
+        }
         (ip::ICMPV6, [kind, code, _, _, _, _, _, _, ..]) if is_ipv6 => {
             if *code == 0 && matches!(*kind, NEIGHBOUR_SOLICITATION | NEIGHBOUR_ADVERTISEMENT) {
                 neighbour_discovery(bytes, key);

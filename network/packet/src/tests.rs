@@ -231,7 +231,7 @@ fn a_datagram_without_a_checksum_keeps_none() {
     assert_eq!((frame[37], &frame[40..42]), (53, &[0, 0][..]));
 }
 
-/// A label-switched or tagged header that IPv6 may have, in any order; and what comes behind is found.
+/// RFC 8200, section 4: what comes behind them is found.
 #[test]
 fn extension_headers_are_passed_over() {
     let mut key = FlowKey::EMPTY;
