@@ -103,6 +103,12 @@ impl Optimisations {
     };
 }
 
+impl Default for Optimisations {
+    fn default() -> Self {
+        Self::ALL
+    }
+}
+
 /// A table of rules.
 pub struct Classifier<T> {
     optimisations: Optimisations,
@@ -203,7 +209,7 @@ impl<T> Classifier<T> {
     }
 
     /// The rule for the same packets at the same priority.
-    pub fn get(&self, like: &Rule<T>) -> Option<&Arc<Rule<T>>> {
+    pub fn get<U>(&self, like: &Rule<U>) -> Option<&Arc<Rule<T>>> {
         let (subtable, _) = &self.subtables[self.place(like.mask())?];
         subtable.get(like, &self.seed)
     }

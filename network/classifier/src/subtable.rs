@@ -216,7 +216,7 @@ impl<T> Subtable<T> {
     }
 
     /// The rule for the same packets at the same priority.
-    pub(crate) fn get(&self, like: &Rule<T>, seed: &FixedState) -> Option<&Arc<Rule<T>>> {
+    pub(crate) fn get<U>(&self, like: &Rule<U>, seed: &FixedState) -> Option<&Arc<Rule<T>>> {
         let hash = *self.hashes(seed, like.words.iter().copied()).last()?;
         let entry = self.rules.find(hash, |entry| entry.hash == hash && entry.best.words == like.words)?;
         entry.all().find(|rule| rule.is_same(like))

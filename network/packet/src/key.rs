@@ -192,6 +192,13 @@ impl FlowMask {
         }
     }
 
+    /// Adds the bits of another that `but` does not have.
+    pub fn add_mask_but(&mut self, other: &Self, but: &Self) {
+        for word in ones(other.0.present) {
+            self.add_word(word, other.0.words[word] & !but.0.words[word]);
+        }
+    }
+
     /// Leaves out all of a field.
     pub fn remove(&mut self, field: Field) {
         self.0.set(field, 0);

@@ -426,7 +426,7 @@ impl OxmField {
     }
 
     /// Its value in a key of that value on the wire, if it can have it.
-    pub(crate) fn to_place(self, value: u128) -> Option<u128> {
+    pub fn to_place(self, value: u128) -> Option<u128> {
         let row = self.row();
         let value = match row.form {
             Form::Plain => value,

@@ -1,0 +1,211 @@
+//! What controllers ask about a switch (section 7.3.5 of the OpenFlow specification).
+
+use crate::flow::stats;
+use crate::pipeline::Pipeline;
+use crate::table::{Filter, TABLES};
+use fulmar_node::Time;
+use fulmar_openflow::error::{BadRequest, MeterModFailed};
+use fulmar_openflow::flow::{AggregateStats, FlowFilter};
+use fulmar_openflow::group::{GroupCapabilities, GroupFeatures, GroupStats};
+use fulmar_openflow::meter::{MeterFeatures, MeterFlags, MeterMod};
+use fulmar_openflow::multipart::{Answer, Question};
+use fulmar_openflow::switch::{Capabilities, Description, Features};
+use fulmar_openflow::table::{
+    Fields, Identifiers, TableFeatures, TableProperty, TablePropertyKind, TableStats,
+};
+use fulmar_openflow::{ErrorCode, GroupNumber, OxmField, PortNumber};
+
+/// Which of a filter's flows are meant.
+fn filter(asked: &FlowFilter) -> Filter<'_> {
+    Filter {
+        table: asked.table,
+        asked: &asked.asked,
+        strict: None,
+        cookie: asked.cookie,
+        cookie_mask: asked.cookie_mask,
+        out_port: asked.out_port,
+        out_group: asked.out_group,
+    }
+}
+
+/// What the switch is.
+pub(crate) fn features(datapath: u64) -> Features {
+    let can = [
+        Capabilities::FLOW_STATS,
+        Capabilities::TABLE_STATS,
+        Capabilities::PORT_STATS,
+        Capabilities::GROUP_STATS,
+        Capabilities::QUEUE_STATS,
+    ];
+    let capabilities = Capabilities(can.iter().fold(0, |all, one| all | one.0));
+    Features { datapath, buffers: 0, tables: TABLES - 1, auxiliary: 0, capabilities }
+}
+
+/// The answer to a question.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) fn answer(
+    pipeline: &Pipeline,
+    question: &Question,
+    description: &Description,
+    now: Time,
+) -> Result<Answer, ErrorCode> {
+    let _steady = pipeline.steady();
+    Ok(match question {
+        Question::Description => Answer::Description(Box::new(description.clone())),
+        Question::Flows(asked) => {
+            let mut flows: Vec<_> =
+                pipeline.tables.select(&filter(asked)).iter().map(|rule| stats(rule, now)).collect();
+            flows.sort_by(|a, b| (a.table, b.priority).cmp(&(b.table, a.priority)));
+            Answer::Flows(flows)
+        }
+        Question::Aggregate(asked) => {
+            let flows = pipeline.tables.select(&filter(asked));
+            let traffic = flows.iter().map(|rule| rule.value().traffic());
+            let (packets, bytes) = traffic.fold((0, 0), |sum, one| (sum.0 + one.packets, sum.1 + one.bytes));
+            let flows = u32::try_from(flows.len()).unwrap_or(u32::MAX);
+            Answer::Aggregate(AggregateStats { packets, bytes, flows })
+        }
+        Question::Tables => Answer::Tables((0..TABLES).map(|table| table_stats(pipeline, table)).collect()),
+        Question::PortStats(asked) => {
+            let ports = pipeline.ports.read();
+            let is_meant = |number: u32| asked.port == PortNumber::ANY || asked.port.0 == number;
+            let meant: Vec<_> = ports
+                .iter()
+                .filter(|(number, _)| is_meant(**number))
+                .map(|(number, port)| port.stats(*number, now))
+                .collect();
+            if meant.is_empty() && asked.port != PortNumber::ANY {
+                return Err(BadRequest::BadPort.into());
+            }
+            Answer::PortStats(meant)
+        }
+        // There are no queues but the one of each port.
+        Question::Queues(_) => Answer::Queues(Vec::new()),
+        Question::GroupStats(asked) => Answer::GroupStats(group_stats(pipeline, asked.group, now)),
+        Question::Groups => {
+            Answer::Groups(pipeline.groups.read().values().map(|group| group.describe()).collect())
+        }
+        Question::GroupFeatures => Answer::GroupFeatures(group_features()),
+        Question::MeterStats(asked) => {
+            let every = every();
+            let flows = pipeline.tables.select(&filter(&every));
+            let uses = |meter: u32| flows.iter().filter(|rule| rule.value().is_metered_by(meter)).count();
+            let stats = |meter: &crate::meter::Meter| meter.stats(uses(meter.number), now);
+            Answer::MeterStats(meters(pipeline, asked.meter, stats)?)
+        }
+        Question::Meters(asked) => Answer::Meters(meters(pipeline, asked.meter, |meter| meter.config())?),
+        Question::MeterFeatures => Answer::MeterFeatures(meter_features()),
+        Question::TableFeatures(asked) if asked.is_empty() => {
+            Answer::TableFeatures((0..TABLES - 1).map(table_features).collect())
+        }
+        Question::TableFeatures(_) => {
+            return Err(fulmar_openflow::error::TableFeaturesFailed::NotPermitted.into());
+        }
+        Question::Ports => {
+            Answer::Ports(pipeline.ports.read().iter().map(|(number, port)| port.tell(*number)).collect())
+        }
+        Question::Monitor(_) => return Err(BadRequest::BadMultipart.into()),
+    })
+}
+
+/// All flows.
+fn every() -> FlowFilter {
+    FlowFilter {
+        table: fulmar_openflow::ALL_TABLES,
+        out_port: PortNumber::ANY,
+        out_group: GroupNumber::ANY,
+        cookie: 0,
+        cookie_mask: 0,
+        asked: fulmar_packet::Match::ANY,
+    }
+}
+
+fn table_stats(pipeline: &Pipeline, table: u8) -> TableStats {
+    let (flows, lookups, matched) = pipeline.tables.stats(table);
+    TableStats { table, flows: u32::try_from(flows).unwrap_or(u32::MAX), lookups, matched }
+}
+
+fn group_stats(pipeline: &Pipeline, asked: GroupNumber, now: Time) -> Vec<GroupStats> {
+    let every = every();
+    let flows = pipeline.tables.select(&filter(&every));
+    let groups = pipeline.groups.read();
+    let is_meant = |number: GroupNumber| asked == GroupNumber::ALL || asked == number;
+    let references = |number: GroupNumber| {
+        let of_groups = groups.values().flat_map(|group| group.next()).filter(|next| *next == number);
+        flows.iter().filter(|rule| rule.value().uses(number)).count() + of_groups.count()
+    };
+    let meant = groups.values().filter(|group| is_meant(group.number));
+    meant.map(|group| group.stats(references(group.number), now)).collect()
+}
+
+fn meters<T>(
+    pipeline: &Pipeline,
+    asked: u32,
+    tell: impl Fn(&crate::meter::Meter) -> T,
+) -> Result<Vec<T>, ErrorCode> {
+    let meters = pipeline.meters.read();
+    if asked != MeterMod::ALL && !meters.contains_key(&asked) {
+        return Err(MeterModFailed::UnknownMeter.into());
+    }
+    let meant = meters.values().filter(|meter| asked == MeterMod::ALL || meter.number == asked);
+    Ok(meant.map(|meter| tell(meter)).collect())
+}
+
+/// The numbers of OpenFlow's own actions that are carried out.
+const ACTIONS: [u16; 12] = [0, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25];
+/// The same, of instructions.
+const INSTRUCTIONS: [u16; 6] = [1, 2, 3, 4, 5, 6];
+
+fn group_features() -> GroupFeatures {
+    let can = [
+        GroupCapabilities::SELECT_WEIGHT,
+        GroupCapabilities::SELECT_LIVENESS,
+        GroupCapabilities::CHAINING,
+        GroupCapabilities::CHAINING_CHECKS,
+    ];
+    GroupFeatures {
+        kinds: 0b1111,
+        capabilities: GroupCapabilities(can.iter().fold(0, |all, one| all | one.0)),
+        max_groups: [GroupNumber::LAST.0; 4],
+        actions: [ACTIONS.iter().fold(0, |all, number| all | 1 << number); 4],
+    }
+}
+
+fn meter_features() -> MeterFeatures {
+    let can = [MeterFlags::KILOBITS, MeterFlags::PACKETS, MeterFlags::BURST, MeterFlags::STATS];
+    MeterFeatures {
+        max_meters: 1 << 16,
+        kinds: 0b110,
+        capabilities: can.iter().fold(0, |all, one| all | u32::from(one.0)),
+        max_bands: u8::MAX,
+        max_colours: 0,
+    }
+}
+
+fn table_features(table: u8) -> TableFeatures {
+    use TablePropertyKind as Kind;
+    let matched = || Fields(OxmField::all().collect());
+    let settable = || Fields(OxmField::all().filter(|field| field.is_settable()).collect());
+    let actions = || Identifiers(ACTIONS.to_vec());
+    let properties = [
+        Kind::Instructions(Identifiers(INSTRUCTIONS.to_vec())),
+        Kind::NextTables((table + 1..TABLES - 1).collect()),
+        Kind::WriteActions(actions()),
+        Kind::ApplyActions(actions()),
+        Kind::Match(matched()),
+        Kind::Wildcards(matched()),
+        Kind::WriteSetField(settable()),
+        Kind::ApplySetField(settable()),
+    ];
+    TableFeatures {
+        table,
+        name: format!("table{table}").as_str().into(),
+        metadata_match: u64::MAX,
+        metadata_write: u64::MAX,
+        config: 0,
+        max_flows: 1_000_000,
+        properties: properties.into_iter().map(TableProperty).collect(),
+    }
+}

@@ -1,0 +1,348 @@
+//! Decisions that are remembered: the microflow cache over the megaflow cache (Open vSwitch, sections 4.2, 5 and 6).
+//!
+//! A megaflow is a decision for all packets that agree in the bits that it depends on. They are disjoint in what they decide, so there
+//! are no priorities. A microflow is a hint, for one packet's key, which megaflow it meets: it is looked at before it is believed.
+//!
+//! A decision holds for the generation of the tables that it was made in. In a later one it is made again when a packet meets it. So
+//! a change has taken place for the very next packet, and costs nothing for flows that have none.
+
+use crate::flow::Traffic;
+use crate::pipeline::Pipeline;
+use crate::step::{Decision, Frozen, Step};
+use crate::translate::Translation;
+use fulmar_classifier::{Classifier, Masks, Rule};
+use fulmar_node::Time;
+use fulmar_packet::{FlowKey, ones};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Hints: as many as fit into a cache of the second level, some ten bytes each.
+const HINTS: usize = 8192;
+/// A megaflow is forgotten when no packet has met it for so long…
+const IDLE: Duration = Duration::from_secs(10);
+/// …or for so long, when there are too many.
+const IDLE_WHEN_FULL: Duration = Duration::from_millis(100);
+/// The fewest and the most megaflows that there may be…
+const FEWEST: usize = 1000;
+const MOST: usize = 200_000;
+/// …so that to look at all of them takes no longer (section 6).
+const SWEEP: Duration = Duration::from_secs(1);
+/// So many are looked at between two batches of packets.
+const SLICE: usize = 64;
+
+/// A decision for many packets. Only the cache's own thread changes it.
+pub struct Megaflow {
+    decision: Decision,
+    /// What came for it, in all and since it was credited last.
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    credited_packets: AtomicU64,
+    credited_bytes: AtomicU64,
+    /// When a packet came last, nanoseconds since the origin.
+    used: AtomicU64,
+    created: Time,
+    /// It is no longer in the cache.
+    is_gone: AtomicBool,
+}
+
+/// One that is in the cache or was.
+type Shared = Arc<Rule<Megaflow>>;
+
+impl Megaflow {
+    fn new(decision: Decision, now: Time) -> Self {
+        Self {
+            decision,
+            packets: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            credited_packets: AtomicU64::new(0),
+            credited_bytes: AtomicU64::new(0),
+            used: AtomicU64::new(now.as_nanos()),
+            created: now,
+            is_gone: AtomicBool::new(false),
+        }
+    }
+
+    /// What came for it.
+    pub fn traffic(&self) -> Traffic {
+        Traffic { packets: self.packets.load(Relaxed), bytes: self.bytes.load(Relaxed) }
+    }
+
+    /// How long no packet has come.
+    pub fn idle(&self, now: Time) -> Duration {
+        now.since(Time::from_nanos(self.used.load(Relaxed)))
+    }
+
+    /// How long it has been there.
+    pub fn age(&self, now: Time) -> Duration {
+        now.since(self.created)
+    }
+
+    /// What is done.
+    pub fn steps(&self) -> &[Step] {
+        &self.decision.steps
+    }
+
+    /// One more packet. Says whether it is the first since what came was credited.
+    fn count(&self, bytes: usize, now: Time) -> bool {
+        // There is one writer: a load and a store are enough.
+        let packets = self.packets.load(Relaxed);
+        self.packets.store(packets + 1, Relaxed);
+        self.bytes.store(self.bytes.load(Relaxed) + bytes as u64, Relaxed);
+        self.used.store(now.as_nanos(), Relaxed);
+        packets == self.credited_packets.load(Relaxed)
+    }
+
+    fn credit(&self, pipeline: &Pipeline, now: Time) {
+        let all = self.traffic();
+        let packets = all.packets - self.credited_packets.swap(all.packets, Relaxed);
+        let bytes = all.bytes - self.credited_bytes.swap(all.bytes, Relaxed);
+        if packets > 0 {
+            pipeline.credit(&self.decision.credits, Traffic { packets, bytes }, now);
+        }
+    }
+}
+
+/// How often decisions were found where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hits {
+    /// By a hint.
+    pub microflow: u64,
+    /// Among the megaflows.
+    pub megaflow: u64,
+    /// Nowhere: they were made.
+    pub missed: u64,
+    /// Made again, as something had changed.
+    pub renewed: u64,
+}
+
+/// What is remembered, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caching {
+    /// Whether there are hints.
+    pub microflows: bool,
+    /// Whether there are megaflows: without them, a decision is for one key alone.
+    pub megaflows: bool,
+}
+
+impl Default for Caching {
+    fn default() -> Self {
+        Self { microflows: true, megaflows: true }
+    }
+}
+
+/// The decisions that one thread remembers.
+pub(crate) struct Cache {
+    caching: Caching,
+    micro: Box<[Option<Hint>]>,
+    mega: Classifier<Megaflow>,
+    masks: Masks,
+    /// Those that packets came for since the last credit.
+    uncredited: Vec<Shared>,
+    /// The one that was found last, or a decision that is not remembered.
+    current: Option<Shared>,
+    unremembered: Option<Decision>,
+    limit: usize,
+    hits: Hits,
+    sweep: Vec<Shared>,
+    sweep_took: Duration,
+    next_sweep: Time,
+}
+
+struct Hint {
+    hash: u64,
+    flow: Shared,
+}
+
+impl Cache {
+    pub(crate) fn new(caching: Caching, seed: u64) -> Self {
+        Self {
+            caching,
+            micro: std::iter::repeat_with(|| None).take(HINTS).collect(),
+            mega: Classifier::new(fulmar_classifier::Optimisations::ALL, seed),
+            masks: Masks::default(),
+            uncredited: Vec::new(),
+            current: None,
+            unremembered: None,
+            limit: MOST,
+            hits: Hits::default(),
+            sweep: Vec::new(),
+            sweep_took: Duration::ZERO,
+            next_sweep: Time::ZERO,
+        }
+    }
+
+    pub(crate) fn hits(&self) -> Hits {
+        self.hits
+    }
+
+    /// The megaflows, in no order that means anything.
+    pub(crate) fn megaflows(&self) -> impl Iterator<Item = &Shared> {
+        self.mega.iter()
+    }
+
+    /// How many megaflows there are, how many masks they have, and how many there may be.
+    pub(crate) fn sizes(&self) -> (usize, usize, usize) {
+        (self.mega.len(), self.mega.masks(), self.limit)
+    }
+
+    /// What is done with a packet of this key and length.
+    pub(crate) fn decide(
+        &mut self,
+        pipeline: &Pipeline,
+        key: &FlowKey,
+        bytes: usize,
+        rest: Option<&Frozen>,
+        now: Time,
+    ) -> &Decision {
+        let hash = hash(key);
+        let slot = if self.caching.microflows { self.hinted(hash, key) } else { None };
+        if let Some(slot) = slot {
+            let hinted = self.micro[slot].as_ref().map(|hint| &hint.flow);
+            if let Some(flow) =
+                hinted.filter(|flow| flow.value().decision.generation == pipeline.generation())
+            {
+                self.hits.microflow += 1;
+                if flow.value().count(bytes, now) {
+                    self.uncredited.push(flow.clone());
+                }
+                // Found once more, so that what is borrowed is not what was changed in between.
+                let found = self.micro[slot].as_ref().map(|hint| &hint.flow.value().decision);
+                return found.unwrap_or_else(|| unreachable!("it was there"));
+            }
+        }
+        let found = self.mega.find(key).cloned();
+        let flow = match found {
+            Some(flow) if flow.value().decision.generation == pipeline.generation() => {
+                self.hits.megaflow += 1;
+                Some(flow)
+            }
+            Some(stale) => {
+                self.hits.renewed += 1;
+                self.remove(&stale, pipeline, now);
+                self.remember(Translation::of(pipeline, key, rest, now), key, now)
+            }
+            None => {
+                self.hits.missed += 1;
+                self.remember(Translation::of(pipeline, key, rest, now), key, now)
+            }
+        };
+        let Some(flow) = flow else {
+            let decision = self.unremembered.get_or_insert_with(|| unreachable!("it was not remembered"));
+            pipeline.credit(&decision.credits, Traffic { packets: 1, bytes: bytes as u64 }, now);
+            return decision;
+        };
+        if flow.value().count(bytes, now) {
+            self.uncredited.push(flow.clone());
+        }
+        if self.caching.microflows {
+            self.hint(hash, &flow);
+        }
+        &self.current.insert(flow).value().decision
+    }
+
+    /// Where there is a hint for a key that is right.
+    fn hinted(&self, hash: u64, key: &FlowKey) -> Option<usize> {
+        slots(hash).into_iter().find(|slot| {
+            self.micro[*slot].as_ref().is_some_and(|hint| {
+                hint.hash == hash && !hint.flow.value().is_gone.load(Relaxed) && hint.flow.is_met_by(key)
+            })
+        })
+    }
+
+    /// Remembers which megaflow a key meets, in the place of a hint that is no longer right, or of any.
+    fn hint(&mut self, hash: u64, flow: &Shared) {
+        let is_free = |slot: &usize| {
+            self.micro[*slot]
+                .as_ref()
+                .is_none_or(|hint| hint.hash == hash || hint.flow.value().is_gone.load(Relaxed))
+        };
+        let both = slots(hash);
+        let any = both[usize::from(self.hits.megaflow & 1 != 0)];
+        let slot = both.iter().copied().find(is_free).unwrap_or(any);
+        self.micro[slot] = Some(Hint { hash, flow: flow.clone() });
+    }
+
+    fn remember(&mut self, decision: Decision, key: &FlowKey, now: Time) -> Option<Shared> {
+        if self.mega.len() >= self.limit {
+            self.unremembered = Some(decision);
+            return None;
+        }
+        let mask = if self.caching.megaflows {
+            self.masks.get(&decision.consulted)
+        } else {
+            let mut all = fulmar_packet::FlowMask::EMPTY;
+            (0..fulmar_packet::WORDS).for_each(|word| all.add_word(word, u64::MAX));
+            self.masks.get(&all)
+        };
+        let flow = Arc::new(Rule::new(mask, key, 0, Megaflow::new(decision, now)));
+        // One with the same mask can only be there if it was stale, and then it was removed.
+        self.mega.insert(flow.clone());
+        Some(flow)
+    }
+
+    fn remove(&mut self, flow: &Shared, pipeline: &Pipeline, now: Time) {
+        flow.value().credit(pipeline, now);
+        flow.value().is_gone.store(true, Relaxed);
+        self.mega.remove(flow);
+    }
+
+    /// Credits what came to the flows, groups and stations that it came for.
+    pub(crate) fn credit(&mut self, pipeline: &Pipeline, now: Time) {
+        for flow in self.uncredited.drain(..) {
+            flow.value().credit(pipeline, now);
+        }
+    }
+
+    /// Looks at some of the megaflows, at all of them about once a second: those that are idle, and those whose decision may be wrong
+    /// by now, are forgotten. Time is asked for, as this is what is measured.
+    pub(crate) fn sweep(&mut self, pipeline: &Pipeline, clock: impl Fn() -> Time) {
+        let began = clock();
+        if self.sweep.is_empty() {
+            if began < self.next_sweep {
+                return;
+            }
+            self.adapt();
+            self.sweep.extend(self.mega.iter().cloned());
+            self.next_sweep = began + SWEEP;
+        }
+        let idle = if self.mega.len() >= self.limit { IDLE_WHEN_FULL } else { IDLE };
+        let generation = pipeline.generation();
+        for _ in 0..SLICE {
+            let Some(flow) = self.sweep.pop() else { break };
+            let megaflow = flow.value();
+            let is_stale = megaflow.decision.generation != generation && megaflow.idle(began) > SWEEP;
+            if !megaflow.is_gone.load(Relaxed) && (is_stale || megaflow.idle(began) >= idle) {
+                self.remove(&flow, pipeline, began);
+            }
+        }
+        if self.sweep.is_empty() {
+            self.masks.forget_unused();
+        }
+        self.sweep_took += clock().since(began);
+    }
+
+    /// So many megaflows as a sweep can look at in time (section 6).
+    fn adapt(&mut self) {
+        let (took, count) = (self.sweep_took, self.mega.len());
+        self.sweep_took = Duration::ZERO;
+        if took > SWEEP {
+            self.limit = (self.limit * 3 / 4).max(FEWEST);
+        } else if count > self.limit / 2 {
+            self.limit = (self.limit + 1000).min(MOST);
+        }
+    }
+}
+
+/// The two places where a hint for a key can be.
+fn slots(hash: u64) -> [usize; 2] {
+    let slot = |part: u64| usize::try_from(part % HINTS as u64).unwrap_or_default();
+    [slot(hash), slot(hash >> 32)]
+}
+
+/// Of the words that are there: a hint is looked at before it is believed, so this need not withstand anybody.
+fn hash(key: &FlowKey) -> u64 {
+    ones(key.present()).fold(key.present(), |hash: u64, word| {
+        (hash.rotate_left(5) ^ key.word(word)).wrapping_mul(0x517c_c1b7_2722_0a95)
+    })
+}

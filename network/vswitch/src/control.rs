@@ -1,0 +1,341 @@
+//! What controllers ask a switch to do (section 7.3 of the OpenFlow specification).
+//!
+//! A request is carried out while nobody decides about packets, and the generation of the decisions that are remembered is over when
+//! it has been: every packet that comes in after the answer is treated as it says.
+
+use crate::checks::{self, Place};
+use crate::flow::Flow;
+use crate::group::Group;
+use crate::meter::Meter;
+use crate::pipeline::Pipeline;
+use crate::table::{Change, Entry, Filter};
+use fulmar_classifier::Rule;
+use fulmar_node::Time;
+use fulmar_openflow::error::{BadRequest, GroupModFailed, MeterModFailed, PortModFailed};
+use fulmar_openflow::flow::{FlowCommand, FlowFlags, FlowMod, FlowRemoved, FlowRemovedReason};
+use fulmar_openflow::group::{GroupCommand, GroupKind, GroupMod};
+use fulmar_openflow::meter::{MeterCommand, MeterMod};
+use fulmar_openflow::packet_out::PacketOut;
+use fulmar_openflow::ports::{PortConfig, PortMod, PortStatus, PortStatusReason};
+use fulmar_openflow::{ALL_TABLES, Body, ErrorCode, GroupNumber, NO_BUFFER, PortNumber};
+use fulmar_packet::{Field, FlowKey, Match, extract};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What controllers are told without having asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A flow is gone.
+    FlowRemoved(Box<FlowRemoved>),
+    /// A port has come, gone or changed.
+    PortStatus(PortStatus),
+}
+
+/// What has come of requests.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// What is answered.
+    pub answers: Vec<Body>,
+    /// What all controllers are told.
+    pub events: Vec<Event>,
+    /// Packets that are to be sent now.
+    pub packets: Vec<PacketOut>,
+}
+
+/// How a change is undone.
+enum Undo {
+    Flow(Change),
+    Group(GroupNumber, Option<Arc<Group>>),
+    Meter(u32, Option<Arc<Meter>>),
+    Port(u32, PortConfig),
+}
+
+/// So many groups, and so many meters, there may be.
+const MAX_GROUPS: usize = 1 << 20;
+const MAX_METERS: usize = 1 << 16;
+
+/// Changes in the course of being made.
+struct Transaction<'a> {
+    pipeline: &'a Pipeline,
+    now: Time,
+    done: Done,
+    undo: Vec<Undo>,
+}
+
+/// Carries out requests: all of them or none, for all packets at once.
+///
+/// # Errors
+/// Which of them could not be carried out, and why. Then nothing has changed.
+pub(crate) fn commit(pipeline: &Pipeline, requests: &[Body], now: Time) -> Result<Done, (usize, ErrorCode)> {
+    let _alone = pipeline.alone();
+    let mut transaction = Transaction { pipeline, now, done: Done::default(), undo: Vec::new() };
+    for (index, request) in requests.iter().enumerate() {
+        if let Err(code) = transaction.carry_out(request) {
+            transaction.roll_back();
+            return Err((index, code));
+        }
+    }
+    let Transaction { done, undo, .. } = transaction;
+    if !undo.is_empty() {
+        pipeline.has_changed();
+    }
+    Ok(done)
+}
+
+/// Removes the flows whose time is over, and tells what controllers want to know of that.
+pub(crate) fn expire(pipeline: &Pipeline, now: Time) -> Vec<Event> {
+    let over = pipeline.tables.over(now);
+    if over.is_empty() {
+        return Vec::new();
+    }
+    let _alone = pipeline.alone();
+    // Those that a packet met in between stay.
+    let is_still = |(entry, _): &(Entry, _)| entry.value().is_over(now).is_some();
+    let gone = over
+        .into_iter()
+        .filter(is_still)
+        .filter_map(|(entry, reason)| pipeline.tables.remove(&entry, reason));
+    let events: Vec<Event> = gone.filter_map(|change| removed(&change, now)).collect();
+    pipeline.has_changed();
+    events
+}
+
+/// What is told of a flow that is gone, if its controller wants to know.
+fn removed(change: &Change, now: Time) -> Option<Event> {
+    let (rule, reason) = (change.before.as_ref()?, change.reason?);
+    let flow: &Flow = rule.value();
+    if !flow.flags.contains(FlowFlags::SEND_REMOVED) {
+        return None;
+    }
+    let (age, traffic) = (flow.age(now), flow.traffic());
+    Some(Event::FlowRemoved(Box::new(FlowRemoved {
+        cookie: flow.cookie,
+        priority: rule.priority(),
+        reason,
+        table: flow.table,
+        seconds: u32::try_from(age.as_secs()).unwrap_or(u32::MAX),
+        nanoseconds: age.subsec_nanos(),
+        idle_timeout: flow.idle_timeout,
+        hard_timeout: flow.hard_timeout,
+        packets: traffic.packets,
+        bytes: traffic.bytes,
+        asked: rule.condition(),
+    })))
+}
+
+impl Transaction<'_> {
+    fn carry_out(&mut self, request: &Body) -> Result<(), ErrorCode> {
+        match request {
+            Body::FlowMod(flow_mod) => self.flows(flow_mod),
+            Body::GroupMod(group_mod) => self.group(group_mod),
+            Body::MeterMod(meter_mod) => self.meter(meter_mod),
+            Body::PortMod(port_mod) => self.port(port_mod),
+            Body::PacketOut(packet) => self.packet(packet),
+            // All that could be set of a table is deprecated.
+            Body::TableMod(table) if table.table == ALL_TABLES || table.table < crate::table::TABLES => {
+                Ok(())
+            }
+            Body::TableMod(_) => Err(fulmar_openflow::error::TableModFailed::BadTable.into()),
+            _ => Err(BadRequest::BadType.into()),
+        }
+    }
+
+    fn roll_back(&mut self) {
+        while let Some(undo) = self.undo.pop() {
+            match undo {
+                Undo::Flow(change) => self.pipeline.tables.undo(change),
+                Undo::Group(number, before) => put(&mut self.pipeline.groups.write(), number, before),
+                Undo::Meter(number, before) => put(&mut self.pipeline.meters.write(), number, before),
+                Undo::Port(number, config) => {
+                    if let Some(port) = self.pipeline.ports.write().get_mut(&number) {
+                        port.config = config;
+                    }
+                }
+            }
+        }
+    }
+
+    fn flows(&mut self, flow_mod: &FlowMod) -> Result<(), ErrorCode> {
+        let deletes = matches!(flow_mod.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
+        if !deletes {
+            checks::instructions(self.pipeline, &flow_mod.instructions.0)?;
+        }
+        // No packet is kept here.
+        if flow_mod.buffer != NO_BUFFER && !deletes {
+            return Err(BadRequest::BufferUnknown.into());
+        }
+        let changes = self.pipeline.tables.change(flow_mod, self.now)?;
+        self.have_changed(changes);
+        Ok(())
+    }
+
+    fn have_changed(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            self.done.events.extend(removed(&change, self.now));
+            self.undo.push(Undo::Flow(change));
+        }
+    }
+
+    /// Removes the flows that need something that is gone.
+    fn remove_flows(&mut self, reason: FlowRemovedReason, needs: impl Fn(&Rule<Flow>) -> bool) {
+        let all = Filter {
+            table: ALL_TABLES,
+            asked: &Match::ANY,
+            strict: None,
+            cookie: 0,
+            cookie_mask: 0,
+            out_port: PortNumber::ANY,
+            out_group: GroupNumber::ANY,
+        };
+        let flows = self.pipeline.tables.select(&all).into_iter().filter(|rule| needs(rule));
+        let gone = flows.filter_map(|rule| self.pipeline.tables.remove(&rule, reason)).collect();
+        self.have_changed(gone);
+    }
+
+    fn group(&mut self, group_mod: &GroupMod) -> Result<(), ErrorCode> {
+        let number = group_mod.group;
+        let is_there = self.pipeline.groups.read().contains_key(&number);
+        match group_mod.command {
+            GroupCommand::Add if is_there => Err(GroupModFailed::GroupExists.into()),
+            GroupCommand::Modify if !is_there => Err(GroupModFailed::UnknownGroup.into()),
+            GroupCommand::Add | GroupCommand::Modify => {
+                self.check_buckets(group_mod)?;
+                let group = Arc::new(Group::new(group_mod, self.now));
+                let before = self.pipeline.groups.write().insert(number, group);
+                self.undo.push(Undo::Group(number, before));
+                Ok(())
+            }
+            GroupCommand::Delete => self.delete_groups(number),
+        }
+    }
+
+    fn check_buckets(&self, group_mod: &GroupMod) -> Result<(), ErrorCode> {
+        let groups = self.pipeline.groups.read();
+        if groups.len() >= MAX_GROUPS {
+            return Err(GroupModFailed::OutOfGroups.into());
+        }
+        drop(groups);
+        for bucket in &group_mod.buckets {
+            let watches = bucket.watch_port != PortNumber::ANY || bucket.watch_group != GroupNumber::ANY;
+            if group_mod.kind == GroupKind::FastFailover && !watches {
+                return Err(GroupModFailed::BadWatch.into());
+            }
+            checks::actions(self.pipeline, &bucket.actions, Place::Flow)?;
+        }
+        // A group must not come to itself (section 6.5).
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<GroupNumber> = Group::new(group_mod, self.now).next().collect();
+        while let Some(number) = next.pop() {
+            if number == group_mod.group {
+                return Err(GroupModFailed::Loop.into());
+            }
+            if seen.insert(number)
+                && let Some(group) = self.pipeline.groups.read().get(&number)
+            {
+                next.extend(group.next());
+            }
+        }
+        Ok(())
+    }
+
+    fn delete_groups(&mut self, number: GroupNumber) -> Result<(), ErrorCode> {
+        let mut gone = BTreeSet::new();
+        let mut groups = self.pipeline.groups.write();
+        let meant: Vec<GroupNumber> = if number == GroupNumber::ALL {
+            groups.keys().copied().collect()
+        } else {
+            groups.contains_key(&number).then_some(number).into_iter().collect()
+        };
+        let is_chained =
+            |number: &GroupNumber| groups.values().any(|group| group.next().any(|next| next == *number));
+        if number != GroupNumber::ALL && meant.iter().any(is_chained) {
+            return Err(GroupModFailed::ChainedGroup.into());
+        }
+        for number in meant {
+            let before = groups.remove(&number);
+            gone.insert(number);
+            self.undo.push(Undo::Group(number, before));
+        }
+        drop(groups);
+        if !gone.is_empty() {
+            let needs = |rule: &Rule<Flow>| gone.iter().any(|number| rule.value().uses(*number));
+            self.remove_flows(FlowRemovedReason::GroupDelete, needs);
+        }
+        Ok(())
+    }
+
+    fn meter(&mut self, meter_mod: &MeterMod) -> Result<(), ErrorCode> {
+        let number = meter_mod.meter;
+        let mut meters = self.pipeline.meters.write();
+        let is_there = meters.contains_key(&number);
+        match meter_mod.command {
+            MeterCommand::Add if is_there => Err(MeterModFailed::MeterExists.into()),
+            MeterCommand::Add if meters.len() >= MAX_METERS => Err(MeterModFailed::OutOfMeters.into()),
+            MeterCommand::Modify if !is_there => Err(MeterModFailed::UnknownMeter.into()),
+            MeterCommand::Add | MeterCommand::Modify => {
+                if meter_mod.bands.iter().any(|band| band.rate == 0) {
+                    return Err(MeterModFailed::BadRate.into());
+                }
+                let before = meters.insert(number, Arc::new(Meter::new(meter_mod, self.now)));
+                self.undo.push(Undo::Meter(number, before));
+                Ok(())
+            }
+            MeterCommand::Delete => {
+                let is_meant = |other: &u32| number == MeterMod::ALL || *other == number;
+                let meant: Vec<u32> = meters.keys().copied().filter(is_meant).collect();
+                for number in &meant {
+                    self.undo.push(Undo::Meter(*number, meters.remove(number)));
+                }
+                drop(meters);
+                if !meant.is_empty() {
+                    let needs =
+                        |rule: &Rule<Flow>| meant.iter().any(|number| rule.value().is_metered_by(*number));
+                    self.remove_flows(FlowRemovedReason::Delete, needs);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn port(&mut self, port_mod: &PortMod) -> Result<(), ErrorCode> {
+        let mut ports = self.pipeline.ports.write();
+        let number = port_mod.port.0;
+        let port = ports.get_mut(&number).ok_or(PortModFailed::BadPort)?;
+        if port.address != port_mod.address {
+            return Err(PortModFailed::BadHardwareAddress.into());
+        }
+        self.undo.push(Undo::Port(number, port.config));
+        port.config = PortConfig(port.config.0 & !port_mod.mask.0 | port_mod.config.0 & port_mod.mask.0);
+        let status = PortStatus { reason: PortStatusReason::Modify, port: port.tell(number) };
+        self.done.events.push(Event::PortStatus(status));
+        Ok(())
+    }
+
+    fn packet(&mut self, packet: &PacketOut) -> Result<(), ErrorCode> {
+        if packet.buffer != NO_BUFFER {
+            return Err(BadRequest::BufferUnknown.into());
+        }
+        let is_known = matches!(packet.port, PortNumber::CONTROLLER | PortNumber::ANY)
+            || self.pipeline.ports.read().contains_key(&packet.port.0)
+            || packet.port == PortNumber::LOCAL;
+        if !is_known {
+            return Err(BadRequest::BadPort.into());
+        }
+        let mut key = FlowKey::EMPTY;
+        extract(&packet.data, &mut key);
+        let mut known = Match::ANY;
+        for field in [Field::ETH_TYPE, Field::VLAN_TCI, Field::IP_PROTOCOL, Field::L4_SOURCE] {
+            known = known.with(field, key.get(field));
+        }
+        checks::packet_out(self.pipeline, &packet.actions, &known)?;
+        self.done.packets.push(packet.clone());
+        Ok(())
+    }
+}
+
+fn put<K: Ord, V>(map: &mut std::collections::BTreeMap<K, V>, key: K, before: Option<V>) {
+    match before {
+        Some(before) => drop(map.insert(key, before)),
+        None => drop(map.remove(&key)),
+    }
+}

@@ -1,0 +1,195 @@
+//! Steps carried out on a frame.
+
+use crate::frame::Frame;
+use crate::meter::Verdict;
+use crate::step::{Frozen, Notice, Step, Tracking};
+use fulmar_node::Time;
+use fulmar_packet::{Field, FlowKey, Layers, ethernet, extract, rewrite};
+use std::sync::Arc;
+
+/// Where frames go.
+pub trait Outlet {
+    /// Sends a frame to a port.
+    fn send(&mut self, port: u32, frame: &Frame<'_>);
+    /// Sends the beginning of a frame to a port.
+    fn send_part(&mut self, port: u32, part: &[u8]);
+    /// Tells a controller of a frame.
+    fn tell(&mut self, notice: &Notice, frame: &[u8]);
+    /// Has the connection of a frame tracked: the frame may be changed, and what is known of it is set in the key.
+    fn track(
+        &mut self,
+        tracking: &Tracking,
+        frame: &mut Frame<'_>,
+        key: &mut FlowKey,
+        layers: Layers,
+        now: Time,
+    );
+}
+
+/// Room before the copy of a frame.
+const HEADROOM: usize = 64;
+/// The two addresses of a frame, which come before its tags.
+const ADDRESSES: usize = 12;
+/// Bytes of a VLAN tag, and of an MPLS label.
+const TAG: usize = 4;
+
+/// A frame, and what is known of it.
+pub(crate) struct Packet<'a> {
+    pub(crate) frame: Frame<'a>,
+    pub(crate) key: FlowKey,
+    pub(crate) layers: Layers,
+}
+
+/// A copy that is to be decided about anew, when all is done with what it is a copy of.
+pub(crate) struct Copy {
+    buffer: Vec<u8>,
+    key: FlowKey,
+    layers: Layers,
+    pub(crate) frozen: Arc<Frozen>,
+}
+
+impl Copy {
+    pub(crate) fn packet(&mut self) -> Packet<'_> {
+        let frame = Frame::new(&mut self.buffer, HEADROOM);
+        Packet { frame, key: self.key.clone(), layers: self.layers }
+    }
+}
+
+/// What steps are carried out with.
+pub(crate) struct Execution<'a, O> {
+    pub(crate) out: &'a mut O,
+    pub(crate) now: Time,
+    /// Copies that are to be decided about anew.
+    pub(crate) copies: &'a mut Vec<Copy>,
+}
+
+impl<O: Outlet> Execution<'_, O> {
+    /// Carries steps out. If the packet itself is to be decided about anew after them, that is answered.
+    pub(crate) fn run(&mut self, steps: &[Step], packet: &mut Packet<'_>) -> Option<Arc<Frozen>> {
+        for (index, step) in steps.iter().enumerate() {
+            let is_last = index + 1 == steps.len();
+            match step {
+                Step::Output(port) => self.out.send(*port, &packet.frame),
+                Step::Truncated(port, length) => {
+                    let bytes = packet.frame.bytes();
+                    let length = usize::try_from(*length).unwrap_or(usize::MAX).min(bytes.len());
+                    self.out.send_part(*port, &bytes[..length]);
+                }
+                Step::Set { field, value, mask } => packet.set(*field, *value, *mask),
+                Step::PushVlan(kind) => packet.push(ADDRESSES, *kind, 0)?,
+                Step::PopVlan => packet.pop(ADDRESSES, None)?,
+                Step::PushMpls(kind) => packet.push_label(*kind)?,
+                Step::PopMpls(kind) => packet.pop_label(*kind)?,
+                Step::Meter(meter) => match meter.0.measure(packet.frame.bytes().len(), self.now) {
+                    Verdict::Pass => {}
+                    Verdict::Drop => return None,
+                    Verdict::Remark(steps) => packet.remark(steps),
+                },
+                Step::Controller(notice) => self.out.tell(notice, packet.frame.bytes()),
+                Step::Track(tracking) => {
+                    self.out.track(tracking, &mut packet.frame, &mut packet.key, packet.layers, self.now);
+                }
+                Step::Recirculate(frozen) => return Some(frozen.clone()),
+                Step::Clone(steps) if is_last => return self.run(steps, packet),
+                Step::Clone(steps) => self.aside(steps, packet),
+            }
+        }
+        None
+    }
+
+    fn aside(&mut self, steps: &[Step], packet: &Packet<'_>) {
+        let mut buffer = vec![0; HEADROOM];
+        buffer.extend_from_slice(packet.frame.bytes());
+        let frame = Frame::new(&mut buffer, HEADROOM);
+        let mut copy = Packet { frame, key: packet.key.clone(), layers: packet.layers };
+        let Some(frozen) = self.run(steps, &mut copy) else { return };
+        let (key, layers) = (copy.key, copy.layers);
+        let mut buffer = vec![0; HEADROOM];
+        buffer.extend_from_slice(copy.frame.bytes());
+        self.copies.push(Copy { buffer, key, layers, frozen });
+    }
+}
+
+impl Packet<'_> {
+    /// Reads the frame again, for what is known of it apart from that.
+    pub(crate) fn look_again(&mut self) {
+        self.layers = extract(self.frame.bytes(), &mut self.key);
+    }
+
+    /// Gives it the metadata that it had when its way was interrupted; what connection tracking tells of it stays.
+    pub(crate) fn thaw(&mut self, frozen: &Frozen) {
+        let known = [Field::CT_STATE, Field::CT_ZONE, Field::CT_MARK, Field::CT_LABEL];
+        let known = known.map(|field| (field, self.key.get(field)));
+        self.key = frozen.rest.metadata.clone();
+        for (field, value) in known {
+            self.key.set(field, value);
+        }
+        self.key.set(Field::RECIRCULATION, frozen.number.into());
+        self.look_again();
+    }
+
+    fn set(&mut self, field: Field, value: u128, mask: u128) {
+        rewrite(self.frame.bytes_mut(), &self.key, self.layers, field, (value, mask));
+        self.key.set_masked(field, value, mask);
+    }
+
+    fn remark(&mut self, steps: u8) {
+        // The precedence that is more likely to be dropped is two bits of the code point (RFC 2597, section 6).
+        let dscp = self.key.get(Field::IP_DSCP);
+        let drop = dscp >> 1 & 3;
+        if drop != 0 {
+            let more = (drop + u128::from(steps)).min(3);
+            self.set(Field::IP_DSCP, dscp & !0b110 | more << 1, u128::MAX);
+        }
+    }
+
+    /// Four bytes at a place behind the addresses; what is before it moves to the front. Nothing, if there is no room.
+    fn push(&mut self, at: usize, kind: u16, content: u16) -> Option<()> {
+        if self.frame.bytes().len() < at {
+            return None;
+        }
+        self.frame.grow_front(TAG)?;
+        let bytes = self.frame.bytes_mut();
+        bytes.copy_within(TAG..TAG + at, 0);
+        bytes[at..at + 2].copy_from_slice(&kind.to_be_bytes());
+        bytes[at + 2..at + TAG].copy_from_slice(&content.to_be_bytes());
+        self.look_again();
+        Some(())
+    }
+
+    /// Takes four bytes away. What comes after them is of this type, if that is to be said.
+    fn pop(&mut self, at: usize, kind: Option<u16>) -> Option<()> {
+        let bytes = self.frame.bytes_mut();
+        if bytes.len() < at + TAG {
+            return None;
+        }
+        bytes.copy_within(..at, TAG);
+        self.frame.shrink_front(TAG)?;
+        if let Some(kind) = kind {
+            self.frame.bytes_mut()[at - 2..at].copy_from_slice(&kind.to_be_bytes());
+        }
+        self.look_again();
+        Some(())
+    }
+
+    /// A label behind the tags, the last if it is the first. Its content is set after this.
+    fn push_label(&mut self, kind: u16) -> Option<()> {
+        let at = usize::from(self.layers.network?);
+        let is_mpls = matches!(
+            u16::try_from(self.key.get(Field::ETH_TYPE)),
+            Ok(ethernet::MPLS | ethernet::MPLS_MULTICAST)
+        );
+        self.frame.grow_front(TAG)?;
+        let bytes = self.frame.bytes_mut();
+        bytes.copy_within(TAG..TAG + at, 0);
+        bytes[at - 2..at].copy_from_slice(&kind.to_be_bytes());
+        bytes[at..at + TAG].copy_from_slice(&[0, 0, u8::from(!is_mpls), 0]);
+        self.look_again();
+        Some(())
+    }
+
+    fn pop_label(&mut self, kind: u16) -> Option<()> {
+        let at = usize::from(self.layers.network?);
+        self.pop(at, Some(kind))
+    }
+}

@@ -1,0 +1,191 @@
+//! Flows, and what is counted for them.
+
+use fulmar_node::Time;
+use fulmar_openflow::action::Extension;
+use fulmar_openflow::flow::{FlowFlags, FlowMod, FlowRemovedReason, FlowStats};
+use fulmar_openflow::{Action, GroupNumber, Instruction, Instructions, PortNumber};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Packets and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// How many.
+    pub packets: u64,
+    /// How long all of them are.
+    pub bytes: u64,
+}
+
+/// Traffic that many threads add to.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn add(&self, traffic: Traffic) {
+        self.packets.fetch_add(traffic.packets, Relaxed);
+        self.bytes.fetch_add(traffic.bytes, Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> Traffic {
+        Traffic { packets: self.packets.load(Relaxed), bytes: self.bytes.load(Relaxed) }
+    }
+}
+
+/// What stays of a flow when it gets other instructions.
+#[derive(Debug)]
+pub(crate) struct History {
+    /// When it was added.
+    created: Time,
+    /// When it was changed or added again, and when a packet came last; nanoseconds since the origin.
+    modified: AtomicU64,
+    used: AtomicU64,
+    /// The same as those of the flow whose place it has taken, if its counts go on: packets may still be credited to that.
+    counters: Arc<Counters>,
+}
+
+impl History {
+    pub(crate) fn new(now: Time, counters: Arc<Counters>) -> Self {
+        let nanos = now.as_nanos();
+        Self { created: now, modified: AtomicU64::new(nanos), used: AtomicU64::new(nanos), counters }
+    }
+
+    /// Its packets came, the last of them now.
+    pub(crate) fn credit(&self, traffic: Traffic, now: Time) {
+        self.counters.add(traffic);
+        self.used.fetch_max(now.as_nanos(), Relaxed);
+    }
+
+    /// The same with nothing counted.
+    pub(crate) fn without_counts(&self) -> Self {
+        Self {
+            created: self.created,
+            modified: AtomicU64::new(self.modified.load(Relaxed)),
+            used: AtomicU64::new(self.used.load(Relaxed)),
+            counters: Arc::default(),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> Arc<Counters> {
+        self.counters.clone()
+    }
+
+    /// It was changed, or is to stay from now on as if it were new.
+    pub(crate) fn touch(&self, now: Time) {
+        self.modified.fetch_max(now.as_nanos(), Relaxed);
+    }
+}
+
+/// A flow: what is done with the packets that it is for, and until when.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
+    pub(crate) table: u8,
+    pub(crate) cookie: u64,
+    pub(crate) flags: FlowFlags,
+    pub(crate) idle_timeout: u16,
+    pub(crate) hard_timeout: u16,
+    pub(crate) instructions: Arc<Instructions>,
+    pub(crate) history: Arc<History>,
+}
+
+impl Flow {
+    pub(crate) fn new(flow_mod: &FlowMod, history: Arc<History>) -> Self {
+        Self {
+            table: flow_mod.table,
+            cookie: flow_mod.cookie,
+            flags: flow_mod.flags,
+            idle_timeout: flow_mod.idle_timeout,
+            hard_timeout: flow_mod.hard_timeout,
+            instructions: Arc::new(flow_mod.instructions.clone()),
+            history,
+        }
+    }
+
+    pub(crate) fn credit(&self, traffic: Traffic, now: Time) {
+        let counts = |flag, count| if self.flags.contains(flag) { 0 } else { count };
+        let traffic = Traffic {
+            packets: counts(FlowFlags::NO_PACKET_COUNTS, traffic.packets),
+            bytes: counts(FlowFlags::NO_BYTE_COUNTS, traffic.bytes),
+        };
+        self.history.credit(traffic, now);
+    }
+
+    /// What has come for it.
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.history.counters.get()
+    }
+
+    /// How long it has been there.
+    pub(crate) fn age(&self, now: Time) -> Duration {
+        now.since(self.history.created)
+    }
+
+    /// Whether one of its time-outs is over.
+    pub(crate) fn is_over(&self, now: Time) -> Option<FlowRemovedReason> {
+        let passed = |seconds: u16, since: &AtomicU64| {
+            let since = Time::from_nanos(since.load(Relaxed));
+            seconds > 0 && now.since(since) >= Duration::from_secs(seconds.into())
+        };
+        if passed(self.hard_timeout, &self.history.modified) {
+            return Some(FlowRemovedReason::HardTimeout);
+        }
+        passed(self.idle_timeout, &self.history.used).then_some(FlowRemovedReason::IdleTimeout)
+    }
+
+    fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.instructions.0.iter().flat_map(|instruction| match instruction {
+            Instruction::ApplyActions(list) | Instruction::WriteActions(list) => list.actions.iter(),
+            _ => [].iter(),
+        })
+    }
+
+    /// Whether one of its actions sends to a port; each does to [`PortNumber::ANY`].
+    pub(crate) fn sends_to(&self, port: PortNumber) -> bool {
+        port == PortNumber::ANY || self.actions().any(|action| outputs_to(action, port))
+    }
+
+    /// Whether one of its actions is for a group; each is for [`GroupNumber::ANY`].
+    pub(crate) fn uses(&self, group: GroupNumber) -> bool {
+        group == GroupNumber::ANY || self.actions().any(|action| *action == Action::Group(group))
+    }
+
+    /// Whether a meter measures its packets.
+    pub(crate) fn is_metered_by(&self, meter: u32) -> bool {
+        self.instructions.0.contains(&Instruction::Meter(meter))
+    }
+}
+
+/// Whether an action sends to a port by its number.
+pub(crate) fn outputs_to(action: &Action, port: PortNumber) -> bool {
+    match action {
+        Action::Output(output) => output.port == port,
+        Action::Extension(Extension::Truncate(truncate)) => PortNumber::from(truncate.port) == port,
+        Action::Extension(Extension::Clone(actions)) => {
+            actions.0.iter().any(|action| outputs_to(action, port))
+        }
+        _ => false,
+    }
+}
+
+/// What is known of a flow, to be told.
+pub(crate) fn stats(rule: &fulmar_classifier::Rule<Flow>, now: Time) -> FlowStats {
+    let flow = rule.value();
+    let (age, traffic) = (flow.age(now), flow.traffic());
+    FlowStats {
+        table: flow.table,
+        seconds: u32::try_from(age.as_secs()).unwrap_or(u32::MAX),
+        nanoseconds: age.subsec_nanos(),
+        priority: rule.priority(),
+        idle_timeout: flow.idle_timeout,
+        hard_timeout: flow.hard_timeout,
+        flags: flow.flags,
+        cookie: flow.cookie,
+        packets: traffic.packets,
+        bytes: traffic.bytes,
+        asked: rule.condition(),
+        instructions: Instructions::clone(&flow.instructions),
+    }
+}

@@ -1,0 +1,137 @@
+//! The path of a packet, in one thread: decided about by what is remembered, or anew, and sent where that says.
+
+use crate::cache::{Cache, Caching, Hits, Megaflow};
+use crate::execute::{Copy, Execution, Outlet, Packet};
+use crate::frame::Frame;
+use crate::pipeline::Pipeline;
+use crate::step::{Decision, Frozen};
+use crate::translate::Translation;
+use fulmar_classifier::Rule;
+use fulmar_node::Time;
+use fulmar_openflow::Action;
+use fulmar_packet::{Field, FlowKey, Layers};
+use std::sync::Arc;
+
+/// A packet is decided about so many times at most, and so are its copies together.
+pub(crate) const MAX_RECIRCULATIONS: usize = 16;
+
+/// Forwards packets of some ports, in one thread.
+pub struct Forwarder {
+    pipeline: Arc<Pipeline>,
+    cache: Cache,
+    copies: Vec<Copy>,
+    key: FlowKey,
+}
+
+impl Forwarder {
+    pub(crate) fn new(pipeline: Arc<Pipeline>, caching: Caching, seed: u64) -> Self {
+        Self { pipeline, cache: Cache::new(caching, seed), copies: Vec::new(), key: FlowKey::EMPTY }
+    }
+
+    /// A frame came in at a port. `known` is what is known of it besides, as of the tunnel that it came by.
+    pub fn forward(
+        &mut self,
+        now: Time,
+        port: u32,
+        known: &FlowKey,
+        frame: Frame<'_>,
+        out: &mut impl Outlet,
+    ) {
+        let mut key = std::mem::replace(&mut self.key, FlowKey::EMPTY);
+        key.clone_from(known);
+        key.set(Field::IN_PORT, port.into());
+        let mut packet = Packet { frame, key, layers: Layers::default() };
+        packet.look_again();
+        let mut left = MAX_RECIRCULATIONS;
+        self.run(&mut packet, None, now, out, &mut left);
+        self.key = packet.key;
+        self.run_copies(now, out, &mut left);
+    }
+
+    /// Carries out actions on a frame, as if it had come in at a port.
+    pub fn carry_out(
+        &mut self,
+        now: Time,
+        port: u32,
+        actions: &[Action],
+        frame: Frame<'_>,
+        out: &mut impl Outlet,
+    ) {
+        let mut key = FlowKey::EMPTY;
+        key.set(Field::IN_PORT, port.into());
+        let mut packet = Packet { frame, key, layers: Layers::default() };
+        packet.look_again();
+        let decision = Translation::of_actions(&self.pipeline, &packet.key, actions, now);
+        let bytes = packet.frame.bytes().len() as u64;
+        self.pipeline.credit(&decision.credits, crate::Traffic { packets: 1, bytes }, now);
+        let mut left = MAX_RECIRCULATIONS;
+        let mut execution = Execution { out, now, copies: &mut self.copies };
+        if let Some(frozen) = execution.run(&decision.steps, &mut packet) {
+            packet.thaw(&frozen);
+            self.run(&mut packet, Some(frozen), now, out, &mut left);
+        }
+        self.run_copies(now, out, &mut left);
+    }
+
+    fn run(
+        &mut self,
+        packet: &mut Packet<'_>,
+        mut rest: Option<Arc<Frozen>>,
+        now: Time,
+        out: &mut impl Outlet,
+        left: &mut usize,
+    ) {
+        loop {
+            let bytes = packet.frame.bytes().len();
+            let decision: &Decision =
+                self.cache.decide(&self.pipeline, &packet.key, bytes, rest.as_deref(), now);
+            let mut execution = Execution { out, now, copies: &mut self.copies };
+            let Some(frozen) = execution.run(&decision.steps, packet) else { return };
+            if *left == 0 {
+                return;
+            }
+            *left -= 1;
+            packet.thaw(&frozen);
+            rest = Some(frozen);
+        }
+    }
+
+    fn run_copies(&mut self, now: Time, out: &mut impl Outlet, left: &mut usize) {
+        while let Some(mut copy) = self.copies.pop() {
+            if *left == 0 {
+                self.copies.clear();
+                return;
+            }
+            *left -= 1;
+            let frozen = copy.frozen.clone();
+            let mut packet = copy.packet();
+            packet.thaw(&frozen);
+            self.run(&mut packet, Some(frozen), now, out, left);
+        }
+    }
+
+    /// What came since this was called last is credited to the flows that it came for.
+    pub fn credit(&mut self, now: Time) {
+        self.cache.credit(&self.pipeline, now);
+    }
+
+    /// Forgets some of what is no longer needed. To be called between packets, again and again.
+    pub fn sweep(&mut self, clock: impl Fn() -> Time) {
+        self.cache.sweep(&self.pipeline, clock);
+    }
+
+    /// How often decisions were found where.
+    pub fn hits(&self) -> Hits {
+        self.cache.hits()
+    }
+
+    /// What is remembered, in no order that means anything.
+    pub fn megaflows(&self) -> impl Iterator<Item = &Arc<Rule<Megaflow>>> {
+        self.cache.megaflows()
+    }
+
+    /// How many megaflows there are, how many masks they have, and how many there may be.
+    pub fn sizes(&self) -> (usize, usize, usize) {
+        self.cache.sizes()
+    }
+}

@@ -1,0 +1,97 @@
+//! Groups: several ways to send a packet on, of which some are taken (section 5.6 of the OpenFlow specification).
+
+use crate::flow::Counters;
+use crate::meter::counts;
+use fulmar_node::Time;
+use fulmar_openflow::group::{Bucket, GroupDescription, GroupKind, GroupMod, GroupStats};
+use fulmar_openflow::{Action, GroupNumber, PortNumber};
+use std::sync::Arc;
+
+/// A bucket, and what has gone through it.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) bucket: Bucket,
+    pub(crate) counters: Counters,
+}
+
+/// A group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) number: GroupNumber,
+    pub(crate) kind: GroupKind,
+    pub(crate) members: Vec<Arc<Member>>,
+    pub(crate) counters: Counters,
+    created: Time,
+}
+
+impl Group {
+    pub(crate) fn new(group: &GroupMod, now: Time) -> Self {
+        let member =
+            |bucket: &Bucket| Arc::new(Member { bucket: bucket.clone(), counters: Counters::default() });
+        Self {
+            number: group.group,
+            kind: group.kind,
+            members: group.buckets.iter().map(member).collect(),
+            counters: Counters::default(),
+            created: now,
+        }
+    }
+
+    fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.members.iter().flat_map(|member| &member.bucket.actions)
+    }
+
+    /// The groups that it sends to.
+    pub(crate) fn next(&self) -> impl Iterator<Item = GroupNumber> {
+        self.actions().filter_map(|action| match action {
+            Action::Group(group) => Some(*group),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn describe(&self) -> GroupDescription {
+        let buckets = self.members.iter().map(|member| member.bucket.clone()).collect();
+        GroupDescription { kind: self.kind, group: self.number, buckets }
+    }
+
+    pub(crate) fn stats(&self, references: usize, now: Time) -> GroupStats {
+        let age = now.since(self.created);
+        GroupStats {
+            group: self.number,
+            references: u32::try_from(references).unwrap_or(u32::MAX),
+            counts: counts(&self.counters),
+            seconds: u32::try_from(age.as_secs()).unwrap_or(u32::MAX),
+            nanoseconds: age.subsec_nanos(),
+            buckets: self.members.iter().map(|member| counts(&member.counters)).collect(),
+        }
+    }
+}
+
+impl Member {
+    /// What its life depends on: a bucket that watches nothing lives.
+    pub(crate) fn watched(&self) -> (Option<PortNumber>, Option<GroupNumber>) {
+        let (port, group) = (self.bucket.watch_port, self.bucket.watch_group);
+        ((port != PortNumber::ANY).then_some(port), (group != GroupNumber::ANY).then_some(group))
+    }
+}
+
+/// Which member a hash selects, by weight; nothing, if none has any. The one with the highest random weight is taken, so that a
+/// change of one member moves only what was its (Thaler and Ravishankar 1998).
+pub(crate) fn select<'a>(
+    members: impl Iterator<Item = (usize, &'a Arc<Member>)>,
+    hash: u64,
+) -> Option<&'a Arc<Member>> {
+    let score = |index: usize, weight: u16| {
+        let mixed = (hash ^ (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+            .wrapping_mul(0xff51_afd7_ed55_8ccd);
+        let mixed = (mixed ^ mixed >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        // Of w weights, the largest of w draws: u^(1/w), compared by logarithms.
+        let fraction = ((mixed >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+        fraction.ln() / f64::from(weight)
+    };
+    members
+        .filter(|(_, member)| member.bucket.weight > 0)
+        .map(|(index, member)| (score(index, member.bucket.weight), member))
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, member)| member)
+}

@@ -1,0 +1,91 @@
+//! A virtual switch: what is done with packets, decided by flow tables and remembered for all packets like them.
+//!
+//! # The problem
+//!
+//! A controller says what is to be done with packets by flows in tables: any bits of any headers, in an order of importance, one
+//! table after the other. To follow that for each packet takes a microsecond; a packet can come every hundred nanoseconds. But flows
+//! change at any time, and who changes them wants to know from when on that counts.
+//!
+//! # The idea
+//!
+//! That of Open vSwitch (Pfaff and others, NSDI 2015; section numbers without another name are that paper's). A packet's way through
+//! the tables is taken once, and what it led to is remembered for all packets that agree in the bits that this depended on: a
+//! *megaflow*. A *microflow* is a hint which megaflow packets of one connection meet.
+//!
+//! Unlike there, a decision is known to be made of certain tables: each change makes a new generation of them, and a megaflow of
+//! an earlier one is decided anew when a packet meets it. So a change has taken place for the very next packet, and no sweep
+//! must come by first. And packets are counted for the flows that they met at the end of each batch, not once a second.
+//!
+//! # The structure
+//!
+//! - [`Switch`]: flow `table`s, `group`s, `meter`s, [ports](PortInfo) and [stations](Station) in a `pipeline`; requests of controllers
+//!   change it (`control`, `checks`) or are `answers`ed.
+//! - `translate`: from a packet's key to a [`Decision`], which is [`Step`]s and what they depend on.
+//! - [`Forwarder`]: one thread's way for packets, over its `cache`; steps are carried out (`execute`) on a [`Frame`], and what comes of
+//!   them goes to an [`Outlet`].
+//!
+//! Nothing here sends, receives, waits or knows the time: that is [told](fulmar_node::Time).
+//!
+//! # Example
+//!
+//! ```
+//! use fulmar_node::Time;
+//! use fulmar_openflow::switch::Description;
+//! use fulmar_packet::{Field, FlowKey};
+//! use fulmar_vswitch::{PortInfo, Settings, Switch};
+//!
+//! let told = |text: &str| Description {
+//!     manufacturer: "".into(), hardware: "".into(), software: "".into(), serial: "".into(), datapath: text.into(),
+//! };
+//! let switch = Switch::new(1, told("example"), Settings::default());
+//! for number in 1..=2 {
+//!     switch.put_port(number, PortInfo::new(&format!("p{number}"), [2, 0, 0, 0, 0, 1]), Time::ZERO);
+//! }
+//! switch.add_flow("in_port=1 actions=output:2".parse()?, Time::ZERO)?;
+//! let mut packet = FlowKey::default();
+//! packet.set(Field::IN_PORT, 1);
+//! assert!(switch.trace(&packet, Time::ZERO).ends_with("Datapath actions: 2\n"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is guaranteed
+//!
+//! A packet that comes in after [`Switch::request`] or [`Switch::commit`] has returned is treated as the tables are then; requests of one
+//! commit take place for all packets at once. What is remembered is never anything else than what would be decided. Counts and time-outs
+//! of flows are those of their packets, as soon as [`Forwarder::credit`] has been called. No packet makes it panic, or grow without bound.
+//!
+//! Not guaranteed: that packets which came at two ports leave in the order in which they came. Packets that a removed flow met
+//! before the last credit are not in its last count. There are no queues, no sampling, no conjunctive flows, and no state of a
+//! packet that is paused at a controller: flows that ask for those are refused, except that `set_queue` does nothing.
+
+mod answers;
+mod cache;
+mod checks;
+mod control;
+mod execute;
+mod flow;
+mod forwarder;
+mod frame;
+mod group;
+mod mac;
+mod meter;
+mod pipeline;
+mod port;
+mod step;
+mod switch;
+mod table;
+mod translate;
+
+pub use cache::{Caching, Hits, Megaflow};
+pub use control::{Done, Event};
+pub use execute::Outlet;
+pub use flow::Traffic;
+pub use forwarder::Forwarder;
+pub use frame::Frame;
+pub use mac::Station;
+pub use port::{PortCounters, PortInfo, Vlans};
+pub use step::{Decision, Frozen, MeterStep, Notice, Step, Steps, Tracking};
+pub use switch::{Settings, Switch};
+
+#[cfg(test)]
+mod tests;

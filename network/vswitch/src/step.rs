@@ -1,0 +1,186 @@
+//! What is to be done with packets, once that has been decided: simple steps, in order.
+
+use crate::group::{Group, Member};
+use crate::mac::Station;
+use crate::meter::Meter;
+use crate::table::Entry;
+use fulmar_openflow::action::Action;
+use fulmar_openflow::flow::FlowMod;
+use fulmar_openflow::packet_in::PacketInReason;
+use fulmar_openflow::{Instruction, PortNumber};
+use fulmar_packet::{Field, FlowKey, FlowMask, Match};
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::Arc;
+
+/// One step.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Send it to a port.
+    Output(u32),
+    /// Send so many bytes of it to a port.
+    Truncated(u32, u32),
+    /// Replace those bits of a field.
+    Set {
+        /// The field.
+        field: Field,
+        /// Its new value…
+        value: u128,
+        /// …in these bits.
+        mask: u128,
+    },
+    /// Add a VLAN tag of this type, with nothing in it.
+    PushVlan(u16),
+    /// Take the outer one away.
+    PopVlan,
+    /// Add an MPLS label of this type; it has the content of the field.
+    PushMpls(u16),
+    /// Take the outer one away: what comes after it is of this type.
+    PopMpls(u16),
+    /// Measure it, which may be its end.
+    Meter(Arc<MeterStep>),
+    /// Tell a controller.
+    Controller(Arc<Notice>),
+    /// Have its connection tracked.
+    Track(Arc<Tracking>),
+    /// Decide anew, by what it is now.
+    Recirculate(Arc<Frozen>),
+    /// Do this with a copy.
+    Clone(Arc<[Self]>),
+}
+
+/// A meter that measures packets.
+#[derive(Debug)]
+pub struct MeterStep(pub(crate) Arc<Meter>);
+
+/// What a controller is told of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The number that the controller has given itself.
+    pub controller: u16,
+    /// So many bytes of the packet at most.
+    pub max_length: u16,
+    /// Why.
+    pub reason: PacketInReason,
+    /// In which table it was looked up last.
+    pub table: u8,
+    /// The cookie of the flow that it met there.
+    pub cookie: u64,
+    /// What is known of it that is not in it.
+    pub known: Match,
+    /// What the action has to say.
+    pub user_data: Vec<u8>,
+}
+
+/// How a connection is tracked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tracking {
+    /// Of connections that do not know those of other zones.
+    pub zone: u16,
+    /// Whether it is kept beyond this packet.
+    pub commit: bool,
+    /// Whether it is forgotten and begun anew if it was begun from the other side.
+    pub force: bool,
+    /// The mark that it gets, and in which bits.
+    pub mark: Option<(u32, u32)>,
+    /// The label that it gets, and in which bits.
+    pub label: Option<(u128, u128)>,
+    /// How its addresses are translated.
+    pub nat: Option<fulmar_openflow::action::Nat>,
+    /// The well-known port of a protocol that announces connections, or 0.
+    pub gateway: u16,
+}
+
+/// What is left to do for a packet when it has been looked at again, and what is known of it then.
+#[derive(Debug)]
+pub struct Frozen {
+    /// Its number among all: [`Field::RECIRCULATION`] of the packet then.
+    pub(crate) number: u32,
+    pub(crate) rest: Rest,
+}
+
+/// Where a decision goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Rest {
+    /// Metadata and registers.
+    pub(crate) metadata: FlowKey,
+    pub(crate) stack: Vec<(u128, u8)>,
+    /// Actions for the end.
+    pub(crate) written: Vec<Action>,
+    pub(crate) next: Vec<Pending>,
+}
+
+/// Something that is left to do.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Pending {
+    Actions(Vec<Action>, u8, u64),
+    Instructions(Vec<Instruction>, u8, u64),
+    Table(u8),
+    /// What has been written is carried out.
+    Written,
+}
+
+/// For what a packet counts, besides itself.
+#[derive(Clone, Debug)]
+pub(crate) enum Credit {
+    Lookup(u8, Option<Entry>),
+    Group(Arc<Group>),
+    Member(Arc<Member>),
+    /// A station is heard at a port.
+    Heard(Station, u32),
+    /// A flow is learned.
+    Learned(Arc<FlowMod>),
+}
+
+/// What is done with all packets that agree with one in the bits that were consulted.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// What is done.
+    pub steps: SmallVec<[Step; 2]>,
+    /// The bits of the packet that this depends on.
+    pub consulted: FlowMask,
+    /// When it was made: after so many changes of the tables, ports and stations that it depends on.
+    pub(crate) generation: u64,
+    pub(crate) credits: SmallVec<[Credit; 2]>,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Output(port) => PortNumber(*port).fmt(f),
+            Self::Truncated(port, length) => write!(f, "{}(max_len={length})", PortNumber(*port)),
+            Self::Set { field, value, mask } if *mask == field.ones() => {
+                write!(f, "set({field:?}={value:#x})")
+            }
+            Self::Set { field, value, mask } => write!(f, "set({field:?}={value:#x}/{mask:#x})"),
+            Self::PushVlan(kind) => write!(f, "push_vlan({kind:#06x})"),
+            Self::PopVlan => f.write_str("pop_vlan"),
+            Self::PushMpls(kind) => write!(f, "push_mpls({kind:#06x})"),
+            Self::PopMpls(kind) => write!(f, "pop_mpls({kind:#06x})"),
+            Self::Meter(meter) => write!(f, "meter({})", meter.0.number),
+            Self::Controller(notice) => write!(f, "controller({})", notice.controller),
+            Self::Track(tracking) => {
+                let commit = if tracking.commit { "commit," } else { "" };
+                write!(f, "ct({commit}zone={})", tracking.zone)
+            }
+            Self::Recirculate(frozen) => write!(f, "recirc({:#x})", frozen.number),
+            Self::Clone(steps) => write!(f, "clone({})", Steps(steps)),
+        }
+    }
+}
+
+/// Steps as text: `drop`, if there are none.
+pub struct Steps<'a>(pub &'a [Step]);
+
+impl fmt::Display for Steps<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("drop");
+        }
+        for (index, step) in self.0.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(f, "{comma}{step}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! A switch as a whole, without anything that sends or receives.
+
+use crate::cache::Caching;
+use crate::control::{self, Done, Event};
+use crate::forwarder::Forwarder;
+use crate::mac::Station;
+use crate::pipeline::Pipeline;
+use crate::port::PortInfo;
+use crate::step::Steps;
+use crate::translate::Translation;
+use crate::{answers, step};
+use fulmar_classifier::Optimisations;
+use fulmar_node::Time;
+use fulmar_openflow::error::BadRequest;
+use fulmar_openflow::flow::FlowMod;
+use fulmar_openflow::multipart::{MultipartReply, MultipartRequest};
+use fulmar_openflow::ports::{PortStatus, PortStatusReason};
+use fulmar_openflow::queue::QueueConfig;
+use fulmar_openflow::switch::Description;
+use fulmar_openflow::{Body, ErrorCode};
+use fulmar_packet::FlowKey;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a switch decides, and how it remembers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// What is done so that decisions depend on few bits.
+    pub optimisations: Optimisations,
+    /// What is remembered.
+    pub caching: Caching,
+    /// For hashes: whoever does not know it cannot make packets that all meet in one place.
+    pub seed: u64,
+}
+
+/// A switch: flow tables, ports, and what else decides about packets.
+pub struct Switch {
+    pipeline: Arc<Pipeline>,
+    settings: Settings,
+    datapath: u64,
+    description: Description,
+}
+
+impl Switch {
+    /// One without ports and flows, of this number.
+    pub fn new(datapath: u64, description: Description, settings: Settings) -> Self {
+        let pipeline = Arc::new(Pipeline::new(settings.optimisations, settings.seed));
+        Self { pipeline, settings, datapath, description }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn pipeline(&self) -> &Arc<Pipeline> {
+        &self.pipeline
+    }
+
+    /// Its number, of which the last 48 bits are an Ethernet address.
+    pub fn datapath(&self) -> u64 {
+        self.datapath
+    }
+
+    /// One more thread's way for packets. What it remembers is its own.
+    pub fn forwarder(&self) -> Forwarder {
+        Forwarder::new(self.pipeline.clone(), self.settings.caching, self.settings.seed)
+    }
+
+    /// Carries out a request, or answers a question. All packets that come in after this are treated as it says.
+    ///
+    /// # Errors
+    /// What the asker is told; then nothing has changed.
+    pub fn request(&self, request: Body, now: Time) -> Result<Done, ErrorCode> {
+        let answer = |body| Ok(Done { answers: vec![body], ..Done::default() });
+        match request {
+            Body::FeaturesRequest => answer(Body::FeaturesReply(answers::features(self.datapath))),
+            Body::QueueConfigRequest(asked) => {
+                answer(Body::QueueConfigReply(QueueConfig { port: asked.port, queues: Vec::new() }))
+            }
+            Body::MultipartRequest(MultipartRequest { question, .. }) => {
+                let found = answers::answer(&self.pipeline, &question, &self.description, now)?;
+                answer(Body::MultipartReply(MultipartReply { has_more: false, answer: found }))
+            }
+            Body::PacketOut(_)
+            | Body::FlowMod(_)
+            | Body::GroupMod(_)
+            | Body::PortMod(_)
+            | Body::TableMod(_)
+            | Body::MeterMod(_) => self.commit(&[request], now).map_err(|(_, code)| code),
+            _ => Err(BadRequest::BadType.into()),
+        }
+    }
+
+    /// Carries out requests, all of them or none: no packet meets some without the others.
+    ///
+    /// # Errors
+    /// Which of them is wrong, and how; then nothing has changed.
+    pub fn commit(&self, requests: &[Body], now: Time) -> Result<Done, (usize, ErrorCode)> {
+        control::commit(&self.pipeline, requests, now)
+    }
+
+    /// Removes what the time has made void. To be called about once a second.
+    pub fn expire(&self, now: Time) -> Vec<Event> {
+        if self.pipeline.macs.lock().age(now) {
+            self.pipeline.has_changed();
+        }
+        let events = control::expire(&self.pipeline, now);
+        self.pipeline.tidy();
+        events
+    }
+
+    /// There is a port of this number from now on, or it is another than it was.
+    pub fn put_port(&self, number: u32, mut port: PortInfo, now: Time) -> Event {
+        let _alone = self.pipeline.alone();
+        let mut ports = self.pipeline.ports.write();
+        let reason = if let Some(before) = ports.get(&number) {
+            port.created = before.created;
+            PortStatusReason::Modify
+        } else {
+            port.created = now;
+            PortStatusReason::Add
+        };
+        let status = PortStatus { reason, port: port.tell(number) };
+        ports.insert(number, port);
+        self.pipeline.has_changed();
+        Event::PortStatus(status)
+    }
+
+    /// There is no port of this number any more.
+    pub fn remove_port(&self, number: u32) -> Option<Event> {
+        let _alone = self.pipeline.alone();
+        let port = self.pipeline.ports.write().remove(&number)?;
+        self.pipeline.macs.lock().forget_port(number);
+        self.pipeline.has_changed();
+        Some(Event::PortStatus(PortStatus { reason: PortStatusReason::Delete, port: port.tell(number) }))
+    }
+
+    /// A port's information, if there is one of this number.
+    pub fn port(&self, number: u32) -> Option<PortInfo> {
+        self.pipeline.ports.read().get(&number).cloned()
+    }
+
+    /// All ports, by their numbers.
+    pub fn ports(&self) -> Vec<(u32, PortInfo)> {
+        self.pipeline.ports.read().iter().map(|(number, port)| (*number, port.clone())).collect()
+    }
+
+    /// The stations that were heard, in order: where, and how long ago.
+    pub fn stations(&self, now: Time) -> Vec<(Station, u32, Duration)> {
+        self.pipeline.macs.lock().list(now)
+    }
+
+    /// How many flows there are.
+    pub fn flows(&self) -> usize {
+        self.pipeline.tables.len()
+    }
+
+    /// What would be done with a packet, and why: line by line, as text. Nothing changes.
+    pub fn trace(&self, key: &FlowKey, now: Time) -> String {
+        let mut text = String::new();
+        let mut rest: Option<Arc<step::Frozen>> = None;
+        let mut key = key.clone();
+        // As often as a packet would be looked at again.
+        for _ in 0..16 {
+            let (decision, lines) = Translation::trace(&self.pipeline, &key, rest.as_deref(), now);
+            for line in lines {
+                text.push_str(&line);
+                text.push('\n');
+            }
+            let consulted = fulmar_packet::Match::new(&key, decision.consulted.clone());
+            text.push_str(&format!("Megaflow: {}\n", fulmar_openflow::MatchText(&consulted)));
+            text.push_str(&format!("Datapath actions: {}\n", Steps(&decision.steps)));
+            let Some(frozen) = again(&decision.steps) else { break };
+            text.push_str(&format!("\nrecirc({:#x}):\n", frozen.number));
+            key = resumed(&key, &frozen);
+            rest = Some(frozen);
+        }
+        text
+    }
+
+    /// A flow that is there whatever controllers say, as of a switch that has none.
+    ///
+    /// # Errors
+    /// As of [`Switch::request`].
+    pub fn add_flow(&self, flow_mod: FlowMod, now: Time) -> Result<(), ErrorCode> {
+        self.request(Body::FlowMod(flow_mod), now).map(drop)
+    }
+}
+
+/// Where a packet, or a copy of it, is to be looked at again.
+fn again(steps: &[step::Step]) -> Option<Arc<step::Frozen>> {
+    steps.iter().find_map(|step| match step {
+        step::Step::Recirculate(frozen) => Some(frozen.clone()),
+        step::Step::Clone(steps) => again(steps),
+        _ => None,
+    })
+}
+
+/// A packet's key when it is looked at again: a new connection, as far as it was tracked.
+fn resumed(key: &FlowKey, frozen: &step::Frozen) -> FlowKey {
+    use fulmar_packet::{Field, Stage};
+    const TRACKED_AND_NEW: u128 = 0x21;
+    let mut resumed = frozen.rest.metadata.clone();
+    for word in Stage::L2.start()..Stage::L4.end() {
+        resumed.put(word, key.word(word));
+    }
+    resumed.set(Field::RECIRCULATION, frozen.number.into());
+    resumed.set(Field::CT_STATE, TRACKED_AND_NEW);
+    resumed
+}

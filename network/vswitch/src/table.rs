@@ -1,0 +1,276 @@
+//! Flow tables: which flow a packet meets, and how the flows change (sections 5 and 6.4 of the OpenFlow specification).
+
+use crate::flow::{Counters, Flow, History, Traffic};
+use fulmar_classifier::{Classifier, Masks, Optimisations, Rule};
+use fulmar_node::Time;
+use fulmar_openflow::error::FlowModFailed;
+use fulmar_openflow::flow::{FlowCommand, FlowFlags, FlowMod, FlowRemovedReason};
+use fulmar_openflow::{ALL_TABLES, ErrorCode, GroupNumber, PortNumber};
+use fulmar_packet::{FlowKey, FlowMask, Match};
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// The number of tables: all numbers but [`ALL_TABLES`].
+pub(crate) const TABLES: u8 = 255;
+/// So many flows there may be in all tables.
+const MAX_FLOWS: usize = 2_000_000;
+
+/// A flow in its table.
+pub(crate) type Entry = Arc<Rule<Flow>>;
+
+/// One table.
+struct Table {
+    flows: RwLock<Classifier<Flow>>,
+    lookups: Counters,
+    matched: Counters,
+}
+
+/// All tables. Each can change by itself; that several do at once is seen to by who holds them.
+pub(crate) struct Tables {
+    tables: Box<[Table]>,
+    masks: Mutex<Masks>,
+    /// How many flows there are in all.
+    flows: AtomicUsize,
+}
+
+/// A change that has been made: what was there before, and what is there now.
+pub(crate) struct Change {
+    pub(crate) before: Option<Entry>,
+    pub(crate) after: Option<Entry>,
+    /// Why it is gone, if it is.
+    pub(crate) reason: Option<FlowRemovedReason>,
+}
+
+/// Which flows are meant.
+pub(crate) struct Filter<'a> {
+    pub(crate) table: u8,
+    pub(crate) asked: &'a Match,
+    /// Only of this priority and exactly this match.
+    pub(crate) strict: Option<u16>,
+    pub(crate) cookie: u64,
+    pub(crate) cookie_mask: u64,
+    pub(crate) out_port: PortNumber,
+    pub(crate) out_group: GroupNumber,
+}
+
+impl<'a> Filter<'a> {
+    fn of(flow_mod: &'a FlowMod) -> Self {
+        use FlowCommand::{Delete, DeleteStrict, ModifyStrict};
+        let deletes = matches!(flow_mod.command, Delete | DeleteStrict);
+        let is_strict = matches!(flow_mod.command, ModifyStrict | DeleteStrict);
+        Self {
+            table: flow_mod.table,
+            asked: &flow_mod.asked,
+            strict: is_strict.then_some(flow_mod.priority),
+            cookie: flow_mod.cookie,
+            cookie_mask: flow_mod.cookie_mask,
+            out_port: if deletes { flow_mod.out_port } else { PortNumber::ANY },
+            out_group: if deletes { flow_mod.out_group } else { GroupNumber::ANY },
+        }
+    }
+
+    fn means(&self, rule: &Rule<Flow>) -> bool {
+        let flow = rule.value();
+        (flow.cookie ^ self.cookie) & self.cookie_mask == 0
+            && self.strict.is_none_or(|priority| rule.priority() == priority)
+            && flow.sends_to(self.out_port)
+            && flow.uses(self.out_group)
+            && rule.condition().is_within(self.asked)
+    }
+}
+
+impl Tables {
+    pub(crate) fn new(optimisations: Optimisations, seed: u64) -> Self {
+        let table = |_| Table {
+            flows: RwLock::new(Classifier::new(optimisations, seed)),
+            lookups: Counters::default(),
+            matched: Counters::default(),
+        };
+        Self { tables: (0..TABLES).map(table).collect(), masks: Mutex::default(), flows: AtomicUsize::new(0) }
+    }
+
+    fn table(&self, number: u8) -> Option<&Table> {
+        self.tables.get(usize::from(number))
+    }
+
+    /// The flow that a packet meets, and the bits that this depends on.
+    pub(crate) fn look_up(&self, table: u8, key: &FlowKey, consulted: &mut FlowMask) -> Option<Entry> {
+        self.table(table)?.flows.read().find_consulting(key, consulted).cloned()
+    }
+
+    /// So many packets were looked up, and met a flow or did not.
+    pub(crate) fn credit(&self, table: u8, has_matched: bool, traffic: Traffic) {
+        if let Some(table) = self.table(table) {
+            table.lookups.add(traffic);
+            if has_matched {
+                table.matched.add(traffic);
+            }
+        }
+    }
+
+    /// How many flows a table has, how many packets were looked up in it, and how many of them met a flow.
+    pub(crate) fn stats(&self, table: u8) -> (usize, u64, u64) {
+        self.table(table).map_or((0, 0, 0), |table| {
+            (table.flows.read().len(), table.lookups.get().packets, table.matched.get().packets)
+        })
+    }
+
+    /// How many flows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.flows.load(Relaxed)
+    }
+
+    /// The flows that are meant, in no order that means anything.
+    pub(crate) fn select(&self, filter: &Filter<'_>) -> Vec<Entry> {
+        if let Some(priority) = filter.strict
+            && filter.table != ALL_TABLES
+        {
+            return self
+                .same(filter.table, filter.asked, priority)
+                .filter(|rule| filter.means(rule))
+                .into_iter()
+                .collect();
+        }
+        let is_meant = |number: usize| filter.table == ALL_TABLES || usize::from(filter.table) == number;
+        let tables = self.tables.iter().enumerate().filter(|(number, _)| is_meant(*number));
+        tables
+            .flat_map(|(_, table)| {
+                table.flows.read().iter().filter(|rule| filter.means(rule)).cloned().collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    /// The flow of exactly this match and priority.
+    fn same(&self, table: u8, asked: &Match, priority: u16) -> Option<Entry> {
+        let flows = self.table(table)?.flows.read();
+        let mask = self.masks.lock().get(asked.mask());
+        flows.get(&Rule::new(mask, asked.key(), priority, ())).cloned()
+    }
+
+    /// Carries out a change, and tells what has become of which flows.
+    ///
+    /// # Errors
+    /// That there is no such table, or no room, or an overlap that was not to be; then nothing has changed.
+    pub(crate) fn change(&self, flow_mod: &FlowMod, now: Time) -> Result<Vec<Change>, ErrorCode> {
+        let deletes = matches!(flow_mod.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
+        if flow_mod.table == ALL_TABLES && !deletes {
+            return Err(FlowModFailed::BadTable.into());
+        }
+        match flow_mod.command {
+            FlowCommand::Add => self.add(flow_mod, now).map(|change| vec![change]),
+            FlowCommand::Modify | FlowCommand::ModifyStrict => {
+                let meant = self.select(&Filter::of(flow_mod));
+                Ok(meant.into_iter().map(|rule| self.modify(rule, flow_mod, now)).collect())
+            }
+            FlowCommand::Delete | FlowCommand::DeleteStrict => {
+                let meant = self.select(&Filter::of(flow_mod));
+                Ok(meant
+                    .into_iter()
+                    .filter_map(|rule| self.remove(&rule, FlowRemovedReason::Delete))
+                    .collect())
+            }
+        }
+    }
+
+    fn add(&self, flow_mod: &FlowMod, now: Time) -> Result<Change, ErrorCode> {
+        let before = self.same(flow_mod.table, &flow_mod.asked, flow_mod.priority);
+        if flow_mod.flags.contains(FlowFlags::CHECK_OVERLAP) && self.overlaps(flow_mod) {
+            return Err(FlowModFailed::Overlap.into());
+        }
+        if before.is_none() && self.len() >= MAX_FLOWS {
+            return Err(FlowModFailed::TableFull.into());
+        }
+        let goes_on = before.filter(|_| !flow_mod.flags.contains(FlowFlags::RESET_COUNTS));
+        let counters = goes_on.map(|before| before.value().history.counters()).unwrap_or_default();
+        let flow = Flow::new(flow_mod, Arc::new(History::new(now, counters)));
+        Ok(self.put(flow, &flow_mod.asked, flow_mod.priority))
+    }
+
+    /// If a flow that is to be learned is there already, it stays as if it had been learned now.
+    pub(crate) fn renew(&self, flow_mod: &FlowMod, now: Time) -> bool {
+        let Some(there) = self.same(flow_mod.table, &flow_mod.asked, flow_mod.priority) else { return false };
+        let flow = there.value();
+        let is_same = *flow.instructions == flow_mod.instructions
+            && flow.cookie == flow_mod.cookie
+            && flow.flags == flow_mod.flags
+            && (flow.idle_timeout, flow.hard_timeout) == (flow_mod.idle_timeout, flow_mod.hard_timeout);
+        if is_same {
+            flow.history.touch(now);
+        }
+        is_same
+    }
+
+    /// Whether there is a flow of the same match and priority.
+    pub(crate) fn has(&self, flow_mod: &FlowMod) -> bool {
+        self.same(flow_mod.table, &flow_mod.asked, flow_mod.priority).is_some()
+    }
+
+    fn overlaps(&self, flow_mod: &FlowMod) -> bool {
+        let Some(table) = self.table(flow_mod.table) else { return false };
+        let flows = table.flows.read();
+        flows
+            .iter()
+            .any(|rule| rule.priority() == flow_mod.priority && rule.condition().overlaps(&flow_mod.asked))
+    }
+
+    fn modify(&self, before: Entry, flow_mod: &FlowMod, now: Time) -> Change {
+        let mut flow = before.value().clone();
+        flow.instructions = Arc::new(flow_mod.instructions.clone());
+        if flow_mod.flags.contains(FlowFlags::RESET_COUNTS) {
+            flow.history = Arc::new(flow.history.without_counts());
+        }
+        flow.history.touch(now);
+        self.put(flow, &before.condition(), before.priority())
+    }
+
+    fn put(&self, flow: Flow, asked: &Match, priority: u16) -> Change {
+        let mask = self.masks.lock().get(asked.mask());
+        let number = flow.table;
+        let rule = Arc::new(Rule::new(mask, asked.key(), priority, flow));
+        let before = self.table(number).and_then(|table| table.flows.write().insert(rule.clone()));
+        if before.is_none() {
+            self.flows.fetch_add(1, Relaxed);
+        }
+        Change { before, after: Some(rule), reason: None }
+    }
+
+    /// Removes a flow, unless another has its place by now.
+    pub(crate) fn remove(&self, rule: &Entry, reason: FlowRemovedReason) -> Option<Change> {
+        let mut flows = self.table(rule.value().table)?.flows.write();
+        let is_there = flows.get(rule).is_some_and(|there| Arc::ptr_eq(there, rule));
+        let before = if is_there { flows.remove(rule) } else { None };
+        drop(flows);
+        self.flows.fetch_sub(before.is_some().into(), Relaxed);
+        before.map(|before| Change { before: Some(before), after: None, reason: Some(reason) })
+    }
+
+    /// Undoes a change that nothing came after.
+    pub(crate) fn undo(&self, change: Change) {
+        let rule = change.before.as_ref().or(change.after.as_ref());
+        let Some(table) = rule.and_then(|rule| self.table(rule.value().table)) else { return };
+        let mut flows = table.flows.write();
+        let had = flows.len();
+        match (change.before, change.after) {
+            (Some(before), _) => drop(flows.insert(before)),
+            (None, Some(after)) => drop(flows.remove(&after)),
+            (None, None) => {}
+        }
+        self.flows.fetch_add(flows.len().wrapping_sub(had), Relaxed);
+    }
+
+    /// The flows whose time is over.
+    pub(crate) fn over(&self, now: Time) -> Vec<(Entry, FlowRemovedReason)> {
+        let over = |table: &Table| -> Vec<_> {
+            let flows = table.flows.read();
+            let over = flows.iter().filter_map(|rule| Some((rule.clone(), rule.value().is_over(now)?)));
+            over.collect()
+        };
+        self.tables.iter().flat_map(over).collect()
+    }
+
+    /// Forgets what no flow needs any more.
+    pub(crate) fn tidy(&self) {
+        self.masks.lock().forget_unused();
+    }
+}

@@ -1,0 +1,147 @@
+//! A switch in memory: frames go in, and what comes out is looked at.
+
+mod forwarding;
+mod megaflows;
+mod model;
+
+use crate::execute::Outlet;
+use crate::{Event, Forwarder, Frame, Notice, PortInfo, Settings, Switch, Tracking};
+use fulmar_node::Time;
+use fulmar_openflow::flow::{FlowFilter, FlowMod, FlowStats};
+use fulmar_openflow::multipart::{Answer, MultipartReply, MultipartRequest, Question};
+use fulmar_openflow::{ALL_TABLES, Body, ErrorCode, GroupNumber, PortNumber};
+use fulmar_packet::{Field, FlowKey, Layers, Match, build, ethernet, ip};
+use std::time::Duration;
+
+/// What came out.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) frames: Vec<(u32, Vec<u8>)>,
+    pub(super) notices: Vec<(Notice, Vec<u8>)>,
+}
+
+impl Outlet for Sent {
+    fn send(&mut self, port: u32, frame: &Frame<'_>) {
+        self.frames.push((port, frame.bytes().to_vec()));
+    }
+
+    fn send_part(&mut self, port: u32, part: &[u8]) {
+        self.frames.push((port, part.to_vec()));
+    }
+
+    fn tell(&mut self, notice: &Notice, frame: &[u8]) {
+        self.notices.push((notice.clone(), frame.to_vec()));
+    }
+
+    fn track(&mut self, tracking: &Tracking, _: &mut Frame<'_>, key: &mut FlowKey, _: Layers, _: Time) {
+        key.set(Field::CT_STATE, 0x21);
+        key.set(Field::CT_ZONE, tracking.zone.into());
+    }
+}
+
+impl Sent {
+    pub(super) fn ports(&self) -> Vec<u32> {
+        let mut ports: Vec<u32> = self.frames.iter().map(|(port, _)| *port).collect();
+        ports.sort_unstable();
+        ports
+    }
+}
+
+/// A switch with one way for packets.
+pub(super) struct Bench {
+    pub(super) switch: Switch,
+    pub(super) forwarder: Forwarder,
+    pub(super) now: Time,
+}
+
+impl Bench {
+    pub(super) fn new(ports: u32, settings: Settings) -> Self {
+        let nobody = fulmar_openflow::switch::Description {
+            manufacturer: "".into(),
+            hardware: "".into(),
+            software: "".into(),
+            serial: "".into(),
+            datapath: "".into(),
+        };
+        let switch = Switch::new(1, nobody, settings);
+        for number in 1..=ports {
+            let address = [2, 0, 0, 0, 0, u8::try_from(number).expect("few")];
+            switch.put_port(number, PortInfo::new(&format!("p{number}"), address), Time::ZERO);
+        }
+        let forwarder = switch.forwarder();
+        Self { switch, forwarder, now: Time::ZERO + Duration::from_secs(1000) }
+    }
+
+    pub(super) fn with(ports: u32, flows: &[&str]) -> Self {
+        let bench = Self::new(ports, Settings::default());
+        flows.iter().for_each(|flow| bench.add(flow).expect(flow));
+        bench
+    }
+
+    pub(super) fn add(&self, flow: &str) -> Result<(), ErrorCode> {
+        self.switch.add_flow(flow.parse::<FlowMod>().expect(flow), self.now)
+    }
+
+    pub(super) fn request(&self, body: Body) -> Result<Vec<Event>, ErrorCode> {
+        self.switch.request(body, self.now).map(|done| done.events)
+    }
+
+    /// A frame comes in; what goes out.
+    pub(super) fn send(&mut self, port: u32, frame: &[u8]) -> Sent {
+        let mut sent = Sent::default();
+        let mut buffer = vec![0; 64];
+        buffer.extend_from_slice(frame);
+        self.forwarder.forward(self.now, port, &FlowKey::EMPTY, Frame::new(&mut buffer, 64), &mut sent);
+        sent
+    }
+
+    pub(super) fn ask(&mut self, question: Question) -> Answer {
+        self.forwarder.credit(self.now);
+        let asked = MultipartRequest { has_more: false, question };
+        let done = self.switch.request(Body::MultipartRequest(asked), self.now).expect("it can be answered");
+        match done.answers.into_iter().next() {
+            Some(Body::MultipartReply(MultipartReply { answer, .. })) => answer,
+            other => panic!("{other:?} is no answer"),
+        }
+    }
+
+    pub(super) fn flows(&mut self) -> Vec<FlowStats> {
+        let all = FlowFilter {
+            table: ALL_TABLES,
+            out_port: PortNumber::ANY,
+            out_group: GroupNumber::ANY,
+            cookie: 0,
+            cookie_mask: 0,
+            asked: Match::ANY,
+        };
+        let Answer::Flows(mut flows) = self.ask(Question::Flows(all)) else { panic!("they are flows") };
+        flows.sort_by_key(|flow| (flow.table, flow.priority, flow.asked.to_key()));
+        flows
+    }
+}
+
+/// Something to sort by.
+trait ToKey {
+    fn to_key(&self) -> String;
+}
+
+impl ToKey for Match {
+    fn to_key(&self) -> String {
+        fulmar_openflow::MatchText(self).to_string()
+    }
+}
+
+/// A frame of TCP over IPv4.
+pub(super) fn tcp(source: u32, destination: u32, from: u16, to: u16) -> Vec<u8> {
+    let mut key = FlowKey::EMPTY;
+    key.set(Field::ETH_SOURCE, 0x0200_0000_0001);
+    key.set(Field::ETH_DESTINATION, 0x0200_0000_0002);
+    key.set(Field::ETH_TYPE, ethernet::IPV4.into());
+    key.set(Field::IP_PROTOCOL, ip::TCP.into());
+    key.set(Field::IP_TTL, 64);
+    key.set(Field::IPV4_SOURCE, source.into());
+    key.set(Field::IPV4_DESTINATION, destination.into());
+    key.set(Field::L4_SOURCE, from.into());
+    key.set(Field::L4_DESTINATION, to.into());
+    build(&key, b"content")
+}

@@ -1,0 +1,337 @@
+//! From a packet to a decision: its way through the tables (section 5 of the OpenFlow specification; Open vSwitch, section 4).
+//!
+//! A way is taken once for all packets like this one. Whatever it depends on is consulted: bits that flows ask for, as the
+//! classifier tells them, and bits that actions read. Bits that actions have set before are no longer the packet's.
+
+mod actions;
+mod fields;
+mod groups;
+mod learn;
+mod normal;
+mod track;
+mod written;
+
+use crate::pipeline::Pipeline;
+use crate::step::{Credit, Decision, Frozen, Notice, Pending, Rest, Step};
+use crate::table::Entry;
+use fulmar_node::Time;
+use fulmar_openflow::packet_in::PacketInReason;
+use fulmar_openflow::{Action, Instruction, PortNumber};
+use fulmar_packet::{Field, FlowKey, FlowMask, Match, Stage, ethernet};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A packet goes through so many tables at most, one from within another: a circle of them ends there.
+const MAX_DEPTH: u8 = 64;
+/// And through so many in all.
+const MAX_LOOKUPS: u16 = 4096;
+/// So many values can be on the stack.
+const MAX_STACK: usize = 1024;
+
+/// A packet on its way.
+pub(crate) struct Translation<'a> {
+    pipeline: &'a Pipeline,
+    now: Time,
+    /// The packet as it is by now.
+    key: FlowKey,
+    consulted: FlowMask,
+    /// Bits that are the same for all packets that come here: they were set, or consulted already.
+    settled: FlowMask,
+    steps: SmallVec<[Step; 2]>,
+    credits: SmallVec<[Credit; 2]>,
+    stack: Vec<(u128, u8)>,
+    /// Actions for the end, one of each kind.
+    written: Vec<Action>,
+    depth: u8,
+    lookups: u16,
+    /// The table, and the cookie of the flow, whose actions these are.
+    table: u8,
+    cookie: u64,
+    reason: PacketInReason,
+    /// No more actions are carried out.
+    is_over: bool,
+    /// It came through too many tables, and is dropped.
+    has_failed: bool,
+    /// The packet is to be looked at again, and then goes on with what is left.
+    frozen: Option<Vec<Pending>>,
+    /// Whether there is a packet, so that what is learned from it is learned.
+    is_real: bool,
+    trace: Option<Vec<String>>,
+}
+
+impl<'a> Translation<'a> {
+    fn new(pipeline: &'a Pipeline, key: &FlowKey, now: Time) -> Self {
+        let mut consulted = FlowMask::EMPTY;
+        // These tell packets apart whatever flows ask for: where they are from, and how the rest of the key is to be read.
+        for field in [Field::IN_PORT, Field::RECIRCULATION, Field::ETH_TYPE] {
+            consulted.add_all(field);
+        }
+        if matches!(ethernet_type(key), ethernet::IPV4 | ethernet::IPV6) {
+            consulted.add_all(Field::IP_FRAGMENT);
+        }
+        Self {
+            pipeline,
+            now,
+            key: key.clone(),
+            settled: consulted.clone(),
+            consulted,
+            steps: SmallVec::new(),
+            credits: SmallVec::new(),
+            stack: Vec::new(),
+            written: Vec::new(),
+            depth: 0,
+            lookups: 0,
+            table: 0,
+            cookie: u64::MAX,
+            reason: PacketInReason::Action,
+            is_over: false,
+            has_failed: false,
+            frozen: None,
+            is_real: true,
+            trace: None,
+        }
+    }
+
+    /// What is done with a packet, and with all like it; what it teaches has been learned.
+    pub(crate) fn of(pipeline: &'a Pipeline, key: &FlowKey, rest: Option<&Frozen>, now: Time) -> Decision {
+        let _steady = pipeline.steady();
+        let generation = pipeline.generation();
+        let mut translation = Self::new(pipeline, key, now);
+        translation.run(rest);
+        translation.decide(generation)
+    }
+
+    /// What is done with a packet that has these actions of its own.
+    pub(crate) fn of_actions(
+        pipeline: &'a Pipeline,
+        key: &FlowKey,
+        actions: &[Action],
+        now: Time,
+    ) -> Decision {
+        let _steady = pipeline.steady();
+        let generation = pipeline.generation();
+        let mut translation = Self::new(pipeline, key, now);
+        translation.reason = PacketInReason::PacketOut;
+        translation.actions(actions);
+        translation.freeze();
+        translation.decide(generation)
+    }
+
+    /// What would be done with a packet, and how that comes about, line by line. Nothing is learned.
+    pub(crate) fn trace(
+        pipeline: &'a Pipeline,
+        key: &FlowKey,
+        rest: Option<&Frozen>,
+        now: Time,
+    ) -> (Decision, Vec<String>) {
+        let _steady = pipeline.steady();
+        let mut translation = Self::new(pipeline, key, now);
+        (translation.is_real, translation.trace) = (false, Some(Vec::new()));
+        translation.run(rest);
+        let lines = translation.trace.take().unwrap_or_default();
+        (translation.decide(pipeline.generation()), lines)
+    }
+
+    fn run(&mut self, rest: Option<&Frozen>) {
+        if !self.pipeline.receives(&self.key) {
+            self.say(|| "the port does not receive".into());
+            return;
+        }
+        match rest {
+            None => {
+                self.table_at(0);
+                self.carry_out_written();
+            }
+            Some(frozen) => self.resume(&frozen.rest),
+        }
+        self.freeze();
+    }
+
+    fn resume(&mut self, rest: &Rest) {
+        self.stack.clone_from(&rest.stack);
+        self.written.clone_from(&rest.written);
+        for pending in &rest.next {
+            if let Some(left) = &mut self.frozen {
+                left.push(pending.clone());
+                continue;
+            }
+            match pending {
+                Pending::Actions(actions, table, cookie) => {
+                    (self.table, self.cookie) = (*table, *cookie);
+                    self.actions(actions);
+                }
+                Pending::Instructions(instructions, table, cookie) => {
+                    (self.table, self.cookie) = (*table, *cookie);
+                    self.instructions(instructions);
+                }
+                Pending::Table(table) => self.table_at(*table),
+                Pending::Written => self.carry_out_written(),
+            }
+        }
+    }
+
+    fn decide(mut self, generation: u64) -> Decision {
+        // What is done to a packet that then goes nowhere is not done.
+        let has_effect = |step: &Step| {
+            !matches!(
+                step,
+                Step::Set { .. } | Step::PushVlan(_) | Step::PopVlan | Step::PushMpls(_) | Step::PopMpls(_)
+            )
+        };
+        let useful = self.steps.iter().rposition(has_effect).filter(|_| !self.has_failed);
+        let useful = useful.map_or(0, |last| last + 1);
+        self.steps.truncate(useful);
+        Decision { steps: self.steps, consulted: self.consulted, generation, credits: self.credits }
+    }
+
+    /// If the packet is to be looked at again, so that what is left can be done, that is the next step.
+    fn freeze(&mut self) {
+        let Some(next) = self.frozen.take() else { return };
+        if next.is_empty() && self.written.is_empty() {
+            return;
+        }
+        let mut metadata = self.key.clone();
+        metadata.clear_from(Stage::L2);
+        let rest = Rest {
+            metadata,
+            stack: std::mem::take(&mut self.stack),
+            written: std::mem::take(&mut self.written),
+            next,
+        };
+        let frozen = self.pipeline.freeze(rest);
+        self.say(|| format!("looked at again, as {:#x}", frozen.number));
+        self.steps.push(Step::Recirculate(frozen));
+    }
+
+    fn say(&mut self, line: impl FnOnce() -> String) {
+        let indent = 4 * usize::from(self.depth);
+        if let Some(lines) = &mut self.trace {
+            lines.push(format!("{:indent$}{}", "", line()));
+        }
+    }
+
+    /// Looks the packet up in a table, and carries out what the flow says.
+    fn table_at(&mut self, table: u8) {
+        if self.depth >= MAX_DEPTH || self.lookups >= MAX_LOOKUPS {
+            self.say(|| "too many tables: dropped".into());
+            (self.is_over, self.has_failed) = (true, true);
+            return;
+        }
+        self.lookups += 1;
+        let entry = self.look_up(table);
+        self.say(|| match &entry {
+            Some(entry) => {
+                let asked = fulmar_openflow::MatchText(&entry.condition()).to_string();
+                let asked = if asked.is_empty() { "any".to_owned() } else { asked };
+                let flow = entry.value();
+                format!("{table}. {asked}, priority {}, cookie {:#x}", entry.priority(), flow.cookie)
+            }
+            None => format!("{table}. no flow"),
+        });
+        self.credits.push(Credit::Lookup(table, entry.clone()));
+        let Some(entry) = entry else { return };
+        let before = (self.table, self.cookie, self.depth, self.reason);
+        (self.table, self.cookie) = (table, entry.value().cookie);
+        self.depth += 1;
+        if self.reason == PacketInReason::Action && is_miss(&entry) {
+            self.reason = PacketInReason::NoMatch;
+        }
+        let instructions = entry.value().instructions.clone();
+        self.instructions(&instructions.0);
+        (self.table, self.cookie, self.depth, self.reason) = before;
+    }
+
+    fn look_up(&mut self, table: u8) -> Option<Entry> {
+        let mut asked = FlowMask::EMPTY;
+        let entry = self.pipeline.tables.look_up(table, &self.key, &mut asked);
+        self.consulted.add_mask_but(&asked, &self.settled);
+        entry
+    }
+
+    /// In the order of section 5.9, whatever order they stand in.
+    fn instructions(&mut self, instructions: &[Instruction]) {
+        let rank = |instruction: &Instruction| match instruction {
+            Instruction::Meter(_) => 0,
+            Instruction::ApplyActions(_) => 1,
+            Instruction::ClearActions => 2,
+            Instruction::WriteActions(_) => 3,
+            Instruction::WriteMetadata(_) => 4,
+            Instruction::GotoTable(_) => 5,
+        };
+        let mut ordered: SmallVec<[&Instruction; 6]> = instructions.iter().collect();
+        ordered.sort_by_key(|instruction| rank(instruction));
+        for (index, instruction) in ordered.iter().enumerate() {
+            if self.is_over {
+                return;
+            }
+            if let Some(left) = &mut self.frozen {
+                let rest = ordered[index..].iter().map(|instruction| (*instruction).clone()).collect();
+                left.push(Pending::Instructions(rest, self.table, self.cookie));
+                return;
+            }
+            self.instruction(instruction);
+        }
+    }
+
+    fn instruction(&mut self, instruction: &Instruction) {
+        match instruction {
+            Instruction::Meter(meter) => self.meter(*meter),
+            Instruction::ApplyActions(list) => self.actions(&list.actions),
+            Instruction::ClearActions => self.written.clear(),
+            Instruction::WriteActions(list) => {
+                list.actions.iter().for_each(|action| self.write_action(action))
+            }
+            Instruction::WriteMetadata(write) => {
+                self.set(Field::METADATA, write.value.into(), write.mask.into());
+            }
+            Instruction::GotoTable(goto) => {
+                // Not from within: a table has nothing to say after this.
+                let depth = self.depth;
+                self.depth = depth.saturating_sub(1);
+                self.table_at(goto.table);
+                self.depth = depth;
+            }
+        }
+    }
+
+    fn notice(&self, controller: u16, max_length: u16, reason: PacketInReason) -> Notice {
+        let mut known = Match::ANY;
+        for (field, value) in self.key.fields().filter(|(field, _)| field.stage() == Stage::Metadata) {
+            if field != Field::RECIRCULATION {
+                known = known.with(field, value);
+            }
+        }
+        Notice {
+            controller,
+            max_length,
+            reason,
+            table: self.table,
+            cookie: self.cookie,
+            known,
+            user_data: Vec::new(),
+        }
+    }
+
+    fn in_port(&self) -> PortNumber {
+        PortNumber(crate::pipeline::in_port(&self.key))
+    }
+}
+
+/// Whether a flow is the one for packets that no other is for (section 5.4).
+fn is_miss(entry: &Entry) -> bool {
+    entry.priority() == 0 && entry.mask().whole().is_empty()
+}
+
+/// A value as a number that is wide enough for it.
+fn number<T: TryFrom<u128> + Default>(value: u128) -> T {
+    T::try_from(value).unwrap_or_default()
+}
+
+fn ethernet_type(key: &FlowKey) -> u16 {
+    number(key.get(Field::ETH_TYPE))
+}
+
+/// A list of steps that others have.
+fn shared(steps: SmallVec<[Step; 2]>) -> Arc<[Step]> {
+    steps.into_vec().into()
+}

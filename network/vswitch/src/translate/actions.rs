@@ -1,0 +1,194 @@
+//! Actions, one after the other (section 5.10 of the OpenFlow specification, and Nicira's).
+
+use super::{Translation, shared};
+use crate::step::{MeterStep, Pending, Step};
+use fulmar_openflow::action::{CopyField, Extension, Resubmit};
+use fulmar_openflow::packet_in::PacketInReason;
+use fulmar_openflow::{ALL_TABLES, Action, PortNumber, ShortPort, WHOLE_PACKET};
+use fulmar_packet::Field;
+use std::sync::Arc;
+
+impl Translation<'_> {
+    pub(super) fn actions(&mut self, actions: &[Action]) {
+        for (index, action) in actions.iter().enumerate() {
+            if self.is_over {
+                return;
+            }
+            if let Some(left) = &mut self.frozen {
+                left.push(Pending::Actions(actions[index..].to_vec(), self.table, self.cookie));
+                return;
+            }
+            self.say(|| action.to_string());
+            self.action(action);
+        }
+    }
+
+    fn action(&mut self, action: &Action) {
+        match action {
+            Action::Output(output) => self.output(output.port, output.max_length),
+            Action::SetMplsTtl(ttl) => {
+                if self.is_mpls() {
+                    self.set(Field::MPLS_TTL, (*ttl).into(), u128::MAX);
+                }
+            }
+            Action::DecrementMplsTtl => self.decrement_mpls_ttl(),
+            Action::PushVlan(kind) => self.push_vlan(*kind),
+            Action::PopVlan => self.pop_vlan(),
+            Action::PushMpls(kind) => self.push_mpls(*kind),
+            Action::PopMpls(kind) => self.pop_mpls(*kind),
+            Action::Group(group) => self.group(*group),
+            Action::SetTtl(ttl) => self.set(Field::IP_TTL, (*ttl).into(), u128::MAX),
+            Action::DecrementTtl => self.decrement_ttl(&[0]),
+            Action::SetField(set) => self.set_field(set.field, set.value, None),
+            Action::Extension(extension) => self.extension(extension),
+            // Frames of all queues leave in the order in which they came; other actions are refused when a flow comes.
+            Action::SetQueue(_) | Action::CopyTtlOut | Action::CopyTtlIn => {}
+        }
+    }
+
+    fn extension(&mut self, extension: &Extension) {
+        match extension {
+            Extension::ResubmitPort(port) => {
+                self.resubmit(&Resubmit { port: *port, table: ALL_TABLES });
+            }
+            Extension::Resubmit(resubmit) => self.resubmit(resubmit),
+            Extension::CopyBits(copy) | Extension::CopyField(CopyField(copy)) => self.copy(*copy),
+            Extension::LoadBits(load) => self.write(load.destination, load.value.into()),
+            Extension::SetMasked(set) => self.set_field(set.field, set.value, Some(set.mask)),
+            Extension::OutputBits(output) => {
+                let port = self.read(output.port);
+                self.output(port_of(port, output.port.bits()), output.max_length);
+            }
+            Extension::OutputBitsLong(output) => {
+                let port = self.read(output.port);
+                self.output(port_of(port, output.port.bits()), output.max_length);
+            }
+            Extension::Learn(learn) => self.learn(&learn.flow, &learn.specs),
+            Extension::LimitedLearn(learn) => self.learn_some(learn),
+            Extension::Exit => self.is_over = true,
+            Extension::Controller(action) => {
+                self.tell(action.controller, action.max_length, self.why(action.reason), Vec::new());
+            }
+            Extension::PausableController(action) => {
+                let reason = self.why(action.reason);
+                self.tell(action.controller, action.max_length, reason, action.user_data.clone());
+            }
+            Extension::DecrementTtl(decrement) => self.decrement_ttl(&decrement.controllers),
+            Extension::Push(bits) => self.push(bits.0),
+            Extension::Pop(bits) => self.pop(bits.0),
+            Extension::Multipath(multipath) => self.multipath(multipath),
+            Extension::Bundle(bundle) => {
+                if let Some(port) = self.member(bundle) {
+                    self.output(port.into(), 0);
+                }
+            }
+            Extension::BundleLoad(load) => {
+                let port = self.member(&load.bundle).unwrap_or(ShortPort::NONE);
+                self.write(load.destination, port.0.into());
+            }
+            Extension::Truncate(truncate) => self.truncate(truncate.port.into(), truncate.max_length),
+            Extension::Track(track) => self.track(track),
+            Extension::Clone(actions) => self.aside(|copy| copy.actions(&actions.0)),
+            // Refused when a flow comes, or nothing is to be done.
+            _ => {}
+        }
+    }
+
+    /// A controller action that does not say why stands for what led to it.
+    fn why(&self, said: PacketInReason) -> PacketInReason {
+        if said == PacketInReason::Action { self.reason } else { said }
+    }
+
+    /// Something is done with a copy of the packet, and then all is as if it had not been.
+    pub(super) fn aside(&mut self, what: impl FnOnce(&mut Self)) {
+        let before = (self.key.clone(), self.settled.clone(), self.stack.clone(), self.written.clone());
+        let steps = std::mem::take(&mut self.steps);
+        let was_over = self.is_over;
+        what(self);
+        self.freeze();
+        let aside = std::mem::replace(&mut self.steps, steps);
+        (self.key, self.settled, self.stack, self.written) = before;
+        self.is_over = was_over || self.has_failed;
+        // What changes nothing needs no copy.
+        let is_plain =
+            |step: &Step| matches!(step, Step::Output(_) | Step::Truncated(..) | Step::Controller(_));
+        if aside.iter().all(is_plain) {
+            self.steps.extend(aside);
+        } else {
+            self.steps.push(Step::Clone(shared(aside)));
+        }
+    }
+
+    fn resubmit(&mut self, resubmit: &Resubmit) {
+        let table = if resubmit.table == ALL_TABLES { self.table } else { resubmit.table };
+        let port = self.key.get(Field::IN_PORT);
+        if resubmit.port != ShortPort::IN_PORT {
+            self.key.set(Field::IN_PORT, PortNumber::from(resubmit.port).0.into());
+        }
+        self.table_at(table);
+        self.key.set(Field::IN_PORT, port);
+    }
+
+    pub(super) fn output(&mut self, port: PortNumber, max_length: u16) {
+        match port {
+            PortNumber::IN_PORT => self.send(self.in_port()),
+            PortNumber::TABLE => self.table_at(0),
+            PortNumber::NORMAL => self.normal(),
+            PortNumber::FLOOD | PortNumber::ALL => self.flood(),
+            PortNumber::CONTROLLER => self.tell(0, max_length, self.reason, Vec::new()),
+            PortNumber::ANY | PortNumber::UNSET => {}
+            port if port == self.in_port() => self.say(|| "not back to where it came from".into()),
+            port => self.send(port),
+        }
+    }
+
+    /// To a port by its number, if it sends.
+    pub(super) fn send(&mut self, port: PortNumber) {
+        if self.pipeline.sends(port.0) {
+            self.steps.push(Step::Output(port.0));
+        } else {
+            self.say(|| format!("port {port} does not send"));
+        }
+    }
+
+    fn truncate(&mut self, port: PortNumber, max_length: u32) {
+        let port = if port == PortNumber::IN_PORT { self.in_port() } else { port };
+        if self.pipeline.sends(port.0) {
+            self.steps.push(Step::Truncated(port.0, max_length));
+        }
+    }
+
+    fn flood(&mut self) {
+        let from = self.in_port().0;
+        let ports = self.pipeline.ports.read();
+        let others = ports.iter().filter(|(number, port)| **number != from && port.sends());
+        self.steps.extend(others.map(|(number, _)| Step::Output(*number)));
+    }
+
+    pub(super) fn tell(
+        &mut self,
+        controller: u16,
+        max_length: u16,
+        reason: PacketInReason,
+        user_data: Vec<u8>,
+    ) {
+        let max_length = if max_length == 0 { WHOLE_PACKET } else { max_length };
+        let mut notice = self.notice(controller, max_length, reason);
+        notice.user_data = user_data;
+        self.steps.push(Step::Controller(Arc::new(notice)));
+    }
+
+    pub(super) fn meter(&mut self, number: u32) {
+        // Without its meter a flow would have gone: this is a moment between.
+        let Some(meter) = self.pipeline.meters.read().get(&number).cloned() else { return };
+        self.steps.push(Step::Meter(Arc::new(MeterStep(meter))));
+    }
+}
+
+/// The port of a number of so many bits: of 16, it is one of OpenFlow 1.0.
+fn port_of(number: u128, bits: u8) -> PortNumber {
+    match u16::try_from(number) {
+        Ok(short) if bits <= 16 => ShortPort(short).into(),
+        _ => PortNumber(u32::try_from(number).unwrap_or(PortNumber::ANY.0)),
+    }
+}

@@ -1,0 +1,87 @@
+//! What an ordinary switch does: learn where stations are, send to where they are, and everywhere else if that is not known
+//! (IEEE 802.1D and 802.1Q).
+
+use super::{Translation, number};
+use crate::mac::Station;
+use crate::port::{PortInfo, Vlans};
+use crate::step::{Credit, Step};
+use fulmar_packet::{Field, ethernet};
+
+/// Groups that no bridge forwards: 01-80-C2-00-00-00 to -0F.
+const RESERVED: u64 = 0x0180_c200_0000;
+/// The bit of addresses that are of groups.
+const GROUP: u64 = 1 << 40;
+
+impl Translation<'_> {
+    pub(super) fn normal(&mut self) {
+        let from = self.in_port().0;
+        let source: u64 = number(self.consult(Field::ETH_SOURCE, u128::MAX));
+        let destination: u64 = number(self.consult(Field::ETH_DESTINATION, u128::MAX));
+        let tag =
+            number::<u16>(self.consult(Field::VLAN_TCI, u128::from(ethernet::TAGGED | 0x0fff))) & 0x0fff;
+        if destination & !0xf == RESERVED {
+            self.say(|| "for bridges themselves: dropped".into());
+            return;
+        }
+        let vlans = self.pipeline.ports.read().get(&from).map_or(Vlans::ALL, |port| port.vlans.clone());
+        let Some(vlan) = vlans.of(tag) else {
+            self.say(|| format!("port {from} has no VLAN {tag}: dropped"));
+            return;
+        };
+        if source & GROUP == 0 {
+            self.hear(Station { vlan, address: source }, from);
+        }
+        let known = self.pipeline.macs.lock().find(Station { vlan, address: destination });
+        match known.filter(|_| destination & GROUP == 0) {
+            Some(port) if port == from => self.say(|| "it is where it came from: dropped".into()),
+            Some(port) => self.switch_to(&[port], vlan, tag),
+            None => {
+                let others: Vec<u32> = {
+                    let ports = self.pipeline.ports.read();
+                    let is_other = |(number, port): &(&u32, &PortInfo)| {
+                        **number != from && port.sends() && port.vlans.has(vlan)
+                    };
+                    ports.iter().filter(is_other).map(|(number, _)| *number).collect()
+                };
+                self.say(|| "not known where it is: to all".into());
+                self.switch_to(&others, vlan, tag);
+            }
+        }
+    }
+
+    fn hear(&mut self, station: Station, port: u32) {
+        if self.is_real {
+            self.pipeline.hear(station, port, self.now);
+            self.credits.push(Credit::Heard(station, port));
+        }
+    }
+
+    /// To each port with the tag that it has there.
+    fn switch_to(&mut self, ports: &[u32], vlan: u16, tag: u16) {
+        let leaves = |port: &u32| {
+            let ports = self.pipeline.ports.read();
+            let port = ports.get(port).filter(|port| port.sends())?;
+            Some(port.vlans.tag(vlan))
+        };
+        let tags: Vec<(u32, u16)> = ports.iter().filter_map(|port| Some((*port, leaves(port)?))).collect();
+        for (port, new) in tags {
+            if new == tag {
+                self.steps.push(Step::Output(port));
+                continue;
+            }
+            self.aside(|copy| {
+                match (tag, new) {
+                    (0, _) => copy.push_vlan(ethernet::VLAN),
+                    (_, 0) => copy.pop_vlan(),
+                    _ => {}
+                }
+                if new != 0 {
+                    copy.set(Field::VLAN_VID, u128::from(new | ethernet::TAGGED), Field::VLAN_VID.ones());
+                }
+                // Nothing behind the tag is asked any more.
+                copy.frozen = None;
+                copy.steps.push(Step::Output(port));
+            });
+        }
+    }
+}

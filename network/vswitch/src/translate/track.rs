@@ -1,0 +1,88 @@
+//! Connection tracking as an action (Open vSwitch, section 8.1).
+
+use super::{Translation, number, shared};
+use crate::step::{Pending, Rest, Step, Tracking};
+use fulmar_openflow::Action;
+use fulmar_openflow::action::{CtFlags, Extension, Nat, Track, Zone};
+use fulmar_packet::{Field, Stage, ethernet};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+impl Translation<'_> {
+    /// A copy of the packet goes on where it is told, and its connection is known there; the packet itself goes on here.
+    pub(super) fn track(&mut self, track: &Track) {
+        if !matches!(super::ethernet_type(&self.key), ethernet::IPV4 | ethernet::IPV6) {
+            return;
+        }
+        let tracking = Step::Track(Arc::new(self.tracking(track)));
+        let Some(table) = track.table else {
+            self.steps.push(tracking);
+            return;
+        };
+        let mut metadata = self.key.clone();
+        metadata.clear_from(Stage::L2);
+        for field in [Field::CT_STATE, Field::CT_ZONE, Field::CT_MARK, Field::CT_LABEL] {
+            metadata.set(field, 0);
+        }
+        let next = vec![Pending::Table(table), Pending::Written];
+        let rest = Rest { metadata, stack: self.stack.clone(), written: self.written.clone(), next };
+        let frozen = self.pipeline.freeze(rest);
+        self.say(|| format!("its copy goes on in table {table}, as {:#x}", frozen.number));
+        let mut steps: SmallVec<[Step; 2]> = SmallVec::new();
+        steps.extend([tracking, Step::Recirculate(frozen)]);
+        self.steps.push(Step::Clone(shared(steps)));
+    }
+
+    fn tracking(&mut self, track: &Track) -> Tracking {
+        let zone = match track.zone {
+            Zone::Number(zone) => zone,
+            Zone::Bits(bits) => u16::try_from(self.read(bits)).unwrap_or_default(),
+        };
+        // What is set in there is set in what is kept of the connection.
+        let mut changed = [(0u128, 0u128); 2];
+        for action in &track.actions {
+            for (field, (value, mask)) in [Field::CT_MARK, Field::CT_LABEL].into_iter().zip(&mut changed) {
+                if let Some((new, bits)) = self.change_of(action, field) {
+                    *value = *value & !bits | new & bits;
+                    *mask |= bits;
+                }
+            }
+        }
+        let nat = track.actions.iter().find_map(|action| match action {
+            Action::Extension(Extension::Nat(nat)) => Some(Nat::clone(nat)),
+            _ => None,
+        });
+        let [mark, label] = changed;
+        Tracking {
+            zone,
+            commit: track.flags.contains(CtFlags::COMMIT),
+            force: track.flags.contains(CtFlags::FORCE),
+            mark: (mark.1 != 0).then_some((number(mark.0), number(mark.1))),
+            label: (label.1 != 0).then_some(label),
+            nat,
+            gateway: track.gateway,
+        }
+    }
+
+    /// What an action makes of a field of the connection, and in which bits.
+    fn change_of(&mut self, action: &Action, field: Field) -> Option<(u128, u128)> {
+        let all = field.ones();
+        match action {
+            Action::SetField(set) if set.field.place() == field => Some((set.value, all)),
+            Action::Extension(Extension::SetMasked(set)) if set.field.place() == field => {
+                Some((set.value, set.mask))
+            }
+            Action::Extension(Extension::LoadBits(load)) if load.destination.field().place() == field => {
+                let mask = super::fields::low_bits(load.destination.bits());
+                let start = load.destination.start();
+                Some((u128::from(load.value) << start, mask << start))
+            }
+            Action::Extension(Extension::CopyBits(copy)) if copy.destination.field().place() == field => {
+                let mask = super::fields::low_bits(copy.destination.bits());
+                let start = copy.destination.start();
+                Some((self.read(copy.source) << start, mask << start))
+            }
+            _ => None,
+        }
+    }
+}
