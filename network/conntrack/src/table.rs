@@ -1,0 +1,184 @@
+//! The connections that are remembered, by both of their tuples.
+
+use crate::agenda::{Agenda, Timeout};
+use crate::connection::{Connection, Direction, Followed};
+use crate::packet::Content;
+use crate::tuple::Tuple;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use slab::Slab;
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+use std::time::Duration;
+
+/// So many connections that have timed out are forgotten with each packet, at most: more than a packet can bring.
+const SWEEP: usize = 4;
+
+/// Where a tuple is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    number: u32,
+    pub(crate) direction: Direction,
+}
+
+impl Place {
+    /// The same connection, the other way.
+    pub(crate) fn turned(self) -> Self {
+        Self { direction: self.direction.other(), ..self }
+    }
+}
+
+/// No two packets that can be told apart by their tuples have one: each is of one connection, in one direction.
+pub(crate) struct Table {
+    connections: Slab<Connection>,
+    index: HashTable<Place>,
+    agenda: Agenda,
+    /// How many connections a zone has, if any.
+    zones: BTreeMap<u16, u32>,
+    seed: FixedState,
+    now: Duration,
+}
+
+impl Table {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            connections: Slab::new(),
+            index: HashTable::new(),
+            agenda: Agenda::new(),
+            zones: BTreeMap::new(),
+            seed: FixedState::with_seed(seed),
+            now: Duration::ZERO,
+        }
+    }
+
+    /// It is at least so late, as threads may tell the time out of order. Forgets some of what has timed out.
+    pub(crate) fn advance(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+        self.forget(SWEEP);
+    }
+
+    /// Forgets so many connections that have timed out, or fewer, and says how many.
+    pub(crate) fn forget(&mut self, at_most: usize) -> usize {
+        let mut forgotten = 0;
+        while forgotten < at_most
+            && let Some(number) = self.agenda.due(self.now)
+        {
+            self.remove_number(number);
+            forgotten += 1;
+        }
+        forgotten
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    pub(crate) fn in_zone(&self, zone: u16) -> u32 {
+        self.zones.get(&zone).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn hash(&self, tuple: &Tuple) -> u64 {
+        self.seed.hash_one(tuple)
+    }
+
+    /// The connection that packets with this tuple are of. One that has timed out is forgotten.
+    pub(crate) fn find(&mut self, tuple: &Tuple) -> Option<Place> {
+        let hash = self.hash(tuple);
+        let is_here = |place: &Place| {
+            self.connections[place.number as usize].tuples[place.direction as usize] == *tuple
+        };
+        let place = *self.index.find(hash, is_here)?;
+        if self.agenda.expires(place.number) > self.now {
+            return Some(place);
+        }
+        self.remove(place);
+        None
+    }
+
+    pub(crate) fn get(&self, place: Place) -> &Connection {
+        &self.connections[place.number as usize]
+    }
+
+    /// What a packet means for its connection.
+    pub(crate) fn follow(&mut self, place: Place, content: &Content) -> Followed {
+        let connection = &mut self.connections[place.number as usize];
+        let followed = connection.progress.follow(place.direction, content);
+        if let Followed::Valid(Some(timeout)) = followed {
+            self.agenda.renew(place.number, self.now, timeout);
+        }
+        followed
+    }
+
+    /// Sets those bits of its mark and its label that the masks have.
+    pub(crate) fn label(&mut self, place: Place, mark: Option<(u32, u32)>, label: Option<(u128, u128)>) {
+        let connection = &mut self.connections[place.number as usize];
+        if let Some((value, mask)) = mark {
+            connection.mark = connection.mark & !mask | value & mask;
+        }
+        if let Some((value, mask)) = label {
+            connection.label = connection.label & !mask | value & mask;
+        }
+    }
+
+    /// Takes a connection in, neither of whose tuples is known.
+    pub(crate) fn insert(&mut self, connection: Connection, timeout: Timeout) -> Place {
+        let tuples = connection.tuples;
+        let number = u32::try_from(self.connections.insert(connection))
+            .unwrap_or_else(|_| unreachable!("limits are of 32 bits"));
+        self.agenda.insert(number, self.now, timeout);
+        *self.zones.entry(tuples[0].zone).or_default() += 1;
+        for direction in directions(&tuples) {
+            let hash = self.hash(&tuples[direction as usize]);
+            let (connections, seed) = (&self.connections, &self.seed);
+            self.index.insert_unique(hash, Place { number, direction }, |place| {
+                seed.hash_one(connections[place.number as usize].tuples[place.direction as usize])
+            });
+        }
+        Place { number, direction: Direction::Original }
+    }
+
+    pub(crate) fn remove(&mut self, place: Place) {
+        self.remove_number(place.number);
+    }
+
+    fn remove_number(&mut self, number: u32) {
+        let connection = self.connections.remove(number as usize);
+        self.agenda.remove(number);
+        if let Some(count) = self.zones.get_mut(&connection.tuples[0].zone) {
+            *count -= 1;
+            if *count == 0 {
+                self.zones.remove(&connection.tuples[0].zone);
+            }
+        }
+        for direction in directions(&connection.tuples) {
+            let hash = self.hash(&connection.tuples[direction as usize]);
+            if let Ok(entry) = self.index.find_entry(hash, |place| *place == Place { number, direction }) {
+                entry.remove();
+            }
+        }
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = (u32, &Connection)> {
+        let number = |place| u32::try_from(place).unwrap_or_else(|_| unreachable!("limits are of 32 bits"));
+        self.connections.iter().map(move |(place, connection)| (number(place), connection))
+    }
+
+    /// Those that have not timed out.
+    pub(crate) fn connections(&self) -> Vec<Connection> {
+        let is_alive = |number: u32| self.agenda.expires(number) > self.now;
+        self.numbers().filter(|(number, _)| is_alive(*number)).map(|(_, alive)| alive.clone()).collect()
+    }
+
+    /// Forgets the connections of a zone, or all.
+    pub(crate) fn flush(&mut self, zone: Option<u16>) {
+        let is_meant = |connection: &Connection| zone.is_none_or(|zone| connection.tuples[0].zone == zone);
+        let meant: Vec<_> = self.numbers().filter(|(_, c)| is_meant(c)).map(|(number, _)| number).collect();
+        meant.into_iter().for_each(|number| self.remove_number(number));
+    }
+}
+
+/// A packet from an end to itself is its own answer.
+fn directions(tuples: &[Tuple; 2]) -> impl Iterator<Item = Direction> + use<> {
+    let both = tuples[0] != tuples[1];
+    [Direction::Original].into_iter().chain(both.then_some(Direction::Reply))
+}
