@@ -88,11 +88,11 @@ impl Table {
             self.connections[place.number as usize].tuples[place.direction as usize] == *tuple
         };
         let place = *self.index.find(hash, is_here)?;
-        if self.agenda.expires(place.number) > self.now {
-            return Some(place);
+        if self.agenda.is_over(place.number, self.now) {
+            self.remove(place);
+            return None;
         }
-        self.remove(place);
-        None
+        Some(place)
     }
 
     pub(crate) fn get(&self, place: Place) -> &Connection {
@@ -165,7 +165,7 @@ impl Table {
 
     /// Those that have not timed out.
     pub(crate) fn connections(&self) -> Vec<Connection> {
-        let is_alive = |number: u32| self.agenda.expires(number) > self.now;
+        let is_alive = |number: u32| !self.agenda.is_over(number, self.now);
         self.numbers().filter(|(number, _)| is_alive(*number)).map(|(_, alive)| alive.clone()).collect()
     }
 

@@ -178,7 +178,8 @@ fn state(tracker: &Tracker, now: Duration, frame: &[u8], request: &Request) -> u
     track(tracker, now, &mut frame.to_vec(), request).state
 }
 
-/// Whether all checksums of a frame are right, those of what an error of ICMP is about, too, as far as it has all of it.
+/// Whether all checksums of a frame are right, those of what an error of ICMP is about, too, as far as it has all of it; but for SCTP
+/// there.
 fn is_sound(frame: &[u8]) -> bool {
     let (packet, start) = (&frame[NETWORK..], transport(frame) - NETWORK);
     let is_ipv4 = packet[0] >> 4 == 4;
@@ -203,5 +204,10 @@ fn is_sound(frame: &[u8]) -> bool {
         _ => Sum::default().pseudo_header(source, destination, protocol, body.len()),
     };
     let is_error = matches!((protocol, body[0]), (ip::ICMP, 3) | (ip::ICMPV6, 1));
-    sum.bytes(body).finish() == 0 && (!is_error || is_sound(&about(frame)))
+    let is_left_alone = || {
+        let about = about(frame);
+        let at = NETWORK + if about[NETWORK] >> 4 == 4 { 9 } else { 6 };
+        about[at] == ip::SCTP
+    };
+    sum.bytes(body).finish() == 0 && (!is_error || is_left_alone() || is_sound(&about(frame)))
 }

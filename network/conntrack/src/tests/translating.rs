@@ -8,7 +8,8 @@ use crate::state::{DESTINATION_TRANSLATED, ESTABLISHED, INVALID, NEW, REPLY, SOU
 use crate::{Endpoint, Request, Rewritten, Side, Tracker, Translation};
 use fulmar_node::Random;
 use fulmar_packet::{Field, build, ip};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
 
 fn gateway(ports: Option<std::ops::RangeInclusive<u16>>) -> Request {
     to(Side::Source, ("192.0.2.1", "192.0.2.1"), ports)
@@ -214,4 +215,23 @@ fn all_answers_come_back() {
             assert_eq!((ends(&frame), is_sound(&frame)), ((same, host), true), "seed {seed}");
         }
     }
+}
+
+/// Connections that are committed at the same time do not get the same port.
+#[test]
+fn threads_share_ports() {
+    let (tracker, request) = (tracker(), gateway(Some(3_000..=3_999)));
+    let outside: Vec<_> = thread::scope(|scope| {
+        let run = |host: u8| {
+            let (tracker, request) = (&tracker, &request);
+            move || {
+                let frames =
+                    (1..=250).map(|port| udp(at(&format!("10.0.0.{host}"), port), at("198.51.100.1", 80)));
+                frames.map(|frame| sent(tracker, frame, request).0.port).collect::<Vec<_>>()
+            }
+        };
+        let running: Vec<_> = (1..=4).map(|host| scope.spawn(run(host))).collect();
+        running.into_iter().flat_map(|thread| thread.join().expect("it ends")).collect()
+    });
+    assert_eq!(outside.into_iter().collect::<BTreeSet<_>>(), (3_000..=3_999).collect());
 }
