@@ -2,7 +2,8 @@
 
 use crate::frame::Frame;
 use crate::meter::Verdict;
-use crate::step::{Frozen, Notice, Step, Tracking};
+use crate::step::{Frozen, Notice, Step};
+use fulmar_conntrack::{Request, Rewritten, Tracker};
 use fulmar_node::Time;
 use fulmar_packet::{Field, FlowKey, Layers, ethernet, extract, rewrite};
 use std::sync::Arc;
@@ -15,15 +16,6 @@ pub trait Outlet {
     fn send_part(&mut self, port: u32, part: &[u8]);
     /// Tells a controller of a frame.
     fn tell(&mut self, notice: &Notice, frame: &[u8]);
-    /// Has the connection of a frame tracked: the frame may be changed, and what is known of it is set in the key.
-    fn track(
-        &mut self,
-        tracking: &Tracking,
-        frame: &mut Frame<'_>,
-        key: &mut FlowKey,
-        layers: Layers,
-        now: Time,
-    );
 }
 
 /// Room before the copy of a frame.
@@ -59,6 +51,7 @@ impl Copy {
 pub(crate) struct Execution<'a, O> {
     pub(crate) out: &'a mut O,
     pub(crate) now: Time,
+    pub(crate) tracker: &'a Tracker,
     /// Copies that are to be decided about anew.
     pub(crate) copies: &'a mut Vec<Copy>,
 }
@@ -86,9 +79,7 @@ impl<O: Outlet> Execution<'_, O> {
                     Verdict::Remark(steps) => packet.remark(steps),
                 },
                 Step::Controller(notice) => self.out.tell(notice, packet.frame.bytes()),
-                Step::Track(tracking) => {
-                    self.out.track(tracking, &mut packet.frame, &mut packet.key, packet.layers, self.now);
-                }
+                Step::Track(request) => packet.track(self.tracker, request, self.now),
                 Step::Recirculate(frozen) => return Some(frozen.clone()),
                 Step::Clone(steps) if is_last => return self.run(steps, packet),
                 Step::Clone(steps) => self.aside(steps, packet),
@@ -131,6 +122,18 @@ impl Packet<'_> {
     fn set(&mut self, field: Field, value: u128, mask: u128) {
         rewrite(self.frame.bytes_mut(), &self.key, self.layers, field, (value, mask));
         self.key.set_masked(field, value, mask);
+    }
+
+    fn track(&mut self, tracker: &Tracker, request: &Request, now: Time) {
+        let (now, bytes) = (now.since(Time::ZERO), self.frame.bytes_mut());
+        let tracked = tracker.track(now, &self.key, bytes, self.layers, request);
+        if tracked.rewritten != Rewritten::default() {
+            self.look_again();
+        }
+        self.key.set(Field::CT_STATE, tracked.state.into());
+        self.key.set(Field::CT_ZONE, tracked.zone.into());
+        self.key.set(Field::CT_MARK, tracked.mark.into());
+        self.key.set(Field::CT_LABEL, tracked.label);
     }
 
     fn remark(&mut self, steps: u8) {

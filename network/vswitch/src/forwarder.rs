@@ -7,6 +7,7 @@ use crate::pipeline::Pipeline;
 use crate::step::{Decision, Frozen};
 use crate::translate::Translation;
 use fulmar_classifier::Rule;
+use fulmar_conntrack::Tracker;
 use fulmar_node::Time;
 use fulmar_openflow::Action;
 use fulmar_packet::{Field, FlowKey, Layers};
@@ -18,14 +19,15 @@ pub(crate) const MAX_RECIRCULATIONS: usize = 16;
 /// Forwards packets of some ports, in one thread.
 pub struct Forwarder {
     pipeline: Arc<Pipeline>,
+    tracker: Arc<Tracker>,
     cache: Cache,
     copies: Vec<Copy>,
     key: FlowKey,
 }
 
 impl Forwarder {
-    pub(crate) fn new(pipeline: Arc<Pipeline>, caching: Caching, seed: u64) -> Self {
-        Self { pipeline, cache: Cache::new(caching, seed), copies: Vec::new(), key: FlowKey::EMPTY }
+    pub(crate) fn new(pipeline: Arc<Pipeline>, tracker: Arc<Tracker>, caching: Caching, seed: u64) -> Self {
+        Self { pipeline, tracker, cache: Cache::new(caching, seed), copies: Vec::new(), key: FlowKey::EMPTY }
     }
 
     /// A frame came in at a port. `known` is what is known of it besides, as of the tunnel that it came by.
@@ -65,7 +67,7 @@ impl Forwarder {
         let bytes = packet.frame.bytes().len() as u64;
         self.pipeline.credit(&decision.credits, crate::Traffic { packets: 1, bytes }, now);
         let mut left = MAX_RECIRCULATIONS;
-        let mut execution = Execution { out, now, copies: &mut self.copies };
+        let mut execution = Execution { out, now, tracker: &self.tracker, copies: &mut self.copies };
         if let Some(frozen) = execution.run(&decision.steps, &mut packet) {
             packet.thaw(&frozen);
             self.run(&mut packet, Some(frozen), now, out, &mut left);
@@ -85,7 +87,7 @@ impl Forwarder {
             let bytes = packet.frame.bytes().len();
             let decision: &Decision =
                 self.cache.decide(&self.pipeline, &packet.key, bytes, rest.as_deref(), now);
-            let mut execution = Execution { out, now, copies: &mut self.copies };
+            let mut execution = Execution { out, now, tracker: &self.tracker, copies: &mut self.copies };
             let Some(frozen) = execution.run(&decision.steps, packet) else { return };
             if *left == 0 {
                 return;

@@ -84,7 +84,7 @@ pub use forwarder::Forwarder;
 pub use frame::Frame;
 pub use mac::Station;
 pub use port::{PortCounters, PortInfo, Vlans};
-pub use step::{Decision, Frozen, MeterStep, Notice, Step, Steps, Tracking};
+pub use step::{Decision, Frozen, MeterStep, Notice, Step, Steps};
 pub use switch::{Settings, Switch};
 
 #[cfg(test)]

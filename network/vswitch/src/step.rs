@@ -4,6 +4,7 @@ use crate::group::{Group, Member};
 use crate::mac::Station;
 use crate::meter::Meter;
 use crate::table::Entry;
+use fulmar_conntrack::Request;
 use fulmar_openflow::action::Action;
 use fulmar_openflow::flow::FlowMod;
 use fulmar_openflow::packet_in::PacketInReason;
@@ -42,7 +43,7 @@ pub enum Step {
     /// Tell a controller.
     Controller(Arc<Notice>),
     /// Have its connection tracked.
-    Track(Arc<Tracking>),
+    Track(Arc<Request>),
     /// Decide anew, by what it is now.
     Recirculate(Arc<Frozen>),
     /// Do this with a copy.
@@ -70,25 +71,6 @@ pub struct Notice {
     pub known: Match,
     /// What the action has to say.
     pub user_data: Vec<u8>,
-}
-
-/// How a connection is tracked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tracking {
-    /// Of connections that do not know those of other zones.
-    pub zone: u16,
-    /// Whether it is kept beyond this packet.
-    pub commit: bool,
-    /// Whether it is forgotten and begun anew if it was begun from the other side.
-    pub force: bool,
-    /// The mark that it gets, and in which bits.
-    pub mark: Option<(u32, u32)>,
-    /// The label that it gets, and in which bits.
-    pub label: Option<(u128, u128)>,
-    /// How its addresses are translated.
-    pub nat: Option<fulmar_openflow::action::Nat>,
-    /// The well-known port of a protocol that announces connections, or 0.
-    pub gateway: u16,
 }
 
 /// What is left to do for a packet when it has been looked at again, and what is known of it then.
@@ -159,9 +141,10 @@ impl fmt::Display for Step {
             Self::PopMpls(kind) => write!(f, "pop_mpls({kind:#06x})"),
             Self::Meter(meter) => write!(f, "meter({})", meter.0.number),
             Self::Controller(notice) => write!(f, "controller({})", notice.controller),
-            Self::Track(tracking) => {
-                let commit = if tracking.commit { "commit," } else { "" };
-                write!(f, "ct({commit}zone={})", tracking.zone)
+            Self::Track(request) => {
+                let commit = if request.commit { "commit," } else { "" };
+                let nat = if request.translation.is_some() { ",nat" } else { "" };
+                write!(f, "ct({commit}zone={}{nat})", request.zone)
             }
             Self::Recirculate(frozen) => write!(f, "recirc({:#x})", frozen.number),
             Self::Clone(steps) => write!(f, "clone({})", Steps(steps)),

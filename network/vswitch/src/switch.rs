@@ -10,6 +10,7 @@ use crate::step::Steps;
 use crate::translate::Translation;
 use crate::{answers, step};
 use fulmar_classifier::Optimisations;
+use fulmar_conntrack::{Limits, Tracker};
 use fulmar_node::Time;
 use fulmar_openflow::error::BadRequest;
 use fulmar_openflow::flow::FlowMod;
@@ -21,6 +22,9 @@ use fulmar_openflow::{Body, ErrorCode};
 use fulmar_packet::FlowKey;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// So many connections are forgotten at once.
+const MOST_FORGOTTEN: usize = 100_000;
 
 /// How a switch decides, and how it remembers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +40,7 @@ pub struct Settings {
 /// A switch: flow tables, ports, and what else decides about packets.
 pub struct Switch {
     pipeline: Arc<Pipeline>,
+    tracker: Arc<Tracker>,
     settings: Settings,
     datapath: u64,
     description: Description,
@@ -45,7 +50,8 @@ impl Switch {
     /// One without ports and flows, of this number.
     pub fn new(datapath: u64, description: Description, settings: Settings) -> Self {
         let pipeline = Arc::new(Pipeline::new(settings.optimisations, settings.seed));
-        Self { pipeline, settings, datapath, description }
+        let tracker = Arc::new(Tracker::new(Limits::default(), settings.seed));
+        Self { pipeline, tracker, settings, datapath, description }
     }
 
     #[cfg(test)]
@@ -58,9 +64,14 @@ impl Switch {
         self.datapath
     }
 
+    /// The connections that are tracked.
+    pub fn tracker(&self) -> &Arc<Tracker> {
+        &self.tracker
+    }
+
     /// One more thread's way for packets. What it remembers is its own.
     pub fn forwarder(&self) -> Forwarder {
-        Forwarder::new(self.pipeline.clone(), self.settings.caching, self.settings.seed)
+        Forwarder::new(self.pipeline.clone(), self.tracker.clone(), self.settings.caching, self.settings.seed)
     }
 
     /// Carries out a request, or answers a question. All packets that come in after this are treated as it says.
@@ -103,6 +114,7 @@ impl Switch {
         }
         let events = control::expire(&self.pipeline, now);
         self.pipeline.tidy();
+        self.tracker.forget(now.since(Time::ZERO), MOST_FORGOTTEN);
         events
     }
 

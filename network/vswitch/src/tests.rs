@@ -5,12 +5,12 @@ mod megaflows;
 mod model;
 
 use crate::execute::Outlet;
-use crate::{Event, Forwarder, Frame, Notice, PortInfo, Settings, Switch, Tracking};
+use crate::{Event, Forwarder, Frame, Notice, PortInfo, Settings, Switch};
 use fulmar_node::Time;
 use fulmar_openflow::flow::{FlowFilter, FlowMod, FlowStats};
 use fulmar_openflow::multipart::{Answer, MultipartReply, MultipartRequest, Question};
 use fulmar_openflow::{ALL_TABLES, Body, ErrorCode, GroupNumber, PortNumber};
-use fulmar_packet::{Field, FlowKey, Layers, Match, build, ethernet, ip};
+use fulmar_packet::{Field, FlowKey, Match, build, ethernet, ip};
 use std::time::Duration;
 
 /// What came out.
@@ -31,11 +31,6 @@ impl Outlet for Sent {
 
     fn tell(&mut self, notice: &Notice, frame: &[u8]) {
         self.notices.push((notice.clone(), frame.to_vec()));
-    }
-
-    fn track(&mut self, tracking: &Tracking, _: &mut Frame<'_>, key: &mut FlowKey, _: Layers, _: Time) {
-        key.set(Field::CT_STATE, 0x21);
-        key.set(Field::CT_ZONE, tracking.zone.into());
     }
 }
 

@@ -294,7 +294,11 @@ impl<'a> Translation<'a> {
         }
     }
 
-    fn notice(&self, controller: u16, max_length: u16, reason: PacketInReason) -> Notice {
+    fn notice(&mut self, controller: u16, max_length: u16, reason: PacketInReason) -> Notice {
+        // What is told of the packet besides itself is the same for all packets that are decided about like this.
+        for word in Stage::Metadata.start()..Stage::Metadata.end() {
+            self.consulted.add_word(word, !self.settled.word(word));
+        }
         let mut known = Match::ANY;
         for (field, value) in self.key.fields().filter(|(field, _)| field.stage() == Stage::Metadata) {
             if field != Field::RECIRCULATION {

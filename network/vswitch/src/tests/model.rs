@@ -22,6 +22,7 @@ struct Plain(Bench);
 impl Plain {
     fn send(&mut self, port: u32, frame: &[u8]) -> Sent {
         let (now, pipeline) = (self.0.now, self.0.switch.pipeline().clone());
+        let tracker = self.0.switch.tracker().clone();
         let (mut sent, mut copies) = (Sent::default(), Vec::new());
         let mut buffer = vec![0; 64];
         buffer.extend_from_slice(frame);
@@ -38,7 +39,7 @@ impl Plain {
                 let decision = Translation::of(&pipeline, &packet.key, rest.as_deref(), now);
                 let bytes = packet.frame.bytes().len() as u64;
                 pipeline.credit(&decision.credits, Traffic { packets: 1, bytes }, now);
-                let mut execution = Execution { out: &mut sent, now, copies };
+                let mut execution = Execution { out: &mut sent, now, tracker: &tracker, copies };
                 let Some(frozen) = execution.run(&decision.steps, packet) else { return };
                 if *left == 0 {
                     return;
@@ -146,7 +147,10 @@ fn actions(random: &mut Random, table: u8, asked: &str) -> String {
             15 => "CONTROLLER:40".into(),
             16 => format!("clone(set_field:02:00:00:00:00:0{}->eth_src,output:{port})", few(random, 4)),
             17 if asked.contains("dl_vlan") => "pop_vlan".into(),
-            18 if is_ip && table < 3 => format!("ct(table={},zone={})", table + 1, few(random, 2)),
+            18 if is_ip && table < 3 => {
+                let how = ["", "commit,", "commit,nat(src=10.9.0.1-10.9.0.2),", "nat,"][random.index(4)];
+                format!("ct({how}table={},zone={})", table + 1, few(random, 2))
+            }
             19 if is_ip => "push_mpls:0x8847,output:1,pop_mpls:0x0800,resubmit(,2)".into(),
             _ => format!("output:{port}"),
         };
@@ -275,8 +279,10 @@ fn compare(cached: &mut Bench, plain: &mut Bench, context: &str) {
 /// A run of so many steps.
 fn run(seed: u64, steps: u64) {
     let mut random = Random::new(seed);
-    let mut cached = Bench::new(PORTS, Settings { seed, ..Settings::default() });
-    let mut plain = Plain(Bench::new(PORTS, Settings::default()));
+    // Of the same seed, as translated addresses are chosen by it.
+    let settings = Settings { seed, ..Settings::default() };
+    let mut cached = Bench::new(PORTS, settings);
+    let mut plain = Plain(Bench::new(PORTS, settings));
     let frames: Vec<_> = (0..60).map(|_| frame(&mut random)).collect();
     for step in 0..steps {
         let context = format!("seed {seed}, step {step}");
@@ -335,11 +341,28 @@ fn run(seed: u64, steps: u64) {
                 let port = 1 + number::<u32>(random.below(PORTS.into()));
                 let frame = &frames[random.index(frames.len())];
                 let (a, b) = (cached.send(port, frame), plain.send(port, frame));
-                assert_eq!(a, b, "{context}: {frame:02x?} at port {port}");
+                let first = a.frames.iter().zip(&b.frames).position(|(a, b)| a != b);
+                assert!(
+                    a == b,
+                    "{context}: {frame:02x?} at port {port}\n{} and {} frames, from number {first:?} on not the same: {:02x?}\n{:02x?}\n{}",
+                    a.frames.len(),
+                    b.frames.len(),
+                    first.map(|first| &a.frames[first]),
+                    first.map(|first| &b.frames[first]),
+                    way(&cached, port, frame),
+                );
             }
         }
     }
     compare(&mut cached, &mut plain.0, &format!("seed {seed}, at the end"));
+}
+
+/// How a packet's way is explained.
+fn way(bench: &Bench, port: u32, frame: &[u8]) -> String {
+    let mut key = FlowKey::EMPTY;
+    fulmar_packet::extract(frame, &mut key);
+    key.set(Field::IN_PORT, port.into());
+    bench.switch.trace(&key, bench.now)
 }
 
 fn sorted(mut events: Vec<crate::Event>) -> Vec<crate::Event> {

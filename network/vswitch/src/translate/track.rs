@@ -1,9 +1,10 @@
 //! Connection tracking as an action (Open vSwitch, section 8.1).
 
 use super::{Translation, number, shared};
-use crate::step::{Pending, Rest, Step, Tracking};
+use crate::step::{Pending, Rest, Step};
+use fulmar_conntrack::{Request, Side};
 use fulmar_openflow::Action;
-use fulmar_openflow::action::{CtFlags, Extension, Nat, Track, Zone};
+use fulmar_openflow::action::{CtFlags, Extension, Nat, NatFlags, Track, Zone};
 use fulmar_packet::{Field, Stage, ethernet};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ impl Translation<'_> {
         if !matches!(super::ethernet_type(&self.key), ethernet::IPV4 | ethernet::IPV6) {
             return;
         }
-        let tracking = Step::Track(Arc::new(self.tracking(track)));
+        let tracking = Step::Track(Arc::new(self.request(track)));
         let Some(table) = track.table else {
             self.steps.push(tracking);
             return;
@@ -33,7 +34,7 @@ impl Translation<'_> {
         self.steps.push(Step::Clone(shared(steps)));
     }
 
-    fn tracking(&mut self, track: &Track) -> Tracking {
+    fn request(&mut self, track: &Track) -> Request {
         let zone = match track.zone {
             Zone::Number(zone) => zone,
             Zone::Bits(bits) => u16::try_from(self.read(bits)).unwrap_or_default(),
@@ -48,19 +49,18 @@ impl Translation<'_> {
                 }
             }
         }
-        let nat = track.actions.iter().find_map(|action| match action {
-            Action::Extension(Extension::Nat(nat)) => Some(Nat::clone(nat)),
+        let translation = track.actions.iter().find_map(|action| match action {
+            Action::Extension(Extension::Nat(nat)) => Some(translation(nat)),
             _ => None,
         });
         let [mark, label] = changed;
-        Tracking {
+        Request {
             zone,
             commit: track.flags.contains(CtFlags::COMMIT),
             force: track.flags.contains(CtFlags::FORCE),
             mark: (mark.1 != 0).then_some((number(mark.0), number(mark.1))),
             label: (label.1 != 0).then_some(label),
-            nat,
-            gateway: track.gateway,
+            translation,
         }
     }
 
@@ -84,5 +84,18 @@ impl Translation<'_> {
             }
             _ => None,
         }
+    }
+}
+
+fn translation(nat: &Nat) -> fulmar_conntrack::Translation {
+    let side = if nat.flags.contains(NatFlags::SOURCE) {
+        Some(Side::Source)
+    } else {
+        nat.flags.contains(NatFlags::DESTINATION).then_some(Side::Destination)
+    };
+    fulmar_conntrack::Translation {
+        side,
+        addresses: nat.addresses.map(|range| range.first..=range.last),
+        ports: nat.ports.map(|(first, last)| first..=last),
     }
 }
