@@ -1,0 +1,66 @@
+//! Frames in and out of the kernel, for a switch in user space.
+//!
+//! # The problem
+//!
+//! A switch in user space is as fast as frames get to it and away from it. The kernel has several ways, each with its own rings,
+//! headers and calls; and where hosts count on offloads, what comes is no frame yet: its checksum is open, and it is 64 KiB long.
+//!
+//! # The idea
+//!
+//! A [`Port`] hands over [`Frame`]s where they lie, in batches, with room before them for tags and tunnels; and with what is left
+//! to be done to them, as an [`Offload`], which goes along. So a segment of 64 KiB crosses the switch as one frame, with
+//! one look at its headers, and is cut at the end of its way, if at all. Nothing waits in here: the switch decides whether to look
+//! again or to sleep.
+//!
+//! # The structure
+//!
+//! - [`Packet`]: on a network interface, through a packet socket. [`Tap`]: a network interface itself. [`Memory`]: inside the
+//!   process.
+//! - [`offload`]: what is left to be done, and [`offload::finish`], which does it.
+//! - `interface`, `kernel`: what is asked of the system. Only the latter, and the ring, have unsafe code.
+//!
+//! # Example
+//!
+//! ```
+//! use fulmar_port::{Memory, Offload, Port};
+//!
+//! let (here, there) = Memory::pair()?;
+//! let (mut here, mut there) = (Port::from(here), Port::from(there));
+//! here.send(&[7; 60], Offload::NONE);
+//! here.flush();
+//! let mut received = Vec::new();
+//! there.receive(64, |frame| received.push(frame.bytes().to_vec()))?;
+//! assert_eq!(received, [[7; 60]]);
+//! # Ok::<(), fulmar_port::Error>(())
+//! ```
+//!
+//! # What is guaranteed
+//!
+//! Frames come in the order in which they arrived, and go out in the order in which they were sent, as far as they come and go at all:
+//! what has no room is dropped and counted, never waited for. A frame goes on as it came, with its tags. An interface that is down
+//! or gone is an [`Error`], and no frame makes it panic.
+//!
+//! Not guaranteed: that a frame's checksums are right, if no kernel has left them open.
+
+mod error;
+mod frame;
+mod interface;
+mod kernel;
+mod link;
+mod memory;
+pub mod offload;
+mod packet;
+mod port;
+mod tap;
+
+pub use error::Error;
+pub use frame::Frame;
+pub use link::{Counters, Link, Traffic};
+pub use memory::Memory;
+pub use offload::Offload;
+pub use packet::Packet;
+pub use port::Port;
+pub use tap::Tap;
+
+/// Bytes of the longest frame: what IP can carry, after an Ethernet header with two tags.
+pub const LONGEST_FRAME: usize = 65_535 + fulmar_packet::ethernet::HEADER + 2 * fulmar_packet::ethernet::TAG;

@@ -1,0 +1,185 @@
+//! Ports inside a process, for tests and simulations.
+
+use crate::{Counters, Error, Frame, LONGEST_FRAME, Link, Offload};
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Room before each frame.
+const HEADROOM: usize = 128;
+/// So many frames wait in each direction.
+const MOST_WAITING: usize = 4096;
+
+/// One end of a link: what it sends the other end receives, with what is left to be done to it.
+#[derive(Debug)]
+pub struct Memory {
+    incoming: Arc<Direction>,
+    outgoing: Arc<Direction>,
+    unsent: Vec<(Vec<u8>, Offload)>,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+struct Direction {
+    waiting: Mutex<VecDeque<(Vec<u8>, Offload)>>,
+    /// Readable while anything waits.
+    signal: OwnedFd,
+}
+
+impl Direction {
+    fn new() -> Result<Arc<Self>, Error> {
+        let signal = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(Error::refused("(in memory)", "a signal"))?;
+        Ok(Arc::new(Self { waiting: Mutex::default(), signal }))
+    }
+
+    /// A queue is whole between any two of its frames, wherever another thread has panicked.
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<(Vec<u8>, Offload)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Memory {
+    /// Both ends of a link.
+    ///
+    /// # Errors
+    ///
+    /// If the process has too many open files.
+    pub fn pair() -> Result<(Self, Self), Error> {
+        let (there, back) = (Direction::new()?, Direction::new()?);
+        let end = |incoming: &Arc<_>, outgoing: &Arc<_>| Self {
+            incoming: Arc::clone(incoming),
+            outgoing: Arc::clone(outgoing),
+            unsent: Vec::new(),
+            counters: Counters::default(),
+        };
+        Ok((end(&back, &there), end(&there, &back)))
+    }
+
+    /// See [`Port::receive`](crate::Port::receive). It never fails.
+    pub fn receive(&mut self, limit: usize, mut each: impl FnMut(Frame<'_>)) -> usize {
+        let mut count = 0;
+        while count < limit {
+            let mut waiting = self.incoming.waiting();
+            let Some((mut buffer, offload)) = waiting.pop_front() else { break };
+            if waiting.is_empty() {
+                // Under the lock, so that it does not take the signal of a frame that has come since.
+                let _ = rustix::io::read(&self.incoming.signal, &mut [0; 8]);
+            }
+            drop(waiting);
+            count += 1;
+            self.counters.received.count(buffer.len() - HEADROOM);
+            each(Frame::new(&mut buffer, HEADROOM, offload));
+        }
+        count
+    }
+
+    /// See [`Port::send`](crate::Port::send).
+    pub fn send(&mut self, frame: &[u8], offload: Offload) {
+        if frame.len() > LONGEST_FRAME {
+            self.counters.sent.errors += 1;
+            return;
+        }
+        let mut buffer = vec![0; HEADROOM + frame.len()];
+        buffer[HEADROOM..].copy_from_slice(frame);
+        self.unsent.push((buffer, offload));
+    }
+
+    /// See [`Port::flush`](crate::Port::flush).
+    pub fn flush(&mut self) {
+        if self.unsent.is_empty() {
+            return;
+        }
+        let mut waiting = self.outgoing.waiting();
+        for (buffer, offload) in self.unsent.drain(..) {
+            if waiting.len() == MOST_WAITING {
+                self.counters.sent.dropped += 1;
+            } else {
+                self.counters.sent.count(buffer.len() - HEADROOM);
+                waiting.push_back((buffer, offload));
+            }
+        }
+        // It fails only if it would count to 2^64: it is readable then.
+        let _ = rustix::io::write(&self.outgoing.signal, &[0, 0, 0, 0, 0, 0, 0, 1]);
+    }
+
+    /// See [`Port::counters`](crate::Port::counters).
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// See [`Port::link`](crate::Port::link): it is up while the other end is there.
+    pub fn link(&self) -> Link {
+        let is_running = Arc::strong_count(&self.incoming) > 1;
+        Link { is_up: true, is_running, mtu: 65_535, ..Link::default() }
+    }
+}
+
+impl AsFd for Memory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.incoming.signal.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::offload::Checksum;
+
+    #[test]
+    fn frames_arrive_in_their_order_as_they_were_sent() {
+        let (mut here, mut there) = Memory::pair().expect("a pair");
+        let offload = Offload { checksum: Some(Checksum { start: 34, offset: 6 }), segmentation: None };
+        for number in 0..100u8 {
+            here.send(&[number; 60], offload);
+        }
+        assert_eq!(there.receive(1, |_| {}), 0, "nothing was flushed");
+        here.flush();
+        let mut expected = 0..;
+        let mut check = |frame: Frame<'_>| {
+            assert_eq!(
+                (frame.bytes(), frame.offload),
+                (&[expected.next().expect("endless"); 60][..], offload)
+            );
+            assert!(frame.headroom() >= 64);
+        };
+        assert_eq!(there.receive(64, &mut check), 64);
+        assert_eq!(there.receive(64, &mut check), 36);
+        assert_eq!(there.receive(64, &mut check), 0);
+        assert_eq!((here.counters().sent.packets, there.counters().received.bytes), (100, 6_000));
+    }
+
+    #[test]
+    fn what_has_no_room_is_dropped_and_counted() {
+        let (mut here, mut there) = Memory::pair().expect("a pair");
+        for _ in 0..MOST_WAITING + 3 {
+            here.send(&[0; 60], Offload::NONE);
+        }
+        here.send(&vec![0; LONGEST_FRAME + 1], Offload::NONE);
+        here.flush();
+        assert_eq!((here.counters().sent.dropped, here.counters().sent.errors), (3, 1));
+        assert_eq!(there.receive(usize::MAX, |_| {}), MOST_WAITING);
+        drop(there);
+        assert!(!here.link().is_running);
+    }
+
+    #[test]
+    fn it_is_readable_while_something_waits() {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let (mut here, mut there) = Memory::pair().expect("a pair");
+        let is_readable = |port: &Memory| {
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            poll(&mut [PollFd::new(port, PollFlags::IN)], Some(&now)).expect("it polls") > 0
+        };
+        assert!(!is_readable(&there));
+        here.send(&[0; 60], Offload::NONE);
+        here.send(&[0; 60], Offload::NONE);
+        here.flush();
+        assert!(is_readable(&there));
+        there.receive(1, |_| {});
+        assert!(is_readable(&there));
+        there.receive(1, |_| {});
+        assert!(!is_readable(&there));
+    }
+}

@@ -1,0 +1,190 @@
+//! A port on a network interface, through a packet socket (`packet(7)`).
+//!
+//! Frames come in a ring that is shared with the kernel, whose slots hold a frame of the interface's MTU. Segments that are yet to be
+//! cut are longer: of those the kernel queues a whole copy, which is read with a system call of its own. So the ring stays
+//! small enough for a processor's cache, whatever the longest frame is.
+//!
+//! All frames carry virtio's header (see [`offload`](crate::offload)) both ways: a kernel that has no hardware for what is left to be done
+//! does it itself.
+
+mod outbox;
+mod ring;
+
+use crate::interface::Interface;
+use crate::kernel::{bind_to_interface, option, set_option};
+use crate::offload::{self, HEADER};
+use crate::{Counters, Error, Frame, LONGEST_FRAME, Link, Offload};
+use fulmar_packet::ethernet;
+use libc::SOL_PACKET;
+use outbox::Outbox;
+use ring::{Ring, Slot};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socket_with};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Room before a frame, beside that for the tag which the kernel may have taken out.
+const HEADROOM: u16 = 128;
+/// `PACKET_MR_PROMISC`, of the type that its field has.
+const PROMISCUOUS: u16 = 1;
+const SLOTS: usize = 2048;
+const SMALLEST_SLOT: usize = 2048;
+const LARGEST_SLOT: usize = 16384;
+/// For segments that wait to be read; the kernel counts what it needs for its own notes, too.
+const QUEUE_BYTES: u32 = 32 << 20;
+/// An empty ring may be due to an error; so many times it is taken for empty before the socket is asked.
+const ASK_EVERY: u32 = 64;
+
+/// A port on a network interface that exists already.
+#[derive(Debug)]
+pub struct Packet {
+    socket: OwnedFd,
+    interface: Interface,
+    ring: Ring,
+    long: Box<[u8]>,
+    outbox: Outbox,
+    counters: Counters,
+    found_empty: u32,
+    /// The interface was seen to be down, and not up since.
+    is_down: bool,
+}
+
+impl Packet {
+    /// Opens the interface of this name, in the network namespace of the calling thread. It sees all frames that arrive at the
+    /// interface, also those that are not for its address.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such interface, it is no Ethernet, or the kernel refuses: for want of `CAP_NET_RAW`, say.
+    pub fn open(name: &str) -> Result<Self, Error> {
+        let interface = Interface::find(name)?;
+        interface.must_be_ethernet()?;
+        // It is of no protocol until it is bound, so that nothing comes in before all is set up.
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
+            .map_err(Error::refused(name, "a packet socket"))?;
+        let set = |what, option, value: u32| {
+            set_option(&socket, SOL_PACKET, option, &value).map_err(Error::refused(name, what))
+        };
+        set("slots with one frame each", libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as u32)?;
+        set("virtio headers", libc::PACKET_VNET_HDR, 1)?;
+        set("room before frames", libc::PACKET_RESERVE, HEADROOM.into())?;
+        set("copies of long frames", libc::PACKET_COPY_THRESH, 1)?;
+        set("to leave out its own frames", libc::PACKET_IGNORE_OUTGOING, 1)?;
+        set("to pass over queues", libc::PACKET_QDISC_BYPASS, 1)?;
+        for size in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
+            set_option(&socket, libc::SOL_SOCKET, size, &QUEUE_BYTES)
+                .map_err(Error::refused(name, "buffers"))?;
+        }
+        let frame = interface.link()?.mtu as usize + ethernet::HEADER + 2 * ethernet::TAG;
+        let slot = (frame + 2 * usize::from(HEADROOM)).next_power_of_two().clamp(SMALLEST_SLOT, LARGEST_SLOT);
+        let ring = Ring::new(socket.as_fd(), slot, SLOTS).map_err(Error::refused(name, "a ring"))?;
+        bind_to_interface(&socket, interface.index()).map_err(Error::refused(name, "its frames"))?;
+        let everything = libc::packet_mreq {
+            mr_ifindex: interface.index().cast_signed(),
+            mr_type: PROMISCUOUS,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        set_option(&socket, SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &everything)
+            .map_err(Error::refused(name, "frames for other addresses"))?;
+        Ok(Self {
+            socket,
+            interface,
+            ring,
+            long: vec![0; usize::from(HEADROOM) + HEADER + LONGEST_FRAME].into(),
+            outbox: Outbox::default(),
+            counters: Counters::default(),
+            found_empty: 0,
+            is_down: false,
+        })
+    }
+
+    /// See [`Port::receive`](crate::Port::receive).
+    pub fn receive(&mut self, limit: usize, mut each: impl FnMut(Frame<'_>)) -> Result<usize, Error> {
+        let Self { socket, ring, long, counters: Counters { received, .. }, .. } = self;
+        let mut count = 0;
+        while count < limit
+            && ring.take(|slot| match frame_of(slot, socket.as_fd(), long) {
+                Some(frame) => {
+                    received.count(frame.bytes().len());
+                    each(frame);
+                }
+                None => received.errors += 1,
+            })
+        {
+            count += 1;
+        }
+        if count == 0 {
+            self.explain_emptiness()?;
+        }
+        Ok(count)
+    }
+
+    /// Nothing has come. Is that all right?
+    fn explain_emptiness(&mut self) -> Result<(), Error> {
+        self.found_empty += 1;
+        if self.is_down || self.found_empty.is_multiple_of(ASK_EVERY) {
+            // Asking takes the error away.
+            self.is_down |= rustix::net::sockopt::socket_error(&self.socket)
+                .map_err(Error::refused(self.interface.name(), "to tell what is wrong"))?
+                .is_err();
+            if self.is_down {
+                self.interface.must_be_up()?;
+                self.is_down = false;
+            }
+        }
+        Ok(())
+    }
+
+    /// See [`Port::send`](crate::Port::send).
+    pub fn send(&mut self, frame: &[u8], offload: Offload) {
+        self.outbox.push(self.socket.as_fd(), frame, offload, &mut self.counters.sent);
+    }
+
+    /// See [`Port::flush`](crate::Port::flush).
+    pub fn flush(&mut self) {
+        self.outbox.flush(self.socket.as_fd(), &mut self.counters.sent);
+    }
+
+    /// See [`Port::counters`](crate::Port::counters).
+    pub fn counters(&mut self) -> Counters {
+        // The kernel begins to count anew whenever it is asked.
+        if let Ok(news) = option::<libc::tpacket_stats>(&self.socket, SOL_PACKET, libc::PACKET_STATISTICS) {
+            self.counters.received.dropped += u64::from(news.tp_drops);
+        }
+        self.counters
+    }
+
+    /// See [`Port::link`](crate::Port::link).
+    pub fn link(&self) -> Result<Link, Error> {
+        self.interface.link()
+    }
+}
+
+impl AsFd for Packet {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The frame in a slot, or in the queue if it is too long for that, with its tag put back.
+fn frame_of<'a>(slot: Slot<'a>, socket: BorrowedFd<'_>, long: &'a mut [u8]) -> Option<Frame<'a>> {
+    let (buffer, start) = match slot.is_queued {
+        true => {
+            let room = usize::from(HEADROOM);
+            let (length, _) = recv(socket, &mut long[room..], RecvFlags::DONTWAIT | RecvFlags::TRUNC).ok()?;
+            (long.get_mut(..room + length)?, room + HEADER)
+        }
+        false if slot.buffer.len() - slot.start < slot.length => return None,
+        false => (slot.buffer, slot.start),
+    };
+    let (_, header) = buffer[..start].split_last_chunk::<HEADER>()?;
+    let mut frame = Frame::new(buffer, start, offload::read(*header)?);
+    if let Some((kind, content)) = slot.tag {
+        let bytes = frame.grow_front(ethernet::TAG)?;
+        bytes.copy_within(ethernet::TAG..ethernet::TAG + ethernet::ADDRESSES, 0);
+        let tag = &mut bytes[ethernet::ADDRESSES..ethernet::ADDRESSES + ethernet::TAG];
+        tag[..2].copy_from_slice(&kind.to_be_bytes());
+        tag[2..].copy_from_slice(&content.to_be_bytes());
+    }
+    Some(frame)
+}

@@ -1,0 +1,5 @@
+//! Ports on real interfaces.
+
+mod network;
+mod packet;
+mod wire;
