@@ -2,4 +2,6 @@
 
 mod network;
 mod packet;
+mod segments;
+mod tap;
 mod wire;

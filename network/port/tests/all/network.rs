@@ -1,8 +1,10 @@
 //! Hosts as network namespaces, and one more for a switch between them. Needs `ip` (iproute2) and the rights of root.
 
+use fulmar_node::Random;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
-use std::net::Ipv4Addr;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::process::Command;
 use std::thread;
@@ -83,4 +85,34 @@ impl Network {
         });
         Self { switch, hosts }
     }
+}
+
+fn any(seed: u64, length: usize) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    (0..length).map(|_| u8::try_from(random.below(256)).expect("a byte")).collect()
+}
+
+/// Two hosts that send each other bytes at once, by their kernels' TCP.
+pub(crate) fn exchange(hosts: &[Namespace; 2], to: IpAddr) {
+    let [sent, answered] = [any(1, 8 << 20), any(2, 8 << 20)];
+    let talk = |mut stream: TcpStream, says: &[u8], hears: &[u8]| {
+        // If a wire breaks, this ends too.
+        let patience = Some(std::time::Duration::from_secs(60));
+        stream.set_read_timeout(patience).expect("it is not 0");
+        stream.set_write_timeout(patience).expect("it is not 0");
+        thread::scope(|scope| {
+            let mut writer = stream.try_clone().expect("another file");
+            scope.spawn(move || writer.write_all(says).expect("it is sent"));
+            let mut heard = vec![0; hears.len()];
+            stream.read_exact(&mut heard).expect("all comes");
+            assert!(heard == hears, "other bytes came");
+        });
+    };
+    let listener = hosts[1].within(|| TcpListener::bind(SocketAddr::new(to, 0)).expect("a port"));
+    let at = listener.local_addr().expect("bound");
+    thread::scope(|scope| {
+        scope.spawn(|| talk(listener.accept().expect("somebody comes").0, &answered, &sent));
+        let stream = hosts[0].within(|| TcpStream::connect(at).expect("it listens"));
+        talk(stream, &sent, &answered);
+    });
 }

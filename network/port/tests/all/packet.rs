@@ -1,42 +1,15 @@
 //! A port on an interface.
 
-use crate::network::{ADDRESSES, Network};
+use crate::network::{ADDRESSES, Network, exchange};
 use crate::wire::Wire;
-use fulmar_node::Random;
-use fulmar_port::{Packet, Port};
-use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use fulmar_port::{Error, Frame, LONGEST_FRAME, Offload, Packet, Port};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::net::{IpAddr, Ipv6Addr};
 use std::thread;
 
-fn open(network: &Network) -> [Port; 2] {
+fn open(network: &Network, names: [&str; 2]) -> [Port; 2] {
     network.switch.enter();
-    ["port1", "port2"].map(|name| Port::from(Packet::open(name).expect("it is there")))
-}
-
-fn any(seed: u64, length: usize) -> Vec<u8> {
-    let mut random = Random::new(seed);
-    (0..length).map(|_| u8::try_from(random.below(256)).expect("a byte")).collect()
-}
-
-/// Two hosts that send each other bytes at once, by their kernels' TCP.
-fn exchange(network: &Network, to: IpAddr) {
-    let [sent, answered] = [any(1, 8 << 20), any(2, 8 << 20)];
-    let talk = |mut stream: TcpStream, says: &[u8], hears: &[u8]| {
-        thread::scope(|scope| {
-            let mut writer = stream.try_clone().expect("another file");
-            scope.spawn(move || writer.write_all(says).expect("it is sent"));
-            let mut heard = vec![0; hears.len()];
-            stream.read_exact(&mut heard).expect("all comes");
-            assert!(heard == hears, "other bytes came");
-        });
-    };
-    let listener = network.hosts[1].within(|| TcpListener::bind(SocketAddr::new(to, 0)).expect("a port"));
-    let at = listener.local_addr().expect("bound");
-    thread::scope(|scope| {
-        scope.spawn(|| talk(listener.accept().expect("somebody comes").0, &answered, &sent));
-        let stream = network.hosts[0].within(|| TcpStream::connect(at).expect("it listens"));
-        talk(stream, &sent, &answered);
-    });
+    names.map(|name| Port::from(Packet::open(name).expect("it is there")))
 }
 
 #[test]
@@ -46,13 +19,154 @@ fn tcp_passes_in_segments_of_64_kib() {
         let mut longest = [0; 2];
         thread::scope(|scope| {
             let longest = &mut longest;
-            let see = |side: usize, frame: &fulmar_port::Frame<'_>| {
+            let see = |side: usize, frame: &mut Frame<'_>| {
                 longest[side] = longest[side].max(frame.bytes().len());
                 assert!(frame.headroom() >= 64);
             };
-            let _wire = Wire::between(scope, || open(&network), see);
-            exchange(&network, to);
+            let _wire = Wire::between(scope, || open(&network, ["port1", "port2"]), see);
+            exchange(&network.hosts, to);
         });
         assert!(longest.iter().all(|longest| *longest > 32_768), "{longest:?}");
     }
+}
+
+const TAG: [u8; 4] = [0x81, 0, 0, 7];
+
+fn push_tag(frame: &mut Frame<'_>) {
+    let bytes = frame.grow_front(4).expect("there is room");
+    bytes.copy_within(4..16, 0);
+    bytes[12..16].copy_from_slice(&TAG);
+}
+
+fn pop_tag(frame: &mut Frame<'_>) {
+    assert_eq!(frame.bytes()[12..16], TAG, "it comes as it was sent");
+    frame.bytes_mut().copy_within(0..12, 4);
+    frame.shrink_front(4).expect("it is longer");
+}
+
+/// The kernel takes them out on the way, of long segments as well.
+#[test]
+fn tags_are_put_back() {
+    let network = Network::new("tag");
+    network.switch.ip(&["link", "add", "trunk1", "type", "veth", "peer", "name", "trunk2"]);
+    for trunk in ["trunk1", "trunk2"] {
+        network.switch.ip(&["link", "set", trunk, "addrgenmode", "none", "up"]);
+    }
+    let mut longest = [0; 2];
+    thread::scope(|scope| {
+        let [longest1, longest2] = longest.each_mut();
+        let wires = [(["port1", "trunk1"], longest1), (["port2", "trunk2"], longest2)];
+        let _wires = wires.map(|(names, longest)| {
+            let network = &network;
+            Wire::between(
+                scope,
+                move || open(network, names),
+                move |side, frame| {
+                    if side == 0 {
+                        push_tag(frame);
+                    } else {
+                        pop_tag(frame);
+                        *longest = frame.bytes().len().max(*longest);
+                        assert!(frame.headroom() >= 64);
+                    }
+                },
+            )
+        });
+        exchange(&network.hosts, ADDRESSES[1].into());
+    });
+    assert!(longest.iter().all(|longest| *longest > 32_768), "{longest:?}");
+}
+
+/// A frame of no protocol, from this number.
+fn frame_of(number: u8, length: usize) -> Vec<u8> {
+    let mut frame = vec![number; length];
+    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, number, 0x88, 0xb5]);
+    frame
+}
+
+fn collect(port: &mut Packet, many: usize) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    while all.len() < many {
+        poll(&mut [PollFd::new(port, PollFlags::IN)], None).expect("it polls");
+        port.receive(64, |frame| {
+            if frame.bytes()[12..14] == [0x88, 0xb5] {
+                all.push(frame.bytes().to_vec());
+            }
+        })
+        .expect("it is up");
+    }
+    all
+}
+
+#[test]
+fn frames_arrive_as_they_were_sent_and_are_counted() {
+    let network = Network::new("round");
+    let mut here = network.switch.within(|| Packet::open("port1").expect("it is there"));
+    let mut there = network.hosts[0].within(|| Packet::open("eth0").expect("it is there"));
+    let frames: Vec<_> = (14..=1514).step_by(10).map(|length| frame_of(5, length)).collect();
+    for frame in &frames {
+        here.send(frame, Offload::NONE);
+    }
+    here.flush();
+    assert_eq!(collect(&mut there, frames.len()), frames);
+    let sent = here.counters().sent;
+    assert_eq!((sent.packets, sent.dropped, sent.errors), (frames.len() as u64, 0, 0));
+    assert_eq!(sent.bytes, frames.iter().map(|frame| frame.len() as u64).sum());
+
+    // Longer than the MTU, and not to be cut; longer than anything.
+    here.send(&frame_of(5, 1600), Offload::NONE);
+    here.send(&frame_of(5, LONGEST_FRAME + 1), Offload::NONE);
+    here.flush();
+    assert_eq!(here.counters().sent.errors, 2);
+
+    // It does not see what it has sent itself.
+    there.send(&frame_of(6, 60), Offload::NONE);
+    there.flush();
+    assert_eq!(collect(&mut here, 1), [frame_of(6, 60)]);
+    let link = here.link().expect("it is there");
+    assert!(link.is_up && link.is_running && link.mtu == 1500);
+}
+
+/// What it says about an interface that does not get better by itself.
+fn error_of(port: &mut Packet) -> Error {
+    loop {
+        if let Err(why) = port.receive(64, |_| {}) {
+            return why;
+        }
+    }
+}
+
+#[test]
+fn an_interface_that_is_down_or_gone_is_an_error() {
+    let network = Network::new("down");
+    let mut port = network.switch.within(|| Packet::open("port1").expect("it is there"));
+    network.switch.ip(&["link", "set", "port1", "down"]);
+    poll(&mut [PollFd::new(&port, PollFlags::IN)], None).expect("it polls");
+    for _ in 0..3 {
+        assert!(matches!(error_of(&mut port), Error::Down { .. }));
+    }
+    port.send(&frame_of(5, 60), Offload::NONE);
+    port.flush();
+    assert_eq!((port.counters().sent.packets, port.counters().sent.errors), (0, 1));
+
+    network.switch.ip(&["link", "set", "port1", "up"]);
+    let mut there = network.hosts[0].within(|| Packet::open("eth0").expect("it is there"));
+    there.send(&frame_of(6, 60), Offload::NONE);
+    there.flush();
+    assert_eq!(collect(&mut port, 1), [frame_of(6, 60)]);
+
+    network.switch.ip(&["link", "delete", "port1"]);
+    for _ in 0..3 {
+        assert!(matches!(error_of(&mut port), Error::Gone { .. }));
+    }
+    assert!(matches!(port.link(), Err(Error::Gone { .. })));
+}
+
+#[test]
+fn what_is_no_ethernet_is_refused() {
+    let network = Network::new("refuse");
+    network.switch.enter();
+    assert!(matches!(Packet::open("none"), Err(Error::NoInterface { .. })));
+    assert!(matches!(Packet::open("a name far too long"), Err(Error::BadName { .. })));
+    assert!(matches!(Packet::open("lo"), Err(Error::NotEthernet { .. })));
 }

@@ -9,11 +9,11 @@ use std::thread::Scope;
 pub(crate) struct Wire(OwnedFd);
 
 impl Wire {
-    /// Forwards between two ports that are made where the thread is; each frame from one to the other is seen on its way.
+    /// Forwards between two ports that are made where the thread is; what is done to each frame on its way, and from which it comes.
     pub(crate) fn between<'scope>(
         scope: &'scope Scope<'scope, '_>,
         open: impl FnOnce() -> [Port; 2] + Send + 'scope,
-        mut see: impl FnMut(usize, &Frame<'_>) + Send + 'scope,
+        mut does: impl FnMut(usize, &mut Frame<'_>) + Send + 'scope,
     ) -> Self {
         let stop = eventfd(0, EventfdFlags::CLOEXEC).expect("a signal");
         let stopped = stop.try_clone().expect("another file");
@@ -23,8 +23,8 @@ impl Wire {
             ready.send(()).expect("somebody waits");
             loop {
                 let [first, second] = &mut ports;
-                let mut count = forward(first, second, |frame| see(0, frame));
-                count += forward(second, first, |frame| see(1, frame));
+                let mut count = forward(first, second, |frame| does(0, frame));
+                count += forward(second, first, |frame| does(1, frame));
                 if count == 0 {
                     let mut all = [stopped.as_fd(), ports[0].as_fd(), ports[1].as_fd()]
                         .map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN));
@@ -40,10 +40,10 @@ impl Wire {
     }
 }
 
-fn forward(from: &mut Port, to: &mut Port, mut see: impl FnMut(&Frame<'_>)) -> usize {
+fn forward(from: &mut Port, to: &mut Port, mut does: impl FnMut(&mut Frame<'_>)) -> usize {
     let count = from
-        .receive(64, |frame| {
-            see(&frame);
+        .receive(64, |mut frame| {
+            does(&mut frame);
             to.send(frame.bytes(), frame.offload);
         })
         .expect("the interface is up");
