@@ -1,0 +1,106 @@
+//! Messages that wait until all of them take effect at once (extension 230 of the Open Networking Foundation).
+
+use fulmar_openflow::Message;
+use fulmar_openflow::bundle::{BundleAdd, BundleCommand, BundleControl, BundleFlags};
+use fulmar_openflow::error::Onf;
+use std::collections::BTreeMap;
+
+/// So many bundles may a session have…
+const BUNDLES: usize = 16;
+/// …with so many messages in all of them…
+const MESSAGES: usize = 100_000;
+/// …of so many bytes.
+const BYTES: usize = 16 << 20;
+
+#[derive(Debug)]
+struct Bundle {
+    flags: BundleFlags,
+    is_closed: bool,
+    messages: Vec<Message>,
+    bytes: usize,
+}
+
+/// The bundles of a session. A bundle with which something is wrong is gone.
+#[derive(Debug, Default)]
+pub(crate) struct Bundles {
+    bundles: BTreeMap<u32, Bundle>,
+}
+
+/// What follows from a control message.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Control {
+    /// This answer.
+    Done(BundleCommand),
+    /// These messages are to be carried out, and then [`BundleCommand::Committed`].
+    Commit(Vec<Message>),
+}
+
+impl Bundles {
+    pub(crate) fn control(&mut self, control: &BundleControl) -> Result<Control, Onf> {
+        let BundleControl { bundle, command, flags } = *control;
+        match command {
+            BundleCommand::Open => {
+                if self.bundles.remove(&bundle).is_some() {
+                    return Err(Onf::BundleExists);
+                }
+                self.open(bundle, flags)?;
+                Ok(Control::Done(BundleCommand::Opened))
+            }
+            BundleCommand::Close => {
+                let mut closed = self.take(bundle, flags)?;
+                if closed.is_closed {
+                    return Err(Onf::BundleClosed);
+                }
+                closed.is_closed = true;
+                self.bundles.insert(bundle, closed);
+                Ok(Control::Done(BundleCommand::Closed))
+            }
+            BundleCommand::Commit => Ok(Control::Commit(self.take(bundle, flags)?.messages)),
+            BundleCommand::Discard => {
+                self.bundles.remove(&bundle).ok_or(Onf::BundleBadId)?;
+                Ok(Control::Done(BundleCommand::Discarded))
+            }
+            BundleCommand::Opened
+            | BundleCommand::Closed
+            | BundleCommand::Committed
+            | BundleCommand::Discarded => Err(Onf::BundleBadType),
+        }
+    }
+
+    /// Another message, of so many bytes. A bundle that there is not is opened by it.
+    pub(crate) fn add(&mut self, add: BundleAdd, length: usize) -> Result<(), Onf> {
+        if !self.bundles.contains_key(&add.bundle) {
+            self.open(add.bundle, add.flags)?;
+        }
+        let mut bundle = self.take(add.bundle, add.flags)?;
+        if bundle.is_closed {
+            return Err(Onf::BundleClosed);
+        }
+        let (messages, bytes) = self
+            .bundles
+            .values()
+            .fold((0, 0), |(messages, bytes), other| (messages + other.messages.len(), bytes + other.bytes));
+        if messages + bundle.messages.len() >= MESSAGES || bytes + bundle.bytes + length > BYTES {
+            return Err(Onf::BundleTooMany);
+        }
+        bundle.messages.push(*add.message);
+        bundle.bytes += length;
+        self.bundles.insert(add.bundle, bundle);
+        Ok(())
+    }
+
+    fn open(&mut self, bundle: u32, flags: BundleFlags) -> Result<(), Onf> {
+        if self.bundles.len() >= BUNDLES {
+            return Err(Onf::OutOfBundles);
+        }
+        let opened = Bundle { flags, is_closed: false, messages: Vec::new(), bytes: 0 };
+        self.bundles.insert(bundle, opened);
+        Ok(())
+    }
+
+    /// Takes a bundle out, to which nothing else happens if the flags are not as before.
+    fn take(&mut self, bundle: u32, flags: BundleFlags) -> Result<Bundle, Onf> {
+        let taken = self.bundles.remove(&bundle).ok_or(Onf::BundleBadId)?;
+        if taken.flags == flags { Ok(taken) } else { Err(Onf::BundleBadFlags) }
+    }
+}

@@ -1,0 +1,154 @@
+//! A session on a stream: one thread's work.
+
+use crate::channel::Channel;
+use crate::closed::Closed;
+use crate::place::Place;
+use crate::session::Session;
+use crate::shared::{Line, Shared};
+use crate::task::carry_out;
+use rustix::event::{PollFd, PollFlags};
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+/// Why a connection is over.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum End {
+    #[error("the other side has closed the connection")]
+    Hangup,
+    #[error("{0}")]
+    Closed(#[from] Closed),
+    #[error("{0}")]
+    Lost(#[from] io::Error),
+    #[error("stopped")]
+    Stopped,
+}
+
+struct Connection<'a> {
+    shared: &'a Shared,
+    place: &'a Place,
+    line: Arc<Line>,
+    channel: Box<dyn Channel>,
+    /// What is being sent, of which so many bytes are.
+    sending: Vec<u8>,
+    sent: usize,
+    is_known: bool,
+}
+
+/// Carries on a session until it is over, and tells why.
+pub(crate) fn serve(shared: &Shared, place: &Arc<Place>, channel: Box<dyn Channel>) -> End {
+    let line = match shared.enter(place) {
+        Ok(line) => line,
+        Err(why) => return End::Lost(why),
+    };
+    let (sending, sent, is_known) = (Vec::new(), 0, false);
+    let mut connection = Connection { shared, place, line, channel, sending, sent, is_known };
+    let end = match connection.run() {
+        Ok(never) => match never {},
+        Err(end) => end,
+    };
+    // What can be told at once still is.
+    let _ = connection.write();
+    connection.channel.end();
+    shared.leave(&connection.line, connection.is_known);
+    end
+}
+
+enum Never {}
+
+impl Connection<'_> {
+    fn run(&mut self) -> Result<Never, End> {
+        loop {
+            let now = self.shared.clock.now();
+            self.line.session.lock().expire(now)?;
+            let has_read = self.read()?;
+            self.work()?;
+            self.write()?;
+            if self.place.stop.is_set() {
+                return Err(End::Stopped);
+            }
+            if !has_read {
+                self.wait()?;
+            }
+        }
+    }
+
+    fn session(&self) -> impl std::ops::DerefMut<Target = Session> {
+        self.line.session.lock()
+    }
+
+    /// Reads once, so that what was read is done before more is.
+    fn read(&mut self) -> Result<bool, End> {
+        if !self.session().listens() {
+            return Ok(false);
+        }
+        let mut bytes = [0; 16 << 10];
+        match self.channel.read(&mut bytes) {
+            Ok(0) => Err(End::Hangup),
+            Ok(length) => {
+                self.session().receive(self.shared.clock.now(), &bytes[..length]);
+                Ok(true)
+            }
+            Err(why) if is_idle(&why) => Ok(false),
+            Err(why) => Err(why.into()),
+        }
+    }
+
+    fn work(&mut self) -> Result<(), End> {
+        let Shared { switch, election, .. } = self.shared;
+        while !self.place.stop.is_set() {
+            let next = carry_out(self.line.id, &**switch, election, |role| self.session().next_task(role));
+            let Some((origin, answer)) = next? else { break };
+            self.session().answer(&origin, answer);
+        }
+        if !self.is_known && self.session().is_connected() {
+            self.is_known = true;
+            self.shared.connected(self.place);
+        }
+        Ok(())
+    }
+
+    /// Sends what can be sent.
+    fn write(&mut self) -> io::Result<()> {
+        loop {
+            if self.sent == self.sending.len() {
+                self.sending.clear();
+                self.sent = 0;
+                self.line.session.lock().take(&mut self.sending);
+            }
+            if self.sending.is_empty() {
+                break;
+            }
+            match self.channel.write(&self.sending[self.sent..]) {
+                Ok(length) => self.sent += length,
+                Err(why) if is_idle(&why) => return Ok(()),
+                Err(why) => return Err(why),
+            }
+        }
+        if self.channel.wants_write() {
+            match self.channel.flush() {
+                Err(why) if !is_idle(&why) => return Err(why),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let mut flags = PollFlags::empty();
+        let (listens, deadline) = {
+            let session = self.session();
+            (session.listens(), session.deadline())
+        };
+        flags.set(PollFlags::IN, listens);
+        flags.set(PollFlags::OUT, self.sent < self.sending.len() || self.channel.wants_write());
+        let fds = [PollFd::new(&self.channel, flags), PollFd::new(&self.line.signal, PollFlags::IN)];
+        self.place.stop.wait(&fds, self.shared.clock.now(), deadline)?;
+        self.line.signal.lower();
+        Ok(())
+    }
+}
+
+/// Whether there is nothing to be read or written just now.
+fn is_idle(why: &io::Error) -> bool {
+    matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

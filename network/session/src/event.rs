@@ -1,0 +1,81 @@
+//! What a switch tells of itself, in the form that a session has chosen.
+
+use crate::switch::SessionId;
+use fulmar_openflow::experimenter::{Experimenter, PacketInFormat};
+use fulmar_openflow::flow::FlowRemoved;
+use fulmar_openflow::packet_in::{NiciraPacketIn, PacketIn, PacketIn2, PacketInReason};
+use fulmar_openflow::ports::PortStatus;
+use fulmar_openflow::{Body, NO_BUFFER};
+
+/// Something that a switch tells without being asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A packet for controllers.
+    PacketIn {
+        /// For those that have given themselves this number; 0 is that of all who have not.
+        controller: u16,
+        /// So many bytes of it at most; if no action says how many, each session does (`miss_send_len`).
+        max_length: Option<u16>,
+        /// The packet, and what is known of it.
+        packet: Box<PacketIn2>,
+    },
+    /// A flow is gone that was to be told of.
+    FlowRemoved(Box<FlowRemoved>),
+    /// Something happened to a port.
+    PortStatus(Box<PortStatus>),
+    /// What one session has asked to be told from now on: how flows change, for a flow monitor. Its role does not matter.
+    Private {
+        /// The session.
+        session: SessionId,
+        /// The message.
+        body: Box<Body>,
+    },
+}
+
+/// The reasons that came later are cases of an action's to a controller of OpenFlow 1.3.
+pub(crate) const fn known_reason(reason: PacketInReason) -> PacketInReason {
+    match reason {
+        PacketInReason::ActionSet | PacketInReason::Group | PacketInReason::PacketOut => {
+            PacketInReason::Action
+        }
+        known => known,
+    }
+}
+
+/// What a cookie is when there is none.
+const NO_COOKIE: u64 = u64::MAX;
+
+/// The message that a packet becomes, with so many bytes of it at most.
+pub(crate) fn packet_in(packet: &PacketIn2, max_length: usize, format: PacketInFormat) -> Body {
+    let sent = packet.data.len().min(max_length);
+    let whole = packet.total_length.unwrap_or_else(|| u32::try_from(packet.data.len()).unwrap_or(u32::MAX));
+    let (data, reason) = (packet.data[..sent].to_vec(), known_reason(packet.reason));
+    if format == PacketInFormat::Nicira2 {
+        let total_length = Some(whole).filter(|whole| usize::try_from(*whole) != Ok(sent));
+        return Body::Experimenter(Experimenter::PacketIn2(PacketIn2 {
+            data,
+            total_length,
+            reason,
+            buffer: None,
+            table: packet.table,
+            cookie: packet.cookie,
+            known: packet.known.clone(),
+            user_data: packet.user_data.clone(),
+            continuation: packet.continuation.clone(),
+        }));
+    }
+    let packet = PacketIn {
+        buffer: NO_BUFFER,
+        total_length: u16::try_from(whole).unwrap_or(u16::MAX),
+        reason,
+        table: packet.table,
+        cookie: packet.cookie.unwrap_or(NO_COOKIE),
+        known: packet.known.clone(),
+        data,
+    };
+    if format == PacketInFormat::Nicira {
+        Body::Experimenter(Experimenter::PacketIn(NiciraPacketIn(packet)))
+    } else {
+        Body::PacketIn(packet)
+    }
+}

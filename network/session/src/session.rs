@@ -1,0 +1,315 @@
+//! One connection's side of the protocol: what is answered, what the switch is asked, and what the other side is told.
+
+use crate::bundles::{Bundles, Control};
+use crate::closed::Closed;
+use crate::event::Event;
+use crate::interest::{Interest, Kind};
+use crate::liveness::{Due, Liveness};
+use crate::outgoing::{NOTICES, Outgoing, Why};
+use crate::parts::Parts;
+use crate::switch::SessionId;
+use crate::task::{Answer, Origin, Task, Work, bundle_reply, is_write};
+use fulmar_node::Time;
+use fulmar_openflow::bundle::{BundleCommand, BundleControl};
+use fulmar_openflow::error::{BadRequest, ErrorMessage, HelloFailed, Onf, SwitchConfigFailed};
+use fulmar_openflow::experimenter::Experimenter;
+use fulmar_openflow::multipart::MultipartRequest;
+use fulmar_openflow::role::Role;
+use fulmar_openflow::switch::{Fragments, SwitchConfig};
+use fulmar_openflow::{Body, Decoder, ErrorCode, Hello, Message, Rejection, TooLong, VERSION, negotiate};
+use std::time::Duration;
+
+/// A session: bytes come in, tasks for the switch and bytes to be sent come out. It has neither socket nor clock nor thread.
+///
+/// What comes in is [received](Self::receive); then [`Self::next_task`] is called until there is none, and each task is
+/// [carried out](Task::carry_out) and [answered](Self::answer) before the next one. What is to be sent is [taken](Self::take).
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// Whether both sides have said which version they speak.
+    talks: bool,
+    decoder: Decoder,
+    interest: Interest,
+    bundles: Bundles,
+    parts: Parts,
+    liveness: Liveness,
+    outgoing: Outgoing,
+    /// Why it is to end.
+    closed: Option<Closed>,
+}
+
+impl Session {
+    /// A session that begins. The other side is asked whether it is there after so long a silence, and given up after another.
+    pub(crate) fn new(id: SessionId, kind: Kind, inactivity: Option<Duration>, now: Time) -> Self {
+        let mut session = Self {
+            talks: false,
+            decoder: Decoder::default(),
+            interest: Interest::new(id, kind),
+            bundles: Bundles::default(),
+            parts: Parts::default(),
+            liveness: Liveness::new(inactivity, now),
+            outgoing: Outgoing::default(),
+            closed: None,
+        };
+        session.reply(0, Body::Hello(Hello::new()));
+        session
+    }
+
+    /// Bytes that have come. They are kept until they are asked for: who reads asks [first](Self::next_task).
+    pub(crate) fn receive(&mut self, now: Time, bytes: &[u8]) {
+        self.liveness.heard(now);
+        self.decoder.push(bytes);
+    }
+
+    /// What the switch is to do next, as the other side has this role. There is nothing to do while too much waits to be sent.
+    ///
+    /// # Errors
+    /// Why the session ends; what there is to be sent tells the other side, if it can be told.
+    pub(crate) fn next_task(&mut self, role: Role) -> Result<Option<Task>, Closed> {
+        if let Some(closed) = &self.closed {
+            return Err(closed.clone());
+        }
+        while !self.outgoing.is_full() {
+            let Some(frame) = self.decoder.next_frame()? else { return Ok(None) };
+            let (origin, decoded) = (Origin::of(frame.bytes()), frame.decode());
+            if !self.talks {
+                self.greet(&origin, decoded)?;
+                continue;
+            }
+            let handled = match decoded {
+                Ok(message) => self.handle(&origin, message, role).map_err(|code| origin.reject(code)),
+                Err(rejection) => Err(rejection),
+            };
+            match handled {
+                Ok(Some(work)) => return Ok(Some(Task { origin, work })),
+                Ok(None) => {}
+                Err(rejection) => self.reject(rejection),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first message of the other side (section 6.3.1).
+    fn greet(&mut self, origin: &Origin, first: Result<Message, Rejection>) -> Result<(), Closed> {
+        match first {
+            Ok(Message { body: Body::Hello(theirs), .. }) => {
+                if negotiate(&Hello::new(), &theirs) == Some(VERSION) {
+                    self.talks = true;
+                    return Ok(());
+                }
+                let data = b"only OpenFlow 1.3 is spoken here".to_vec();
+                let code = HelloFailed::Incompatible.into();
+                self.reply(origin.xid(), Body::Error(ErrorMessage { code, data }));
+                Err(Closed::Incompatible(theirs.version))
+            }
+            Ok(Message { body: Body::Error(error), .. }) => Err(Closed::Refused(error.code)),
+            Err(rejection) if origin.kind() == HELLO => {
+                let code = rejection.code;
+                self.reject(rejection);
+                Err(Closed::BadHello(code))
+            }
+            Ok(_) | Err(_) => Err(Closed::NoHello(origin.kind())),
+        }
+    }
+
+    /// Answers a message, or says what the switch is to do about it.
+    fn handle(&mut self, origin: &Origin, message: Message, role: Role) -> Result<Option<Work>, ErrorCode> {
+        let Message { xid, body } = message;
+        if role == Role::Slave && is_write(&body) {
+            return Err(BadRequest::IsSlave.into());
+        }
+        match body {
+            // Whatever came before it has been carried out.
+            Body::BarrierRequest => self.reply(xid, Body::BarrierReply),
+            Body::EchoRequest(data) => self.reply(xid, Body::EchoReply(data)),
+            // That it has come is all it says; and nothing can be done about what is wrong here.
+            Body::EchoReply(_) | Body::Error(_) | Body::Hello(_) => {}
+            Body::GetConfigRequest => {
+                let miss_length = self.interest.miss_length;
+                let config = SwitchConfig { fragments: Fragments::Normal, miss_length };
+                self.reply(xid, Body::GetConfigReply(config));
+            }
+            Body::SetConfig(config) => {
+                if config.fragments != Fragments::Normal {
+                    return Err(SwitchConfigFailed::BadFlags.into());
+                }
+                self.interest.miss_length = config.miss_length;
+            }
+            Body::GetAsynchronousRequest => {
+                self.reply(xid, Body::GetAsynchronousReply(self.interest.asynchronous.clone()));
+            }
+            Body::SetAsynchronous(asynchronous)
+            | Body::Experimenter(Experimenter::SetAsynchronous(asynchronous)) => {
+                self.interest.asynchronous = asynchronous;
+            }
+            Body::Experimenter(Experimenter::SetPacketInFormat(format)) => self.interest.format = format,
+            Body::Experimenter(Experimenter::SetController(number)) => {
+                self.interest.controller = number.controller;
+            }
+            // In OpenFlow 1.3 a change of flows says which table it is for, whatever is set here.
+            Body::Experimenter(Experimenter::FlowModTable(_)) => {}
+            Body::Experimenter(Experimenter::BundleControl(control)) => {
+                return self.control_bundle(xid, control);
+            }
+            Body::Experimenter(Experimenter::BundleAdd(add)) => self.bundles.add(add, origin.length())?,
+            Body::MultipartRequest(part) => {
+                let whole = self.parts.push(xid, part)?;
+                return Ok(whole.map(|question| {
+                    Work::Request(Body::MultipartRequest(MultipartRequest { has_more: false, question }))
+                }));
+            }
+            Body::RoleRequest(asked) => return Ok(Some(Work::Role(asked))),
+            Body::FeaturesRequest
+            | Body::PacketOut(_)
+            | Body::FlowMod(_)
+            | Body::GroupMod(_)
+            | Body::PortMod(_)
+            | Body::TableMod(_)
+            | Body::MeterMod(_)
+            | Body::QueueConfigRequest(_)
+            | Body::Experimenter(Experimenter::Resume(_) | Experimenter::CancelMonitor(_)) => {
+                return Ok(Some(Work::Request(body)));
+            }
+            // What only switches say.
+            Body::FeaturesReply(_)
+            | Body::GetConfigReply(_)
+            | Body::PacketIn(_)
+            | Body::FlowRemoved(_)
+            | Body::PortStatus(_)
+            | Body::MultipartReply(_)
+            | Body::BarrierReply
+            | Body::QueueConfigReply(_)
+            | Body::RoleReply(_)
+            | Body::GetAsynchronousReply(_)
+            | Body::Experimenter(
+                Experimenter::PacketIn(_)
+                | Experimenter::PacketIn2(_)
+                | Experimenter::MonitorsPaused
+                | Experimenter::MonitorsResumed,
+            ) => return Err(BadRequest::BadType.into()),
+        }
+        Ok(None)
+    }
+
+    fn control_bundle(&mut self, xid: u32, control: BundleControl) -> Result<Option<Work>, ErrorCode> {
+        match self.bundles.control(&control)? {
+            Control::Done(command) => {
+                self.reply(xid, bundle_reply(BundleControl { command, ..control }));
+                Ok(None)
+            }
+            Control::Commit(messages) => Ok(Some(Work::Commit(
+                BundleControl { command: BundleCommand::Committed, ..control },
+                messages,
+            ))),
+        }
+    }
+
+    /// Sends back what became of a task.
+    pub(crate) fn answer(&mut self, origin: &Origin, answer: Answer) {
+        match answer {
+            Answer::Done(bodies) => {
+                for body in bodies {
+                    self.reply_in_parts(origin, body);
+                }
+            }
+            Answer::Refused(code) => self.reject(origin.reject(code)),
+            Answer::Failed(message, code) => {
+                let mut bytes = Vec::new();
+                // What has come in one message fits into one.
+                if message.encode(&mut bytes).is_ok() {
+                    self.reject(Rejection::of(&bytes, code));
+                }
+                self.reject(origin.reject(Onf::BundleMessageFailed));
+            }
+        }
+    }
+
+    fn reply_in_parts(&mut self, origin: &Origin, body: Body) {
+        let Body::MultipartReply(reply) = body else { return self.reply_or_reject(origin, body) };
+        for part in reply.answer.into_replies() {
+            self.reply_or_reject(origin, Body::MultipartReply(part));
+        }
+    }
+
+    /// What does not fit into a message is an error, so that nobody waits for it.
+    fn reply_or_reject(&mut self, origin: &Origin, body: Body) {
+        if self.send(Why::Reply, origin.xid(), body).is_err() {
+            self.reject(origin.reject(BadRequest::BadLength));
+        }
+    }
+
+    /// Tells the other side of an event, if it wants that in this role. Whether there is now something to be sent that was not before,
+    /// or the session is to end.
+    pub(crate) fn tell(&mut self, event: &Event, role: Role) -> bool {
+        if !self.talks || self.closed.is_some() || !self.interest.wants(event, role) {
+            return false;
+        }
+        let was_empty = self.outgoing.is_empty();
+        let why = if matches!(event, Event::PacketIn { .. }) { Why::Packet } else { Why::Notice };
+        // Nothing that a switch tells is longer than a message, but what a flow monitor tells at once, which the switch cuts.
+        let _ = self.send(why, 0, self.interest.body(event));
+        was_empty && !self.outgoing.is_empty() || self.closed.is_some()
+    }
+
+    /// What the time brings: a probe, or the end.
+    ///
+    /// # Errors
+    /// Why the session ends.
+    pub(crate) fn expire(&mut self, now: Time) -> Result<(), Closed> {
+        let due = self.liveness.expire(now);
+        match due {
+            Due::Nothing => Ok(()),
+            Due::Probe if self.talks => {
+                self.reply(0, Body::EchoRequest(Vec::new()));
+                Ok(())
+            }
+            Due::Probe | Due::End => Err(Closed::Silent(self.liveness.interval.unwrap_or_default())),
+        }
+    }
+
+    /// When [`Self::expire`] is to be called, if it is.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.liveness.deadline()
+    }
+
+    /// Appends what is to be sent next, some 64 KiB of it at most.
+    pub(crate) fn take(&mut self, out: &mut Vec<u8>) {
+        self.outgoing.take(out);
+    }
+
+    /// Whether both sides have agreed on a version.
+    pub(crate) const fn is_connected(&self) -> bool {
+        self.talks
+    }
+
+    /// Whether what is received now is looked at.
+    pub(crate) const fn listens(&self) -> bool {
+        !self.outgoing.is_full()
+    }
+
+    /// How many packets the other side was not told of, as it does not read as fast as they come.
+    pub(crate) const fn dropped_packets(&self) -> u64 {
+        self.outgoing.dropped
+    }
+
+    fn reject(&mut self, rejection: Rejection) {
+        let Message { xid, body } = rejection.into_message();
+        self.reply(xid, body);
+    }
+
+    /// Sends what cannot be too long: it repeats at most what has come.
+    fn reply(&mut self, xid: u32, body: Body) {
+        let _ = self.send(Why::Reply, xid, body);
+    }
+
+    fn send(&mut self, why: Why, xid: u32, body: Body) -> Result<(), TooLong> {
+        let mut bytes = Vec::new();
+        Message { xid, body }.encode(&mut bytes)?;
+        if self.outgoing.push(why, bytes).is_err() {
+            self.closed = Some(Closed::Deaf(NOTICES));
+        }
+        Ok(())
+    }
+}
+
+/// The type of hellos.
+const HELLO: u8 = 0;

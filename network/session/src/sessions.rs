@@ -1,0 +1,162 @@
+//! All sessions of a switch.
+
+use crate::attempts::State;
+use crate::clock::Clock;
+use crate::event::Event;
+use crate::interest::Kind;
+use crate::keeper::keep;
+use crate::place::{Place, Settings, Status};
+use crate::shared::{Presence, Shared};
+use crate::switch::Switch;
+use crate::target::Target;
+use fulmar_node::Time;
+use parking_lot::{Mutex, RwLock};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The sessions of a switch. Any thread may use it. When it is dropped all of them have ended.
+pub struct Sessions {
+    shared: Arc<Shared>,
+    places: Mutex<Vec<(Arc<Place>, JoinHandle<()>)>>,
+}
+
+impl Sessions {
+    /// No sessions yet. `report` hears of connections that come and go, and why: for a log.
+    #[must_use]
+    pub fn new(switch: Arc<dyn Switch>, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        let shared = Shared {
+            switch,
+            report: Box::new(report),
+            clock: Clock::new(),
+            election: RwLock::default(),
+            lines: RwLock::default(),
+            presence: Mutex::new(Presence { controllers: 0, since: Time::ZERO }),
+            count: AtomicU64::new(1),
+        };
+        Self { shared: Arc::new(shared), places: Mutex::default() }
+    }
+
+    /// From now on these are the controllers. Sessions of targets that stay as they are go on; those of others have ended when this
+    /// returns, so that it waits for what the switch is doing for them. A passive target listens, if it can.
+    ///
+    /// # Errors
+    /// If the system is out of threads or file descriptors; controllers that could be taken on are.
+    pub fn set_controllers(&self, controllers: Vec<(Target, Settings)>) -> io::Result<()> {
+        self.set(Kind::Controller, controllers)
+    }
+
+    /// From now on tools come in here: `ovs-ofctl` at a socket `punix:PATH`. They are told nothing before they ask for it
+    /// (`miss_send_len`), and do not count as [controllers](Self::is_connected).
+    ///
+    /// # Errors
+    /// If the system is out of threads or file descriptors.
+    pub fn set_services(&self, services: Vec<(Target, Settings)>) -> io::Result<()> {
+        self.set(Kind::Service, services)
+    }
+
+    fn set(&self, kind: Kind, mut wanted: Vec<(Target, Settings)>) -> io::Result<()> {
+        let mut places = self.places.lock();
+        let (kept, ended) = std::mem::take(&mut *places).into_iter().partition(|(place, _)| {
+            let same = |(target, settings): &(Target, Settings)| {
+                *target == place.target && *settings == place.settings
+            };
+            let at = wanted.iter().position(same);
+            if let Some(at) = at.filter(|_| place.kind == kind) {
+                wanted.remove(at);
+            }
+            place.kind != kind || at.is_some()
+        });
+        *places = kept;
+        end(ended);
+        for (target, settings) in wanted {
+            let place = Arc::new(Place::new(kind, target, settings)?);
+            let thread = keep(self.shared.clone(), place.clone())?;
+            places.push((place, thread));
+        }
+        Ok(())
+    }
+
+    /// Tells each session of an event that wants to know, and does not wait until it knows. A session that does not read as fast
+    /// as packets come loses some of them, which are counted; one for which some megabytes of anything else wait is closed.
+    pub fn tell(&self, event: &Event) {
+        let election = self.shared.election.read_recursive();
+        for (id, line) in &*self.shared.lines.read_recursive() {
+            if line.session.lock().tell(event, election.role(*id)) {
+                line.signal.raise();
+            }
+        }
+    }
+
+    /// Whether there is a controller.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.shared.presence.lock().controllers > 0
+    }
+
+    /// For how long there has been no controller, if there is none: how a switch fails depends on that.
+    #[must_use]
+    pub fn for_how_long_not(&self) -> Option<Duration> {
+        let presence = *self.shared.presence.lock();
+        (presence.controllers == 0).then(|| self.shared.clock.now().since(presence.since))
+    }
+
+    /// How it is with each controller, in the order in which they were taken on.
+    #[must_use]
+    pub fn status(&self) -> Vec<Status> {
+        let places = self.places.lock();
+        let controllers = places.iter().filter(|(place, _)| place.kind == Kind::Controller);
+        controllers.map(|(place, _)| self.status_of(place)).collect()
+    }
+
+    fn status_of(&self, place: &Arc<Place>) -> Status {
+        let election = self.shared.election.read_recursive();
+        let lines = self.shared.lines.read_recursive();
+        let lines = lines.values().filter(|line| Arc::ptr_eq(&line.place, place));
+        let (mut role, mut dropped_packets) = (None, 0);
+        for line in lines {
+            let session = line.session.lock();
+            dropped_packets += session.dropped_packets();
+            if session.is_connected() {
+                role = role.or(Some(election.role(line.id)));
+            }
+        }
+        let (attempts, now) = (place.attempts.lock(), self.shared.clock.now());
+        let ago = |time: Option<Time>| time.map(|time| now.since(time));
+        let is_connected = role.is_some();
+        Status {
+            target: place.target.clone(),
+            is_connected,
+            role,
+            last_error: attempts.last_error.clone(),
+            state: match attempts.state {
+                _ if is_connected => State::Active,
+                // Who comes is not called.
+                _ if place.target.is_passive() => State::Void,
+                state => state,
+            },
+            since_connect: ago(attempts.connected),
+            since_disconnect: ago(attempts.disconnected),
+            dropped_packets,
+            port: *place.port.lock(),
+        }
+    }
+}
+
+fn end(places: Vec<(Arc<Place>, JoinHandle<()>)>) {
+    for (place, _) in &places {
+        place.stop.set();
+    }
+    for (_, thread) in places {
+        // Its panic was reported as all are.
+        let _ = thread.join();
+    }
+}
+
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        end(std::mem::take(&mut *self.places.lock()));
+    }
+}

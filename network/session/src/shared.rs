@@ -1,0 +1,84 @@
+//! What the threads of all sessions have in common.
+
+use crate::clock::Clock;
+use crate::election::Election;
+use crate::interest::Kind;
+use crate::place::Place;
+use crate::session::Session;
+use crate::signal::Signal;
+use crate::switch::{SessionId, Switch};
+use fulmar_node::Time;
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A session as all threads see it.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) id: SessionId,
+    pub(crate) place: Arc<Place>,
+    pub(crate) session: Mutex<Session>,
+    /// Raised when there is something to be sent.
+    pub(crate) signal: Signal,
+}
+
+/// Whether there is a controller, and since when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Presence {
+    pub(crate) controllers: usize,
+    pub(crate) since: Time,
+}
+
+/// Locks are taken in this order: the election, the lines, a session.
+pub(crate) struct Shared {
+    pub(crate) switch: Arc<dyn Switch>,
+    pub(crate) report: Box<dyn Fn(&str) + Send + Sync>,
+    pub(crate) clock: Clock,
+    pub(crate) election: RwLock<Election>,
+    pub(crate) lines: RwLock<BTreeMap<SessionId, Arc<Line>>>,
+    pub(crate) presence: Mutex<Presence>,
+    /// How many sessions there have been.
+    pub(crate) count: AtomicU64,
+}
+
+impl Shared {
+    /// A session begins.
+    pub(crate) fn enter(&self, place: &Arc<Place>) -> io::Result<Arc<Line>> {
+        let id = SessionId(self.count.fetch_add(1, Ordering::Relaxed));
+        let session = Session::new(id, place.kind, place.settings.inactivity, self.clock.now());
+        let line = Line { id, place: place.clone(), session: Mutex::new(session), signal: Signal::new()? };
+        let line = Arc::new(line);
+        self.lines.write().insert(id, line.clone());
+        Ok(line)
+    }
+
+    /// A session has agreed on a version.
+    pub(crate) fn connected(&self, place: &Place) {
+        let now = self.clock.now();
+        place.attempts.lock().succeed(now);
+        (self.report)(&format!("{}: connected", place.target));
+        if place.kind == Kind::Controller {
+            let mut presence = self.presence.lock();
+            presence.controllers += 1;
+            if presence.controllers == 1 {
+                presence.since = now;
+            }
+        }
+    }
+
+    /// A session is over, which was connected or not.
+    pub(crate) fn leave(&self, line: &Line, was_connected: bool) {
+        self.lines.write().remove(&line.id);
+        self.election.write().leave(line.id);
+        self.switch.gone(line.id);
+        if was_connected && line.place.kind == Kind::Controller {
+            let mut presence = self.presence.lock();
+            presence.controllers -= 1;
+            if presence.controllers == 0 {
+                presence.since = self.clock.now();
+            }
+        }
+    }
+}

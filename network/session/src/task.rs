@@ -1,0 +1,129 @@
+//! What a session has the switch do.
+
+use crate::closed::Closed;
+use crate::election::Election;
+use crate::switch::{Asker, SessionId, Switch};
+use fulmar_openflow::bundle::BundleControl;
+use fulmar_openflow::experimenter::Experimenter;
+use fulmar_openflow::multipart::{MultipartRequest, Question};
+use fulmar_openflow::role::{Role, RoleMessage};
+use fulmar_openflow::{Body, ErrorCode, HEADER, Message, Rejection};
+use parking_lot::RwLock;
+
+/// The beginning of a message, which is enough to answer it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// As much of it as an error sends back, and its header at least.
+    beginning: Vec<u8>,
+}
+
+/// So much of a message an error sends back.
+const BEGINNING: usize = 64;
+
+impl Origin {
+    pub(crate) fn of(message: &[u8]) -> Self {
+        debug_assert!(message.len() >= HEADER);
+        Self { beginning: message[..message.len().min(BEGINNING)].to_vec() }
+    }
+
+    pub(crate) fn kind(&self) -> u8 {
+        self.beginning[1]
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        u16::from_be_bytes([self.beginning[2], self.beginning[3]]).into()
+    }
+
+    pub(crate) fn xid(&self) -> u32 {
+        let [_, _, _, _, a, b, c, d, ..] = self.beginning[..] else { return 0 };
+        u32::from_be_bytes([a, b, c, d])
+    }
+
+    pub(crate) fn reject(&self, code: impl Into<ErrorCode>) -> Rejection {
+        Rejection::of(&self.beginning, code)
+    }
+}
+
+/// Something to be done before what has come after it is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Task {
+    /// What has asked for it.
+    pub(crate) origin: Origin,
+    pub(crate) work: Work,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// A request for the switch.
+    Request(Body),
+    /// A bundle for the switch, and what is answered when that is done.
+    Commit(BundleControl, Vec<Message>),
+    /// The other side wants a role.
+    Role(RoleMessage),
+}
+
+/// What became of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It is done, and this is sent back.
+    Done(Vec<Body>),
+    /// It is not, for this reason.
+    Refused(ErrorCode),
+    /// It is not, as one message of several is wrong.
+    Failed(Box<Message>, ErrorCode),
+}
+
+/// Whether a message changes the switch, which slaves may not (section 6.3.4).
+pub(crate) fn is_write(body: &Body) -> bool {
+    match body {
+        Body::PacketOut(_)
+        | Body::FlowMod(_)
+        | Body::GroupMod(_)
+        | Body::PortMod(_)
+        | Body::TableMod(_)
+        | Body::MeterMod(_)
+        | Body::Experimenter(
+            Experimenter::BundleControl(_) | Experimenter::BundleAdd(_) | Experimenter::Resume(_),
+        ) => true,
+        Body::MultipartRequest(MultipartRequest { question: Question::TableFeatures(wanted), .. }) => {
+            !wanted.is_empty()
+        }
+        _ => false,
+    }
+}
+
+pub(crate) fn bundle_reply(control: BundleControl) -> Body {
+    Body::Experimenter(Experimenter::BundleControl(control))
+}
+
+/// What a session is to do next, and what became of it. The switch is asked while nobody's role changes: who is told to be the
+/// master can rely on it that nothing of the master before comes after that.
+pub(crate) fn carry_out(
+    id: SessionId,
+    switch: &dyn Switch,
+    election: &RwLock<Election>,
+    next_task: impl FnOnce(Role) -> Result<Option<Task>, Closed>,
+) -> Result<Option<(Origin, Answer)>, Closed> {
+    // Recursive: the switch may tell sessions something meanwhile, while somebody waits for a role.
+    let roles = election.read_recursive();
+    let Some(Task { origin, work }) = next_task(roles.role(id))? else { return Ok(None) };
+    let asker = Asker { session: id, xid: origin.xid() };
+    let answer = match work {
+        Work::Request(body) => match switch.request(&asker, body) {
+            Ok(bodies) => Answer::Done(bodies),
+            Err(code) => Answer::Refused(code),
+        },
+        Work::Commit(committed, mut messages) => match switch.commit(&asker, &messages) {
+            Ok(()) => Answer::Done(vec![bundle_reply(committed)]),
+            Err((at, code)) => Answer::Failed(Box::new(messages.swap_remove(at)), code),
+        },
+        Work::Role(asked) => {
+            drop(roles);
+            match election.write().request(id, asked) {
+                Ok(given) => Answer::Done(vec![Body::RoleReply(given)]),
+                Err(code) => Answer::Refused(code.into()),
+            }
+        }
+    };
+    Ok(Some((origin, answer)))
+}

@@ -1,0 +1,4 @@
+//! Sessions on real sockets: with controllers that these tests make up, and with the tools of Open vSwitch.
+
+mod programs;
+mod toy;

@@ -1,0 +1,159 @@
+//! A switch that has two ports and one flow, whatever it is asked, and remembers what that was.
+
+use fulmar_openflow::error::{BadRequest, FlowModFailed};
+use fulmar_openflow::flow::{FlowFlags, FlowStats};
+use fulmar_openflow::multipart::{Answer, MultipartReply, MultipartRequest, Question};
+use fulmar_openflow::ports::{Port, PortConfig, PortFeatures, PortState};
+use fulmar_openflow::switch::{Capabilities, Description, Features};
+use fulmar_openflow::{Body, ErrorCode, Instructions, Message, PortNumber, action};
+use fulmar_packet::{Field, Match, ethernet};
+use fulmar_session::{Asker, SessionId, Sessions, Settings, Status, Switch, Target};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+/// What the switch is asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Request(SessionId, Body),
+    Bundle(usize),
+    Gone(SessionId),
+}
+
+pub(crate) struct Toy(Mutex<Sender<Asked>>);
+
+impl Toy {
+    fn note(&self, asked: Asked) {
+        // At the end of a test nobody listens.
+        let _ = self.0.lock().expect("no panic").send(asked);
+    }
+}
+
+fn port(number: u32, name: &str) -> Port {
+    let none = PortFeatures::NONE;
+    Port {
+        number: PortNumber(number),
+        address: [2, 0, 0, 0, 0, u8::try_from(number).expect("a small number")],
+        name: name.into(),
+        config: PortConfig::NONE,
+        state: PortState::LIVE,
+        current: none,
+        advertised: none,
+        supported: none,
+        peer: none,
+        current_speed: 0,
+        max_speed: 0,
+    }
+}
+
+fn flow() -> FlowStats {
+    let output = action::Output { port: PortNumber(2), max_length: 0 };
+    FlowStats {
+        table: 0,
+        seconds: 1,
+        nanoseconds: 0,
+        priority: 7,
+        idle_timeout: 0,
+        hard_timeout: 0,
+        flags: FlowFlags::NONE,
+        cookie: 0xf00d,
+        packets: 3,
+        bytes: 180,
+        asked: Match::ANY.with(Field::ETH_TYPE, ethernet::ARP.into()),
+        instructions: Instructions::apply(vec![action::Action::Output(output)]),
+    }
+}
+
+impl Switch for Toy {
+    fn request(&self, asker: &Asker, body: Body) -> Result<Vec<Body>, ErrorCode> {
+        let answer = match &body {
+            Body::FeaturesRequest => vec![Body::FeaturesReply(Features {
+                datapath: 0x42,
+                buffers: 0,
+                tables: 254,
+                auxiliary: 0,
+                capabilities: Capabilities::FLOW_STATS,
+            })],
+            Body::MultipartRequest(MultipartRequest { question, .. }) => {
+                let answer = match question {
+                    Question::Ports => Answer::Ports(vec![port(1, "p1"), port(2, "p2")]),
+                    Question::Flows(_) => Answer::Flows(vec![flow()]),
+                    Question::Description => Answer::Description(Box::new(Description {
+                        manufacturer: "Fulmar".into(),
+                        hardware: "none".into(),
+                        software: "a toy".into(),
+                        serial: "1".into(),
+                        datapath: "toy".into(),
+                    })),
+                    _ => return Err(BadRequest::BadMultipart.into()),
+                };
+                vec![Body::MultipartReply(MultipartReply { has_more: false, answer })]
+            }
+            Body::FlowMod(flow) if flow.priority == 13 => return Err(FlowModFailed::TableFull.into()),
+            _ => Vec::new(),
+        };
+        self.note(Asked::Request(asker.session, body));
+        Ok(answer)
+    }
+
+    fn commit(&self, _: &Asker, messages: &[Message]) -> Result<(), (usize, ErrorCode)> {
+        let is_wrong =
+            |message: &Message| matches!(&message.body, Body::FlowMod(flow) if flow.priority == 13);
+        if let Some(at) = messages.iter().position(is_wrong) {
+            return Err((at, FlowModFailed::TableFull.into()));
+        }
+        self.note(Asked::Bundle(messages.len()));
+        Ok(())
+    }
+
+    fn gone(&self, session: SessionId) {
+        self.note(Asked::Gone(session));
+    }
+}
+
+/// Sessions of such a switch.
+pub(crate) struct Served {
+    pub(crate) sessions: Sessions,
+    pub(crate) asked: Receiver<Asked>,
+    /// What was reported.
+    pub(crate) reports: Receiver<String>,
+    directory: tempfile::TempDir,
+}
+
+impl Served {
+    /// With a socket for tools.
+    pub(crate) fn begin() -> Self {
+        let (sender, asked) = channel();
+        let (reporter, reports) = channel();
+        let directory = tempfile::tempdir().expect("a directory");
+        let sessions = Sessions::new(Arc::new(Toy(Mutex::new(sender))), move |report| {
+            let _ = reporter.send(report.to_owned());
+        });
+        let served = Self { sessions, asked, reports, directory };
+        served.sessions.set_services(vec![(served.service(), Settings::default())]).expect("a socket");
+        served
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn service(&self) -> Target {
+        Target::PassiveUnix(self.path("br0.mgmt"))
+    }
+
+    /// From now on these are the controllers.
+    pub(crate) fn control(&self, targets: &[&str], settings: &Settings) {
+        let targets = targets.iter().map(|target| (target.parse().expect("a target"), settings.clone()));
+        self.sessions.set_controllers(targets.collect()).expect("there are threads");
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.sessions.status().into_iter().next().expect("a controller")
+    }
+
+    /// Waits until something is reported that has this in it.
+    pub(crate) fn until_reported(&self, part: &str) -> String {
+        self.reports.iter().find(|report| report.contains(part)).expect("it is there")
+    }
+}
