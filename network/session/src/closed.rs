@@ -23,7 +23,10 @@ pub(crate) enum Closed {
     /// It refuses to speak with this side.
     #[error("it refused the hello: {0}")]
     Refused(ErrorCode),
-    /// It says nothing.
+    /// It has said nothing at all.
+    #[error("it has not said hello for {0:?}")]
+    NoGreeting(Duration),
+    /// It says nothing any more.
     #[error("it was silent for {0:?}, and has not answered an echo request for as long")]
     Silent(Duration),
     /// It does not take what it must be told.

@@ -32,6 +32,8 @@ pub(crate) struct Session {
     bundles: Bundles,
     parts: Parts,
     liveness: Liveness,
+    /// How long a silence is once both sides have said hello.
+    inactivity: Option<Duration>,
     outgoing: Outgoing,
     /// Why it is to end.
     closed: Option<Closed>,
@@ -46,7 +48,8 @@ impl Session {
             interest: Interest::new(id, kind),
             bundles: Bundles::default(),
             parts: Parts::default(),
-            liveness: Liveness::new(inactivity, now),
+            liveness: Liveness::new(Some(GREETING), now),
+            inactivity,
             outgoing: Outgoing::default(),
             closed: None,
         };
@@ -94,6 +97,7 @@ impl Session {
             Ok(Message { body: Body::Hello(theirs), .. }) => {
                 if negotiate(&Hello::new(), &theirs) == Some(VERSION) {
                     self.talks = true;
+                    self.liveness.interval = self.inactivity;
                     return Ok(());
                 }
                 let data = b"only OpenFlow 1.3 is spoken here".to_vec();
@@ -255,14 +259,14 @@ impl Session {
     /// # Errors
     /// Why the session ends.
     pub(crate) fn expire(&mut self, now: Time) -> Result<(), Closed> {
-        let due = self.liveness.expire(now);
-        match due {
+        match self.liveness.expire(now) {
             Due::Nothing => Ok(()),
-            Due::Probe if self.talks => {
+            Due::Probe | Due::End if !self.talks => Err(Closed::NoGreeting(GREETING)),
+            Due::Probe => {
                 self.reply(0, Body::EchoRequest(Vec::new()));
                 Ok(())
             }
-            Due::Probe | Due::End => Err(Closed::Silent(self.liveness.interval.unwrap_or_default())),
+            Due::End => Err(Closed::Silent(self.inactivity.unwrap_or_default())),
         }
     }
 
@@ -313,3 +317,9 @@ impl Session {
 
 /// The type of hellos.
 const HELLO: u8 = 0;
+
+/// So long does the other side have to say hello.
+const GREETING: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,559 @@
+use super::*;
+use crate::election::Election;
+use crate::switch::{Asker, Switch};
+use crate::task::carry_out;
+use fulmar_openflow::bundle::{BundleAdd, BundleFlags};
+use fulmar_openflow::error::{FlowModFailed, RoleRequestFailed};
+use fulmar_openflow::experimenter::{ControllerNumber, PacketInFormat};
+use fulmar_openflow::flow::{FlowMod, FlowRemoved, FlowRemovedReason, FlowStats};
+use fulmar_openflow::multipart::{Answer as MultipartAnswer, MultipartReply, Question};
+use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
+use fulmar_openflow::ports::{Port, PortConfig, PortFeatures, PortState, PortStatus, PortStatusReason};
+use fulmar_openflow::role::{Asynchronous, RoleMessage};
+use fulmar_openflow::{Instructions, PortNumber, WHOLE_PACKET};
+use fulmar_packet::Match;
+use parking_lot::{Mutex, RwLock};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Refuses flows of priority 13, has 2,000 flows, and counts what it is asked.
+#[derive(Default)]
+struct Toy {
+    requests: Mutex<Vec<u32>>,
+    committed: Mutex<Vec<u32>>,
+}
+
+const fn is_wrong(body: &Body) -> bool {
+    matches!(body, Body::FlowMod(flow) if flow.priority == 13)
+}
+
+impl Switch for Toy {
+    fn request(&self, asker: &Asker, body: Body) -> Result<Vec<Body>, ErrorCode> {
+        if is_wrong(&body) {
+            return Err(FlowModFailed::TableFull.into());
+        }
+        self.requests.lock().push(asker.xid);
+        let Body::MultipartRequest(MultipartRequest { has_more: false, question }) = body else {
+            return Ok(Vec::new());
+        };
+        let answer = match question {
+            Question::TableFeatures(list) => MultipartAnswer::TableFeatures(list),
+            _ => MultipartAnswer::Flows(vec![flow_stats(); 2000]),
+        };
+        Ok(vec![Body::MultipartReply(MultipartReply { has_more: false, answer })])
+    }
+
+    fn commit(&self, _: &Asker, messages: &[Message]) -> Result<(), (usize, ErrorCode)> {
+        if let Some(at) = messages.iter().position(|message| is_wrong(&message.body)) {
+            return Err((at, FlowModFailed::TableFull.into()));
+        }
+        self.committed.lock().extend(messages.iter().map(|message| message.xid));
+        Ok(())
+    }
+
+    fn gone(&self, _: SessionId) {}
+}
+
+/// A session, and the other side of it.
+struct Peer {
+    session: Session,
+    id: SessionId,
+    decoder: Decoder,
+}
+
+#[derive(Default)]
+struct World {
+    switch: Toy,
+    election: RwLock<Election>,
+    sessions: u64,
+}
+
+impl World {
+    fn stranger(&mut self, kind: Kind) -> Peer {
+        self.sessions += 1;
+        let id = SessionId(self.sessions);
+        let session = Session::new(id, kind, Some(SECOND), Time::ZERO);
+        Peer { session, id, decoder: Decoder::default() }
+    }
+
+    /// One that has said hello.
+    fn peer(&mut self, kind: Kind) -> Peer {
+        let mut peer = self.stranger(kind);
+        let hello = self.ask(&mut peer, 1, Body::Hello(Hello::new()));
+        assert_eq!(hello, [(0, Body::Hello(Hello::new()))]);
+        assert!(peer.session.is_connected());
+        peer
+    }
+
+    fn push(&self, peer: &mut Peer, bytes: &[u8]) -> Result<(), Closed> {
+        peer.session.receive(Time::ZERO, bytes);
+        let Peer { session, id, .. } = peer;
+        while let Some((origin, answer)) =
+            carry_out(*id, &self.switch, &self.election, |role| session.next_task(role))?
+        {
+            session.answer(&origin, answer);
+        }
+        Ok(())
+    }
+
+    fn ask(&self, peer: &mut Peer, xid: u32, body: Body) -> Vec<(u32, Body)> {
+        self.push(peer, &bytes(xid, body)).expect("it goes on");
+        peer.hear()
+    }
+
+    fn tell(&self, peer: &mut Peer, event: &Event) -> Vec<Body> {
+        peer.session.tell(event, self.election.read().role(peer.id));
+        peer.hear().into_iter().map(|(_, body)| body).collect()
+    }
+
+    fn role(&self, peer: &mut Peer, role: Role, generation: u64) -> Body {
+        let answers = self.ask(peer, 5, Body::RoleRequest(RoleMessage { role, generation }));
+        answers.into_iter().next().expect("an answer").1
+    }
+}
+
+impl Peer {
+    /// All that is to be sent.
+    fn hear(&mut self) -> Vec<(u32, Body)> {
+        let mut heard = Vec::new();
+        loop {
+            let mut bytes = Vec::new();
+            self.session.take(&mut bytes);
+            if bytes.is_empty() {
+                return heard;
+            }
+            self.decoder.push(&bytes);
+            while let Some(frame) = self.decoder.next_frame().expect("messages") {
+                let message = frame.decode().expect("they are right");
+                heard.push((message.xid, message.body));
+            }
+        }
+    }
+}
+
+fn bytes(xid: u32, body: Body) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Message { xid, body }.encode(&mut bytes).expect("it fits");
+    bytes
+}
+
+fn flow_mod(priority: u16) -> Body {
+    let mut flow = FlowMod::add(Match::ANY, Instructions::default());
+    flow.priority = priority;
+    Body::FlowMod(flow)
+}
+
+fn flow_stats() -> FlowStats {
+    FlowStats {
+        table: 0,
+        seconds: 0,
+        nanoseconds: 0,
+        priority: 1,
+        idle_timeout: 0,
+        hard_timeout: 0,
+        flags: fulmar_openflow::flow::FlowFlags::NONE,
+        cookie: 0,
+        packets: 0,
+        bytes: 0,
+        asked: Match::ANY,
+        instructions: Instructions::default(),
+    }
+}
+
+fn codes(heard: &[(u32, Body)]) -> Vec<(u32, ErrorCode)> {
+    let code = |(xid, body): &(u32, Body)| match body {
+        Body::Error(error) => (*xid, error.code),
+        other => panic!("expected an error, got {other:?}"),
+    };
+    heard.iter().map(code).collect()
+}
+
+fn packet(reason: PacketInReason, max_length: Option<u16>) -> Event {
+    let mut packet = PacketIn2::new(vec![7; 1000], reason);
+    packet.user_data = vec![1];
+    Event::PacketIn { controller: 0, max_length, packet: Box::new(packet) }
+}
+
+fn port_status() -> Event {
+    let none = PortFeatures::NONE;
+    let port = Port {
+        number: PortNumber(1),
+        address: [2; 6],
+        name: "p1".into(),
+        config: PortConfig::NONE,
+        state: PortState::NONE,
+        current: none,
+        advertised: none,
+        supported: none,
+        peer: none,
+        current_speed: 0,
+        max_speed: 0,
+    };
+    Event::PortStatus(Box::new(PortStatus { reason: PortStatusReason::Modify, port }))
+}
+
+fn flow_removed() -> Event {
+    Event::FlowRemoved(Box::new(FlowRemoved {
+        cookie: 1,
+        priority: 1,
+        reason: FlowRemovedReason::Delete,
+        table: 0,
+        seconds: 0,
+        nanoseconds: 0,
+        idle_timeout: 0,
+        hard_timeout: 0,
+        packets: 0,
+        bytes: 0,
+        asked: Match::ANY,
+    }))
+}
+
+#[test]
+fn a_session_begins_with_hellos() {
+    let mut world = World::default();
+    let mut old = world.stranger(Kind::Controller);
+    let hello = Body::Hello(Hello { version: 1, bitmap: None });
+    assert_eq!(world.push(&mut old, &bytes(9, hello)), Err(Closed::Incompatible(1)));
+    assert_eq!(codes(&old.hear()[1..]), [(9, HelloFailed::Incompatible.into())]);
+
+    let mut rude = world.stranger(Kind::Controller);
+    assert_eq!(world.push(&mut rude, &bytes(1, Body::BarrierRequest)), Err(Closed::NoHello(20)));
+    let mut refuses = world.stranger(Kind::Controller);
+    let error = ErrorMessage { code: HelloFailed::Incompatible.into(), data: Vec::new() };
+    let refused = Err(Closed::Refused(HelloFailed::Incompatible.into()));
+    assert_eq!(world.push(&mut refuses, &bytes(1, Body::Error(error))), refused);
+    let mut web = world.stranger(Kind::Controller);
+    let asks = world.push(&mut web, &[b"GET / HTTP/1.1\r\n\r\n".as_slice(), &[0; 65536]].concat());
+    assert_eq!(asks, Err(Closed::NoHello(b'E')));
+    // A later version, of one that speaks this one too.
+    let mut modern = world.stranger(Kind::Controller);
+    let hello = Body::Hello(Hello { version: 6, bitmap: Some(vec![1 << 6 | 1 << 4]) });
+    assert_eq!(world.ask(&mut modern, 1, hello).len(), 1);
+}
+
+#[test]
+fn echoes_barriers_and_settings_are_answered_in_order() {
+    let mut world = World::default();
+    let mut peer = world.peer(Kind::Controller);
+    assert_eq!(world.ask(&mut peer, 2, Body::EchoRequest(vec![1, 2])), [(2, Body::EchoReply(vec![1, 2]))]);
+    let requests = [
+        bytes(3, flow_mod(1)),
+        bytes(4, flow_mod(13)),
+        bytes(5, Body::BarrierRequest),
+        bytes(6, flow_mod(1)),
+    ];
+    // In pieces, as it may come.
+    for piece in requests.concat().chunks(7) {
+        world.push(&mut peer, piece).expect("it goes on");
+    }
+    let heard = peer.hear();
+    assert_eq!(codes(&heard[..1]), [(4, FlowModFailed::TableFull.into())]);
+    assert_eq!(heard[1..], [(5, Body::BarrierReply)]);
+    assert_eq!(*world.switch.requests.lock(), [3, 6]);
+
+    let config = |miss_length| SwitchConfig { fragments: Fragments::Normal, miss_length };
+    assert_eq!(world.ask(&mut peer, 7, Body::GetConfigRequest), [(7, Body::GetConfigReply(config(128)))]);
+    assert_eq!(world.ask(&mut peer, 8, Body::SetConfig(config(64))), []);
+    assert_eq!(world.ask(&mut peer, 9, Body::GetConfigRequest), [(9, Body::GetConfigReply(config(64)))]);
+    let drops = SwitchConfig { fragments: Fragments::Drop, miss_length: 1 };
+    let refused = world.ask(&mut peer, 10, Body::SetConfig(drops));
+    assert_eq!(codes(&refused), [(10, SwitchConfigFailed::BadFlags.into())]);
+}
+
+#[test]
+fn what_is_malformed_is_an_error_and_the_session_goes_on() {
+    let mut world = World::default();
+    let mut peer = world.peer(Kind::Controller);
+    world.push(&mut peer, &[4, 99, 0, 8, 0, 0, 0, 3]).expect("it goes on");
+    world.push(&mut peer, &[1, 20, 0, 8, 0, 0, 0, 4]).expect("it goes on");
+    world.push(&mut peer, &[4, 20, 0, 9, 0, 0, 0, 5, 0]).expect("it goes on");
+    let expected = [BadRequest::BadType, BadRequest::BadVersion, BadRequest::BadLength].map(ErrorCode::from);
+    let heard = peer.hear();
+    assert_eq!(codes(&heard), [(3, expected[0]), (4, expected[1]), (5, expected[2])]);
+    let Body::Error(error) = &heard[2].1 else { panic!("it is one") };
+    assert_eq!(error.data, [4, 20, 0, 9, 0, 0, 0, 5, 0]);
+    // What only a switch says.
+    let heard = world.ask(&mut peer, 6, Body::BarrierReply);
+    assert_eq!(codes(&heard), [(6, BadRequest::BadType.into())]);
+    assert_eq!(world.ask(&mut peer, 7, Body::BarrierRequest), [(7, Body::BarrierReply)]);
+    // Nobody knows where the next one begins.
+    let broken = world.push(&mut peer, &[4, 0, 0, 7, 0, 0, 0, 0]);
+    assert!(matches!(broken, Err(Closed::Broken(_))), "{broken:?}");
+}
+
+#[test]
+fn a_long_answer_comes_in_parts_and_a_long_question_is_joined() {
+    let mut world = World::default();
+    let mut peer = world.peer(Kind::Controller);
+    let question = |question| Body::MultipartRequest(MultipartRequest { has_more: false, question });
+    let heard = world.ask(&mut peer, 3, question(Question::Tables));
+    assert!(heard.len() > 1);
+    let mut flows = 0;
+    for (at, (xid, body)) in heard.iter().enumerate() {
+        let Body::MultipartReply(MultipartReply { has_more, answer: MultipartAnswer::Flows(part) }) = body
+        else {
+            panic!("they are flows")
+        };
+        assert_eq!((*xid, *has_more), (3, at + 1 < heard.len()));
+        flows += part.len();
+    }
+    assert_eq!(flows, 2000);
+
+    let part = |has_more| {
+        let question = Question::TableFeatures(Vec::new());
+        Body::MultipartRequest(MultipartRequest { has_more, question })
+    };
+    for _ in 0..3 {
+        assert_eq!(world.ask(&mut peer, 4, part(true)), []);
+    }
+    assert_eq!(world.ask(&mut peer, 4, part(false)).len(), 1);
+    let endless = (0..1000).flat_map(|_| world.ask(&mut peer, 5, part(true))).collect::<Vec<_>>();
+    assert_eq!(codes(&endless[..1]), [(5, BadRequest::TooManyParts.into())]);
+    world.ask(&mut peer, 6, part(true));
+    let heard = world.ask(&mut peer, 6, question(Question::Tables));
+    assert_eq!(codes(&heard), [(6, BadRequest::BadMultipart.into())], "another question in the same request");
+}
+
+#[test]
+fn a_slave_may_not_write_and_a_stale_master_stays_out() {
+    let mut world = World::default();
+    let (mut first, mut second) = (world.peer(Kind::Controller), world.peer(Kind::Controller));
+    let given = |role, generation| Body::RoleReply(RoleMessage { role, generation });
+    assert_eq!(world.role(&mut first, Role::Master, 7), given(Role::Master, 7));
+    assert_eq!(world.role(&mut second, Role::Master, 8), given(Role::Master, 8));
+    assert_eq!(world.role(&mut first, Role::NoChange, 0), given(Role::Slave, 8));
+    let Body::Error(stale) = world.role(&mut first, Role::Master, 7) else { panic!("it is stale") };
+    assert_eq!(stale.code, RoleRequestFailed::Stale.into());
+    let control = BundleControl { bundle: 1, command: BundleCommand::Open, flags: BundleFlags::NONE };
+    for write in [flow_mod(1), Body::Experimenter(Experimenter::BundleControl(control))] {
+        let heard = world.ask(&mut first, 9, write);
+        assert_eq!(codes(&heard), [(9, BadRequest::IsSlave.into())]);
+    }
+    assert!(world.switch.requests.lock().is_empty());
+    assert_eq!(world.ask(&mut first, 10, Body::BarrierRequest), [(10, Body::BarrierReply)]);
+    world.ask(&mut second, 11, flow_mod(1));
+    assert_eq!(*world.switch.requests.lock(), [11]);
+    // Slaves are told of ports alone.
+    assert!(world.tell(&mut first, &flow_removed()).is_empty());
+    assert!(world.tell(&mut first, &packet(PacketInReason::Action, None)).is_empty());
+    assert_eq!(world.tell(&mut first, &port_status()).len(), 1);
+    assert_eq!(world.tell(&mut second, &flow_removed()).len(), 1);
+    world.role(&mut first, Role::Equal, 0);
+    assert_eq!(world.tell(&mut first, &flow_removed()).len(), 1);
+}
+
+#[test]
+fn a_controller_chooses_what_it_is_told() {
+    let mut world = World::default();
+    let mut peer = world.peer(Kind::Controller);
+    assert!(world.tell(&mut peer, &packet(PacketInReason::InvalidTtl, None)).is_empty());
+    let wanted = Asynchronous { packet_in: [1 << 2, 0], port_status: [0, 1 << 2], flow_removed: [1 << 2, 0] };
+    for set in [
+        Body::SetAsynchronous(wanted.clone()),
+        Body::Experimenter(Experimenter::SetAsynchronous(wanted.clone())),
+    ] {
+        world.ask(&mut peer, 3, set);
+        let heard = world.ask(&mut peer, 4, Body::GetAsynchronousRequest);
+        assert_eq!(heard, [(4, Body::GetAsynchronousReply(wanted.clone()))]);
+    }
+    assert_eq!(world.tell(&mut peer, &packet(PacketInReason::InvalidTtl, None)).len(), 1);
+    assert!(world.tell(&mut peer, &packet(PacketInReason::Action, None)).is_empty());
+    assert!(world.tell(&mut peer, &port_status()).is_empty());
+    world.role(&mut peer, Role::Slave, 1);
+    assert_eq!(world.tell(&mut peer, &port_status()).len(), 1);
+    assert!(world.tell(&mut peer, &packet(PacketInReason::InvalidTtl, None)).is_empty());
+}
+
+#[test]
+fn packets_come_in_the_form_and_length_that_a_controller_has_chosen() {
+    let mut world = World::default();
+    let mut peer = world.peer(Kind::Controller);
+    let mut received = |world: &World, max_length| match &world
+        .tell(&mut peer, &packet(PacketInReason::Group, max_length))[..]
+    {
+        [Body::PacketIn(packet)] => {
+            assert_eq!(packet.reason, PacketInReason::Action, "OpenFlow 1.3 knows no other");
+            assert_eq!((packet.total_length, packet.cookie), (1000, u64::MAX));
+            packet.data.len()
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(received(&world, None), 128);
+    assert_eq!(received(&world, Some(10)), 10);
+    assert_eq!(received(&world, Some(WHOLE_PACKET)), 1000);
+
+    let form = |format| Body::Experimenter(Experimenter::SetPacketInFormat(format));
+    world.ask(&mut peer, 3, form(PacketInFormat::Nicira2));
+    for (max_length, sent, total) in [(None, 128, Some(1000)), (Some(2000), 1000, None)] {
+        let told = world.tell(&mut peer, &packet(PacketInReason::NoMatch, max_length));
+        let [Body::Experimenter(Experimenter::PacketIn2(packet))] = &told[..] else { panic!("{told:?}") };
+        assert_eq!((packet.data.len(), packet.total_length, packet.user_data.len()), (sent, total, 1));
+    }
+    world.ask(&mut peer, 4, form(PacketInFormat::Nicira));
+    let told = world.tell(&mut peer, &packet(PacketInReason::NoMatch, None));
+    assert!(matches!(&told[..], [Body::Experimenter(Experimenter::PacketIn(_))]), "{told:?}");
+}
+
+#[test]
+fn packets_go_to_the_controller_of_their_number() {
+    let mut world = World::default();
+    let mut peer = world.peer(Kind::Controller);
+    let Event::PacketIn { packet: inner, .. } = packet(PacketInReason::Action, None) else { return };
+    let for_seven = Event::PacketIn { controller: 7, max_length: None, packet: inner };
+    assert!(world.tell(&mut peer, &for_seven).is_empty());
+    let number = ControllerNumber { controller: 7 };
+    world.ask(&mut peer, 3, Body::Experimenter(Experimenter::SetController(number)));
+    assert_eq!(world.tell(&mut peer, &for_seven).len(), 1);
+    assert!(world.tell(&mut peer, &packet(PacketInReason::Action, None)).is_empty());
+    // What is for a session alone.
+    let session = peer.id;
+    let private = |session| Event::Private { session, body: Box::new(Body::BarrierReply) };
+    assert_eq!(world.tell(&mut peer, &private(session)), [Body::BarrierReply]);
+    assert!(world.tell(&mut peer, &private(SessionId(99))).is_empty());
+}
+
+#[test]
+fn a_tool_is_told_nothing_before_it_says_how_much() {
+    let mut world = World::default();
+    let mut peer = world.peer(Kind::Service);
+    for event in [port_status(), flow_removed(), packet(PacketInReason::Action, None)] {
+        assert!(world.tell(&mut peer, &event).is_empty());
+    }
+    let config = SwitchConfig { fragments: Fragments::Normal, miss_length: 100 };
+    world.ask(&mut peer, 3, Body::SetConfig(config));
+    for event in [port_status(), flow_removed(), packet(PacketInReason::Action, None)] {
+        assert_eq!(world.tell(&mut peer, &event).len(), 1);
+    }
+}
+
+fn control(bundle: u32, command: BundleCommand, flags: BundleFlags) -> Body {
+    Body::Experimenter(Experimenter::BundleControl(BundleControl { bundle, command, flags }))
+}
+
+fn add(bundle: u32, flags: BundleFlags, xid: u32, body: Body) -> Body {
+    let message = Box::new(Message { xid, body });
+    Body::Experimenter(Experimenter::BundleAdd(BundleAdd { bundle, flags, message }))
+}
+
+#[test]
+fn a_bundle_takes_effect_as_a_whole() {
+    use BundleCommand::{Close, Closed, Commit, Committed, Discard, Discarded, Open, Opened};
+    let (mut world, flags) = (World::default(), BundleFlags::ATOMIC);
+    let mut peer = world.peer(Kind::Controller);
+    let said = |command| control(1, command, flags);
+    assert_eq!(world.ask(&mut peer, 2, said(Open)), [(2, said(Opened))]);
+    for xid in 3..6 {
+        assert_eq!(world.ask(&mut peer, xid, add(1, flags, xid, flow_mod(1))), []);
+    }
+    assert!(world.switch.committed.lock().is_empty());
+    assert_eq!(world.ask(&mut peer, 6, said(Close)), [(6, said(Closed))]);
+    assert_eq!(world.ask(&mut peer, 7, said(Commit)), [(7, said(Committed))]);
+    assert_eq!(*world.switch.committed.lock(), [3, 4, 5]);
+    let again = world.ask(&mut peer, 8, said(Commit));
+    assert_eq!(codes(&again), [(8, Onf::BundleBadId.into())]);
+
+    // One that is opened by what is added to it, and in which something is wrong.
+    world.ask(&mut peer, 9, add(1, flags, 9, flow_mod(1)));
+    world.ask(&mut peer, 10, add(1, flags, 10, flow_mod(13)));
+    let failed = world.ask(&mut peer, 11, said(Commit));
+    let expected = [(10, FlowModFailed::TableFull.into()), (11, Onf::BundleMessageFailed.into())];
+    assert_eq!(codes(&failed), expected);
+    assert_eq!(world.switch.committed.lock().len(), 3, "none of it");
+    world.ask(&mut peer, 12, said(Open));
+    assert_eq!(world.ask(&mut peer, 13, said(Discard)), [(13, said(Discarded))]);
+}
+
+#[test]
+fn what_is_wrong_with_a_bundle_is_said_and_the_bundle_gone() {
+    use BundleCommand::{Close, Commit, Discard, Open, Opened};
+    let (mut world, flags) = (World::default(), BundleFlags::ORDERED);
+    let mut peer = world.peer(Kind::Controller);
+    let other = BundleFlags::ATOMIC;
+    let said = |command| control(1, command, flags);
+    let cases: [(Vec<Body>, Onf); 9] = [
+        (vec![said(Open), said(Open)], Onf::BundleExists),
+        (vec![said(Close)], Onf::BundleBadId),
+        (vec![said(Commit)], Onf::BundleBadId),
+        (vec![said(Discard)], Onf::BundleBadId),
+        (vec![said(Open), control(1, Close, other)], Onf::BundleBadFlags),
+        (vec![said(Open), add(1, other, 4, flow_mod(1))], Onf::BundleBadFlags),
+        (vec![said(Open), said(Close), said(Close)], Onf::BundleClosed),
+        (vec![said(Open), said(Close), add(1, flags, 4, flow_mod(1))], Onf::BundleClosed),
+        (vec![said(Opened)], Onf::BundleBadType),
+    ];
+    for (bodies, expected) in cases {
+        let heard: Vec<_> = bodies.into_iter().flat_map(|body| world.ask(&mut peer, 4, body)).collect();
+        assert_eq!(codes(&heard[heard.len() - 1..]), [(4, expected.into())]);
+        let gone = world.ask(&mut peer, 5, said(Commit));
+        assert_eq!(codes(&gone), [(5, Onf::BundleBadId.into())]);
+    }
+    // What cannot be in one is refused when it is added.
+    let heard = world.ask(&mut peer, 6, add(1, flags, 6, Body::BarrierRequest));
+    assert_eq!(codes(&heard), [(6, Onf::BundleUnsupported.into())]);
+}
+
+#[test]
+fn bundles_take_a_bounded_amount_of_memory() {
+    let (mut world, flags) = (World::default(), BundleFlags::NONE);
+    let mut peer = world.peer(Kind::Controller);
+    let too_many = (0..).find_map(|bundle| {
+        let heard = world.ask(&mut peer, 3, control(bundle, BundleCommand::Open, flags));
+        matches!(heard[0].1, Body::Error(_)).then(|| codes(&heard)[0].1)
+    });
+    assert_eq!(too_many, Some(Onf::OutOfBundles.into()));
+    let message = bytes(4, add(0, flags, 4, flow_mod(1)));
+    let refused = loop {
+        world.push(&mut peer, &message).expect("it goes on");
+        if let Some((_, Body::Error(error))) = peer.hear().pop() {
+            break error.code;
+        }
+    };
+    assert_eq!(refused, Onf::BundleTooMany.into());
+}
+
+#[test]
+fn silence_is_asked_about_and_ends_a_session() {
+    let mut world = World::default();
+    let at = |milliseconds| Time::ZERO + Duration::from_millis(milliseconds);
+    let mut peer = world.peer(Kind::Controller);
+    assert_eq!(peer.session.deadline(), Some(at(1000)));
+    assert_eq!((peer.session.expire(at(999)), peer.hear()), (Ok(()), vec![]));
+    assert_eq!(peer.session.expire(at(1000)), Ok(()));
+    assert_eq!(peer.hear(), [(0, Body::EchoRequest(Vec::new()))]);
+    peer.session.receive(at(1500), &bytes(0, Body::EchoReply(Vec::new())));
+    assert_eq!((peer.session.expire(at(2499)), peer.hear()), (Ok(()), vec![]));
+    assert_eq!((peer.session.expire(at(2500)), peer.hear().len()), (Ok(()), 1));
+    assert_eq!((peer.session.expire(at(3499)), peer.hear()), (Ok(()), vec![]));
+    assert_eq!(peer.session.expire(at(3500)), Err(Closed::Silent(SECOND)));
+
+    let mut mute = world.stranger(Kind::Controller);
+    assert_eq!(mute.session.expire(at(9_999)), Ok(()));
+    assert_eq!(mute.session.expire(at(10_000)), Err(Closed::NoGreeting(GREETING)));
+}
+
+#[test]
+fn who_does_not_read_is_asked_nothing_more_loses_packets_and_is_let_go() {
+    let mut world = World::default();
+    let mut peer = world.peer(Kind::Controller);
+    // 100,000 bytes each.
+    let question = MultipartRequest { has_more: false, question: Question::Tables };
+    let many = bytes(3, Body::MultipartRequest(question)).repeat(100);
+    world.push(&mut peer, &many).expect("it goes on");
+    let asked = world.switch.requests.lock().len();
+    assert!(asked < 20 && !peer.session.listens(), "{asked}");
+    for _ in 0..10_000 {
+        peer.session.tell(&packet(PacketInReason::Action, Some(WHOLE_PACKET)), Role::Equal);
+    }
+    assert!(peer.session.dropped_packets() > 8_000);
+    // When it reads, it goes on with what it asked.
+    assert!(peer.hear().len() > asked);
+    world.push(&mut peer, &[]).expect("it goes on");
+    assert!(world.switch.requests.lock().len() > asked);
+
+    let told = (0..).find(|_| {
+        peer.session.tell(&flow_removed(), Role::Equal);
+        peer.session.closed.is_some()
+    });
+    assert!(told > Some(10_000), "{told:?}");
+    assert_eq!(world.push(&mut peer, &[]), Err(Closed::Deaf(NOTICES)));
+}
