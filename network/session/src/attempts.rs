@@ -69,7 +69,7 @@ impl Attempts {
     }
 
     /// A call has failed, or a connection has ended. When the next call begins.
-    pub(crate) fn fail(&mut self, now: Time, why: Option<String>) -> Time {
+    pub(crate) fn fail(&mut self, now: Time, why: String) -> Time {
         let lasted = self.connected.filter(|_| self.state == State::Active).map(|since| now.since(since));
         if lasted.is_some() {
             self.disconnected = Some(now);
@@ -79,7 +79,7 @@ impl Attempts {
             _ => (self.backoff * 2).clamp(SHORTEST, self.longest),
         };
         self.state = State::Backoff;
-        self.last_error = why.or(self.last_error.take());
+        self.last_error = Some(why);
         now + self.backoff
     }
 }
@@ -100,7 +100,7 @@ mod tests {
         for _ in 0..6 {
             begun.push(now);
             assert!(attempts.begin(now) > now);
-            now = attempts.fail(now, Some("refused".into()));
+            now = attempts.fail(now, "refused".into());
         }
         assert_eq!(begun, [0, 1, 3, 7, 15, 23].map(seconds));
         assert_eq!((attempts.state, attempts.last_error.as_deref()), (State::Backoff, Some("refused")));
@@ -109,12 +109,12 @@ mod tests {
         attempts.begin(seconds(100));
         attempts.succeed(seconds(100));
         assert_eq!((attempts.state, attempts.connected), (State::Active, Some(seconds(100))));
-        assert_eq!(attempts.fail(seconds(101), None), seconds(109));
+        assert_eq!(attempts.fail(seconds(101), "closed".into()), seconds(109));
         assert_eq!(attempts.disconnected, Some(seconds(101)));
         attempts.begin(seconds(109));
         attempts.succeed(seconds(109));
-        assert_eq!(attempts.fail(seconds(117), None), seconds(118));
-        assert_eq!(attempts.fail(seconds(118), None), seconds(120));
+        assert_eq!(attempts.fail(seconds(117), "closed".into()), seconds(118));
+        assert_eq!(attempts.fail(seconds(118), "closed".into()), seconds(120));
     }
 
     #[test]
@@ -122,7 +122,7 @@ mod tests {
         let mut attempts = Attempts::new(Duration::ZERO);
         for _ in 0..3 {
             attempts.begin(Time::ZERO);
-            assert_eq!(attempts.fail(Time::ZERO, None), seconds(1));
+            assert_eq!(attempts.fail(Time::ZERO, "closed".into()), seconds(1));
         }
     }
 }

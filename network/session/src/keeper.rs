@@ -31,7 +31,7 @@ pub(crate) fn keep(shared: Arc<Shared>, place: Arc<Place>) -> io::Result<JoinHan
 
 fn failed(shared: &Shared, place: &Place, why: &str) -> Time {
     (shared.report)(&format!("{}: {why}", place.target));
-    place.attempts.lock().fail(shared.clock.now(), Some(why.into()))
+    place.attempts.lock().fail(shared.clock.now(), why.into())
 }
 
 /// Waits until then, or the end.

@@ -120,7 +120,7 @@ impl Sessions {
             let session = line.session.lock();
             dropped_packets += session.dropped_packets();
             if session.is_connected() {
-                role = role.or(Some(election.role(line.id)));
+                role.get_or_insert_with(|| election.role(line.id));
             }
         }
         let (attempts, now) = (place.attempts.lock(), self.shared.clock.now());

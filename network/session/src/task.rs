@@ -53,6 +53,7 @@ pub(crate) struct Task {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(crate) enum Work {
     /// A request for the switch.
     Request(Body),

@@ -1,16 +1,16 @@
 //! A switch that has two ports and one flow, whatever it is asked, and remembers what that was.
 
 use fulmar_openflow::error::{BadRequest, FlowModFailed};
-use fulmar_openflow::flow::{FlowFlags, FlowStats};
+use fulmar_openflow::flow::{FlowFlags, FlowMod, FlowRemoved, FlowRemovedReason, FlowStats};
 use fulmar_openflow::multipart::{Answer, MultipartReply, MultipartRequest, Question};
 use fulmar_openflow::ports::{Port, PortConfig, PortFeatures, PortState};
 use fulmar_openflow::switch::{Capabilities, Description, Features};
 use fulmar_openflow::{Body, ErrorCode, Instructions, Message, PortNumber, action};
 use fulmar_packet::{Field, Match, ethernet};
-use fulmar_session::{Asker, SessionId, Sessions, Settings, Status, Switch, Target};
+use fulmar_session::{Asker, Event, SessionId, Sessions, Settings, Status, Switch, Target};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 
 /// What the switch is asked.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,12 +20,40 @@ pub(crate) enum Asked {
     Gone(SessionId),
 }
 
-pub(crate) struct Toy(Mutex<Sender<Asked>>);
+pub(crate) struct Toy {
+    heard: Mutex<Sender<Asked>>,
+    meeting: Barrier,
+}
+
+/// Flows of this priority wait for one of another session.
+pub(crate) const MEETS: u16 = 99;
+
+pub(crate) fn flow_mod(priority: u16) -> Body {
+    let mut flow = FlowMod::add(Match::ANY, Instructions::default());
+    flow.priority = priority;
+    Body::FlowMod(flow)
+}
+
+pub(crate) fn flow_removed() -> Event {
+    Event::FlowRemoved(Box::new(FlowRemoved {
+        cookie: 1,
+        priority: 1,
+        reason: FlowRemovedReason::Delete,
+        table: 0,
+        seconds: 0,
+        nanoseconds: 0,
+        idle_timeout: 0,
+        hard_timeout: 0,
+        packets: 0,
+        bytes: 0,
+        asked: Match::ANY,
+    }))
+}
 
 impl Toy {
     fn note(&self, asked: Asked) {
         // At the end of a test nobody listens.
-        let _ = self.0.lock().expect("no panic").send(asked);
+        let _ = self.heard.lock().expect("no panic").send(asked);
     }
 }
 
@@ -90,6 +118,10 @@ impl Switch for Toy {
                 vec![Body::MultipartReply(MultipartReply { has_more: false, answer })]
             }
             Body::FlowMod(flow) if flow.priority == 13 => return Err(FlowModFailed::TableFull.into()),
+            Body::FlowMod(flow) if flow.priority == MEETS => {
+                self.meeting.wait();
+                Vec::new()
+            }
             _ => Vec::new(),
         };
         self.note(Asked::Request(asker.session, body));
@@ -126,9 +158,12 @@ impl Served {
         let (sender, asked) = channel();
         let (reporter, reports) = channel();
         let directory = tempfile::tempdir().expect("a directory");
-        let sessions = Sessions::new(Arc::new(Toy(Mutex::new(sender))), move |report| {
-            let _ = reporter.send(report.to_owned());
-        });
+        let sessions = Sessions::new(
+            Arc::new(Toy { heard: Mutex::new(sender), meeting: Barrier::new(2) }),
+            move |report| {
+                let _ = reporter.send(report.to_owned());
+            },
+        );
         let served = Self { sessions, asked, reports, directory };
         served.sessions.set_services(vec![(served.service(), Settings::default())]).expect("a socket");
         served

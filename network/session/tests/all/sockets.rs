@@ -1,0 +1,158 @@
+//! Sessions on real sockets.
+
+use crate::peer::Peer;
+use crate::toy::{Asked, MEETS, Served, flow_mod};
+use fulmar_node::Random;
+use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
+use fulmar_openflow::role::{Role, RoleMessage};
+use fulmar_openflow::{Body, HEADER, VERSION, WHOLE_PACKET};
+use fulmar_session::{Event, Settings, State};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+const ANYWHERE: &str = "ptcp:0:127.0.0.1";
+
+fn visit(served: &Served) -> Peer<TcpStream> {
+    let port = served.status().port.expect("it listens");
+    Peer::greet(TcpStream::connect(("127.0.0.1", port)).expect("it listens"))
+}
+
+fn packet() -> Event {
+    let packet = Box::new(PacketIn2::new(vec![7; 1000], PacketInReason::Action));
+    Event::PacketIn { controller: 0, max_length: Some(WHOLE_PACKET), packet }
+}
+
+#[test]
+fn a_controller_is_called_again_after_it_was_gone() {
+    let served = Served::begin();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    assert!(served.sessions.for_how_long_not().is_some());
+    let target = format!("tcp:{}", listener.local_addr().expect("it is bound"));
+    served.control(&[&target], &Settings::default());
+    for _ in 0..2 {
+        let mut peer = Peer::greet(listener.accept().expect("it calls").0);
+        let asked = RoleMessage { role: Role::Master, generation: 1 };
+        peer.say(5, Body::RoleRequest(asked.clone()));
+        assert_eq!(peer.hear(), Some((5, Body::RoleReply(asked))));
+        assert!(served.sessions.is_connected() && served.sessions.for_how_long_not().is_none());
+        let status = served.status();
+        assert_eq!(
+            (status.is_connected, status.role, status.state),
+            (true, Some(Role::Master), State::Active)
+        );
+        assert!(status.since_connect.is_some());
+        drop(peer);
+        served.until_reported("closed the connection");
+        assert!(!served.sessions.is_connected() && served.sessions.for_how_long_not().is_some());
+        let status = served.status();
+        assert_eq!((status.role, status.state), (None, State::Backoff));
+        assert!(status.last_error.expect("it was closed").contains("closed"));
+    }
+    drop(listener);
+    served.until_reported("refused");
+}
+
+#[test]
+fn controllers_that_stay_keep_their_sessions() {
+    let served = Served::begin();
+    let (stays, goes) = (served.path("stays"), served.path("goes"));
+    let at = |path: &std::path::Path| format!("unix:{}", path.display());
+    let doors = [&stays, &goes].map(|path| UnixListener::bind(path).expect("a socket"));
+    served.control(&[&at(&stays), &at(&goes)], &Settings::default());
+    let [mut staying, mut going] = doors.map(|door| Peer::greet(door.accept().expect("it calls").0));
+    assert!(staying.is_answered() && going.is_answered());
+    served.control(&[ANYWHERE, &at(&stays)], &Settings::default());
+    assert_eq!(going.hear(), None);
+    assert!(staying.is_answered());
+    let targets: Vec<_> = served.sessions.status().iter().map(|status| status.target.to_string()).collect();
+    assert_eq!(targets, [at(&stays), ANYWHERE.into()]);
+    // Other settings are another session.
+    served.control(&[&at(&stays)], &Settings { inactivity: None, ..Settings::default() });
+    assert_eq!(staying.hear(), None);
+    // And the end is one of all.
+    let tool = UnixStream::connect(served.path("br0.mgmt")).expect("it listens");
+    let mut tool = Peer::greet(tool);
+    let path = served.path("br0.mgmt");
+    drop(served.sessions);
+    assert_eq!(tool.hear(), None);
+    assert!(!path.exists());
+}
+
+#[test]
+fn sessions_run_beside_each_other() {
+    let served = Served::begin();
+    served.control(&[ANYWHERE], &Settings::default());
+    let (mut first, mut second) = (visit(&served), visit(&served));
+    // The switch carries out none of these before it has both.
+    first.say(3, flow_mod(MEETS));
+    second.say(3, flow_mod(MEETS));
+    assert!(first.is_answered() && second.is_answered());
+}
+
+#[test]
+fn garbage_ends_its_own_connection_alone() {
+    let served = Served::begin();
+    served.control(&[ANYWHERE], &Settings::default());
+    let (mut other, mut vandal) = (visit(&served), visit(&served));
+    let mut random = Random::new(1);
+    let garbage: Vec<u8> = (0..4 << 20).map(|_| random.next().to_le_bytes()[0] & 1).collect();
+    // Messages of 0 or 1 bytes, or of 256: sooner or later of fewer than a header.
+    if let Err(why) = vandal.stream.write_all(&garbage) {
+        assert!(matches!(why.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset), "{why}");
+    }
+    served.until_reported("less than its header");
+    assert!(other.is_answered());
+}
+
+#[test]
+fn malformed_messages_are_answered_by_the_megabyte() {
+    let served = Served::begin();
+    served.control(&[ANYWHERE], &Settings::default());
+    let mut peer = visit(&served);
+    let mut reading = peer.stream.try_clone().expect("a second one");
+    let reader = std::thread::Builder::new().spawn(move || {
+        let mut all = Vec::new();
+        reading.read_to_end(&mut all).map(|_| all)
+    });
+    let mut random = Random::new(2);
+    for xid in 0..20_000_u32 {
+        let length = HEADER + random.index(200);
+        let mut bytes: Vec<u8> = (0..length).map(|_| random.next().to_le_bytes()[0]).collect();
+        bytes[0] = VERSION;
+        bytes[1] %= 31;
+        bytes[2..4].copy_from_slice(&u16::try_from(length).expect("it is short").to_be_bytes());
+        bytes[4..8].copy_from_slice(&xid.to_be_bytes());
+        peer.stream.write_all(&bytes).expect("the connection lives on");
+    }
+    peer.say(77, Body::BarrierRequest);
+    peer.stream.shutdown(std::net::Shutdown::Write).expect("it is connected");
+    let heard = reader.expect("a thread").join().expect("no panic").expect("it ends well");
+    let mut barrier = vec![VERSION, 21];
+    barrier.extend([0, 8, 0, 0, 0, 77]);
+    assert!(heard.ends_with(&barrier));
+}
+
+#[test]
+fn who_does_not_read_takes_bounded_memory_and_is_let_go() {
+    let served = Served::begin();
+    served.control(&[ANYWHERE], &Settings::default());
+    let (mut deaf, mut other) = (visit(&served), visit(&served));
+    assert!(deaf.is_answered() && other.is_answered());
+    // Nobody waits for it: 100 MB of packets, of which most are dropped.
+    for round in 0..100_000 {
+        served.sessions.tell(&packet());
+        if round % 500 == 0 {
+            // Reads what has come.
+            assert!(other.is_answered());
+        }
+    }
+    let dropped = served.status().dropped_packets;
+    assert!(dropped > 80_000, "{dropped}");
+    // Replies wait too, and then nothing is asked any more.
+    while !served.reports.try_iter().any(|report| report.contains("wait to be read")) {
+        served.sessions.tell(&crate::toy::flow_removed());
+        assert!(other.is_answered());
+    }
+    assert!(served.asked.try_iter().any(|asked| matches!(asked, Asked::Gone(_))));
+}
