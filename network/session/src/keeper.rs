@@ -30,8 +30,9 @@ pub(crate) fn keep(shared: Arc<Shared>, place: Arc<Place>) -> io::Result<JoinHan
 }
 
 fn failed(shared: &Shared, place: &Place, why: &str) -> Time {
+    let again = place.attempts.lock().fail(shared.clock.now(), why.into());
     (shared.report)(&format!("{}: {why}", place.target));
-    place.attempts.lock().fail(shared.clock.now(), why.into())
+    again
 }
 
 /// Waits until then, or the end.

@@ -139,8 +139,8 @@ fn who_does_not_read_takes_bounded_memory_and_is_let_go() {
     served.control(&[ANYWHERE], &Settings::default());
     let (mut deaf, mut other) = (visit(&served), visit(&served));
     assert!(deaf.is_answered() && other.is_answered());
-    // Nobody waits for it: 100 MB of packets, of which most are dropped.
-    for round in 0..100_000 {
+    // Nobody waits for it: 20 MB of packets, of which most are dropped.
+    for round in 0..20_000 {
         served.sessions.tell(&packet());
         if round % 500 == 0 {
             // Reads what has come.
@@ -148,7 +148,7 @@ fn who_does_not_read_takes_bounded_memory_and_is_let_go() {
         }
     }
     let dropped = served.status().dropped_packets;
-    assert!(dropped > 80_000, "{dropped}");
+    assert!(dropped > 10_000, "{dropped}");
     // Replies wait too, and then nothing is asked any more.
     while !served.reports.try_iter().any(|report| report.contains("wait to be read")) {
         served.sessions.tell(&crate::toy::flow_removed());
