@@ -1,11 +1,12 @@
 //! Steps carried out on a frame.
 
-use crate::frame::Frame;
 use crate::meter::Verdict;
 use crate::step::{Frozen, Notice, Step};
 use fulmar_conntrack::{Request, Rewritten, Tracker};
 use fulmar_node::Time;
+use fulmar_packet::checksum::Sum;
 use fulmar_packet::{Field, FlowKey, Layers, ethernet, extract, rewrite};
+use fulmar_port::{Frame, Offload};
 use std::sync::Arc;
 
 /// Where frames go.
@@ -35,6 +36,7 @@ pub(crate) struct Packet<'a> {
 /// A copy that is to be decided about anew, when all is done with what it is a copy of.
 pub(crate) struct Copy {
     buffer: Vec<u8>,
+    offload: Offload,
     key: FlowKey,
     layers: Layers,
     pub(crate) frozen: Arc<Frozen>,
@@ -42,7 +44,7 @@ pub(crate) struct Copy {
 
 impl Copy {
     pub(crate) fn packet(&mut self) -> Packet<'_> {
-        let frame = Frame::new(&mut self.buffer, HEADROOM);
+        let frame = Frame::new(&mut self.buffer, HEADROOM, self.offload);
         Packet { frame, key: self.key.clone(), layers: self.layers }
     }
 }
@@ -91,13 +93,13 @@ impl<O: Outlet> Execution<'_, O> {
     fn aside(&mut self, steps: &[Step], packet: &Packet<'_>) {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(packet.frame.bytes());
-        let frame = Frame::new(&mut buffer, HEADROOM);
+        let frame = Frame::new(&mut buffer, HEADROOM, packet.frame.offload);
         let mut copy = Packet { frame, key: packet.key.clone(), layers: packet.layers };
         let Some(frozen) = self.run(steps, &mut copy) else { return };
-        let (key, layers) = (copy.key, copy.layers);
+        let (key, layers, offload) = (copy.key, copy.layers, copy.frame.offload);
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(copy.frame.bytes());
-        self.copies.push(Copy { buffer, key, layers, frozen });
+        self.copies.push(Copy { buffer, offload, key, layers, frozen });
     }
 }
 
@@ -122,12 +124,36 @@ impl Packet<'_> {
     fn set(&mut self, field: Field, value: u128, mask: u128) {
         rewrite(self.frame.bytes_mut(), &self.key, self.layers, field, (value, mask));
         self.key.set_masked(field, value, mask);
+        self.reopen_checksum();
+    }
+
+    /// A checksum that is still to be completed covers its pseudo-header only, which may have changed: it is put there anew.
+    fn reopen_checksum(&mut self) {
+        let (Some(open), Some(network)) = (self.frame.offload.checksum, self.layers.network) else { return };
+        let (network, start) = (usize::from(network), usize::from(open.start));
+        let bytes = self.frame.bytes_mut();
+        let addresses = match bytes.get(network).map(|version| version >> 4) {
+            Some(4) => network + 12..network + 20,
+            Some(6) => network + 8..network + 40,
+            _ => return,
+        };
+        let (Some(length), Some(addresses)) = (bytes.len().checked_sub(start), bytes.get(addresses)) else {
+            return;
+        };
+        let (source, destination) = addresses.split_at(addresses.len() / 2);
+        let protocol = u8::try_from(self.key.get(Field::IP_PROTOCOL)).unwrap_or_default();
+        let sum = !Sum::default().pseudo_header(source, destination, protocol, length).finish();
+        let at = start + usize::from(open.offset);
+        if let Some(place) = bytes.get_mut(at..at + 2) {
+            place.copy_from_slice(&sum.to_be_bytes());
+        }
     }
 
     fn track(&mut self, tracker: &Tracker, request: &Request, now: Time) {
         let (now, bytes) = (now.since(Time::ZERO), self.frame.bytes_mut());
         let tracked = tracker.track(now, &self.key, bytes, self.layers, request);
         if tracked.rewritten != Rewritten::default() {
+            self.reopen_checksum();
             self.look_again();
         }
         self.key.set(Field::CT_STATE, tracked.state.into());
@@ -151,8 +177,7 @@ impl Packet<'_> {
         if self.frame.bytes().len() < at {
             return None;
         }
-        self.frame.grow_front(TAG)?;
-        let bytes = self.frame.bytes_mut();
+        let bytes = self.frame.grow_front(TAG)?;
         bytes.copy_within(TAG..TAG + at, 0);
         bytes[at..at + 2].copy_from_slice(&kind.to_be_bytes());
         bytes[at + 2..at + TAG].copy_from_slice(&content.to_be_bytes());
@@ -182,8 +207,7 @@ impl Packet<'_> {
             u16::try_from(self.key.get(Field::ETH_TYPE)),
             Ok(ethernet::MPLS | ethernet::MPLS_MULTICAST)
         );
-        self.frame.grow_front(TAG)?;
-        let bytes = self.frame.bytes_mut();
+        let bytes = self.frame.grow_front(TAG)?;
         bytes.copy_within(TAG..TAG + at, 0);
         bytes[at - 2..at].copy_from_slice(&kind.to_be_bytes());
         bytes[at..at + TAG].copy_from_slice(&[0, 0, u8::from(!is_mpls), 0]);

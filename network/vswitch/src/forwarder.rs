@@ -2,7 +2,6 @@
 
 use crate::cache::{Cache, Caching, Hits, Megaflow};
 use crate::execute::{Copy, Execution, Outlet, Packet};
-use crate::frame::Frame;
 use crate::pipeline::Pipeline;
 use crate::step::{Decision, Frozen};
 use crate::translate::Translation;
@@ -11,6 +10,7 @@ use fulmar_conntrack::Tracker;
 use fulmar_node::Time;
 use fulmar_openflow::Action;
 use fulmar_packet::{Field, FlowKey, Layers};
+use fulmar_port::Frame;
 use std::sync::Arc;
 
 /// A packet is decided about so many times at most, and so are its copies together.

@@ -21,7 +21,7 @@
 //! - [`Switch`]: flow `table`s, `group`s, `meter`s, [ports](PortInfo) and [stations](Station) in a `pipeline`; requests of controllers
 //!   change it (`control`, `checks`) or are `answers`ed.
 //! - `translate`: from a packet's key to a [`Decision`], which is [`Step`]s and what they depend on.
-//! - [`Forwarder`]: one thread's way for packets, over its `cache`; steps are carried out (`execute`) on a [`Frame`], and what comes of
+//! - [`Forwarder`]: one thread's way for packets, over its `cache`; steps are carried out (`execute`) on a [frame](fulmar_port::Frame), and what comes of
 //!   them goes to an [`Outlet`].
 //!
 //! Nothing here sends, receives, waits or knows the time: that is [told](fulmar_node::Time).
@@ -65,7 +65,6 @@ mod control;
 mod execute;
 mod flow;
 mod forwarder;
-mod frame;
 mod group;
 mod mac;
 mod meter;
@@ -81,7 +80,6 @@ pub use control::{Done, Event};
 pub use execute::Outlet;
 pub use flow::Traffic;
 pub use forwarder::Forwarder;
-pub use frame::Frame;
 pub use mac::Station;
 pub use port::{PortCounters, PortInfo, Vlans};
 pub use step::{Decision, Frozen, MeterStep, Notice, Step, Steps};

@@ -5,12 +5,13 @@ mod megaflows;
 mod model;
 
 use crate::execute::Outlet;
-use crate::{Event, Forwarder, Frame, Notice, PortInfo, Settings, Switch};
+use crate::{Event, Forwarder, Notice, PortInfo, Settings, Switch};
 use fulmar_node::Time;
 use fulmar_openflow::flow::{FlowFilter, FlowMod, FlowStats};
 use fulmar_openflow::multipart::{Answer, MultipartReply, MultipartRequest, Question};
 use fulmar_openflow::{ALL_TABLES, Body, ErrorCode, GroupNumber, PortNumber};
 use fulmar_packet::{Field, FlowKey, Match, build, ethernet, ip};
+use fulmar_port::{Frame, Offload};
 use std::time::Duration;
 
 /// What came out.
@@ -86,7 +87,13 @@ impl Bench {
         let mut sent = Sent::default();
         let mut buffer = vec![0; 64];
         buffer.extend_from_slice(frame);
-        self.forwarder.forward(self.now, port, &FlowKey::EMPTY, Frame::new(&mut buffer, 64), &mut sent);
+        self.forwarder.forward(
+            self.now,
+            port,
+            &FlowKey::EMPTY,
+            Frame::new(&mut buffer, 64, Offload::NONE),
+            &mut sent,
+        );
         sent
     }
 

@@ -3,7 +3,7 @@
 use super::{Bench, Sent};
 use crate::execute::{Execution, Packet};
 use crate::translate::Translation;
-use crate::{Frame, Frozen, Settings, Traffic};
+use crate::{Frozen, Settings, Traffic};
 use fulmar_node::Random;
 use fulmar_openflow::flow::{FlowCommand, FlowMod};
 use fulmar_openflow::group::{Bucket, GroupCommand, GroupFilter, GroupKind, GroupMod};
@@ -11,6 +11,7 @@ use fulmar_openflow::multipart::{Answer, Question};
 use fulmar_openflow::ports::{PortConfig, PortMod};
 use fulmar_openflow::{Body, GroupNumber, Instruction, PortNumber, parse_actions};
 use fulmar_packet::{Field, FlowKey, Layers, build, ethernet, ip};
+use fulmar_port::{Frame, Offload};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +29,8 @@ impl Plain {
         buffer.extend_from_slice(frame);
         let mut key = FlowKey::EMPTY;
         key.set(Field::IN_PORT, port.into());
-        let mut packet = Packet { frame: Frame::new(&mut buffer, 64), key, layers: Layers::default() };
+        let mut packet =
+            Packet { frame: Frame::new(&mut buffer, 64, Offload::NONE), key, layers: Layers::default() };
         packet.look_again();
         let mut left = crate::forwarder::MAX_RECIRCULATIONS;
         let mut walk = |packet: &mut Packet<'_>,
