@@ -12,7 +12,10 @@ use std::hash::BuildHasher;
 use std::time::Duration;
 
 /// So many connections that have timed out are forgotten with each packet, at most: more than a packet can bring.
-const SWEEP: usize = 4;
+pub(crate) const SWEEP: usize = 4;
+
+/// So many places are looked at together when all are looked at.
+pub(crate) const PART: usize = 4096;
 
 /// Where a tuple is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,10 +31,32 @@ impl Place {
     }
 }
 
+/// A place and half of its tuple's hash: so that a table that grows does not look at each connection again.
+#[derive(Clone, Copy)]
+struct Slot {
+    half: u32,
+    place: Place,
+}
+
+impl Slot {
+    /// By what the table is ordered: the half, spread over all bits.
+    fn hash(&self) -> u64 {
+        spread(self.half)
+    }
+}
+
+fn half(hash: u64) -> u32 {
+    u32::try_from(hash >> 32).unwrap_or_else(|_| unreachable!("32 bits are left"))
+}
+
+fn spread(half: u32) -> u64 {
+    u64::from(half).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 /// No two packets that can be told apart by their tuples have one: each is of one connection, in one direction.
 pub(crate) struct Table {
     connections: Slab<Connection>,
-    index: HashTable<Place>,
+    index: HashTable<Slot>,
     agenda: Agenda,
     /// How many connections a zone has, if any.
     zones: BTreeMap<u16, u32>,
@@ -51,10 +76,9 @@ impl Table {
         }
     }
 
-    /// It is at least so late, as threads may tell the time out of order. Forgets some of what has timed out.
+    /// It is at least so late, as threads may tell the time out of order.
     pub(crate) fn advance(&mut self, now: Duration) {
         self.now = self.now.max(now);
-        self.forget(SWEEP);
     }
 
     /// Forgets so many connections that have timed out, or fewer, and says how many.
@@ -83,16 +107,18 @@ impl Table {
 
     /// The connection that packets with this tuple are of. One that has timed out is forgotten.
     pub(crate) fn find(&mut self, tuple: &Tuple) -> Option<Place> {
-        let hash = self.hash(tuple);
-        let is_here = |place: &Place| {
-            self.connections[place.number as usize].tuples[place.direction as usize] == *tuple
-        };
-        let place = *self.index.find(hash, is_here)?;
+        let half = half(self.hash(tuple));
+        let is_here = |slot: &Slot| slot.half == half && self.tuple(slot.place) == tuple;
+        let place = self.index.find(spread(half), is_here)?.place;
         if self.agenda.is_over(place.number, self.now) {
             self.remove(place);
             return None;
         }
         Some(place)
+    }
+
+    fn tuple(&self, place: Place) -> &Tuple {
+        &self.get(place).tuples[place.direction as usize]
     }
 
     pub(crate) fn get(&self, place: Place) -> &Connection {
@@ -128,11 +154,9 @@ impl Table {
         self.agenda.insert(number, self.now, timeout);
         *self.zones.entry(tuples[0].zone).or_default() += 1;
         for direction in directions(&tuples) {
-            let hash = self.hash(&tuples[direction as usize]);
-            let (connections, seed) = (&self.connections, &self.seed);
-            self.index.insert_unique(hash, Place { number, direction }, |place| {
-                seed.hash_one(connections[place.number as usize].tuples[place.direction as usize])
-            });
+            let half = half(self.hash(&tuples[direction as usize]));
+            let slot = Slot { half, place: Place { number, direction } };
+            self.index.insert_unique(slot.hash(), slot, Slot::hash);
         }
         Place { number, direction: Direction::Original }
     }
@@ -151,29 +175,29 @@ impl Table {
             }
         }
         for direction in directions(&connection.tuples) {
-            let hash = self.hash(&connection.tuples[direction as usize]);
-            if let Ok(entry) = self.index.find_entry(hash, |place| *place == Place { number, direction }) {
+            let half = half(self.hash(&connection.tuples[direction as usize]));
+            let is_it = |slot: &Slot| slot.place == Place { number, direction };
+            if let Ok(entry) = self.index.find_entry(spread(half), is_it) {
                 entry.remove();
             }
         }
     }
 
-    fn numbers(&self) -> impl Iterator<Item = (u32, &Connection)> {
-        let number = |place| u32::try_from(place).unwrap_or_else(|_| unreachable!("limits are of 32 bits"));
-        self.connections.iter().map(move |(place, connection)| (number(place), connection))
+    /// Those of so many places from the `first` on that have not timed out, with their numbers. Nothing behind the last.
+    pub(crate) fn part(&self, first: usize) -> Option<impl Iterator<Item = (u32, &Connection)>> {
+        let is_alive = |number: &u32| !self.agenda.is_over(*number, self.now);
+        let numbers = (first..first + PART).filter_map(|number| u32::try_from(number).ok());
+        let found = numbers.filter_map(|number| Some((number, self.connections.get(number as usize)?)));
+        (first < self.connections.capacity()).then(|| found.filter(move |(number, _)| is_alive(number)))
     }
 
-    /// Those that have not timed out.
-    pub(crate) fn connections(&self) -> Vec<Connection> {
-        let is_alive = |number: u32| !self.agenda.is_over(number, self.now);
-        self.numbers().filter(|(number, _)| is_alive(*number)).map(|(_, alive)| alive.clone()).collect()
-    }
-
-    /// Forgets the connections of a zone, or all.
-    pub(crate) fn flush(&mut self, zone: Option<u16>) {
+    /// Forgets the connections of a zone, or all, in these places.
+    pub(crate) fn flush_part(&mut self, first: usize, zone: Option<u16>) -> bool {
+        let Some(part) = self.part(first) else { return false };
         let is_meant = |connection: &Connection| zone.is_none_or(|zone| connection.tuples[0].zone == zone);
-        let meant: Vec<_> = self.numbers().filter(|(_, c)| is_meant(c)).map(|(number, _)| number).collect();
+        let meant: Vec<_> = part.filter(|(_, c)| is_meant(c)).map(|(number, _)| number).collect();
         meant.into_iter().for_each(|number| self.remove_number(number));
+        true
     }
 }
 

@@ -5,7 +5,7 @@ use crate::connection::{Connection, Direction, Followed, Progress};
 use crate::packet::{Content, Packet};
 use crate::request::{Request, Tracked, state};
 use crate::rewriting;
-use crate::table::{Place, Table};
+use crate::table::{PART, Place, SWEEP, Table};
 use crate::translation;
 use crate::tuple::Tuple;
 use fulmar_packet::{Field, FlowKey, Layers};
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// How many connections are remembered at once, at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// In all zones; 3,000,000 by default, as Open vSwitch has it: some 700 MB.
+    /// In all zones; 3,000,000 by default, as Open vSwitch has it: some 650 MB.
     pub connections: u32,
     /// In each zone; as many as in all, by default.
     pub connections_in_zone: u32,
@@ -98,14 +98,25 @@ impl Tracker {
         state.table.forget(at_most)
     }
 
-    /// The connections, in no order that means anything.
+    /// The connections, in no order that means anything. Packets are tracked meanwhile: of the connections that come or go, some are
+    /// there.
     pub fn connections(&self) -> Vec<Connection> {
-        self.state.lock().table.connections()
+        let mut found = Vec::new();
+        for first in (0..).step_by(PART) {
+            let state = self.state.lock();
+            let Some(part) = state.table.part(first) else { break };
+            found.extend(part.map(|(_, connection)| connection.clone()));
+        }
+        found
     }
 
-    /// Forgets the connections of a zone, or all.
+    /// Forgets the connections of a zone, or all: those that have been there before.
     pub fn flush(&self, zone: Option<u16>) {
-        self.state.lock().table.flush(zone);
+        for first in (0..).step_by(PART) {
+            if !self.state.lock().table.flush_part(first, zone) {
+                break;
+            }
+        }
     }
 
     /// How many connections have come, and could not.
@@ -132,6 +143,7 @@ impl State {
         limits: Limits,
     ) -> Option<Verdict> {
         self.table.advance(now);
+        self.table.forget(SWEEP);
         let is_error = matches!(packet.content, Content::Error(_));
         let mut found = self.find(&packet.tuple, before != 0);
         if let Some(place) = found

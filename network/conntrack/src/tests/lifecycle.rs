@@ -251,6 +251,23 @@ fn limits_are_kept_and_what_is_over_is_counted() {
     assert_eq!(state(&tracker, seconds(60), &udp(pair().0, pair().1), &commit()), TRACKED | NEW);
 }
 
+/// More than are looked at together.
+#[test]
+fn a_zone_is_flushed_and_others_stay() {
+    let tracker = tracker();
+    for port in 1..=10_000 {
+        let request = Request { zone: port % 2, ..commit() };
+        state(&tracker, seconds(0), &udp(at("10.0.0.1", port), pair().1), &request);
+    }
+    assert_eq!(tracker.connections().len(), 10_000);
+    tracker.flush(Some(1));
+    assert!(tracker.connections().iter().all(|connection| connection.original().zone == 0));
+    assert_eq!(tracker.connections().len(), 5_000);
+    assert_eq!(tracker.forget(seconds(60), 4_000), 4_000);
+    assert!(tracker.connections().is_empty(), "what has timed out is not there, forgotten or not");
+    assert_eq!((tracker.forget(seconds(60), 4_000), tracker.forget(seconds(60), 4_000)), (1_000, 0));
+}
+
 /// Threads whose packets are of the same connections.
 #[test]
 fn threads_track_together() {
