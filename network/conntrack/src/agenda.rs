@@ -83,12 +83,12 @@ impl Agenda {
         if self.entries.len() <= number as usize {
             self.entries.resize(number as usize + 1, entry);
         }
-        self.append(number, nanoseconds(now + timeout.duration()), timeout);
+        self.append(number, nanoseconds(now.saturating_add(timeout.duration())), timeout);
     }
 
     /// Makes an entry wait anew.
     pub(crate) fn renew(&mut self, number: u32, now: Duration, timeout: Timeout) {
-        let expires = nanoseconds(now + timeout.duration());
+        let expires = nanoseconds(now.saturating_add(timeout.duration()));
         let entry = &mut self.entries[number as usize];
         if entry.list == timeout as u8 && expires - entry.placed < GRAIN {
             entry.expires = expires;

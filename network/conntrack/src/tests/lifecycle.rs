@@ -208,6 +208,29 @@ fn windows_are_scaled() {
     }
 }
 
+/// As far as numbers go, there is nothing special about 0.
+#[test]
+fn numbers_come_round() {
+    let (there, back, tracker) = (pair(), turned(pair()), tracker());
+    let (mut mine, mut other) = (u32::MAX - 5_000, u32::MAX - 3_000);
+    let frames =
+        [segment(there, SYN, numbers(mine, 0), b""), segment(back, SYN | ACK, numbers(other, mine + 1), b"")];
+    for frame in frames {
+        state(&tracker, seconds(0), &frame, &commit());
+    }
+    (mine, other) = (mine + 1, other + 1);
+    for _ in 0..20 {
+        let question = segment(there, ACK, numbers(mine, other), &[0; 700]);
+        mine = mine.wrapping_add(700);
+        let answer = segment(back, ACK, numbers(other, mine), &[0; 500]);
+        other = other.wrapping_add(500);
+        assert_eq!(state(&tracker, seconds(0), &question, &commit()), TRACKED | ESTABLISHED);
+        assert_eq!(state(&tracker, seconds(0), &answer, &commit()), TRACKED | ESTABLISHED | REPLY);
+    }
+    let ahead = segment(there, ACK, numbers(mine.wrapping_add(8_001), other), b"x");
+    assert_eq!(state(&tracker, seconds(0), &ahead, &commit()), TRACKED | INVALID);
+}
+
 #[test]
 fn a_connection_is_taken_up_in_the_middle() {
     let (tracker, life) = (tracker(), life());
