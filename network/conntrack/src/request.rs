@@ -38,8 +38,6 @@ pub struct Request {
     pub label: Option<(u128, u128)>,
     /// Whether the packet is to be translated: `nat`.
     pub translation: Option<Translation>,
-    /// The port of the protocol whose payload announces other connections: `alg`. Only 0, none, is known; any other is taken for it.
-    pub gateway: u16,
 }
 
 /// What becomes of addresses and ports.

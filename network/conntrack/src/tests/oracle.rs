@@ -284,7 +284,6 @@ fn any_request(random: &mut Random) -> Request {
         mark: random.one_in(4).then(|| (low(mark), low(mask))),
         label: random.one_in(4).then(|| (mark.into(), u128::from(mask) << 7)),
         translation,
-        gateway: 0,
     }
 }
 
