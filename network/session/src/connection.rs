@@ -95,8 +95,16 @@ impl Connection<'_> {
 
     fn work(&mut self) -> Result<(), End> {
         let Shared { switch, election, .. } = self.shared;
+        let is_overheard = self.shared.is_overheard(self.place);
         while !self.place.stop.is_set() {
+            if is_overheard {
+                self.session().overhear();
+            }
             let next = carry_out(self.line.id, &**switch, election, |role| self.session().next_task(role));
+            if is_overheard {
+                let overheard = self.session().overheard();
+                self.shared.copy(&overheard);
+            }
             let Some((origin, answer)) = next? else { break };
             self.session().answer(&origin, answer);
         }
@@ -114,6 +122,9 @@ impl Connection<'_> {
                 self.sending.clear();
                 self.sent = 0;
                 self.line.session.lock().take(&mut self.sending);
+                if self.shared.is_overheard(self.place) {
+                    self.shared.copy(&self.sending);
+                }
             }
             if self.sending.is_empty() {
                 break;

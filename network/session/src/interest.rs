@@ -14,6 +14,8 @@ pub(crate) enum Kind {
     Controller,
     /// A tool, as `ovs-ofctl`: it is told what happens after it has set how much of a packet it gets.
     Service,
+    /// One that listens in: it is told what controllers and the switch say to each other, and may change nothing.
+    Snoop,
 }
 
 /// What a controller gets of a packet before it says how much (section 7.3.2).
@@ -29,7 +31,7 @@ const AT_FIRST: Asynchronous = Asynchronous {
 #[derive(Clone, Debug)]
 pub(crate) struct Interest {
     session: SessionId,
-    kind: Kind,
+    pub(crate) kind: Kind,
     pub(crate) asynchronous: Asynchronous,
     /// So many bytes of a packet for which no action says how many.
     pub(crate) miss_length: u16,
@@ -61,8 +63,12 @@ impl Interest {
             Event::FlowRemoved(flow) => (self.asynchronous.flow_removed, flow.reason as u32),
             Event::PortStatus(status) => (self.asynchronous.port_status, status.reason as u32),
         };
-        let has_asked = self.kind == Kind::Controller || self.miss_length > 0;
-        has_asked && masks[usize::from(role == Role::Slave)] >> reason & 1 != 0
+        let is_told = match self.kind {
+            Kind::Controller => true,
+            Kind::Service => self.miss_length > 0,
+            Kind::Snoop => false,
+        };
+        is_told && masks[usize::from(role == Role::Slave)] >> reason & 1 != 0
     }
 
     /// The message that an event becomes.

@@ -35,6 +35,8 @@ pub(crate) struct Session {
     /// How long a silence is once both sides have said hello.
     inactivity: Option<Duration>,
     outgoing: Outgoing,
+    /// What has come, while somebody listens in.
+    overheard: Option<Vec<u8>>,
     /// Why it is to end.
     closed: Option<Closed>,
 }
@@ -49,8 +51,10 @@ impl Session {
             bundles: Bundles::default(),
             parts: Parts::default(),
             liveness: Liveness::new(Some(GREETING), now),
-            inactivity,
+            // Who listens in answers nothing.
+            inactivity: inactivity.filter(|_| kind != Kind::Snoop),
             outgoing: Outgoing::default(),
+            overheard: None,
             closed: None,
         };
         session.reply(0, Body::Hello(Hello::new()));
@@ -74,6 +78,9 @@ impl Session {
         while !self.outgoing.is_full() {
             let Some(frame) = self.decoder.next_frame()? else { return Ok(None) };
             let (origin, decoded) = (Origin::of(frame.bytes()), frame.decode());
+            if let Some(overheard) = &mut self.overheard {
+                overheard.extend_from_slice(frame.bytes());
+            }
             if !self.talks {
                 self.greet(&origin, decoded)?;
                 continue;
@@ -118,7 +125,7 @@ impl Session {
     /// Answers a message, or says what the switch is to do about it.
     fn handle(&mut self, origin: &Origin, message: Message, role: Role) -> Result<Option<Work>, ErrorCode> {
         let Message { xid, body } = message;
-        if role == Role::Slave && is_write(&body) {
+        if (role == Role::Slave || self.interest.kind == Kind::Snoop) && is_write(&body) {
             return Err(BadRequest::IsSlave.into());
         }
         match body {
@@ -252,6 +259,23 @@ impl Session {
         // Nothing that a switch tells is longer than a message, but what a flow monitor tells at once, which the switch cuts.
         let _ = self.send(why, 0, self.interest.body(event));
         was_empty && !self.outgoing.is_empty() || self.closed.is_some()
+    }
+
+    /// Somebody listens in on what comes from now on, until that is asked.
+    pub(crate) fn overhear(&mut self) {
+        self.overheard = Some(Vec::new());
+    }
+
+    /// The messages that have come since then.
+    pub(crate) fn overheard(&mut self) -> Vec<u8> {
+        self.overheard.take().unwrap_or_default()
+    }
+
+    /// Tells one who listens in what was said elsewhere: whole messages, all of which it misses if it does not read. Whether there is now
+    /// something to be sent that was not before.
+    pub(crate) fn copy(&mut self, messages: &[u8]) -> bool {
+        let was_empty = self.outgoing.is_empty();
+        self.talks && self.outgoing.push(Why::Packet, messages.to_vec()).is_ok() && was_empty
     }
 
     /// What the time brings: a probe, or the end.

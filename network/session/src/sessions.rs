@@ -13,7 +13,7 @@ use fulmar_node::Time;
 use parking_lot::{Mutex, RwLock};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -34,6 +34,7 @@ impl Sessions {
             election: RwLock::default(),
             lines: RwLock::default(),
             presence: Mutex::new(Presence { controllers: 0, since: Time::ZERO }),
+            snoops: AtomicUsize::new(0),
             count: AtomicU64::new(1),
         };
         Self { shared: Arc::new(shared), places: Mutex::default() }
@@ -55,6 +56,15 @@ impl Sessions {
     /// If the system is out of threads or file descriptors.
     pub fn set_services(&self, services: Vec<(Target, Settings)>) -> io::Result<()> {
         self.set(Kind::Service, services)
+    }
+
+    /// From now on it can be listened in here on what controllers and the switch say to each other: `ovs-ofctl snoop`. Who listens in may
+    /// change nothing, and misses what it does not read as fast as it is said.
+    ///
+    /// # Errors
+    /// If the system is out of threads or file descriptors.
+    pub fn set_snoops(&self, snoops: Vec<(Target, Settings)>) -> io::Result<()> {
+        self.set(Kind::Snoop, snoops)
     }
 
     fn set(&self, kind: Kind, mut wanted: Vec<(Target, Settings)>) -> io::Result<()> {

@@ -12,7 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A session as all threads see it.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) election: RwLock<Election>,
     pub(crate) lines: RwLock<BTreeMap<SessionId, Arc<Line>>>,
     pub(crate) presence: Mutex<Presence>,
+    /// How many of them listen in.
+    pub(crate) snoops: AtomicUsize,
     /// How many sessions there have been.
     pub(crate) count: AtomicU64,
 }
@@ -51,6 +53,9 @@ impl Shared {
         let line = Line { id, place: place.clone(), session: Mutex::new(session), signal: Signal::new()? };
         let line = Arc::new(line);
         self.lines.write().insert(id, line.clone());
+        if place.kind == Kind::Snoop {
+            self.snoops.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(line)
     }
 
@@ -58,12 +63,29 @@ impl Shared {
     pub(crate) fn connected(&self, place: &Place) {
         let now = self.clock.now();
         place.attempts.lock().succeed(now);
-        (self.report)(&format!("{}: connected", place.target));
         if place.kind == Kind::Controller {
             let mut presence = self.presence.lock();
             presence.controllers += 1;
             if presence.controllers == 1 {
                 presence.since = now;
+            }
+        }
+        (self.report)(&format!("{}: connected", place.target));
+    }
+
+    /// Whether somebody listens in on sessions of this place.
+    pub(crate) fn is_overheard(&self, place: &Place) -> bool {
+        place.kind == Kind::Controller && self.snoops.load(Ordering::Relaxed) > 0
+    }
+
+    /// Tells those who listen in what was said.
+    pub(crate) fn copy(&self, messages: &[u8]) {
+        if messages.is_empty() {
+            return;
+        }
+        for line in self.lines.read_recursive().values() {
+            if line.place.kind == Kind::Snoop && line.session.lock().copy(messages) {
+                line.signal.raise();
             }
         }
     }
@@ -73,6 +95,9 @@ impl Shared {
         self.lines.write().remove(&line.id);
         self.election.write().leave(line.id);
         self.switch.gone(line.id);
+        if line.place.kind == Kind::Snoop {
+            self.snoops.fetch_sub(1, Ordering::Relaxed);
+        }
         if was_connected && line.place.kind == Kind::Controller {
             let mut presence = self.presence.lock();
             presence.controllers -= 1;

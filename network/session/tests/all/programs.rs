@@ -4,7 +4,7 @@ use crate::certificates::Authority;
 use crate::toy::{Asked, Served, flow_removed};
 use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
 use fulmar_openflow::{Body, WHOLE_PACKET};
-use fulmar_session::{Event, Settings, TlsFiles};
+use fulmar_session::{Event, Settings, Target, TlsFiles};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::channel;
@@ -134,4 +134,28 @@ fn ovs_ofctl_asks_by_tls() {
         [&private_key, &certificate, &authority].map(|path| path.to_str().expect("it is text"));
     let shown = ofctl(&["-p", key, "-c", certificate, "-C", authority, "show", &switch]);
     assert!(shown.contains("dpid:0000000000000042"), "{shown}");
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-common: `cargo xtask e2e` installs that, and runs it"]
+fn ovs_ofctl_listens_in() {
+    let served = Served::begin();
+    let path = served.path("br0.snoop");
+    let snoop = (Target::PassiveUnix(path.clone()), Settings::default());
+    served.sessions.set_snoops(vec![snoop]).expect("a socket");
+    let mut snoop = Command::new("ovs-ofctl")
+        .args(["--timeout=20", "--protocols=OpenFlow13", "snoop", &format!("unix:{}", path.display())])
+        .env("OVS_RUNDIR", served.path("").as_os_str())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it can be run");
+    served.until_reported("br0.snoop: connected");
+    served.control(&["ptcp:0:127.0.0.1"], &Settings::default());
+    let tcp = format!("tcp:127.0.0.1:{}", served.status().port.expect("it listens"));
+    ofctl(&["add-flow", &tcp, "priority=7,arp,actions=output:2"]);
+    let mut lines = BufReader::new(snoop.stderr.take().expect("a pipe")).lines();
+    for part in ["OFPT_FLOW_MOD (OF1.3)", "OFPT_BARRIER_REPLY (OF1.3)"] {
+        assert!(lines.any(|line| line.expect("it is text").contains(part)), "{part}");
+    }
+    snoop.kill().and_then(|()| snoop.wait().map(drop)).expect("it can be ended");
 }

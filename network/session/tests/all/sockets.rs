@@ -3,10 +3,11 @@
 use crate::peer::Peer;
 use crate::toy::{Asked, MEETS, Served, flow_mod};
 use fulmar_node::Random;
+use fulmar_openflow::error::BadRequest;
 use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
 use fulmar_openflow::role::{Role, RoleMessage};
 use fulmar_openflow::{Body, HEADER, VERSION, WHOLE_PACKET};
-use fulmar_session::{Event, Settings, State};
+use fulmar_session::{Event, Settings, State, Target};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -155,4 +156,25 @@ fn who_does_not_read_takes_bounded_memory_and_is_let_go() {
         assert!(other.is_answered());
     }
     assert!(served.asked.try_iter().any(|asked| matches!(asked, Asked::Gone(_))));
+}
+
+#[test]
+fn it_can_be_listened_in() {
+    let served = Served::begin();
+    served.control(&[ANYWHERE], &Settings::default());
+    let path = served.path("br0.snoop");
+    let target = Target::PassiveUnix(path.clone());
+    served.sessions.set_snoops(vec![(target, Settings::default())]).expect("a socket");
+    let mut snoop = Peer::greet(UnixStream::connect(&path).expect("it listens"));
+    // That this is answered means that it is known.
+    assert!(snoop.is_answered());
+    let mut peer = visit(&served);
+    assert!(peer.is_answered());
+    // The hello of the switch may be said before that of the controller.
+    let said: Vec<_> = (0..4).filter_map(|_| snoop.hear()).collect();
+    let hello = (0..2).filter(|at| matches!(said[*at].1, Body::Hello(_))).count();
+    assert_eq!((hello, &said[2..]), (2, &[(77, Body::BarrierRequest), (77, Body::BarrierReply)][..]));
+    snoop.say(5, flow_mod(1));
+    let Some((5, Body::Error(error))) = snoop.hear() else { panic!("it may not") };
+    assert_eq!(error.code, BadRequest::IsSlave.into());
 }
