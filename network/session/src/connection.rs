@@ -58,9 +58,9 @@ enum Never {}
 impl Connection<'_> {
     fn run(&mut self) -> Result<Never, End> {
         loop {
-            let now = self.shared.clock.now();
-            self.line.session.lock().expire(now)?;
             let has_read = self.read()?;
+            // After that: while the switch was busy, the other side may have said that it is there.
+            self.session().expire(self.shared.clock.now())?;
             self.work()?;
             self.write()?;
             if self.place.stop.is_set() {
@@ -100,7 +100,8 @@ impl Connection<'_> {
             if is_overheard {
                 self.session().overhear();
             }
-            let next = carry_out(self.line.id, &**switch, election, |role| self.session().next_task(role));
+            let Line { id, standing, session, .. } = &*self.line;
+            let next = carry_out(*id, standing, &**switch, election, |role| session.lock().next_task(role));
             if is_overheard {
                 let overheard = self.session().overheard();
                 self.shared.copy(&overheard);

@@ -1,28 +1,55 @@
 //! Which controller may change the switch (section 6.3.4).
 
-use crate::switch::SessionId;
 use fulmar_openflow::error::RoleRequestFailed;
 use fulmar_openflow::role::{Role, RoleMessage};
-use std::collections::BTreeMap;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
-/// The roles of all sessions. There is one master at most.
+/// The role of a session.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    role: Mutex<Role>,
+    /// Held while something that the session has asked for is carried out.
+    busy: Mutex<()>,
+}
+
+impl Default for Standing {
+    fn default() -> Self {
+        Self { role: Mutex::new(Role::Equal), busy: Mutex::default() }
+    }
+}
+
+impl Standing {
+    pub(crate) fn role(&self) -> Role {
+        *self.role.lock()
+    }
+
+    /// Nobody else makes it a slave until this is let go.
+    pub(crate) fn hold(&self) -> MutexGuard<'_, ()> {
+        self.busy.lock()
+    }
+
+    /// Waits until nothing that it has asked for is being carried out.
+    fn make_slave(&self) {
+        let _idle = self.hold();
+        *self.role.lock() = Role::Slave;
+    }
+}
+
+/// Who is the master. There is one at most.
 #[derive(Debug, Default)]
 pub(crate) struct Election {
-    /// Of those who are not [`Role::Equal`].
-    roles: BTreeMap<SessionId, Role>,
+    master: Option<Arc<Standing>>,
     /// The latest election that a controller has told of.
     generation: Option<u64>,
 }
 
 impl Election {
-    pub(crate) fn role(&self, session: SessionId) -> Role {
-        self.roles.get(&session).copied().unwrap_or(Role::Equal)
-    }
-
-    /// Gives a session the role that it asks for; who was the master before is a slave then.
+    /// Gives a session, which is not held, the role that it asks for. Who was the master before is a slave then, and nothing that it
+    /// has asked for is carried out any more.
     pub(crate) fn request(
         &mut self,
-        session: SessionId,
+        session: &Arc<Standing>,
         asked: RoleMessage,
     ) -> Result<RoleMessage, RoleRequestFailed> {
         if matches!(asked.role, Role::Master | Role::Slave) {
@@ -31,28 +58,17 @@ impl Election {
             }
             self.generation = Some(asked.generation);
         }
-        match asked.role {
-            Role::NoChange => {}
-            Role::Equal => self.leave(session),
-            Role::Slave => self.set(session, Role::Slave),
-            Role::Master => {
-                for role in self.roles.values_mut() {
-                    *role = Role::Slave;
-                }
-                self.set(session, Role::Master);
-            }
+        if asked.role != Role::NoChange {
+            self.master.take_if(|master| Arc::ptr_eq(master, session));
+            *session.role.lock() = asked.role;
+        }
+        if asked.role == Role::Master
+            && let Some(before) = self.master.replace(session.clone())
+        {
+            before.make_slave();
         }
         // A number that no election has stands for none.
-        Ok(RoleMessage { role: self.role(session), generation: self.generation.unwrap_or(u64::MAX) })
-    }
-
-    fn set(&mut self, session: SessionId, role: Role) {
-        self.roles.insert(session, role);
-    }
-
-    /// The session has ended.
-    pub(crate) fn leave(&mut self, session: SessionId) {
-        self.roles.remove(&session);
+        Ok(RoleMessage { role: session.role(), generation: self.generation.unwrap_or(u64::MAX) })
     }
 }
 
@@ -65,36 +81,43 @@ const fn is_before(number: u64, latest: u64) -> bool {
 mod tests {
     use super::*;
 
-    fn ask(election: &mut Election, session: u64, role: Role, generation: u64) -> Option<RoleMessage> {
-        election.request(SessionId(session), RoleMessage { role, generation }).ok()
+    fn ask(
+        election: &mut Election,
+        session: &Arc<Standing>,
+        role: Role,
+        generation: u64,
+    ) -> Option<RoleMessage> {
+        election.request(session, RoleMessage { role, generation }).ok()
     }
 
     #[test]
     fn there_is_one_master() {
         let mut election = Election::default();
-        let nothing = ask(&mut election, 1, Role::NoChange, 77).expect("no election");
+        let [first, second, third, fourth] = <[Arc<Standing>; 4]>::default();
+        let nothing = ask(&mut election, &first, Role::NoChange, 77).expect("no election");
         assert_eq!(nothing, RoleMessage { role: Role::Equal, generation: u64::MAX });
-        ask(&mut election, 1, Role::Master, 5).expect("the first");
-        ask(&mut election, 3, Role::Slave, 5).expect("the same election");
-        let second = ask(&mut election, 2, Role::Master, 6).expect("a later one");
-        assert_eq!(second, RoleMessage { role: Role::Master, generation: 6 });
-        let roles = [1, 2, 3, 4].map(|session| election.role(SessionId(session)));
+        ask(&mut election, &first, Role::Master, 5).expect("the first");
+        ask(&mut election, &third, Role::Slave, 5).expect("the same election");
+        let given = ask(&mut election, &second, Role::Master, 6).expect("a later one");
+        assert_eq!(given, RoleMessage { role: Role::Master, generation: 6 });
+        let roles = [&first, &second, &third, &fourth].map(|session| session.role());
         assert_eq!(roles, [Role::Slave, Role::Master, Role::Slave, Role::Equal]);
-        election.leave(SessionId(2));
-        assert_eq!(election.role(SessionId(1)), Role::Slave, "nobody follows by itself");
-        // Equal needs no election.
-        ask(&mut election, 1, Role::Equal, 0).expect("any number");
-        assert_eq!(election.role(SessionId(1)), Role::Equal);
+        // Equal needs no election, and who is equal stays so.
+        ask(&mut election, &second, Role::Equal, 0).expect("any number");
+        ask(&mut election, &first, Role::Master, 6).expect("the same election");
+        ask(&mut election, &first, Role::Master, 7).expect("again");
+        assert_eq!([first.role(), second.role()], [Role::Master, Role::Equal]);
     }
 
     #[test]
     fn a_switch_does_not_go_back_behind_an_election() {
         let mut election = Election::default();
-        ask(&mut election, 1, Role::Master, u64::MAX).expect("the first");
-        assert_eq!(ask(&mut election, 2, Role::Master, u64::MAX - 1), None);
-        assert_eq!(ask(&mut election, 2, Role::Slave, u64::MAX - 1), None);
-        assert_eq!(election.role(SessionId(1)), Role::Master);
-        assert!(ask(&mut election, 2, Role::Master, 0).is_some(), "it goes round");
-        assert_eq!(ask(&mut election, 1, Role::Master, 1 << 63), None, "half of the circle is behind");
+        let [first, second] = <[Arc<Standing>; 2]>::default();
+        ask(&mut election, &first, Role::Master, u64::MAX).expect("the first");
+        assert_eq!(ask(&mut election, &second, Role::Master, u64::MAX - 1), None);
+        assert_eq!(ask(&mut election, &second, Role::Slave, u64::MAX - 1), None);
+        assert_eq!([first.role(), second.role()], [Role::Master, Role::Equal]);
+        assert!(ask(&mut election, &second, Role::Master, 0).is_some(), "it goes round");
+        assert_eq!(ask(&mut election, &first, Role::Master, 1 << 63), None, "half of the circle is behind");
     }
 }

@@ -21,6 +21,8 @@ use std::time::Duration;
 pub struct Sessions {
     shared: Arc<Shared>,
     places: Mutex<Vec<(Arc<Place>, JoinHandle<()>)>>,
+    /// Held while the places change, which may take a while; the places themselves are not.
+    change: Mutex<()>,
 }
 
 impl Sessions {
@@ -31,13 +33,13 @@ impl Sessions {
             switch,
             report: Box::new(report),
             clock: Clock::new(),
-            election: RwLock::default(),
+            election: Mutex::default(),
             lines: RwLock::default(),
             presence: Mutex::new(Presence { controllers: 0, since: Time::ZERO }),
             snoops: AtomicUsize::new(0),
             count: AtomicU64::new(1),
         };
-        Self { shared: Arc::new(shared), places: Mutex::default() }
+        Self { shared: Arc::new(shared), places: Mutex::default(), change: Mutex::default() }
     }
 
     /// From now on these are the controllers. Sessions of targets that stay as they are go on; those of others have ended when this
@@ -68,23 +70,23 @@ impl Sessions {
     }
 
     fn set(&self, kind: Kind, mut wanted: Vec<(Target, Settings)>) -> io::Result<()> {
-        let mut places = self.places.lock();
-        let (kept, ended) = std::mem::take(&mut *places).into_iter().partition(|(place, _)| {
+        let _change = self.change.lock();
+        let stays = |(place, _): &(Arc<Place>, _)| {
             let same = |(target, settings): &(Target, Settings)| {
                 *target == place.target && *settings == place.settings
             };
-            let at = wanted.iter().position(same);
-            if let Some(at) = at.filter(|_| place.kind == kind) {
-                wanted.remove(at);
-            }
-            place.kind != kind || at.is_some()
-        });
+            let at = wanted.iter().position(same).filter(|_| place.kind == kind);
+            at.map(|at| wanted.remove(at)).is_some() || place.kind != kind
+        };
+        let mut places = self.places.lock();
+        let (kept, ended) = std::mem::take(&mut *places).into_iter().partition(stays);
         *places = kept;
+        drop(places);
         end(ended);
         for (target, settings) in wanted {
             let place = Arc::new(Place::new(kind, target, settings)?);
             let thread = keep(self.shared.clone(), place.clone())?;
-            places.push((place, thread));
+            self.places.lock().push((place, thread));
         }
         Ok(())
     }
@@ -92,9 +94,8 @@ impl Sessions {
     /// Tells each session of an event that wants to know, and does not wait until it knows. A session that does not read as fast
     /// as packets come loses some of them, which are counted; one for which some megabytes of anything else wait is closed.
     pub fn tell(&self, event: &Event) {
-        let election = self.shared.election.read_recursive();
-        for (id, line) in &*self.shared.lines.read_recursive() {
-            if line.session.lock().tell(event, election.role(*id)) {
+        for line in self.shared.lines.read().values() {
+            if line.session.lock().tell(event, line.standing.role()) {
                 line.signal.raise();
             }
         }
@@ -122,15 +123,14 @@ impl Sessions {
     }
 
     fn status_of(&self, place: &Arc<Place>) -> Status {
-        let election = self.shared.election.read_recursive();
-        let lines = self.shared.lines.read_recursive();
+        let lines = self.shared.lines.read();
         let lines = lines.values().filter(|line| Arc::ptr_eq(&line.place, place));
         let (mut role, mut dropped_packets) = (None, 0);
         for line in lines {
             let session = line.session.lock();
             dropped_packets += session.dropped_packets();
             if session.is_connected() {
-                role.get_or_insert_with(|| election.role(line.id));
+                role.get_or_insert_with(|| line.standing.role());
             }
         }
         let (attempts, now) = (place.attempts.lock(), self.shared.clock.now());

@@ -1,7 +1,7 @@
 //! What the threads of all sessions have in common.
 
 use crate::clock::Clock;
-use crate::election::Election;
+use crate::election::{Election, Standing};
 use crate::interest::Kind;
 use crate::place::Place;
 use crate::session::Session;
@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub(crate) struct Line {
     pub(crate) id: SessionId,
     pub(crate) place: Arc<Place>,
+    pub(crate) standing: Arc<Standing>,
     pub(crate) session: Mutex<Session>,
     /// Raised when there is something to be sent.
     pub(crate) signal: Signal,
@@ -31,12 +32,12 @@ pub(crate) struct Presence {
     pub(crate) since: Time,
 }
 
-/// Locks are taken in this order: the election, the lines, a session.
+/// Of the locks only `lines` and those of sessions are taken together, in this order.
 pub(crate) struct Shared {
     pub(crate) switch: Arc<dyn Switch>,
     pub(crate) report: Box<dyn Fn(&str) + Send + Sync>,
     pub(crate) clock: Clock,
-    pub(crate) election: RwLock<Election>,
+    pub(crate) election: Mutex<Election>,
     pub(crate) lines: RwLock<BTreeMap<SessionId, Arc<Line>>>,
     pub(crate) presence: Mutex<Presence>,
     /// How many of them listen in.
@@ -50,8 +51,13 @@ impl Shared {
     pub(crate) fn enter(&self, place: &Arc<Place>) -> io::Result<Arc<Line>> {
         let id = SessionId(self.count.fetch_add(1, Ordering::Relaxed));
         let session = Session::new(id, place.kind, place.settings.inactivity, self.clock.now());
-        let line = Line { id, place: place.clone(), session: Mutex::new(session), signal: Signal::new()? };
-        let line = Arc::new(line);
+        let line = Arc::new(Line {
+            id,
+            place: place.clone(),
+            standing: Arc::default(),
+            session: Mutex::new(session),
+            signal: Signal::new()?,
+        });
         self.lines.write().insert(id, line.clone());
         if place.kind == Kind::Snoop {
             self.snoops.fetch_add(1, Ordering::Relaxed);
@@ -83,7 +89,7 @@ impl Shared {
         if messages.is_empty() {
             return;
         }
-        for line in self.lines.read_recursive().values() {
+        for line in self.lines.read().values() {
             if line.place.kind == Kind::Snoop && line.session.lock().copy(messages) {
                 line.signal.raise();
             }
@@ -93,7 +99,6 @@ impl Shared {
     /// A session is over, which was connected or not.
     pub(crate) fn leave(&self, line: &Line, was_connected: bool) {
         self.lines.write().remove(&line.id);
-        self.election.write().leave(line.id);
         self.switch.gone(line.id);
         if line.place.kind == Kind::Snoop {
             self.snoops.fetch_sub(1, Ordering::Relaxed);

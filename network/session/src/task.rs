@@ -1,14 +1,15 @@
 //! What a session has the switch do.
 
 use crate::closed::Closed;
-use crate::election::Election;
+use crate::election::{Election, Standing};
 use crate::switch::{Asker, SessionId, Switch};
 use fulmar_openflow::bundle::BundleControl;
 use fulmar_openflow::experimenter::Experimenter;
 use fulmar_openflow::multipart::{MultipartRequest, Question};
 use fulmar_openflow::role::{Role, RoleMessage};
 use fulmar_openflow::{Body, ErrorCode, HEADER, Message, Rejection};
-use parking_lot::RwLock;
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// The beginning of a message, which is enough to answer it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,17 +98,16 @@ pub(crate) fn bundle_reply(control: BundleControl) -> Body {
     Body::Experimenter(Experimenter::BundleControl(control))
 }
 
-/// What a session is to do next, and what became of it. The switch is asked while nobody's role changes: who is told to be the
-/// master can rely on it that nothing of the master before comes after that.
+/// What a session is to do next, and what became of it.
 pub(crate) fn carry_out(
     id: SessionId,
+    standing: &Arc<Standing>,
     switch: &dyn Switch,
-    election: &RwLock<Election>,
+    election: &Mutex<Election>,
     next_task: impl FnOnce(Role) -> Result<Option<Task>, Closed>,
 ) -> Result<Option<(Origin, Answer)>, Closed> {
-    // Recursive: the switch may tell sessions something meanwhile, while somebody waits for a role.
-    let roles = election.read_recursive();
-    let Some(Task { origin, work }) = next_task(roles.role(id))? else { return Ok(None) };
+    let held = standing.hold();
+    let Some(Task { origin, work }) = next_task(standing.role())? else { return Ok(None) };
     let asker = Asker { session: id, xid: origin.xid() };
     let answer = match work {
         Work::Request(body) => match switch.request(&asker, body) {
@@ -119,8 +119,8 @@ pub(crate) fn carry_out(
             Err((at, code)) => Answer::Failed(Box::new(messages.swap_remove(at)), code),
         },
         Work::Role(asked) => {
-            drop(roles);
-            match election.write().request(id, asked) {
+            drop(held);
+            match election.lock().request(standing, asked) {
                 Ok(given) => Answer::Done(vec![Body::RoleReply(given)]),
                 Err(code) => Answer::Refused(code.into()),
             }

@@ -1,8 +1,13 @@
+mod bundles;
+mod events;
+mod told;
+
 use super::*;
-use crate::election::Election;
+use crate::election::{Election, Standing};
 use crate::switch::{Asker, Switch};
 use crate::task::carry_out;
-use fulmar_openflow::bundle::{BundleAdd, BundleFlags};
+use events::{flow_removed, packet, port_status};
+use fulmar_openflow::bundle::BundleFlags;
 use fulmar_openflow::error::{FlowModFailed, RoleRequestFailed};
 use fulmar_openflow::experimenter::{ControllerNumber, PacketInFormat};
 use fulmar_openflow::flow::{FlowMod, FlowRemoved, FlowRemovedReason, FlowStats};
@@ -12,7 +17,8 @@ use fulmar_openflow::ports::{Port, PortConfig, PortFeatures, PortState, PortStat
 use fulmar_openflow::role::{Asynchronous, RoleMessage};
 use fulmar_openflow::{Instructions, PortNumber, WHOLE_PACKET};
 use fulmar_packet::Match;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -58,13 +64,14 @@ impl Switch for Toy {
 struct Peer {
     session: Session,
     id: SessionId,
+    standing: Arc<Standing>,
     decoder: Decoder,
 }
 
 #[derive(Default)]
 struct World {
     switch: Toy,
-    election: RwLock<Election>,
+    election: Mutex<Election>,
     sessions: u64,
 }
 
@@ -73,7 +80,7 @@ impl World {
         self.sessions += 1;
         let id = SessionId(self.sessions);
         let session = Session::new(id, kind, Some(SECOND), Time::ZERO);
-        Peer { session, id, decoder: Decoder::default() }
+        Peer { session, id, standing: Arc::default(), decoder: Decoder::default() }
     }
 
     /// One that has said hello.
@@ -87,9 +94,9 @@ impl World {
 
     fn push(&self, peer: &mut Peer, bytes: &[u8]) -> Result<(), Closed> {
         peer.session.receive(Time::ZERO, bytes);
-        let Peer { session, id, .. } = peer;
+        let Peer { session, id, standing, .. } = peer;
         while let Some((origin, answer)) =
-            carry_out(*id, &self.switch, &self.election, |role| session.next_task(role))?
+            carry_out(*id, standing, &self.switch, &self.election, |role| session.next_task(role))?
         {
             session.answer(&origin, answer);
         }
@@ -102,7 +109,7 @@ impl World {
     }
 
     fn tell(&self, peer: &mut Peer, event: &Event) -> Vec<Body> {
-        peer.session.tell(event, self.election.read().role(peer.id));
+        peer.session.tell(event, peer.standing.role());
         peer.hear().into_iter().map(|(_, body)| body).collect()
     }
 
@@ -166,46 +173,6 @@ fn codes(heard: &[(u32, Body)]) -> Vec<(u32, ErrorCode)> {
         other => panic!("expected an error, got {other:?}"),
     };
     heard.iter().map(code).collect()
-}
-
-fn packet(reason: PacketInReason, max_length: Option<u16>) -> Event {
-    let mut packet = PacketIn2::new(vec![7; 1000], reason);
-    packet.user_data = vec![1];
-    Event::PacketIn { controller: 0, max_length, packet: Box::new(packet) }
-}
-
-fn port_status() -> Event {
-    let none = PortFeatures::NONE;
-    let port = Port {
-        number: PortNumber(1),
-        address: [2; 6],
-        name: "p1".into(),
-        config: PortConfig::NONE,
-        state: PortState::NONE,
-        current: none,
-        advertised: none,
-        supported: none,
-        peer: none,
-        current_speed: 0,
-        max_speed: 0,
-    };
-    Event::PortStatus(Box::new(PortStatus { reason: PortStatusReason::Modify, port }))
-}
-
-fn flow_removed() -> Event {
-    Event::FlowRemoved(Box::new(FlowRemoved {
-        cookie: 1,
-        priority: 1,
-        reason: FlowRemovedReason::Delete,
-        table: 0,
-        seconds: 0,
-        nanoseconds: 0,
-        idle_timeout: 0,
-        hard_timeout: 0,
-        packets: 0,
-        bytes: 0,
-        asked: Match::ANY,
-    }))
 }
 
 #[test]
@@ -340,175 +307,6 @@ fn a_slave_may_not_write_and_a_stale_master_stays_out() {
     assert_eq!(world.tell(&mut second, &flow_removed()).len(), 1);
     world.role(&mut first, Role::Equal, 0);
     assert_eq!(world.tell(&mut first, &flow_removed()).len(), 1);
-}
-
-#[test]
-fn a_controller_chooses_what_it_is_told() {
-    let mut world = World::default();
-    let mut peer = world.peer(Kind::Controller);
-    assert!(world.tell(&mut peer, &packet(PacketInReason::InvalidTtl, None)).is_empty());
-    let wanted = Asynchronous { packet_in: [1 << 2, 0], port_status: [0, 1 << 2], flow_removed: [1 << 2, 0] };
-    for set in [
-        Body::SetAsynchronous(wanted.clone()),
-        Body::Experimenter(Experimenter::SetAsynchronous(wanted.clone())),
-    ] {
-        world.ask(&mut peer, 3, set);
-        let heard = world.ask(&mut peer, 4, Body::GetAsynchronousRequest);
-        assert_eq!(heard, [(4, Body::GetAsynchronousReply(wanted.clone()))]);
-    }
-    assert_eq!(world.tell(&mut peer, &packet(PacketInReason::InvalidTtl, None)).len(), 1);
-    assert!(world.tell(&mut peer, &packet(PacketInReason::Action, None)).is_empty());
-    assert!(world.tell(&mut peer, &port_status()).is_empty());
-    world.role(&mut peer, Role::Slave, 1);
-    assert_eq!(world.tell(&mut peer, &port_status()).len(), 1);
-    assert!(world.tell(&mut peer, &packet(PacketInReason::InvalidTtl, None)).is_empty());
-}
-
-#[test]
-fn packets_come_in_the_form_and_length_that_a_controller_has_chosen() {
-    let mut world = World::default();
-    let mut peer = world.peer(Kind::Controller);
-    let mut received = |world: &World, max_length| match &world
-        .tell(&mut peer, &packet(PacketInReason::Group, max_length))[..]
-    {
-        [Body::PacketIn(packet)] => {
-            assert_eq!(packet.reason, PacketInReason::Action, "OpenFlow 1.3 knows no other");
-            assert_eq!((packet.total_length, packet.cookie), (1000, u64::MAX));
-            packet.data.len()
-        }
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(received(&world, None), 128);
-    assert_eq!(received(&world, Some(10)), 10);
-    assert_eq!(received(&world, Some(WHOLE_PACKET)), 1000);
-
-    let form = |format| Body::Experimenter(Experimenter::SetPacketInFormat(format));
-    world.ask(&mut peer, 3, form(PacketInFormat::Nicira2));
-    for (max_length, sent, total) in [(None, 128, Some(1000)), (Some(2000), 1000, None)] {
-        let told = world.tell(&mut peer, &packet(PacketInReason::NoMatch, max_length));
-        let [Body::Experimenter(Experimenter::PacketIn2(packet))] = &told[..] else { panic!("{told:?}") };
-        assert_eq!((packet.data.len(), packet.total_length, packet.user_data.len()), (sent, total, 1));
-    }
-    world.ask(&mut peer, 4, form(PacketInFormat::Nicira));
-    let told = world.tell(&mut peer, &packet(PacketInReason::NoMatch, None));
-    assert!(matches!(&told[..], [Body::Experimenter(Experimenter::PacketIn(_))]), "{told:?}");
-}
-
-#[test]
-fn packets_go_to_the_controller_of_their_number() {
-    let mut world = World::default();
-    let mut peer = world.peer(Kind::Controller);
-    let Event::PacketIn { packet: inner, .. } = packet(PacketInReason::Action, None) else { return };
-    let for_seven = Event::PacketIn { controller: 7, max_length: None, packet: inner };
-    assert!(world.tell(&mut peer, &for_seven).is_empty());
-    let number = ControllerNumber { controller: 7 };
-    world.ask(&mut peer, 3, Body::Experimenter(Experimenter::SetController(number)));
-    assert_eq!(world.tell(&mut peer, &for_seven).len(), 1);
-    assert!(world.tell(&mut peer, &packet(PacketInReason::Action, None)).is_empty());
-    // What is for a session alone.
-    let session = peer.id;
-    let private = |session| Event::Private { session, body: Box::new(Body::BarrierReply) };
-    assert_eq!(world.tell(&mut peer, &private(session)), [Body::BarrierReply]);
-    assert!(world.tell(&mut peer, &private(SessionId(99))).is_empty());
-}
-
-#[test]
-fn a_tool_is_told_nothing_before_it_says_how_much() {
-    let mut world = World::default();
-    let mut peer = world.peer(Kind::Service);
-    for event in [port_status(), flow_removed(), packet(PacketInReason::Action, None)] {
-        assert!(world.tell(&mut peer, &event).is_empty());
-    }
-    let config = SwitchConfig { fragments: Fragments::Normal, miss_length: 100 };
-    world.ask(&mut peer, 3, Body::SetConfig(config));
-    for event in [port_status(), flow_removed(), packet(PacketInReason::Action, None)] {
-        assert_eq!(world.tell(&mut peer, &event).len(), 1);
-    }
-}
-
-fn control(bundle: u32, command: BundleCommand, flags: BundleFlags) -> Body {
-    Body::Experimenter(Experimenter::BundleControl(BundleControl { bundle, command, flags }))
-}
-
-fn add(bundle: u32, flags: BundleFlags, xid: u32, body: Body) -> Body {
-    let message = Box::new(Message { xid, body });
-    Body::Experimenter(Experimenter::BundleAdd(BundleAdd { bundle, flags, message }))
-}
-
-#[test]
-fn a_bundle_takes_effect_as_a_whole() {
-    use BundleCommand::{Close, Closed, Commit, Committed, Discard, Discarded, Open, Opened};
-    let (mut world, flags) = (World::default(), BundleFlags::ATOMIC);
-    let mut peer = world.peer(Kind::Controller);
-    let said = |command| control(1, command, flags);
-    assert_eq!(world.ask(&mut peer, 2, said(Open)), [(2, said(Opened))]);
-    for xid in 3..6 {
-        assert_eq!(world.ask(&mut peer, xid, add(1, flags, xid, flow_mod(1))), []);
-    }
-    assert!(world.switch.committed.lock().is_empty());
-    assert_eq!(world.ask(&mut peer, 6, said(Close)), [(6, said(Closed))]);
-    assert_eq!(world.ask(&mut peer, 7, said(Commit)), [(7, said(Committed))]);
-    assert_eq!(*world.switch.committed.lock(), [3, 4, 5]);
-    let again = world.ask(&mut peer, 8, said(Commit));
-    assert_eq!(codes(&again), [(8, Onf::BundleBadId.into())]);
-
-    // One that is opened by what is added to it, and in which something is wrong.
-    world.ask(&mut peer, 9, add(1, flags, 9, flow_mod(1)));
-    world.ask(&mut peer, 10, add(1, flags, 10, flow_mod(13)));
-    let failed = world.ask(&mut peer, 11, said(Commit));
-    let expected = [(10, FlowModFailed::TableFull.into()), (11, Onf::BundleMessageFailed.into())];
-    assert_eq!(codes(&failed), expected);
-    assert_eq!(world.switch.committed.lock().len(), 3, "none of it");
-    world.ask(&mut peer, 12, said(Open));
-    assert_eq!(world.ask(&mut peer, 13, said(Discard)), [(13, said(Discarded))]);
-}
-
-#[test]
-fn what_is_wrong_with_a_bundle_is_said_and_the_bundle_gone() {
-    use BundleCommand::{Close, Commit, Discard, Open, Opened};
-    let (mut world, flags) = (World::default(), BundleFlags::ORDERED);
-    let mut peer = world.peer(Kind::Controller);
-    let other = BundleFlags::ATOMIC;
-    let said = |command| control(1, command, flags);
-    let cases: [(Vec<Body>, Onf); 9] = [
-        (vec![said(Open), said(Open)], Onf::BundleExists),
-        (vec![said(Close)], Onf::BundleBadId),
-        (vec![said(Commit)], Onf::BundleBadId),
-        (vec![said(Discard)], Onf::BundleBadId),
-        (vec![said(Open), control(1, Close, other)], Onf::BundleBadFlags),
-        (vec![said(Open), add(1, other, 4, flow_mod(1))], Onf::BundleBadFlags),
-        (vec![said(Open), said(Close), said(Close)], Onf::BundleClosed),
-        (vec![said(Open), said(Close), add(1, flags, 4, flow_mod(1))], Onf::BundleClosed),
-        (vec![said(Opened)], Onf::BundleBadType),
-    ];
-    for (bodies, expected) in cases {
-        let heard: Vec<_> = bodies.into_iter().flat_map(|body| world.ask(&mut peer, 4, body)).collect();
-        assert_eq!(codes(&heard[heard.len() - 1..]), [(4, expected.into())]);
-        let gone = world.ask(&mut peer, 5, said(Commit));
-        assert_eq!(codes(&gone), [(5, Onf::BundleBadId.into())]);
-    }
-    // What cannot be in one is refused when it is added.
-    let heard = world.ask(&mut peer, 6, add(1, flags, 6, Body::BarrierRequest));
-    assert_eq!(codes(&heard), [(6, Onf::BundleUnsupported.into())]);
-}
-
-#[test]
-fn bundles_take_a_bounded_amount_of_memory() {
-    let (mut world, flags) = (World::default(), BundleFlags::NONE);
-    let mut peer = world.peer(Kind::Controller);
-    let too_many = (0..).find_map(|bundle| {
-        let heard = world.ask(&mut peer, 3, control(bundle, BundleCommand::Open, flags));
-        matches!(heard[0].1, Body::Error(_)).then(|| codes(&heard)[0].1)
-    });
-    assert_eq!(too_many, Some(Onf::OutOfBundles.into()));
-    let message = bytes(4, add(0, flags, 4, flow_mod(1)));
-    let refused = loop {
-        world.push(&mut peer, &message).expect("it goes on");
-        if let Some((_, Body::Error(error))) = peer.hear().pop() {
-            break error.code;
-        }
-    };
-    assert_eq!(refused, Onf::BundleTooMany.into());
 }
 
 #[test]

@@ -56,8 +56,7 @@ fn ovs_ofctl_changes_flows_one_by_one_and_in_bundles() {
     let served = Served::begin();
     let switch = format!("unix:{}", served.path("br0.mgmt").display());
     ofctl(&["add-flow", &switch, "priority=7,arp,actions=output:2"]);
-    let is_flow =
-        |asked: &Asked| matches!(asked, Asked::Request(_, Body::FlowMod(flow)) if flow.priority == 7);
+    let is_flow = |asked: &Asked| matches!(asked, Asked::Request(_, body) if matches!(&**body, Body::FlowMod(flow) if flow.priority == 7));
     assert!(served.asked.iter().any(|asked| is_flow(&asked)));
     let refused = output(&["add-flow", &switch, "priority=13,actions=drop"]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("OFPFMFC_TABLE_FULL"), "{refused:?}");

@@ -7,7 +7,7 @@ use fulmar_openflow::error::BadRequest;
 use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
 use fulmar_openflow::role::{Role, RoleMessage};
 use fulmar_openflow::{Body, HEADER, VERSION, WHOLE_PACKET};
-use fulmar_session::{Event, Settings, State, Target};
+use fulmar_session::{Event, SessionId, Settings, State, Target};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -89,6 +89,26 @@ fn sessions_run_beside_each_other() {
     first.say(3, flow_mod(MEETS));
     second.say(3, flow_mod(MEETS));
     assert!(first.is_answered() && second.is_answered());
+}
+
+#[test]
+fn nothing_of_the_master_before_comes_after_the_new_one_knows() {
+    let served = Served::begin();
+    served.control(&[ANYWHERE], &Settings::default());
+    let [mut before, mut after, mut third] = [0; 3].map(|_| visit(&served));
+    let master = |generation| Body::RoleRequest(RoleMessage { role: Role::Master, generation });
+    before.say(3, master(1));
+    before.hear().expect("it is the master");
+    before.say(4, flow_mod(MEETS));
+    served.asked.iter().find(|asked| *asked == Asked::Waits).expect("it is being carried out");
+    after.say(5, master(2));
+    // Others are not held up by who waits for what waits for them.
+    third.say(6, flow_mod(MEETS));
+    assert!(matches!(after.hear(), Some((5, Body::RoleReply(_)))));
+    assert!(served.asked.try_iter().any(|asked| matches!(asked, Asked::Request(SessionId(1), _))));
+    before.say(7, flow_mod(1));
+    let Some((7, Body::Error(error))) = before.hear() else { panic!("it is a slave") };
+    assert_eq!(error.code, BadRequest::IsSlave.into());
 }
 
 #[test]

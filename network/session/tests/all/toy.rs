@@ -15,7 +15,10 @@ use std::sync::{Arc, Barrier, Mutex};
 /// What the switch is asked.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    Request(SessionId, Body),
+    /// What was carried out.
+    Request(SessionId, Box<Body>),
+    /// A flow that waits for another one.
+    Waits,
     Bundle(usize),
     Gone(SessionId),
 }
@@ -119,12 +122,13 @@ impl Switch for Toy {
             }
             Body::FlowMod(flow) if flow.priority == 13 => return Err(FlowModFailed::TableFull.into()),
             Body::FlowMod(flow) if flow.priority == MEETS => {
+                self.note(Asked::Waits);
                 self.meeting.wait();
                 Vec::new()
             }
             _ => Vec::new(),
         };
-        self.note(Asked::Request(asker.session, body));
+        self.note(Asked::Request(asker.session, Box::new(body)));
         Ok(answer)
     }
 

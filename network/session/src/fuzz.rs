@@ -1,0 +1,133 @@
+//! A door for fuzzers.
+
+use crate::closed::Closed;
+use crate::election::{Election, Standing};
+use crate::event::Event;
+use crate::interest::Kind;
+use crate::session::Session;
+use crate::switch::{Asker, SessionId, Switch};
+use crate::task::carry_out;
+use fulmar_node::Time;
+use fulmar_openflow::error::{BadRequest, FlowModFailed};
+use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
+use fulmar_openflow::{Body, Decoder, ErrorCode, HEADER, Hello, Message, VERSION};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Refuses some of what it is asked.
+struct Whimsical;
+
+impl Switch for Whimsical {
+    fn request(&self, asker: &Asker, body: Body) -> Result<Vec<Body>, ErrorCode> {
+        match body {
+            _ if asker.xid.is_multiple_of(3) => Err(BadRequest::NotPermitted.into()),
+            Body::FeaturesRequest => Ok(vec![Body::EchoReply(vec![0; 70_000])]),
+            body => Ok(vec![body]),
+        }
+    }
+
+    fn commit(&self, _: &Asker, messages: &[Message]) -> Result<(), (usize, ErrorCode)> {
+        let at = messages.iter().position(|message| message.xid.is_multiple_of(3));
+        at.map_or(Ok(()), |at| Err((at, FlowModFailed::Overlap.into())))
+    }
+
+    fn gone(&self, _: SessionId) {}
+}
+
+/// Has a session go through what these bytes say: messages, of their types and contents, well framed or not; packets to be told, time
+/// that passes, and somebody who reads or does not. For fuzzers, which find out whether there are bytes for which this panics.
+///
+/// # Panics
+/// If what the session sends are no messages.
+pub fn run_session(bytes: &[u8]) {
+    let (standing, election) = (Arc::<Standing>::default(), Mutex::default());
+    let (mut now, mut sent) = (Time::ZERO, Decoder::default());
+    let mut session = Session::new(ID, Kind::Controller, Some(Duration::from_secs(5)), now);
+    let mut hello = Vec::new();
+    if (Message { xid: 0, body: Body::Hello(Hello::new()) }).encode(&mut hello).is_ok() {
+        session.receive(now, &hello);
+    }
+    let mut rest = bytes;
+    while let [step, length, after @ ..] = rest {
+        let content;
+        (content, rest) = after.split_at(after.len().min((*length).into()));
+        match step % 8 {
+            0 => session.receive(now, content),
+            1 => {
+                let packet = PacketIn2::new(content.to_vec(), PacketInReason::Action);
+                let event = Event::PacketIn { controller: 0, max_length: None, packet: Box::new(packet) };
+                session.tell(&event, standing.role());
+            }
+            2 => now = now + Duration::from_millis((*length).into()),
+            3 => read(&mut session, &mut sent),
+            _ => session.receive(now, &framed(*step, content)),
+        }
+        if session.expire(now).is_err() || work(&mut session, &standing, &election).is_err() {
+            break;
+        }
+    }
+    read(&mut session, &mut sent);
+}
+
+/// Of that type, with that content.
+fn framed(kind: u8, content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(HEADER - 4 + content.len().max(4)).unwrap_or(u16::MAX);
+    let mut bytes = vec![VERSION, kind % 31];
+    bytes.extend(length.to_be_bytes());
+    bytes.extend(content);
+    bytes.resize(length.into(), 0);
+    bytes
+}
+
+const ID: SessionId = SessionId(1);
+
+fn work(session: &mut Session, standing: &Arc<Standing>, election: &Mutex<Election>) -> Result<(), Closed> {
+    while let Some((origin, answer)) =
+        carry_out(ID, standing, &Whimsical, election, |role| session.next_task(role))?
+    {
+        session.answer(&origin, answer);
+    }
+    Ok(())
+}
+
+/// All that is to be sent.
+fn read(session: &mut Session, sent: &mut Decoder) {
+    loop {
+        let mut bytes = Vec::new();
+        session.take(&mut bytes);
+        if bytes.is_empty() {
+            return;
+        }
+        sent.push(&bytes);
+        loop {
+            match sent.next_frame() {
+                Ok(Some(frame)) => assert!(frame.decode().is_ok(), "sent {:?}", frame.bytes()),
+                Ok(None) => break,
+                Err(why) => panic!("sent what is no message: {why}"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fulmar_node::Random;
+
+    #[test]
+    fn no_bytes_make_a_session_panic() {
+        let mut random = Random::new(1);
+        for _ in 0..3_000 {
+            let length = random.index(600);
+            let bytes: Vec<u8> = (0..length)
+                .map(|_| {
+                    let byte = random.next().to_le_bytes()[0];
+                    // Small numbers mean something more often.
+                    if random.one_in(2) { byte % 32 } else { byte }
+                })
+                .collect();
+            run_session(&bytes);
+        }
+    }
+}
