@@ -147,6 +147,11 @@ impl Switch for Toy {
     }
 }
 
+/// Nobody is let go because the machine is slow.
+pub(crate) fn patient() -> Settings {
+    Settings { inactivity: None, ..Settings::default() }
+}
+
 /// Sessions of such a switch.
 pub(crate) struct Served {
     pub(crate) sessions: Sessions,
@@ -169,7 +174,7 @@ impl Served {
             },
         );
         let served = Self { sessions, asked, reports, directory };
-        served.sessions.set_services(vec![(served.service(), Settings::default())]).expect("a socket");
+        served.sessions.set_services(vec![(served.service(), patient())]).expect("a socket");
         served
     }
 
