@@ -27,7 +27,7 @@ pub enum Event {
     Private {
         /// The session.
         session: SessionId,
-        /// The message.
+        /// The message, which is not told if it does not fit into 65,535 bytes.
         body: Box<Body>,
     },
 }

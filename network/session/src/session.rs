@@ -22,7 +22,7 @@ use std::time::Duration;
 /// A session: bytes come in, tasks for the switch and bytes to be sent come out. It has neither socket nor clock nor thread.
 ///
 /// What comes in is [received](Self::receive); then [`Self::next_task`] is called until there is none, and each task is
-/// [carried out](Task::carry_out) and [answered](Self::answer) before the next one. What is to be sent is [taken](Self::take).
+/// [carried out](crate::task::carry_out) and [answered](Self::answer) before the next one. What is to be sent is [taken](Self::take).
 #[derive(Debug)]
 pub(crate) struct Session {
     /// Whether both sides have said which version they speak.
@@ -256,7 +256,7 @@ impl Session {
         }
         let was_empty = self.outgoing.is_empty();
         let why = if matches!(event, Event::PacketIn { .. }) { Why::Packet } else { Why::Notice };
-        // Nothing that a switch tells is longer than a message, but what a flow monitor tells at once, which the switch cuts.
+        // What is too long for a message is not told: no packet, port or flow is.
         let _ = self.send(why, 0, self.interest.body(event));
         was_empty && !self.outgoing.is_empty() || self.closed.is_some()
     }

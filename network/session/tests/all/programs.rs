@@ -43,6 +43,8 @@ fn ovs_ofctl_asks_by_tcp_and_by_unix_sockets() {
             flows.contains("cookie=0xf00d") && flows.contains("priority=7,arp actions=output:2"),
             "{flows}"
         );
+        let many = ofctl(&["dump-flows", switch, "table=9"]);
+        assert_eq!(many.matches("cookie=0xf00d").count(), 20_000);
         ofctl(&["probe", switch]);
         let pinged = ofctl(&["ping", switch, "1000"]);
         assert!(pinged.contains("1000 bytes from"), "{pinged}");
@@ -133,6 +135,9 @@ fn ovs_ofctl_asks_by_tls() {
         [&private_key, &certificate, &authority].map(|path| path.to_str().expect("it is text"));
     let shown = ofctl(&["-p", key, "-c", certificate, "-C", authority, "show", &switch]);
     assert!(shown.contains("dpid:0000000000000042"), "{shown}");
+    // 2 MB of an answer.
+    let dumped = ofctl(&["-p", key, "-c", certificate, "-C", authority, "dump-flows", &switch, "table=9"]);
+    assert_eq!(dumped.matches("cookie=0xf00d").count(), 20_000);
 }
 
 #[test]

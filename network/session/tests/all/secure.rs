@@ -2,7 +2,10 @@
 
 use crate::certificates::Authority;
 use crate::toy::Served;
+use fulmar_node::Random;
 use fulmar_session::{Settings, TlsFiles};
+use std::io::Write;
+use std::net::TcpStream;
 
 const ANYWHERE: &str = "pssl:0:127.0.0.1";
 
@@ -65,4 +68,18 @@ fn what_is_missing_is_said() {
     let target = format!("ssl:{}", listener.local_addr().expect("it is bound"));
     served.control(&[&target], &settings(Some(files)));
     served.until_reported("nowhere.pem");
+}
+
+#[test]
+fn garbage_is_no_handshake() {
+    let (authority, directory) = (Authority::new(), tempfile::tempdir().expect("a directory"));
+    let (served, _) = called(authority.sign(directory.path(), "one", &authority));
+    let port = served.status().port.expect("it listens");
+    let mut vandal = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let mut random = Random::new(3);
+    let garbage: Vec<u8> = (0..1 << 20).map(|_| random.next().to_le_bytes()[0]).collect();
+    // It may be shut out before it has said all of that.
+    let _ = vandal.write_all(&garbage);
+    served.until_reported("corrupt message");
+    assert!(!served.sessions.is_connected());
 }

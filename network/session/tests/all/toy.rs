@@ -1,7 +1,7 @@
-//! A switch that has two ports and one flow, whatever it is asked, and remembers what that was.
+//! A switch that has two ports and the same flows whatever it is asked, and remembers what that was.
 
 use fulmar_openflow::error::{BadRequest, FlowModFailed};
-use fulmar_openflow::flow::{FlowFlags, FlowMod, FlowRemoved, FlowRemovedReason, FlowStats};
+use fulmar_openflow::flow::{FlowFilter, FlowFlags, FlowMod, FlowRemoved, FlowRemovedReason, FlowStats};
 use fulmar_openflow::multipart::{Answer, MultipartReply, MultipartRequest, Question};
 use fulmar_openflow::ports::{Port, PortConfig, PortFeatures, PortState};
 use fulmar_openflow::switch::{Capabilities, Description, Features};
@@ -28,6 +28,8 @@ pub(crate) struct Toy {
     meeting: Barrier,
 }
 
+/// In this table there are 20,000 flows.
+const MANY: u8 = 9;
 /// Flows of this priority wait for one of another session.
 pub(crate) const MEETS: u16 = 99;
 
@@ -108,6 +110,7 @@ impl Switch for Toy {
             Body::MultipartRequest(MultipartRequest { question, .. }) => {
                 let answer = match question {
                     Question::Ports => Answer::Ports(vec![port(1, "p1"), port(2, "p2")]),
+                    Question::Flows(FlowFilter { table: MANY, .. }) => Answer::Flows(vec![flow(); 20_000]),
                     Question::Flows(_) => Answer::Flows(vec![flow()]),
                     Question::Description => Answer::Description(Box::new(Description {
                         manufacturer: "Fulmar".into(),
