@@ -42,12 +42,15 @@ pub(crate) const fn known_reason(reason: PacketInReason) -> PacketInReason {
     }
 }
 
+/// So much of a packet goes into a message at most, beside what is known of it: what a host has joined to one packet may be longer.
+const MOST: usize = 60_000;
+
 /// What a cookie is when there is none.
 const NO_COOKIE: u64 = u64::MAX;
 
 /// The message that a packet becomes, with so many bytes of it at most.
 pub(crate) fn packet_in(packet: &PacketIn2, max_length: usize, format: PacketInFormat) -> Body {
-    let sent = packet.data.len().min(max_length);
+    let sent = packet.data.len().min(max_length).min(MOST);
     let whole = packet.total_length.unwrap_or_else(|| u32::try_from(packet.data.len()).unwrap_or(u32::MAX));
     let (data, reason) = (packet.data[..sent].to_vec(), known_reason(packet.reason));
     if format == PacketInFormat::Nicira2 {

@@ -1,3 +1,5 @@
+//! Each rule of a session, without sockets.
+
 mod bundles;
 mod events;
 mod told;

@@ -85,3 +85,15 @@ fn a_tool_is_told_nothing_before_it_says_how_much() {
         assert_eq!(world.tell(&mut peer, &event).len(), 1);
     }
 }
+
+#[test]
+fn a_packet_that_is_longer_than_a_message_is_cut() {
+    let mut world = World::default();
+    let mut peer = world.peer(Kind::Controller);
+    let inner = Box::new(PacketIn2::new(vec![7; 65_535], PacketInReason::Action));
+    let event = Event::PacketIn { controller: 0, max_length: Some(WHOLE_PACKET), packet: inner };
+    for format in PacketInFormat::ALL {
+        world.ask(&mut peer, 3, Body::Experimenter(Experimenter::SetPacketInFormat(*format)));
+        assert_eq!(world.tell(&mut peer, &event).len(), 1, "{format:?}");
+    }
+}
