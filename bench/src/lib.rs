@@ -7,6 +7,7 @@
 //! - [`lab`]: tables and figures of papers, run again beside what they say.
 //! - [`replication`]: replicas on loopback, against a bare ping-pong of datagrams and against etcd.
 //! - [`scaling`]: many servers in a simulator, against one.
+//! - [`classifier`]: a switch's lookups among many rules, beside Open vSwitch's.
 //! - [`ycsb`]: a server on loopback against Redis, PostgreSQL and rqlite.
 //!
 //! ```
@@ -29,6 +30,7 @@
 use fulmar_sql as _;
 
 mod chart;
+pub mod classifier;
 mod fault;
 mod figure;
 pub mod lab;

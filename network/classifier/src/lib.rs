@@ -22,7 +22,7 @@
 //!
 //! # The structure
 //!
-//! [`Classifier`] over `subtable`, one for each [`Mask`]; `trie`, `tries` and `partition` for what is passed over; [`Rule`]; [`shared`],
+//! [`Classifier`] over `subtable`, one for each [`Mask`], over `rules` and `hashes`, which are kept by `hash` in a `table`; `trie`, `tries` and `partition` for what is passed over; [`Rule`]; [`shared`],
 //! a classifier that is read while it changes.
 //!
 //! # Example
@@ -51,10 +51,14 @@
 //!
 //! Not guaranteed: that no fewer bits would do.
 
+mod hash;
+mod hashes;
 mod partition;
 mod rule;
+mod rules;
 pub mod shared;
 mod subtable;
+mod table;
 #[cfg(test)]
 mod tests;
 mod trie;
@@ -62,8 +66,8 @@ mod tries;
 
 pub use rule::{Mask, Masks, Rule};
 
-use foldhash::fast::FixedState;
 use fulmar_packet::{Field, FlowKey, FlowMask};
+use hash::Seed;
 use partition::Partition;
 use std::sync::Arc;
 use subtable::Subtable;
@@ -112,7 +116,7 @@ impl Default for Optimisations {
 /// A table of rules.
 pub struct Classifier<T> {
     optimisations: Optimisations,
-    seed: FixedState,
+    seed: Seed,
     /// In descending order of their highest priority, or as they came.
     subtables: Vec<(Subtable<T>, Option<Partition>)>,
     tries: Tries,
@@ -129,7 +133,7 @@ impl<T> Clone for Classifier<T> {
     fn clone(&self) -> Self {
         Self {
             optimisations: self.optimisations,
-            seed: self.seed.clone(),
+            seed: self.seed,
             subtables: self.subtables.clone(),
             tries: self.tries.clone(),
             rules: self.rules,
@@ -140,7 +144,7 @@ impl<T> Clone for Classifier<T> {
 impl<T> Classifier<T> {
     /// An empty one. Whoever does not know the seed cannot make packets that all meet in one place of a hash table.
     pub fn new(optimisations: Optimisations, seed: u64) -> Self {
-        let seed = FixedState::with_seed(seed);
+        let seed = Seed::new(seed);
         Self { optimisations, seed, subtables: Vec::new(), tries: Tries::default(), rules: 0 }
     }
 
@@ -177,7 +181,7 @@ impl<T> Classifier<T> {
         });
         let (subtable, partition) = &mut self.subtables[at];
         let key = rule.key();
-        let replaced = subtable.insert(rule, &key, &self.seed);
+        let replaced = subtable.insert(rule, &key, self.seed);
         if replaced.is_none() {
             self.rules += 1;
             if let Some(partition) = partition {
@@ -194,7 +198,7 @@ impl<T> Classifier<T> {
         let at = self.place(like.mask())?;
         let (subtable, partition) = &mut self.subtables[at];
         let key = like.key();
-        let removed = subtable.remove(like, &key, &self.seed)?;
+        let removed = subtable.remove(like, &key, self.seed)?;
         self.rules -= 1;
         if let Some(partition) = partition {
             partition.remove(&key);
@@ -211,7 +215,7 @@ impl<T> Classifier<T> {
     /// The rule for the same packets at the same priority.
     pub fn get<U>(&self, like: &Rule<U>) -> Option<&Arc<Rule<T>>> {
         let (subtable, _) = &self.subtables[self.place(like.mask())?];
-        subtable.get(like, &self.seed)
+        subtable.get(like, self.seed)
     }
 
     /// Few subtables change their place at a time, so that this takes one look at each.
@@ -237,7 +241,7 @@ impl<T> Classifier<T> {
                 break;
             }
             if partition.as_ref().is_none_or(|partition| partition.may_have(tags)) {
-                best = better(best, subtable.find(key, &self.seed));
+                best = better(best, subtable.find(key, self.seed));
             }
         }
         best
@@ -256,7 +260,7 @@ impl<T> Classifier<T> {
                 consulted.add_all(Field::METADATA);
                 continue;
             }
-            best = better(best, subtable.find_consulting(key, &self.seed, &mut prefixes, consulted));
+            best = better(best, subtable.find_consulting(key, self.seed, &mut prefixes, consulted));
         }
         best
     }

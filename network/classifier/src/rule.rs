@@ -110,11 +110,6 @@ impl<T> Rule<T> {
     pub fn is_met_by(&self, key: &FlowKey) -> bool {
         self.mask.masked(key).eq(self.words.iter().copied())
     }
-
-    /// Whether both are for the same packets, at the same priority: one takes the other's place.
-    pub(crate) fn is_same<U>(&self, other: &Rule<U>) -> bool {
-        self.priority == other.priority && self.words == other.words
-    }
 }
 
 impl<T: fmt::Debug> fmt::Debug for Rule<T> {
