@@ -195,7 +195,7 @@ impl<T> Subtable<T> {
                 hash = seed.and(hash, key.word(usize::from(*word)) & bits);
             }
             from = *end;
-            if index.as_ref().is_some_and(|index| !index.has(kept(hash))) {
+            if index.as_ref().is_some_and(|index| !index.may_have(kept(hash))) {
                 consult(&words[..from], consulted);
                 return None;
             }

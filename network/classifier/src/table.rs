@@ -32,8 +32,9 @@ struct Tags {
     passed: u16,
 }
 
+/// Not 0, which is none's.
 fn tag(hash: Hash) -> u16 {
-    (hash >> 16) as u16
+    ((hash >> 16) as u16).max(1)
 }
 
 impl Tags {
@@ -88,6 +89,21 @@ impl<V> Table<V> {
             }
         }
         None
+    }
+
+    /// Whether there is a value of this hash, or one of the same tag in its bucket; no value is looked at for that.
+    #[inline]
+    pub(crate) fn may_have(&self, hash: Hash) -> bool {
+        for bucket in self.buckets(hash) {
+            let tags = &self.tags[bucket];
+            if tags.slots(tag(hash)) != 0 {
+                return true;
+            }
+            if tags.passed == 0 {
+                break;
+            }
+        }
+        false
     }
 
     /// The value that `is_it`; it is asked of few others than those of this hash.
@@ -165,6 +181,7 @@ mod tests {
                     list.push(value);
                 }
                 for value in &list {
+                    assert!(table.may_have(value.0), "seed {seed}");
                     assert_eq!(table.find(value.0, |other| other == value), Some(value), "seed {seed}");
                     assert_eq!(table.find(value.0, |_| false), None);
                 }
