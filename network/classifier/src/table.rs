@@ -28,7 +28,7 @@ pub(crate) struct Table<V> {
 struct Tags {
     /// Of the values of a bucket, or 0.
     of: [u16; SLOTS],
-    /// How many values are further on because this bucket is, or was, full.
+    /// How many values are further on because this bucket is, or was, full: few, as others cannot choose hashes.
     passed: u16,
 }
 
