@@ -30,7 +30,7 @@ impl<T> Rules<T> {
     }
 
     /// The one for the same packets at the same priority.
-    pub(crate) fn get(&self, hash: Hash, like: &Rule<T>) -> Option<&Arc<Rule<T>>> {
+    pub(crate) fn get<U>(&self, hash: Hash, like: &Rule<U>) -> Option<&Arc<Rule<T>>> {
         let best = self.find(hash, |rule| rule.words == like.words)?;
         let others = self.others.get(&*like.words).into_iter().flatten();
         [best].into_iter().chain(others).find(|rule| rule.priority() == like.priority())

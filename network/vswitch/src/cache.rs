@@ -46,8 +46,10 @@ pub struct Megaflow {
     is_gone: AtomicBool,
 }
 
+/// A megaflow, and which packets meet it.
+pub type Cached = Rule<Megaflow>;
 /// One that is in the cache or was.
-type Shared = Arc<Rule<Megaflow>>;
+type Shared = Arc<Cached>;
 
 impl Megaflow {
     fn new(decision: Decision, now: Time) -> Self {

@@ -1,11 +1,10 @@
 //! The path of a packet, in one thread: decided about by what is remembered, or anew, and sent where that says.
 
-use crate::cache::{Cache, Caching, Hits, Megaflow};
+use crate::cache::{Cache, Cached, Caching, Hits};
 use crate::execute::{Copy, Execution, Outlet, Packet};
 use crate::pipeline::Pipeline;
 use crate::step::{Decision, Frozen};
 use crate::translate::Translation;
-use fulmar_classifier::Rule;
 use fulmar_conntrack::Tracker;
 use fulmar_node::Time;
 use fulmar_openflow::Action;
@@ -128,7 +127,7 @@ impl Forwarder {
     }
 
     /// What is remembered, in no order that means anything.
-    pub fn megaflows(&self) -> impl Iterator<Item = &Arc<Rule<Megaflow>>> {
+    pub fn megaflows(&self) -> impl Iterator<Item = &Arc<Cached>> {
         self.cache.megaflows()
     }
 

@@ -75,7 +75,7 @@ mod switch;
 mod table;
 mod translate;
 
-pub use cache::{Caching, Hits, Megaflow};
+pub use cache::{Cached, Caching, Hits, Megaflow};
 pub use control::{Done, Event};
 pub use execute::Outlet;
 pub use flow::Traffic;

@@ -75,6 +75,11 @@ impl PortCounters {
         if went { &self.sent } else { &self.dropped }.add(traffic);
     }
 
+    /// What came in, what went out, and what could not.
+    pub fn all(&self) -> (Traffic, Traffic, Traffic) {
+        (self.received.get(), self.sent.get(), self.dropped.get())
+    }
+
     /// So much came in.
     pub fn has_received(&self, traffic: Traffic) {
         self.received.add(traffic);
@@ -131,8 +136,7 @@ impl PortInfo {
     }
 
     pub(crate) fn stats(&self, number: u32, now: Time) -> PortStats {
-        let (received, sent, dropped) =
-            (self.counters.received.get(), self.counters.sent.get(), self.counters.dropped.get());
+        let (received, sent, dropped) = self.counters.all();
         let age = now.since(self.created);
         PortStats {
             port: PortNumber(number),

@@ -1,0 +1,221 @@
+//! Questions about switches that run, as `ovs-appctl` asks them: JSON-RPC 1.0 on a Unix socket, a method and its arguments as text.
+
+use crate::bridge::Bridge;
+use crate::switches::Bridges;
+use fulmar_openflow::{MatchText, PortNumber, parse_match};
+use fulmar_vswitch::Steps;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::{self, Read, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A question may have so many bytes.
+const LONGEST: u64 = 1 << 20;
+/// How long who asks is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The socket, as long as this is there.
+pub(crate) struct Appctl {
+    path: PathBuf,
+    stops: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Appctl {
+    pub(crate) fn start(path: &Path, bridges: Arc<Bridges>) -> io::Result<Self> {
+        // One that nobody listens at is of a process that is gone.
+        if UnixStream::connect(path).is_err() {
+            let _ = std::fs::remove_file(path);
+        }
+        let listener = UnixListener::bind(path)?;
+        let stops = Arc::new(AtomicBool::new(false));
+        let ends = stops.clone();
+        let serve = move || {
+            for stream in listener.incoming() {
+                if ends.load(SeqCst) {
+                    return;
+                }
+                let Ok(stream) = stream else { continue };
+                let bridges = bridges.clone();
+                // Who asks is one at a time or a few: each has a thread while it asks. If there is none, it is as if it had not come.
+                let _ = std::thread::Builder::new()
+                    .name("appctl".into())
+                    .spawn(move || converse(stream, &bridges));
+            }
+        };
+        let thread = std::thread::Builder::new().name("appctl".into()).spawn(serve)?;
+        Ok(Self { path: path.to_owned(), stops, thread: Some(thread) })
+    }
+}
+
+impl Drop for Appctl {
+    fn drop(&mut self) {
+        self.stops.store(true, SeqCst);
+        // So that the thread sees it.
+        let _ = UnixStream::connect(&self.path);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Answers questions until there are no more.
+fn converse(mut stream: UnixStream, bridges: &Bridges) {
+    let limits =
+        stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+    let (Ok(()), Ok(input)) = (limits, stream.try_clone()) else { return };
+    let questions = serde_json::Deserializer::from_reader(input.take(LONGEST)).into_iter::<Value>();
+    for question in questions {
+        let Ok(question) = question else { return };
+        let method = question["method"].as_str().unwrap_or_default();
+        let arguments: Vec<&str> = question["params"]
+            .as_array()
+            .map(|list| list.iter().filter_map(Value::as_str).collect())
+            .unwrap_or_default();
+        let answer = match answer(bridges, method, &arguments) {
+            Ok(text) => json!({"id": question["id"], "result": text, "error": null}),
+            Err(text) => json!({"id": question["id"], "result": null, "error": text}),
+        };
+        if stream.write_all(answer.to_string().as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Asks a question at such a socket.
+///
+/// # Errors
+/// That nobody answers, or what the answer is if there is none.
+pub fn ask(socket: &Path, method: &str, arguments: &[String]) -> Result<String, String> {
+    let unreachable = |why: io::Error| format!("no switch answers at {}: {why}", socket.display());
+    let mut stream = UnixStream::connect(socket).map_err(unreachable)?;
+    let question = json!({"id": 0, "method": method, "params": arguments});
+    stream.write_all(question.to_string().as_bytes()).map_err(unreachable)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(unreachable)?;
+    let mut answers = serde_json::Deserializer::from_reader(stream).into_iter::<Value>();
+    let Some(Ok(answer)) = answers.next() else {
+        return Err(format!("no answer came from {}", socket.display()));
+    };
+    match (answer["result"].as_str(), answer["error"].as_str()) {
+        (Some(result), _) => Ok(result.to_owned()),
+        (None, error) => Err(error.unwrap_or("no reason is told").to_owned()),
+    }
+}
+
+const COMMANDS: &str = "The available commands are:\n  dpctl/dump-conntrack [BRIDGE]\n  dpctl/dump-flows [BRIDGE]\n  dpctl/flush-conntrack [BRIDGE]\n  dpctl/show [BRIDGE]\n  fdb/show BRIDGE\n  list-commands\n  ofproto/list\n  ofproto/trace BRIDGE FLOW\n  version\n";
+
+fn answer(bridges: &Bridges, method: &str, arguments: &[&str]) -> Result<String, String> {
+    let one = |name: &str| {
+        let bridge = bridges.lock().get(name).cloned();
+        bridge.ok_or_else(|| format!("no bridge is named {name:?}; there are: {}", names(bridges)))
+    };
+    let some = || -> Result<Vec<(String, Arc<Bridge>)>, String> {
+        match arguments {
+            [] => Ok(bridges.lock().iter().map(|(name, bridge)| (name.clone(), bridge.clone())).collect()),
+            [name, ..] => Ok(vec![((*name).to_owned(), one(name)?)]),
+        }
+    };
+    match (method, arguments) {
+        ("list-commands", []) => Ok(COMMANDS.to_owned()),
+        ("version", []) => Ok(format!("fulmar {}\n", env!("CARGO_PKG_VERSION"))),
+        ("ofproto/list", []) => {
+            Ok(bridges.lock().keys().fold(String::new(), |text, name| text + name + "\n"))
+        }
+        ("ofproto/trace", [name, flow]) => {
+            let packet = parse_match(flow).map_err(|why| why.to_string())?;
+            let bridge = one(name)?;
+            Ok(format!("Flow: {}\n\n{}", MatchText(&packet), bridge.trace(&packet)))
+        }
+        ("fdb/show", [name]) => Ok(stations(&*one(name)?)),
+        ("dpctl/show", _) => some()?.iter().map(|(name, bridge)| show(name, bridge)).collect(),
+        ("dpctl/dump-flows", _) => some()?.iter().map(|(_, bridge)| megaflows(bridge)).collect(),
+        ("dpctl/dump-conntrack", _) => {
+            let lines = |bridge: &Arc<Bridge>| -> String {
+                let connections = bridge.switch().tracker().connections();
+                connections
+                    .iter()
+                    .fold(String::new(), |text, connection| text + &connection.to_string() + "\n")
+            };
+            Ok(some()?.iter().map(|(_, bridge)| lines(bridge)).collect())
+        }
+        ("dpctl/flush-conntrack", _) => {
+            some()?.iter().for_each(|(_, bridge)| bridge.switch().tracker().flush(None));
+            Ok(String::new())
+        }
+        _ => Err(format!("{method:?} with these arguments is not known; {COMMANDS}")),
+    }
+}
+
+fn names(bridges: &Bridges) -> String {
+    bridges.lock().keys().cloned().collect::<Vec<_>>().join(", ")
+}
+
+fn stations(bridge: &Bridge) -> String {
+    let mut text = String::from(" port  VLAN  MAC                Age\n");
+    for (station, port, age) in bridge.stations() {
+        let address =
+            station.address.to_be_bytes()[2..].iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
+        // Text in memory takes what is written.
+        let _ = writeln!(
+            text,
+            "{:>5}  {:>4}  {}  {:>3}",
+            PortNumber(port),
+            station.vlan,
+            address.join(":"),
+            age.as_secs()
+        );
+    }
+    text
+}
+
+/// What is said when the thread for packets has ended, which it does when the bridge does.
+const ENDED: &str = "the bridge is ending";
+
+fn show(name: &str, bridge: &Bridge) -> Result<String, String> {
+    let (hits, (flows, masks, limit)) =
+        bridge.look(|forwarder, _| (forwarder.hits(), forwarder.sizes())).ok_or(ENDED)?;
+    let looked_up = hits.microflow + hits.megaflow + hits.missed + hits.renewed;
+    let rate = |hits: u64| if looked_up == 0 { 0.0 } else { 100.0 * hits as f64 / looked_up as f64 };
+    let mut text = format!(
+        "{name}:\n  lookups: hit:{} missed:{} renewed:{}\n  microflows: hit:{} ({:.1} %)\n  megaflows: hit:{} ({:.1} %)\n  flows: {flows} (at most {limit}), masks: {masks}\n  openflow flows: {}\n",
+        hits.microflow + hits.megaflow,
+        hits.missed,
+        hits.renewed,
+        hits.microflow,
+        rate(hits.microflow),
+        hits.megaflow,
+        rate(hits.megaflow),
+        bridge.switch().flows(),
+    );
+    for (number, port) in bridge.switch().ports() {
+        let _ = writeln!(text, "  port {}: {}", PortNumber(number), port.name);
+    }
+    Ok(text)
+}
+
+fn megaflows(bridge: &Bridge) -> Result<String, String> {
+    let mut lines = bridge
+        .look(|forwarder, now| {
+            let line = |flow: &Arc<fulmar_vswitch::Cached>| {
+                let (megaflow, traffic) = (flow.value(), flow.value().traffic());
+                format!(
+                    "{}, packets:{}, bytes:{}, used:{:.3}s, actions:{}\n",
+                    MatchText(&flow.condition()),
+                    traffic.packets,
+                    traffic.bytes,
+                    megaflow.idle(now).as_secs_f64(),
+                    Steps(megaflow.steps())
+                )
+            };
+            forwarder.megaflows().map(line).collect::<Vec<String>>()
+        })
+        .ok_or(ENDED)?;
+    lines.sort_unstable();
+    Ok(lines.concat())
+}

@@ -1,0 +1,320 @@
+//! One switch as it is run.
+
+use crate::clock::Clock;
+use crate::datapath::{Datapath, Listener, Mailbox, Order};
+use fulmar_openflow::flow::{FlowCommand, FlowMod};
+use fulmar_openflow::packet_in::PacketIn2;
+use fulmar_openflow::{ALL_TABLES, Body, ErrorCode, GroupNumber, Instructions, Message, PortNumber};
+use fulmar_packet::Match;
+use fulmar_port::{Link, Port};
+use fulmar_session::{Asker, SessionId, Sessions, Status, Target};
+use fulmar_vswitch::{Done, Event, Forwarder, Notice, PortInfo, Switch};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+/// What a switch does without controllers (`fail_mode`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailMode {
+    /// It works as an ordinary switch.
+    #[default]
+    Standalone,
+    /// It goes on with the flows that it has, which may be none.
+    Secure,
+}
+
+/// A controller is given up after so long: three probes.
+const GIVE_UP: Duration = Duration::from_secs(15);
+/// The cookie of the flow that a switch gives itself when its controllers have gone.
+const FAILED_OPEN: u64 = 0xfa11_09e7;
+
+/// A switch with its ports, its thread for packets, and its controllers' sessions.
+pub struct Bridge {
+    datapath: Datapath,
+    shared: Arc<Shared>,
+    mode: Mutex<Mode>,
+}
+
+struct Shared {
+    switch: Switch,
+    clock: Clock,
+    /// Made after this, for which they work.
+    sessions: OnceLock<Sessions>,
+    mailbox: OnceLock<Arc<Mailbox>>,
+    /// How links were when they were last heard of.
+    links: Mutex<BTreeMap<u32, Option<Link>>>,
+}
+
+#[derive(Default)]
+struct Mode {
+    fail_mode: FailMode,
+    has_controllers: bool,
+    has_failed_open: bool,
+}
+
+impl Shared {
+    fn tell(&self, event: Event) {
+        let event = match event {
+            Event::FlowRemoved(removed) => fulmar_session::Event::FlowRemoved(removed),
+            Event::PortStatus(status) => fulmar_session::Event::PortStatus(Box::new(status)),
+        };
+        if let Some(sessions) = self.sessions.get() {
+            sessions.tell(&event);
+        }
+    }
+
+    /// Passes on what has come of requests; what is to be answered.
+    fn complete(&self, done: Done) -> Vec<Body> {
+        done.events.into_iter().for_each(|event| self.tell(event));
+        if let Some(mailbox) = self.mailbox.get() {
+            for packet in done.packets {
+                mailbox.order(Order::Send(packet.port.0, packet.actions, packet.data));
+            }
+        }
+        done.answers
+    }
+}
+
+/// What sessions call; they may outlive the bridge by a moment.
+struct Requests(Weak<Shared>);
+
+impl fulmar_session::Switch for Requests {
+    fn request(&self, _: &Asker, body: Body) -> Result<Vec<Body>, ErrorCode> {
+        let Some(shared) = self.0.upgrade() else { return Ok(Vec::new()) };
+        let done = shared.switch.request(body, shared.clock.now())?;
+        Ok(shared.complete(done))
+    }
+
+    fn commit(&self, _: &Asker, messages: &[Message]) -> Result<(), (usize, ErrorCode)> {
+        let Some(shared) = self.0.upgrade() else { return Ok(()) };
+        let bodies: Vec<Body> = messages.iter().map(|message| message.body.clone()).collect();
+        let done = shared.switch.commit(&bodies, shared.clock.now())?;
+        shared.complete(done);
+        Ok(())
+    }
+
+    fn gone(&self, _: SessionId) {}
+}
+
+impl Listener for Shared {
+    fn packet(&self, notice: &Notice, frame: &[u8]) {
+        let Some(sessions) = self.sessions.get() else { return };
+        let packet = PacketIn2 {
+            table: notice.table,
+            cookie: Some(notice.cookie).filter(|cookie| *cookie != u64::MAX),
+            known: fulmar_openflow::Told(notice.known.clone()),
+            user_data: notice.user_data.clone(),
+            ..PacketIn2::new(frame.to_vec(), notice.reason)
+        };
+        let max_length = Some(notice.max_length).filter(|length| *length != fulmar_openflow::WHOLE_PACKET);
+        sessions.tell(&fulmar_session::Event::PacketIn {
+            controller: notice.controller,
+            max_length: max_length.or(Some(fulmar_openflow::WHOLE_PACKET)),
+            packet: Box::new(packet),
+        });
+    }
+
+    fn link(&self, port: u32, link: Option<Link>) {
+        let before = self.links.lock().insert(port, link);
+        if before == Some(link) {
+            return;
+        }
+        let Some(mut info) = self.switch.port(port) else { return };
+        info.has_link = link.is_some_and(|link| link.is_up && link.is_running);
+        if let Some(link) = link {
+            info.address = link.address;
+            let kilobits = link.bits_per_second.unwrap_or_default() / 1000;
+            info.speed = u32::try_from(kilobits).unwrap_or(u32::MAX);
+        }
+        self.tell(self.switch.put_port(port, info, self.clock.now()));
+    }
+}
+
+impl Bridge {
+    /// Starts the switch's thread. It has no ports and no sessions yet.
+    ///
+    /// # Errors
+    /// If the system is out of threads or file descriptors.
+    pub fn start(
+        name: &str,
+        switch: Switch,
+        report: impl Fn(&str) + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let clock = Clock::start();
+        let forwarder = switch.forwarder();
+        let shared = Arc::new(Shared {
+            switch,
+            clock,
+            sessions: OnceLock::new(),
+            mailbox: OnceLock::new(),
+            links: Mutex::default(),
+        });
+        let datapath = Datapath::start(name, forwarder, clock, shared.clone())?;
+        let requests = Arc::new(Requests(Arc::downgrade(&shared)));
+        // Both are new, so that nobody has been there before.
+        let _ = shared.mailbox.set(datapath.mailbox());
+        let _ = shared.sessions.set(Sessions::new(requests, report));
+        Ok(Self { datapath, shared, mode: Mutex::default() })
+    }
+
+    /// The switch: its flows, its ports' information.
+    pub fn switch(&self) -> &Switch {
+        &self.shared.switch
+    }
+
+    /// Its sessions with controllers and tools.
+    pub fn sessions(&self) -> &Sessions {
+        self.shared.sessions.get().unwrap_or_else(|| unreachable!("set when it was made"))
+    }
+
+    /// A port joins, under a number and a name.
+    pub fn attach(&self, number: u32, mut info: PortInfo, port: Port) {
+        if let Ok(link) = port.link() {
+            info.address = link.address;
+            info.has_link = link.is_up && link.is_running;
+        }
+        let counters = info.counters.clone();
+        self.shared.links.lock().remove(&number);
+        let event = self.shared.switch.put_port(number, info, self.shared.clock.now());
+        self.datapath.order(Order::Attach(number, Box::new(port), counters));
+        self.shared.tell(event);
+    }
+
+    /// A port leaves.
+    pub fn detach(&self, number: u32) {
+        self.datapath.order(Order::Detach(number));
+        // It is closed when this has been looked at.
+        self.datapath.look(|_, _| ());
+        if let Some(event) = self.shared.switch.remove_port(number) {
+            self.shared.tell(event);
+        }
+    }
+
+    /// How a port's VLANs are, from now on.
+    pub fn set_vlans(&self, number: u32, vlans: fulmar_vswitch::Vlans) {
+        if let Some(mut info) = self.shared.switch.port(number).filter(|info| info.vlans != vlans) {
+            info.vlans = vlans;
+            self.shared.switch.put_port(number, info, self.shared.clock.now());
+        }
+    }
+
+    /// Sockets for `ovs-ofctl`: for requests, and for a copy of what goes to and from controllers.
+    ///
+    /// # Errors
+    /// If they cannot be made.
+    pub fn listen(&self, requests: &Path, snoop: &Path) -> io::Result<()> {
+        let at =
+            |path: &Path| vec![(Target::PassiveUnix(path.to_owned()), fulmar_session::Settings::default())];
+        self.sessions().set_services(at(requests))?;
+        self.sessions().set_snoops(at(snoop))
+    }
+
+    /// These are its controllers from now on, and this is what it does without them. Where there were none, or will be none, all flows
+    /// go: they were somebody else's.
+    ///
+    /// # Errors
+    /// If the system is out of threads or file descriptors.
+    pub fn set_controllers(
+        &self,
+        controllers: Vec<(Target, fulmar_session::Settings)>,
+        fail_mode: FailMode,
+    ) -> io::Result<()> {
+        {
+            let mut mode = self.mode.lock();
+            let has_controllers = !controllers.is_empty();
+            let changes = has_controllers != mode.has_controllers;
+            if changes || !has_controllers && fail_mode != mode.fail_mode {
+                self.change(delete_all(0, 0));
+                mode.has_failed_open = false;
+                if !has_controllers && fail_mode == FailMode::Standalone {
+                    self.work_alone();
+                }
+            }
+            (mode.has_controllers, mode.fail_mode) = (has_controllers, fail_mode);
+        }
+        self.sessions().set_controllers(controllers)
+    }
+
+    /// As an ordinary switch, where no flow says otherwise.
+    pub fn work_alone(&self) {
+        self.change(ordinary(0));
+    }
+
+    fn change(&self, flow_mod: FlowMod) {
+        // Such a change cannot be refused: it needs nothing that may not be there.
+        if let Ok(done) = self.shared.switch.request(Body::FlowMod(flow_mod), self.shared.clock.now()) {
+            self.shared.complete(done);
+        }
+    }
+
+    /// Removes what the time has made void, and sees whether there are controllers. To be called about once a second.
+    pub fn tick(&self) {
+        let events = self.shared.switch.expire(self.shared.clock.now());
+        events.into_iter().for_each(|event| self.shared.tell(event));
+        let mut mode = self.mode.lock();
+        let is_given_up = mode.has_controllers
+            && mode.fail_mode == FailMode::Standalone
+            && self.sessions().for_how_long_not().is_some_and(|long| long >= GIVE_UP);
+        if is_given_up != mode.has_failed_open {
+            mode.has_failed_open = is_given_up;
+            let flow_mod =
+                if is_given_up { ordinary(FAILED_OPEN) } else { delete_all(FAILED_OPEN, u64::MAX) };
+            self.change(flow_mod);
+        }
+    }
+
+    /// How it is with each controller.
+    pub fn status(&self) -> Vec<Status> {
+        self.sessions().status()
+    }
+
+    /// How a port's link was when it was last looked at.
+    pub fn link(&self, number: u32) -> Option<Link> {
+        self.shared.links.lock().get(&number).copied().flatten()
+    }
+
+    /// Whether a port's interface is gone.
+    pub fn is_gone(&self, number: u32) -> bool {
+        self.shared.links.lock().get(&number) == Some(&None)
+    }
+
+    /// What would be done with a packet.
+    pub fn trace(&self, packet: &Match) -> String {
+        self.shared.switch.trace(packet.key(), self.shared.clock.now())
+    }
+
+    /// Stations, as `ovs-appctl fdb/show` lists them.
+    pub fn stations(&self) -> Vec<(fulmar_vswitch::Station, u32, Duration)> {
+        self.shared.switch.stations(self.shared.clock.now())
+    }
+
+    /// Looks at what the switch remembers, between two batches of packets.
+    pub fn look<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&mut Forwarder, fulmar_node::Time) -> T + Send + 'static,
+    ) -> Option<T> {
+        self.datapath.look(look)
+    }
+}
+
+/// The flow of an ordinary switch: what no other flow is for; or if its controllers have gone, everything.
+fn ordinary(cookie: u64) -> FlowMod {
+    let output = fulmar_openflow::action::Output { port: PortNumber::NORMAL, max_length: 0 };
+    let mut flow =
+        FlowMod::add(Match::ANY, Instructions::apply(vec![fulmar_openflow::Action::Output(output)]));
+    flow.cookie = cookie;
+    flow.priority = if cookie == FAILED_OPEN { u16::MAX } else { 0 };
+    flow
+}
+
+fn delete_all(cookie: u64, cookie_mask: u64) -> FlowMod {
+    let mut flow = FlowMod::add(Match::ANY, Instructions::default());
+    (flow.cookie, flow.cookie_mask) = (cookie, cookie_mask);
+    flow.table = ALL_TABLES;
+    flow.command = FlowCommand::Delete;
+    flow.out_group = GroupNumber::ANY;
+    flow
+}

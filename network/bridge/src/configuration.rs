@@ -1,0 +1,151 @@
+//! What the configuration database asks for: bridges, ports and controllers, as `ovs-vsctl` writes them.
+
+use crate::bridge::FailMode;
+use fulmar_ovsdb::{Atom, Database, RowRef, Uuid};
+use fulmar_vswitch::Vlans;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// All that is asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Configuration {
+    /// The row of the table `Open_vSwitch`.
+    pub(crate) root: Option<Uuid>,
+    pub(crate) next: i64,
+    pub(crate) bridges: BTreeMap<String, BridgeWanted>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct BridgeWanted {
+    pub(crate) row: Uuid,
+    pub(crate) datapath: Option<u64>,
+    pub(crate) fail_mode: FailMode,
+    pub(crate) controllers: Vec<ControllerWanted>,
+    pub(crate) interfaces: Vec<InterfaceWanted>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ControllerWanted {
+    pub(crate) row: Uuid,
+    pub(crate) target: String,
+    pub(crate) settings: fulmar_session::Settings,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InterfaceWanted {
+    pub(crate) row: Uuid,
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) peer: Option<String>,
+    pub(crate) number: Option<u32>,
+    pub(crate) vlans: Vlans,
+}
+
+fn text(row: RowRef<'_>, column: &str) -> Option<String> {
+    row.get(column).string().map(str::to_owned)
+}
+
+fn string(atom: &Atom) -> Option<String> {
+    match atom {
+        Atom::String(text) => Some(text.to_string()),
+        _ => None,
+    }
+}
+
+fn number(row: RowRef<'_>, column: &str) -> Option<i64> {
+    row.get(column).integer()
+}
+
+/// The rows of another table that a column refers to.
+fn referred<'d>(
+    database: &'d Database,
+    row: RowRef<'d>,
+    column: &str,
+    table: &'static str,
+) -> impl Iterator<Item = RowRef<'d>> {
+    let rows: Vec<Uuid> = row.get(column).uuids().collect();
+    rows.into_iter().filter_map(move |uuid| database.row(table, uuid))
+}
+
+/// Reads what is asked for. A value that makes no sense is as if it were not there: the schema has let it in.
+pub(crate) fn read(database: &Database) -> Configuration {
+    let Some(root) = database.rows("Open_vSwitch").next() else { return Configuration::default() };
+    let tls = referred(database, root, "ssl", "SSL").next().and_then(|row| {
+        let path = |column| text(row, column).map(PathBuf::from);
+        let (private_key, certificate) = (path("private_key")?, path("certificate")?);
+        Some(fulmar_session::TlsFiles { private_key, certificate, authority: path("ca_cert")? })
+    });
+    let bridges = referred(database, root, "bridges", "Bridge");
+    let bridges = bridges.filter_map(|row| Some((text(row, "name")?, bridge(database, row, tls.as_ref()))));
+    Configuration {
+        root: Some(root.uuid()),
+        next: number(root, "next_cfg").unwrap_or_default(),
+        bridges: bridges.collect(),
+    }
+}
+
+fn bridge(database: &Database, row: RowRef<'_>, tls: Option<&fulmar_session::TlsFiles>) -> BridgeWanted {
+    let configured = row.get("other_config").get("datapath-id").and_then(string);
+    let datapath = configured.and_then(|id| u64::from_str_radix(&id, 16).ok());
+    let secure = text(row, "fail_mode").is_some_and(|mode| mode == "secure");
+    let controllers = referred(database, row, "controller", "Controller").filter_map(|controller| {
+        Some(ControllerWanted {
+            row: controller.uuid(),
+            target: text(controller, "target")?,
+            settings: settings(controller, tls),
+        })
+    });
+    let ports = referred(database, row, "ports", "Port");
+    let interfaces = ports.flat_map(|port| {
+        let vlans = vlans(port);
+        let interfaces = referred(database, port, "interfaces", "Interface");
+        interfaces.filter_map(move |row| interface(row, vlans.clone())).collect::<Vec<_>>()
+    });
+    BridgeWanted {
+        row: row.uuid(),
+        datapath,
+        fail_mode: if secure { FailMode::Secure } else { FailMode::Standalone },
+        controllers: controllers.collect(),
+        interfaces: interfaces.collect(),
+    }
+}
+
+fn settings(row: RowRef<'_>, tls: Option<&fulmar_session::TlsFiles>) -> fulmar_session::Settings {
+    let mut settings = fulmar_session::Settings { tls: tls.cloned(), ..Default::default() };
+    let milliseconds = |column| number(row, column).and_then(|number| u64::try_from(number).ok());
+    if let Some(backoff) = milliseconds("max_backoff") {
+        settings.max_backoff = Duration::from_millis(backoff);
+    }
+    if let Some(probe) = milliseconds("inactivity_probe") {
+        settings.inactivity = (probe > 0).then(|| Duration::from_millis(probe));
+    }
+    settings
+}
+
+fn interface(row: RowRef<'_>, vlans: Vlans) -> Option<InterfaceWanted> {
+    let number = number(row, "ofport_request").and_then(|number| u32::try_from(number).ok());
+    let peer = row.get("options").get("peer").and_then(string);
+    let kind = text(row, "type").unwrap_or_default();
+    Some(InterfaceWanted { row: row.uuid(), name: text(row, "name")?, kind, peer, number, vlans })
+}
+
+fn vlans(port: RowRef<'_>) -> Vlans {
+    let vlan = |number: i64| u16::try_from(number).ok();
+    let tag = number(port, "tag").and_then(vlan);
+    let trunks = port.get("trunks").atoms().filter_map(|atom| match atom {
+        Atom::Integer(number) => vlan(*number),
+        _ => None,
+    });
+    let allowed = trunks.collect();
+    match (text(port, "vlan_mode").as_deref(), tag) {
+        (Some("access") | None, Some(tag)) => Vlans::Access(tag),
+        (Some("native-tagged"), tag) => {
+            Vlans::Trunk { native: tag.unwrap_or_default(), is_native_tagged: true, allowed }
+        }
+        (Some("native-untagged"), tag) => {
+            Vlans::Trunk { native: tag.unwrap_or_default(), is_native_tagged: false, allowed }
+        }
+        _ => Vlans::Trunk { native: 0, is_native_tagged: false, allowed },
+    }
+}

@@ -1,0 +1,106 @@
+//! Figures for Prometheus, in its text format, over HTTP.
+
+use crate::switches::Bridges;
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+/// How long who asks is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often it is seen whether somebody asks.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Answers whoever asks, one after the other, until it is to stop.
+pub(crate) fn serve(listener: &TcpListener, bridges: &Bridges, stops: &AtomicBool) {
+    while !stops.load(SeqCst) {
+        match listener.accept() {
+            Ok((stream, _)) => answer(stream, bridges),
+            Err(_) => std::thread::sleep(LOOK),
+        }
+    }
+}
+
+fn answer(mut stream: TcpStream, bridges: &Bridges) {
+    let set = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
+    if set.and_then(|()| stream.set_write_timeout(Some(PATIENCE))).is_err() {
+        return;
+    }
+    // All that is told is told to every question: only where it ends matters.
+    let (mut question, mut buffer) = (Vec::new(), [0; 1024]);
+    while !question.windows(4).any(|end| end == b"\r\n\r\n") && question.len() < 8192 {
+        match stream.read(&mut buffer) {
+            Ok(0) | Err(_) => return,
+            Ok(read) => question.extend_from_slice(&buffer[..read]),
+        }
+    }
+    let text = figures(bridges);
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        text.len()
+    );
+    // Who has gone needs no answer.
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(text.as_bytes()));
+}
+
+/// What a figure is called, of what kind it is, and what it says.
+const FIGURES: [(&str, &str, &str); 9] = [
+    ("fulmar_switch_microflow_hits_total", "counter", "Packets decided about by a hint."),
+    ("fulmar_switch_megaflow_hits_total", "counter", "Packets decided about by a megaflow."),
+    ("fulmar_switch_misses_total", "counter", "Packets decided about by the tables."),
+    ("fulmar_switch_renewed_total", "counter", "Packets decided about anew after a change."),
+    ("fulmar_switch_megaflows", "gauge", "Megaflows."),
+    ("fulmar_switch_megaflow_masks", "gauge", "Different masks of megaflows."),
+    ("fulmar_switch_flows", "gauge", "Flows in tables."),
+    ("fulmar_switch_connections", "gauge", "Tracked connections."),
+    ("fulmar_switch_controllers_connected", "gauge", "Controllers that are connected."),
+];
+
+fn figures(bridges: &Bridges) -> String {
+    let all: Vec<_> = bridges.lock().iter().map(|(name, bridge)| (name.clone(), bridge.clone())).collect();
+    let told: Vec<(&String, [u64; 9])> = all
+        .iter()
+        .filter_map(|(name, bridge)| {
+            let (hits, sizes) = bridge.look(|forwarder, _| (forwarder.hits(), forwarder.sizes()))?;
+            let connected = bridge.status().iter().filter(|status| status.is_connected).count();
+            let connections = bridge.switch().tracker().connections().len();
+            let values = [
+                hits.microflow,
+                hits.megaflow,
+                hits.missed,
+                hits.renewed,
+                sizes.0 as u64,
+                sizes.1 as u64,
+                bridge.switch().flows() as u64,
+                connections as u64,
+                connected as u64,
+            ];
+            Some((name, values))
+        })
+        .collect();
+    let mut text = String::new();
+    for (at, (figure, kind, about)) in FIGURES.iter().enumerate() {
+        // Text in memory takes what is written.
+        let _ = write!(text, "# HELP {figure} {about}\n# TYPE {figure} {kind}\n");
+        for (name, values) in &told {
+            let _ = writeln!(text, "{figure}{{bridge=\"{name}\"}} {}", values[at]);
+        }
+    }
+    let ports = [("received", 0), ("sent", 1), ("dropped", 2)];
+    for (what, at) in ports {
+        let _ = writeln!(text, "# TYPE fulmar_switch_port_{what}_packets_total counter");
+        for (name, bridge) in &all {
+            for (_, port) in bridge.switch().ports() {
+                let (received, sent, dropped) = port.counters.all();
+                let packets = [received, sent, dropped][at].packets;
+                let _ = writeln!(
+                    text,
+                    "fulmar_switch_port_{what}_packets_total{{bridge=\"{name}\",port=\"{}\"}} {packets}",
+                    port.name
+                );
+            }
+        }
+    }
+    text
+}

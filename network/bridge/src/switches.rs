@@ -1,0 +1,368 @@
+//! The switches that the configuration asks for, kept as it asks.
+
+use crate::bridge::Bridge;
+use crate::configuration::{self, BridgeWanted, Configuration, InterfaceWanted};
+use fulmar_node::Random;
+use fulmar_openflow::PortNumber;
+use fulmar_openflow::role::Role;
+use fulmar_openflow::switch::Description;
+use fulmar_ovsdb::{Datum, Draft, Error, Handle, Uuid};
+use fulmar_port::{Memory, Packet, Port, Tap};
+use fulmar_session::Target;
+use fulmar_vswitch::{PortInfo, Settings, Switch};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The bridges that run, by their names.
+pub(crate) type Bridges = Mutex<BTreeMap<String, Arc<Bridge>>>;
+
+/// Ports have numbers below this one.
+const FIRST_RESERVED: u32 = 0xff00;
+
+/// What runs.
+pub(crate) struct Switches {
+    directory: PathBuf,
+    report: Arc<dyn Fn(&str) + Send + Sync>,
+    seed: u64,
+    /// As others see it.
+    bridges: Arc<Bridges>,
+    running: BTreeMap<String, Running>,
+}
+
+struct Running {
+    bridge: Arc<Bridge>,
+    datapath: u64,
+    ports: BTreeMap<String, RunningPort>,
+    /// What is wrong with controllers, by their targets.
+    refused: BTreeMap<String, String>,
+}
+
+struct RunningPort {
+    number: u32,
+    wanted: InterfaceWanted,
+    /// Why it does not run.
+    error: Option<String>,
+}
+
+impl Switches {
+    pub(crate) fn new(
+        directory: PathBuf,
+        bridges: Arc<Bridges>,
+        seed: u64,
+        report: Arc<dyn Fn(&str) + Send + Sync>,
+    ) -> Self {
+        Self { directory, report, seed, bridges, running: BTreeMap::new() }
+    }
+
+    /// Makes what runs what is asked for. What goes goes first, so that its names are free.
+    pub(crate) fn apply(&mut self, wanted: &Configuration) {
+        let number = |name: &str, bridge: &BridgeWanted| bridge.datapath.unwrap_or_else(|| datapath_of(name));
+        let is_wanted = |name: &str, running: &Running| {
+            wanted.bridges.get(name).is_some_and(|bridge| number(name, bridge) == running.datapath)
+        };
+        let gone: Vec<String> = self
+            .running
+            .iter()
+            .filter(|(name, running)| !is_wanted(name, running))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in gone {
+            self.bridges.lock().remove(&name);
+            self.running.remove(&name);
+        }
+        for (name, bridge) in &wanted.bridges {
+            if !self.running.contains_key(name)
+                && let Err(why) = self.start(name, number(name, bridge))
+            {
+                (self.report)(&format!("bridge {name} does not run: {why}"));
+                continue;
+            }
+            let Some(running) = self.running.get_mut(name) else { continue };
+            running.detach_unwanted(bridge);
+            running.set_controllers(bridge, &*self.report, name);
+        }
+        for (name, bridge) in &wanted.bridges {
+            if let Some(running) = self.running.get_mut(name) {
+                running.attach_wanted(name, bridge, &*self.report);
+            }
+        }
+        self.patch(wanted);
+    }
+
+    fn start(&mut self, name: &str, datapath: u64) -> std::io::Result<()> {
+        let description = Description {
+            manufacturer: "Fulmar".into(),
+            hardware: "Virtual switch".into(),
+            software: env!("CARGO_PKG_VERSION").into(),
+            serial: "None".into(),
+            datapath: name.into(),
+        };
+        let switch = Switch::new(datapath, description, Settings { seed: self.seed, ..Settings::default() });
+        let report = self.report.clone();
+        let bridge = Arc::new(Bridge::start(name, switch, move |text| report(text))?);
+        let socket = |kind: &str| self.directory.join(format!("{name}.{kind}"));
+        bridge.listen(&socket("mgmt"), &socket("snoop"))?;
+        bridge.work_alone();
+        self.bridges.lock().insert(name.to_owned(), bridge.clone());
+        let running = Running { bridge, datapath, ports: BTreeMap::new(), refused: BTreeMap::new() };
+        self.running.insert(name.to_owned(), running);
+        Ok(())
+    }
+
+    /// Joins ports that name each other: two ends of a link inside.
+    fn patch(&mut self, wanted: &Configuration) {
+        let patches: Vec<(&String, &InterfaceWanted)> = wanted
+            .bridges
+            .iter()
+            .flat_map(|(bridge, wanted)| wanted.interfaces.iter().map(move |interface| (bridge, interface)))
+            .filter(|(_, interface)| interface.kind == "patch")
+            .collect();
+        for (at, (bridge, interface)) in patches.iter().enumerate() {
+            let is_other = |(_, other): &&(&String, &InterfaceWanted)| {
+                interface.peer.as_ref() == Some(&other.name) && other.peer.as_ref() == Some(&interface.name)
+            };
+            let Some((other_bridge, other)) = patches[at + 1..].iter().find(is_other) else { continue };
+            let is_open = |bridge: &str, name: &str| {
+                self.running
+                    .get(bridge)
+                    .and_then(|running| running.ports.get(name))
+                    .is_some_and(|port| port.error.is_none())
+            };
+            if is_open(bridge, &interface.name) && is_open(other_bridge, &other.name) {
+                continue;
+            }
+            let Ok((one, two)) = Memory::pair() else { continue };
+            for (bridge, interface, end) in [(bridge, interface, one), (other_bridge, other, two)] {
+                if let Some(running) = self.running.get_mut(*bridge) {
+                    running.attach(interface, Port::from(end));
+                }
+            }
+        }
+    }
+
+    /// What is done about once a second; ports whose interfaces are back, too.
+    pub(crate) fn tick(&mut self) {
+        for (name, running) in &mut self.running {
+            running.bridge.tick();
+            running.reopen(name);
+        }
+    }
+
+    /// Writes down how it is.
+    pub(crate) fn tell(&self, wanted: &Configuration, database: &Handle) {
+        let told = database.transact(|draft, _: &mut Random| {
+            for (name, bridge) in &wanted.bridges {
+                if let Some(running) = self.running.get(name) {
+                    running.tell(bridge, draft)?;
+                }
+            }
+            if let Some(root) = wanted.root {
+                draft.set("Open_vSwitch", root, "cur_cfg", wanted.next)?;
+                draft.set("Open_vSwitch", root, "ovs_version", Some(env!("CARGO_PKG_VERSION")))?;
+            }
+            Ok(())
+        });
+        if let Err(why) = told {
+            (self.report)(&format!("the state of the switches cannot be written down: {why}"));
+        }
+    }
+}
+
+/// The number of a switch that has not been given one: an address of its own, from its name.
+fn datapath_of(name: &str) -> u64 {
+    use std::hash::BuildHasher;
+    let hash = foldhash::quality::FixedState::with_seed(0).hash_one(name);
+    // Locally administered, of one station.
+    hash & 0x0000_fcff_ffff_ffff | 0x0000_0200_0000_0000
+}
+
+impl Running {
+    fn detach_unwanted(&mut self, wanted: &BridgeWanted) {
+        let stays = |port: &RunningPort| {
+            wanted.interfaces.iter().any(|interface| {
+                let same_vlans = InterfaceWanted { vlans: port.wanted.vlans.clone(), ..interface.clone() };
+                same_vlans == port.wanted
+            })
+        };
+        let gone: Vec<String> =
+            self.ports.iter().filter(|(_, port)| !stays(port)).map(|(name, _)| name.clone()).collect();
+        for name in gone {
+            if let Some(port) = self.ports.remove(&name) {
+                self.bridge.detach(port.number);
+            }
+        }
+    }
+
+    fn attach_wanted(&mut self, bridge: &str, wanted: &BridgeWanted, report: &(dyn Fn(&str) + Send + Sync)) {
+        for interface in &wanted.interfaces {
+            if let Some(port) = self.ports.get_mut(&interface.name) {
+                if port.wanted.vlans != interface.vlans {
+                    port.wanted.vlans = interface.vlans.clone();
+                    self.bridge.set_vlans(port.number, interface.vlans.clone());
+                }
+                continue;
+            }
+            let error = match open(interface) {
+                Ok(Some(port)) => {
+                    self.attach_as(bridge, interface, port);
+                    continue;
+                }
+                Ok(None) => format!("{}: no patch port has this one as its peer", interface.name),
+                Err(why) => why,
+            };
+            report(&error);
+            let port = RunningPort { number: 0, wanted: interface.clone(), error: Some(error) };
+            self.ports.insert(interface.name.clone(), port);
+        }
+    }
+
+    fn attach_as(&mut self, bridge: &str, interface: &InterfaceWanted, port: Port) {
+        if interface.name == bridge {
+            self.put(interface, PortNumber::LOCAL.0, port);
+        } else {
+            self.attach(interface, port);
+        }
+    }
+
+    fn attach(&mut self, interface: &InterfaceWanted, port: Port) {
+        let taken =
+            |number: &u32| self.ports.values().any(|port| port.error.is_none() && port.number == *number);
+        let asked = interface.number.filter(|number| !taken(number));
+        let number = asked.or_else(|| (1..FIRST_RESERVED).find(|number| !taken(number)));
+        if let Some(number) = number {
+            self.put(interface, number, port);
+        }
+    }
+
+    fn put(&mut self, interface: &InterfaceWanted, number: u32, port: Port) {
+        let mut info = PortInfo::new(&interface.name, [0; 6]);
+        info.vlans = interface.vlans.clone();
+        self.bridge.attach(number, info, port);
+        let port = RunningPort { number, wanted: interface.clone(), error: None };
+        self.ports.insert(interface.name.clone(), port);
+    }
+
+    /// Opens anew what was gone, or could not be opened, if it can be now.
+    fn reopen(&mut self, bridge: &str) {
+        let wants = |port: &RunningPort| {
+            port.wanted.kind != "patch" && (port.error.is_some() || self.bridge.is_gone(port.number))
+        };
+        let gone: Vec<InterfaceWanted> =
+            self.ports.values().filter(|port| wants(port)).map(|port| port.wanted.clone()).collect();
+        for mut interface in gone {
+            if let Ok(Some(port)) = open(&interface) {
+                let before = self.ports.remove(&interface.name).filter(|before| before.error.is_none());
+                // It keeps its number, which flows know.
+                let asked = interface.number;
+                interface.number = before.map(|before| before.number).or(asked);
+                self.attach_as(bridge, &interface, port);
+                if let Some(port) = self.ports.get_mut(&interface.name) {
+                    port.wanted.number = asked;
+                }
+            }
+        }
+    }
+
+    fn set_controllers(&mut self, wanted: &BridgeWanted, report: &(dyn Fn(&str) + Send + Sync), name: &str) {
+        let mut controllers = Vec::new();
+        self.refused.clear();
+        for controller in &wanted.controllers {
+            match controller.target.parse::<Target>() {
+                Ok(target) => controllers.push((target, controller.settings.clone())),
+                Err(why) => drop(self.refused.insert(controller.target.clone(), why.to_string())),
+            }
+        }
+        if let Err(why) = self.bridge.set_controllers(controllers, wanted.fail_mode) {
+            report(&format!("bridge {name}: controllers: {why}"));
+        }
+    }
+
+    fn tell(&self, wanted: &BridgeWanted, draft: &mut Draft<'_>) -> Result<(), Error> {
+        let datapath = format!("{:016x}", self.datapath);
+        draft.set("Bridge", wanted.row, "datapath_id", Some(datapath))?;
+        draft.set("Bridge", wanted.row, "datapath_version", "Fulmar")?;
+        for interface in &wanted.interfaces {
+            if let Some(port) = self.ports.get(&interface.name) {
+                self.tell_port(port, interface.row, draft)?;
+            }
+        }
+        let status = self.bridge.status();
+        for controller in &wanted.controllers {
+            let target = controller.target.parse::<Target>().ok();
+            let found = status.iter().find(|status| Some(&status.target) == target.as_ref());
+            let error = found.and_then(|status| status.last_error.clone());
+            let error = self.refused.get(&controller.target).cloned().or(error);
+            let mut pairs = vec![("state", found.map_or("VOID", |status| status.state.name()).to_owned())];
+            pairs.extend(error.map(|error| ("last_error", error)));
+            let seconds = |long: std::time::Duration| long.as_secs().to_string();
+            let since = found.and_then(|status| status.since_connect).map(seconds);
+            pairs.extend(since.map(|since| ("sec_since_connect", since)));
+            let role = found.and_then(|status| status.role).map(|role| match role {
+                Role::Master => "master",
+                Role::Slave => "slave",
+                _ => "other",
+            });
+            let row = controller.row;
+            draft.set("Controller", row, "is_connected", found.is_some_and(|status| status.is_connected))?;
+            draft.set("Controller", row, "role", role)?;
+            draft.set("Controller", row, "status", Datum::map(pairs))?;
+        }
+        Ok(())
+    }
+
+    fn tell_port(&self, port: &RunningPort, row: Uuid, draft: &mut Draft<'_>) -> Result<(), Error> {
+        // Of the local port, 16 bits are told, as elsewhere in the database.
+        let number = match (&port.error, port.number) {
+            (Some(_), _) => -1,
+            (None, number) => i64::from(number & 0xffff),
+        };
+        draft.set("Interface", row, "ofport", Some(number))?;
+        draft.set("Interface", row, "error", port.error.clone())?;
+        let link = self.bridge.link(port.number).filter(|_| port.error.is_none());
+        let up_or_down = |is_up: bool| Some(if is_up { "up" } else { "down" });
+        draft.set("Interface", row, "admin_state", link.and_then(|link| up_or_down(link.is_up)))?;
+        draft.set("Interface", row, "link_state", link.and_then(|link| up_or_down(link.is_running)))?;
+        let address = |bytes: [u8; 6]| bytes.map(|byte| format!("{byte:02x}")).join(":");
+        draft.set("Interface", row, "mac_in_use", link.map(|link| address(link.address)))?;
+        draft.set("Interface", row, "mtu", link.map(|link| i64::from(link.mtu)))?;
+        if let Some(info) = self.bridge.switch().port(port.number) {
+            let (received, sent, dropped) = info.counters.all();
+            let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+            let statistics = [
+                ("rx_packets", count(received.packets)),
+                ("rx_bytes", count(received.bytes)),
+                ("tx_packets", count(sent.packets)),
+                ("tx_bytes", count(sent.bytes)),
+                ("tx_dropped", count(dropped.packets)),
+            ];
+            draft.set("Interface", row, "statistics", Datum::map(statistics))?;
+        }
+        Ok(())
+    }
+}
+
+/// Opens what an interface is. Nothing, if that depends on another.
+fn open(interface: &InterfaceWanted) -> Result<Option<Port>, String> {
+    let name = &interface.name;
+    let opened = match interface.kind.as_str() {
+        "" | "system" | "afxdp" => Packet::open(name).map(Port::from),
+        "internal" | "tap" => Tap::create(name).map(Port::from),
+        "patch" if interface.peer.is_none() => {
+            return Err(format!("{name}: a patch port needs options:peer=PORT"));
+        }
+        "patch" => return Ok(None),
+        kind => {
+            return Err(format!(
+                "{name}: there are no interfaces of type {kind:?} here; system, internal, tap and patch are known"
+            ));
+        }
+    };
+    opened.map(Some).map_err(|why| why.to_string())
+}
+
+/// Reads what is asked for.
+pub(crate) fn wanted(database: &Handle) -> Configuration {
+    database.read(configuration::read)
+}
