@@ -1,14 +1,21 @@
 //! Forwards all frames between two network interfaces: `wire FIRST SECOND [MICROSECONDS]`, and how long to look for more frames
-//! before waiting.
+//! before waiting. With `xdp:` before its name, one is opened by an XDP socket.
 
-use fulmar_port::{Error, Packet};
+use fulmar_port::{Error, Packet, Port, Xdp};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::env;
 use std::time::{Duration, Instant};
 
 const BATCH: usize = 64;
 
-fn forward(from: &mut Packet, to: &mut Packet) -> Result<usize, Error> {
+fn open(name: &str) -> Result<Port, Error> {
+    match name.strip_prefix("xdp:") {
+        Some(name) => Xdp::open(name).map(Port::from),
+        None => Packet::open(name).map(Port::from),
+    }
+}
+
+fn forward(from: &mut Port, to: &mut Port) -> Result<usize, Error> {
     let count = from.receive(BATCH, |frame| to.send(frame.bytes(), frame.offload))?;
     to.flush();
     Ok(count)
@@ -20,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: wire FIRST SECOND [MICROSECONDS]".into());
     };
     let spin = Duration::from_micros(rest.first().map_or(Ok(20), |number| number.parse())?);
-    let (mut first, mut second) = (Packet::open(first)?, Packet::open(second)?);
+    let (mut first, mut second) = (open(first)?, open(second)?);
     let mut last = Instant::now();
     loop {
         if forward(&mut first, &mut second)? + forward(&mut second, &mut first)? > 0 {

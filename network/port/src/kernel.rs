@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "these calls take structures by address")]
 
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::io::{self, IoSlice};
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -26,6 +26,15 @@ unsafe impl Plain for u32 {}
 unsafe impl<const LENGTH: usize> Plain for [u8; LENGTH] {}
 // SAFETY: it consists of two numbers.
 unsafe impl Plain for libc::tpacket_stats {}
+
+// SAFETY: numbers, without padding.
+unsafe impl Plain for libc::xdp_mmap_offsets {}
+// SAFETY: numbers, without padding.
+unsafe impl Plain for libc::xdp_statistics {}
+// SAFETY: numbers, without padding.
+unsafe impl Plain for libc::xdp_desc {}
+// SAFETY: a number.
+unsafe impl Plain for u64 {}
 
 fn length_of<T>() -> libc::socklen_t {
     libc::socklen_t::try_from(size_of::<T>()).unwrap_or_else(|_| unreachable!("it is small"))
@@ -67,6 +76,18 @@ pub(crate) fn bind_to_interface(socket: impl AsFd, index: u32) -> io::Result<()>
         sll_pkttype: 0,
         sll_halen: 0,
         sll_addr: [0; 8],
+    };
+    bind(socket, &address)
+}
+
+/// `bind` of an XDP socket: one queue of this interface, whose frames are copied and which is to be told of those to be sent.
+pub(crate) fn bind_to_queue(socket: impl AsFd, index: u32, queue: u32) -> io::Result<()> {
+    let address = libc::sockaddr_xdp {
+        sxdp_family: 44,
+        sxdp_flags: libc::XDP_COPY,
+        sxdp_ifindex: index,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: 0,
     };
     bind(socket, &address)
 }
@@ -164,6 +185,16 @@ impl Mapping {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: at an address of the kernel's choice nothing else is.
         let at = unsafe { mmap(ptr::null_mut(), length, protection, flags, file, offset) }?;
+        let at = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { at, length })
+    }
+
+    /// So many bytes, 0 at first.
+    pub(crate) fn anonymous(length: usize) -> io::Result<Self> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
+        // SAFETY: at an address of the kernel's choice nothing else is.
+        let at = unsafe { mmap_anonymous(ptr::null_mut(), length, protection, flags) }?;
         let at = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { at, length })
     }

@@ -52,6 +52,7 @@ pub mod offload;
 mod packet;
 mod port;
 mod tap;
+mod xdp;
 
 pub use error::Error;
 pub use frame::Frame;
@@ -61,6 +62,7 @@ pub use offload::Offload;
 pub use packet::Packet;
 pub use port::Port;
 pub use tap::Tap;
+pub use xdp::Xdp;
 
 /// Bytes of the longest frame: what IP can carry, after an Ethernet header with two tags.
 pub const LONGEST_FRAME: usize = 65_535 + fulmar_packet::ethernet::HEADER + 2 * fulmar_packet::ethernet::TAG;

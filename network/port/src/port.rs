@@ -1,6 +1,6 @@
 //! Any of the ports.
 
-use crate::{Counters, Error, Frame, LONGEST_FRAME, Link, Memory, Offload, Packet, Tap};
+use crate::{Counters, Error, Frame, LONGEST_FRAME, Link, Memory, Offload, Packet, Tap, Xdp};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// A place where frames come in and go out. Which it is, is looked up once for each batch of frames that come in, and takes one
@@ -9,6 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub enum Port {
     /// On a network interface.
     Packet(Box<Packet>),
+    /// On a network interface whose hosts leave nothing to be done.
+    Xdp(Box<Xdp>),
     /// A network interface itself.
     Tap(Tap),
     /// Inside the process.
@@ -27,6 +29,7 @@ impl Port {
     pub fn receive(&mut self, limit: usize, each: impl FnMut(Frame<'_>)) -> Result<usize, Error> {
         match self {
             Self::Packet(port) => port.receive(limit, each),
+            Self::Xdp(port) => port.receive(limit, each),
             Self::Tap(port) => port.receive(limit, each),
             Self::Memory(port) => Ok(port.receive(limit, each)),
         }
@@ -36,6 +39,7 @@ impl Port {
     pub fn send(&mut self, frame: &[u8], offload: Offload) {
         match self {
             Self::Packet(port) => port.send(frame, offload),
+            Self::Xdp(port) => port.send(frame, offload),
             Self::Tap(port) => port.send(frame, offload),
             Self::Memory(port) => port.send(frame, offload),
         }
@@ -45,6 +49,7 @@ impl Port {
     pub fn flush(&mut self) {
         match self {
             Self::Packet(port) => port.flush(),
+            Self::Xdp(port) => port.flush(),
             Self::Tap(_) => {}
             Self::Memory(port) => port.flush(),
         }
@@ -54,6 +59,7 @@ impl Port {
     pub fn counters(&mut self) -> Counters {
         match self {
             Self::Packet(port) => port.counters(),
+            Self::Xdp(port) => port.counters(),
             Self::Tap(port) => port.counters(),
             Self::Memory(port) => port.counters(),
         }
@@ -67,6 +73,7 @@ impl Port {
     pub fn link(&self) -> Result<Link, Error> {
         match self {
             Self::Packet(port) => port.link(),
+            Self::Xdp(port) => port.link(),
             Self::Tap(port) => port.link(),
             Self::Memory(port) => Ok(port.link()),
         }
@@ -74,7 +81,10 @@ impl Port {
 
     /// Bytes of the longest frame that it takes; but one longer than the interface's MTU must be one that is yet to be cut.
     pub fn max_frame(&self) -> usize {
-        LONGEST_FRAME
+        match self {
+            Self::Xdp(_) => Xdp::LONGEST_FRAME,
+            Self::Packet(_) | Self::Tap(_) | Self::Memory(_) => LONGEST_FRAME,
+        }
     }
 }
 
@@ -83,6 +93,7 @@ impl AsFd for Port {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Packet(port) => port.as_fd(),
+            Self::Xdp(port) => port.as_fd(),
             Self::Tap(port) => port.as_fd(),
             Self::Memory(port) => port.as_fd(),
         }
@@ -92,6 +103,12 @@ impl AsFd for Port {
 impl From<Packet> for Port {
     fn from(port: Packet) -> Self {
         Self::Packet(Box::new(port))
+    }
+}
+
+impl From<Xdp> for Port {
+    fn from(port: Xdp) -> Self {
+        Self::Xdp(Box::new(port))
     }
 }
 

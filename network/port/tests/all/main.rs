@@ -5,3 +5,4 @@ mod packet;
 mod segments;
 mod tap;
 mod wire;
+mod xdp;

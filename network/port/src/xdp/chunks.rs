@@ -1,0 +1,46 @@
+//! The memory in which an XDP socket's frames are: chunks of one size, each of which is the kernel's or the program's.
+
+#![allow(unsafe_code, reason = "the chunks are memory that is shared with the kernel")]
+
+use crate::kernel::{Mapping, set_option};
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// Large enough for a frame of 1,514 bytes and the room before it. (The kernel allows 4,096, too.)
+pub(super) const CHUNK: usize = 2048;
+
+#[derive(Debug)]
+pub(super) struct Chunks(Mapping);
+
+impl Chunks {
+    /// So many chunks, registered with a socket that keeps so much room before the frames it receives.
+    pub(super) fn new(socket: BorrowedFd<'_>, count: usize, headroom: u32) -> io::Result<Self> {
+        let memory = Mapping::anonymous(count * CHUNK)?;
+        let chunk_size = u32::try_from(CHUNK).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let region = libc::xdp_umem_reg {
+            addr: memory.at().as_ptr().expose_provenance() as u64,
+            len: memory.length() as u64,
+            chunk_size,
+            headroom,
+            flags: 0,
+            tx_metadata_len: 0,
+        };
+        set_option(socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &region)?;
+        Ok(Self(memory))
+    }
+
+    /// The chunk in which this address is, and the place of the address in it. The caller has it from the kernel, or has not given it
+    /// there since, so that nobody else changes it; nor is there another slice, as this one borrows all.
+    ///
+    /// # Panics
+    ///
+    /// If the address is outside.
+    pub(super) fn around(&mut self, address: u64) -> (&mut [u8], usize) {
+        let address = usize::try_from(address).unwrap_or(usize::MAX);
+        assert!(address < self.0.length(), "an address of these chunks");
+        let start = address - address % CHUNK;
+        // SAFETY: the chunk is inside the memory; of what else there may be to it see above.
+        let chunk = unsafe { std::slice::from_raw_parts_mut(self.0.at().add(start).as_ptr(), CHUNK) };
+        (chunk, address - start)
+    }
+}
