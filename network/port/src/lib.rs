@@ -14,10 +14,10 @@
 //!
 //! # The structure
 //!
-//! - [`Packet`]: on a network interface, through a packet socket. [`Tap`]: a network interface itself. [`Memory`]: inside the
-//!   process.
+//! - [`Packet`]: on a network interface, through a packet socket; for hosts that count on offloads, and for all others. [`Xdp`]: through an
+//!   XDP socket; faster, for hosts that leave nothing to be done. [`Tap`]: a network interface itself. [`Memory`]: inside the process.
 //! - [`offload`]: what is left to be done, and [`offload::finish`], which does it.
-//! - `interface`, `kernel`: what is asked of the system. Only the latter, and the ring, have unsafe code.
+//! - `interface`, `kernel`: what is asked of the system. Unsafe code is in the latter only, and where memory is shared with the kernel.
 //!
 //! # Example
 //!
@@ -40,7 +40,9 @@
 //! what has no room is dropped and counted, never waited for. A frame goes on as it came, with its tags. An interface that is down
 //! or gone is an [`Error`], and no frame makes it panic.
 //!
-//! Not guaranteed: that a frame's checksums are right, if no kernel has left them open.
+//! Not guaranteed: that a frame's checksums are right, if no kernel has left them open. That an open checksum or a frame to be cut is
+//! still understood inside a tunnel: whoever puts another IP header before it finishes it first. Segments other than of TCP and
+//! UDP (of SCTP, of tunnels) are the kernel's to cut: its packet sockets do not give them away.
 
 mod error;
 mod frame;
