@@ -2,9 +2,8 @@
 
 #![allow(unsafe_code, reason = "these calls take structures by address")]
 
-use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
-use std::io::{self, IoSlice};
+use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::ptr::{self, NonNull};
@@ -66,11 +65,11 @@ pub(crate) fn option<T: Plain>(socket: impl AsFd, level: libc::c_int, name: libc
     Ok(unsafe { value.assume_init() })
 }
 
-/// `bind` of a packet socket: all protocols, on this interface.
-pub(crate) fn bind_to_interface(socket: impl AsFd, index: u32) -> io::Result<()> {
+/// `bind` of a packet socket: this protocol, on this interface. With protocol 0 it only sends.
+pub(crate) fn bind_to_interface(socket: impl AsFd, index: u32, protocol: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: 17,
-        sll_protocol: 3u16.to_be(),
+        sll_protocol: protocol.to_be(),
         sll_ifindex: index.cast_signed(),
         sll_hatype: 0,
         sll_pkttype: 0,
@@ -95,29 +94,6 @@ pub(crate) fn bind_to_queue(socket: impl AsFd, index: u32, queue: u32) -> io::Re
 fn bind<T>(socket: impl AsFd, address: &T) -> io::Result<()> {
     // SAFETY: the kernel reads that many bytes from the address, which outlives the call.
     done(unsafe { libc::bind(socket.as_fd().as_raw_fd(), ptr::from_ref(address).cast(), length_of::<T>()) })
-}
-
-/// So many messages can be sent at a time.
-pub(crate) const MOST_MESSAGES: usize = 64;
-
-/// `sendmmsg`: sends each of the messages, without waiting; answers how many. An error is the first one's.
-///
-/// # Panics
-///
-/// If there are more than [`MOST_MESSAGES`].
-pub(crate) fn send_messages(socket: BorrowedFd<'_>, messages: &[IoSlice<'_>]) -> Result<usize, Errno> {
-    // SAFETY: of all-zero headers each says that there is no address, no message and nothing beside it.
-    let mut headers: [libc::mmsghdr; MOST_MESSAGES] = unsafe { MaybeUninit::zeroed().assume_init() };
-    let headers = &mut headers[..messages.len()];
-    for (header, message) in headers.iter_mut().zip(messages) {
-        // An `IoSlice` is laid out as an `iovec`; the kernel only reads it.
-        header.msg_hdr.msg_iov = ptr::from_ref(message).cast_mut().cast();
-        header.msg_hdr.msg_iovlen = 1;
-    }
-    let count = libc::c_uint::try_from(headers.len()).unwrap_or_else(|_| unreachable!("they are few"));
-    // SAFETY: there are that many headers, and what they point to outlives the call.
-    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
-    usize::try_from(sent).map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
 /// A `struct ifreq`: the name of an interface and what is asked or told.

@@ -1,5 +1,9 @@
-//! Offloads as bytes: the header before each frame that goes to or comes from a socket or device that was asked for it. Its numbers are in
-//! the machine's order.
+//! Offloads as bytes: the header before each frame that goes to or comes from a socket or device that was asked for it.
+
+#![expect(
+    clippy::host_endian_bytes,
+    reason = "numbers between a program and its kernel are in the machine's order"
+)]
 
 use super::{Checksum, Kind, Offload, Segmentation};
 
@@ -45,6 +49,12 @@ pub(crate) fn write(offload: Offload) -> [u8; HEADER] {
         (length, size) = (segmentation.header, segmentation.size);
     }
     let [[a, b], [c, d], [e, f], [g, h]] = [length, size, start, offset].map(u16::to_ne_bytes);
+    [flags, kind, a, b, c, d, e, f, g, h]
+}
+
+/// The same header, of a frame whose headers are said to have so many bytes.
+pub(crate) fn with_length([flags, kind, _, _, rest @ ..]: [u8; HEADER], length: u16) -> [u8; HEADER] {
+    let ([a, b], [c, d, e, f, g, h]) = (length.to_ne_bytes(), rest);
     [flags, kind, a, b, c, d, e, f, g, h]
 }
 

@@ -7,7 +7,7 @@ mod finish;
 mod header;
 
 pub use finish::{Unsound, finish};
-pub(crate) use header::{HEADER, read, write};
+pub(crate) use header::{HEADER, read, with_length, write};
 
 /// What is left to be done to a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -30,6 +30,8 @@ const SMALLEST_SLOT: usize = 2048;
 const LARGEST_SLOT: usize = 16384;
 /// For segments that wait to be read; the kernel counts what it needs for its own notes, too.
 const QUEUE_BYTES: u32 = 32 << 20;
+/// `ETH_P_ALL`.
+const EVERY_PROTOCOL: u16 = 3;
 /// An empty ring may be due to an error; so many times it is taken for empty before the socket is asked.
 const ASK_EVERY: u32 = 64;
 
@@ -57,27 +59,23 @@ impl Packet {
     pub fn open(name: &str) -> Result<Self, Error> {
         let interface = Interface::find(name)?;
         interface.must_be_ethernet()?;
-        // It is of no protocol until it is bound, so that nothing comes in before all is set up.
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
-            .map_err(Error::refused(name, "a packet socket"))?;
+        let socket = socket_for(name)?;
         let set = |what, option, value: u32| {
             set_option(&socket, SOL_PACKET, option, &value).map_err(Error::refused(name, what))
         };
-        set("slots with one frame each", libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as u32)?;
-        set("virtio headers", libc::PACKET_VNET_HDR, 1)?;
         set("room before frames", libc::PACKET_RESERVE, HEADROOM.into())?;
         set("copies of long frames", libc::PACKET_COPY_THRESH, 1)?;
         set("to leave out its own frames", libc::PACKET_IGNORE_OUTGOING, 1)?;
-        set("to pass over queues", libc::PACKET_QDISC_BYPASS, 1)?;
-        for size in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
-            set_option(&socket, libc::SOL_SOCKET, size, &QUEUE_BYTES)
-                .map_err(Error::refused(name, "buffers"))?;
-        }
+        set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &QUEUE_BYTES)
+            .map_err(Error::refused(name, "a long queue"))?;
+        let sender = socket_for(name)?;
+        bind_to_interface(&sender, interface.index(), 0).map_err(Error::refused(name, "to send"))?;
+        let outbox = Outbox::new(sender).map_err(Error::refused(name, "a ring to send from"))?;
         let frame = interface.link()?.mtu as usize + ethernet::HEADER + 2 * ethernet::TAG;
         let slot = (frame + 2 * usize::from(HEADROOM)).next_power_of_two().clamp(SMALLEST_SLOT, LARGEST_SLOT);
         let ring = Ring::new(socket.as_fd(), slot, SLOTS).map_err(Error::refused(name, "a ring"))?;
-        bind_to_interface(&socket, interface.index()).map_err(Error::refused(name, "its frames"))?;
+        bind_to_interface(&socket, interface.index(), EVERY_PROTOCOL)
+            .map_err(Error::refused(name, "its frames"))?;
         let everything = libc::packet_mreq {
             mr_ifindex: interface.index().cast_signed(),
             mr_type: PROMISCUOUS,
@@ -91,7 +89,7 @@ impl Packet {
             interface,
             ring,
             long: vec![0; usize::from(HEADROOM) + HEADER + LONGEST_FRAME].into(),
-            outbox: Outbox::default(),
+            outbox,
             counters: Counters::default(),
             found_empty: 0,
             is_down: false,
@@ -164,6 +162,22 @@ impl AsFd for Packet {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// A packet socket, of no protocol: nothing comes in before it is bound, and all is set up.
+fn socket_for(name: &str) -> Result<OwnedFd, Error> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
+        .map_err(Error::refused(name, "a packet socket"))?;
+    let set = |what, level, option, value: u32| {
+        set_option(&socket, level, option, &value).map_err(Error::refused(name, what))
+    };
+    let version = libc::tpacket_versions::TPACKET_V2 as u32;
+    set("slots with one frame each", SOL_PACKET, libc::PACKET_VERSION, version)?;
+    set("virtio headers", SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
+    set("to pass over queues", SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
+    set("a large buffer", libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, QUEUE_BYTES)?;
+    Ok(socket)
 }
 
 /// The frame in a slot, or in the queue if it is too long for that, with its tag put back.

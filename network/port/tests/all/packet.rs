@@ -119,6 +119,22 @@ fn frames_arrive_as_they_were_sent_and_are_counted() {
     here.flush();
     assert_eq!(here.counters().sent.errors, 2);
 
+    // What is refused holds nothing else up, wherever in the ring it is.
+    let mut frames = Vec::new();
+    for number in 0..600 {
+        if number % 7 == 0 {
+            here.send(&frame_of(5, 1600), Offload::NONE);
+        }
+        frames.push(frame_of(5, 60 + number));
+        here.send(&frames[number], Offload::NONE);
+        if number % 11 == 0 {
+            here.flush();
+        }
+    }
+    here.flush();
+    assert_eq!(collect(&mut there, frames.len()), frames);
+    assert_eq!(here.counters().sent.errors, 2 + 600_u64.div_ceil(7));
+
     // It does not see what it has sent itself.
     there.send(&frame_of(6, 60), Offload::NONE);
     there.flush();
