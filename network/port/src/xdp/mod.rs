@@ -16,7 +16,6 @@ use chunks::{CHUNK, Chunks};
 use libc::SOL_XDP;
 use program::Program;
 use ring::Ring;
-use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -168,14 +167,14 @@ impl Xdp {
     /// See [`Port::flush`](crate::Port::flush).
     pub fn flush(&mut self) {
         self.outgoing.publish();
-        // Each call sends a few dozen frames, and says that there are more.
+        // Each call sends a few dozen frames. What none takes stays in the ring for the next time.
         while !self.outgoing.is_taken() {
-            match send(&self.socket, &[], SendFlags::DONTWAIT) {
-                Ok(_) | Err(Errno::AGAIN) => {}
-                // They stay in the ring for the next time, and what has no room is dropped.
-                Err(_) => break,
-            }
+            let room = self.outgoing.room();
+            let _ = send(&self.socket, &[], SendFlags::DONTWAIT);
             self.reclaim();
+            if self.outgoing.room() == room {
+                break;
+            }
         }
         self.reclaim();
     }
