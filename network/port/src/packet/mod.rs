@@ -98,10 +98,10 @@ impl Packet {
 
     /// See [`Port::receive`](crate::Port::receive).
     pub fn receive(&mut self, limit: usize, mut each: impl FnMut(Frame<'_>)) -> Result<usize, Error> {
-        let Self { socket, ring, long, counters: Counters { received, .. }, .. } = self;
+        let Self { socket, ring, long, counters: Counters { received, .. }, is_down, .. } = self;
         let mut count = 0;
         while count < limit
-            && ring.take(|slot| match frame_of(slot, socket.as_fd(), long) {
+            && ring.take(|slot| match frame_of(slot, socket.as_fd(), long, is_down) {
                 Some(frame) => {
                     received.count(frame.bytes().len());
                     each(frame);
@@ -181,11 +181,23 @@ fn socket_for(name: &str) -> Result<OwnedFd, Error> {
 }
 
 /// The frame in a slot, or in the queue if it is too long for that, with its tag put back.
-fn frame_of<'a>(slot: Slot<'a>, socket: BorrowedFd<'_>, long: &'a mut [u8]) -> Option<Frame<'a>> {
+fn frame_of<'a>(
+    slot: Slot<'a>,
+    socket: BorrowedFd<'_>,
+    long: &'a mut [u8],
+    is_down: &mut bool,
+) -> Option<Frame<'a>> {
     let (buffer, start) = match slot.is_queued {
         true => {
             let room = usize::from(HEADROOM);
-            let (length, _) = recv(socket, &mut long[room..], RecvFlags::DONTWAIT | RecvFlags::TRUNC).ok()?;
+            let mut read = || recv(socket, &mut long[room..], RecvFlags::DONTWAIT | RecvFlags::TRUNC);
+            // If the interface has gone down since, that is told first, once; the frame is still there.
+            let (length, _) = read()
+                .or_else(|_| {
+                    *is_down = true;
+                    read()
+                })
+                .ok()?;
             (long.get_mut(..room + length)?, room + HEADER)
         }
         false if slot.buffer.len() - slot.start < slot.length => return None,

@@ -5,7 +5,7 @@ use fulmar_node::Random;
 use fulmar_packet::checksum::Sum;
 use fulmar_packet::{Field, FlowKey, build, ethernet, ip};
 use fulmar_port::offload::{Checksum, Kind, Segmentation, finish};
-use fulmar_port::{Offload, Packet};
+use fulmar_port::{Error, Offload, Packet};
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// A frame with random payload that is to be cut, as a kernel would leave it.
@@ -109,6 +109,35 @@ fn software_cuts_as_the_kernel_does() {
         }
     }
     assert_eq!(from.counters().sent.errors, 0);
+}
+
+#[test]
+fn long_frames_that_came_before_a_link_went_down_are_not_lost() {
+    let network = Network::new("late");
+    let mut port = network.switch.within(|| Packet::open("port1").expect("it is there"));
+    let mut there = network.hosts[0].within(|| Packet::open("eth0").expect("it is there"));
+    let mut random = Random::new(6);
+    let frames: Vec<_> = (1..=5)
+        .map(|number| open_frame(&mut random, Kind::TcpV4, false, number % 2 == 0, 10_000 * number, 1400))
+        .collect();
+    for (frame, offload) in &frames {
+        there.send(frame, *offload);
+    }
+    network.switch.ip(&["link", "set", "port1", "down"]);
+    let mut came = Vec::new();
+    let error = loop {
+        let received = port.receive(2, |frame| {
+            if frame.bytes()[5] == 0x99 {
+                came.push((frame.bytes().to_vec(), frame.offload.checksum));
+            }
+        });
+        if let Err(why) = received {
+            break why;
+        }
+    };
+    assert!(matches!(error, Error::Down { .. }));
+    let sent: Vec<_> = frames.into_iter().map(|(frame, offload)| (frame, offload.checksum)).collect();
+    assert!(came == sent, "{} of {} came", came.len(), sent.len());
 }
 
 #[test]
