@@ -34,6 +34,7 @@ pub mod serve;
 pub mod shell;
 mod signals;
 pub mod status;
+pub mod switch;
 pub mod timestamp;
 pub mod transfer;
 

@@ -11,6 +11,7 @@ use fulmar::lock::{self, Lock};
 use fulmar::serve::{self, Serve};
 use fulmar::shell;
 use fulmar::status;
+use fulmar::switch::{self, Switch};
 use fulmar::timestamp::{self, Draw};
 use fulmar::transfer::{self, Transfer};
 
@@ -44,6 +45,8 @@ enum Command {
     Lock(Lock),
     /// Moves all that a server of a cluster holds to the others
     Drain(Drain),
+    /// Runs virtual switches, or says what they do with packets
+    Switch(Switch),
     #[command(flatten)]
     Transfer(Transfer),
     /// Measures Fulmar beside what people use today
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Timestamp(draw) => timestamp::run(&draw),
         Command::Lock(lock) => lock::run(&lock),
         Command::Drain(options) => drain::run(&options),
+        Command::Switch(switch) => switch::run(&switch),
         Command::Transfer(transfer) => transfer::run(&transfer),
         Command::Bench(bench) => bench::run(bench),
         Command::Lab(lab) => lab::run(&lab),

@@ -1,0 +1,117 @@
+//! `fulmar switch`: a virtual switch, and questions about one that runs.
+
+use crate::signals;
+use clap::{Args, Subcommand};
+use fulmar_bridge::{Config, Daemon, ask};
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::channel;
+
+/// `fulmar switch`
+#[derive(Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Example:\n  printf 'directory = \"/run/fulmar\"\\n[[bridge]]\\nname = \"br0\"\\nports = [\"veth0\", \"veth1\"]\\n' > switch.toml\n  \
+                  fulmar switch --config switch.toml &\n  \
+                  ovs-vsctl --db=unix:/run/fulmar/db.sock show\n  \
+                  OVS_RUNDIR=/run/fulmar ovs-ofctl -O OpenFlow13 dump-flows br0\n  \
+                  fulmar switch trace br0 in_port=1,ip,nw_dst=10.0.0.2 --directory /run/fulmar\n\n\
+                  Exit status: 0 done, 1 failed, 2 bad usage."
+)]
+pub struct Switch {
+    /// The file that says where things are, and which bridges there are to be
+    #[arg(long, value_name = "FILE", required = true)]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    question: Option<Question>,
+}
+
+/// What can be asked about switches that run.
+#[derive(Subcommand)]
+enum Question {
+    /// Explains what would be done with a packet, table by table
+    Trace {
+        /// The bridge
+        bridge: String,
+        /// The packet, as ovs-ofctl writes a match: in_port=1,tcp,nw_dst=10.0.0.2,tp_dst=80
+        flow: String,
+        #[command(flatten)]
+        whose: Whose,
+    },
+    /// Lists the decisions that are remembered, with what came for them
+    Megaflows {
+        /// The bridge; all, if none is named
+        bridge: Option<String>,
+        #[command(flatten)]
+        whose: Whose,
+    },
+    /// Says how often what is remembered was met, and how much that is
+    Stats {
+        /// The bridge; all, if none is named
+        bridge: Option<String>,
+        #[command(flatten)]
+        whose: Whose,
+    },
+    /// Lists stations, and at which ports they were heard
+    Stations {
+        /// The bridge
+        bridge: String,
+        #[command(flatten)]
+        whose: Whose,
+    },
+}
+
+/// Which switches are asked.
+#[derive(Args)]
+struct Whose {
+    /// The directory of the switches' configuration file
+    #[arg(long, value_name = "DIRECTORY")]
+    directory: PathBuf,
+}
+
+/// Runs switches until it is interrupted, or asks those that run.
+pub fn run(switch: &Switch) -> ExitCode {
+    let done = match (&switch.question, &switch.config) {
+        (Some(question), _) => question.ask(),
+        (None, Some(config)) => serve(config),
+        (None, None) => unreachable!("one of the two is required"),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(path: &std::path::Path) -> Result<(), Box<dyn Error>> {
+    let config = Config::read(path)?;
+    let (sender, ends) = channel();
+    signals::on(&[signals::SIGINT, signals::SIGTERM], move || {
+        // Who does not wait any more is ending already.
+        let _ = sender.send(());
+    })?;
+    let daemon = Daemon::start(&config, |text| eprintln!("{text}"))?;
+    println!("configuration: {}", config.database_socket().display());
+    println!("questions:     {}", config.control_socket().display());
+    ends.recv()?;
+    drop(daemon);
+    Ok(())
+}
+
+impl Question {
+    fn ask(&self) -> Result<(), Box<dyn Error>> {
+        let (method, bridge, flow, whose) = match self {
+            Self::Trace { bridge, flow, whose } => ("ofproto/trace", Some(bridge), Some(flow), whose),
+            Self::Megaflows { bridge, whose } => ("dpctl/dump-flows", bridge.as_ref(), None, whose),
+            Self::Stats { bridge, whose } => ("dpctl/show", bridge.as_ref(), None, whose),
+            Self::Stations { bridge, whose } => ("fdb/show", Some(bridge), None, whose),
+        };
+        let arguments: Vec<String> = bridge.into_iter().chain(flow).cloned().collect();
+        print!("{}", ask(&whose.directory.join("ctl.sock"), method, &arguments)?);
+        Ok(())
+    }
+}
