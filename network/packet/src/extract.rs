@@ -13,6 +13,14 @@ pub struct Layers {
     pub transport: Option<u16>,
 }
 
+impl Layers {
+    /// The same layers, if each is elsewhere in the frame: nowhere, if that is impossible.
+    #[must_use]
+    pub fn map(self, moved: impl Fn(u16) -> Option<u16>) -> Self {
+        Self { network: self.network.and_then(&moved), transport: self.transport.and_then(&moved) }
+    }
+}
+
 /// Replaces what a key says of L2, L3 and L4 by what is in a frame. Of a header that is cut off, or whose lengths are impossible,
 /// nothing is known, nor of what would come after it.
 pub fn extract(frame: &[u8], key: &mut FlowKey) -> Layers {

@@ -71,8 +71,8 @@ impl<O: Outlet> Execution<'_, O> {
                     self.out.send_part(*port, &bytes[..length]);
                 }
                 Step::Set { field, value, mask } => packet.set(*field, *value, *mask),
-                Step::PushVlan(kind) => packet.push(ADDRESSES, *kind, 0)?,
-                Step::PopVlan => packet.pop(ADDRESSES, None)?,
+                Step::PushVlan(kind) => packet.push_tag(*kind)?,
+                Step::PopVlan => packet.pop_tag()?,
                 Step::PushMpls(kind) => packet.push_label(*kind)?,
                 Step::PopMpls(kind) => packet.pop_label(*kind)?,
                 Step::Meter(meter) => match meter.0.measure(packet.frame.bytes().len(), self.now) {
@@ -172,31 +172,47 @@ impl Packet<'_> {
         }
     }
 
-    /// Four bytes at a place behind the addresses; what is before it moves to the front. Nothing, if there is no room.
-    fn push(&mut self, at: usize, kind: u16, content: u16) -> Option<()> {
+    /// Room for four bytes at a place; what is before it moves to the front. Nothing, if there is none.
+    fn open(&mut self, at: usize) -> Option<&mut [u8]> {
         if self.frame.bytes().len() < at {
             return None;
         }
         let bytes = self.frame.grow_front(TAG)?;
         bytes.copy_within(TAG..TAG + at, 0);
-        bytes[at..at + 2].copy_from_slice(&kind.to_be_bytes());
-        bytes[at + 2..at + TAG].copy_from_slice(&content.to_be_bytes());
-        self.look_again();
-        Some(())
+        Some(bytes)
     }
 
-    /// Takes four bytes away. What comes after them is of this type, if that is to be said.
-    fn pop(&mut self, at: usize, kind: Option<u16>) -> Option<()> {
+    /// Takes four bytes away.
+    fn close(&mut self, at: usize) -> Option<&mut [u8]> {
         let bytes = self.frame.bytes_mut();
         if bytes.len() < at + TAG {
             return None;
         }
         bytes.copy_within(..at, TAG);
         self.frame.shrink_front(TAG)?;
-        if let Some(kind) = kind {
-            self.frame.bytes_mut()[at - 2..at].copy_from_slice(&kind.to_be_bytes());
-        }
-        self.look_again();
+        Some(self.frame.bytes_mut())
+    }
+
+    /// A tag around all others. What was known of what is behind them still is, even if that is more than would be read again.
+    fn push_tag(&mut self, kind: u16) -> Option<()> {
+        let bytes = self.open(ADDRESSES)?;
+        bytes[ADDRESSES..ADDRESSES + 2].copy_from_slice(&kind.to_be_bytes());
+        bytes[ADDRESSES + 2..ADDRESSES + TAG].fill(0);
+        self.key.set(Field::INNER_VLAN_TPID, self.key.get(Field::VLAN_TPID));
+        self.key.set(Field::INNER_VLAN_TCI, self.key.get(Field::VLAN_TCI));
+        self.key.set(Field::VLAN_TPID, kind.into());
+        self.key.set(Field::VLAN_TCI, ethernet::TAGGED.into());
+        self.layers = self.layers.map(|at| at.checked_add(4));
+        Some(())
+    }
+
+    fn pop_tag(&mut self) -> Option<()> {
+        self.close(ADDRESSES)?;
+        self.key.set(Field::VLAN_TPID, self.key.get(Field::INNER_VLAN_TPID));
+        self.key.set(Field::VLAN_TCI, self.key.get(Field::INNER_VLAN_TCI));
+        self.key.set(Field::INNER_VLAN_TPID, 0);
+        self.key.set(Field::INNER_VLAN_TCI, 0);
+        self.layers = self.layers.map(|at| at.checked_sub(4));
         Some(())
     }
 
@@ -207,16 +223,18 @@ impl Packet<'_> {
             u16::try_from(self.key.get(Field::ETH_TYPE)),
             Ok(ethernet::MPLS | ethernet::MPLS_MULTICAST)
         );
-        let bytes = self.frame.grow_front(TAG)?;
-        bytes.copy_within(TAG..TAG + at, 0);
+        let bytes = self.open(at)?;
         bytes[at - 2..at].copy_from_slice(&kind.to_be_bytes());
         bytes[at..at + TAG].copy_from_slice(&[0, 0, u8::from(!is_mpls), 0]);
         self.look_again();
         Some(())
     }
 
+    /// What comes after the label is of this type.
     fn pop_label(&mut self, kind: u16) -> Option<()> {
         let at = usize::from(self.layers.network?);
-        self.pop(at, Some(kind))
+        self.close(at)?[at - 2..at].copy_from_slice(&kind.to_be_bytes());
+        self.look_again();
+        Some(())
     }
 }

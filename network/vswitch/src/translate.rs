@@ -52,6 +52,8 @@ pub(crate) struct Translation<'a> {
     is_over: bool,
     /// It came through too many tables, and is dropped.
     has_failed: bool,
+    /// A tag was put around two, of which the key has only one more.
+    has_hidden_tag: bool,
     /// The packet is to be looked at again, and then goes on with what is left.
     frozen: Option<Vec<Pending>>,
     /// Whether there is a packet, so that what is learned from it is learned.
@@ -86,6 +88,7 @@ impl<'a> Translation<'a> {
             reason: PacketInReason::Action,
             is_over: false,
             has_failed: false,
+            has_hidden_tag: false,
             frozen: None,
             is_real: true,
             trace: None,

@@ -389,6 +389,11 @@ impl OxmField {
         self.row().needs.are_met(whatever)
     }
 
+    /// Whether it is in a header that IP carries, which later fragments do not have.
+    pub fn is_of_transport(self) -> bool {
+        matches!(self.row().needs, Needs::Protocol(..) | Needs::Kind(_))
+    }
+
     /// How many bytes its values have: as few as can be, but for labels of 20 bits.
     pub(crate) fn bytes(self) -> usize {
         match self.bits() {

@@ -5,7 +5,7 @@ use crate::step::{Pending, Step};
 use fulmar_openflow::OxmField;
 use fulmar_openflow::action::{CopyBits, Subfield};
 use fulmar_openflow::packet_in::PacketInReason;
-use fulmar_packet::{Field, Match, Stage, ethernet};
+use fulmar_packet::{Field, LATER, Match, Stage, ethernet};
 
 /// So many bits, from the lowest.
 pub(super) fn low_bits(bits: u8) -> u128 {
@@ -33,7 +33,9 @@ impl Translation<'_> {
         if matches!(place, Field::VLAN_TCI | Field::VLAN_VID | Field::VLAN_PCP) {
             self.consult(Field::VLAN_TCI, ethernet::TAGGED.into());
         }
-        field.is_in(&kind)
+        // Whether it is a fragment is always consulted, and a later one has no ports.
+        let is_later = self.key.get(Field::IP_FRAGMENT) & u128::from(LATER) != 0;
+        field.is_in(&kind) && !(field.is_of_transport() && is_later)
     }
 
     /// Those bits have this value from now on; those of the packet itself are set in it, too.
@@ -133,17 +135,13 @@ impl Translation<'_> {
             self.settled.add_all(field);
         }
         let (outer, tag) = (self.key.get(Field::VLAN_TPID), self.key.get(Field::VLAN_TCI));
+        self.has_hidden_tag |= self.key.get(Field::INNER_VLAN_TCI) != 0;
         self.key.set(Field::INNER_VLAN_TPID, outer);
         self.key.set(Field::INNER_VLAN_TCI, tag);
-        // A new tag has the number and the priority of the one that it is put around (section 5.10.1).
-        let tag = tag | u128::from(ethernet::TAGGED);
+        // A new tag is empty, as in Open vSwitch; section 5.10.1 would have it be like the one that it is put around.
         self.key.set(Field::VLAN_TPID, kind.into());
-        self.key.set(Field::VLAN_TCI, tag);
+        self.key.set(Field::VLAN_TCI, ethernet::TAGGED.into());
         self.steps.push(Step::PushVlan(kind));
-        let value = tag & !u128::from(ethernet::TAGGED);
-        if value != 0 {
-            self.steps.push(Step::Set { field: Field::VLAN_TCI, value, mask: Field::VLAN_TCI.ones() });
-        }
     }
 
     pub(super) fn pop_vlan(&mut self) {
@@ -162,7 +160,7 @@ impl Translation<'_> {
         self.key.set(Field::INNER_VLAN_TCI, 0);
         self.steps.push(Step::PopVlan);
         // What is behind two tags is known; what is behind a third is not until it is looked at.
-        if matches!(ethernet_type(&self.key), ethernet::VLAN | ethernet::SERVICE_VLAN) {
+        if self.has_hidden_tag || matches!(ethernet_type(&self.key), ethernet::VLAN | ethernet::SERVICE_VLAN) {
             self.look_again();
         }
     }

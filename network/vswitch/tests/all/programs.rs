@@ -1,0 +1,259 @@
+//! Open vSwitch (Debian's package) and this switch have the same random flows, and random frames come to both: they send the same
+//! frames to the same ports, byte by byte.
+//!
+//! Frames of a batch leave in the same order at each port, except that a copy that is looked at again may leave later; so the frames
+//! of a batch are compared as sets. Not compared are what depends on time or on a hash, and what goes to controllers. NORMAL is:
+//! as no station sends from an address that another sends to, nothing that was learned changes what is done.
+
+mod daemons;
+mod flows;
+mod packets;
+
+use daemons::{OpenVSwitch, Sent, hexadecimal};
+use fulmar_node::{Random, Time};
+use fulmar_openflow::flow::FlowMod;
+use fulmar_openflow::group::{Bucket, GroupCommand, GroupKind, GroupMod};
+use fulmar_openflow::switch::Description;
+use fulmar_openflow::{Body, GroupNumber, Instruction, PortNumber, parse_actions};
+use fulmar_packet::{Field, FlowKey, Layers};
+use fulmar_vswitch::{Forwarder, Frame, Notice, Outlet, PortInfo, Settings, Switch, Tracking};
+
+const PORTS: u32 = 4;
+const FRAMES: usize = 50;
+/// Room before a frame for tags and labels.
+const HEADROOM: usize = 64;
+
+/// Where this switch's frames go.
+#[derive(Default)]
+struct Ports(Sent);
+
+impl Outlet for Ports {
+    fn send(&mut self, port: u32, frame: &Frame<'_>) {
+        self.send_part(port, frame.bytes());
+    }
+
+    fn send_part(&mut self, port: u32, part: &[u8]) {
+        self.0.entry(port).or_default().push(part.to_vec());
+    }
+
+    fn tell(&mut self, _: &Notice, _: &[u8]) {}
+
+    fn track(&mut self, _: &Tracking, _: &mut Frame<'_>, _: &mut FlowKey, _: Layers, _: Time) {}
+}
+
+/// This switch.
+struct Fulmar {
+    switch: Switch,
+    forwarder: Forwarder,
+}
+
+impl Fulmar {
+    fn new() -> Self {
+        let nobody = Description {
+            manufacturer: "".into(),
+            hardware: "".into(),
+            software: "".into(),
+            serial: "".into(),
+            datapath: "".into(),
+        };
+        let switch = Switch::new(1, nobody, Settings::default());
+        for number in 1..=PORTS + 1 {
+            let address = [2, 0, 0, 0, 1, u8::try_from(number).expect("few")];
+            switch.put_port(number, PortInfo::new(&format!("p{number}"), address), Time::ZERO);
+        }
+        let forwarder = switch.forwarder();
+        Self { switch, forwarder }
+    }
+
+    /// One more flow or group; why not, if it is refused.
+    fn add(&self, line: &str) -> Result<(), String> {
+        let body = match line.split_once(" add ") {
+            Some(("flow", flow)) => {
+                Body::FlowMod(flow.parse::<FlowMod>().map_err(|error| error.to_string())?)
+            }
+            Some(("group", group)) => Body::GroupMod(self::group(group)),
+            _ => panic!("{line} is neither"),
+        };
+        self.switch.request(body, Time::ZERO).map(drop).map_err(|code| code.to_string())
+    }
+
+    fn send(&mut self, port: u32, frames: &[Vec<u8>]) -> Sent {
+        let mut ports = Ports::default();
+        for frame in frames {
+            let mut buffer = vec![0; HEADROOM];
+            buffer.extend(frame);
+            let frame = Frame::new(&mut buffer, HEADROOM);
+            self.forwarder.forward(Time::ZERO, port, &FlowKey::EMPTY, frame, &mut ports);
+        }
+        ports.0
+    }
+
+    /// What would be done with a frame, and why.
+    fn trace(&self, port: u32, frame: &[u8]) -> String {
+        let mut key = FlowKey::EMPTY;
+        fulmar_packet::extract(frame, &mut key);
+        key.set(Field::IN_PORT, port.into());
+        self.switch.trace(&key, Time::ZERO)
+    }
+
+    /// Whether a frame may come to have three tags.
+    fn hides_tags(&self, port: u32, frame: &[u8]) -> bool {
+        let own = usize::from(frame[12..].starts_with(&[0x81, 0]) || frame[12..].starts_with(&[0x88, 0xa8]));
+        let trace = self.trace(port, frame);
+        let pushed = trace.lines().filter_map(|line| line.strip_prefix("Datapath actions: "));
+        let pushed: usize = pushed.map(|steps| steps.matches("push_vlan(").count()).sum();
+        pushed > 0 && 2 * own + pushed > 2
+    }
+}
+
+/// A group as `ovs-ofctl` reads it, as far as there are any in `flows`.
+fn group(text: &str) -> GroupMod {
+    let (head, buckets) = text.split_once(",bucket=").expect("there is one");
+    let (number, kind) = head.split_once(",type=").expect("it has a type");
+    let number = number.strip_prefix("group_id=").and_then(|number| number.parse().ok());
+    let kind = match kind {
+        "all" => GroupKind::All,
+        "indirect" => GroupKind::Indirect,
+        _ => GroupKind::FastFailover,
+    };
+    let buckets = buckets.split(",bucket=").map(|bucket| {
+        let (watch, actions) = bucket.split_once("actions=").expect("it has actions");
+        let watch = watch.strip_prefix("watch_port:").and_then(|port| port.strip_suffix(',')?.parse().ok());
+        let mut instructions = parse_actions(actions).expect(actions).0.into_iter();
+        let Some(Instruction::ApplyActions(list)) = instructions.next() else { panic!("{actions}") };
+        Bucket {
+            weight: 0,
+            watch_port: watch.map_or(PortNumber::ANY, PortNumber),
+            watch_group: GroupNumber::ANY,
+            actions: list.actions,
+        }
+    });
+    GroupMod {
+        command: GroupCommand::Add,
+        kind,
+        group: GroupNumber(number.expect("it has a number")),
+        buckets: buckets.collect(),
+    }
+}
+
+/// Both, with the same flows.
+struct Pair {
+    theirs: OpenVSwitch,
+    ours: Fulmar,
+}
+
+impl Pair {
+    fn replace(&mut self, lines: &[String]) -> Result<(), String> {
+        self.ours = Fulmar::new();
+        for line in lines {
+            self.ours.add(line).map_err(|error| format!("{line}: {error}"))?;
+        }
+        self.theirs.replace(lines)
+    }
+
+    /// What both do with frames that come in at a port, if that is not the same.
+    fn differ(&mut self, port: u32, frames: &[Vec<u8>]) -> Option<(Sent, Sent)> {
+        let sorted = |mut sent: Sent| {
+            sent.values_mut().for_each(|frames| frames.sort_unstable());
+            sent
+        };
+        let (theirs, ours) = (sorted(self.theirs.send(port, frames)), sorted(self.ours.send(port, frames)));
+        (theirs != ours).then_some((theirs, ours))
+    }
+
+    /// Whether one frame is treated otherwise when there are these flows.
+    fn differ_with(&mut self, lines: &[String], port: u32, frame: &[u8]) -> bool {
+        self.replace(lines).is_ok() && self.differ(port, &[frame.to_vec()]).is_some()
+    }
+
+    /// The fewest flows with which one of the frames is treated otherwise, and all that is known of it.
+    fn explain(&mut self, mut lines: Vec<String>, port: u32, frames: &[Vec<u8>]) -> String {
+        let Some(frame) = frames.iter().find(|frame| self.differ_with(&lines, port, frame)) else {
+            return "each frame alone is treated the same".into();
+        };
+        for index in (0..lines.len()).rev() {
+            let mut fewer = lines.clone();
+            fewer.remove(index);
+            if self.differ_with(&fewer, port, frame) {
+                lines = fewer;
+            }
+        }
+        self.replace(&lines).expect("they were taken before");
+        let (theirs, ours) = self.differ(port, std::slice::from_ref(frame)).unwrap_or_default();
+        let list = |sent: &Sent| -> String {
+            let lines = sent.iter().flat_map(|(port, frames)| {
+                frames.iter().map(move |frame| format!("  {port}: {}\n", hexadecimal(frame)))
+            });
+            lines.collect()
+        };
+        format!(
+            "{}\nframe at port {port}: {}\nOpen vSwitch sends\n{}and says\n{}\nthis switch sends\n{}and says\n{}",
+            lines.join("\n"),
+            hexadecimal(frame),
+            list(&theirs),
+            self.theirs.trace(port, frame),
+            list(&ours),
+            self.ours.trace(port, frame),
+        )
+    }
+}
+
+/// One random table, and frames at each port.
+fn run(pair: &mut Pair, seed: u64) -> Result<usize, String> {
+    let mut random = Random::new(seed);
+    let mut lines = flows::flows(&mut random, PORTS);
+    pair.ours = Fulmar::new();
+    // What one of them refuses, the other does, too.
+    let (taken, refused): (Vec<String>, Vec<String>) =
+        lines.into_iter().partition(|line| pair.ours.add(line).is_ok());
+    lines = taken;
+    for line in refused {
+        let flow = line.strip_prefix("flow add ").expect("groups are sound");
+        if pair.theirs.refuses(flow).is_none() {
+            let error = pair.ours.add(&line).expect_err("it was refused before");
+            return Err(format!("Open vSwitch takes\n{line}\nwhich is refused here: {error}"));
+        }
+    }
+    pair.replace(&lines).map_err(|error| format!("Open vSwitch refuses what is taken here: {error}"))?;
+    let (mut number, mut count) = (0, 0);
+    for port in 1..=PORTS {
+        let frames: Vec<Vec<u8>> = (0..FRAMES)
+            .map(|_| {
+                number += 1;
+                packets::frame(&mut random, number)
+            })
+            .filter(|frame| !pair.ours.hides_tags(port, frame))
+            .collect();
+        count += frames.len();
+        if pair.differ(port, &frames).is_some() {
+            return Err(pair.explain(lines, port, &frames));
+        }
+    }
+    Ok(count)
+}
+
+/// A number in the environment, for longer runs and for one alone.
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-switch: `cargo xtask e2e` installs that, and runs it"]
+fn open_vswitch_sends_the_same_frames_to_the_same_ports() {
+    let mut pair = Pair { theirs: OpenVSwitch::begin(PORTS), ours: Fulmar::new() };
+    let first = number("FULMAR_SEED", 0);
+    let mut frames = 0;
+    // Several at once tell more of what they have in common than the first.
+    let mut differences = Vec::new();
+    for seed in first..first + number("FULMAR_SEEDS", 500) {
+        match run(&mut pair, seed) {
+            Ok(count) => frames += count,
+            Err(difference) => differences.push(format!("seed {seed} (of FULMAR_SEED):\n{difference}")),
+        }
+        if differences.len() >= 5 {
+            break;
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n\n"));
+    println!("{frames} frames were treated the same");
+}

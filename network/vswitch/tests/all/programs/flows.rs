@@ -1,0 +1,389 @@
+//! Random flow tables, as text that both read.
+
+use super::packets::{RECEIVER, SENDER};
+use fulmar_node::Random;
+use std::fmt::Write as _;
+
+/// There are so many tables: flows send packets on to later ones only.
+const TABLES: u64 = 4;
+/// And so many groups: those send to later ones only, too.
+pub(crate) const GROUPS: u64 = 3;
+
+/// How values of a field are written.
+#[derive(Clone, Copy)]
+enum Form {
+    Number,
+    Sender,
+    Receiver,
+    Ipv4,
+    Ipv6,
+    /// A number with the bit that says that there is a tag.
+    Vlan,
+}
+
+/// A field that actions read and set.
+struct Settable {
+    name: &'static str,
+    long_name: &'static str,
+    bits: u64,
+    form: Form,
+    /// The kinds of packets that have it; all, if there is none.
+    kinds: &'static [&'static str],
+}
+
+const fn settable(
+    name: &'static str,
+    long_name: &'static str,
+    bits: u64,
+    form: Form,
+    kinds: &'static [&'static str],
+) -> Settable {
+    Settable { name, long_name, bits, form, kinds }
+}
+
+const IPV4: &[&str] = &["ip", "tcp", "udp", "sctp", "icmp"];
+const IPV6: &[&str] = &["ipv6", "tcp6", "udp6", "sctp6", "icmp6", ASKS, TELLS];
+const IP: &[&str] =
+    &["ip", "tcp", "udp", "sctp", "icmp", "ipv6", "tcp6", "udp6", "sctp6", "icmp6", ASKS, TELLS];
+const ASKS: &str = "icmp6,icmp_type=135,icmp_code=0";
+const TELLS: &str = "icmp6,icmp_type=136,icmp_code=0";
+const ARP: &[&str] = &["arp", "rarp"];
+const TCP: &[&str] = &["tcp", "tcp6"];
+const UDP: &[&str] = &["udp", "udp6"];
+const SCTP: &[&str] = &["sctp", "sctp6"];
+const MPLS: &[&str] = &["mpls", "mplsm"];
+
+const FIELDS: &[Settable] = &[
+    settable("reg0", "NXM_NX_REG0", 32, Form::Number, &[]),
+    settable("reg1", "NXM_NX_REG1", 32, Form::Number, &[]),
+    settable("xreg1", "OXM_OF_PKT_REG1", 64, Form::Number, &[]),
+    settable("metadata", "OXM_OF_METADATA", 64, Form::Number, &[]),
+    settable("tun_id", "NXM_NX_TUN_ID", 64, Form::Number, &[]),
+    settable("pkt_mark", "NXM_NX_PKT_MARK", 32, Form::Number, &[]),
+    settable("eth_src", "NXM_OF_ETH_SRC", 48, Form::Sender, &[]),
+    settable("eth_dst", "NXM_OF_ETH_DST", 48, Form::Receiver, &[]),
+    settable("vlan_vid", "OXM_OF_VLAN_VID", 12, Form::Vlan, &["tagged"]),
+    settable("vlan_pcp", "OXM_OF_VLAN_PCP", 3, Form::Number, &["tagged"]),
+    settable("ip_src", "NXM_OF_IP_SRC", 32, Form::Ipv4, IPV4),
+    settable("ip_dst", "NXM_OF_IP_DST", 32, Form::Ipv4, IPV4),
+    settable("ipv6_src", "NXM_NX_IPV6_SRC", 128, Form::Ipv6, IPV6),
+    settable("ipv6_dst", "NXM_NX_IPV6_DST", 128, Form::Ipv6, IPV6),
+    settable("ipv6_label", "NXM_NX_IPV6_LABEL", 20, Form::Number, IPV6),
+    settable("ip_dscp", "OXM_OF_IP_DSCP", 6, Form::Number, IP),
+    settable("nw_ecn", "NXM_NX_IP_ECN", 2, Form::Number, IP),
+    settable("nw_ttl", "NXM_NX_IP_TTL", 8, Form::Number, IP),
+    settable("arp_op", "NXM_OF_ARP_OP", 8, Form::Number, ARP),
+    settable("arp_spa", "NXM_OF_ARP_SPA", 32, Form::Ipv4, ARP),
+    settable("arp_tpa", "NXM_OF_ARP_TPA", 32, Form::Ipv4, ARP),
+    settable("arp_sha", "NXM_NX_ARP_SHA", 48, Form::Sender, ARP),
+    settable("arp_tha", "NXM_NX_ARP_THA", 48, Form::Receiver, ARP),
+    settable("tcp_src", "NXM_OF_TCP_SRC", 16, Form::Number, TCP),
+    settable("tcp_dst", "NXM_OF_TCP_DST", 16, Form::Number, TCP),
+    settable("udp_src", "NXM_OF_UDP_SRC", 16, Form::Number, UDP),
+    settable("udp_dst", "NXM_OF_UDP_DST", 16, Form::Number, UDP),
+    settable("sctp_src", "OXM_OF_SCTP_SRC", 16, Form::Number, SCTP),
+    settable("sctp_dst", "OXM_OF_SCTP_DST", 16, Form::Number, SCTP),
+    settable("icmp_type", "NXM_OF_ICMP_TYPE", 8, Form::Number, &["icmp"]),
+    settable("icmp_code", "NXM_OF_ICMP_CODE", 8, Form::Number, &["icmp"]),
+    settable("icmpv6_type", "NXM_NX_ICMPV6_TYPE", 8, Form::Number, &["icmp6"]),
+    settable("icmpv6_code", "NXM_NX_ICMPV6_CODE", 8, Form::Number, &["icmp6"]),
+    settable("nd_target", "NXM_NX_ND_TARGET", 128, Form::Ipv6, &[ASKS, TELLS]),
+    settable("nd_sll", "NXM_NX_ND_SLL", 48, Form::Sender, &[ASKS]),
+    settable("nd_tll", "NXM_NX_ND_TLL", 48, Form::Sender, &[TELLS]),
+    settable("mpls_label", "OXM_OF_MPLS_LABEL", 20, Form::Number, MPLS),
+    settable("mpls_tc", "OXM_OF_MPLS_TC", 3, Form::Number, MPLS),
+    settable("mpls_ttl", "NXM_NX_MPLS_TTL", 8, Form::Number, MPLS),
+];
+
+/// What flows match, besides tags and where packets are from.
+const KINDS: &[&str] = &[
+    "", "", "arp", "rarp", "ip", "ip", "tcp", "udp", "sctp", "icmp", "ipv6", "tcp6", "udp6", "sctp6",
+    "icmp6", ASKS, TELLS, "mpls", "mplsm",
+];
+
+/// What is known of the packets that actions are for.
+#[derive(Clone)]
+struct Known {
+    kind: &'static str,
+    is_tagged: bool,
+}
+
+impl Known {
+    fn has(&self, field: &Settable) -> bool {
+        field.kinds.is_empty()
+            || field.kinds.contains(&self.kind)
+            || self.is_tagged && field.kinds == ["tagged"]
+    }
+
+    fn field<'a>(&self, random: &mut Random) -> &'a Settable {
+        let fields: Vec<&Settable> = FIELDS.iter().filter(|field| self.has(field)).collect();
+        // Of those that not all packets have, more often.
+        let last = fields.len() - random.index(fields.len()).min(random.index(fields.len())) - 1;
+        fields[last]
+    }
+}
+
+fn value(random: &mut Random, field: &Settable) -> String {
+    let few = random.below(4);
+    match field.form {
+        Form::Number if random.one_in(3) => {
+            (random.next() & (u64::MAX >> (64 - field.bits.min(64)))).to_string()
+        }
+        Form::Number => few.min((1 << field.bits.min(8)) - 1).to_string(),
+        Form::Sender => address(SENDER + few),
+        Form::Receiver => address(RECEIVER + few),
+        Form::Ipv4 => format!("10.{}.{}.{few}", random.below(2), random.below(2)),
+        Form::Ipv6 => format!("2001:db8::{few:x}"),
+        Form::Vlan => (0x1000 + few).to_string(),
+    }
+}
+
+fn address(number: u64) -> String {
+    let [_, _, bytes @ ..] = number.to_be_bytes();
+    bytes.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// Some bits of a field.
+fn part(random: &mut Random, field: &Settable, most: u64) -> (String, u64) {
+    let bits = 1 + random.below(field.bits.min(most));
+    let start = random.below(field.bits - bits + 1);
+    (format!("{}[{start}..{}]", field.long_name, start + bits - 1), bits)
+}
+
+/// A table of flows and the groups that they use, line by line as for `ovs-ofctl bundle`.
+pub(crate) fn flows(random: &mut Random, ports: u32) -> Vec<String> {
+    let mut lines: Vec<String> = (1..=GROUPS).rev().map(|number| group(random, number, ports)).collect();
+    for table in 0..TABLES {
+        for index in 0..6 + random.below(12) {
+            let (asked, known) = asked(random, ports);
+            // Of one importance there is one flow: which of several is met is not told.
+            let priority = 1 + index * 7 + random.below(7);
+            let actions = instructions(random, known, table, ports);
+            lines.push(format!("flow add table={table},priority={priority}{asked} actions={actions}"));
+        }
+    }
+    lines
+}
+
+fn group(random: &mut Random, number: u64, ports: u32) -> String {
+    let kind = ["all", "indirect", "ff"][random.index(3)];
+    let mut text = format!("group add group_id={number},type={kind}");
+    let known = Known { kind: "", is_tagged: false };
+    for _ in 0..if kind == "indirect" { 1 } else { 1 + random.below(3) } {
+        let watch = if kind == "ff" { format!("watch_port:{},", 1 + random.below(ports.into())) } else { String::new() };
+        let mut actions = Vec::new();
+        if random.one_in(2) {
+            actions.push(set(random, &known));
+        }
+        if random.one_in(4) {
+            actions.push("push_vlan:0x8100".to_owned());
+        }
+        if number < GROUPS && random.one_in(4) {
+            actions.push(format!("group:{}", number + 1));
+        } else {
+            actions.push(format!("output:{}", 1 + random.below(ports.into())));
+        }
+        write!(text, ",bucket={watch}actions={}", actions.join(",")).expect("it is memory");
+    }
+    text
+}
+
+/// What a flow asks, each part after a comma.
+fn asked(random: &mut Random, ports: u32) -> (String, Known) {
+    let kind = *random.choose(KINDS).expect("there are some");
+    let mut parts: Vec<String> = Vec::new();
+    let is_tagged = match random.below(12) {
+        0 => {
+            parts.push(format!("dl_vlan={}", random.below(4)));
+            true
+        }
+        1 => {
+            parts.push("vlan_tci=0x1000/0x1000".into());
+            true
+        }
+        2 => {
+            parts.push(format!("vlan_vid=0x1000/0x1000,dl_vlan_pcp={}", random.below(8)));
+            true
+        }
+        3 => {
+            parts.push("vlan_tci=0".into());
+            false
+        }
+        4 => {
+            parts.push(format!("vlan_tci={:#x}/0x1001", 0x1000 | random.below(2)));
+            true
+        }
+        _ => false,
+    };
+    if !kind.is_empty() {
+        parts.push(kind.into());
+    }
+    let known = Known { kind, is_tagged };
+    if random.one_in(4) {
+        parts.push(format!("in_port={}", 1 + random.below(ports.into())));
+    }
+    if random.one_in(8) {
+        parts.push(format!("dl_src={}", address(SENDER + random.below(4))));
+    }
+    if random.one_in(8) {
+        parts.push(format!("dl_dst={}/ff:ff:00:00:00:03", address(RECEIVER + random.below(4))));
+    }
+    if IPV4.contains(&kind) && random.one_in(2) {
+        let bits = [8, 16, 24, 30, 32][random.index(5)];
+        let field = ["nw_dst", "nw_src"][random.index(2)];
+        parts.push(format!("{field}=10.{}.{}.{}/{bits}", random.below(2), random.below(2), random.below(4)));
+    }
+    if IPV6.contains(&kind) && random.one_in(2) {
+        let field = ["ipv6_dst", "ipv6_src"][random.index(2)];
+        parts.push(format!("{field}=2001:db8::{:x}/{}", random.below(4), [64, 127, 128][random.index(3)]));
+    }
+    if IP.contains(&kind) && random.one_in(6) {
+        parts.push(format!("nw_frag={}", ["yes", "no", "first", "later", "not_later"][random.index(5)]));
+    }
+    if IP.contains(&kind) && random.one_in(6) {
+        parts.push(format!("nw_ttl={}", [0, 1, 2, 64][random.index(4)]));
+    }
+    if (TCP.contains(&kind) || UDP.contains(&kind) || SCTP.contains(&kind)) && random.one_in(2) {
+        let mask = [0xffff, 0xfff0, 0xfffe, 1][random.index(4)];
+        parts.push(format!("tp_dst={}/{mask:#x}", random.below(32) & mask));
+    }
+    if TCP.contains(&kind) && random.one_in(5) {
+        parts.push(["tcp_flags=+syn-ack", "tcp_flags=+fin", "tcp_flags=-rst"][random.index(3)].into());
+    }
+    // What earlier flows have set.
+    if random.one_in(6) {
+        let field = &FIELDS[random.index(6)];
+        let mask = [1, 3, 0xff][random.index(3)];
+        parts.push(format!("{}={}/{mask:#x}", field.name, random.below(4) & mask));
+    }
+    // The kinds with a type of their own have it already.
+    let own: Vec<&Settable> =
+        FIELDS.iter().filter(|field| field.kinds.contains(&kind) && !field.name.starts_with("ip")).collect();
+    if !IP.contains(&kind) && !own.is_empty() && random.one_in(2) {
+        let field = own[random.index(own.len())];
+        if field.name != "mpls_ttl" {
+            parts.push(format!("{}={}", field.name, value(random, field)));
+        }
+    }
+    (parts.into_iter().map(|part| format!(",{part}")).collect(), known)
+}
+
+fn instructions(random: &mut Random, known: Known, table: u64, ports: u32) -> String {
+    let before = known.clone();
+    let mut actions = actions(random, known, table, ports, 0);
+    if random.one_in(12) {
+        actions.push("clear_actions".into());
+    }
+    if random.one_in(6) {
+        let mut written = vec![format!("output:{}", 1 + random.below(ports.into()))];
+        if random.one_in(2) {
+            written.insert(0, set(random, &before));
+        }
+        if random.one_in(6) {
+            written.insert(0, "push_vlan:0x8100".into());
+        }
+        if random.one_in(6) {
+            written.push(format!("group:{}", 1 + random.below(GROUPS)));
+        }
+        actions.push(format!("write_actions({})", written.join(",")));
+    }
+    if random.one_in(8) {
+        actions.push(format!("write_metadata:{}/0x3", random.below(4)));
+    }
+    if table + 1 < TABLES && random.one_in(2) {
+        actions.push(format!("goto_table:{}", table + 1));
+    }
+    if actions.is_empty() { "drop".into() } else { actions.join(",") }
+}
+
+/// A field set to a value, whole or in some bits.
+fn set(random: &mut Random, known: &Known) -> String {
+    let field = known.field(random);
+    match random.below(3) {
+        // Not of addresses that stations have: where those are is not compared.
+        0 if !matches!(field.form, Form::Sender | Form::Receiver) => {
+            let (part, bits) = part(random, field, 64);
+            format!("load:{}->{part}", random.next() >> (64 - bits))
+        }
+        1 if matches!(field.form, Form::Number) => {
+            let mask = 1 | random.next() & (u64::MAX >> (64 - field.bits.min(64)));
+            format!("set_field:{}/{mask}->{}", random.next() & mask, field.name)
+        }
+        _ => format!("set_field:{}->{}", value(random, field), field.name),
+    }
+}
+
+fn actions(random: &mut Random, mut known: Known, table: u64, ports: u32, depth: u32) -> Vec<String> {
+    let mut actions: Vec<String> = Vec::new();
+    let mut on_stack: Vec<u64> = Vec::new();
+    for _ in 0..random.below(5) {
+        let port = 1 + random.below(ports.into());
+        let action = match random.below(32) {
+            0..10 => set(random, &known),
+            10..14 => format!("output:{port}"),
+            14 => ["NORMAL", "FLOOD", "ALL", "IN_PORT", "CONTROLLER"][random.index(5)].into(),
+            15 => format!("output(port={port},max_len={})", 14 + random.below(60)),
+            16 => format!("group:{}", 1 + random.below(GROUPS)),
+            17 | 18 => {
+                known.is_tagged = true;
+                format!("push_vlan:{}", ["0x8100", "0x88a8"][random.index(2)])
+            }
+            19 if known.is_tagged => {
+                known.is_tagged = false;
+                "pop_vlan".into()
+            }
+            19 => "strip_vlan".into(),
+            20 => {
+                known.kind = ["mpls", "mplsm"][random.index(2)];
+                format!("push_mpls:{}", if known.kind == "mpls" { "0x8847" } else { "0x8848" })
+            }
+            21 if MPLS.contains(&known.kind) => {
+                let (kind, number) =
+                    [("ip", "0x0800"), ("mpls", "0x8847"), ("", "0x1234"), ("ipv6", "0x86dd")][random.index(4)];
+                known.kind = kind;
+                format!("pop_mpls:{number}")
+            }
+            22 if IP.contains(&known.kind) => "dec_ttl".into(),
+            22 if MPLS.contains(&known.kind) => {
+                ["dec_mpls_ttl", "set_mpls_ttl:1", "set_mpls_ttl:9"][random.index(3)].into()
+            }
+            23 | 24 => {
+                let (from, to) = (known.field(random), known.field(random));
+                let moves_stations =
+                    |field: &Settable| matches!(field.form, Form::Sender | Form::Receiver);
+                if moves_stations(to) {
+                    continue;
+                }
+                let (part, bits) = part(random, from, to.bits);
+                let start = random.below(to.bits - bits + 1);
+                format!("move:{part}->{}[{start}..{}]", to.long_name, start + bits - 1)
+            }
+            25 => {
+                let field = known.field(random);
+                let (part, bits) = part(random, field, 128);
+                on_stack.push(bits);
+                format!("push:{part}")
+            }
+            26 if on_stack.pop().is_some() => {
+                let to = known.field(random);
+                if matches!(to.form, Form::Sender | Form::Receiver) {
+                    continue;
+                }
+                format!("pop:{}", part(random, to, 128).0)
+            }
+            27 | 28 if table + 1 < TABLES => {
+                let from = if random.one_in(3) { port.to_string() } else { String::new() };
+                format!("resubmit({from},{})", table + 1 + random.below(TABLES - table - 1))
+            }
+            29 if depth < 2 => {
+                let inside = self::actions(random, known.clone(), table, ports, depth + 1);
+                if inside.is_empty() { continue } else { format!("clone({})", inside.join(",")) }
+            }
+            30 => "output:NXM_NX_REG0[0..2]".into(),
+            31 if random.one_in(4) => "exit".into(),
+            _ => format!("output:{port}"),
+        };
+        actions.push(action);
+    }
+    actions
+}
