@@ -158,10 +158,12 @@ impl<'a> Ipv6<'a> {
                 if field & 0xfff9 != 0 {
                     upper.fragment = if is_later { FRAGMENT | LATER } else { FRAGMENT };
                 }
-                (upper.protocol, upper.payload) = (next, rest);
+                upper.payload = rest;
+                // Of a later fragment, the headers that come first need not be known: what it says of them is not believed.
                 if is_later {
                     return Some(upper);
                 }
+                upper.protocol = next;
                 continue;
             }
             let bytes = if upper.protocol == AUTHENTICATION { 4 * (length + 2) } else { 8 * (length + 1) };

@@ -34,7 +34,7 @@ enum Sums {
 ///
 /// Of fields that share a place, such as ports and ICMP's type, the one that the frame has is meant.
 pub fn rewrite(frame: &mut [u8], key: &FlowKey, layers: Layers, field: Field, (value, mask): (u128, u128)) {
-    let Some((place, sums)) = place(key, layers, field) else { return };
+    let Some((place, sums)) = place(frame, key, layers, field) else { return };
     let Some(bytes) = frame.get_mut(place.at..place.at + place.bytes) else { return };
     let mut before = [0; 16];
     let before = &mut before[..bytes.len()];
@@ -115,7 +115,7 @@ pub(crate) fn seal_sctp(packet: &mut [u8]) {
     }
 }
 
-fn place(key: &FlowKey, layers: Layers, field: Field) -> Option<(Place, Sums)> {
+fn place(frame: &[u8], key: &FlowKey, layers: Layers, field: Field) -> Option<(Place, Sums)> {
     match field {
         Field::ETH_DESTINATION => return Some((Place::new(0, 6, 0), Sums::Nothing)),
         Field::ETH_SOURCE => return Some((Place::new(6, 6, 0), Sums::Nothing)),
@@ -132,7 +132,12 @@ fn place(key: &FlowKey, layers: Layers, field: Field) -> Option<(Place, Sums)> {
     let network = usize::from(layers.network?);
     let at = |offset, bytes, shift| Place::new(network + offset, bytes, shift);
     let transport = || layers.transport.map(usize::from);
+    // Without it nothing is known of the header: it is cut off, or impossible.
+    let has_header = key.get(Field::IP_PROTOCOL) != 0;
     let kind = u16::try_from(key.get(Field::ETH_TYPE)).unwrap_or_default();
+    if matches!(kind, ethernet::IPV4 | ethernet::IPV6 | ethernet::ARP | ethernet::RARP) && !has_header {
+        return None;
+    }
     Some(match (kind, field) {
         (ethernet::IPV4, Field::IPV4_SOURCE) => (at(12, 4, 0), Sums::Addresses),
         (ethernet::IPV4, Field::IPV4_DESTINATION) => (at(16, 4, 0), Sums::Addresses),
@@ -163,8 +168,25 @@ fn place(key: &FlowKey, layers: Layers, field: Field) -> Option<(Place, Sums)> {
         (ethernet::IPV6, Field::ND_TARGET) if key.get(field) != 0 => {
             (Place::new(transport()? + 8, 16, 0), Sums::Transport)
         }
+        (ethernet::IPV6, Field::ARP_SENDER | Field::ARP_TARGET) if key.get(Field::ND_TARGET) != 0 => {
+            let options = &frame[..end(frame, network, false)];
+            let kind = if field == Field::ARP_SENDER { 1 } else { 2 };
+            (Place::new(link_address(options, transport()? + 24, kind)?, 6, 0), Sums::Transport)
+        }
         _ => return None,
     })
+}
+
+/// Where the address is in the first option of a kind that has one; options begin at `at` (RFC 4861, section 4.6.1).
+fn link_address(options: &[u8], mut at: usize, kind: u8) -> Option<usize> {
+    loop {
+        let [found, length] = *options.get(at..)?.first_chunk()?;
+        match (found, length) {
+            (_, 0) => return None,
+            (found, 1) if found == kind => return Some(at + 2),
+            _ => at += 8 * usize::from(length),
+        }
+    }
 }
 
 /// The bits of a field that a frame has.

@@ -71,6 +71,9 @@ fn any_transport(random: &mut Random, key: &mut FlowKey, protocols: &[u8]) {
     if random.one_in(6) {
         key.set(Field::IP_FRAGMENT, if random.one_in(2) { 1 } else { 3 });
     }
+    if key.get(Field::IP_FRAGMENT) == 3 && key.get(Field::ETH_TYPE) == ethernet::IPV6.into() {
+        key.set(Field::IP_PROTOCOL, ip::FRAGMENT_HEADER.into());
+    }
     let has_kind = [ip::ICMP, ip::ICMPV6, ip::IGMP].contains(&protocol);
     let is_known = has_kind || [ip::TCP, ip::UDP, ip::SCTP].contains(&protocol);
     if key.get(Field::IP_FRAGMENT) == 3 || !is_known {

@@ -50,6 +50,8 @@ pub(crate) struct Translation<'a> {
     reason: PacketInReason,
     /// No more actions are carried out.
     is_over: bool,
+    /// It had no hop left to live: no more actions of this flow, or of this set, are carried out, as in Open vSwitch.
+    is_expired: bool,
     /// It came through too many tables, and is dropped.
     has_failed: bool,
     /// A tag was put around two, of which the key has only one more.
@@ -87,6 +89,7 @@ impl<'a> Translation<'a> {
             cookie: u64::MAX,
             reason: PacketInReason::Action,
             is_over: false,
+            is_expired: false,
             has_failed: false,
             has_hidden_tag: false,
             frozen: None,
@@ -215,13 +218,21 @@ impl<'a> Translation<'a> {
 
     /// Looks the packet up in a table, and carries out what the flow says.
     fn table_at(&mut self, table: u8) {
+        self.table_as_from(table, self.in_port());
+    }
+
+    /// Looks the packet up as if it had come in elsewhere; what the flow says is carried out on the packet as it is.
+    fn table_as_from(&mut self, table: u8, port: PortNumber) {
         if self.depth >= MAX_DEPTH || self.lookups >= MAX_LOOKUPS {
             self.say(|| "too many tables: dropped".into());
             (self.is_over, self.has_failed) = (true, true);
             return;
         }
         self.lookups += 1;
+        let from = self.key.get(Field::IN_PORT);
+        self.key.set(Field::IN_PORT, port.0.into());
         let entry = self.look_up(table);
+        self.key.set(Field::IN_PORT, from);
         self.say(|| match &entry {
             Some(entry) => {
                 let asked = fulmar_openflow::MatchText(&entry.condition()).to_string();
@@ -241,11 +252,23 @@ impl<'a> Translation<'a> {
         }
         let instructions = entry.value().instructions.clone();
         self.instructions(&instructions.0);
+        self.is_expired = false;
         (self.table, self.cookie, self.depth, self.reason) = before;
     }
 
+    /// What flow the packet meets. Ports of fragments are as good as not there: not all of a packet have them.
     fn look_up(&mut self, table: u8) -> Option<Entry> {
         let mut asked = FlowMask::EMPTY;
+        if self.key.get(Field::IP_FRAGMENT) != 0 {
+            let mut key = self.key.clone();
+            key.set(Field::L4_SOURCE, 0);
+            key.set(Field::L4_DESTINATION, 0);
+            let entry = self.pipeline.tables.look_up(table, &key, &mut asked);
+            asked.remove(Field::L4_SOURCE);
+            asked.remove(Field::L4_DESTINATION);
+            self.consulted.add_mask_but(&asked, &self.settled);
+            return entry;
+        }
         let entry = self.pipeline.tables.look_up(table, &self.key, &mut asked);
         self.consulted.add_mask_but(&asked, &self.settled);
         entry
@@ -264,7 +287,7 @@ impl<'a> Translation<'a> {
         let mut ordered: SmallVec<[&Instruction; 6]> = instructions.iter().collect();
         ordered.sort_by_key(|instruction| rank(instruction));
         for (index, instruction) in ordered.iter().enumerate() {
-            if self.is_over {
+            if self.is_over || self.is_expired {
                 return;
             }
             if let Some(left) = &mut self.frozen {

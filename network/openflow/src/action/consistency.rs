@@ -5,7 +5,7 @@ use crate::error::BadAction;
 use crate::wire::Result;
 use crate::{Instruction, OxmField, PortNumber};
 use fulmar_packet::ethernet::{self, TAGGED};
-use fulmar_packet::{Field, LATER, Match, Stage};
+use fulmar_packet::{Field, Match, Stage};
 
 /// What is known of a packet, action after action: what a flow matches, and what changed since.
 #[derive(Clone)]
@@ -24,9 +24,7 @@ impl Known {
     }
 
     fn needs(&self, field: OxmField) -> Result<()> {
-        let is_later = self.asked.key().get(Field::IP_FRAGMENT) & u128::from(LATER) != 0;
-        let is_there = field.is_in(&self.asked) && !(field.is_of_transport() && is_later);
-        if is_there { Ok(()) } else { Err(BadAction::MatchInconsistent.into()) }
+        if field.is_in(&self.asked) { Ok(()) } else { Err(BadAction::MatchInconsistent.into()) }
     }
 
     /// That there is a field of this name, and so the header that it is in.

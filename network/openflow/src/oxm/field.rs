@@ -3,7 +3,7 @@
 use crate::error::{BadAction, BadMatch};
 use crate::wire::{Reader, Result, Wire};
 use crate::{ONF, PortNumber, ShortPort};
-use fulmar_packet::{Field, Match, ethernet, ip};
+use fulmar_packet::{Field, LATER, Match, ethernet, ip};
 use std::fmt;
 
 /// How a field is called on the wire: a class, and a number of it (section 7.2.3.2).
@@ -102,7 +102,12 @@ impl Needs {
             Self::Nothing => true,
             Self::Tag => by.key().get(Field::VLAN_TCI) & u128::from(ethernet::TAGGED) != 0,
             Self::Type(types) => is_type(types),
-            Self::Protocol(types, protocol) => is_type(types) && is(Field::IP_PROTOCOL, protocol.into()),
+            // Fragments but the first have no ports; of ICMP, this is not looked at (as in Open vSwitch).
+            Self::Protocol(types, protocol) => {
+                let is_later = by.key().get(Field::IP_FRAGMENT) & u128::from(LATER) != 0;
+                let has_ports = matches!(protocol, ip::TCP | ip::UDP | ip::SCTP);
+                is_type(types) && is(Field::IP_PROTOCOL, protocol.into()) && !(has_ports && is_later)
+            }
             Self::Kind(kinds) => {
                 Self::Protocol(IPV6, ip::ICMPV6).are_met(by)
                     && kinds.iter().any(|kind| is(Field::L4_SOURCE, (*kind).into()))
@@ -387,11 +392,6 @@ impl OxmField {
     /// Whether a packet that matches has this field.
     pub fn is_in(self, whatever: &Match) -> bool {
         self.row().needs.are_met(whatever)
-    }
-
-    /// Whether it is in a header that IP carries, which later fragments do not have.
-    pub fn is_of_transport(self) -> bool {
-        matches!(self.row().needs, Needs::Protocol(..) | Needs::Kind(_))
     }
 
     /// How many bytes its values have: as few as can be, but for labels of 20 bits.

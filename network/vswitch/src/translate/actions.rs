@@ -11,7 +11,7 @@ use std::sync::Arc;
 impl Translation<'_> {
     pub(super) fn actions(&mut self, actions: &[Action]) {
         for (index, action) in actions.iter().enumerate() {
-            if self.is_over {
+            if self.is_over || self.is_expired {
                 return;
             }
             if let Some(left) = &mut self.frozen {
@@ -88,7 +88,10 @@ impl Translation<'_> {
             }
             Extension::Truncate(truncate) => self.truncate(truncate.port.into(), truncate.max_length),
             Extension::Track(track) => self.track(track),
-            Extension::Clone(actions) => self.aside(|copy| copy.actions(&actions.0)),
+            Extension::Clone(actions) => self.aside(|copy| {
+                copy.actions(&actions.0);
+                copy.carry_out_written();
+            }),
             // Refused when a flow comes, or nothing is to be done.
             _ => {}
         }
@@ -103,12 +106,12 @@ impl Translation<'_> {
     pub(super) fn aside(&mut self, what: impl FnOnce(&mut Self)) {
         let before = (self.key.clone(), self.settled.clone(), self.stack.clone(), self.written.clone());
         let steps = std::mem::take(&mut self.steps);
-        let was_over = self.is_over;
+        let (was_over, was_expired) = (self.is_over, self.is_expired);
         what(self);
         self.freeze();
         let aside = std::mem::replace(&mut self.steps, steps);
         (self.key, self.settled, self.stack, self.written) = before;
-        self.is_over = was_over || self.has_failed;
+        (self.is_over, self.is_expired) = (was_over || self.has_failed, was_expired);
         // What changes nothing needs no copy.
         let is_plain =
             |step: &Step| matches!(step, Step::Output(_) | Step::Truncated(..) | Step::Controller(_));
@@ -121,12 +124,10 @@ impl Translation<'_> {
 
     fn resubmit(&mut self, resubmit: &Resubmit) {
         let table = if resubmit.table == ALL_TABLES { self.table } else { resubmit.table };
-        let port = self.key.get(Field::IN_PORT);
-        if resubmit.port != ShortPort::IN_PORT {
-            self.key.set(Field::IN_PORT, PortNumber::from(resubmit.port).0.into());
+        match resubmit.port {
+            ShortPort::IN_PORT => self.table_at(table),
+            port => self.table_as_from(table, port.into()),
         }
-        self.table_at(table);
-        self.key.set(Field::IN_PORT, port);
     }
 
     pub(super) fn output(&mut self, port: PortNumber, max_length: u16) {
@@ -152,7 +153,12 @@ impl Translation<'_> {
     }
 
     fn truncate(&mut self, port: PortNumber, max_length: u32) {
-        let port = if port == PortNumber::IN_PORT { self.in_port() } else { port };
+        let from = self.in_port();
+        let port = match port {
+            PortNumber::IN_PORT => from,
+            port if port == from => return,
+            port => port,
+        };
         if self.pipeline.sends(port.0) {
             self.steps.push(Step::Truncated(port.0, max_length));
         }

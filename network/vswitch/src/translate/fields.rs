@@ -5,7 +5,10 @@ use crate::step::{Pending, Step};
 use fulmar_openflow::OxmField;
 use fulmar_openflow::action::{CopyBits, Subfield};
 use fulmar_openflow::packet_in::PacketInReason;
-use fulmar_packet::{Field, LATER, Match, Stage, ethernet};
+use fulmar_packet::{Field, Match, Stage, ethernet};
+
+/// What a label is given of hops to live when nothing is known of them.
+const UNKNOWN_TTL: u128 = 64;
 
 /// So many bits, from the lowest.
 pub(super) fn low_bits(bits: u8) -> u128 {
@@ -28,14 +31,13 @@ impl Translation<'_> {
         let kind = Match::ANY
             .with(Field::ETH_TYPE, self.key.get(Field::ETH_TYPE))
             .with(Field::IP_PROTOCOL, self.key.get(Field::IP_PROTOCOL))
+            .with(Field::IP_FRAGMENT, self.key.get(Field::IP_FRAGMENT))
             .with(Field::VLAN_TCI, self.key.get(Field::VLAN_TCI))
             .with(Field::L4_SOURCE, self.key.get(Field::L4_SOURCE));
         if matches!(place, Field::VLAN_TCI | Field::VLAN_VID | Field::VLAN_PCP) {
             self.consult(Field::VLAN_TCI, ethernet::TAGGED.into());
         }
-        // Whether it is a fragment is always consulted, and a later one has no ports.
-        let is_later = self.key.get(Field::IP_FRAGMENT) & u128::from(LATER) != 0;
-        field.is_in(&kind) && !(field.is_of_transport() && is_later)
+        field.is_in(&kind)
     }
 
     /// Those bits have this value from now on; those of the packet itself are set in it, too.
@@ -93,7 +95,7 @@ impl Translation<'_> {
         }
     }
 
-    /// One hop less to live. At the end of its life the controllers are told, and nothing more is done with it.
+    /// One hop less to live. At the end of its life the controllers are told, and what its flow says besides is not done.
     pub(super) fn decrement_ttl(&mut self, controllers: &[u16]) {
         if !matches!(ethernet_type(&self.key), ethernet::IPV4 | ethernet::IPV6) {
             return;
@@ -122,7 +124,7 @@ impl Translation<'_> {
         for controller in controllers {
             self.tell(*controller, u16::MAX, PacketInReason::InvalidTtl, Vec::new());
         }
-        self.is_over = true;
+        self.is_expired = true;
     }
 
     pub(super) fn is_mpls(&self) -> bool {
@@ -171,10 +173,16 @@ impl Translation<'_> {
             word.map(|field| self.consult(field, u128::MAX))
         } else {
             let is_ip = matches!(ethernet_type(&self.key), ethernet::IPV4 | ethernet::IPV6);
-            let ttl = if is_ip { self.consult(Field::IP_TTL, u128::MAX) } else { 64 };
+            let (ttl, class) = if is_ip {
+                // Of the code point the last three bits, as in Open vSwitch; section 5.10.1 would have it be 0.
+                let ttl = self.consult(Field::IP_TTL, u128::MAX);
+                (if ttl == 0 { UNKNOWN_TTL } else { ttl }, self.consult(Field::IP_DSCP, 7) & 7)
+            } else {
+                (UNKNOWN_TTL, 0)
+            };
             // The explicit null label of the family (RFC 3032, section 2.1).
             let null = if ethernet_type(&self.key) == ethernet::IPV6 { 2 } else { 0 };
-            [null, 0, ttl]
+            [null, class, ttl]
         };
         let bottom = u128::from(!self.is_mpls());
         self.steps.push(Step::PushMpls(kind));

@@ -17,15 +17,17 @@ impl Translation<'_> {
         let from = self.in_port().0;
         let source: u64 = number(self.consult(Field::ETH_SOURCE, u128::MAX));
         let destination: u64 = number(self.consult(Field::ETH_DESTINATION, u128::MAX));
-        let tag =
-            number::<u16>(self.consult(Field::VLAN_TCI, u128::from(ethernet::TAGGED | 0x0fff))) & 0x0fff;
+        let tag: u16 = number(self.consult(Field::VLAN_TCI, u128::from(ethernet::TAGGED | 0x0fff)));
+        let tag = (tag & ethernet::TAGGED != 0).then_some(tag & 0x0fff);
         if destination & !0xf == RESERVED {
             self.say(|| "for bridges themselves: dropped".into());
             return;
         }
         let vlans = self.pipeline.ports.read().get(&from).map_or(Vlans::ALL, |port| port.vlans.clone());
-        let Some(vlan) = vlans.of(tag) else {
-            self.say(|| format!("port {from} has no VLAN {tag}: dropped"));
+        // A tag with the number 0 says no more than a priority.
+        let number = tag.unwrap_or_default();
+        let Some(vlan) = vlans.of(number) else {
+            self.say(|| format!("port {from} has no VLAN {number}: dropped"));
             return;
         };
         if source & GROUP == 0 {
@@ -57,13 +59,14 @@ impl Translation<'_> {
     }
 
     /// To each port with the tag that it has there.
-    fn switch_to(&mut self, ports: &[u32], vlan: u16, tag: u16) {
+    fn switch_to(&mut self, ports: &[u32], vlan: u16, tag: Option<u16>) {
         let leaves = |port: &u32| {
             let ports = self.pipeline.ports.read();
             let port = ports.get(port).filter(|port| port.sends())?;
-            Some(port.vlans.tag(vlan))
+            let tag = port.vlans.tag(vlan);
+            Some((tag != 0).then_some(tag))
         };
-        let tags: Vec<(u32, u16)> = ports.iter().filter_map(|port| Some((*port, leaves(port)?))).collect();
+        let tags: Vec<(u32, Option<u16>)> = ports.iter().filter_map(|port| Some((*port, leaves(port)?))).collect();
         for (port, new) in tags {
             if new == tag {
                 self.steps.push(Step::Output(port));
@@ -71,11 +74,11 @@ impl Translation<'_> {
             }
             self.aside(|copy| {
                 match (tag, new) {
-                    (0, _) => copy.push_vlan(ethernet::VLAN),
-                    (_, 0) => copy.pop_vlan(),
+                    (None, Some(_)) => copy.push_vlan(ethernet::VLAN),
+                    (Some(_), None) => copy.pop_vlan(),
                     _ => {}
                 }
-                if new != 0 {
+                if let Some(new) = new {
                     copy.set(Field::VLAN_VID, u128::from(new | ethernet::TAGGED), Field::VLAN_VID.ones());
                 }
                 // Nothing behind the tag is asked any more.

@@ -21,6 +21,7 @@ impl Translation<'_> {
         if self.is_over {
             return;
         }
+        self.is_expired = false;
         let mut actions = std::mem::take(&mut self.written);
         if actions.iter().any(|action| matches!(action, Action::Group(_))) {
             actions.retain(|action| !is_output(action));

@@ -96,13 +96,16 @@ impl Fulmar {
         self.switch.trace(&key, Time::ZERO)
     }
 
-    /// Whether a frame may come to have three tags.
-    fn hides_tags(&self, port: u32, frame: &[u8]) -> bool {
-        let own = usize::from(frame[12..].starts_with(&[0x81, 0]) || frame[12..].starts_with(&[0x88, 0xa8]));
+    /// Whether a frame may come to have more tags or labels than Open vSwitch knows: two, and three.
+    fn is_beyond(&self, port: u32, frame: &[u8]) -> bool {
         let trace = self.trace(port, frame);
-        let pushed = trace.lines().filter_map(|line| line.strip_prefix("Datapath actions: "));
-        let pushed: usize = pushed.map(|steps| steps.matches("push_vlan(").count()).sum();
-        pushed > 0 && 2 * own + pushed > 2
+        let steps: Vec<&str> =
+            trace.lines().filter_map(|line| line.strip_prefix("Datapath actions: ")).collect();
+        let pushed = |what: &str| steps.iter().map(|steps| steps.matches(what).count()).sum::<usize>();
+        let has = |kinds: &[[u8; 2]]| kinds.iter().any(|kind| frame.windows(2).any(|two| two == kind));
+        let tags = 2 * usize::from(has(&[[0x81, 0], [0x88, 0xa8]])) + pushed("push_vlan(");
+        let labels = 2 * usize::from(has(&[[0x88, 0x47], [0x88, 0x48]])) + pushed("push_mpls(");
+        tags > 2 && pushed("push_vlan(") > 0 || labels > 3
     }
 }
 
@@ -222,7 +225,7 @@ fn run(pair: &mut Pair, seed: u64) -> Result<usize, String> {
                 number += 1;
                 packets::frame(&mut random, number)
             })
-            .filter(|frame| !pair.ours.hides_tags(port, frame))
+            .filter(|frame| !pair.ours.is_beyond(port, frame))
             .collect();
         count += frames.len();
         if pair.differ(port, &frames).is_some() {

@@ -16,11 +16,14 @@ pub(crate) fn frame(random: &mut Random, number: u32) -> Vec<u8> {
         key.set(Field::ETH_DESTINATION, 0x0180_c200_000e);
     }
     let tags = [(Field::VLAN_TPID, Field::VLAN_TCI), (Field::INNER_VLAN_TPID, Field::INNER_VLAN_TCI)];
-    for (tpid, tci) in tags.into_iter().take(random.weighted(&[6, 3, 1])) {
+    let count = random.weighted(&[6, 3, 1]);
+    for (tpid, tci) in tags.into_iter().take(count) {
         let kind = *random.choose(&[ethernet::VLAN, ethernet::VLAN, ethernet::SERVICE_VLAN]).expect("some");
         key.set(tpid, kind.into());
         let priority = if random.one_in(2) { random.below(8) << 13 } else { 0 };
-        key.set(tci, u128::from(u64::from(ethernet::TAGGED) | priority | random.below(4)));
+        // Of two tags, one that says nothing is treated otherwise where Open vSwitch is to do as an ordinary switch.
+        let vlan = if count == 1 { random.below(4) } else { 1 + random.below(3) };
+        key.set(tci, u128::from(u64::from(ethernet::TAGGED) | priority | vlan));
     }
     match random.below(16) {
         0 => arp(random, &mut key),
@@ -84,6 +87,11 @@ fn transport(random: &mut Random, key: &mut FlowKey, protocols: &[u8]) {
     if random.one_in(12) {
         let later = if random.one_in(2) { fulmar_packet::LATER } else { 0 };
         key.set(Field::IP_FRAGMENT, (fulmar_packet::FRAGMENT | later).into());
+        if later != 0 {
+            // Open vSwitch changes checksums of TCP and UDP where later fragments have none.
+            key.set(Field::IP_PROTOCOL, 50);
+            return;
+        }
     }
     match protocol {
         ip::ICMPV6 if random.one_in(2) => {
@@ -111,7 +119,7 @@ fn transport(random: &mut Random, key: &mut FlowKey, protocols: &[u8]) {
 /// Another label, or IP, behind the first.
 fn behind_label(random: &mut Random, key: &mut FlowKey, payload: &[u8]) -> Vec<u8> {
     let mut labels = Vec::new();
-    for left in (0..random.index(3)).rev() {
+    for left in (0..random.index(2)).rev() {
         key.set(Field::MPLS_BOTTOM, 0);
         labels.extend([0, 1, u8::from(left == 0), 7]);
     }
