@@ -3,6 +3,7 @@
 use crate::checksum::updated;
 use crate::ip;
 use crate::{Field, FlowKey, Layers, ethernet};
+use std::ops::Range;
 
 /// Where in a frame a field is: in a whole number of 16-bit words, as a checksum counts them, so many bits from their end.
 struct Place {
@@ -35,6 +36,8 @@ enum Sums {
 /// Of fields that share a place, such as ports and ICMP's type, the one that the frame has is meant.
 pub fn rewrite(frame: &mut [u8], key: &FlowKey, layers: Layers, field: Field, (value, mask): (u128, u128)) {
     let Some((place, sums)) = place(frame, key, layers, field) else { return };
+    let crc = sctp(frame, key, layers).filter(|_| sums == Sums::Transport);
+    let crc_before = crc.as_ref().map(|packet| sctp_sum(&frame[packet.clone()]));
     let Some(bytes) = frame.get_mut(place.at..place.at + place.bytes) else { return };
     let mut before = [0; 16];
     let before = &mut before[..bytes.len()];
@@ -52,18 +55,27 @@ pub fn rewrite(frame: &mut [u8], key: &FlowKey, layers: Layers, field: Field, (v
     }
     if let (
         Sums::Addresses | Sums::Transport,
-        Layers { network: Some(network), transport: Some(transport) },
-    ) = (sums, layers)
+        Some(transport),
+    ) = (sums, layers.transport)
     {
-        let transport = usize::from(transport);
-        update_transport(frame, key, transport, sums, (before, after));
-        // A fragment does not have all that this sum is over.
-        let is_whole = key.get(Field::IP_FRAGMENT) == 0;
-        if sums == Sums::Transport && is_whole && key.get(Field::IP_PROTOCOL) == ip::SCTP.into() {
-            let end = end(frame, network.into(), is_ipv4).max(transport);
-            seal_sctp(&mut frame[transport..end]);
+        update_transport(frame, key, transport.into(), sums, (before, after));
+    }
+    if let (Some(packet), Some(before)) = (crc, crc_before) {
+        let packet = &mut frame[packet];
+        let (was, is) = (before.to_le_bytes(), sctp_sum(packet).to_le_bytes());
+        for (byte, change) in packet[8..12].iter_mut().zip(was.into_iter().zip(is)) {
+            *byte ^= change.0 ^ change.1;
         }
     }
+}
+
+/// Where an SCTP packet is, if it is whole: a fragment does not have all that its sum is over.
+fn sctp(frame: &[u8], key: &FlowKey, layers: Layers) -> Option<Range<usize>> {
+    let transport = usize::from(layers.transport?);
+    let is_ipv4 = key.get(Field::ETH_TYPE) == ethernet::IPV4.into();
+    let end = end(frame, layers.network?.into(), is_ipv4);
+    let is_whole = key.get(Field::IP_FRAGMENT) == 0 && end >= transport + 12;
+    (is_whole && key.get(Field::IP_PROTOCOL) == ip::SCTP.into()).then_some(transport..end)
 }
 
 fn update(frame: &mut [u8], at: usize, before: &[u8], after: &[u8]) {
@@ -106,13 +118,17 @@ fn end(frame: &[u8], network: usize, is_ipv4: bool) -> usize {
     (network + before + usize::from(length)).min(frame.len())
 }
 
-/// Writes the checksum into an SCTP packet (RFC 9260, appendix A).
+/// What the checksum of an SCTP packet should be (RFC 9260, appendix A).
+fn sctp_sum(packet: &[u8]) -> u32 {
+    let (before, rest) = packet.split_at(8);
+    let sum = crc32c::crc32c_append(crc32c::crc32c(before), &[0; 4]);
+    crc32c::crc32c_append(sum, &rest[4..])
+}
+
+/// Writes the checksum into an SCTP packet.
 pub(crate) fn seal_sctp(packet: &mut [u8]) {
-    if packet.len() >= 12 {
-        packet[8..12].fill(0);
-        let sum = crc32c::crc32c(packet);
-        packet[8..12].copy_from_slice(&sum.to_le_bytes());
-    }
+    let sum = sctp_sum(packet);
+    packet[8..12].copy_from_slice(&sum.to_le_bytes());
 }
 
 fn place(frame: &[u8], key: &FlowKey, layers: Layers, field: Field) -> Option<(Place, Sums)> {

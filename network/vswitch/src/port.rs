@@ -48,14 +48,25 @@ impl Vlans {
         }
     }
 
-    /// The number in the tag with which a frame of a VLAN leaves, 0 for none.
-    pub(crate) fn tag(&self, vlan: u16) -> u16 {
+    /// The content of the tag with which a frame of a VLAN leaves, 0 for none: a priority is kept in a tag, even if that has no number.
+    pub(crate) fn tag(&self, vlan: u16, priority: u16) -> u16 {
         match self {
-            Self::Trunk { native, is_native_tagged, .. } if *is_native_tagged || vlan != *native => vlan,
-            Self::Trunk { .. } | Self::Access(_) => 0,
+            Self::Trunk { native, is_native_tagged, .. } if *is_native_tagged || vlan != *native => {
+                vlan | priority
+            }
+            Self::Trunk { .. } => priority,
+            Self::Access(_) => 0,
         }
     }
+
+    /// Of a frame that comes in, the priority that its tag says.
+    pub(crate) fn priority(&self, tag: u16) -> u16 {
+        if matches!(self, Self::Access(_)) { 0 } else { tag & PRIORITY }
+    }
 }
+
+/// The bits of a tag that are its priority.
+const PRIORITY: u16 = 0xe000;
 
 /// What a port has done, added to by whoever sends and receives.
 #[derive(Debug, Default)]

@@ -9,6 +9,8 @@ use fulmar_packet::{Field, ethernet};
 
 /// Groups that no bridge forwards: 01-80-C2-00-00-00 to -0F.
 const RESERVED: u64 = 0x0180_c200_0000;
+/// The bits of a tag that are its number.
+const NUMBER: u16 = 0x0fff;
 /// The bit of addresses that are of groups.
 const GROUP: u64 = 1 << 40;
 
@@ -17,26 +19,25 @@ impl Translation<'_> {
         let from = self.in_port().0;
         let source: u64 = number(self.consult(Field::ETH_SOURCE, u128::MAX));
         let destination: u64 = number(self.consult(Field::ETH_DESTINATION, u128::MAX));
-        let tag: u16 = number(self.consult(Field::VLAN_TCI, u128::from(ethernet::TAGGED | 0x0fff)));
-        let tag = (tag & ethernet::TAGGED != 0).then_some(tag & 0x0fff);
+        let tag: u16 = number(self.consult(Field::VLAN_TCI, u128::MAX));
         if destination & !0xf == RESERVED {
             self.say(|| "for bridges themselves: dropped".into());
             return;
         }
         let vlans = self.pipeline.ports.read().get(&from).map_or(Vlans::ALL, |port| port.vlans.clone());
-        // A tag with the number 0 says no more than a priority.
-        let number = tag.unwrap_or_default();
+        let number = tag & NUMBER;
         let Some(vlan) = vlans.of(number) else {
             self.say(|| format!("port {from} has no VLAN {number}: dropped"));
             return;
         };
+        let was = Tagged { tag, vlan, priority: vlans.priority(tag) };
         if source & GROUP == 0 {
             self.hear(Station { vlan, address: source }, from);
         }
         let known = self.pipeline.macs.lock().find(Station { vlan, address: destination });
         match known.filter(|_| destination & GROUP == 0) {
             Some(port) if port == from => self.say(|| "it is where it came from: dropped".into()),
-            Some(port) => self.switch_to(&[port], vlan, tag),
+            Some(port) => self.switch_to(&[port], was),
             None => {
                 let others: Vec<u32> = {
                     let ports = self.pipeline.ports.read();
@@ -46,7 +47,7 @@ impl Translation<'_> {
                     ports.iter().filter(is_other).map(|(number, _)| *number).collect()
                 };
                 self.say(|| "not known where it is: to all".into());
-                self.switch_to(&others, vlan, tag);
+                self.switch_to(&others, was);
             }
         }
     }
@@ -59,27 +60,27 @@ impl Translation<'_> {
     }
 
     /// To each port with the tag that it has there.
-    fn switch_to(&mut self, ports: &[u32], vlan: u16, tag: Option<u16>) {
+    fn switch_to(&mut self, ports: &[u32], was: Tagged) {
         let leaves = |port: &u32| {
             let ports = self.pipeline.ports.read();
             let port = ports.get(port).filter(|port| port.sends())?;
-            let tag = port.vlans.tag(vlan);
-            Some((tag != 0).then_some(tag))
+            let tag = port.vlans.tag(was.vlan, was.priority);
+            Some(if tag == 0 { 0 } else { tag | ethernet::TAGGED })
         };
-        let tags: Vec<(u32, Option<u16>)> = ports.iter().filter_map(|port| Some((*port, leaves(port)?))).collect();
-        for (port, new) in tags {
-            if new == tag {
+        let tags: Vec<(u32, u16)> = ports.iter().filter_map(|port| Some((*port, leaves(port)?))).collect();
+        for (port, tag) in tags {
+            if tag == was.tag {
                 self.steps.push(Step::Output(port));
                 continue;
             }
             self.aside(|copy| {
-                match (tag, new) {
-                    (None, Some(_)) => copy.push_vlan(ethernet::VLAN),
-                    (Some(_), None) => copy.pop_vlan(),
+                match (was.tag, tag) {
+                    (0, _) => copy.push_vlan(ethernet::VLAN),
+                    (_, 0) => copy.pop_vlan(),
                     _ => {}
                 }
-                if let Some(new) = new {
-                    copy.set(Field::VLAN_VID, u128::from(new | ethernet::TAGGED), Field::VLAN_VID.ones());
+                if tag != 0 {
+                    copy.set(Field::VLAN_TCI, tag.into(), u128::MAX);
                 }
                 // Nothing behind the tag is asked any more.
                 copy.frozen = None;
@@ -87,4 +88,12 @@ impl Translation<'_> {
             });
         }
     }
+}
+
+/// How a frame came in: the content of its tag, 0 for none, and what that means.
+#[derive(Clone, Copy)]
+struct Tagged {
+    tag: u16,
+    vlan: u16,
+    priority: u16,
 }

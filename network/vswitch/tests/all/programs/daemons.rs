@@ -113,8 +113,12 @@ impl OpenVSwitch {
         };
         let arguments = ["-O", "OpenFlow13", "bundle", "br0", "flows"];
         run(self.directory.path(), "ovs-ofctl", &arguments).map_err(complain)?;
-        self.ask("revalidator/purge", &[]);
         Ok(())
+    }
+
+    /// Forgets what it has decided.
+    pub(crate) fn forget(&mut self) {
+        self.ask("revalidator/purge", &[]);
     }
 
     /// Why one flow is refused, if it is.

@@ -72,7 +72,6 @@ const FIELDS: &[Settable] = &[
     settable("ip_dscp", "OXM_OF_IP_DSCP", 6, Form::Number, IP),
     settable("nw_ecn", "NXM_NX_IP_ECN", 2, Form::Number, IP),
     settable("nw_ttl", "NXM_NX_IP_TTL", 8, Form::Number, IP),
-    settable("arp_op", "NXM_OF_ARP_OP", 8, Form::Number, ARP),
     settable("arp_spa", "NXM_OF_ARP_SPA", 32, Form::Ipv4, ARP),
     settable("arp_tpa", "NXM_OF_ARP_TPA", 32, Form::Ipv4, ARP),
     settable("arp_sha", "NXM_NX_ARP_SHA", 48, Form::Sender, ARP),
@@ -97,7 +96,7 @@ const FIELDS: &[Settable] = &[
 
 /// Fields that are set and matched as a whole.
 const WHOLE: &[&str] = &[
-    "vlan_pcp", "ip_dscp", "nw_ecn", "nw_ttl", "arp_op", "icmp_type", "icmp_code", "icmpv6_type", "icmpv6_code",
+    "vlan_pcp", "ip_dscp", "nw_ecn", "nw_ttl", "icmp_type", "icmp_code", "icmpv6_type", "icmpv6_code",
     "mpls_label", "mpls_tc", "mpls_ttl",
 ];
 
@@ -112,6 +111,8 @@ const KINDS: &[&str] = &[
 struct Known {
     kind: &'static str,
     tags: u32,
+    /// Of MPLS, that the label is the last.
+    is_last: bool,
     /// Either there are clones, or labels are taken away: Open vSwitch ends at an assertion (in `recirc_alloc_id__`) when it looks
     /// again at a clone of a packet that has actions for the end.
     clones: bool,
@@ -178,7 +179,7 @@ pub(crate) fn flows(random: &mut Random, ports: u32) -> Vec<String> {
 fn group(random: &mut Random, number: u64, ports: u32) -> String {
     let kind = ["all", "indirect", "ff"][random.index(3)];
     let mut text = format!("group add group_id={number},type={kind}");
-    let known = Known { kind: "", tags: 0, clones: false };
+    let known = Known { kind: "", tags: 0, is_last: false, clones: false };
     for _ in 0..if kind == "indirect" { 1 } else { 1 + random.below(3) } {
         let watch = if kind == "ff" { format!("watch_port:{},", 1 + random.below(ports.into())) } else { String::new() };
         let mut actions = Vec::new();
@@ -228,7 +229,11 @@ fn asked(random: &mut Random, ports: u32, clones: bool) -> (String, Known) {
     if !kind.is_empty() {
         parts.push(kind.into());
     }
-    let known = Known { kind, tags: is_tagged.into(), clones };
+    let is_last = MPLS.contains(&kind) && random.one_in(2);
+    if is_last {
+        parts.push("mpls_bos=1".into());
+    }
+    let known = Known { kind, tags: is_tagged.into(), is_last, clones };
     if random.one_in(4) {
         parts.push(format!("in_port={}", 1 + random.below(ports.into())));
     }
@@ -346,13 +351,14 @@ fn actions(random: &mut Random, known: &mut Known, table: u64, ports: u32, depth
                 "pop_vlan".into()
             }
             20 => {
+                known.is_last = !MPLS.contains(&known.kind);
                 known.kind = ["mpls", "mplsm"][random.index(2)];
                 format!("push_mpls:{}", if known.kind == "mpls" { "0x8847" } else { "0x8848" })
             }
             21 if MPLS.contains(&known.kind) && !known.clones => {
-                let (kind, number) =
-                    [("ip", "0x0800"), ("mpls", "0x8847"), ("", "0x1234"), ("ipv6", "0x86dd")][random.index(4)];
-                known.kind = kind;
+                let others = [("mpls", "0x8847"), ("ip", "0x0800"), ("", "0x1234"), ("ipv6", "0x86dd")];
+                let (kind, number) = others[if known.is_last { 1 + random.index(3) } else { 0 }];
+                (known.kind, known.is_last) = (kind, false);
                 format!("pop_mpls:{number}")
             }
             22 if IP.contains(&known.kind) => "dec_ttl".into(),

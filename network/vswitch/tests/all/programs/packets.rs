@@ -1,14 +1,14 @@
 //! Random frames of all that the switch reads, whole and spoilt.
 
 use fulmar_node::Random;
-use fulmar_packet::{Field, FlowKey, build, ethernet, ip};
+use fulmar_packet::{Field, FlowKey, build, ethernet, extract, ip};
 
 /// Of 02:00:00:00:00:00 and on are they that send, of 06:00:00:00:00:00 and on they that receive.
 pub(crate) const SENDER: u64 = 0x0200_0000_0000;
 pub(crate) const RECEIVER: u64 = 0x0600_0000_0000;
 
-/// A frame; the number tells it from all others.
-pub(crate) fn frame(random: &mut Random, number: u32) -> Vec<u8> {
+/// A frame that comes in at a port; the number tells it from all others.
+pub(crate) fn frame(random: &mut Random, port: u32, number: u32) -> Vec<u8> {
     let mut key = FlowKey::EMPTY;
     key.set(Field::ETH_SOURCE, (SENDER + random.below(4)).into());
     key.set(Field::ETH_DESTINATION, (RECEIVER + random.below(4)).into());
@@ -16,22 +16,20 @@ pub(crate) fn frame(random: &mut Random, number: u32) -> Vec<u8> {
         key.set(Field::ETH_DESTINATION, 0x0180_c200_000e);
     }
     let tags = [(Field::VLAN_TPID, Field::VLAN_TCI), (Field::INNER_VLAN_TPID, Field::INNER_VLAN_TCI)];
-    let count = random.weighted(&[6, 3, 1]);
-    for (tpid, tci) in tags.into_iter().take(count) {
+    for (tpid, tci) in tags.into_iter().take(random.weighted(&[6, 3, 1])) {
         let kind = *random.choose(&[ethernet::VLAN, ethernet::VLAN, ethernet::SERVICE_VLAN]).expect("some");
         key.set(tpid, kind.into());
         let priority = if random.one_in(2) { random.below(8) << 13 } else { 0 };
-        // Of two tags, one that says nothing is treated otherwise where Open vSwitch is to do as an ordinary switch.
-        let vlan = if count == 1 { random.below(4) } else { 1 + random.below(3) };
-        key.set(tci, u128::from(u64::from(ethernet::TAGGED) | priority | vlan));
+        key.set(tci, u128::from(u64::from(ethernet::TAGGED) | priority | random.below(4)));
     }
     match random.below(16) {
         0 => arp(random, &mut key),
         1 => {
             let kind = if random.one_in(4) { ethernet::MPLS_MULTICAST } else { ethernet::MPLS };
             key.set(Field::ETH_TYPE, kind.into());
-            key.set(Field::MPLS_LABEL, (16 + random.below(3)).into());
-            key.set(Field::MPLS_CLASS, random.below(8).into());
+            // When it changes a label's hops, Open vSwitch writes the whole label, and keeps that for others at this port, too.
+            key.set(Field::MPLS_LABEL, (15 + port).into());
+            key.set(Field::MPLS_CLASS, port.into());
             key.set(Field::MPLS_TTL, random.below(3).into());
             key.set(Field::MPLS_BOTTOM, 1);
         }
@@ -57,7 +55,10 @@ pub(crate) fn frame(random: &mut Random, number: u32) -> Vec<u8> {
         payload = behind_label(random, &mut key, &payload);
     }
     let mut frame = build(&key, &payload);
-    spoil(random, &mut frame);
+    // A label more than Open vSwitch knows changes what it does.
+    if !matches!(frame[12..14], [0x88, 0x47 | 0x48]) {
+        spoil(random, &mut frame);
+    }
     // Whatever it has become, it is long enough for its addresses and its type.
     frame.extend(number.to_be_bytes());
     frame.resize(frame.len().max(14), 0);
@@ -87,21 +88,16 @@ fn transport(random: &mut Random, key: &mut FlowKey, protocols: &[u8]) {
     if random.one_in(12) {
         let later = if random.one_in(2) { fulmar_packet::LATER } else { 0 };
         key.set(Field::IP_FRAGMENT, (fulmar_packet::FRAGMENT | later).into());
-        if later != 0 {
-            // Open vSwitch changes checksums of TCP and UDP where later fragments have none.
-            key.set(Field::IP_PROTOCOL, 50);
-            return;
-        }
     }
     match protocol {
         ip::ICMPV6 if random.one_in(2) => {
             key.set(Field::L4_SOURCE, (135 + random.below(2)).into());
             key.set(Field::ND_TARGET, 0x2001_0db8 << 96 | u128::from(1 + random.below(3)));
+            // Of the two addresses the one that belongs to this kind: Open vSwitch changes none behind the other.
+            let asks = key.get(Field::L4_SOURCE) == 135;
             if random.one_in(2) {
-                key.set(Field::ARP_SENDER, (SENDER + random.below(3)).into());
-            }
-            if random.one_in(2) {
-                key.set(Field::ARP_TARGET, (SENDER + random.below(3)).into());
+                let field = if asks { Field::ARP_SENDER } else { Field::ARP_TARGET };
+                key.set(field, (SENDER + random.below(3)).into());
             }
         }
         ip::ICMP | ip::IGMP | ip::ICMPV6 => {
@@ -138,6 +134,9 @@ fn spoil(random: &mut Random, frame: &mut Vec<u8>) {
         0 => frame.truncate(14 + random.index(frame.len().saturating_sub(14))),
         1 if frame.len() > 14 => {
             let at = 12 + random.index((frame.len() - 12).min(60));
+            // Open vSwitch does not look at the version of IP.
+            let network = extract(frame, &mut FlowKey::EMPTY.clone()).network.map(usize::from);
+            let at = if Some(at) == network { at + 1 } else { at };
             frame[at] = u8::try_from(random.below(256)).unwrap_or_default();
         }
         2 => {
