@@ -53,11 +53,7 @@ pub fn rewrite(frame: &mut [u8], key: &FlowKey, layers: Layers, field: Field, (v
     if let (Sums::Header | Sums::Addresses, true, Some(network)) = (sums, is_ipv4, layers.network) {
         update(frame, usize::from(network) + 10, before, after);
     }
-    if let (
-        Sums::Addresses | Sums::Transport,
-        Some(transport),
-    ) = (sums, layers.transport)
-    {
+    if let (Sums::Addresses | Sums::Transport, Some(transport)) = (sums, layers.transport) {
         update_transport(frame, key, transport.into(), sums, (before, after));
     }
     if let (Some(packet), Some(before)) = (crc, crc_before) {

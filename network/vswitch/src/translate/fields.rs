@@ -162,7 +162,8 @@ impl Translation<'_> {
         self.key.set(Field::INNER_VLAN_TCI, 0);
         self.steps.push(Step::PopVlan);
         // What is behind two tags is known; what is behind a third is not until it is looked at.
-        if self.has_hidden_tag || matches!(ethernet_type(&self.key), ethernet::VLAN | ethernet::SERVICE_VLAN) {
+        if self.has_hidden_tag || matches!(ethernet_type(&self.key), ethernet::VLAN | ethernet::SERVICE_VLAN)
+        {
             self.look_again();
         }
     }

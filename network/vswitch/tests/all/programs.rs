@@ -15,8 +15,9 @@ use fulmar_openflow::flow::FlowMod;
 use fulmar_openflow::group::{Bucket, GroupCommand, GroupKind, GroupMod};
 use fulmar_openflow::switch::Description;
 use fulmar_openflow::{Body, GroupNumber, Instruction, PortNumber, parse_actions};
-use fulmar_packet::{Field, FlowKey, Layers, ethernet, ip};
-use fulmar_vswitch::{Forwarder, Frame, Notice, Outlet, PortInfo, Settings, Switch, Tracking};
+use fulmar_packet::{Field, FlowKey, ethernet, ip};
+use fulmar_port::{Frame, Offload};
+use fulmar_vswitch::{Forwarder, Notice, Outlet, PortInfo, Settings, Switch};
 
 const PORTS: u32 = 4;
 const FRAMES: usize = 50;
@@ -37,8 +38,6 @@ impl Outlet for Ports {
     }
 
     fn tell(&mut self, _: &Notice, _: &[u8]) {}
-
-    fn track(&mut self, _: &Tracking, _: &mut Frame<'_>, _: &mut FlowKey, _: Layers, _: Time) {}
 }
 
 /// This switch.
@@ -82,7 +81,7 @@ impl Fulmar {
         for frame in frames {
             let mut buffer = vec![0; HEADROOM];
             buffer.extend(frame);
-            let frame = Frame::new(&mut buffer, HEADROOM);
+            let frame = Frame::new(&mut buffer, HEADROOM, Offload::NONE);
             self.forwarder.forward(Time::ZERO, port, &FlowKey::EMPTY, frame, &mut ports);
         }
         ports.0

@@ -96,8 +96,17 @@ const FIELDS: &[Settable] = &[
 
 /// Fields that are set and matched as a whole.
 const WHOLE: &[&str] = &[
-    "vlan_pcp", "ip_dscp", "nw_ecn", "nw_ttl", "icmp_type", "icmp_code", "icmpv6_type", "icmpv6_code",
-    "mpls_label", "mpls_tc", "mpls_ttl",
+    "vlan_pcp",
+    "ip_dscp",
+    "nw_ecn",
+    "nw_ttl",
+    "icmp_type",
+    "icmp_code",
+    "icmpv6_type",
+    "icmpv6_code",
+    "mpls_label",
+    "mpls_tc",
+    "mpls_ttl",
 ];
 
 /// What flows match, besides tags and where packets are from.
@@ -181,7 +190,11 @@ fn group(random: &mut Random, number: u64, ports: u32) -> String {
     let mut text = format!("group add group_id={number},type={kind}");
     let known = Known { kind: "", tags: 0, is_last: false, clones: false };
     for _ in 0..if kind == "indirect" { 1 } else { 1 + random.below(3) } {
-        let watch = if kind == "ff" { format!("watch_port:{},", 1 + random.below(ports.into())) } else { String::new() };
+        let watch = if kind == "ff" {
+            format!("watch_port:{},", 1 + random.below(ports.into()))
+        } else {
+            String::new()
+        };
         let mut actions = Vec::new();
         if random.one_in(2) {
             actions.push(set(random, &known));
@@ -367,8 +380,7 @@ fn actions(random: &mut Random, known: &mut Known, table: u64, ports: u32, depth
             }
             23 | 24 => {
                 let (from, to) = (known.field(random), known.field(random));
-                let moves_stations =
-                    |field: &Settable| matches!(field.form, Form::Sender | Form::Receiver);
+                let moves_stations = |field: &Settable| matches!(field.form, Form::Sender | Form::Receiver);
                 if moves_stations(to) {
                     continue;
                 }
