@@ -9,6 +9,7 @@
 mod deny;
 mod dropin;
 mod e2e;
+mod fuzz;
 mod gate;
 mod outcomes;
 mod run;
@@ -27,7 +28,8 @@ usage: cargo xtask TASK
                  --stock   on the system's own libsqlite3 instead, to tell our failures from theirs
                  --plain   on the drop-in with ordinary files only; --fulmar: with Fulmar databases only;
                            --cluster: with Fulmar databases on three servers only
-  soak [--full]  kills, power cuts, failing disks, concurrent transfers, sqllogictest on servers; --full is hours
+  soak [--full]  kills, power cuts, failing disks, concurrent transfers, sqllogictest on servers, fuzzers; --full is hours
+  fuzz SECONDS   each fuzzer of what the network takes from strangers
   tidy           the house rules alone
   deny           licences, banned and duplicate crates, sources
   dropin         build target/release/dropin/libsqlite3.so.0
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         ["e2e", rest @ ..] => e2e::main(rest),
         ["soak"] => soak::soak(soak::Length::Slice),
         ["soak", "--full"] => soak::soak(soak::Length::Full),
+        ["fuzz", seconds] => fuzz::fuzz(seconds),
         ["tidy"] => tidy::tidy(),
         ["deny"] => deny::deny(),
         ["dropin"] => dropin::build().map(|library| println!("{}", library.display())),

@@ -1,5 +1,6 @@
 //! Long runs: the conformance crate's `soak` and `disk` binaries, with budgets.
 
+use crate::fuzz::fuzz;
 use crate::run::{Result, cargo, run, steps};
 use std::process::Command;
 
@@ -13,9 +14,9 @@ pub(crate) enum Length {
 }
 
 pub(crate) fn soak(length: Length) -> Result {
-    let (kills, cuts, failures, transfers, cache, statements, scripts) = match length {
-        Length::Slice => ("25", "250", "100", "500", "40", "100000", "index-random-"),
-        Length::Full => ("1000", "3000", "1000", "100000", "256", "1000000", ""),
+    let (kills, cuts, failures, transfers, cache, statements, scripts, seconds) = match length {
+        Length::Slice => ("25", "250", "100", "500", "40", "100000", "index-random-", "10"),
+        Length::Full => ("1000", "3000", "1000", "100000", "256", "1000000", "", "1200"),
     };
     steps(&[
         ("kill", &|| binary("soak", &["kill", "--rounds", kills])),
@@ -36,6 +37,7 @@ pub(crate) fn soak(length: Length) -> Result {
                 run(cargo(&test).env("FULMAR_ROUNDS", "50"))
             }
         }),
+        ("fuzzers of the network", &|| fuzz(seconds)),
         ("memory", &|| binary("soak", &["memory", "--cache", cache])),
     ])
 }
