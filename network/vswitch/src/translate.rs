@@ -4,6 +4,7 @@
 //! classifier tells them, and bits that actions read. Bits that actions have set before are no longer the packet's.
 
 mod actions;
+mod again;
 mod fields;
 mod groups;
 mod learn;
@@ -12,7 +13,7 @@ mod track;
 mod written;
 
 use crate::pipeline::Pipeline;
-use crate::step::{Credit, Decision, Frozen, Notice, Pending, Rest, Step};
+use crate::step::{Credit, Decision, Frozen, Notice, Pending, Step};
 use crate::table::Entry;
 use fulmar_node::Time;
 use fulmar_openflow::packet_in::PacketInReason;
@@ -153,29 +154,6 @@ impl<'a> Translation<'a> {
         self.freeze();
     }
 
-    fn resume(&mut self, rest: &Rest) {
-        self.stack.clone_from(&rest.stack);
-        self.written.clone_from(&rest.written);
-        for pending in &rest.next {
-            if let Some(left) = &mut self.frozen {
-                left.push(pending.clone());
-                continue;
-            }
-            match pending {
-                Pending::Actions(actions, table, cookie) => {
-                    (self.table, self.cookie) = (*table, *cookie);
-                    self.actions(actions);
-                }
-                Pending::Instructions(instructions, table, cookie) => {
-                    (self.table, self.cookie) = (*table, *cookie);
-                    self.instructions(instructions);
-                }
-                Pending::Table(table) => self.table_at(*table),
-                Pending::Written => self.carry_out_written(),
-            }
-        }
-    }
-
     fn decide(mut self, generation: u64) -> Decision {
         // What is done to a packet that then goes nowhere is not done.
         let has_effect = |step: &Step| {
@@ -188,25 +166,6 @@ impl<'a> Translation<'a> {
         let useful = useful.map_or(0, |last| last + 1);
         self.steps.truncate(useful);
         Decision { steps: self.steps, consulted: self.consulted, generation, credits: self.credits }
-    }
-
-    /// If the packet is to be looked at again, so that what is left can be done, that is the next step.
-    fn freeze(&mut self) {
-        let Some(next) = self.frozen.take() else { return };
-        if next.is_empty() && self.written.is_empty() {
-            return;
-        }
-        let mut metadata = self.key.clone();
-        metadata.clear_from(Stage::L2);
-        let rest = Rest {
-            metadata,
-            stack: std::mem::take(&mut self.stack),
-            written: std::mem::take(&mut self.written),
-            next,
-        };
-        let frozen = self.pipeline.freeze(rest);
-        self.say(|| format!("looked at again, as {:#x}", frozen.number));
-        self.steps.push(Step::Recirculate(frozen));
     }
 
     fn say(&mut self, line: impl FnOnce() -> String) {

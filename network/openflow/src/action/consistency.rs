@@ -63,10 +63,18 @@ impl Known {
         self.needs(field)
     }
 
+    /// A field is set to a value that is known: a number of a VLAN only in a tag, as in Open vSwitch.
+    fn sets_to_value(&mut self, field: OxmField) -> Result<()> {
+        if field.place() == Field::VLAN_VID {
+            self.needs_header_of("vlan_pcp")?;
+        }
+        self.sets(field)
+    }
+
     fn takes(&mut self, action: &Action) -> Result<()> {
         const MPLS: &[u16] = &[ethernet::MPLS, ethernet::MPLS_MULTICAST];
         match action {
-            Action::SetField(set) => self.sets(set.field),
+            Action::SetField(set) => self.sets_to_value(set.field),
             Action::SetTtl(_) | Action::DecrementTtl => self.needs_header_of("nw_ttl"),
             Action::SetMplsTtl(_) | Action::DecrementMplsTtl => self.needs_header_of("mpls_ttl"),
             Action::PushVlan(kind) if !matches!(*kind, ethernet::VLAN | ethernet::SERVICE_VLAN) => {
@@ -103,8 +111,8 @@ impl Known {
     fn takes_extension(&mut self, extension: &Extension) -> Result<()> {
         match extension {
             Extension::DecrementTtl(_) => self.needs_header_of("nw_ttl"),
-            Extension::SetMasked(set) => self.sets(set.field),
-            Extension::LoadBits(load) => self.sets(load.destination.field()),
+            Extension::SetMasked(set) => self.sets_to_value(set.field),
+            Extension::LoadBits(load) => self.sets_to_value(load.destination.field()),
             Extension::CopyBits(copy) | Extension::CopyField(super::CopyField(copy)) => {
                 self.needs(copy.source.field())?;
                 self.sets(copy.destination.field())

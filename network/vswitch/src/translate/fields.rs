@@ -1,7 +1,7 @@
 //! Bits of packets that actions read and set.
 
 use super::{MAX_STACK, Translation, ethernet_type};
-use crate::step::{Pending, Step};
+use crate::step::Step;
 use fulmar_openflow::OxmField;
 use fulmar_openflow::action::{CopyBits, Subfield};
 use fulmar_openflow::packet_in::PacketInReason;
@@ -215,10 +215,5 @@ impl Translation<'_> {
             self.settled.add_all(field);
         }
         self.key.set(Field::ETH_TYPE, kind.into());
-    }
-
-    /// What is left is decided when the packet has been looked at again.
-    pub(super) fn look_again(&mut self) {
-        self.frozen.get_or_insert_with(Vec::<Pending>::new);
     }
 }

@@ -1,9 +1,29 @@
 //! Open vSwitch (Debian's package) and this switch have the same random flows, and random frames come to both: they send the same
 //! frames to the same ports, byte by byte.
 //!
-//! Frames of a batch leave in the same order at each port, except that a copy that is looked at again may leave later; so the frames
-//! of a batch are compared as sets. Not compared are what depends on time or on a hash, and what goes to controllers. NORMAL is:
-//! as no station sends from an address that another sends to, nothing that was learned changes what is done.
+//! Each table is fresh, and so is what both remember. The frames of a batch are compared as sets, as each has a number of its own; a
+//! copy that is looked at again may leave later. Not compared are what depends on time or on a hash, and what goes to controllers.
+//! NORMAL is: no station receives at an address that it has sent from, so that nothing that was learned changes what is done.
+//!
+//! # Where this switch follows Open vSwitch against the specification
+//!
+//! - A tag that is added is empty, instead of like the one that it is put around; the class of a label that is added is the last three
+//!   bits of the code point, instead of 0; its hops are 64 for a packet that has none left.
+//! - A packet whose hops are over leaves its flow, or set of actions, alone: the flow that sent it there goes on.
+//! - A clone carries out what has been written so far. A resubmitted packet is looked up as if it had come in elsewhere, and then has come
+//!   in where it did.
+//! - Ports of fragments are as good as not there when flows are looked up; later fragments of IPv6 are of protocol 44.
+//! - A tag that says only a priority is kept by NORMAL, one that says nothing is taken away.
+//!
+//! # Where it does not, and so what is not compared
+//!
+//! - More than two tags, or three labels: Open vSwitch loses tags, or drops the packet. Of two tags it loses the one that says nothing.
+//! - It ends at an assertion when it looks again at a clone of a packet that has actions for the end (version 3.1).
+//! - It truncates a frame to its length before tags that are added just then, or taken away.
+//! - It changes bytes of later fragments where their checksums would be, and the sum of SCTP in a first fragment.
+//! - It sets nothing in RARP, nothing in ARP whose operation it has set to 0, and no address of a neighbour behind another.
+//! - It does not look at the version of IP, and takes the last byte of an operation of ARP for the whole.
+//! - It remembers a label that was set in part as a whole, for other labels, too; and what is done with malformed frames for sound ones.
 
 mod daemons;
 mod flows;

@@ -27,10 +27,10 @@ pub(crate) fn frame(random: &mut Random, port: u32, number: u32) -> Vec<u8> {
         1 => {
             let kind = if random.one_in(4) { ethernet::MPLS_MULTICAST } else { ethernet::MPLS };
             key.set(Field::ETH_TYPE, kind.into());
-            // When it changes a label's hops, Open vSwitch writes the whole label, and keeps that for others at this port, too.
+            // When it changes a part of a label, Open vSwitch writes the whole, and does so for all others at this port, too.
             key.set(Field::MPLS_LABEL, (15 + port).into());
             key.set(Field::MPLS_CLASS, port.into());
-            key.set(Field::MPLS_TTL, random.below(3).into());
+            key.set(Field::MPLS_TTL, (port - 1).into());
             key.set(Field::MPLS_BOTTOM, 1);
         }
         2 => key.set(Field::ETH_TYPE, 0x1234),
@@ -52,7 +52,7 @@ pub(crate) fn frame(random: &mut Random, port: u32, number: u32) -> Vec<u8> {
     let mut payload = number.to_be_bytes().to_vec();
     payload.resize(4 + random.index(24), 0x5a);
     if matches!(key.get(Field::MPLS_BOTTOM), 1) {
-        payload = behind_label(random, &mut key, &payload);
+        payload = behind_label(random, port, &mut key, &payload);
     }
     let mut frame = build(&key, &payload);
     // A label more than Open vSwitch knows changes what it does.
@@ -113,11 +113,11 @@ fn transport(random: &mut Random, key: &mut FlowKey, protocols: &[u8]) {
 }
 
 /// Another label, or IP, behind the first.
-fn behind_label(random: &mut Random, key: &mut FlowKey, payload: &[u8]) -> Vec<u8> {
+fn behind_label(random: &mut Random, port: u32, key: &mut FlowKey, payload: &[u8]) -> Vec<u8> {
     let mut labels = Vec::new();
-    for left in (0..random.index(2)).rev() {
+    if port % 2 == 0 {
         key.set(Field::MPLS_BOTTOM, 0);
-        labels.extend([0, 1, u8::from(left == 0), 7]);
+        labels.extend([0, 1, 1, 7]);
     }
     let mut inner = FlowKey::EMPTY;
     inner.set(Field::ETH_TYPE, ethernet::IPV4.into());

@@ -1,0 +1,55 @@
+//! Ways that are interrupted: what a packet has inside is not known until it has been looked at again.
+
+use super::Translation;
+use crate::step::{Pending, Rest, Step};
+use fulmar_packet::Stage;
+
+impl Translation<'_> {
+    /// What is left is decided when the packet has been looked at again.
+    pub(super) fn look_again(&mut self) {
+        self.frozen.get_or_insert_with(Vec::<Pending>::new);
+    }
+
+    /// If the packet is to be looked at again, so that what is left can be done, that is the next step.
+    pub(super) fn freeze(&mut self) {
+        let Some(next) = self.frozen.take() else { return };
+        if next.is_empty() && self.written.is_empty() {
+            return;
+        }
+        let mut metadata = self.key.clone();
+        metadata.clear_from(Stage::L2);
+        let rest = Rest {
+            metadata,
+            stack: std::mem::take(&mut self.stack),
+            written: std::mem::take(&mut self.written),
+            next,
+        };
+        let frozen = self.pipeline.freeze(rest);
+        self.say(|| format!("looked at again, as {:#x}", frozen.number));
+        self.steps.push(Step::Recirculate(frozen));
+    }
+
+    /// Goes on where a way was interrupted.
+    pub(super) fn resume(&mut self, rest: &Rest) {
+        self.stack.clone_from(&rest.stack);
+        self.written.clone_from(&rest.written);
+        for pending in &rest.next {
+            if let Some(left) = &mut self.frozen {
+                left.push(pending.clone());
+                continue;
+            }
+            match pending {
+                Pending::Actions(actions, table, cookie) => {
+                    (self.table, self.cookie) = (*table, *cookie);
+                    self.actions(actions);
+                }
+                Pending::Instructions(instructions, table, cookie) => {
+                    (self.table, self.cookie) = (*table, *cookie);
+                    self.instructions(instructions);
+                }
+                Pending::Table(table) => self.table_at(*table),
+                Pending::Written => self.carry_out_written(),
+            }
+        }
+    }
+}
