@@ -3,6 +3,7 @@
 mod forwarding;
 mod megaflows;
 mod model;
+mod requests;
 
 use crate::execute::Outlet;
 use crate::{Event, Forwarder, Notice, PortInfo, Settings, Switch};

@@ -40,7 +40,7 @@ use fulmar_port::{Frame, Offload};
 use fulmar_vswitch::{Forwarder, Notice, Outlet, PortInfo, Settings, Switch};
 
 const PORTS: u32 = 4;
-const FRAMES: usize = 50;
+const FRAMES: usize = 60;
 /// Room before a frame for tags and labels.
 const HEADROOM: usize = 64;
 

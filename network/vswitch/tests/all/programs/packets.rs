@@ -115,7 +115,7 @@ fn transport(random: &mut Random, key: &mut FlowKey, protocols: &[u8]) {
 /// Another label, or IP, behind the first.
 fn behind_label(random: &mut Random, port: u32, key: &mut FlowKey, payload: &[u8]) -> Vec<u8> {
     let mut labels = Vec::new();
-    if port % 2 == 0 {
+    if port.is_multiple_of(2) {
         key.set(Field::MPLS_BOTTOM, 0);
         labels.extend([0, 1, 1, 7]);
     }

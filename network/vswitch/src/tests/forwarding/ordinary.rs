@@ -1,0 +1,90 @@
+//! NORMAL: as an ordinary switch, with stations and VLANs.
+
+use super::Bench;
+use crate::{PortInfo, Vlans};
+use fulmar_packet::{Field, FlowKey, build, ethernet};
+use std::time::Duration;
+
+fn frame(source: u8, destination: u8, tag: Option<u16>) -> Vec<u8> {
+    let mut key = FlowKey::EMPTY;
+    key.set(Field::ETH_SOURCE, 0x0200_0000_0000 + u128::from(source));
+    key.set(Field::ETH_DESTINATION, 0x0200_0000_0000 + u128::from(destination));
+    key.set(Field::ETH_TYPE, 0x1234);
+    if let Some(tag) = tag {
+        key.set(Field::VLAN_TCI, (tag | ethernet::TAGGED).into());
+    }
+    build(&key, b"content")
+}
+
+/// Ports from 1 on with these VLANs.
+fn bench(vlans: &[Vlans]) -> Bench {
+    let bench = Bench::with(u32::try_from(vlans.len()).expect("few"), &["actions=NORMAL"]);
+    for (number, vlans) in (1..).zip(vlans) {
+        let mut port = bench.switch.port(number).expect("there is such a port");
+        port.vlans = vlans.clone();
+        bench.switch.put_port(number, PortInfo { ..port }, bench.now);
+    }
+    bench
+}
+
+#[test]
+fn stations_are_learned_move_and_are_forgotten() {
+    let mut bench = bench(&[Vlans::ALL, Vlans::ALL, Vlans::ALL]);
+    assert_eq!(bench.send(1, &frame(1, 2, None)).ports(), [2, 3], "it is not known where 2 is");
+    assert_eq!(bench.send(2, &frame(2, 1, None)).ports(), [1]);
+    assert_eq!(bench.send(1, &frame(1, 2, None)).ports(), [2]);
+    assert_eq!(bench.send(2, &frame(3, 2, None)).ports(), [0u32; 0], "it is where it came from");
+    assert_eq!(bench.send(3, &frame(2, 1, None)).ports(), [1], "2 has moved");
+    assert_eq!(bench.send(1, &frame(1, 2, None)).ports(), [3]);
+    bench.forwarder.credit(bench.now);
+    bench.now = bench.now + Duration::from_secs(299);
+    bench.send(1, &frame(1, 2, None));
+    bench.forwarder.credit(bench.now);
+    bench.now = bench.now + Duration::from_secs(1);
+    bench.switch.expire(bench.now);
+    let known: Vec<u64> =
+        bench.switch.stations(bench.now).iter().map(|known| known.0.address & 0xff).collect();
+    assert_eq!(known, [1], "of the others nothing was heard for long");
+    bench.switch.remove_port(1);
+    assert_eq!(bench.switch.stations(bench.now), []);
+}
+
+#[test]
+fn frames_for_bridges_go_nowhere() {
+    let mut bench = bench(&[Vlans::ALL, Vlans::ALL]);
+    let mut reserved = frame(1, 2, None);
+    reserved[..6].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 0x0e]);
+    assert_eq!(bench.send(1, &reserved).ports(), [0u32; 0]);
+}
+
+#[test]
+fn frames_have_the_tags_of_the_port_where_they_leave() {
+    let trunk = |native, is_native_tagged, allowed: &[u16]| Vlans::Trunk {
+        native,
+        is_native_tagged,
+        allowed: allowed.to_vec(),
+    };
+    // At port 1 comes in what port 2 is to send.
+    let cases: [(Vlans, Option<u16>, Vlans, Option<Option<u16>>); 14] = [
+        (Vlans::Access(5), None, Vlans::Access(5), Some(None)),
+        (Vlans::Access(5), None, Vlans::Access(6), None),
+        (Vlans::Access(5), Some(6), Vlans::ALL, None),
+        (Vlans::Access(5), None, Vlans::ALL, Some(Some(5))),
+        (Vlans::Access(5), Some(0xa000), Vlans::ALL, Some(Some(5))),
+        (Vlans::ALL, Some(5), Vlans::Access(5), Some(None)),
+        (Vlans::ALL, Some(0xa005), Vlans::ALL, Some(Some(0xa005))),
+        (Vlans::ALL, Some(5), trunk(0, false, &[6]), None),
+        (Vlans::ALL, Some(6), trunk(0, false, &[6]), Some(Some(6))),
+        (trunk(5, false, &[]), None, Vlans::ALL, Some(Some(5))),
+        (Vlans::ALL, Some(5), trunk(5, false, &[]), Some(None)),
+        (Vlans::ALL, Some(5), trunk(5, true, &[]), Some(Some(5))),
+        (Vlans::ALL, Some(0), Vlans::ALL, Some(None)),
+        (Vlans::ALL, Some(0xa000), Vlans::ALL, Some(Some(0xa000))),
+    ];
+    for (from, tag, to, expected) in cases {
+        let context = format!("{from:?} {tag:x?} {to:?}");
+        let sent = bench(&[from, to]).send(1, &frame(1, 2, tag));
+        let expected: Vec<_> = expected.into_iter().map(|tag| (2, frame(1, 2, tag))).collect();
+        assert_eq!(sent.frames, expected, "{context}");
+    }
+}

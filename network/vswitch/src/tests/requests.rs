@@ -1,0 +1,253 @@
+//! What controllers ask: what is refused, with which error, and what is changed by what is not.
+
+use super::Bench;
+use crate::Event;
+use fulmar_openflow::error::{
+    BadAction, BadInstruction, BadRequest, FlowModFailed, GroupModFailed, MeterModFailed, PortModFailed,
+};
+use fulmar_openflow::flow::{FlowCommand, FlowFlags, FlowMod, FlowRemovedReason};
+use fulmar_openflow::group::{Bucket, GroupCommand, GroupFilter, GroupKind, GroupMod};
+use fulmar_openflow::meter::{Band, BandKind, MeterCommand, MeterFlags, MeterMod};
+use fulmar_openflow::multipart::Question;
+use fulmar_openflow::ports::{PortConfig, PortFeatures, PortMod};
+use fulmar_openflow::{
+    Action, Body, ErrorCode, GroupNumber, Instruction, Instructions, PortNumber, parse_actions,
+};
+use fulmar_packet::Match;
+use std::time::Duration;
+
+fn flow(text: &str) -> FlowMod {
+    text.parse().expect(text)
+}
+
+fn with(text: &str, change: impl FnOnce(&mut FlowMod)) -> Body {
+    let mut flow = flow(text);
+    change(&mut flow);
+    Body::FlowMod(flow)
+}
+
+fn group(command: GroupCommand, number: u32, actions: &[&str]) -> GroupMod {
+    let bucket = |actions: &&str| {
+        let Some(Instruction::ApplyActions(list)) =
+            parse_actions(actions).expect(actions).0.into_iter().next()
+        else {
+            panic!("{actions}")
+        };
+        let watch_group = GroupNumber::ANY;
+        Bucket { weight: 0, watch_port: PortNumber::ANY, watch_group, actions: list.actions }
+    };
+    let buckets = actions.iter().map(bucket).collect();
+    GroupMod { command, kind: GroupKind::All, group: GroupNumber(number), buckets }
+}
+
+fn meter(command: MeterCommand, number: u32, rate: u32) -> Body {
+    let bands = vec![Band { rate, burst: 0, kind: BandKind::Drop }];
+    Body::MeterMod(MeterMod { command, flags: MeterFlags::PACKETS, meter: number, bands })
+}
+
+fn port(number: u32, address: u8) -> Body {
+    Body::PortMod(PortMod {
+        port: PortNumber(number),
+        address: [2, 0, 0, 0, 0, address],
+        config: PortConfig::DOWN,
+        mask: PortConfig::DOWN,
+        advertise: PortFeatures::NONE,
+    })
+}
+
+/// All that there is of a switch, as text.
+fn dump(bench: &mut Bench) -> String {
+    let mut all: Vec<String> = bench.flows().iter().map(ToString::to_string).collect();
+    let groups = Question::GroupStats(GroupFilter { group: GroupNumber::ALL });
+    for question in [Question::Groups, groups, Question::Ports] {
+        all.push(format!("{:?}", bench.ask(question)));
+    }
+    all.join("\n")
+}
+
+#[test]
+fn what_cannot_be_done_is_refused() {
+    let output = |port: u32| {
+        let output = fulmar_openflow::action::Output { port: PortNumber(port), max_length: 0 };
+        Body::FlowMod(FlowMod::add(Match::ANY, Instructions::apply(vec![Action::Output(output)])))
+    };
+    let mut failover = group(GroupCommand::Add, 9, &["output:1"]);
+    failover.kind = GroupKind::FastFailover;
+    let cases: Vec<(Body, ErrorCode)> = vec![
+        (Body::FlowMod(flow("actions=group:9")), BadAction::BadOutGroup.into()),
+        (Body::FlowMod(flow("actions=meter:9")), MeterModFailed::InvalidMeter.into()),
+        (Body::FlowMod(flow("actions=clone(group:9)")), BadAction::BadOutGroup.into()),
+        (output(0), BadAction::BadOutPort.into()),
+        (output(0xff00), BadAction::BadOutPort.into()),
+        (output(PortNumber::TABLE.0), BadAction::BadOutPort.into()),
+        (with("actions=drop", |flow| flow.table = 255), FlowModFailed::BadTable.into()),
+        (with("actions=drop", |flow| flow.buffer = 7), BadRequest::BufferUnknown.into()),
+        (
+            with("actions=drop", |flow| {
+                flow.instructions =
+                    Instructions(vec![Instruction::GotoTable(fulmar_openflow::instruction::GotoTable {
+                        table: 255,
+                    })]);
+            }),
+            BadInstruction::BadTable.into(),
+        ),
+        (
+            with("tcp actions=drop", |flow| flow.flags = FlowFlags::CHECK_OVERLAP),
+            FlowModFailed::Overlap.into(),
+        ),
+        (Body::GroupMod(group(GroupCommand::Add, 1, &[])), GroupModFailed::GroupExists.into()),
+        (Body::GroupMod(group(GroupCommand::Modify, 9, &[])), GroupModFailed::UnknownGroup.into()),
+        (Body::GroupMod(group(GroupCommand::Modify, 1, &["group:2"])), GroupModFailed::Loop.into()),
+        (Body::GroupMod(group(GroupCommand::Add, 9, &["group:8"])), BadAction::BadOutGroup.into()),
+        (Body::GroupMod(group(GroupCommand::Delete, 1, &[])), GroupModFailed::ChainedGroup.into()),
+        (Body::GroupMod(failover), GroupModFailed::BadWatch.into()),
+        (meter(MeterCommand::Add, 1, 5), MeterModFailed::MeterExists.into()),
+        (meter(MeterCommand::Modify, 9, 5), MeterModFailed::UnknownMeter.into()),
+        (meter(MeterCommand::Add, 9, 0), MeterModFailed::BadRate.into()),
+        (port(9, 9), PortModFailed::BadPort.into()),
+        (port(1, 9), PortModFailed::BadHardwareAddress.into()),
+        (Body::BarrierRequest, BadRequest::BadType.into()),
+    ];
+    let mut bench = Bench::with(2, &["ip actions=output:1"]);
+    let sound = [
+        Body::GroupMod(group(GroupCommand::Add, 1, &["output:1"])),
+        Body::GroupMod(group(GroupCommand::Add, 2, &["group:1"])),
+        meter(MeterCommand::Add, 1, 5),
+    ];
+    sound.into_iter().for_each(|request| drop(bench.request(request).expect("it is sound")));
+    let before = dump(&mut bench);
+    for (request, code) in cases {
+        let text = format!("{request:?}");
+        assert_eq!(bench.request(request), Err(code), "{text}");
+    }
+    assert_eq!(dump(&mut bench), before);
+}
+
+#[test]
+fn of_a_commit_all_is_done_or_nothing() {
+    let mut bench = Bench::with(3, &["table=1,ip actions=output:1"]);
+    bench.request(Body::GroupMod(group(GroupCommand::Add, 1, &["output:1"]))).expect("it is sound");
+    bench.request(meter(MeterCommand::Add, 1, 5)).expect("it is sound");
+    bench.add("table=2,arp actions=group:1").expect("there is its group");
+    bench.add("table=2,ip actions=meter:1,output:2").expect("there is its meter");
+    let before = dump(&mut bench);
+    let requests = [
+        with("table=1,ip actions=output:3", |flow| flow.command = FlowCommand::Modify),
+        Body::FlowMod(flow("table=3,udp actions=output:3")),
+        with("table=2 actions=drop", |flow| flow.command = FlowCommand::Delete),
+        Body::GroupMod(group(GroupCommand::Modify, 1, &["output:2"])),
+        Body::GroupMod(group(GroupCommand::Add, 2, &["output:2"])),
+        Body::GroupMod(group(GroupCommand::Delete, GroupNumber::ALL.0, &[])),
+        meter(MeterCommand::Delete, MeterMod::ALL, 1),
+        port(2, 2),
+    ];
+    for count in 1..=requests.len() {
+        let mut failing = requests[..count].to_vec();
+        failing.push(Body::FlowMod(flow("actions=group:99")));
+        let failed = bench.switch.commit(&failing, bench.now).expect_err("its last is wrong");
+        assert_eq!(failed, (count, BadAction::BadOutGroup.into()));
+        assert_eq!(dump(&mut bench), before, "{count} requests");
+    }
+    bench.switch.commit(&requests, bench.now).expect("they are sound");
+    assert_eq!(bench.flows().len(), 2);
+}
+
+#[test]
+fn flows_are_modified_and_deleted_by_what_is_asked_of_them() {
+    const FLOWS: [&str; 4] = [
+        "cookie=1,priority=1,ip actions=output:1",
+        "cookie=2,priority=2,tcp actions=output:2",
+        "cookie=3,priority=2,tcp,tp_dst=80 actions=output:2",
+        "cookie=4,table=1,priority=2,arp actions=output:1",
+    ];
+    use FlowCommand::{Delete, DeleteStrict, Modify, ModifyStrict};
+    type Change = fn(&mut FlowMod);
+    // Which flows send to port 3 after a modification, and which are left after a deletion, by their cookies.
+    let cases: [(FlowCommand, &str, Change, &[u64]); 11] = [
+        (Modify, "ip", |_| {}, &[1, 2, 3]),
+        (Modify, "tcp", |_| {}, &[2, 3]),
+        (Modify, "ip", |flow| (flow.cookie, flow.cookie_mask) = (2, 2), &[2, 3]),
+        (ModifyStrict, "priority=2,tcp", |_| {}, &[2]),
+        (ModifyStrict, "priority=1,tcp", |_| {}, &[]),
+        (Delete, "tcp", |_| {}, &[1, 4]),
+        (Delete, "", |flow| flow.table = 255, &[]),
+        (Delete, "", |flow| flow.out_port = PortNumber(2), &[1, 4]),
+        (Delete, "", |flow| (flow.cookie, flow.cookie_mask) = (1, u64::MAX), &[2, 3, 4]),
+        (DeleteStrict, "priority=2,tcp", |_| {}, &[1, 3, 4]),
+        (Delete, "", |flow| flow.out_group = GroupNumber(1), &[1, 2, 3, 4]),
+    ];
+    for (command, asked, change, expected) in cases {
+        let mut bench = Bench::with(4, &FLOWS);
+        let mut flow = flow(&format!("{asked} actions=output:3"));
+        flow.command = command;
+        change(&mut flow);
+        let context = format!("{flow:?}");
+        bench.request(Body::FlowMod(flow)).expect(&context);
+        let is_meant = |instructions: &Instructions| {
+            matches!(command, Delete | DeleteStrict) || instructions.to_string() == "output:3"
+        };
+        let flows = bench.flows();
+        let mut cookies: Vec<u64> =
+            flows.iter().filter(|flow| is_meant(&flow.instructions)).map(|flow| flow.cookie).collect();
+        cookies.sort_unstable();
+        assert_eq!(cookies, expected, "{context}");
+    }
+}
+
+#[test]
+fn counts_go_on_or_begin_anew() {
+    let mut bench = Bench::with(2, &["ip actions=output:2"]);
+    let frame = super::tcp(1, 2, 5, 80);
+    bench.send(1, &frame);
+    assert_eq!(bench.flows()[0].bytes, frame.len() as u64);
+    bench.add("ip actions=output:1").expect("it is sound");
+    assert_eq!(bench.flows()[0].packets, 1, "it takes the other's place");
+    bench.request(with("ip actions=drop", |flow| flow.flags = FlowFlags::RESET_COUNTS)).expect("it is sound");
+    assert_eq!(bench.flows()[0].packets, 0);
+}
+
+#[test]
+fn flows_go_when_their_time_is_over() {
+    let flows = [
+        "cookie=7,ip,idle_timeout=5,hard_timeout=8,send_flow_rem actions=output:2",
+        "arp,hard_timeout=1 actions=drop",
+    ];
+    let mut bench = Bench::with(2, &flows);
+    let began = bench.now;
+    let mut removed = Vec::new();
+    for seconds in 0..10 {
+        bench.now = began + Duration::from_secs(seconds);
+        if seconds <= 6 {
+            bench.send(1, &super::tcp(1, 2, 5, 80));
+        }
+        bench.forwarder.credit(bench.now);
+        removed.extend(bench.switch.expire(bench.now).into_iter().map(|event| (seconds, event)));
+    }
+    let [(8, Event::FlowRemoved(told))] = removed.as_slice() else { panic!("{removed:?}") };
+    assert_eq!((told.reason, told.cookie, told.seconds), (FlowRemovedReason::HardTimeout, 7, 8));
+    assert_eq!((told.packets, told.idle_timeout, told.hard_timeout), (7, 5, 8));
+    bench.add("ip,idle_timeout=5,send_flow_rem actions=output:2").expect("it is sound");
+    bench.now = bench.now + Duration::from_secs(5);
+    let events = bench.switch.expire(bench.now);
+    let [Event::FlowRemoved(told)] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!((told.reason, told.packets), (FlowRemovedReason::IdleTimeout, 0));
+    assert_eq!(bench.flows(), []);
+}
+
+#[test]
+fn flows_go_with_what_they_need() {
+    let mut bench = Bench::with(2, &[]);
+    bench.request(Body::GroupMod(group(GroupCommand::Add, 1, &["output:1"]))).expect("it is sound");
+    bench.request(meter(MeterCommand::Add, 1, 5)).expect("it is sound");
+    bench.add("ip,send_flow_rem actions=group:1").expect("there is its group");
+    bench.add("arp,send_flow_rem actions=meter:1,output:2").expect("there is its meter");
+    let requests =
+        [Body::GroupMod(group(GroupCommand::Delete, 1, &[])), meter(MeterCommand::Delete, MeterMod::ALL, 1)];
+    let reasons = [FlowRemovedReason::GroupDelete, FlowRemovedReason::Delete];
+    for (request, reason) in requests.into_iter().zip(reasons) {
+        let events = bench.request(request).expect("it is there");
+        let [Event::FlowRemoved(told)] = events.as_slice() else { panic!("{events:?}") };
+        assert_eq!(told.reason, reason);
+    }
+    assert_eq!(bench.flows(), []);
+}
