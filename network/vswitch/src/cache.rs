@@ -6,6 +6,9 @@
 //! A decision holds for the generation of the tables that it was made in. In a later one it is made again when a packet meets it. So
 //! a change has taken place for the very next packet, and costs nothing for flows that have none.
 
+#[cfg(test)]
+pub(crate) mod defect;
+
 use crate::flow::Traffic;
 use crate::pipeline::Pipeline;
 use crate::step::{Decision, Frozen, Step};
@@ -149,6 +152,9 @@ pub(crate) struct Cache {
     sweep: Vec<Shared>,
     sweep_took: Duration,
     next_sweep: Time,
+    /// What this is to do wrong, so that it shows that tests find that.
+    #[cfg(test)]
+    pub(crate) defect: Option<defect::Defect>,
 }
 
 struct Hint {
@@ -171,6 +177,8 @@ impl Cache {
             sweep: Vec::new(),
             sweep_took: Duration::ZERO,
             next_sweep: Time::ZERO,
+            #[cfg(test)]
+            defect: None,
         }
     }
 
@@ -201,9 +209,7 @@ impl Cache {
         let slot = if self.caching.microflows { self.hinted(hash, key) } else { None };
         if let Some(slot) = slot {
             let hinted = self.micro[slot].as_ref().map(|hint| &hint.flow);
-            if let Some(flow) =
-                hinted.filter(|flow| flow.value().decision.generation == pipeline.generation())
-            {
+            if let Some(flow) = hinted.filter(|flow| self.holds(flow, pipeline)) {
                 self.hits.microflow += 1;
                 if flow.value().count(bytes, now) {
                     self.uncredited.push(flow.clone());
@@ -215,7 +221,7 @@ impl Cache {
         }
         let found = self.mega.find(key).cloned();
         let flow = match found {
-            Some(flow) if flow.value().decision.generation == pipeline.generation() => {
+            Some(flow) if self.holds(&flow, pipeline) => {
                 self.hits.megaflow += 1;
                 Some(flow)
             }
@@ -271,6 +277,8 @@ impl Cache {
             return None;
         }
         let mask = if self.caching.megaflows {
+            #[cfg(test)]
+            let decision = &self.spoilt(&decision);
             self.masks.get(&decision.consulted)
         } else {
             let mut all = fulmar_packet::FlowMask::EMPTY;
@@ -283,7 +291,18 @@ impl Cache {
         Some(flow)
     }
 
+    /// Whether what was decided is what would be decided now.
+    fn holds(&self, flow: &Shared, pipeline: &Pipeline) -> bool {
+        #[cfg(test)]
+        if self.defect == Some(defect::Defect::IgnoresGeneration) {
+            return true;
+        }
+        flow.value().decision.generation == pipeline.generation()
+    }
+
     fn remove(&mut self, flow: &Shared, pipeline: &Pipeline, now: Time) {
+        #[cfg(test)]
+        self.forget_credit(flow);
         flow.value().credit(pipeline, now);
         flow.value().is_gone.store(true, Relaxed);
         self.mega.remove(flow);

@@ -111,6 +111,12 @@ impl Forwarder {
         }
     }
 
+    /// Makes a mistake from now on, so that it shows whether that is found.
+    #[cfg(test)]
+    pub(crate) fn spoil(&mut self, defect: crate::cache::defect::Defect) {
+        self.cache.defect = Some(defect);
+    }
+
     /// What came since this was called last is credited to the flows that it came for.
     pub fn credit(&mut self, now: Time) {
         self.cache.credit(&self.pipeline, now);

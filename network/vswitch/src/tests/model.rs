@@ -1,6 +1,7 @@
 //! A switch that remembers beside one that decides about each packet anew: random flows, groups, packets and time.
 
 use super::{Bench, Sent};
+use crate::cache::defect::Defect;
 use crate::execute::{Execution, Packet};
 use crate::translate::Translation;
 use crate::{Frozen, Settings, Traffic};
@@ -278,12 +279,13 @@ fn compare(cached: &mut Bench, plain: &mut Bench, context: &str) {
     assert_eq!(cached.switch.stations(now), plain.switch.stations(now), "{context}: stations");
 }
 
-/// A run of so many steps.
-fn run(seed: u64, steps: u64) {
+/// A run of so many steps, of a cache that may have a defect.
+fn run(seed: u64, steps: u64, defect: Option<Defect>) {
     let mut random = Random::new(seed);
     // Of the same seed, as translated addresses are chosen by it.
     let settings = Settings { seed, ..Settings::default() };
     let mut cached = Bench::new(PORTS, settings);
+    defect.into_iter().for_each(|defect| cached.forwarder.spoil(defect));
     let mut plain = Plain(Bench::new(PORTS, settings));
     let frames: Vec<_> = (0..60).map(|_| frame(&mut random)).collect();
     for step in 0..steps {
@@ -378,5 +380,13 @@ const STEPS: u64 = 10_000;
 #[test]
 fn what_is_remembered_is_what_would_be_decided() {
     let seeds = std::env::var("FULMAR_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(100);
-    (0..seeds).for_each(|seed| run(seed, STEPS));
+    (0..seeds).for_each(|seed| run(seed, STEPS, None));
+}
+
+#[test]
+fn a_planted_defect_is_found() {
+    for defect in [Defect::IgnoresGeneration, Defect::LeavesBitsOut, Defect::ForgetsCredit] {
+        let is_found = |seed| std::panic::catch_unwind(|| run(seed, STEPS, Some(defect))).is_err();
+        assert!((0..20).any(is_found), "{defect:?} is not found");
+    }
 }
