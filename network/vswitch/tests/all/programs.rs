@@ -26,6 +26,7 @@
 //! - It remembers a label that was set in part as a whole, for other labels, too; and what is done with malformed frames for sound ones.
 
 mod daemons;
+mod fields;
 mod flows;
 mod packets;
 

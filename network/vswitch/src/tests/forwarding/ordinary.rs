@@ -65,7 +65,7 @@ fn frames_have_the_tags_of_the_port_where_they_leave() {
         allowed: allowed.to_vec(),
     };
     // At port 1 comes in what port 2 is to send.
-    let cases: [(Vlans, Option<u16>, Vlans, Option<Option<u16>>); 14] = [
+    let cases = [
         (Vlans::Access(5), None, Vlans::Access(5), Some(None)),
         (Vlans::Access(5), None, Vlans::Access(6), None),
         (Vlans::Access(5), Some(6), Vlans::ALL, None),
