@@ -134,7 +134,7 @@ impl ToKey for Match {
     }
 }
 
-/// A frame of TCP over IPv4.
+/// A frame of TCP over IPv4, with a SYN.
 pub(super) fn tcp(source: u32, destination: u32, from: u16, to: u16) -> Vec<u8> {
     let mut key = FlowKey::EMPTY;
     key.set(Field::ETH_SOURCE, 0x0200_0000_0001);
@@ -146,5 +146,7 @@ pub(super) fn tcp(source: u32, destination: u32, from: u16, to: u16) -> Vec<u8> 
     key.set(Field::IPV4_DESTINATION, destination.into());
     key.set(Field::L4_SOURCE, from.into());
     key.set(Field::L4_DESTINATION, to.into());
+    // The first of a connection.
+    key.set(Field::TCP_FLAGS, 2);
     build(&key, b"content")
 }
