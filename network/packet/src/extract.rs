@@ -97,7 +97,9 @@ fn network(key: &mut FlowKey, protocol: u8, (tos, ttl, fragment): (u8, u8, u8), 
 fn transport(protocol: u8, bytes: &[u8], is_ipv6: bool, key: &mut FlowKey) -> bool {
     let ports = |[a, b, c, d]: [u8; 4]| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
     let (ports, flags) = match (protocol, bytes) {
-        (ip::TCP, [a, b, c, d, _, _, _, _, _, _, _, _, e, f, _, _, _, _, _, _, ..]) => {
+        (ip::TCP, [a, b, c, d, _, _, _, _, _, _, _, _, e, f, _, _, _, _, _, _, ..])
+            if (20..=bytes.len()).contains(&(4 * usize::from(*e >> 4))) =>
+        {
             (ports([*a, *b, *c, *d]), u16::from_be_bytes([*e, *f]) & 0x0fff)
         }
         (ip::UDP, [a, b, c, d, _, _, _, _, ..]) | (ip::SCTP, [a, b, c, d, _, _, _, _, _, _, _, _, ..]) => {

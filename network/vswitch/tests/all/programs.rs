@@ -21,6 +21,7 @@
 //! - It ends at an assertion when it looks again at a clone of a packet that has actions for the end (version 3.1).
 //! - It truncates a frame to its length before tags that are added just then, or taken away.
 //! - It changes bytes of later fragments where their checksums would be, and the sum of SCTP in a first fragment.
+//! - What is done in a clone may end with `exit` what comes after it.
 //! - It sets nothing in RARP, nothing in ARP whose operation it has set to 0, and no address of a neighbour behind another.
 //! - It does not look at the version of IP, and takes the last byte of an operation of ARP for the whole.
 //! - It remembers a label that was set in part as a whole, for other labels, too; and what is done with malformed frames for sound ones.
@@ -129,12 +130,24 @@ impl Fulmar {
         if is_double && (says_nothing(Field::VLAN_TCI) || says_nothing(Field::INNER_VLAN_TCI)) {
             return true;
         }
+        // It keeps the sum of a TCP header right whose length is impossible, so that nothing else of it is known.
+        let has_transport = fulmar_packet::extract(frame, &mut key.clone()).transport.is_some();
+        if key.get(Field::IP_PROTOCOL) == ip::TCP.into() && !has_transport {
+            return true;
+        }
+        // Behind two tags it does not put a label where others look for it, if there is a third.
+        let kind = key.get(Field::ETH_TYPE);
+        let has_third = kind == ethernet::VLAN.into() || kind == ethernet::SERVICE_VLAN.into();
         let trace = self.trace(port, frame);
         let pushed = |what: &str| trace.matches(what).count();
         let has = |kinds: &[[u8; 2]]| kinds.iter().any(|kind| frame.windows(2).any(|two| two == kind));
         let tags = 2 * usize::from(has(&[[0x81, 0], [0x88, 0xa8]])) + pushed("push_vlan:");
         let labels = 2 * usize::from(has(&[[0x88, 0x47], [0x88, 0x48]])) + pushed("push_mpls:");
-        tags > 2 && pushed("push_vlan:") > 0 || labels > 3
+        let is_twice_empty = tags > 1 && pushed("push_vlan:") > 0 && pushed("NORMAL") > 0;
+        tags > 2 && pushed("push_vlan:") > 0
+            || is_twice_empty
+            || labels > 3
+            || has_third && pushed("push_mpls:") > 0
     }
 }
 

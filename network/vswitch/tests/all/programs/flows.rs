@@ -264,7 +264,8 @@ fn actions(random: &mut Random, known: &mut Known, table: u64, ports: u32, depth
                 known.tags -= 1;
                 "pop_vlan".into()
             }
-            20 => {
+            // Open vSwitch ends a clone by taking its label away, and then writes a type where a length was.
+            20 if !known.clones => {
                 known.is_last = !MPLS.contains(&known.kind);
                 known.kind = ["mpls", "mplsm"][random.index(2)];
                 format!("push_mpls:{}", if known.kind == "mpls" { "0x8847" } else { "0x8848" })
@@ -282,7 +283,8 @@ fn actions(random: &mut Random, known: &mut Known, table: u64, ports: u32, depth
             23 | 24 => {
                 let (from, to) = (known.field(random), known.field(random));
                 let moves_stations = |field: &Settable| matches!(field.form, Form::Sender | Form::Receiver);
-                if moves_stations(to) {
+                // Nor bits of a tag, of which Open vSwitch forgets those that were there.
+                if moves_stations(to) || to.kinds == ["tagged"] {
                     continue;
                 }
                 let (part, bits) = part(random, from, to.bits);
@@ -311,7 +313,7 @@ fn actions(random: &mut Random, known: &mut Known, table: u64, ports: u32, depth
                 if inside.is_empty() { continue } else { format!("clone({})", inside.join(",")) }
             }
             30 => "output:NXM_NX_REG0[0..2]".into(),
-            31 if random.one_in(4) => "exit".into(),
+            31 if depth == 0 && random.one_in(4) => "exit".into(),
             _ => format!("output:{port}"),
         };
         actions.push(action);
