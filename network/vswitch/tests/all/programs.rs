@@ -42,7 +42,7 @@ use fulmar_port::{Frame, Offload};
 use fulmar_vswitch::{Forwarder, Notice, Outlet, PortInfo, Settings, Switch};
 
 const PORTS: u32 = 4;
-const FRAMES: usize = 60;
+const FRAMES: usize = 80;
 /// Room before a frame for tags and labels.
 const HEADROOM: usize = 64;
 
@@ -143,6 +143,10 @@ impl Fulmar {
         let has = |kinds: &[[u8; 2]]| kinds.iter().any(|kind| frame.windows(2).any(|two| two == kind));
         let tags = 2 * usize::from(has(&[[0x81, 0], [0x88, 0xa8]])) + pushed("push_vlan:");
         let labels = 2 * usize::from(has(&[[0x88, 0x47], [0x88, 0x48]])) + pushed("push_mpls:");
+        // A label that is added and taken away again it never writes, and so not the type that comes then.
+        if pushed("push_mpls:") > 0 && pushed("pop_mpls:") > 0 {
+            return true;
+        }
         let is_twice_empty = tags > 1 && pushed("push_vlan:") > 0 && pushed("NORMAL") > 0;
         tags > 2 && pushed("push_vlan:") > 0
             || is_twice_empty
@@ -314,7 +318,7 @@ fn open_vswitch_sends_the_same_frames_to_the_same_ports() {
     let mut frames = 0;
     // Several at once tell more of what they have in common than the first.
     let mut differences = Vec::new();
-    for seed in first..first + number("FULMAR_SEEDS", 500) {
+    for seed in first..first + number("FULMAR_SEEDS", 380) {
         match run(&mut pair, seed) {
             Ok(count) => frames += count,
             Err(difference) => differences.push(format!("seed {seed} (of FULMAR_SEED):\n{difference}")),
