@@ -1,0 +1,62 @@
+//! A network's directory: where its sockets are, and who has its name.
+
+use crate::Error;
+use crate::topology::is_name;
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+/// Where the network of this name has, or would have, its directory.
+///
+/// # Errors
+/// If it cannot be a name.
+pub(crate) fn directory(name: &str) -> Result<PathBuf, Error> {
+    if !is_name(name) {
+        return Err(Error::BadName { name: name.into() });
+    }
+    let base =
+        std::env::var_os("XDG_RUNTIME_DIR").filter(|base| !base.is_empty()).unwrap_or_else(|| "/tmp".into());
+    Ok(Path::new(&base).join(format!("fulmar-net-{name}")))
+}
+
+/// The sole right to a directory. Whoever has it may lose it only by ending, in whatever way.
+#[derive(Debug)]
+pub(crate) struct Lock(#[expect(dead_code, reason = "it is a lock while it is open")] File);
+
+impl Lock {
+    /// The right to a directory, which is made if need be. Nothing, if somebody else has it.
+    pub(crate) fn take(directory: &Path) -> Result<Option<Self>, Error> {
+        let cannot = || Error::cannot(format!("make {}", directory.display()));
+        // Others may not put anything in the way, wherever it is.
+        match DirBuilder::new().mode(0o700).create(directory) {
+            Err(why) if why.kind() != std::io::ErrorKind::AlreadyExists => return Err(cannot()(why)),
+            _ => {}
+        }
+        let found = fs::symlink_metadata(directory).map_err(cannot())?;
+        if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+            return Err(cannot()(std::io::Error::other("something else is there: remove it")));
+        }
+        let path = directory.join("lock");
+        let file = File::create(&path).map_err(cannot())?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(why)) => return Err(cannot()(why)),
+        }
+        // Who had it before may have removed it in between.
+        let is_same =
+            fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|had| now.ino() == had.ino()));
+        Ok(is_same.then_some(Self(file)))
+    }
+
+    /// Removes what a network that was killed has left here.
+    pub(crate) fn clear(&self, directory: &Path) -> std::io::Result<()> {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            if entry.file_name() != "lock" {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,35 @@
+//! Commands on hosts.
+
+use crate::network::{Network, PAIR};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+
+#[test]
+fn a_command_is_as_it_would_be_without() {
+    let network = Network::up(PAIR);
+    assert_eq!(network.run(&["exec", "a", "--", "sh", "-c", "exit 7"]).status.code(), Some(7));
+    assert_eq!(network.run(&["exec", "a", "--", "no-such-command"]).status.code(), Some(127));
+    assert_eq!(network.run(&["exec", "a", "--", "/dev/null"]).status.code(), Some(126));
+    let nowhere = network.run(&["exec", "c", "--", "true"]);
+    assert_eq!(nowhere.status.code(), Some(125));
+    assert_eq!(nowhere.stderr, b"Error: there is no host \"c\": name one of a, b\n");
+    assert!(network.must(&["exec", "b", "--", "ip", "-4", "address"]).contains("10.0.0.2/24"));
+
+    let mut copies = network.command(&["exec", "a", "--", "cat"]);
+    let mut copies = copies.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    copies.stdin.take().expect("a pipe").write_all(b"some\nlines").expect("it reads");
+    assert_eq!(copies.wait_with_output().expect("it ends").stdout, b"some\nlines");
+}
+
+#[test]
+fn signals_reach_a_command() {
+    let network = Network::up(PAIR);
+    let script = "trap 'kill $!; exit 9' TERM; sleep 1000 >&- & echo ready; wait";
+    let mut command = network.command(&["exec", "a", "--", "sh", "-c", script]);
+    let mut process = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().expect("a pipe")).read_line(&mut line).expect("it speaks");
+    kill_process(Pid::from_child(&process), Signal::TERM).expect("it lives");
+    assert_eq!(process.wait().expect("it ends").code(), Some(9));
+}
