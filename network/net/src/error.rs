@@ -20,7 +20,7 @@ pub enum Error {
     },
     /// There is a network of this name.
     #[error(
-        "there is a network {name:?} already: `fulmar net down --name {name}` ends it; or give this one another --name"
+        "there is a network {name:?} already, or one that is just ending: `fulmar net down --name {name}` ends it; or give this one another --name"
     )]
     Taken {
         /// The name.

@@ -28,9 +28,10 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Starts one, of these namespaces.
+    /// Starts one, of these namespaces. It has a share in the lock, so that nobody takes the directory before it has been removed.
     pub(crate) fn start<'a>(
         directory: &Path,
+        lock: &Lock,
         namespaces: impl IntoIterator<Item = &'a Namespace>,
     ) -> Result<Self, Error> {
         let mut process = Command::new("/proc/self/exe")
@@ -41,7 +42,7 @@ impl Guard {
             .process_group(0)
             .current_dir("/")
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(lock.share()?)
             // Whoever waits for all that the network's process says is not to wait for this one.
             .stderr(Stdio::null())
             .spawn()
@@ -81,21 +82,14 @@ impl Drop for Guard {
 }
 
 /// What the process does: waits for its input's end, then ends all processes in the namespaces that came in there, and removes the
-/// directory, unless another network has it by now.
+/// directory. Its output is the lock of that.
 pub(crate) fn stand(directory: &Path) -> Result<(), Error> {
     // One that is gone by now has no processes.
     let lines = io::stdin().lock().lines().map_while(Result::ok);
     let namespaces: Vec<_> = lines.filter_map(|path| Namespace::open(Path::new(&path)).ok()).collect();
     end_all(&namespaces);
     drop(namespaces);
-    if !directory.exists() {
-        return Ok(());
-    }
-    if let Some(_lock) = Lock::take(directory)? {
-        let what = format!("remove {}", directory.display());
-        fs::remove_dir_all(directory).map_err(Error::cannot(what))?;
-    }
-    Ok(())
+    fs::remove_dir_all(directory).map_err(Error::cannot(format!("remove {}", directory.display())))
 }
 
 /// Asks processes to end, and kills those that do not.

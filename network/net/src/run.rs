@@ -14,12 +14,12 @@ use std::path::PathBuf;
 /// How often switches do what is due, and a guard that has ended is noticed at the latest.
 const TICK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// Fields end in this order: the guard finds the name free, and removes it.
+/// Fields end in this order: the guard's work is the last.
 struct Running {
     network: Network,
     _listener: UnixListener,
-    _lock: Lock,
     guard: Guard,
+    lock: Lock,
     name: String,
     directory: PathBuf,
 }
@@ -36,16 +36,14 @@ pub fn run(topology: Topology, name: &str, is_ready: impl FnOnce() -> io::Result
     }
     let directory = directory(name)?;
     let Some(lock) = Lock::take(&directory)? else { return Err(Error::Taken { name: name.into() }) };
-    let mut guard = Guard::start(&directory, [])?;
-    // Also if something fails from here on, the guard finds the name free: what is declared last ends first.
-    let lock = lock;
+    let mut guard = Guard::start(&directory, &lock, [])?;
     lock.clear(&directory).map_err(Error::cannot(format!("clear {}", directory.display())))?;
     let network = Network::start(topology, &directory)?;
     network.hosts().iter().try_for_each(|host| guard.watch(host))?;
     let listener = UnixListener::bind(socket(&directory)).map_err(Error::cannot("listen"))?;
     let heard = listener.try_clone().map_err(Error::cannot("listen"))?;
     let name = name.to_owned();
-    let mut running = Running { network, _listener: listener, _lock: lock, guard, name, directory };
+    let mut running = Running { network, _listener: listener, guard, lock, name, directory };
     is_ready().map_err(Error::cannot("say that all is up"))?;
     running.attend(&heard, &told)
 }
@@ -71,7 +69,7 @@ impl Running {
                     "fulmar net: the guard, process {}, was killed: another takes its place",
                     self.guard.process()
                 );
-                self.guard = Guard::start(&self.directory, self.network.hosts())?;
+                self.guard = Guard::start(&self.directory, &self.lock, self.network.hosts())?;
             }
             if is_called {
                 // Who calls may go again before being heard.

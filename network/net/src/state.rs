@@ -5,6 +5,7 @@ use crate::topology::is_name;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 /// Where the network of this name has, or would have, its directory.
 ///
@@ -19,9 +20,9 @@ pub(crate) fn directory(name: &str) -> Result<PathBuf, Error> {
     Ok(Path::new(&base).join(format!("fulmar-net-{name}")))
 }
 
-/// The sole right to a directory. Whoever has it may lose it only by ending, in whatever way.
+/// The sole right to a directory, until this ends and all who have a share in it, in whatever way.
 #[derive(Debug)]
-pub(crate) struct Lock(#[expect(dead_code, reason = "it is a lock while it is open")] File);
+pub(crate) struct Lock(File);
 
 impl Lock {
     /// The right to a directory, which is made if need be. Nothing, if somebody else has it.
@@ -49,7 +50,12 @@ impl Lock {
         Ok(is_same.then_some(Self(file)))
     }
 
-    /// Removes what a network that was killed has left here.
+    /// A share for another process.
+    pub(crate) fn share(&self) -> Result<Stdio, Error> {
+        self.0.try_clone().map(Stdio::from).map_err(Error::cannot("share a lock"))
+    }
+
+    /// Removes what a network has left here that was killed with its guard.
     pub(crate) fn clear(&self, directory: &Path) -> std::io::Result<()> {
         for entry in fs::read_dir(directory)? {
             let entry = entry?;

@@ -21,7 +21,9 @@ fn nothing_passes_a_link_that_loses_all() {
     assert!(network.pings("a", B));
     network.must(&["link", "a", "b", "loss=1"]);
     let before = count(&network.show(), "lost");
-    (0..20).for_each(|_| drop(send("lost")));
+    for _ in 0..20 {
+        send("lost");
+    }
     network.wait_until("all are lost", |shown| count(shown, "lost") >= before + 20);
     network.must(&["link", "a", "b", "loss=0"]);
     send("arrives");

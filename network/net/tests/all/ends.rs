@@ -108,20 +108,19 @@ fn a_guard_that_is_killed_is_reported_and_replaced() {
 }
 
 #[test]
-fn what_a_killed_network_has_left_is_replaced() {
+fn what_is_left_of_a_network_that_is_killed_with_its_guard_is_replaced() {
     let network = Network::up(PAIR);
     let shown = network.show();
-    let guard = Process::of(&shown["guard"]);
-    guard.signal(Signal::STOP);
-    let process = Process::of(&shown["process"]);
-    process.signal(Signal::KILL);
-    process.wait();
+    let processes = ["process", "guard"].map(|which| Process::of(&shown[which]));
+    // It starts no other guard.
+    processes[0].signal(Signal::STOP);
+    for process in processes.iter().rev() {
+        process.signal(Signal::KILL);
+    }
+    processes.iter().for_each(Process::wait);
     assert!(network.state().join("control").exists());
     assert_eq!(network.run(&["show"]).status.code(), Some(1));
     network.start();
-    // A guard that comes late leaves alone what is another network's.
-    guard.signal(Signal::CONT);
-    guard.wait();
     assert!(network.pings("a", Ipv4Addr::new(10, 0, 0, 2)));
 }
 
