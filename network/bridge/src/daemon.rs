@@ -1,6 +1,7 @@
 //! Switches, their configuration database, and the sockets by which both are reached.
 
 use crate::appctl::Appctl;
+use crate::clock::Clock;
 use crate::metrics;
 use crate::switches::{Bridges, Switches, wanted};
 use fulmar_ovsdb::{Datum, Handle, OpenError, Service, Store, chance, open_vswitch};
@@ -36,7 +37,7 @@ pub struct Config {
 pub struct BridgeConfig {
     /// Its name.
     pub name: String,
-    /// Interfaces that are its ports.
+    /// Interfaces that are its ports, numbered from 1.
     #[serde(default)]
     pub ports: Vec<String>,
     /// Its controllers, as `tcp:127.0.0.1:6653`.
@@ -114,7 +115,9 @@ impl Config {
     }
 }
 
-/// How long statistics in the database may be behind.
+/// How often it is looked after what has changed by itself.
+const TICK: Duration = Duration::from_millis(500);
+/// So many of those later, statistics in the database are written anew.
 const TELL: u32 = 5;
 
 /// Switches that run until this is dropped.
@@ -205,27 +208,30 @@ fn keep(mut switches: Switches, database: &Handle, stops: &AtomicBool) {
     let mut configuration = wanted(database);
     switches.apply(&configuration);
     switches.tell(&configuration, database);
-    let mut ticks = 0u32;
+    let clock = Clock::start();
+    let (mut next_tick, mut ticks) = (clock.now() + TICK, 0u32);
     while !stops.load(SeqCst) {
-        match changes.recv_timeout(Duration::from_millis(500)) {
+        let mut is_to_tell = false;
+        match changes.recv_timeout(next_tick.since(clock.now())) {
             Ok(change) => {
                 // Many come at once, and some are of what was told here.
-                let mut is_asked = asks(&change);
-                is_asked |= changes.try_iter().fold(false, |asked, change| asked | asks(&change));
-                if is_asked {
+                is_to_tell = asks(&change);
+                is_to_tell |= changes.try_iter().fold(false, |asked, change| asked | asks(&change));
+                if is_to_tell {
                     configuration = wanted(database);
                     switches.apply(&configuration);
-                    switches.tell(&configuration, database);
                 }
             }
-            Err(RecvTimeoutError::Timeout) => {
-                switches.tick();
-                ticks += 1;
-                if ticks.is_multiple_of(TELL) {
-                    switches.tell(&configuration, database);
-                }
-            }
+            Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
+        }
+        if clock.now() >= next_tick {
+            next_tick = clock.now() + TICK;
+            ticks += 1;
+            is_to_tell |= switches.tick() || ticks.is_multiple_of(TELL);
+        }
+        if is_to_tell {
+            switches.tell(&configuration, database);
         }
     }
 }
@@ -263,8 +269,10 @@ fn seed_database(database: &Handle, config: &Config) -> Result<(), fulmar_ovsdb:
             let mut ports = Vec::new();
             let own = [(bridge.name.as_str(), "internal")];
             let others = bridge.ports.iter().map(|port| (port.as_str(), ""));
-            for (name, kind) in own.into_iter().chain(others) {
+            for (number, (name, kind)) in (0..).zip(own.into_iter().chain(others)) {
                 let interface = draft.insert("Interface", chance);
+                // In the order of the file; the first is the switch's own, which has a number already.
+                draft.set("Interface", interface, "ofport_request", Some(number).filter(|number| *number > 0))?;
                 draft.set("Interface", interface, "name", name)?;
                 draft.set("Interface", interface, "type", kind)?;
                 let port = draft.insert("Port", chance);

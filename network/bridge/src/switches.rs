@@ -40,6 +40,7 @@ struct Running {
 }
 
 struct RunningPort {
+    /// Also of one that ran before; 0, if it never did.
     number: u32,
     wanted: InterfaceWanted,
     /// Why it does not run.
@@ -142,12 +143,13 @@ impl Switches {
         }
     }
 
-    /// What is done about once a second; ports whose interfaces are back, too.
-    pub(crate) fn tick(&mut self) {
-        for (name, running) in &mut self.running {
+    /// What is done about once a second; ports whose interfaces are gone or back, too. Whether there are such.
+    pub(crate) fn tick(&mut self) -> bool {
+        self.running.iter_mut().fold(false, |has_changed, (name, running)| {
             running.bridge.tick();
-            running.reopen(name);
-        }
+            let has_closed = running.close_gone(&*self.report);
+            running.reopen(name) | has_closed | has_changed
+        })
     }
 
     /// Writes down how it is.
@@ -227,11 +229,12 @@ impl Running {
     }
 
     fn attach(&mut self, interface: &InterfaceWanted, port: Port) {
-        let taken =
-            |number: &u32| self.ports.values().any(|port| port.error.is_none() && port.number == *number);
-        let asked = interface.number.filter(|number| !taken(number));
-        let number = asked.or_else(|| (1..FIRST_RESERVED).find(|number| !taken(number)));
-        if let Some(number) = number {
+        let before = self.ports.get(&interface.name).map(|port| port.number).filter(|number| *number > 0);
+        let others = || self.ports.iter().filter(|(name, _)| **name != interface.name);
+        let is_free = |number: &u32| others().all(|(_, port)| port.number != *number);
+        // It keeps its number, which flows know.
+        let number = before.or_else(|| interface.number.filter(is_free));
+        if let Some(number) = number.or_else(|| (1..FIRST_RESERVED).find(is_free)) {
             self.put(interface, number, port);
         }
     }
@@ -244,25 +247,31 @@ impl Running {
         self.ports.insert(interface.name.clone(), port);
     }
 
-    /// Opens anew what was gone, or could not be opened, if it can be now.
-    fn reopen(&mut self, bridge: &str) {
-        let wants = |port: &RunningPort| {
-            port.wanted.kind != "patch" && (port.error.is_some() || self.bridge.is_gone(port.number))
-        };
-        let gone: Vec<InterfaceWanted> =
-            self.ports.values().filter(|port| wants(port)).map(|port| port.wanted.clone()).collect();
-        for mut interface in gone {
-            if let Ok(Some(port)) = open(&interface) {
-                let before = self.ports.remove(&interface.name).filter(|before| before.error.is_none());
-                // It keeps its number, which flows know.
-                let asked = interface.number;
-                interface.number = before.map(|before| before.number).or(asked);
-                self.attach_as(bridge, &interface, port);
-                if let Some(port) = self.ports.get_mut(&interface.name) {
-                    port.wanted.number = asked;
-                }
+    /// Removes the ports whose interfaces are gone. Whether there are such.
+    fn close_gone(&mut self, report: &(dyn Fn(&str) + Send + Sync)) -> bool {
+        let mut has_closed = false;
+        for port in self.ports.values_mut() {
+            if port.error.is_none() && self.bridge.is_gone(port.number) {
+                self.bridge.detach(port.number);
+                let error = format!("{}: the interface is gone", port.wanted.name);
+                report(&error);
+                port.error = Some(error);
+                has_closed = true;
             }
         }
+        has_closed
+    }
+
+    /// Opens what could not be opened, if it can be now. Whether there is such.
+    fn reopen(&mut self, bridge: &str) -> bool {
+        let wants = |port: &&RunningPort| port.wanted.kind != "patch" && port.error.is_some();
+        let closed: Vec<InterfaceWanted> =
+            self.ports.values().filter(wants).map(|port| port.wanted.clone()).collect();
+        closed.iter().fold(false, |has_opened, interface| {
+            let Ok(Some(port)) = open(interface) else { return has_opened };
+            self.attach_as(bridge, interface, port);
+            true
+        })
     }
 
     fn set_controllers(&mut self, wanted: &BridgeWanted, report: &(dyn Fn(&str) + Send + Sync), name: &str) {

@@ -10,11 +10,11 @@ use std::sync::Arc;
 /// How frames of a port belong to VLANs, for what is switched as an ordinary switch does (IEEE 802.1Q).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vlans {
-    /// To this one, without a tag on the port.
+    /// To this one, without a tag on the port: what has one does not belong there.
     Access(u16),
     /// Those with a tag to that; those without to `native`. Only those of `allowed`, if it is not empty.
     Trunk {
-        /// Where frames without a tag belong.
+        /// Where frames without a tag belong: 0 is an ordinary one, of which `allowed` says whether it is on this port.
         native: u16,
         /// Whether frames of that leave with a tag.
         is_native_tagged: bool,
@@ -30,7 +30,7 @@ impl Vlans {
     /// To which VLAN a frame belongs that comes in, if it may: `tag` is the number in its tag, 0 for none.
     pub(crate) fn of(&self, tag: u16) -> Option<u16> {
         match self {
-            Self::Access(vlan) => (tag == 0 || tag == *vlan).then_some(*vlan),
+            Self::Access(vlan) => (tag == 0).then_some(*vlan),
             Self::Trunk { native, .. } => {
                 let vlan = if tag == 0 { *native } else { tag };
                 self.has(vlan).then_some(vlan)
@@ -43,7 +43,8 @@ impl Vlans {
         match self {
             Self::Access(own) => vlan == *own,
             Self::Trunk { allowed, native, .. } => {
-                allowed.is_empty() || vlan == *native || allowed.contains(&vlan)
+                let is_native = *native != 0 && vlan == *native;
+                is_native || allowed.is_empty() || allowed.contains(&vlan)
             }
         }
     }

@@ -1,0 +1,10 @@
+//! Switches as they are run, between hosts that are network namespaces. Needs `ip` (iproute2) and the rights of root.
+
+mod barrier;
+mod client;
+mod garbage;
+mod mistakes;
+mod network;
+mod programs;
+mod served;
+mod streams;

@@ -1,0 +1,311 @@
+//! `ovs-ofctl` changes flows, groups, meters and ports, and asks about them.
+
+use super::ping;
+use crate::network::{address, mac};
+use crate::served::Served;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, ChildStderr, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+impl Served {
+    /// A file with flows.
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, text).expect("it is written");
+        path.to_str().expect("it is text").to_owned()
+    }
+
+    /// All flows, without what they have done.
+    fn flows(&self) -> String {
+        self.ofctl(&["--no-stats", "--sort", "dump-flows", "br0"])
+    }
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-common: `cargo xtask e2e` installs that, and runs it"]
+fn ovs_ofctl_changes_flows() {
+    let served = Served::secure("flows", 3);
+    served.add_flow("cookie=0x1,priority=5,ip,nw_dst=10.0.0.0/8 actions=output:1");
+    served.add_flow("cookie=0x2,priority=6,tcp,tp_dst=80 actions=output:2");
+    served.add_flow("table=3,priority=7,arp actions=resubmit(,4),load:5->NXM_NX_REG0[],output:3");
+    let count = || served.flows().lines().count();
+    assert_eq!(count(), 3);
+    served.ofctl(&["mod-flows", "br0", "ip actions=output:3"]);
+    assert_eq!(served.flows().matches("actions=output:3").count(), 2);
+    served.ofctl(&["--strict", "mod-flows", "br0", "priority=6,tcp,tp_dst=80 actions=output:1"]);
+    assert_eq!(served.flows().matches("actions=output:3").count(), 1);
+    served.ofctl(&["--strict", "del-flows", "br0", "priority=9,tcp,tp_dst=80"]);
+    served.ofctl(&["del-flows", "br0", "cookie=0x9/-1"]);
+    assert_eq!(count(), 3);
+    assert!(served.ofctl(&["dump-aggregate", "br0"]).contains("flow_count=3"));
+    assert!(served.ofctl(&["dump-aggregate", "br0", "table=3"]).contains("flow_count=1"));
+    assert!(served.ofctl(&["dump-tables", "br0"]).contains("active=2"));
+    served.ofctl(&["del-flows", "br0", "cookie=0x1/-1"]);
+    served.ofctl(&["--strict", "del-flows", "br0", "priority=6,tcp,tp_dst=80"]);
+    assert_eq!(count(), 1);
+    served.ofctl(&["del-flows", "br0"]);
+    assert_eq!(count(), 0);
+
+    let file = served.file("flows", "priority=1,ip actions=output:1\npriority=2,arp actions=output:2\n");
+    served.ofctl(&["add-flows", "br0", &file]);
+    assert_eq!(served.ofctl(&["diff-flows", "br0", &file]), "");
+    let other = served.file("others", "priority=1,ip actions=output:3\npriority=3,ipv6 actions=drop\n");
+    let differ = served.ofctl_output(&["diff-flows", "br0", &other]);
+    let differ = String::from_utf8_lossy(&differ.stdout).into_owned();
+    assert!(differ.contains("+priority=3,ipv6 actions=drop") && differ.contains("-priority=2,arp"), "{differ}");
+    served.ofctl(&["replace-flows", "br0", &other]);
+    assert_eq!(served.ofctl(&["diff-flows", "br0", &other]), "");
+
+    let before = served.flows();
+    let bad = "priority=4,ip actions=output:1\npriority=5,ip actions=group:99\npriority=6,ip actions=output:2\n";
+    let bad = served.file("bad", bad);
+    let refused = served.ofctl_output(&["--bundle", "add-flows", "br0", &bad]);
+    assert!(!refused.status.success(), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("OFPBAC_BAD_OUT_GROUP"), "{refused:?}");
+    assert_eq!(served.flows(), before, "all or nothing");
+    served.ofctl(&["--bundle", "replace-flows", "br0", &file]);
+    assert_eq!(served.ofctl(&["diff-flows", "br0", &file]), "");
+}
+
+/// Without `-O` it speaks OpenFlow 1.0 alone.
+#[test]
+#[ignore = "it needs Debian's openvswitch-common: `cargo xtask e2e` installs that, and runs it"]
+fn ovs_ofctl_without_a_version_says_why_it_does_not_work() {
+    let served = Served::secure("plain", 1);
+    let arguments = ["--timeout=20", "add-flow", "br0", "priority=3,actions=drop"];
+    let mut command = std::process::Command::new("ovs-ofctl");
+    let output = command.args(arguments).env("OVS_RUNDIR", served.directory()).output();
+    let output = output.expect("it can be run");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        complaint.contains("version negotiation failed (we support version 0x01, peer supports version 0x04)"),
+        "{complaint}"
+    );
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-common and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn ovs_ofctl_asks_about_ports_and_changes_them() {
+    let served = Served::secure("ports", 2);
+    served.add_flow("actions=normal");
+    assert!(served.ping(1, 2));
+    let shown = served.ofctl(&["dump-ports-desc", "br0"]);
+    for part in ["1(port1)", "2(port2)", "LOCAL(br0)", "speed: 10000 Mbps now"] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    assert!(!served.ofctl(&["dump-ports", "br0", "1"]).contains("rx pkts=0"));
+    served.ofctl(&["mod-port", "br0", "2", "no-forward"]);
+    assert!(!served.ping(1, 2));
+    served.ofctl(&["mod-port", "br0", "2", "forward"]);
+    assert!(served.ping(1, 2));
+    served.ofctl(&["mod-port", "br0", "port1", "down"]);
+    assert!(!served.ping(1, 2));
+    assert!(served.ofctl(&["dump-ports-desc", "br0"]).contains("PORT_DOWN"));
+    served.ofctl(&["mod-port", "br0", "port1", "up"]);
+    assert!(served.ping(1, 2));
+    let flows = served.ofctl(&["dump-flows", "br0"]);
+    assert!(flows.contains("n_packets=") && !flows.contains("n_packets=0,"), "{flows}");
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-common and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn ovs_ofctl_makes_groups_and_meters() {
+    let served = Served::secure("groups", 3);
+    served.add_flow("priority=0,actions=normal");
+    served.ofctl(&["add-group", "br0", "group_id=1,type=all,bucket=output:2,bucket=output:3"]);
+    served.ofctl(&["add-group", "br0", "group_id=2,type=select,bucket=weight:1,output:2"]);
+    served.ofctl(&[
+        "add-group",
+        "br0",
+        "group_id=3,type=ff,bucket=watch_port:3,output:3,bucket=watch_port:2,output:2",
+    ]);
+    let groups = served.ofctl(&["dump-groups", "br0"]);
+    assert!(groups.contains("group_id=1,type=all,bucket=actions=output:2,bucket=actions=output:3"), "{groups}");
+    assert!(groups.contains("type=select") && groups.contains("type=ff"), "{groups}");
+    for group in 1..=2 {
+        served.add_flow(&format!("priority={group},in_port=1,icmp actions=group:{group}"));
+        assert!(served.ping(1, 2));
+        let stats = served.ofctl(&["dump-group-stats", "br0", &format!("group_id={group}")]);
+        assert!(stats.contains("packet_count=3"), "{stats}");
+    }
+    // The first live bucket; when its port has no link, the next one.
+    served.add_flow("priority=3,in_port=1,icmp actions=group:3");
+    assert!(!served.ping(1, 2), "it goes to another host");
+    served.network.switch.ip(&["link", "set", "port3", "down"]);
+    served.vsctl("wait-until Interface port3 admin_state=down");
+    assert!(served.ping(1, 2));
+    served.ofctl(&["del-groups", "br0", "group_id=3"]);
+    assert!(!served.flows().contains("group:3"));
+
+    served.ofctl(&["add-meter", "br0", "meter=1,pktps,bands=type=drop,rate=1"]);
+    let meters = served.ofctl(&["dump-meters", "br0"]);
+    assert!(meters.contains("meter=1 pktps bands=\ntype=drop rate=1"), "{meters}");
+    served.add_flow("priority=9,in_port=1,icmp actions=meter:1,normal");
+    // Five packets in a second, of which some are too many.
+    served.ping(1, 2);
+    served.ping(1, 2);
+    let stats = served.ofctl(&["meter-stats", "br0"]);
+    assert!(stats.contains("packet_in_count:6") && !stats.contains("bands:\n0: packet_count:0"), "{stats}");
+    served.ofctl(&["mod-meter", "br0", "meter=1,pktps,bands=type=drop,rate=1000"]);
+    assert!(served.ping(1, 2));
+    served.ofctl(&["del-meters", "br0"]);
+    assert_eq!(served.ofctl(&["dump-meters", "br0"]).lines().count(), 1);
+    assert!(!served.flows().contains("meter"));
+}
+
+/// A program that goes on until it is ended, and what it says.
+struct Listening(Child, BufReader<ChildStderr>);
+
+impl Listening {
+    fn begin(served: &Served, arguments: &[&str]) -> Self {
+        let mut command = served.command("ovs-ofctl");
+        let command = command.args(["--protocols=OpenFlow13"]).args(arguments);
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("it can be run");
+        let said = BufReader::new(child.stderr.take().expect("a pipe"));
+        Self(child, said)
+    }
+
+    /// Reads until all of these have been said, in this order.
+    fn hears(&mut self, parts: &[&str]) {
+        let mut lines = self.1.by_ref().lines();
+        for part in parts {
+            assert!(lines.any(|line| line.expect("it is text").contains(part)), "{part}");
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // If it has ended by itself, there is nothing to be done.
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-common: `cargo xtask e2e` installs that, and runs it"]
+fn ovs_ofctl_monitors_packets_and_sends_them() {
+    let served = Served::secure("monitor", 2);
+    served.add_flow("in_port=1,dl_type=0x88b5 actions=controller");
+    served.add_flow("in_port=2,dl_type=0x88b6 actions=output:1");
+    let mut monitor = Listening::begin(&served, &["monitor", "br0", "65534"]);
+    let mut frame = "ffffffffffff02000000000988b5".to_owned();
+    frame.push_str(&"00".repeat(46));
+    served.until_connected(&mut monitor);
+    served.ofctl(&["packet-out", "br0", &format!("in_port=1,packet={frame},actions=table")]);
+    monitor.hears(&["OFPT_PACKET_IN (OF1.3)", "dl_type=0x88b5"]);
+    served.ofctl(&["packet-out", "br0", &format!("in_port=controller,packet={frame},actions=output:1,output:2")]);
+    let ports = served.ofctl(&["dump-ports", "br0", "2"]);
+    assert!(ports.contains("tx pkts=1"), "{ports}");
+}
+
+impl Served {
+    /// Waits until the monitor has been told anything: of a port that changes.
+    fn until_connected(&self, monitor: &mut Listening) {
+        self.network.switch.ip(&["link", "add", "news", "type", "veth", "peer", "name", "other"]);
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(SeqCst) {
+                    self.vsctl("add-port br0 news");
+                    self.vsctl("del-port br0 news");
+                }
+            });
+            monitor.hears(&["OFPT_PORT_STATUS (OF1.3)"]);
+            stop.store(true, SeqCst);
+        });
+    }
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-common and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn flows_learn_from_packets() {
+    let served = Served::secure("learn", 3);
+    served.add_flow(
+        "table=0 actions=learn(table=1,idle_timeout=60,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[]),\
+         resubmit(,1)",
+    );
+    served.add_flow("table=1,priority=0 actions=flood");
+    assert!(served.ping(1, 2));
+    let learnt = served.ofctl(&["--no-stats", "dump-flows", "br0", "table=1"]);
+    for host in [1, 2] {
+        let flow = format!("dl_dst={} actions=output:{host}", mac(host));
+        assert!(learnt.contains(&flow), "{learnt}");
+    }
+    assert!(!learnt.contains("output:3"), "{learnt}");
+}
+
+/// Whether one host can speak with another by TCP, a byte each way: the address that the other one sees.
+fn talks(served: &Served, from: u8, to: u8) -> Option<std::net::IpAddr> {
+    let listener = served.network.host(to).within(|| TcpListener::bind((address(to), 0)).expect("a port"));
+    let at = listener.local_addr().expect("bound");
+    let mut stream = served
+        .network
+        .host(from)
+        .within(|| TcpStream::connect_timeout(&at, Duration::from_secs(2)))
+        .ok()?;
+    let (mut other, peer) = listener.accept().expect("it has come");
+    stream.write_all(&[1]).expect("it is sent");
+    other.read_exact(&mut [0]).expect("it comes");
+    other.write_all(&[1]).expect("it is sent");
+    stream.read_exact(&mut [0]).expect("it comes");
+    Some(peer.ip())
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-common and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn connections_are_tracked() {
+    let served = Served::secure("firewall", 2);
+    for flow in [
+        "priority=10,arp actions=normal",
+        "priority=9,ip,ct_state=-trk actions=ct(table=1)",
+        "table=1,in_port=1,ip,ct_state=+trk+new actions=ct(commit),output:2",
+        "table=1,in_port=1,ip,ct_state=+trk+est actions=output:2",
+        "table=1,in_port=2,ip,ct_state=+trk+est actions=output:1",
+    ] {
+        served.add_flow(flow);
+    }
+    assert!(served.ping(1, 2) && !served.ping(2, 1), "what one host has begun alone");
+    assert!(talks(&served, 1, 2).is_some());
+    assert_eq!(talks(&served, 2, 1), None);
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-common and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn addresses_are_translated() {
+    let served = Served::secure("nat", 2);
+    served.network.knows(2, address(77), 1);
+    for flow in [
+        "priority=10,arp actions=normal",
+        "priority=9,in_port=1,ip actions=ct(commit,nat(src=10.9.0.77)),output:2",
+        "priority=9,in_port=2,ip actions=ct(nat,table=1)",
+        "table=1,ip,ct_state=+trk+est actions=output:1",
+    ] {
+        served.add_flow(flow);
+    }
+    assert_eq!(talks(&served, 1, 2), Some(address(77).into()), "so the other side sees it");
+    assert!(ping(served.network.host(1), address(2)));
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-common: `cargo xtask e2e` installs that, and runs it"]
+fn ovs_ofctl_snoops() {
+    let served = Served::secure("snoop", 1);
+    let controller = served.network.switch.within(|| TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let mut snoop = Listening::begin(&served, &["snoop", "br0"]);
+    served.vsctl(&format!("set-controller br0 tcp:{}", controller.local_addr().expect("bound")));
+    let mut client = crate::client::Client::greet(controller.accept().expect("it calls").0);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // Until it has been heard: it may not listen yet.
+        scope.spawn(|| {
+            while !stop.load(SeqCst) {
+                client.add_flow("priority=7,arp actions=output:1");
+            }
+        });
+        snoop.hears(&["OFPT_FLOW_MOD (OF1.3)", "OFPT_BARRIER_REPLY (OF1.3)"]);
+        stop.store(true, SeqCst);
+    });
+}

@@ -1,0 +1,126 @@
+//! `ovs-vsctl` says what there is to be, and waits until there is.
+
+use crate::network::Network;
+use crate::served::Served;
+
+fn empty(test: &str, hosts: u8) -> Served {
+    Served::new(Network::new(test, hosts), Vec::new())
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-switch and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn ovs_vsctl_makes_bridges_and_ports() {
+    let served = empty("vsctl", 2);
+    served.vsctl("add-br br0");
+    assert_eq!(served.vsctl("list-br"), "br0\n");
+    served.vsctl("add-port br0 port1 -- add-port br0 port2");
+    assert!(served.ping(1, 2), "an ordinary switch");
+    assert_eq!(served.vsctl("list-ports br0"), "port1\nport2\n");
+    let mut numbers = ["port1", "port2"].map(|port| served.vsctl(&format!("get Interface {port} ofport")));
+    numbers.sort();
+    assert_eq!(numbers, ["1\n", "2\n"]);
+    assert_eq!(served.vsctl("get Open_vSwitch . cur_cfg"), served.vsctl("get Open_vSwitch . next_cfg"));
+    assert!(served.vsctl("show").contains("Interface br0\n                type: internal"));
+    assert!(served.vsctl("--columns=name find Interface ofport=65534").contains("br0"));
+    assert!(served.vsctl("--columns=datapath_id list Bridge br0").contains("0000"));
+    // The switch's own interface is a host's, too.
+    served.network.switch.ip(&["address", "add", "10.9.0.99/24", "dev", "br0"]);
+    served.network.switch.ip(&["link", "set", "br0", "up"]);
+    assert!(served.ping(1, 99));
+
+    served.vsctl("del-port br0 port2");
+    assert!(!served.ping(1, 2));
+    served.vsctl("add-port br0 port2 -- set Interface port2 ofport_request=7");
+    assert_eq!(served.vsctl("get Interface port2 ofport"), "7\n");
+    assert!(served.ping(1, 2));
+    served.vsctl("del-br br0");
+    assert_eq!(served.vsctl("list-br"), "");
+    assert!(!served.path("br0.mgmt").exists(), "its socket is gone");
+    served.vsctl("add-br br0 -- add-port br0 port1 -- add-port br0 port2");
+    assert!(served.ping(1, 2), "all is free again");
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-switch and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn an_interface_that_is_not_there_is_an_error_until_it_is() {
+    let served = empty("absent", 2);
+    // Complaints of `ovs-vsctl` about the one do not keep it from the others.
+    let output = served.vsctl_output("add-br br0 -- add-port br0 port3 -- add-port br0 port1 -- add-port br0 port2");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(complaint.contains("port3"), "{complaint}");
+    assert!(served.vsctl("get Interface port3 error").contains("port3"));
+    assert_eq!(served.vsctl("get Interface port3 ofport"), "-1\n");
+    assert_eq!(served.vsctl("get Interface port1 error"), "[]\n");
+    assert!(served.ping(1, 2), "the others work");
+    served.network.switch.ip(&["link", "add", "port3", "type", "veth", "peer", "name", "other"]);
+    served.vsctl("wait-until Interface port3 ofport>0");
+    assert_eq!(served.vsctl("get Interface port3 error"), "[]\n");
+    let wrong = served.vsctl_output("add-port br0 odd -- set Interface odd type=gre");
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("odd"), "{wrong:?}");
+    assert!(served.vsctl("get Interface odd error").contains("gre"));
+    assert!(served.ping(1, 2));
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-switch and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn patch_ports_join_bridges() {
+    let served = empty("patch", 2);
+    served.vsctl("add-br br0 -- add-port br0 port1");
+    served.vsctl("add-br br1 -- add-port br1 port2");
+    assert!(!served.ping(1, 2));
+    let join = "add-port br0 to1 -- set Interface to1 type=patch options:peer=to0 \
+                -- add-port br1 to0 -- set Interface to0 type=patch options:peer=to1";
+    served.vsctl(join);
+    assert!(served.ping(1, 2));
+    let number = served.vsctl("get Interface to1 ofport");
+    // One end alone leads nowhere; it is not what it was in between.
+    served.vsctl("del-port br1 to0");
+    assert!(!served.ping(1, 2));
+    served.vsctl("add-port br1 to0 -- set Interface to0 type=patch options:peer=to1");
+    assert!(served.ping(1, 2));
+    assert_eq!(served.vsctl("get Interface to1 ofport"), number);
+    served.vsctl("set Interface to0 options:peer=nobody");
+    assert!(!served.ping(1, 2));
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-switch and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn tags_and_trunks_keep_virtual_networks_apart() {
+    let served = empty("tags", 4);
+    served.vsctl("add-br br0 -- add-br br1");
+    served.vsctl("add-port br0 port1 tag=10 -- add-port br0 port2 tag=20");
+    served.vsctl("add-port br1 port3 tag=10 -- add-port br1 port4 tag=20");
+    served.network.switch.ip(&["link", "add", "trunk0", "type", "veth", "peer", "name", "trunk1"]);
+    for trunk in ["trunk0", "trunk1"] {
+        served.network.switch.ip(&["link", "set", trunk, "addrgenmode", "none", "up"]);
+    }
+    served.vsctl("add-port br0 trunk0 -- add-port br1 trunk1");
+    let pings = |pairs: [(u8, u8); 4]| pairs.map(|(from, to)| served.ping(from, to));
+    assert_eq!(pings([(1, 3), (2, 4), (1, 2), (1, 4)]), [true, true, false, false]);
+    served.vsctl("set Port trunk0 trunks=20");
+    assert_eq!(pings([(1, 3), (2, 4), (1, 2), (1, 4)]), [false, true, false, false]);
+    served.vsctl("set Port port2 tag=10 -- clear Port trunk0 trunks");
+    assert_eq!(pings([(1, 3), (2, 3), (1, 2), (1, 4)]), [true, true, true, false]);
+    // What has a tag does not come in at a port that is in one virtual network.
+    served.vsctl("set Port trunk1 tag=10");
+    assert_eq!(pings([(1, 3), (2, 3), (1, 2), (3, 1)]), [false, false, true, false]);
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-switch: `cargo xtask e2e` installs that, and runs it"]
+fn controllers_and_what_is_done_without_them_are_set() {
+    let served = empty("controllers", 1);
+    served.vsctl("add-br br0 -- set-fail-mode br0 secure");
+    assert_eq!(served.vsctl("get-fail-mode br0"), "secure\n");
+    assert_eq!(served.ofctl(&["--no-stats", "dump-flows", "br0"]), "");
+    served.vsctl("set-controller br0 ptcp:0:127.0.0.1 odd:6653");
+    let told = served.vsctl("--columns=target,status find Controller target=odd\\:6653");
+    assert!(told.contains("last_error"), "{told}");
+    served.vsctl("del-controller br0");
+    assert_eq!(served.vsctl("get-controller br0"), "");
+    served.vsctl("set-fail-mode br0 standalone");
+    assert!(served.ofctl(&["dump-flows", "br0"]).contains("actions=NORMAL"));
+    // Who is no controller is none after a while; the others go on.
+    let output = served.vsctl_output("set Bridge br0 fail_mode=open");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("constraint violation"), "{output:?}");
+}
