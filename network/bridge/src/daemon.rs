@@ -272,7 +272,12 @@ fn seed_database(database: &Handle, config: &Config) -> Result<(), fulmar_ovsdb:
             for (number, (name, kind)) in (0..).zip(own.into_iter().chain(others)) {
                 let interface = draft.insert("Interface", chance);
                 // In the order of the file; the first is the switch's own, which has a number already.
-                draft.set("Interface", interface, "ofport_request", Some(number).filter(|number| *number > 0))?;
+                draft.set(
+                    "Interface",
+                    interface,
+                    "ofport_request",
+                    Some(number).filter(|number| *number > 0),
+                )?;
                 draft.set("Interface", interface, "name", name)?;
                 draft.set("Interface", interface, "type", kind)?;
                 let port = draft.insert("Port", chance);

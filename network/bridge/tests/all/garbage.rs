@@ -24,7 +24,8 @@ const ROOM: u64 = 256 << 20;
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("it is told");
-    let kibibytes: u64 = line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number");
+    let kibibytes: u64 =
+        line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number");
     kibibytes << 10
 }
 
@@ -96,7 +97,8 @@ fn garbage_from_a_controller_does_not_fill_the_memory() {
     let mut stream = client.into_stream();
     let reader = stream.try_clone().expect("another file");
     let (sent, heard) = thread::scope(|scope| {
-        let heard = scope.spawn(move || std::io::copy(&mut &reader, &mut std::io::sink()).expect("it speaks"));
+        let heard =
+            scope.spawn(move || std::io::copy(&mut &reader, &mut std::io::sink()).expect("it speaks"));
         let mut sent = 0;
         while sent < amount() {
             let length = 8 + usize::try_from(random.below(200)).expect("short");

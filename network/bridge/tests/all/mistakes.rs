@@ -3,7 +3,8 @@
 use crate::network::address;
 use crate::served::Served;
 use fulmar_openflow::error::{
-    BadAction, BadInstruction, BadMatch, BadRequest, ErrorMessage, FlowModFailed, GroupModFailed, PortModFailed,
+    BadAction, BadInstruction, BadMatch, BadRequest, ErrorMessage, FlowModFailed, GroupModFailed,
+    PortModFailed,
 };
 use fulmar_openflow::flow::FlowMod;
 use fulmar_openflow::{Body, ErrorCode, Message};
@@ -36,7 +37,11 @@ fn a_malformed_message_is_told_its_error_and_the_connection_lives_on() {
         ("version", spoilt(0, &[9]), BadRequest::BadVersion.into()),
         ("type", spoilt(1, &[99]), BadRequest::BadType.into()),
         ("length", vec![4, 14, 0, 16, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 0], BadRequest::BadLength.into()),
-        ("multipart", vec![4, 18, 0, 16, 0, 0, 0, 77, 0, 99, 0, 0, 0, 0, 0, 0], BadRequest::BadMultipart.into()),
+        (
+            "multipart",
+            vec![4, 18, 0, 16, 0, 0, 0, 77, 0, 99, 0, 0, 0, 0, 0, 0],
+            BadRequest::BadMultipart.into(),
+        ),
         ("command", spoilt(25, &[9]), FlowModFailed::BadCommand.into()),
         ("table", spoilt(24, &[255]), FlowModFailed::BadTable.into()),
         ("match", spoilt(48, &[0, 9]), BadMatch::BadType.into()),
@@ -65,7 +70,12 @@ fn a_malformed_message_is_told_its_error_and_the_connection_lives_on() {
 fn group(number: &str) -> Body {
     use fulmar_openflow::group::{GroupCommand, GroupKind, GroupMod};
     let group = fulmar_openflow::GroupNumber(number.parse().expect("a number"));
-    Body::GroupMod(GroupMod { command: GroupCommand::Modify, kind: GroupKind::All, group, buckets: Vec::new() })
+    Body::GroupMod(GroupMod {
+        command: GroupCommand::Modify,
+        kind: GroupKind::All,
+        group,
+        buckets: Vec::new(),
+    })
 }
 
 fn port(number: u32) -> Body {
@@ -85,7 +95,9 @@ fn flows(served: &Served) -> u32 {
     let question = Question::Tables;
     let told = served.client().ask(Body::MultipartRequest(MultipartRequest { has_more: false, question }));
     match &told[..] {
-        [Body::MultipartReply(MultipartReply { answer: Answer::Tables(tables), .. })] => tables.iter().map(|table| table.flows).sum(),
+        [Body::MultipartReply(MultipartReply { answer: Answer::Tables(tables), .. })] => {
+            tables.iter().map(|table| table.flows).sum()
+        }
         _ => panic!("{told:?}"),
     }
 }
@@ -106,12 +118,16 @@ fn a_bad_transaction_changes_nothing() {
         (r#"{"op":"update","table":"Bridge","where":[],"row":{"fail_mode":"open"}}"#, "constraint violation"),
         (r#"{"op":"delete","table":"Bridges","where":[]}"#, "syntax error"),
         (r#"{"op":"update","table":"Port","where":[],"row":{"tag":9999}}"#, "constraint violation"),
-        (r#"{"op":"update","table":"Interface","where":[],"row":{"ofport_request":0}}"#, "constraint violation"),
+        (
+            r#"{"op":"update","table":"Interface","where":[],"row":{"ofport_request":0}}"#,
+            "constraint violation",
+        ),
         (r#"{"op":"abort"}"#, "aborted"),
     ] {
         let answer = transact(&format!("{good},{bad}"));
         assert!(answer.to_string().contains(error), "{bad}: {answer}");
-        let answer = transact(r#"{"op":"select","table":"Bridge","where":[],"columns":["name","fail_mode"]}"#);
+        let answer =
+            transact(r#"{"op":"select","table":"Bridge","where":[],"columns":["name","fail_mode"]}"#);
         assert_eq!(answer["result"][0]["rows"].to_string(), r#"[{"fail_mode":"secure","name":"br0"}]"#);
     }
     assert_eq!(served.daemon.bridges(), ["br0"]);

@@ -68,7 +68,12 @@ impl Served {
     }
 
     /// Waits until this column of an interface is as it should be.
-    pub(crate) fn until_interface(&self, name: &str, column: &str, is_so: impl Fn(&fulmar_ovsdb::Datum) -> bool) {
+    pub(crate) fn until_interface(
+        &self,
+        name: &str,
+        column: &str,
+        is_so: impl Fn(&fulmar_ovsdb::Datum) -> bool,
+    ) {
         self.until(|database| {
             let mut rows = database.rows("Interface");
             rows.any(|row| row.get("name").string() == Some(name) && is_so(row.get(column)))

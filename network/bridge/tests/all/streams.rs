@@ -50,7 +50,8 @@ fn stream(from: &Namespace, to: &Namespace, listen: Ipv4Addr, call: Ipv4Addr) {
         stream.read_exact(&mut [0; 3]).expect("all has come");
     });
     for host in [from, to] {
-        let found = host.within(|| std::fs::read_to_string("/proc/thread-self/net/snmp").expect("Linux has it"));
+        let found =
+            host.within(|| std::fs::read_to_string("/proc/thread-self/net/snmp").expect("Linux has it"));
         let mut lines = found.lines().filter(|line| line.starts_with("Tcp:"));
         let (names, numbers) = (lines.next().expect("names"), lines.next().expect("numbers"));
         let mut pairs = names.split_whitespace().zip(numbers.split_whitespace());
@@ -104,6 +105,10 @@ fn a_stream_arrives_at_another_address() {
         mac(2)
     );
     client.add_flow(&call);
-    client.add_flow(&format!("in_port=2,ip,nw_src={} actions=set_field:{}->ip_src,output:1", address(2), address(9)));
+    client.add_flow(&format!(
+        "in_port=2,ip,nw_src={} actions=set_field:{}->ip_src,output:1",
+        address(2),
+        address(9)
+    ));
     stream(served.network.host(1), served.network.host(2), address(2), address(9));
 }

@@ -30,7 +30,11 @@ impl Served {
 
     fn ofctl_output(&self, arguments: &[&str]) -> Output {
         let mut command = self.command("ovs-ofctl");
-        command.args(["--protocols=OpenFlow13", "--no-names"]).args(arguments).output().expect("it can be run")
+        command
+            .args(["--protocols=OpenFlow13", "--no-names"])
+            .args(arguments)
+            .output()
+            .expect("it can be run")
     }
 
     /// What `ovs-ofctl` says that succeeds.

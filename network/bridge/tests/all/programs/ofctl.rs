@@ -55,12 +55,16 @@ fn ovs_ofctl_changes_flows() {
     let other = served.file("others", "priority=1,ip actions=output:3\npriority=3,ipv6 actions=drop\n");
     let differ = served.ofctl_output(&["diff-flows", "br0", &other]);
     let differ = String::from_utf8_lossy(&differ.stdout).into_owned();
-    assert!(differ.contains("+priority=3,ipv6 actions=drop") && differ.contains("-priority=2,arp"), "{differ}");
+    assert!(
+        differ.contains("+priority=3,ipv6 actions=drop") && differ.contains("-priority=2,arp"),
+        "{differ}"
+    );
     served.ofctl(&["replace-flows", "br0", &other]);
     assert_eq!(served.ofctl(&["diff-flows", "br0", &other]), "");
 
     let before = served.flows();
-    let bad = "priority=4,ip actions=output:1\npriority=5,ip actions=group:99\npriority=6,ip actions=output:2\n";
+    let bad =
+        "priority=4,ip actions=output:1\npriority=5,ip actions=group:99\npriority=6,ip actions=output:2\n";
     let bad = served.file("bad", bad);
     let refused = served.ofctl_output(&["--bundle", "add-flows", "br0", &bad]);
     assert!(!refused.status.success(), "{refused:?}");
@@ -81,7 +85,8 @@ fn ovs_ofctl_without_a_version_says_why_it_does_not_work() {
     let output = output.expect("it can be run");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(
-        complaint.contains("version negotiation failed (we support version 0x01, peer supports version 0x04)"),
+        complaint
+            .contains("version negotiation failed (we support version 0x01, peer supports version 0x04)"),
         "{complaint}"
     );
 }
@@ -123,7 +128,10 @@ fn ovs_ofctl_makes_groups_and_meters() {
         "group_id=3,type=ff,bucket=watch_port:3,output:3,bucket=watch_port:2,output:2",
     ]);
     let groups = served.ofctl(&["dump-groups", "br0"]);
-    assert!(groups.contains("group_id=1,type=all,bucket=actions=output:2,bucket=actions=output:3"), "{groups}");
+    assert!(
+        groups.contains("group_id=1,type=all,bucket=actions=output:2,bucket=actions=output:3"),
+        "{groups}"
+    );
     assert!(groups.contains("type=select") && groups.contains("type=ff"), "{groups}");
     for group in 1..=2 {
         served.add_flow(&format!("priority={group},in_port=1,icmp actions=group:{group}"));
@@ -196,7 +204,11 @@ fn ovs_ofctl_monitors_packets_and_sends_them() {
     served.until_connected(&mut monitor);
     served.ofctl(&["packet-out", "br0", &format!("in_port=1,packet={frame},actions=table")]);
     monitor.hears(&["OFPT_PACKET_IN (OF1.3)", "dl_type=0x88b5"]);
-    served.ofctl(&["packet-out", "br0", &format!("in_port=controller,packet={frame},actions=output:1,output:2")]);
+    served.ofctl(&[
+        "packet-out",
+        "br0",
+        &format!("in_port=controller,packet={frame},actions=output:1,output:2"),
+    ]);
     let ports = served.ofctl(&["dump-ports", "br0", "2"]);
     assert!(ports.contains("tx pkts=1"), "{ports}");
 }
@@ -241,11 +253,8 @@ fn flows_learn_from_packets() {
 fn talks(served: &Served, from: u8, to: u8) -> Option<std::net::IpAddr> {
     let listener = served.network.host(to).within(|| TcpListener::bind((address(to), 0)).expect("a port"));
     let at = listener.local_addr().expect("bound");
-    let mut stream = served
-        .network
-        .host(from)
-        .within(|| TcpStream::connect_timeout(&at, Duration::from_secs(2)))
-        .ok()?;
+    let mut stream =
+        served.network.host(from).within(|| TcpStream::connect_timeout(&at, Duration::from_secs(2))).ok()?;
     let (mut other, peer) = listener.accept().expect("it has come");
     stream.write_all(&[1]).expect("it is sent");
     other.read_exact(&mut [0]).expect("it comes");

@@ -45,7 +45,8 @@ fn ovs_vsctl_makes_bridges_and_ports() {
 fn an_interface_that_is_not_there_is_an_error_until_it_is() {
     let served = empty("absent", 2);
     // Complaints of `ovs-vsctl` about the one do not keep it from the others.
-    let output = served.vsctl_output("add-br br0 -- add-port br0 port3 -- add-port br0 port1 -- add-port br0 port2");
+    let output =
+        served.vsctl_output("add-br br0 -- add-port br0 port3 -- add-port br0 port1 -- add-port br0 port2");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(complaint.contains("port3"), "{complaint}");
     assert!(served.vsctl("get Interface port3 error").contains("port3"));
