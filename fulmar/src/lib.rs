@@ -6,6 +6,7 @@
 //! - [`transfer`]: `fulmar import`, `export`, `backup` and `restore`, from and to ordinary SQLite files.
 //! - [`mod@bench`]: `fulmar bench`, figures beside what people use today.
 //! - [`lab`]: `fulmar lab`, what papers have measured, run again.
+//! - `fulmar net` is a crate of its own, `fulmar_net`.
 //!
 //! ```
 //! use fulmar::shell::{Database, Script, Settings, Shell};

@@ -14,6 +14,7 @@ use fulmar::status;
 use fulmar::switch::{self, Switch};
 use fulmar::timestamp::{self, Draw};
 use fulmar::transfer::{self, Transfer};
+use fulmar_net::Net;
 
 /// A server makes and drops a leaf for each change of one: docs/ycsb.md says what this spares.
 #[global_allocator]
@@ -49,6 +50,9 @@ enum Command {
     Switch(Switch),
     #[command(flatten)]
     Transfer(Transfer),
+    /// Small networks on this machine, for tests and for trying things out
+    #[command(subcommand)]
+    Net(Net),
     /// Measures Fulmar beside what people use today
     #[command(subcommand)]
     Bench(Bench),
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         Command::Drain(options) => drain::run(&options),
         Command::Switch(switch) => switch::run(&switch),
         Command::Transfer(transfer) => transfer::run(&transfer),
+        Command::Net(net) => fulmar_net::command(net),
         Command::Bench(bench) => bench::run(bench),
         Command::Lab(lab) => lab::run(&lab),
     }
