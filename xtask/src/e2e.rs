@@ -158,11 +158,11 @@ pub(crate) fn main(arguments: &[&str]) -> Result {
     switch.and(result)
 }
 
-/// Programs of Open vSwitch on what is to take its place.
+/// Programs of Open vSwitch, and a controller on os-ken, on what is to take its place.
 fn open_vswitch() -> Result {
     // Of the whole workspace, so that nothing is built anew with other features.
     let test = ["test", "--workspace", "--locked", "--test", "all", "--", "--ignored", "programs::"];
-    run::run(&mut run::cargo(&test))
+    run::run(run::cargo(&test).env("FULMAR_PYTHON", install::python()?))
 }
 
 /// Where the dynamic linker finds libsqlite3 when nobody interferes.

@@ -5,9 +5,18 @@ use crate::run::{Result, build_release, cargo, command, output, root, run, tools
 use std::path::{Path, PathBuf};
 
 /// Debian packages: the Python whose sqlite3 module is tested, the library that it would use otherwise, and the shell whose
-/// answers are expected of ours; the programs that use a switch's configuration database.
-const DEBIAN: [&str; 6] =
-    ["python3", "python3-venv", "libsqlite3-0", "sqlite3", "openvswitch-common", "openvswitch-switch"];
+/// answers are expected of ours; the programs that use a switch, and what makes and asks hosts beside it.
+const DEBIAN: [&str; 9] = [
+    "python3",
+    "python3-venv",
+    "libsqlite3-0",
+    "sqlite3",
+    "openvswitch-common",
+    "openvswitch-switch",
+    "iproute2",
+    "iputils-ping",
+    "ethtool",
+];
 
 /// Debian's own Python, which links libsqlite3 dynamically.
 const PYTHON: &str = "/usr/bin/python3";

@@ -1,6 +1,6 @@
 //! Streams of the kernel's TCP between hosts, whose offloads are on: they arrive byte for byte.
 
-use crate::network::{Namespace, Network, address, mac};
+use crate::network::{Namespace, Network, address};
 use crate::served::{Served, bridge};
 use fulmar_node::Random;
 use std::io::{Read as _, Write as _};
@@ -23,7 +23,7 @@ fn fill(block: &mut [u8], random: &mut Random) {
 }
 
 /// Sends a stream from one host to another, which listens at its own address, and is called by another one, maybe.
-fn stream(from: &Namespace, to: &Namespace, listen: Ipv4Addr, call: Ipv4Addr) {
+pub(crate) fn stream(from: &Namespace, to: &Namespace, listen: Ipv4Addr, call: Ipv4Addr) {
     let listener = to.within(|| TcpListener::bind((listen, 0)).expect("a port"));
     let port = listener.local_addr().expect("bound").port();
     thread::scope(|scope| {
@@ -59,12 +59,6 @@ fn stream(from: &Namespace, to: &Namespace, listen: Ipv4Addr, call: Ipv4Addr) {
     }
 }
 
-/// Each host does without asking where the other one is.
-fn acquaint(served: &Served) {
-    served.network.knows(1, address(2), 2);
-    served.network.knows(2, address(1), 1);
-}
-
 #[test]
 fn a_stream_arrives() {
     let served = Served::secure("stream", 2);
@@ -73,9 +67,8 @@ fn a_stream_arrives() {
 }
 
 /// A wire between two ports of the switch carries tags.
-#[test]
-fn a_stream_arrives_with_tags_pushed_and_popped() {
-    let network = Network::new("tagged", 2);
+pub(crate) fn tagged(test: &str) -> Served {
+    let network = Network::new(test, 2);
     network.switch.ip(&["link", "add", "port3", "type", "veth", "peer", "name", "port4"]);
     for end in ["port3", "port4"] {
         network.switch.ip(&["link", "set", end, "addrgenmode", "none", "up"]);
@@ -88,27 +81,30 @@ fn a_stream_arrives_with_tags_pushed_and_popped() {
         ));
         client.add_flow(&format!("in_port={trunk},dl_vlan=7 actions=pop_vlan,output:{port}"));
     }
+    served
+}
+
+#[test]
+fn a_stream_arrives_with_tags_pushed_and_popped() {
+    let served = tagged("tagged");
     stream(served.network.host(1), served.network.host(2), address(2), address(2));
 }
 
-/// The address that is called is none of a host: flows put another in its place, both ways.
+/// Address 9, which the first host calls, is none of a host: flows put that of the second in its place, and back.
+pub(crate) fn translated(test: &str) -> Served {
+    let served = Served::secure(test, 2);
+    for (host, known, other) in [(1, 9, 2), (2, 1, 1)] {
+        served.network.knows(host, address(known), other);
+    }
+    let (second, called) = (address(2), address(9));
+    let mut client = served.client();
+    client.add_flow(&format!("in_port=1,ip,nw_dst={called} actions=set_field:{second}->ip_dst,output:2"));
+    client.add_flow(&format!("in_port=2,ip,nw_src={second} actions=set_field:{called}->ip_src,output:1"));
+    served
+}
+
 #[test]
 fn a_stream_arrives_at_another_address() {
-    let served = Served::secure("translated", 2);
-    acquaint(&served);
-    served.network.knows(1, address(9), 2);
-    let mut client = served.client();
-    let call = format!(
-        "in_port=1,ip,nw_dst={} actions=set_field:{}->ip_dst,set_field:{}->eth_dst,output:2",
-        address(9),
-        address(2),
-        mac(2)
-    );
-    client.add_flow(&call);
-    client.add_flow(&format!(
-        "in_port=2,ip,nw_src={} actions=set_field:{}->ip_src,output:1",
-        address(2),
-        address(9)
-    ));
+    let served = translated("translated");
     stream(served.network.host(1), served.network.host(2), address(2), address(9));
 }

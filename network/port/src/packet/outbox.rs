@@ -38,6 +38,49 @@ pub(super) struct Outbox {
     /// The slot of the first frame that waits; the kernel waits for it.
     first: usize,
     waiting: usize,
+    queues: Queues,
+}
+
+/// Whether frames of the other socket pass over the interface's queues, which is faster. Then the kernel cuts none: one that the interface
+/// cannot cut itself is dropped, and refused as if there were no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Queues {
+    #[default]
+    Passed,
+    /// From the first such frame on.
+    Used,
+}
+
+impl Queues {
+    /// Whether a frame that was refused may do better now.
+    fn change(&mut self, socket: BorrowedFd<'_>, is_to_cut: bool, why: Errno) -> bool {
+        if *self == Self::Used || why != Errno::NOBUFS || !is_to_cut {
+            return false;
+        }
+        *self = Self::Used;
+        set_option(socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &0u32).is_ok()
+    }
+
+    /// Sends a frame where it lies.
+    fn send_one(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        header: &[u8],
+        frame: &[u8],
+        is_to_cut: bool,
+        sent: &mut Traffic,
+    ) {
+        let pieces = [IoSlice::new(header), IoSlice::new(frame)];
+        let mut done = writev(socket, &pieces);
+        if done.is_err_and(|why| self.change(socket, is_to_cut, why)) {
+            done = writev(socket, &pieces);
+        }
+        match done {
+            Ok(_) => sent.count(frame.len()),
+            Err(Errno::AGAIN | Errno::NOBUFS) => sent.dropped += 1,
+            Err(_) => sent.errors += 1,
+        }
+    }
 }
 
 impl Outbox {
@@ -52,19 +95,24 @@ impl Outbox {
         };
         set_option(&socket, libc::SOL_PACKET, libc::PACKET_TX_RING, &shape)?;
         let memory = Mapping::new(socket.as_fd(), 0, SLOTS * SLOT)?;
-        Ok(Self { socket, memory, first: 0, waiting: 0 })
+        Ok(Self { socket, memory, first: 0, waiting: 0, queues: Queues::Passed })
     }
 
     /// Sends a frame, by the ring if it can be; other frames by another socket, after those that wait.
     pub(super) fn push(&mut self, other: BorrowedFd<'_>, frame: &[u8], offload: Offload, sent: &mut Traffic) {
         let header = offload::write(offload);
-        if self.waiting == BATCH || frame.len() > LONGEST {
+        // What is to be cut goes where it is told whether that can be done.
+        let is_to_cut = offload.segmentation.is_some();
+        if self.waiting == BATCH || frame.len() > LONGEST || is_to_cut {
             self.flush(other, sent);
         }
         let at = (self.first + self.waiting) % SLOTS;
-        if frame.len() > LONGEST || self.status(at).load(Ordering::Acquire) != TP_STATUS_AVAILABLE {
+        if frame.len() > LONGEST
+            || is_to_cut
+            || self.status(at).load(Ordering::Acquire) != TP_STATUS_AVAILABLE
+        {
             self.flush(other, sent);
-            return send_one(other, &header, frame, sent);
+            return self.queues.send_one(other, &header, frame, is_to_cut, sent);
         }
         let slot = self.slot(at);
         let [length, whole] = [frame.len(), HEADER + frame.len()]
@@ -91,9 +139,9 @@ impl Outbox {
         }
         for at in (self.first..self.first + self.waiting).map(|at| at % SLOTS) {
             self.status(at).store(TP_STATUS_AVAILABLE, Ordering::Release);
-            let length = self.length(at);
+            let (length, mut queues) = (self.length(at), self.queues);
             let (header, frame) = self.slot(at)[NOTES..].split_at(HEADER);
-            send_one(other, header, &frame[..length], sent);
+            queues.send_one(other, header, &frame[..length], false, sent);
         }
         self.waiting = 0;
     }
@@ -122,13 +170,5 @@ impl Outbox {
         unsafe {
             std::slice::from_raw_parts_mut(self.memory.at().add(at * SLOT + STATE).as_ptr(), SLOT - STATE)
         }
-    }
-}
-
-fn send_one(socket: BorrowedFd<'_>, header: &[u8], frame: &[u8], sent: &mut Traffic) {
-    match writev(socket, &[IoSlice::new(header), IoSlice::new(frame)]) {
-        Ok(_) => sent.count(frame.len()),
-        Err(Errno::AGAIN | Errno::NOBUFS) => sent.dropped += 1,
-        Err(_) => sent.errors += 1,
     }
 }

@@ -1,13 +1,19 @@
 //! Programs that other people wrote drive the switch: those of Open vSwitch, and controllers on os-ken.
 
+mod checksums;
 mod ofctl;
 mod os_ken;
 mod vsctl;
 
 use crate::network::{Namespace, address};
 use crate::served::Served;
-use std::net::Ipv4Addr;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Output};
+use std::time::Duration;
+
+/// So long an answer is waited for that may not come.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Served {
     /// A program that finds the switch where Open vSwitch's would be.
@@ -46,6 +52,25 @@ impl Served {
         self.ofctl(&["add-flow", "br0", flow]);
     }
 
+    /// All flows, without what they have done.
+    fn flows(&self) -> String {
+        self.ofctl(&["--no-stats", "--sort", "dump-flows", "br0"])
+    }
+
+    /// Whether a host gets back by UDP what it has sent.
+    fn echoes(&self, from: u8, to: u8) -> bool {
+        let socket =
+            |host| self.network.host(host).within(|| UdpSocket::bind((address(host), 9)).expect("a port"));
+        let (from, other) = (socket(from), socket(to));
+        let mut byte = [0];
+        for socket in [&from, &other] {
+            socket.set_read_timeout(Some(PATIENCE)).expect("it is not 0");
+        }
+        from.send_to(&[7], (address(to), 9)).expect("it is sent");
+        other.recv_from(&mut byte).and_then(|(_, back)| other.send_to(&byte, back)).is_ok()
+            && from.recv(&mut byte).is_ok_and(|_| byte == [7])
+    }
+
     fn ping(&self, from: u8, to: u8) -> bool {
         ping(self.network.host(from), address(to))
     }
@@ -66,4 +91,17 @@ fn ping(from: &Namespace, to: Ipv4Addr) -> bool {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("3 packets transmitted"), "{output:?}");
     output.status.success()
+}
+
+/// Whether one host can speak with another by TCP, a byte each way: the address that the other one sees.
+fn talks(served: &Served, from: u8, to: u8) -> Option<IpAddr> {
+    let listener = served.network.host(to).within(|| TcpListener::bind((address(to), 0)).expect("a port"));
+    let at = listener.local_addr().expect("bound");
+    let mut stream = served.network.host(from).within(|| TcpStream::connect_timeout(&at, PATIENCE)).ok()?;
+    let (mut other, peer) = listener.accept().expect("it has come");
+    stream.write_all(&[1]).expect("it is sent");
+    other.read_exact(&mut [0]).expect("it comes");
+    other.write_all(&[1]).expect("it is sent");
+    stream.read_exact(&mut [0]).expect("it comes");
+    Some(peer.ip())
 }

@@ -1,14 +1,15 @@
 //! `ovs-ofctl` changes flows, groups, meters and ports, and asks about them.
 
-use super::ping;
+use super::{ping, talks};
 use crate::network::{address, mac};
 use crate::served::Served;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use fulmar_port::Packet;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::process::{Child, ChildStderr, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
-use std::time::Duration;
 
 impl Served {
     /// A file with flows.
@@ -16,11 +17,6 @@ impl Served {
         let path = self.path(name);
         std::fs::write(&path, text).expect("it is written");
         path.to_str().expect("it is text").to_owned()
-    }
-
-    /// All flows, without what they have done.
-    fn flows(&self) -> String {
-        self.ofctl(&["--no-stats", "--sort", "dump-flows", "br0"])
     }
 }
 
@@ -178,7 +174,7 @@ impl Listening {
 
     /// Reads until all of these have been said, in this order.
     fn hears(&mut self, parts: &[&str]) {
-        let mut lines = self.1.by_ref().lines();
+        let mut lines = (&mut self.1).lines();
         for part in parts {
             assert!(lines.any(|line| line.expect("it is text").contains(part)), "{part}");
         }
@@ -197,20 +193,19 @@ impl Drop for Listening {
 fn ovs_ofctl_monitors_packets_and_sends_them() {
     let served = Served::secure("monitor", 2);
     served.add_flow("in_port=1,dl_type=0x88b5 actions=controller");
-    served.add_flow("in_port=2,dl_type=0x88b6 actions=output:1");
     let mut monitor = Listening::begin(&served, &["monitor", "br0", "65534"]);
     let mut frame = "ffffffffffff02000000000988b5".to_owned();
     frame.push_str(&"00".repeat(46));
     served.until_connected(&mut monitor);
     served.ofctl(&["packet-out", "br0", &format!("in_port=1,packet={frame},actions=table")]);
-    monitor.hears(&["OFPT_PACKET_IN (OF1.3)", "dl_type=0x88b5"]);
-    served.ofctl(&[
-        "packet-out",
-        "br0",
-        &format!("in_port=controller,packet={frame},actions=output:1,output:2"),
-    ]);
-    let ports = served.ofctl(&["dump-ports", "br0", "2"]);
-    assert!(ports.contains("tx pkts=1"), "{ports}");
+    monitor.hears(&["NXT_PACKET_IN2 (OF1.3)", "dl_type=0x88b5"]);
+    let mut host = served.network.host(2).within(|| Packet::open("eth0").expect("it is there"));
+    served.ofctl(&["packet-out", "br0", &format!("in_port=controller,packet={frame},actions=output:2")]);
+    let mut found = false;
+    while !found {
+        poll(&mut [PollFd::new(&host, PollFlags::IN)], None).expect("it polls");
+        host.receive(64, |frame| found |= frame.bytes()[12..14] == [0x88, 0xb5]).expect("it is up");
+    }
 }
 
 impl Served {
@@ -247,20 +242,6 @@ fn flows_learn_from_packets() {
         assert!(learnt.contains(&flow), "{learnt}");
     }
     assert!(!learnt.contains("output:3"), "{learnt}");
-}
-
-/// Whether one host can speak with another by TCP, a byte each way: the address that the other one sees.
-fn talks(served: &Served, from: u8, to: u8) -> Option<std::net::IpAddr> {
-    let listener = served.network.host(to).within(|| TcpListener::bind((address(to), 0)).expect("a port"));
-    let at = listener.local_addr().expect("bound");
-    let mut stream =
-        served.network.host(from).within(|| TcpStream::connect_timeout(&at, Duration::from_secs(2))).ok()?;
-    let (mut other, peer) = listener.accept().expect("it has come");
-    stream.write_all(&[1]).expect("it is sent");
-    other.read_exact(&mut [0]).expect("it comes");
-    other.write_all(&[1]).expect("it is sent");
-    stream.read_exact(&mut [0]).expect("it comes");
-    Some(peer.ip())
 }
 
 #[test]
