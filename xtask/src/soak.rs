@@ -1,4 +1,4 @@
-//! Long runs: the conformance crate's `soak` and `disk` binaries, with budgets.
+//! Long runs: the conformance crate's `soak` and `disk` binaries, and tests of which more is asked, with budgets.
 
 use crate::fuzz::fuzz;
 use crate::run::{Result, cargo, run, steps};
@@ -38,6 +38,15 @@ pub(crate) fn soak(length: Length) -> Result {
             }
         }),
         ("fuzzers of the network", &|| fuzz(seconds)),
+        ("switches", &|| match length {
+            // Less of that is among the tests.
+            Length::Slice => Ok(()),
+            Length::Full => {
+                let test =
+                    ["test", "--workspace", "--locked", "--test", "all", "--", "barrier::", "garbage::"];
+                run(cargo(&test).env("FULMAR_ROUNDS", "100000").env("FULMAR_GARBAGE", "10000"))
+            }
+        }),
         ("memory", &|| binary("soak", &["memory", "--cache", cache])),
     ])
 }

@@ -72,8 +72,8 @@ fn garbage_on_the_wire_does_not_fill_the_memory() {
         sent += length as u64;
     }
     port.flush();
-    // It still works.
-    client.add_flow("priority=99,udp,tp_dst=9 actions=output:2");
+    // It still works. Who said nothing meanwhile may have been given up.
+    served.client().add_flow("priority=99,udp,tp_dst=9 actions=output:2");
     network.knows(1, address(2), 2);
     let socket = |host| network.host(host).within(|| UdpSocket::bind((address(host), 9)).expect("a port"));
     let (from, to) = (socket(1), socket(2));
