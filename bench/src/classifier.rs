@@ -204,11 +204,11 @@ const CASES: [Case; 6] = [
 ];
 
 /// Runs the benchmark; tells what it is at.
-pub fn run(options: &Options, progress: impl Fn(&str)) -> Vec<Figure> {
-    options.subtables.iter().flat_map(|subtables| measure(options, *subtables, &progress)).collect()
+pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Vec<Figure> {
+    options.subtables.iter().flat_map(|subtables| measure(options, *subtables, &mut progress)).collect()
 }
 
-fn measure(options: &Options, subtables: usize, progress: &impl Fn(&str)) -> Vec<Figure> {
+fn measure(options: &Options, subtables: usize, progress: &mut impl FnMut(&str)) -> Vec<Figure> {
     progress(&format!("{} rules in {subtables} subtables", options.rules));
     let workload = workload(options, subtables);
     let untracked = Optimisations { prefix_tracking: false, port_tracking: false, ..Optimisations::ALL };

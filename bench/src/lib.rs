@@ -7,6 +7,7 @@
 //! - [`lab`]: tables and figures of papers, run again beside what they say.
 //! - [`replication`]: replicas on loopback, against a bare ping-pong of datagrams and against etcd.
 //! - [`scaling`]: many servers in a simulator, against one.
+//! - [`switch`]: a virtual switch between two hosts, beside Open vSwitch.
 //! - [`classifier`]: a switch's lookups among many rules, beside Open vSwitch's.
 //! - [`ycsb`]: a server on loopback against Redis, PostgreSQL and rqlite.
 //!
@@ -39,6 +40,7 @@ pub mod replication;
 mod retwis;
 pub mod scaling;
 pub mod sql;
+pub mod switch;
 pub mod ycsb;
 
 pub use fault::Error;

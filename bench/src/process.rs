@@ -157,7 +157,9 @@ pub(crate) fn find_or_install(
     let mut install = Command::new("apt-get");
     install
         .args(["install", "--yes", "--no-install-recommends", package])
-        .env("DEBIAN_FRONTEND", "noninteractive");
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        // What the package would start by itself stays as it is.
+        .env("RUNLEVEL", "1");
     output(&mut install)?;
     find().ok_or_else(|| Wrong(format!("{program} is missing, though {package} is installed")).into())
 }

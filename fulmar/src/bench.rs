@@ -2,10 +2,12 @@
 
 mod replication;
 mod scaling;
+mod switch;
 mod ycsb;
 
 pub use replication::Replication;
 pub use scaling::Scaling;
+pub use switch::Switch;
 pub use ycsb::Ycsb;
 
 use clap::{Args, Subcommand};
@@ -34,6 +36,9 @@ pub enum Bench {
     /// Replication protocols on loopback, beside a bare ping-pong and etcd
     #[command(after_help = replication::EXAMPLES)]
     Replication(Replication),
+    /// The virtual switch between two hosts, beside Open vSwitch, and its classifier; needs root
+    #[command(after_help = switch::EXAMPLES)]
+    Switch(Switch),
 }
 
 /// Options of `fulmar bench sql`.
@@ -63,6 +68,7 @@ pub fn run(bench: Bench) -> ExitCode {
         Bench::Ycsb(ycsb) => ycsb::run(&ycsb),
         Bench::Scaling(scaling) => scaling::run(&scaling),
         Bench::Replication(replication) => replication::run(&replication),
+        Bench::Switch(switch) => switch::run(&switch),
     };
     exit_code(done)
 }
