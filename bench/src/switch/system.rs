@@ -7,6 +7,9 @@ use crate::process::{Started, Temporary, find_or_install, on_path, output};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// Of each switch, and its own interface's.
+const BRIDGE: &str = "br0";
+
 /// A switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum System {
@@ -19,11 +22,10 @@ pub(super) enum System {
 }
 
 /// A switch that runs, until this is dropped.
-pub(super) struct Running<'a> {
+pub(super) struct Running {
     // The switch ends before its database.
     _switch: Started,
     _database: Option<Started>,
-    network: &'a Network,
 }
 
 impl System {
@@ -36,7 +38,8 @@ impl System {
     }
 
     /// Starts it, with action `NORMAL` for all packets, and waits until hosts reach each other.
-    pub(super) fn start<'a>(self, program: &Path, network: &'a Network) -> Result<Running<'a>, Fault> {
+    pub(super) fn start(self, program: &Path, network: &Network) -> Result<Running, Fault> {
+        clear(network);
         let (mut switch, database) = match self {
             Self::Fulmar => (fulmar(program, network)?, None),
             Self::OpenVSwitch => {
@@ -48,23 +51,24 @@ impl System {
             }
         };
         switch.wait(|| load::connect(network))?;
-        Ok(Running { _switch: switch, _database: database, network })
+        Ok(Running { _switch: switch, _database: database })
     }
 }
 
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        // The program that catches frames for XDP sockets outlives them; most often there is none.
-        for port in PORTS {
-            let _ = self.network.switch.ip(&["link", "set", port, "xdpgeneric", "off"]);
-        }
+/// Takes away what a switch leaves behind when it is killed, if one has been there: the program that catches frames for XDP sockets,
+/// and the bridge's own interface.
+fn clear(network: &Network) {
+    for port in PORTS {
+        let _ = network.switch.ip(&["link", "set", port, "xdpgeneric", "off"]);
     }
+    let _ = network.switch.ip(&["link", "delete", BRIDGE]);
 }
 
 fn fulmar(program: &Path, network: &Network) -> Result<Started, Fault> {
     let directory = Temporary::in_memory()?;
     let config = directory.path().join("switch.toml");
-    let text = format!("directory = {:?}\n[[bridge]]\nname = \"br0\"\nports = {PORTS:?}\n", directory.path());
+    let text =
+        format!("directory = {:?}\n[[bridge]]\nname = {BRIDGE:?}\nports = {PORTS:?}\n", directory.path());
     std::fs::write(&config, text)?;
     let mut command = network.switch.command(program);
     command.args(["switch", "--config"]).arg(config).stdout(Stdio::null());
@@ -108,9 +112,9 @@ fn open_vswitch(network: &Network, settings: &[&str]) -> Result<(Started, Starte
     let mut switch = private(network.switch.command(&tool("ovs-vswitchd")?));
     switch.arg(&remote);
     let switch = Started::new(switch, logs)?;
-    ask(&["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev"])?;
+    ask(&["add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev"])?;
     for port in PORTS {
-        ask(&["add-port", "br0", port])?;
+        ask(&["add-port", BRIDGE, port])?;
         if !settings.is_empty() {
             ask(&[&["set", "interface", port], settings].concat())?;
         }
