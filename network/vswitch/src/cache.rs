@@ -18,7 +18,7 @@ use crate::step::{Decision, Frozen};
 use crate::translate::Translation;
 use fulmar_classifier::{Classifier, Masks, Rule};
 use fulmar_node::Time;
-use fulmar_packet::{FlowKey, ones};
+use fulmar_packet::{FlowKey, FlowMask, ones};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -205,17 +205,22 @@ impl Cache {
         self.micro[slot] = Some(Hint { hash, flow: flow.clone() });
     }
 
-    fn remember(&mut self, decision: Decision, key: &FlowKey, now: Time) -> Option<Shared> {
+    fn remember(
+        &mut self,
+        (decision, consulted): (Decision, FlowMask),
+        key: &FlowKey,
+        now: Time,
+    ) -> Option<Shared> {
         if self.mega.len() >= self.limit {
             self.unremembered = Some(decision);
             return None;
         }
         let mask = if self.caching.megaflows {
             #[cfg(test)]
-            let decision = &self.spoilt(&decision);
-            self.masks.get(&decision.consulted)
+            let consulted = self.spoilt(consulted);
+            self.masks.get(&consulted)
         } else {
-            let mut all = fulmar_packet::FlowMask::EMPTY;
+            let mut all = FlowMask::EMPTY;
             (0..fulmar_packet::WORDS).for_each(|word| all.add_word(word, u64::MAX));
             self.masks.get(&all)
         };

@@ -70,7 +70,7 @@ impl<O: Outlet> Execution<'_, O> {
                     let length = usize::try_from(*length).unwrap_or(usize::MAX).min(bytes.len());
                     self.out.send_part(*port, &bytes[..length]);
                 }
-                Step::Set { field, value, mask } => packet.set(*field, *value, *mask),
+                Step::Set(set) => packet.set(set.field, set.value, set.mask),
                 Step::PushVlan(kind) => packet.push_tag(*kind)?,
                 Step::PopVlan => packet.pop_tag()?,
                 Step::PushMpls(kind) => packet.push_label(*kind)?,

@@ -20,7 +20,7 @@
 //!
 //! - [`Switch`]: flow `table`s, `group`s, `meter`s, [ports](PortInfo) and [stations](Station) in a `pipeline`; requests of controllers
 //!   change it (`control`, `checks`) or are `answers`ed.
-//! - `translate`: from a packet's key to a [`Decision`], which is [`Step`]s and what they depend on.
+//! - `translate`: from a packet's key to a [`Decision`], which is [`Step`]s, and the bits that it depends on.
 //! - [`Forwarder`]: one thread's way for packets, over its `cache`; steps are carried out (`execute`) on a [frame](fulmar_port::Frame), and what comes of
 //!   them goes to an [`Outlet`].
 //!
@@ -82,7 +82,7 @@ pub use flow::Traffic;
 pub use forwarder::Forwarder;
 pub use mac::Station;
 pub use port::{PortCounters, PortInfo, Vlans};
-pub use step::{Decision, Frozen, MeterStep, Notice, Step, Steps};
+pub use step::{Decision, Frozen, MeterStep, Notice, Setting, Step, Steps};
 pub use switch::{Settings, Switch};
 
 #[cfg(test)]

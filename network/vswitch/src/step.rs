@@ -9,7 +9,7 @@ use fulmar_openflow::action::Action;
 use fulmar_openflow::flow::FlowMod;
 use fulmar_openflow::packet_in::PacketInReason;
 use fulmar_openflow::{Instruction, PortNumber};
-use fulmar_packet::{Field, FlowKey, FlowMask, Match};
+use fulmar_packet::{Field, FlowKey, Match};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -22,14 +22,7 @@ pub enum Step {
     /// Send so many bytes of it to a port.
     Truncated(u32, u32),
     /// Replace those bits of a field.
-    Set {
-        /// The field.
-        field: Field,
-        /// Its new value…
-        value: u128,
-        /// …in these bits.
-        mask: u128,
-    },
+    Set(Box<Setting>),
     /// Add a VLAN tag of this type, with nothing in it.
     PushVlan(u16),
     /// Take the outer one away.
@@ -48,6 +41,17 @@ pub enum Step {
     Recirculate(Arc<Frozen>),
     /// Do this with a copy.
     Clone(Arc<[Self]>),
+}
+
+/// A new value for bits of a field. Apart from the step, as most have none, and memory counts.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The field.
+    pub field: Field,
+    /// Its new value…
+    pub value: u128,
+    /// …in these bits.
+    pub mask: u128,
 }
 
 /// A meter that measures packets.
@@ -114,13 +118,11 @@ pub(crate) enum Credit {
     Learned(Arc<FlowMod>),
 }
 
-/// What is done with all packets that agree with one in the bits that were consulted.
+/// What is done with a packet, and with all that agree with it in the bits that this depends on.
 #[derive(Clone, Debug)]
 pub struct Decision {
     /// What is done.
     pub steps: SmallVec<[Step; 2]>,
-    /// The bits of the packet that this depends on.
-    pub consulted: FlowMask,
     /// When it was made: after so many changes of the tables, ports and stations that it depends on.
     pub(crate) generation: u64,
     pub(crate) credits: SmallVec<[Credit; 2]>,
@@ -131,10 +133,10 @@ impl fmt::Display for Step {
         match self {
             Self::Output(port) => PortNumber(*port).fmt(f),
             Self::Truncated(port, length) => write!(f, "{}(max_len={length})", PortNumber(*port)),
-            Self::Set { field, value, mask } if *mask == field.ones() => {
-                write!(f, "set({field:?}={value:#x})")
+            Self::Set(set) if set.mask == set.field.ones() => {
+                write!(f, "set({:?}={:#x})", set.field, set.value)
             }
-            Self::Set { field, value, mask } => write!(f, "set({field:?}={value:#x}/{mask:#x})"),
+            Self::Set(set) => write!(f, "set({:?}={:#x}/{:#x})", set.field, set.value, set.mask),
             Self::PushVlan(kind) => write!(f, "push_vlan({kind:#06x})"),
             Self::PopVlan => f.write_str("pop_vlan"),
             Self::PushMpls(kind) => write!(f, "push_mpls({kind:#06x})"),

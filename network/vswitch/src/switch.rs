@@ -171,12 +171,12 @@ impl Switch {
         let mut key = key.clone();
         // As often as a packet would be looked at again.
         for _ in 0..16 {
-            let (decision, lines) = Translation::trace(&self.pipeline, &key, rest.as_deref(), now);
+            let (decision, consulted, lines) = Translation::trace(&self.pipeline, &key, rest.as_deref(), now);
             for line in lines {
                 text.push_str(&line);
                 text.push('\n');
             }
-            let consulted = fulmar_packet::Match::new(&key, decision.consulted.clone());
+            let consulted = fulmar_packet::Match::new(&key, consulted);
             text.push_str(&format!("Megaflow: {}\n", fulmar_openflow::MatchText(&consulted)));
             text.push_str(&format!("Datapath actions: {}\n", Steps(&decision.steps)));
             let Some(frozen) = again(&decision.steps) else { break };

@@ -99,8 +99,13 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// What is done with a packet, and with all like it; what it teaches has been learned.
-    pub(crate) fn of(pipeline: &'a Pipeline, key: &FlowKey, rest: Option<&Frozen>, now: Time) -> Decision {
+    /// What is done with a packet, and with all that agree with it in these bits; what it teaches has been learned.
+    pub(crate) fn of(
+        pipeline: &'a Pipeline,
+        key: &FlowKey,
+        rest: Option<&Frozen>,
+        now: Time,
+    ) -> (Decision, FlowMask) {
         let _steady = pipeline.steady();
         let generation = pipeline.generation();
         let mut translation = Self::new(pipeline, key, now);
@@ -121,7 +126,7 @@ impl<'a> Translation<'a> {
         translation.reason = PacketInReason::PacketOut;
         translation.actions(actions);
         translation.freeze();
-        translation.decide(generation)
+        translation.decide(generation).0
     }
 
     /// What would be done with a packet, and how that comes about, line by line. Nothing is learned.
@@ -130,13 +135,14 @@ impl<'a> Translation<'a> {
         key: &FlowKey,
         rest: Option<&Frozen>,
         now: Time,
-    ) -> (Decision, Vec<String>) {
+    ) -> (Decision, FlowMask, Vec<String>) {
         let _steady = pipeline.steady();
         let mut translation = Self::new(pipeline, key, now);
         (translation.is_real, translation.trace) = (false, Some(Vec::new()));
         translation.run(rest);
         let lines = translation.trace.take().unwrap_or_default();
-        (translation.decide(pipeline.generation()), lines)
+        let (decision, consulted) = translation.decide(pipeline.generation());
+        (decision, consulted, lines)
     }
 
     fn run(&mut self, rest: Option<&Frozen>) {
@@ -154,18 +160,18 @@ impl<'a> Translation<'a> {
         self.freeze();
     }
 
-    fn decide(mut self, generation: u64) -> Decision {
+    fn decide(mut self, generation: u64) -> (Decision, FlowMask) {
         // What is done to a packet that then goes nowhere is not done.
         let has_effect = |step: &Step| {
             !matches!(
                 step,
-                Step::Set { .. } | Step::PushVlan(_) | Step::PopVlan | Step::PushMpls(_) | Step::PopMpls(_)
+                Step::Set(_) | Step::PushVlan(_) | Step::PopVlan | Step::PushMpls(_) | Step::PopMpls(_)
             )
         };
         let useful = self.steps.iter().rposition(has_effect).filter(|_| !self.has_failed);
         let useful = useful.map_or(0, |last| last + 1);
         self.steps.truncate(useful);
-        Decision { steps: self.steps, consulted: self.consulted, generation, credits: self.credits }
+        (Decision { steps: self.steps, generation, credits: self.credits }, self.consulted)
     }
 
     fn say(&mut self, line: impl FnOnce() -> String) {

@@ -1,8 +1,7 @@
 //! Mistakes that a cache can be told to make: a test that does not find them is none.
 
 use super::{Cache, Shared};
-use crate::step::Decision;
-use fulmar_packet::Field;
+use fulmar_packet::{Field, FlowMask};
 use std::sync::atomic::Ordering::Relaxed;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,12 +15,11 @@ pub(crate) enum Defect {
 }
 
 impl Cache {
-    pub(super) fn spoilt(&self, decision: &Decision) -> Decision {
-        let mut decision = decision.clone();
+    pub(super) fn spoilt(&self, mut consulted: FlowMask) -> FlowMask {
         if self.defect == Some(Defect::LeavesBitsOut) {
-            decision.consulted.remove(Field::L4_DESTINATION);
+            consulted.remove(Field::L4_DESTINATION);
         }
-        decision
+        consulted
     }
 
     pub(super) fn forget_credit(&self, flow: &Shared) {

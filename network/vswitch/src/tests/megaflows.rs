@@ -87,3 +87,9 @@ fn without_megaflows_each_packet_of_its_own_is_decided_about() {
     let (flows, masks) = count(Settings { caching, ..Settings::default() }, TO_FIRST, 1_000);
     assert_eq!((flows, masks), (2_000, 1));
 }
+
+/// Memory counts, as there may be 200,000: what one takes beside its place in the table.
+#[test]
+fn a_megaflow_is_small() {
+    assert!(size_of::<crate::Cached>() <= 272, "{} bytes", size_of::<crate::Cached>());
+}

@@ -39,7 +39,7 @@ impl Plain {
                         copies: &mut Vec<_>,
                         left: &mut usize| {
             loop {
-                let decision = Translation::of(&pipeline, &packet.key, rest.as_deref(), now);
+                let (decision, _) = Translation::of(&pipeline, &packet.key, rest.as_deref(), now);
                 let bytes = packet.frame.bytes().len() as u64;
                 pipeline.credit(&decision.credits, Traffic { packets: 1, bytes }, now);
                 let mut execution = Execution { out: &mut sent, now, tracker: &tracker, copies };

@@ -1,7 +1,7 @@
 //! Bits of packets that actions read and set.
 
 use super::{MAX_STACK, Translation, ethernet_type};
-use crate::step::Step;
+use crate::step::{Setting, Step};
 use fulmar_openflow::OxmField;
 use fulmar_openflow::action::{CopyBits, Subfield};
 use fulmar_openflow::packet_in::PacketInReason;
@@ -45,7 +45,7 @@ impl Translation<'_> {
         let mask = mask & field.ones();
         let is_in_packet = field.stage() > Stage::Metadata;
         if is_in_packet {
-            self.steps.push(Step::Set { field, value: value & mask, mask });
+            self.steps.push(Step::Set(Box::new(Setting { field, value: value & mask, mask })));
         }
         self.key.set_masked(field, value, mask);
         self.settled.add(field, mask);
