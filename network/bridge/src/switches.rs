@@ -7,7 +7,7 @@ use fulmar_openflow::PortNumber;
 use fulmar_openflow::role::Role;
 use fulmar_openflow::switch::Description;
 use fulmar_ovsdb::{Datum, Draft, Error, Handle, Uuid};
-use fulmar_port::{Memory, Packet, Port, Tap};
+use fulmar_port::{Memory, Packet, Port, Tap, Xdp};
 use fulmar_session::Target;
 use fulmar_vswitch::{PortInfo, Settings, Switch};
 use parking_lot::Mutex;
@@ -356,7 +356,8 @@ impl Running {
 fn open(interface: &InterfaceWanted) -> Result<Option<Port>, String> {
     let name = &interface.name;
     let opened = match interface.kind.as_str() {
-        "" | "system" | "afxdp" => Packet::open(name).map(Port::from),
+        "" | "system" => Packet::open(name).map(Port::from),
+        "afxdp" => Xdp::open(name).map(Port::from),
         "internal" | "tap" => Tap::create(name).map(Port::from),
         "patch" if interface.peer.is_none() => {
             return Err(format!("{name}: a patch port needs options:peer=PORT"));
@@ -364,7 +365,7 @@ fn open(interface: &InterfaceWanted) -> Result<Option<Port>, String> {
         "patch" => return Ok(None),
         kind => {
             return Err(format!(
-                "{name}: there are no interfaces of type {kind:?} here; system, internal, tap and patch are known"
+                "{name}: there are no interfaces of type {kind:?} here; system, afxdp, internal, tap and patch are known"
             ));
         }
     };

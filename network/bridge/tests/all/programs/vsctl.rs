@@ -64,6 +64,18 @@ fn an_interface_that_is_not_there_is_an_error_until_it_is() {
 
 #[test]
 #[ignore = "it needs Debian's openvswitch-switch and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn ports_are_sockets_of_either_kind() {
+    let served = empty("afxdp", 3);
+    served.vsctl("add-br br0 -- add-port br0 port1 -- set Interface port1 type=afxdp");
+    served.vsctl("add-port br0 port2 -- set Interface port2 type=afxdp -- add-port br0 port3");
+    assert!(served.ping(1, 2), "from one to another");
+    assert!(served.ping(1, 3) && served.ping(3, 2), "beside a packet socket");
+    served.vsctl("del-port br0 port1 -- add-port br0 port1");
+    assert!(served.ping(1, 2), "the interface is as it was");
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-switch and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
 fn patch_ports_join_bridges() {
     let served = empty("patch", 2);
     served.vsctl("add-br br0 -- add-port br0 port1");
