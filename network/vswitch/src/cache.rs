@@ -125,6 +125,11 @@ impl Cache {
         self.mega.iter()
     }
 
+    /// In how many tables a packet is looked for when no hint is right.
+    pub(crate) fn searched(&self, key: &FlowKey) -> usize {
+        self.mega.searched(key)
+    }
+
     /// How many megaflows there are, how many masks they have, and how many there may be.
     pub(crate) fn sizes(&self) -> (usize, usize, usize) {
         (self.mega.len(), self.mega.masks(), self.limit)
@@ -300,9 +305,12 @@ fn slots(hash: u64) -> [usize; 2] {
     [slot(hash), slot(hash >> 32)]
 }
 
-/// Of the words that are there: a hint is looked at before it is believed, so this need not withstand anybody.
+/// Of the words that are there: a hint is looked at before it is believed, so this need not withstand anybody. Both halves of each product
+/// count, as ports are in the upper bits of their word, and slots are told apart by lower ones.
 fn hash(key: &FlowKey) -> u64 {
-    ones(key.present()).fold(key.present(), |hash: u64, word| {
-        (hash.rotate_left(5) ^ key.word(word)).wrapping_mul(0x517c_c1b7_2722_0a95)
+    ones(key.present()).fold(key.present(), |hash, word| {
+        let product = u128::from(hash ^ key.word(word)) * 0x9e37_79b9_7f4a_7c15;
+        let [low, high] = [product, product >> 64].map(|half| half & u128::from(u64::MAX));
+        u64::try_from(low ^ high).unwrap_or_default()
     })
 }

@@ -137,6 +137,11 @@ impl Forwarder {
         self.cache.megaflows()
     }
 
+    /// In how many tables a packet is looked for among the megaflows, if no hint is right: its tuples (figure 8).
+    pub fn searched(&self, key: &FlowKey) -> usize {
+        self.cache.searched(key)
+    }
+
     /// How many megaflows there are, how many masks they have, and how many there may be.
     pub fn sizes(&self) -> (usize, usize, usize) {
         self.cache.sizes()
