@@ -3,4 +3,5 @@
 //! What a paper says comes from another machine, so it is compared as what is the same on all: counts, and ratios of two things
 //! measured in turn.
 
+pub mod open_vswitch;
 pub mod speculative_paxos;

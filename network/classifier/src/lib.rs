@@ -234,6 +234,17 @@ impl<T> Classifier<T> {
 
     /// The most important rule that a packet meets.
     pub fn find(&self, key: &FlowKey) -> Option<&Arc<Rule<T>>> {
+        self.search(key, || ())
+    }
+
+    /// In how many tables [`Self::find`] looks for a packet: its tuples.
+    pub fn searched(&self, key: &FlowKey) -> usize {
+        let mut searched = 0;
+        self.search(key, || searched += 1);
+        searched
+    }
+
+    fn search(&self, key: &FlowKey, mut looks: impl FnMut()) -> Option<&Arc<Rule<T>>> {
         let tags = partition::of_packet(key);
         let mut best = None;
         for (subtable, partition) in &self.subtables {
@@ -241,6 +252,7 @@ impl<T> Classifier<T> {
                 break;
             }
             if partition.as_ref().is_none_or(|partition| partition.may_have(tags)) {
+                looks();
                 best = better(best, subtable.find(key, self.seed));
             }
         }
