@@ -191,12 +191,13 @@ impl Loop {
             if self.mailbox.has_orders.load(SeqCst) && !self.obey() {
                 return;
             }
-            let moved = (0..self.slots.len()).fold(0, |moved, at| moved + self.turn(at));
-            self.flush();
+            // Once for all ports: what comes in meanwhile is some microseconds older than it is.
             let now = self.clock.now();
+            let moved = (0..self.slots.len()).fold(0, |moved, at| moved + self.turn(at, now));
+            self.flush();
             self.forwarder.credit(now);
             let clock = &self.clock;
-            self.forwarder.sweep(|| clock.now());
+            self.forwarder.sweep(now, || clock.now());
             if now >= self.next_links {
                 self.next_links = now + LINKS;
                 self.look_at_links();
@@ -246,11 +247,10 @@ impl Loop {
     }
 
     /// Forwards packets of one port; how many there were.
-    fn turn(&mut self, at: usize) -> usize {
-        let Self { forwarder, clock, listener, slots, places, hairpin, .. } = self;
+    fn turn(&mut self, at: usize, now: Time) -> usize {
+        let Self { forwarder, listener, slots, places, hairpin, .. } = self;
         let number = slots[at].number;
         let Some(mut port) = slots[at].port.take() else { return 0 };
-        let now = clock.now();
         let mut received = Traffic::default();
         let mut out = Outgoing { slots, places, hairpin, listener: &**listener };
         // What is wrong with a link is told when links are looked at.

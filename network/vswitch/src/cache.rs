@@ -260,9 +260,8 @@ impl Cache {
     }
 
     /// Looks at some of the megaflows, at all of them about once a second: those that are idle, and those whose decision may be wrong
-    /// by now, are forgotten. Time is asked for, as this is what is measured.
-    pub(crate) fn sweep(&mut self, pipeline: &Pipeline, clock: impl Fn() -> Time) {
-        let began = clock();
+    /// by now, are forgotten. `clock` is asked when there was something to do, as it is measured how long that takes.
+    pub(crate) fn sweep(&mut self, pipeline: &Pipeline, began: Time, clock: impl Fn() -> Time) {
         if self.sweep.is_empty() {
             if began < self.next_sweep {
                 return;

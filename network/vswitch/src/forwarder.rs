@@ -122,9 +122,9 @@ impl Forwarder {
         self.cache.credit(&self.pipeline, now);
     }
 
-    /// Forgets some of what is no longer needed. To be called between packets, again and again.
-    pub fn sweep(&mut self, clock: impl Fn() -> Time) {
-        self.cache.sweep(&self.pipeline, clock);
+    /// Forgets some of what is no longer needed. To be called between packets, again and again; `clock` tells how long it takes.
+    pub fn sweep(&mut self, now: Time, clock: impl Fn() -> Time) {
+        self.cache.sweep(&self.pipeline, now, clock);
     }
 
     /// How often decisions were found where.

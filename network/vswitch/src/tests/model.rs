@@ -337,7 +337,7 @@ fn run(seed: u64, steps: u64, defect: Option<Defect>) {
             }
             13 => {
                 let now = cached.now;
-                cached.forwarder.sweep(|| now);
+                cached.forwarder.sweep(now, || now);
             }
             14 if random.one_in(4) => compare(&mut cached, &mut plain.0, &context),
             15..20 => cached.forwarder.credit(cached.now),
