@@ -8,7 +8,6 @@ use crate::chart::{Axis, Chart, Curve, Scale, draw};
 use fulmar_classifier::Optimisations;
 use fulmar_node::{Random, Time};
 use fulmar_openflow::flow::FlowMod;
-use fulmar_openflow::switch::Description;
 use fulmar_packet::{Field, FlowKey, build, ethernet, extract, ip};
 use fulmar_port::{Frame, Offload};
 use fulmar_vswitch::{Caching, Forwarder, Notice, Outlet, PortInfo, Settings, Switch};
@@ -111,14 +110,7 @@ fn forward(forwarder: &mut Forwarder, packet: &mut Packet) {
 
 /// A switch with two ports and these flows.
 fn switch(flows: impl IntoIterator<Item = String>, settings: Settings) -> Switch {
-    let nobody = Description {
-        manufacturer: "".into(),
-        hardware: "".into(),
-        software: "".into(),
-        serial: "".into(),
-        datapath: "".into(),
-    };
-    let switch = Switch::new(1, nobody, settings);
+    let switch = Switch::new(1, "tested", settings);
     for number in 1..=2 {
         switch.put_port(number, PortInfo::new(&format!("p{number}"), [2, 0, 0, 0, 0, 1]), Time::ZERO);
     }

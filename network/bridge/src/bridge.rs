@@ -109,10 +109,9 @@ impl Listener for Shared {
             user_data: notice.user_data.clone(),
             ..PacketIn2::new(frame.to_vec(), notice.reason)
         };
-        let max_length = Some(notice.max_length).filter(|length| *length != fulmar_openflow::WHOLE_PACKET);
         sessions.tell(&fulmar_session::Event::PacketIn {
             controller: notice.controller,
-            max_length: max_length.or(Some(fulmar_openflow::WHOLE_PACKET)),
+            max_length: Some(notice.max_length),
             packet: Box::new(packet),
         });
     }

@@ -23,14 +23,10 @@
 //!
 //! ```
 //! use fulmar_bridge::Bridge;
-//! use fulmar_openflow::switch::Description;
 //! use fulmar_port::{Memory, Offload, Port};
 //! use fulmar_vswitch::{PortInfo, Settings, Switch};
 //!
-//! let told = |text: &str| Description {
-//!     manufacturer: "".into(), hardware: "".into(), software: "".into(), serial: "".into(), datapath: text.into(),
-//! };
-//! let bridge = Bridge::start("br0", Switch::new(1, told("br0"), Settings::default()), |_| ())?;
+//! let bridge = Bridge::start("br0", Switch::new(1, "br0", Settings::default()), |_| ())?;
 //! let [(mut a, one), (mut b, two)] = [Memory::pair()?, Memory::pair()?];
 //! bridge.attach(1, PortInfo::new("one", [2, 0, 0, 0, 0, 1]), one.into());
 //! bridge.attach(2, PortInfo::new("two", [2, 0, 0, 0, 0, 2]), two.into());

@@ -64,7 +64,7 @@ fn figures(bridges: &Bridges) -> String {
         .filter_map(|(name, bridge)| {
             let (hits, sizes) = bridge.look(|forwarder, _| (forwarder.hits(), forwarder.sizes()))?;
             let connected = bridge.status().iter().filter(|status| status.is_connected).count();
-            let connections = bridge.switch().tracker().connections().len();
+            let connections = bridge.switch().tracker().len();
             let values = [
                 hits.microflow,
                 hits.megaflow,

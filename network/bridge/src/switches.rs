@@ -5,7 +5,6 @@ use crate::configuration::{self, BridgeWanted, Configuration, InterfaceWanted};
 use fulmar_node::Random;
 use fulmar_openflow::PortNumber;
 use fulmar_openflow::role::Role;
-use fulmar_openflow::switch::Description;
 use fulmar_ovsdb::{Datum, Draft, Error, Handle, Uuid};
 use fulmar_port::{Memory, Packet, Port, Tap, Xdp};
 use fulmar_session::Target;
@@ -93,14 +92,7 @@ impl Switches {
     }
 
     fn start(&mut self, name: &str, datapath: u64) -> std::io::Result<()> {
-        let description = Description {
-            manufacturer: "Fulmar".into(),
-            hardware: "Virtual switch".into(),
-            software: env!("CARGO_PKG_VERSION").into(),
-            serial: "None".into(),
-            datapath: name.into(),
-        };
-        let switch = Switch::new(datapath, description, Settings { seed: self.seed, ..Settings::default() });
+        let switch = Switch::new(datapath, name, Settings { seed: self.seed, ..Settings::default() });
         let report = self.report.clone();
         let bridge = Arc::new(Bridge::start(name, switch, move |text| report(text))?);
         let socket = |kind: &str| self.directory.join(format!("{name}.{kind}"));

@@ -102,6 +102,16 @@ impl Tracker {
         state.table.forget(at_most)
     }
 
+    /// How many connections are remembered, with those that have timed out and are not forgotten yet.
+    pub fn len(&self) -> usize {
+        self.state.lock().table.len()
+    }
+
+    /// Whether none are.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The connections, in no order that means anything. Packets are tracked meanwhile: of the connections that come or go, some are
     /// there.
     pub fn connections(&self) -> Vec<Connection> {

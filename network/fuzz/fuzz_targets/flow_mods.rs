@@ -3,7 +3,6 @@
 
 use fulmar_node::Time;
 use fulmar_openflow::flow::FlowMod;
-use fulmar_openflow::switch::Description;
 use fulmar_packet::FlowKey;
 use fulmar_port::{Frame, Offload};
 use fulmar_vswitch::{Forwarder, Notice, Outlet, PortInfo, Settings, Switch};
@@ -40,16 +39,9 @@ fn forward(forwarder: &mut Forwarder, port: u32, frame: &[u8]) -> Sent {
     sent
 }
 
-/// Of each line, one that begins with `P` is a packet: its port, and its bytes. Others are flows.
+// Of each line, one that begins with `P` is a packet: its port, and its bytes. Others are flows.
 fuzz_target!(|input: &[u8]| {
-    let nobody = Description {
-        manufacturer: "".into(),
-        hardware: "".into(),
-        software: "".into(),
-        serial: "".into(),
-        datapath: "".into(),
-    };
-    let switch = Switch::new(1, nobody, Settings::default());
+    let switch = Switch::new(1, "tested", Settings::default());
     for number in 1..=3 {
         switch.put_port(number, PortInfo::new(&format!("p{number}"), [2, 0, 0, 0, 0, 1]), Time::ZERO);
     }

@@ -6,7 +6,6 @@ use crate::namespace::Namespace;
 use crate::topology::{self, Topology};
 use crate::{Error, Quality};
 use fulmar_bridge::{Bridge, FailMode};
-use fulmar_openflow::switch::Description;
 use fulmar_port::{Memory, Port, Tap};
 use fulmar_session::Settings as Kept;
 use fulmar_vswitch::{PortInfo, Settings, Switch};
@@ -155,18 +154,12 @@ pub(crate) fn management(directory: &Path, switch: &str) -> PathBuf {
 }
 
 fn bridge(switch: &topology::Switch, number: u64) -> Result<Bridge, Error> {
-    let description = Description {
-        manufacturer: "Fulmar".into(),
-        hardware: "fulmar net".into(),
-        software: env!("CARGO_PKG_VERSION").into(),
-        serial: "None".into(),
-        datapath: switch.name.as_str().into(),
-    };
     // The same network behaves in the same way each time.
     let settings = Settings { seed: number, ..Settings::default() };
     let name = switch.name.clone();
     let report = move |text: &str| eprintln!("switch {name}: {text}");
-    Bridge::start(&switch.name, Switch::new(number, description, settings), report)
+    let datapath = Switch::new(number, &switch.name, settings).on("fulmar net");
+    Bridge::start(&switch.name, datapath, report)
         .map_err(Error::cannot(format!("start switch {}", switch.name)))
 }
 

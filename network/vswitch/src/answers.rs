@@ -89,8 +89,7 @@ pub(crate) fn answer(
         }
         Question::GroupFeatures => Answer::GroupFeatures(group_features()),
         Question::MeterStats(asked) => {
-            let every = every();
-            let flows = pipeline.tables.select(&filter(&every));
+            let flows = pipeline.tables.select(&Filter::ALL);
             let uses = |meter: u32| flows.iter().filter(|rule| rule.value().is_metered_by(meter)).count();
             let stats = |meter: &crate::meter::Meter| meter.stats(uses(meter.number), now);
             Answer::MeterStats(meters(pipeline, asked.meter, stats)?)
@@ -110,26 +109,13 @@ pub(crate) fn answer(
     })
 }
 
-/// All flows.
-fn every() -> FlowFilter {
-    FlowFilter {
-        table: fulmar_openflow::ALL_TABLES,
-        out_port: PortNumber::ANY,
-        out_group: GroupNumber::ANY,
-        cookie: 0,
-        cookie_mask: 0,
-        asked: fulmar_packet::Match::ANY,
-    }
-}
-
 fn table_stats(pipeline: &Pipeline, table: u8) -> TableStats {
     let (flows, lookups, matched) = pipeline.tables.stats(table);
     TableStats { table, flows: u32::try_from(flows).unwrap_or(u32::MAX), lookups, matched }
 }
 
 fn group_stats(pipeline: &Pipeline, asked: GroupNumber, now: Time) -> Vec<GroupStats> {
-    let every = every();
-    let flows = pipeline.tables.select(&filter(&every));
+    let flows = pipeline.tables.select(&Filter::ALL);
     let groups = pipeline.groups.read();
     let is_meant = |number: GroupNumber| asked == GroupNumber::ALL || asked == number;
     let references = |number: GroupNumber| {

@@ -178,16 +178,7 @@ impl Transaction<'_> {
 
     /// Removes the flows that need something that is gone.
     fn remove_flows(&mut self, reason: FlowRemovedReason, needs: impl Fn(&Rule<Flow>) -> bool) {
-        let all = Filter {
-            table: ALL_TABLES,
-            asked: &Match::ANY,
-            strict: None,
-            cookie: 0,
-            cookie_mask: 0,
-            out_port: PortNumber::ANY,
-            out_group: GroupNumber::ANY,
-        };
-        let flows = self.pipeline.tables.select(&all).into_iter().filter(|rule| needs(rule));
+        let flows = self.pipeline.tables.select(&Filter::ALL).into_iter().filter(|rule| needs(rule));
         let gone = flows.filter_map(|rule| self.pipeline.tables.remove(&rule, reason)).collect();
         self.have_changed(gone);
     }

@@ -30,14 +30,10 @@
 //!
 //! ```
 //! use fulmar_node::Time;
-//! use fulmar_openflow::switch::Description;
 //! use fulmar_packet::{Field, FlowKey};
 //! use fulmar_vswitch::{PortInfo, Settings, Switch};
 //!
-//! let told = |text: &str| Description {
-//!     manufacturer: "".into(), hardware: "".into(), software: "".into(), serial: "".into(), datapath: text.into(),
-//! };
-//! let switch = Switch::new(1, told("example"), Settings::default());
+//! let switch = Switch::new(1, "example", Settings::default());
 //! for number in 1..=2 {
 //!     switch.put_port(number, PortInfo::new(&format!("p{number}"), [2, 0, 0, 0, 0, 1]), Time::ZERO);
 //! }

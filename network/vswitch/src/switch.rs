@@ -47,11 +47,25 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// One without ports and flows, of this number.
-    pub fn new(datapath: u64, description: Description, settings: Settings) -> Self {
+    /// One without ports and flows, of this number and name.
+    pub fn new(datapath: u64, name: &str, settings: Settings) -> Self {
+        let description = Description {
+            manufacturer: "Fulmar".into(),
+            hardware: "Virtual switch".into(),
+            software: env!("CARGO_PKG_VERSION").into(),
+            serial: "None".into(),
+            datapath: name.into(),
+        };
         let pipeline = Arc::new(Pipeline::new(settings.optimisations, settings.seed));
         let tracker = Arc::new(Tracker::new(Limits::default(), settings.seed));
         Self { pipeline, tracker, settings, datapath, description }
+    }
+
+    /// The same, which says that it runs on something else than "Virtual switch".
+    #[must_use]
+    pub fn on(mut self, hardware: &str) -> Self {
+        self.description.hardware = hardware.into();
+        self
     }
 
     #[cfg(test)]

@@ -54,6 +54,19 @@ pub(crate) struct Filter<'a> {
     pub(crate) out_group: GroupNumber,
 }
 
+impl Filter<'static> {
+    /// All flows.
+    pub(crate) const ALL: Self = Self {
+        table: ALL_TABLES,
+        asked: &Match::ANY,
+        strict: None,
+        cookie: 0,
+        cookie_mask: 0,
+        out_port: PortNumber::ANY,
+        out_group: GroupNumber::ANY,
+    };
+}
+
 impl<'a> Filter<'a> {
     fn of(flow_mod: &'a FlowMod) -> Self {
         use FlowCommand::{Delete, DeleteStrict, ModifyStrict};

@@ -53,14 +53,7 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn new(ports: u32, settings: Settings) -> Self {
-        let nobody = fulmar_openflow::switch::Description {
-            manufacturer: "".into(),
-            hardware: "".into(),
-            software: "".into(),
-            serial: "".into(),
-            datapath: "".into(),
-        };
-        let switch = Switch::new(1, nobody, settings);
+        let switch = Switch::new(1, "tested", settings);
         for number in 1..=ports {
             let address = [2, 0, 0, 0, 0, u8::try_from(number).expect("few")];
             switch.put_port(number, PortInfo::new(&format!("p{number}"), address), Time::ZERO);

@@ -8,7 +8,7 @@ use fulmar_openflow::action::{
     Subfield,
 };
 use fulmar_openflow::flow::{FlowFlags, FlowMod};
-use fulmar_openflow::{GroupNumber, Instructions, PortNumber};
+use fulmar_openflow::{Instructions, PortNumber};
 use fulmar_packet::Match;
 use std::sync::Arc;
 
@@ -25,12 +25,9 @@ impl Translation<'_> {
     pub(super) fn learn_some(&mut self, learn: &LimitedLearn) {
         let filter = Filter {
             table: learn.flow.table,
-            asked: &Match::ANY,
-            strict: None,
             cookie: learn.flow.cookie,
             cookie_mask: u64::MAX,
-            out_port: PortNumber::ANY,
-            out_group: GroupNumber::ANY,
+            ..Filter::ALL
         };
         let flow_mod = self.learned(&learn.flow, &learn.specs);
         let is_there = self.pipeline.tables.has(&flow_mod);

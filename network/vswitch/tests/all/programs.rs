@@ -35,7 +35,6 @@ use daemons::{OpenVSwitch, Sent, hexadecimal};
 use fulmar_node::{Random, Time};
 use fulmar_openflow::flow::FlowMod;
 use fulmar_openflow::group::{Bucket, GroupCommand, GroupKind, GroupMod};
-use fulmar_openflow::switch::Description;
 use fulmar_openflow::{Body, GroupNumber, Instruction, PortNumber, parse_actions};
 use fulmar_packet::{Field, FlowKey, ethernet, ip};
 use fulmar_port::{Frame, Offload};
@@ -70,14 +69,7 @@ struct Fulmar {
 
 impl Fulmar {
     fn new() -> Self {
-        let nobody = Description {
-            manufacturer: "".into(),
-            hardware: "".into(),
-            software: "".into(),
-            serial: "".into(),
-            datapath: "".into(),
-        };
-        let switch = Switch::new(1, nobody, Settings::default());
+        let switch = Switch::new(1, "tested", Settings::default());
         for number in 1..=PORTS + 1 {
             let address = [2, 0, 0, 0, 1, u8::try_from(number).expect("few")];
             switch.put_port(number, PortInfo::new(&format!("p{number}"), address), Time::ZERO);
