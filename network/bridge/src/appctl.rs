@@ -3,6 +3,7 @@
 use crate::bridge::Bridge;
 use crate::switches::Bridges;
 use fulmar_openflow::{MatchText, PortNumber, parse_match};
+use fulmar_port::vxlan::Dropped;
 use fulmar_vswitch::Steps;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -195,6 +196,13 @@ fn show(name: &str, bridge: &Bridge) -> Result<String, String> {
     );
     for (number, port) in bridge.switch().ports() {
         let _ = writeln!(text, "  port {}: {}", PortNumber(number), port.name);
+    }
+    for (udp_port, dropped) in bridge.dropped() {
+        let Dropped { malformed, unclaimed, congested, late } = dropped;
+        let _ = writeln!(
+            text,
+            "  tunnels at UDP port {udp_port}: dropped malformed:{malformed} unclaimed:{unclaimed} congested:{congested} late:{late}"
+        );
     }
     Ok(text)
 }

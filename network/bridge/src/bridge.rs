@@ -6,11 +6,13 @@ use fulmar_openflow::flow::{FlowCommand, FlowMod};
 use fulmar_openflow::packet_in::PacketIn2;
 use fulmar_openflow::{ALL_TABLES, Body, ErrorCode, GroupNumber, Instructions, Message, PortNumber};
 use fulmar_packet::Match;
+use fulmar_port::vxlan::{Claim, Claims, Dropped, Vtep};
 use fulmar_port::{Link, Port};
 use fulmar_session::{Asker, SessionId, Sessions, Status, Target};
-use fulmar_vswitch::{Done, Event, Forwarder, Notice, PortInfo, Switch};
+use fulmar_vswitch::{Done, Event, Forwarder, Notice, PortInfo, Shaping, Switch};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
@@ -35,6 +37,8 @@ const FAILED_OPEN: u64 = 0xfa11_09e7;
 pub struct Bridge {
     datapath: Datapath,
     shared: Arc<Shared>,
+    /// By UDP ports, what is claimed there, and by which ports.
+    tunnels: Mutex<BTreeMap<u16, (Claims, BTreeSet<u32>)>>,
     mode: Mutex<Mode>,
 }
 
@@ -121,14 +125,16 @@ impl Listener for Shared {
         if before == Some(link) {
             return;
         }
-        let Some(mut info) = self.switch.port(port) else { return };
-        info.has_link = link.is_some_and(|link| link.is_up && link.is_running);
-        if let Some(link) = link {
-            info.address = link.address;
-            let kilobits = link.bits_per_second.unwrap_or_default() / 1000;
-            info.speed = u32::try_from(kilobits).unwrap_or(u32::MAX);
-        }
-        self.tell(self.switch.put_port(port, info, self.clock.now()));
+        // Others change it meanwhile, or take it away.
+        let changed = self.switch.change_port(port, |info| {
+            info.has_link = link.is_some_and(|link| link.is_up && link.is_running);
+            if let Some(link) = link {
+                info.address = link.address;
+                let kilobits = link.bits_per_second.unwrap_or_default() / 1000;
+                info.speed = u32::try_from(kilobits).unwrap_or(u32::MAX);
+            }
+        });
+        changed.into_iter().for_each(|event| self.tell(event));
     }
 }
 
@@ -156,7 +162,7 @@ impl Bridge {
         // Both are new, so that nobody has been there before.
         let _ = shared.mailbox.set(datapath.mailbox());
         let _ = shared.sessions.set(Sessions::new(requests, report));
-        Ok(Self { datapath, shared, mode: Mutex::default() })
+        Ok(Self { datapath, shared, tunnels: Mutex::default(), mode: Mutex::default() })
     }
 
     /// The switch: its flows, its ports' information.
@@ -182,9 +188,58 @@ impl Bridge {
         self.shared.tell(event);
     }
 
+    /// The end of a tunnel joins, at a UDP port of this host, for these datagrams: what is put before frames, `info` says.
+    ///
+    /// # Errors
+    /// If another port has claimed the same datagrams, or the process has too many open files.
+    pub fn attach_tunnel(
+        &self,
+        number: u32,
+        info: PortInfo,
+        vtep: &Arc<Vtep>,
+        claim: Claim,
+    ) -> Result<(), fulmar_port::Error> {
+        let udp_port = vtep.udp_port();
+        let mut tunnels = self.tunnels.lock();
+        let there = match tunnels.entry(udp_port) {
+            Entry::Occupied(there) => {
+                there.get().0.admit(claim, number)?;
+                there.into_mut()
+            }
+            Entry::Vacant(free) => {
+                let (arrivals, departures, claims) = vtep.join()?;
+                claims.admit(claim, number)?;
+                self.datapath.order(Order::Join(Box::new((arrivals, departures))));
+                free.insert((claims, BTreeSet::new()))
+            }
+        };
+        there.1.insert(number);
+        let counters = info.counters.clone();
+        self.shared.links.lock().remove(&number);
+        let event = self.shared.switch.put_port(number, info, self.shared.clock.now());
+        self.datapath.order(Order::AttachTunnel(number, udp_port, counters));
+        self.shared.tell(event);
+        Ok(())
+    }
+
+    /// By UDP ports, what was dropped that came by tunnels: of all bridges that share the port.
+    pub fn dropped(&self) -> Vec<(u16, Dropped)> {
+        let tunnels = self.tunnels.lock();
+        tunnels.iter().map(|(udp_port, (claims, _))| (*udp_port, claims.vtep().dropped())).collect()
+    }
+
     /// A port leaves.
     pub fn detach(&self, number: u32) {
         self.datapath.order(Order::Detach(number));
+        self.tunnels.lock().retain(|udp_port, (claims, ports)| {
+            if ports.remove(&number) {
+                claims.dismiss(number);
+            }
+            if ports.is_empty() {
+                self.datapath.order(Order::Leave(*udp_port));
+            }
+            !ports.is_empty()
+        });
         // It is closed when this has been looked at.
         self.datapath.look(|_, _| ());
         if let Some(event) = self.shared.switch.remove_port(number) {
@@ -194,10 +249,14 @@ impl Bridge {
 
     /// How a port's VLANs are, from now on.
     pub fn set_vlans(&self, number: u32, vlans: fulmar_vswitch::Vlans) {
-        if let Some(mut info) = self.shared.switch.port(number).filter(|info| info.vlans != vlans) {
-            info.vlans = vlans;
-            self.shared.switch.put_port(number, info, self.shared.clock.now());
+        if self.shared.switch.port(number).is_some_and(|info| info.vlans != vlans) {
+            self.shared.switch.change_port(number, |info| info.vlans = vlans);
         }
+    }
+
+    /// The queues that a port has from now on, or that it has none.
+    pub fn shape(&self, number: u32, shaping: Option<&Shaping>) {
+        self.shared.switch.shape(number, shaping, self.shared.clock.now());
     }
 
     /// Sockets for `ovs-ofctl`: for requests, and for a copy of what goes to and from controllers.

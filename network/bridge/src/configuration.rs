@@ -2,7 +2,7 @@
 
 use crate::bridge::FailMode;
 use fulmar_ovsdb::{Atom, Database, RowRef, Uuid};
-use fulmar_vswitch::Vlans;
+use fulmar_vswitch::{Rate, Shaping, Vlans};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -37,9 +37,10 @@ pub(crate) struct InterfaceWanted {
     pub(crate) row: Uuid,
     pub(crate) name: String,
     pub(crate) kind: String,
-    pub(crate) peer: Option<String>,
+    pub(crate) options: BTreeMap<String, String>,
     pub(crate) number: Option<u32>,
     pub(crate) vlans: Vlans,
+    pub(crate) shaping: Option<Shaping>,
 }
 
 fn text(row: RowRef<'_>, column: &str) -> Option<String> {
@@ -98,9 +99,9 @@ fn bridge(database: &Database, row: RowRef<'_>, tls: Option<&fulmar_session::Tls
     });
     let ports = referred(database, row, "ports", "Port");
     let interfaces = ports.flat_map(|port| {
-        let vlans = vlans(port);
+        let (vlans, shaping) = (vlans(port), shaping(database, port));
         let interfaces = referred(database, port, "interfaces", "Interface");
-        interfaces.filter_map(move |row| interface(row, vlans.clone())).collect::<Vec<_>>()
+        interfaces.filter_map(move |row| interface(row, vlans.clone(), shaping.clone())).collect::<Vec<_>>()
     });
     BridgeWanted {
         row: row.uuid(),
@@ -123,11 +124,30 @@ fn settings(row: RowRef<'_>, tls: Option<&fulmar_session::TlsFiles>) -> fulmar_s
     settings
 }
 
-fn interface(row: RowRef<'_>, vlans: Vlans) -> Option<InterfaceWanted> {
+fn interface(row: RowRef<'_>, vlans: Vlans, shaping: Option<Shaping>) -> Option<InterfaceWanted> {
     let number = number(row, "ofport_request").and_then(|number| u32::try_from(number).ok());
-    let peer = row.get("options").get("peer").and_then(string);
+    let pairs = row.get("options").pairs();
+    let options = pairs.filter_map(|(name, value)| Some((string(name)?, string(value?)?))).collect();
     let kind = text(row, "type").unwrap_or_default();
-    Some(InterfaceWanted { row: row.uuid(), name: text(row, "name")?, kind, peer, number, vlans })
+    Some(InterfaceWanted { row: row.uuid(), name: text(row, "name")?, kind, options, number, vlans, shaping })
+}
+
+/// The queues of a port. Only what is of the type `linux-htb` has any.
+fn shaping(database: &Database, port: RowRef<'_>) -> Option<Shaping> {
+    let qos = referred(database, port, "qos", "QoS").next()?;
+    text(qos, "type").filter(|kind| kind == "linux-htb")?;
+    let queues = qos.get("queues").pairs().filter_map(|(number, queue)| match (number, queue?) {
+        (Atom::Integer(number), Atom::Uuid(queue)) => {
+            Some((u32::try_from(*number).ok()?, rate(database.row("Queue", *queue)?)))
+        }
+        _ => None,
+    });
+    Some(Shaping { port: rate(qos), queues: queues.collect() })
+}
+
+fn rate(row: RowRef<'_>) -> Rate {
+    let bits = |name| row.get("other_config").get(name).and_then(string)?.parse().ok();
+    Rate { bits_per_second: bits("max-rate"), burst: bits("burst") }
 }
 
 fn vlans(port: RowRef<'_>) -> Vlans {

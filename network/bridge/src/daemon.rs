@@ -238,10 +238,12 @@ fn keep(mut switches: Switches, database: &Handle, stops: &AtomicBool) {
 
 /// Whether a change asks for anything: what is told in the database asks for nothing.
 fn asks(changes: &fulmar_ovsdb::Changes) -> bool {
-    const ASKED: [(&str, &[&str]); 6] = [
+    const ASKED: [(&str, &[&str]); 8] = [
         ("Open_vSwitch", &["bridges", "next_cfg", "ssl"]),
         ("Bridge", &["name", "ports", "controller", "fail_mode", "other_config"]),
-        ("Port", &["interfaces", "tag", "trunks", "vlan_mode"]),
+        ("Port", &["interfaces", "tag", "trunks", "vlan_mode", "qos"]),
+        ("QoS", &["type", "queues", "other_config"]),
+        ("Queue", &["other_config"]),
         ("Interface", &["name", "type", "options", "ofport_request"]),
         ("Controller", &["target", "max_backoff", "inactivity_probe"]),
         ("SSL", &["private_key", "certificate", "ca_cert"]),

@@ -1,11 +1,13 @@
 //! The thread that moves packets: it takes them from ports, has them decided about, and gives them to other ports.
 
 use crate::clock::Clock;
+use crate::tunnels::Tunnels;
 use fulmar_node::Time;
 use fulmar_openflow::Action;
 use fulmar_packet::FlowKey;
+use fulmar_port::vxlan::{Arrivals, Departures};
 use fulmar_port::{Frame, Link, Offload, Port};
-use fulmar_vswitch::{Forwarder, Notice, Outlet, PortCounters, Traffic};
+use fulmar_vswitch::{Encapsulation, Forwarder, Notice, Outlet, PortCounters, Traffic};
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::HashMap;
@@ -42,6 +44,12 @@ type Look = Box<dyn FnOnce(&mut Forwarder, Time) + Send>;
 pub(crate) enum Order {
     Attach(u32, Box<Port>, Arc<PortCounters>),
     Detach(u32),
+    /// Tunnels of a UDP port, of which frames come in and go out here.
+    Join(Box<(Arrivals, Departures)>),
+    /// There are none of this UDP port any more.
+    Leave(u16),
+    /// The end of a tunnel of a UDP port.
+    AttachTunnel(u32, u16, Arc<PortCounters>),
     /// A packet that came in there, or nowhere, and what is done with it.
     Send(u32, Vec<Action>, Vec<u8>),
     Look(Look),
@@ -88,6 +96,8 @@ impl Datapath {
             slots: Vec::new(),
             places: HashMap::default(),
             hairpin: Vec::new(),
+            arrivals: Vec::new(),
+            tunnels: Tunnels::default(),
             next_links: Time::ZERO,
         };
         let thread = std::thread::Builder::new().name(format!("{name} packets")).spawn(|| loop_.run())?;
@@ -145,6 +155,8 @@ struct Loop {
     places: HashMap<u32, usize, foldhash::fast::RandomState>,
     /// Frames for the port whose packets are being forwarded.
     hairpin: Vec<(Vec<u8>, Offload)>,
+    arrivals: Vec<Arrivals>,
+    tunnels: Tunnels,
     next_links: Time,
 }
 
@@ -153,6 +165,7 @@ struct Outgoing<'a> {
     slots: &'a mut [Slot],
     places: &'a HashMap<u32, usize, foldhash::fast::RandomState>,
     hairpin: &'a mut Vec<(Vec<u8>, Offload)>,
+    tunnels: &'a mut Tunnels,
     listener: &'a dyn Listener,
 }
 
@@ -179,6 +192,10 @@ impl Outlet for Outgoing<'_> {
         self.put(port, part, Offload::NONE);
     }
 
+    fn encapsulate(&mut self, step: &Encapsulation, frame: &Frame<'_>, entropy: u64) {
+        self.tunnels.send(step, frame, entropy);
+    }
+
     fn tell(&mut self, notice: &Notice, frame: &[u8]) {
         self.listener.packet(notice, frame);
     }
@@ -194,6 +211,7 @@ impl Loop {
             // Once for all ports: what comes in meanwhile is some microseconds older than it is.
             let now = self.clock.now();
             let moved = (0..self.slots.len()).fold(0, |moved, at| moved + self.turn(at, now));
+            let moved = moved + self.take_from_tunnels(now);
             self.flush();
             self.forwarder.credit(now);
             let clock = &self.clock;
@@ -222,6 +240,20 @@ impl Loop {
                     self.next_links = Time::ZERO;
                 }
                 Order::Detach(number) => self.detach(number),
+                Order::Join(both) => {
+                    let (arrivals, departures) = *both;
+                    self.arrivals.push(arrivals);
+                    self.tunnels.join(departures);
+                }
+                Order::Leave(udp_port) => {
+                    self.arrivals.retain(|arrivals| arrivals.udp_port() != udp_port);
+                    self.tunnels.leave(udp_port);
+                }
+                Order::AttachTunnel(number, udp_port, counters) => {
+                    self.detach(number);
+                    self.tunnels.attach(number, udp_port, counters);
+                    self.next_links = Time::ZERO;
+                }
                 Order::Send(port, actions, mut frame) => self.send(port, &actions, &mut frame),
                 Order::Look(look) => {
                     let now = self.clock.now();
@@ -237,22 +269,23 @@ impl Loop {
 
     fn detach(&mut self, number: u32) {
         self.slots.retain(|slot| slot.number != number);
+        self.tunnels.detach(number);
     }
 
     fn send(&mut self, port: u32, actions: &[Action], frame: &mut Vec<u8>) {
         frame.splice(0..0, [0; HEADROOM]);
-        let Self { forwarder, clock, listener, slots, places, hairpin, .. } = self;
-        let mut out = Outgoing { slots, places, hairpin, listener: &**listener };
+        let Self { forwarder, clock, listener, slots, places, hairpin, tunnels, .. } = self;
+        let mut out = Outgoing { slots, places, hairpin, tunnels, listener: &**listener };
         forwarder.carry_out(clock.now(), port, actions, Frame::new(frame, HEADROOM, Offload::NONE), &mut out);
     }
 
     /// Forwards packets of one port; how many there were.
     fn turn(&mut self, at: usize, now: Time) -> usize {
-        let Self { forwarder, listener, slots, places, hairpin, .. } = self;
+        let Self { forwarder, listener, slots, places, hairpin, tunnels, .. } = self;
         let number = slots[at].number;
         let Some(mut port) = slots[at].port.take() else { return 0 };
         let mut received = Traffic::default();
-        let mut out = Outgoing { slots, places, hairpin, listener: &**listener };
+        let mut out = Outgoing { slots, places, hairpin, tunnels, listener: &**listener };
         // What is wrong with a link is told when links are looked at.
         let moved = port.receive(BATCH, |frame| {
             received.packets += 1;
@@ -271,7 +304,23 @@ impl Loop {
         moved.unwrap_or(0)
     }
 
+    /// Forwards packets that came by tunnels; how many there were.
+    fn take_from_tunnels(&mut self, now: Time) -> usize {
+        let Self { forwarder, listener, slots, places, hairpin, arrivals, tunnels, .. } = self;
+        let mut moved = 0;
+        for arrivals in arrivals {
+            moved += arrivals.receive(BATCH, |origin, frame| {
+                tunnels.has_received(origin, frame.bytes().len());
+                let known = fulmar_vswitch::tunnelled(origin.network, origin.remote, origin.local);
+                let mut out = Outgoing { slots, places, hairpin, tunnels, listener: &**listener };
+                forwarder.forward(now, origin.port, &known, frame, &mut out);
+            });
+        }
+        moved
+    }
+
     fn flush(&mut self) {
+        self.tunnels.flush();
         for slot in self.slots.iter_mut().filter(|slot| slot.is_dirty) {
             slot.is_dirty = false;
             if let Some(port) = &mut slot.port {
@@ -286,15 +335,26 @@ impl Loop {
                 self.listener.link(slot.number, port.link().ok());
             }
         }
+        for number in self.tunnels.numbers() {
+            self.listener.link(number, Some(tunnel_link(number)));
+        }
     }
 
     fn sleep(&self) {
         let mut fds = vec![PollFd::new(&self.mailbox.waker, PollFlags::IN)];
         let ports = self.slots.iter().filter_map(|slot| slot.port.as_deref());
         fds.extend(ports.map(|port| PollFd::new(port, PollFlags::IN)));
+        let tunnels = self.arrivals.iter().flat_map(Arrivals::sources);
+        fds.extend(tunnels.map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN)));
         let timeout = Timespec { tv_sec: 0, tv_nsec: SLEEP.subsec_nanos().into() };
         // Interrupted or not, what there is to do is found by looking.
         let _ = poll(&mut fds, Some(&timeout));
         let _ = rustix::io::read(&self.mailbox.waker, &mut [0; 8]);
     }
+}
+
+/// A tunnel is always up, and has an address of its own: no interface is behind it.
+fn tunnel_link(number: u32) -> Link {
+    let [a, b, c, d] = number.to_be_bytes();
+    Link { is_up: true, is_running: true, address: [2, 0x7a, a, b, c, d], ..Link::default() }
 }

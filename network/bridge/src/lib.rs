@@ -15,8 +15,8 @@
 //!
 //! # The structure
 //!
-//! - [`Bridge`]: a switch, its `datapath` thread and its sessions.
-//! - [`Daemon`]: the database and all bridges that it asks for (`configuration`, `switches`), `appctl` and `metrics` about them.
+//! - [`Bridge`]: a switch, its `datapath` thread with `tunnels`, and its sessions.
+//! - [`Daemon`]: the database and all bridges that it asks for (`configuration`, `switches`, `interface`, `options`), `appctl` and `metrics` about them.
 //! - [`Config`]: the file that `fulmar switch` is given; [`ask`]: what `fulmar switch` asks one that runs.
 //!
 //! # Example
@@ -52,8 +52,11 @@ mod clock;
 mod configuration;
 mod daemon;
 mod datapath;
+mod interface;
 mod metrics;
+mod options;
 mod switches;
+mod tunnels;
 
 pub use appctl::ask;
 pub use bridge::{Bridge, FailMode};

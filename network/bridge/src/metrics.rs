@@ -1,6 +1,8 @@
 //! Figures for Prometheus, in its text format, over HTTP.
 
 use crate::switches::Bridges;
+use fulmar_port::vxlan::Dropped;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -100,6 +102,21 @@ fn figures(bridges: &Bridges) -> String {
                     port.name
                 );
             }
+        }
+    }
+    // Ports are shared by bridges.
+    let dropped: BTreeMap<u16, Dropped> = all.iter().flat_map(|(_, bridge)| bridge.dropped()).collect();
+    if !dropped.is_empty() {
+        let _ = writeln!(text, "# TYPE fulmar_switch_tunnel_dropped_packets_total counter");
+    }
+    for (udp_port, Dropped { malformed, unclaimed, congested, late }) in dropped {
+        let reasons =
+            [("malformed", malformed), ("unclaimed", unclaimed), ("congested", congested), ("late", late)];
+        for (reason, packets) in reasons {
+            let _ = writeln!(
+                text,
+                "fulmar_switch_tunnel_dropped_packets_total{{udp_port=\"{udp_port}\",reason=\"{reason}\"}} {packets}"
+            );
         }
     }
     text

@@ -2,11 +2,12 @@
 
 use crate::bridge::Bridge;
 use crate::configuration::{self, BridgeWanted, Configuration, InterfaceWanted};
+use crate::interface::{Opened, Vteps, open, peer};
 use fulmar_node::Random;
 use fulmar_openflow::PortNumber;
 use fulmar_openflow::role::Role;
 use fulmar_ovsdb::{Datum, Draft, Error, Handle, Uuid};
-use fulmar_port::{Memory, Packet, Port, Tap, Xdp};
+use fulmar_port::Memory;
 use fulmar_session::Target;
 use fulmar_vswitch::{PortInfo, Settings, Switch};
 use parking_lot::Mutex;
@@ -28,12 +29,15 @@ pub(crate) struct Switches {
     /// As others see it.
     bridges: Arc<Bridges>,
     running: BTreeMap<String, Running>,
+    vteps: Vteps,
 }
 
 struct Running {
     bridge: Arc<Bridge>,
     datapath: u64,
     ports: BTreeMap<String, RunningPort>,
+    /// Numbers of ports that have gone only to come again as something else.
+    kept: BTreeMap<String, u32>,
     /// What is wrong with controllers, by their targets.
     refused: BTreeMap<String, String>,
 }
@@ -53,7 +57,7 @@ impl Switches {
         seed: u64,
         report: Arc<dyn Fn(&str) + Send + Sync>,
     ) -> Self {
-        Self { directory, report, seed, bridges, running: BTreeMap::new() }
+        Self { directory, report, seed, bridges, running: BTreeMap::new(), vteps: Vteps::default() }
     }
 
     /// Makes what runs what is asked for. What goes goes first, so that its names are free.
@@ -85,7 +89,7 @@ impl Switches {
         }
         for (name, bridge) in &wanted.bridges {
             if let Some(running) = self.running.get_mut(name) {
-                running.attach_wanted(name, bridge, &*self.report);
+                running.attach_wanted(name, bridge, &mut self.vteps, &*self.report);
             }
         }
         self.patch(wanted);
@@ -99,7 +103,13 @@ impl Switches {
         bridge.listen(&socket("mgmt"), &socket("snoop"))?;
         bridge.work_alone();
         self.bridges.lock().insert(name.to_owned(), bridge.clone());
-        let running = Running { bridge, datapath, ports: BTreeMap::new(), refused: BTreeMap::new() };
+        let running = Running {
+            bridge,
+            datapath,
+            ports: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            refused: BTreeMap::new(),
+        };
         self.running.insert(name.to_owned(), running);
         Ok(())
     }
@@ -114,7 +124,7 @@ impl Switches {
             .collect();
         for (at, (bridge, interface)) in patches.iter().enumerate() {
             let is_other = |(_, other): &&(&String, &InterfaceWanted)| {
-                interface.peer.as_ref() == Some(&other.name) && other.peer.as_ref() == Some(&interface.name)
+                peer(interface) == Some(&other.name) && peer(other) == Some(&interface.name)
             };
             let Some((other_bridge, other)) = patches[at + 1..].iter().find(is_other) else { continue };
             let is_open = |bridge: &str, name: &str| {
@@ -129,7 +139,7 @@ impl Switches {
             let Ok((one, two)) = Memory::pair() else { continue };
             for (bridge, interface, end) in [(bridge, interface, one), (other_bridge, other, two)] {
                 if let Some(running) = self.running.get_mut(*bridge) {
-                    running.attach(interface, Port::from(end));
+                    running.attach(bridge, interface, Ok(Opened::Port(Box::new(end.into()))));
                 }
             }
         }
@@ -137,10 +147,11 @@ impl Switches {
 
     /// What is done about once a second; ports whose interfaces are gone or back, too. Whether there are such.
     pub(crate) fn tick(&mut self) -> bool {
-        self.running.iter_mut().fold(false, |has_changed, (name, running)| {
+        let Self { running, vteps, report, .. } = self;
+        running.iter_mut().fold(false, |has_changed, (name, running)| {
             running.bridge.tick();
-            let has_closed = running.close_gone(&*self.report);
-            running.reopen(name) | has_closed | has_changed
+            let has_closed = running.close_gone(&**report);
+            running.reopen(name, vteps) | has_closed | has_changed
         })
     }
 
@@ -176,8 +187,11 @@ impl Running {
     fn detach_unwanted(&mut self, wanted: &BridgeWanted) {
         let stays = |port: &RunningPort| {
             wanted.interfaces.iter().any(|interface| {
-                let same_vlans = InterfaceWanted { vlans: port.wanted.vlans.clone(), ..interface.clone() };
-                same_vlans == port.wanted
+                let vlans = port.wanted.vlans.clone();
+                // These can change while it runs.
+                let same =
+                    InterfaceWanted { vlans, shaping: port.wanted.shaping.clone(), ..interface.clone() };
+                same == port.wanted
             })
         };
         let gone: Vec<String> =
@@ -185,58 +199,97 @@ impl Running {
         for name in gone {
             if let Some(port) = self.ports.remove(&name) {
                 self.bridge.detach(port.number);
+                if port.number > 0 && wanted.interfaces.iter().any(|interface| interface.name == name) {
+                    self.kept.insert(name, port.number);
+                }
             }
         }
     }
 
-    fn attach_wanted(&mut self, bridge: &str, wanted: &BridgeWanted, report: &(dyn Fn(&str) + Send + Sync)) {
+    fn attach_wanted(
+        &mut self,
+        bridge: &str,
+        wanted: &BridgeWanted,
+        vteps: &mut Vteps,
+        report: &(dyn Fn(&str) + Send + Sync),
+    ) {
         for interface in &wanted.interfaces {
             if let Some(port) = self.ports.get_mut(&interface.name) {
                 if port.wanted.vlans != interface.vlans {
                     port.wanted.vlans = interface.vlans.clone();
                     self.bridge.set_vlans(port.number, interface.vlans.clone());
                 }
+                if port.wanted.shaping != interface.shaping {
+                    port.wanted.shaping = interface.shaping.clone();
+                    self.bridge.shape(port.number, interface.shaping.as_ref());
+                }
                 continue;
             }
-            let error = match open(interface) {
-                Ok(Some(port)) => {
-                    self.attach_as(bridge, interface, port);
-                    continue;
-                }
-                Ok(None) => format!("{}: no patch port has this one as its peer", interface.name),
-                Err(why) => why,
-            };
-            report(&error);
-            let port = RunningPort { number: 0, wanted: interface.clone(), error: Some(error) };
-            self.ports.insert(interface.name.clone(), port);
+            if let Some(error) = self.attach(bridge, interface, open(interface, vteps)) {
+                report(&error);
+            }
         }
+        self.kept.clear();
     }
 
-    fn attach_as(&mut self, bridge: &str, interface: &InterfaceWanted, port: Port) {
+    /// Joins what an interface is, or remembers why it does not: that is answered, too.
+    fn attach(
+        &mut self,
+        bridge: &str,
+        interface: &InterfaceWanted,
+        opened: Result<Opened, String>,
+    ) -> Option<String> {
+        let number = self.number(bridge, interface);
+        let error = opened.and_then(|opened| self.put(interface, number, opened)).err();
+        if error.is_none() {
+            self.bridge.shape(number, interface.shaping.as_ref());
+        }
+        // One that has never run has no number that would be kept for it.
+        let has_run = self.ports.get(&interface.name).is_some_and(|port| port.number > 0);
+        let ran = error.is_none() || has_run || self.kept.contains_key(&interface.name);
+        let port = RunningPort {
+            number: if ran { number } else { 0 },
+            wanted: interface.clone(),
+            error: error.clone(),
+        };
+        self.ports.insert(interface.name.clone(), port);
+        error
+    }
+
+    /// The number of a port.
+    fn number(&self, bridge: &str, interface: &InterfaceWanted) -> u32 {
         if interface.name == bridge {
-            self.put(interface, PortNumber::LOCAL.0, port);
-        } else {
-            self.attach(interface, port);
+            return PortNumber::LOCAL.0;
         }
-    }
-
-    fn attach(&mut self, interface: &InterfaceWanted, port: Port) {
         let before = self.ports.get(&interface.name).map(|port| port.number).filter(|number| *number > 0);
         let others = || self.ports.iter().filter(|(name, _)| **name != interface.name);
         let is_free = |number: &u32| others().all(|(_, port)| port.number != *number);
+        let is_kept = |number: &u32| self.kept.values().any(|kept| kept == number);
         // It keeps its number, which flows know.
         let number = before.or_else(|| interface.number.filter(is_free));
-        if let Some(number) = number.or_else(|| (1..FIRST_RESERVED).find(is_free)) {
-            self.put(interface, number, port);
-        }
+        let number = number.or_else(|| self.kept.get(&interface.name).copied().filter(is_free));
+        let is_new = |number: &u32| is_free(number) && !is_kept(number);
+        number.or_else(|| (1..FIRST_RESERVED).find(is_new)).unwrap_or(FIRST_RESERVED)
     }
 
-    fn put(&mut self, interface: &InterfaceWanted, number: u32, port: Port) {
-        let mut info = PortInfo::new(&interface.name, [0; 6]);
+    fn put(&self, interface: &InterfaceWanted, number: u32, opened: Opened) -> Result<(), String> {
+        let name = &interface.name;
+        if number == FIRST_RESERVED {
+            return Err(format!("{name}: the bridge has no number left for a port"));
+        }
+        let mut info = PortInfo::new(name, [0; 6]);
         info.vlans = interface.vlans.clone();
-        self.bridge.attach(number, info, port);
-        let port = RunningPort { number, wanted: interface.clone(), error: None };
-        self.ports.insert(interface.name.clone(), port);
+        match opened {
+            Opened::Port(port) => {
+                self.bridge.attach(number, info, *port);
+                Ok(())
+            }
+            Opened::Tunnel(vtep, wanted) => {
+                info.tunnel = Some(wanted.tunnel);
+                let attached = self.bridge.attach_tunnel(number, info, &vtep, wanted.claim);
+                attached.map_err(|why| format!("{name}: {why}"))
+            }
+        }
     }
 
     /// Removes the ports whose interfaces are gone. Whether there are such.
@@ -255,14 +308,13 @@ impl Running {
     }
 
     /// Opens what could not be opened, if it can be now. Whether there is such.
-    fn reopen(&mut self, bridge: &str) -> bool {
+    fn reopen(&mut self, bridge: &str, vteps: &mut Vteps) -> bool {
         let wants = |port: &&RunningPort| port.wanted.kind != "patch" && port.error.is_some();
         let closed: Vec<InterfaceWanted> =
             self.ports.values().filter(wants).map(|port| port.wanted.clone()).collect();
         closed.iter().fold(false, |has_opened, interface| {
-            let Ok(Some(port)) = open(interface) else { return has_opened };
-            self.attach_as(bridge, interface, port);
-            true
+            let Ok(opened) = open(interface, vteps) else { return has_opened };
+            self.attach(bridge, interface, Ok(opened)).is_none() | has_opened
         })
     }
 
@@ -327,7 +379,9 @@ impl Running {
         draft.set("Interface", row, "link_state", link.and_then(|link| up_or_down(link.is_running)))?;
         let address = |bytes: [u8; 6]| bytes.map(|byte| format!("{byte:02x}")).join(":");
         draft.set("Interface", row, "mac_in_use", link.map(|link| address(link.address)))?;
-        draft.set("Interface", row, "mtu", link.map(|link| i64::from(link.mtu)))?;
+        // A tunnel's is that of the way that it takes.
+        let mtu = link.map(|link| i64::from(link.mtu)).filter(|mtu| *mtu > 0);
+        draft.set("Interface", row, "mtu", mtu)?;
         if let Some(info) = self.bridge.switch().port(port.number) {
             let (received, sent, dropped) = info.counters.all();
             let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
@@ -342,26 +396,6 @@ impl Running {
         }
         Ok(())
     }
-}
-
-/// Opens what an interface is. Nothing, if that depends on another.
-fn open(interface: &InterfaceWanted) -> Result<Option<Port>, String> {
-    let name = &interface.name;
-    let opened = match interface.kind.as_str() {
-        "" | "system" => Packet::open(name).map(Port::from),
-        "afxdp" => Xdp::open(name).map(Port::from),
-        "internal" | "tap" => Tap::create(name).map(Port::from),
-        "patch" if interface.peer.is_none() => {
-            return Err(format!("{name}: a patch port needs options:peer=PORT"));
-        }
-        "patch" => return Ok(None),
-        kind => {
-            return Err(format!(
-                "{name}: there are no interfaces of type {kind:?} here; system, afxdp, internal, tap and patch are known"
-            ));
-        }
-    };
-    opened.map(Some).map_err(|why| why.to_string())
 }
 
 /// Reads what is asked for.

@@ -22,7 +22,7 @@
 //!
 //! # The structure
 //!
-//! [`Classifier`] over `subtable`, one for each [`Mask`], over `rules` and `hashes`, which are kept by `hash` in a `table`; `trie`, `tries` and `partition` for what is passed over; [`Rule`]; [`shared`],
+//! [`Classifier`] over `subtable`, one for each [`Mask`], over `rules` and `hashes`, which are kept by `hash` in a `table`, whose memory is had in time by `fetch`; `trie`, `tries` and `partition` for what is passed over; [`Rule`]; [`shared`],
 //! a classifier that is read while it changes.
 //!
 //! # Example
@@ -51,6 +51,7 @@
 //!
 //! Not guaranteed: that no fewer bits would do.
 
+mod fetch;
 mod hash;
 mod hashes;
 mod partition;
@@ -112,6 +113,12 @@ impl Default for Optimisations {
         Self::ALL
     }
 }
+
+/// With so many rules, what is looked at in a subtable is no longer in a near cache.
+const MANY: usize = 10_000;
+
+/// Of so many subtables that is fetched at once: a lookup may end before it comes to more.
+const GROUP: usize = 8;
 
 /// A table of rules.
 pub struct Classifier<T> {
@@ -234,7 +241,7 @@ impl<T> Classifier<T> {
 
     /// The most important rule that a packet meets.
     pub fn find(&self, key: &FlowKey) -> Option<&Arc<Rule<T>>> {
-        self.search(key, || ())
+        if self.rules < MANY { self.search(key, || ()) } else { self.search_in_groups(key) }
     }
 
     /// In how many tables [`Self::find`] looks for a packet: its tuples.
@@ -254,6 +261,37 @@ impl<T> Classifier<T> {
             if partition.as_ref().is_none_or(|partition| partition.may_have(tags)) {
                 looks();
                 best = better(best, subtable.find(key, self.seed));
+            }
+        }
+        best
+    }
+
+    /// The same, but memory is waited for once for each group, and not for each subtable: a hash needs no answer of the table before.
+    /// Where nothing is waited for, it is in vain.
+    fn search_in_groups(&self, key: &FlowKey) -> Option<&Arc<Rule<T>>> {
+        let tags = partition::of_packet(key);
+        let may_have = |partition: &Option<Partition>| {
+            partition.as_ref().is_none_or(|partition| partition.may_have(tags))
+        };
+        let mut best = None;
+        for group in self.subtables.chunks(GROUP) {
+            let mut hashes = [0; GROUP];
+            for ((subtable, partition), hash) in group.iter().zip(&mut hashes) {
+                if self.is_best(best, subtable) {
+                    break;
+                }
+                if may_have(partition) {
+                    *hash = subtable.hash(key, self.seed);
+                    subtable.fetch(*hash);
+                }
+            }
+            for ((subtable, partition), hash) in group.iter().zip(&hashes) {
+                if self.is_best(best, subtable) {
+                    return best;
+                }
+                if may_have(partition) {
+                    best = better(best, subtable.at(*hash, key));
+                }
             }
         }
         best

@@ -23,6 +23,12 @@ impl<T> Rules<T> {
         self.best.iter().chain(self.others.values().flatten())
     }
 
+    /// Has what is looked at first for this hash come near.
+    #[inline]
+    pub(crate) fn fetch(&self, hash: Hash) {
+        self.best.fetch(hash);
+    }
+
     /// The most important one of those with this hash that `is_it`.
     #[inline]
     pub(crate) fn find(&self, hash: Hash, is_it: impl Fn(&Rule<T>) -> bool) -> Option<&Arc<Rule<T>>> {

@@ -168,11 +168,21 @@ impl<T> Subtable<T> {
 
     /// The most important rule for a packet.
     pub(crate) fn find(&self, key: &FlowKey, seed: Seed) -> Option<&Arc<Rule<T>>> {
-        let hash = self.mask.masked(key).fold(seed.start(), |hash, word| seed.and(hash, word));
-        self.at(kept(hash), key)
+        self.at(self.hash(key, seed), key)
     }
 
-    fn at(&self, hash: Hash, key: &FlowKey) -> Option<&Arc<Rule<T>>> {
+    /// What a packet is looked for by.
+    pub(crate) fn hash(&self, key: &FlowKey, seed: Seed) -> Hash {
+        kept(self.mask.masked(key).fold(seed.start(), |hash, word| seed.and(hash, word)))
+    }
+
+    /// Has what is looked at first for this hash come near.
+    pub(crate) fn fetch(&self, hash: Hash) {
+        self.rules.fetch(hash);
+    }
+
+    /// The most important rule for a packet of this hash.
+    pub(crate) fn at(&self, hash: Hash, key: &FlowKey) -> Option<&Arc<Rule<T>>> {
         self.rules.find(hash, |rule| self.mask.masked(key).zip(&rule.words).all(|(a, b)| a == *b))
     }
 

@@ -5,6 +5,7 @@
 //! in each that it passes; where none has passed, nothing is to be looked for further on. So values do not move when another
 //! is removed, and that leaves no trace.
 
+use crate::fetch::fetch;
 use crate::hash::Hash;
 use fulmar_packet::ones;
 
@@ -89,6 +90,12 @@ impl<V> Table<V> {
             }
         }
         None
+    }
+
+    /// Has what is to be looked at first for this hash come near.
+    #[inline]
+    pub(crate) fn fetch(&self, hash: Hash) {
+        fetch(&self.tags[hash as usize & (self.tags.len() - 1)]);
     }
 
     /// Whether there is a value of this hash, or one of the same tag in its bucket; no value is looked at for that.

@@ -16,7 +16,7 @@
 //! - [`Field`]: the places, and their [`Stage`]s. [`FlowKey`], [`FlowMask`], [`Match`]: rows of them.
 //! - [`extract`]: from a frame to a key, over [`ethernet`] and [`ip`].
 //! - [`rewrite`]: a field changed in the frame. [`build`]: from a key to a frame.
-//! - [`checksum`]: the Internet checksum, whole and by differences.
+//! - [`checksum`]: the Internet checksum, whole and by differences. [`vxlan`]: frames in datagrams.
 //!
 //! # Example
 //!
@@ -50,6 +50,7 @@ mod field;
 pub mod ip;
 mod key;
 mod rewrite;
+pub mod vxlan;
 
 pub use build::build;
 pub use extract::{Layers, NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION, extract};

@@ -39,6 +39,14 @@ pub enum Error {
         /// Its name when it was opened.
         name: String,
     },
+    /// Two tunnels would be told apart by nothing.
+    #[error(
+        "another tunnel takes the same datagrams ({claim}): give one another key, remote_ip, local_ip or dst_port"
+    )]
+    Claimed {
+        /// What both are for.
+        claim: String,
+    },
     /// The kernel refused.
     #[error("interface {name}: the kernel refuses {what}: {why}")]
     Refused {

@@ -16,6 +16,7 @@
 //!
 //! - [`Packet`]: on a network interface, through a packet socket; for hosts that count on offloads, and for all others. [`Xdp`]: through an
 //!   XDP socket; faster, for hosts that leave nothing to be done. [`Tap`]: a network interface itself. [`Memory`]: inside the process.
+//! - [`vxlan`]: what comes and goes in tunnels. It has many ports, and frames come with what is known of their tunnel.
 //! - [`offload`]: what is left to be done, and [`offload::finish`], which does it.
 //! - `interface`, `kernel`: what is asked of the system. Unsafe code is in the latter only, and where memory is shared with the kernel.
 //!
@@ -41,7 +42,7 @@
 //! or gone is an [`Error`], and no frame makes it panic.
 //!
 //! Not guaranteed: that a frame's checksums are right, if no kernel has left them open. That an open checksum or a frame to be cut is
-//! still understood inside a tunnel: whoever puts another IP header before it finishes it first. Segments other than of TCP and
+//! still understood inside a tunnel of somebody else: [`vxlan`] finishes what it sends. Segments other than of TCP and
 //! UDP (of SCTP, of tunnels) are the kernel's to cut: its packet sockets do not give them away.
 
 mod error;
@@ -54,6 +55,7 @@ pub mod offload;
 mod packet;
 mod port;
 mod tap;
+pub mod vxlan;
 mod xdp;
 
 pub use error::Error;

@@ -2,13 +2,15 @@
 
 use crate::flow::stats;
 use crate::pipeline::Pipeline;
+use crate::port::PortInfo;
 use crate::table::{Filter, TABLES};
 use fulmar_node::Time;
-use fulmar_openflow::error::{BadRequest, MeterModFailed};
+use fulmar_openflow::error::{BadRequest, MeterModFailed, QueueOperationFailed};
 use fulmar_openflow::flow::{AggregateStats, FlowFilter};
 use fulmar_openflow::group::{GroupCapabilities, GroupFeatures, GroupStats};
 use fulmar_openflow::meter::{MeterFeatures, MeterFlags, MeterMod};
 use fulmar_openflow::multipart::{Answer, Question};
+use fulmar_openflow::queue::{ALL_QUEUES, Queue, QueueFilter, QueueStats};
 use fulmar_openflow::switch::{Capabilities, Description, Features};
 use fulmar_openflow::table::{
     Fields, Identifiers, TableFeatures, TableProperty, TablePropertyKind, TableStats,
@@ -81,8 +83,7 @@ pub(crate) fn answer(
             }
             Answer::PortStats(meant)
         }
-        // There are no queues but the one of each port.
-        Question::Queues(_) => Answer::Queues(Vec::new()),
+        Question::Queues(asked) => Answer::Queues(queue_stats(pipeline, asked, now)?),
         Question::GroupStats(asked) => Answer::GroupStats(group_stats(pipeline, asked.group, now)),
         Question::Groups => {
             Answer::Groups(pipeline.groups.read().values().map(|group| group.describe()).collect())
@@ -112,6 +113,39 @@ pub(crate) fn answer(
 fn table_stats(pipeline: &Pipeline, table: u8) -> TableStats {
     let (flows, lookups, matched) = pipeline.tables.stats(table);
     TableStats { table, flows: u32::try_from(flows).unwrap_or(u32::MAX), lookups, matched }
+}
+
+fn queue_stats(pipeline: &Pipeline, asked: &QueueFilter, now: Time) -> Result<Vec<QueueStats>, ErrorCode> {
+    let ports = pipeline.ports.read();
+    if asked.port != PortNumber::ANY && !ports.contains_key(&asked.port.0) {
+        return Err(QueueOperationFailed::BadPort.into());
+    }
+    let is_meant = |number: u32| asked.port == PortNumber::ANY || asked.port.0 == number;
+    let meant = ports.iter().filter(|(number, _)| is_meant(**number));
+    let queues = meant.filter_map(|(number, port)| Some((*number, port.queues.as_ref()?)));
+    let stats = queues.flat_map(|(number, queues)| queues.stats(number, now));
+    let stats: Vec<_> = stats.filter(|told| asked.queue == ALL_QUEUES || told.queue == asked.queue).collect();
+    if stats.is_empty() && asked.queue != ALL_QUEUES {
+        return Err(QueueOperationFailed::BadQueue.into());
+    }
+    Ok(stats)
+}
+
+/// The queues of a port, and how they are set.
+///
+/// # Errors
+/// That there is no such port.
+pub(crate) fn queues(pipeline: &Pipeline, asked: PortNumber) -> Result<Vec<Queue>, ErrorCode> {
+    let ports = pipeline.ports.read();
+    let of = |(number, port): (&u32, &PortInfo)| {
+        let queues = port.queues.as_ref();
+        queues.map_or_else(Vec::new, |queues| queues.tell(*number, u64::from(port.speed) * 1000))
+    };
+    if asked == PortNumber::ANY {
+        return Ok(ports.iter().flat_map(of).collect());
+    }
+    let port = ports.get_key_value(&asked.0).ok_or(QueueOperationFailed::BadPort)?;
+    Ok(of(port))
 }
 
 fn group_stats(pipeline: &Pipeline, asked: GroupNumber, now: Time) -> Vec<GroupStats> {

@@ -2,11 +2,13 @@
 
 use crate::meter::Verdict;
 use crate::step::{Frozen, Notice, Step};
+use crate::tunnel::Encapsulation;
 use fulmar_conntrack::{Request, Rewritten, Tracker};
 use fulmar_node::Time;
 use fulmar_packet::checksum::Sum;
 use fulmar_packet::{Field, FlowKey, Layers, ethernet, extract, rewrite};
 use fulmar_port::{Frame, Offload};
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 /// Where frames go.
@@ -15,6 +17,8 @@ pub trait Outlet {
     fn send(&mut self, port: u32, frame: &Frame<'_>);
     /// Sends the beginning of a frame to a port.
     fn send_part(&mut self, port: u32, part: &[u8]);
+    /// Sends a frame by a tunnel; nothing, where there are none. `entropy` is the same for all packets of a connection.
+    fn encapsulate(&mut self, _step: &Encapsulation, _frame: &Frame<'_>, _entropy: u64) {}
     /// Tells a controller of a frame.
     fn tell(&mut self, notice: &Notice, frame: &[u8]);
 }
@@ -65,6 +69,12 @@ impl<O: Outlet> Execution<'_, O> {
             let is_last = index + 1 == steps.len();
             match step {
                 Step::Output(port) => self.out.send(*port, &packet.frame),
+                Step::Encapsulate(step) => self.out.encapsulate(step, &packet.frame, packet.entropy()),
+                Step::Enqueue(step) => {
+                    if step.queue.admits(packet.frame.bytes().len(), self.now) {
+                        self.run(std::slice::from_ref(&step.way), packet);
+                    }
+                }
                 Step::Truncated(port, length) => {
                     let bytes = packet.frame.bytes();
                     let length = usize::try_from(*length).unwrap_or(usize::MAX).min(bytes.len());
@@ -160,6 +170,23 @@ impl Packet<'_> {
         self.key.set(Field::CT_ZONE, tracked.zone.into());
         self.key.set(Field::CT_MARK, tracked.mark.into());
         self.key.set(Field::CT_LABEL, tracked.label);
+    }
+
+    /// A hash of what tells connections apart; fragments of one packet have the same.
+    fn entropy(&self) -> u64 {
+        let fields = [
+            Field::ETH_SOURCE,
+            Field::ETH_DESTINATION,
+            Field::IPV4_SOURCE,
+            Field::IPV4_DESTINATION,
+            Field::IPV6_SOURCE,
+            Field::IPV6_DESTINATION,
+            Field::IP_PROTOCOL,
+        ];
+        let is_fragment = self.key.get(Field::IP_FRAGMENT) != 0;
+        let ports = [Field::L4_SOURCE, Field::L4_DESTINATION];
+        let ports = ports.map(|port| if is_fragment { 0 } else { self.key.get(port) });
+        foldhash::fast::FixedState::with_seed(0).hash_one((fields.map(|field| self.key.get(field)), ports))
     }
 
     fn remark(&mut self, steps: u8) {

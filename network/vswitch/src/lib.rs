@@ -18,7 +18,7 @@
 //!
 //! # The structure
 //!
-//! - [`Switch`]: flow `table`s, `group`s, `meter`s, [ports](PortInfo) and [stations](Station) in a `pipeline`; requests of controllers
+//! - [`Switch`]: flow `table`s, `group`s, `meter`s, [ports](PortInfo) with [queues](Shaping) and [tunnels](Tunnel), and [stations](Station) in a `pipeline`; requests of controllers
 //!   change it (`control`, `checks`) or are `answers`ed.
 //! - `translate`: from a packet's key to a [`Decision`], which is [`Step`]s, and the bits that it depends on.
 //! - [`Forwarder`]: one thread's way for packets, over its `cache`; steps are carried out (`execute`) on a [frame](fulmar_port::Frame), and what comes of
@@ -51,8 +51,9 @@
 //! of flows are those of their packets, as soon as [`Forwarder::credit`] has been called. No packet makes it panic, or grow without bound.
 //!
 //! Not guaranteed: that packets which came at two ports leave in the order in which they came. Packets that a removed flow met
-//! before the last credit are not in its last count. There are no queues, no sampling, no conjunctive flows, and no state of a
-//! packet that is paused at a controller: flows that ask for those are refused, except that `set_queue` does nothing.
+//! before the last credit are not in its last count. Queues drop what is too much, and keep nothing for
+//! later. There is no sampling, there are no conjunctive flows, and no state of a packet that is paused at a controller: flows that ask for
+//! those are refused.
 
 mod answers;
 mod cache;
@@ -66,10 +67,12 @@ mod mac;
 mod meter;
 mod pipeline;
 mod port;
+mod queue;
 mod step;
 mod switch;
 mod table;
 mod translate;
+mod tunnel;
 
 pub use cache::{Cached, Caching, Hits, Megaflow};
 pub use control::{Done, Event};
@@ -78,8 +81,10 @@ pub use flow::Traffic;
 pub use forwarder::Forwarder;
 pub use mac::Station;
 pub use port::{PortCounters, PortInfo, Vlans};
-pub use step::{Decision, Frozen, MeterStep, Notice, Setting, Step, Steps};
+pub use queue::{Rate, Shaping};
+pub use step::{Decision, Enqueued, Frozen, MeterStep, Notice, Setting, Step, Steps};
 pub use switch::{Settings, Switch};
+pub use tunnel::{Encapsulation, Tunnel, tunnelled};
 
 #[cfg(test)]
 mod tests;

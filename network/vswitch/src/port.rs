@@ -1,6 +1,8 @@
 //! Ports, as flows and controllers see them: what sends and receives is elsewhere.
 
 use crate::flow::{Counters, Traffic};
+use crate::queue::Queues;
+use crate::tunnel::Tunnel;
 use fulmar_node::Time;
 use fulmar_openflow::PortNumber;
 use fulmar_openflow::ports::{HardwareAddress, Port, PortConfig, PortFeatures, PortState, PortStats};
@@ -83,7 +85,11 @@ pub struct PortCounters {
 impl PortCounters {
     /// A frame of so many bytes went out, or could not.
     pub fn has_sent(&self, bytes: usize, went: bool) {
-        let traffic = Traffic { packets: 1, bytes: bytes as u64 };
+        self.have_sent(Traffic { packets: 1, bytes: bytes as u64 }, went);
+    }
+
+    /// So much went out, or could not.
+    pub fn have_sent(&self, traffic: Traffic, went: bool) {
         if went { &self.sent } else { &self.dropped }.add(traffic);
     }
 
@@ -113,6 +119,10 @@ pub struct PortInfo {
     pub speed: u32,
     /// How its frames belong to VLANs.
     pub vlans: Vlans,
+    /// What is put before frames that leave here, if it is the end of a tunnel.
+    pub tunnel: Option<Tunnel>,
+    /// Its queues, if it has any but the order in which packets come.
+    pub(crate) queues: Option<Arc<Queues>>,
     /// What it has done.
     pub counters: Arc<PortCounters>,
     /// When it was added.
@@ -129,6 +139,8 @@ impl PortInfo {
             has_link: true,
             speed: 0,
             vlans: Vlans::ALL,
+            tunnel: None,
+            queues: None,
             counters: Arc::default(),
             created: Time::ZERO,
         }

@@ -3,7 +3,9 @@
 use crate::group::{Group, Member};
 use crate::mac::Station;
 use crate::meter::Meter;
+use crate::queue::Queue;
 use crate::table::Entry;
+use crate::tunnel::Encapsulation;
 use fulmar_conntrack::Request;
 use fulmar_openflow::action::Action;
 use fulmar_openflow::flow::FlowMod;
@@ -19,6 +21,10 @@ use std::sync::Arc;
 pub enum Step {
     /// Send it to a port.
     Output(u32),
+    /// Send it by a tunnel.
+    Encapsulate(Arc<Encapsulation>),
+    /// Send it, if its queue lets it go.
+    Enqueue(Arc<Enqueued>),
     /// Send so many bytes of it to a port.
     Truncated(u32, u32),
     /// Replace those bits of a field.
@@ -41,6 +47,13 @@ pub enum Step {
     Recirculate(Arc<Frozen>),
     /// Do this with a copy.
     Clone(Arc<[Self]>),
+}
+
+/// A way out, and the queue before it.
+#[derive(Debug)]
+pub struct Enqueued {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) way: Step,
 }
 
 /// A new value for bits of a field. Apart from the step, as most have none, and memory counts.
@@ -91,6 +104,8 @@ pub(crate) struct Rest {
     /// Metadata and registers.
     pub(crate) metadata: FlowKey,
     pub(crate) stack: Vec<(u128, u8)>,
+    /// The queue that was chosen.
+    pub(crate) queue: Option<u32>,
     /// Actions for the end.
     pub(crate) written: Vec<Action>,
     pub(crate) next: Vec<Pending>,
@@ -133,6 +148,8 @@ impl fmt::Display for Step {
         match self {
             Self::Output(port) => PortNumber(*port).fmt(f),
             Self::Truncated(port, length) => write!(f, "{}(max_len={length})", PortNumber(*port)),
+            Self::Encapsulate(step) => step.fmt(f),
+            Self::Enqueue(step) => write!(f, "queue({},{})", step.queue.number(), step.way),
             Self::Set(set) if set.mask == set.field.ones() => {
                 write!(f, "set({:?}={:#x})", set.field, set.value)
             }

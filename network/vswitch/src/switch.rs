@@ -6,6 +6,7 @@ use crate::forwarder::Forwarder;
 use crate::mac::Station;
 use crate::pipeline::Pipeline;
 use crate::port::PortInfo;
+use crate::queue::{Queues, Shaping};
 use crate::step::Steps;
 use crate::translate::Translation;
 use crate::{answers, step};
@@ -97,7 +98,8 @@ impl Switch {
         match request {
             Body::FeaturesRequest => answer(Body::FeaturesReply(answers::features(self.datapath))),
             Body::QueueConfigRequest(asked) => {
-                answer(Body::QueueConfigReply(QueueConfig { port: asked.port, queues: Vec::new() }))
+                let queues = answers::queues(&self.pipeline, asked.port)?;
+                answer(Body::QueueConfigReply(QueueConfig { port: asked.port, queues }))
             }
             Body::MultipartRequest(MultipartRequest { question, .. }) => {
                 let found = answers::answer(&self.pipeline, &question, &self.description, now)?;
@@ -147,6 +149,31 @@ impl Switch {
         ports.insert(number, port);
         self.pipeline.has_changed();
         Event::PortStatus(status)
+    }
+
+    /// A port is another than it was; nothing, if there is none of this number.
+    pub fn change_port(&self, number: u32, change: impl FnOnce(&mut PortInfo)) -> Option<Event> {
+        let _alone = self.pipeline.alone();
+        let mut ports = self.pipeline.ports.write();
+        let port = ports.get_mut(&number)?;
+        change(port);
+        let status = PortStatus { reason: PortStatusReason::Modify, port: port.tell(number) };
+        self.pipeline.has_changed();
+        Some(Event::PortStatus(status))
+    }
+
+    /// A port has these queues from now on, or none; those that stay as they were go on counting. Nothing happens if there is no such
+    /// port.
+    pub fn shape(&self, number: u32, shaping: Option<&Shaping>, now: Time) {
+        let _alone = self.pipeline.alone();
+        let mut ports = self.pipeline.ports.write();
+        let Some(port) = ports.get_mut(&number) else { return };
+        if port.queues.as_ref().map(|queues| queues.shaping()) == shaping {
+            return;
+        }
+        let queues = shaping.map(|shaping| Arc::new(Queues::new(shaping, port.queues.as_deref(), now)));
+        port.queues = queues;
+        self.pipeline.has_changed();
     }
 
     /// There is no port of this number any more.

@@ -6,13 +6,14 @@ mod model;
 mod requests;
 
 use crate::execute::Outlet;
-use crate::{Event, Forwarder, Notice, PortInfo, Settings, Switch};
+use crate::{Encapsulation, Event, Forwarder, Notice, PortInfo, Settings, Switch, tunnelled};
 use fulmar_node::Time;
 use fulmar_openflow::flow::{FlowFilter, FlowMod, FlowStats};
 use fulmar_openflow::multipart::{Answer, MultipartReply, MultipartRequest, Question};
 use fulmar_openflow::{ALL_TABLES, Body, ErrorCode, GroupNumber, PortNumber};
 use fulmar_packet::{Field, FlowKey, Match, build, ethernet, ip};
 use fulmar_port::{Frame, Offload};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 /// What came out.
@@ -20,6 +21,7 @@ use std::time::Duration;
 pub(super) struct Sent {
     pub(super) frames: Vec<(u32, Vec<u8>)>,
     pub(super) notices: Vec<(Notice, Vec<u8>)>,
+    pub(super) encapsulated: Vec<(Encapsulation, Vec<u8>)>,
 }
 
 impl Outlet for Sent {
@@ -29,6 +31,10 @@ impl Outlet for Sent {
 
     fn send_part(&mut self, port: u32, part: &[u8]) {
         self.frames.push((port, part.to_vec()));
+    }
+
+    fn encapsulate(&mut self, step: &Encapsulation, frame: &Frame<'_>, _: u64) {
+        self.encapsulated.push((*step, frame.bytes().to_vec()));
     }
 
     fn tell(&mut self, notice: &Notice, frame: &[u8]) {
@@ -78,16 +84,19 @@ impl Bench {
 
     /// A frame comes in; what goes out.
     pub(super) fn send(&mut self, port: u32, frame: &[u8]) -> Sent {
+        self.send_known(port, frame, &FlowKey::EMPTY)
+    }
+
+    /// One comes by a tunnel.
+    pub(super) fn send_from(&mut self, port: u32, frame: &[u8], network: u32, remote: Ipv4Addr) -> Sent {
+        self.send_known(port, frame, &tunnelled(network, remote, Ipv4Addr::new(10, 0, 1, 1)))
+    }
+
+    fn send_known(&mut self, port: u32, frame: &[u8], known: &FlowKey) -> Sent {
         let mut sent = Sent::default();
         let mut buffer = vec![0; 64];
         buffer.extend_from_slice(frame);
-        self.forwarder.forward(
-            self.now,
-            port,
-            &FlowKey::EMPTY,
-            Frame::new(&mut buffer, 64, Offload::NONE),
-            &mut sent,
-        );
+        self.forwarder.forward(self.now, port, known, Frame::new(&mut buffer, 64, Offload::NONE), &mut sent);
         sent
     }
 

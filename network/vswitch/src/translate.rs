@@ -8,6 +8,7 @@ mod again;
 mod fields;
 mod groups;
 mod learn;
+mod leave;
 mod normal;
 mod track;
 mod written;
@@ -41,6 +42,8 @@ pub(crate) struct Translation<'a> {
     steps: SmallVec<[Step; 2]>,
     credits: SmallVec<[Credit; 2]>,
     stack: Vec<(u128, u8)>,
+    /// The queue by which the packet leaves, if one was chosen.
+    queue: Option<u32>,
     /// Actions for the end, one of each kind.
     written: Vec<Action>,
     depth: u8,
@@ -83,6 +86,7 @@ impl<'a> Translation<'a> {
             steps: SmallVec::new(),
             credits: SmallVec::new(),
             stack: Vec::new(),
+            queue: None,
             written: Vec::new(),
             depth: 0,
             lookups: 0,

@@ -8,3 +8,4 @@ mod network;
 mod programs;
 mod served;
 mod streams;
+mod tunnels;

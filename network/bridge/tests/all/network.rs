@@ -11,7 +11,7 @@ use std::thread;
 pub(crate) struct Namespace(String);
 
 impl Namespace {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         // No other process that lives has this number, and tests have names.
         let name = format!("fulmar-bridge-{}-{name}", std::process::id());
         ip(&["netns", "add", &name]);
@@ -66,6 +66,11 @@ pub(crate) fn address(host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 9, 0, host)
 }
 
+/// The address of one of two ends of a network for tunnels.
+pub(crate) fn outer(end: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 8, 0, end)
+}
+
 /// A host's Ethernet address.
 pub(crate) fn mac(host: u8) -> String {
     format!("02:00:00:00:00:{host:02x}")
@@ -93,6 +98,15 @@ impl Network {
         self.switch.ip(&["link", "set", &port, "addrgenmode", "none", "up"]);
         host.ip(&["link", "set", "eth0", "addrgenmode", "none", "up"]);
         host.ip(&["address", "add", &format!("{}/24", address(number)), "dev", "eth0"]);
+    }
+
+    /// A network of its own between two namespaces, for tunnels: `under0` with addresses that [`outer`] says.
+    pub(crate) fn underlay(one: &Namespace, other: &Namespace) {
+        one.ip(&["link", "add", "under0", "type", "veth", "peer", "name", "under0", "netns", &other.0]);
+        for (number, end) in (1..).zip([one, other]) {
+            end.ip(&["address", "add", &format!("{}/24", outer(number)), "dev", "under0"]);
+            end.ip(&["link", "set", "under0", "addrgenmode", "none", "up"]);
+        }
     }
 
     /// From now on a host need not ask where this address is: at that of another host.

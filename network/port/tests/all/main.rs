@@ -4,5 +4,6 @@ mod network;
 mod packet;
 mod segments;
 mod tap;
+mod vxlan;
 mod wire;
 mod xdp;

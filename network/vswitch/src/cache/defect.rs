@@ -17,7 +17,9 @@ pub(crate) enum Defect {
 impl Cache {
     pub(super) fn spoilt(&self, mut consulted: FlowMask) -> FlowMask {
         if self.defect == Some(Defect::LeavesBitsOut) {
-            consulted.remove(Field::L4_DESTINATION);
+            for field in [Field::L4_DESTINATION, Field::TUNNEL_SOURCE, Field::IP_TOS] {
+                consulted.remove(field);
+            }
         }
         consulted
     }

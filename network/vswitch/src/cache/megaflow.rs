@@ -17,7 +17,6 @@ pub struct Megaflow {
     pub(super) credited_bytes: AtomicU64,
     /// When a packet came last, nanoseconds since the origin.
     used: AtomicU64,
-    created: Time,
     /// It is no longer in the cache.
     pub(super) is_gone: AtomicBool,
 }
@@ -31,7 +30,6 @@ impl Megaflow {
             credited_packets: AtomicU64::new(0),
             credited_bytes: AtomicU64::new(0),
             used: AtomicU64::new(now.as_nanos()),
-            created: now,
             is_gone: AtomicBool::new(false),
         }
     }
@@ -44,11 +42,6 @@ impl Megaflow {
     /// How long no packet has come.
     pub fn idle(&self, now: Time) -> Duration {
         now.since(Time::from_nanos(self.used.load(Relaxed)))
-    }
-
-    /// How long it has been there.
-    pub fn age(&self, now: Time) -> Duration {
-        now.since(self.created)
     }
 
     /// What is done.

@@ -5,6 +5,8 @@ mod groups;
 mod labels;
 mod ordinary;
 mod pipeline;
+mod queues;
+mod tunnels;
 
 use super::{Bench, Sent, tcp};
 use fulmar_packet::{FlowKey, build};

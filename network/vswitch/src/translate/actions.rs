@@ -41,8 +41,9 @@ impl Translation<'_> {
             Action::DecrementTtl => self.decrement_ttl(&[0]),
             Action::SetField(set) => self.set_field(set.field, set.value, None),
             Action::Extension(extension) => self.extension(extension),
-            // Frames of all queues leave in the order in which they came; other actions are refused when a flow comes.
-            Action::SetQueue(_) | Action::CopyTtlOut | Action::CopyTtlIn => {}
+            Action::SetQueue(queue) => self.queue = Some(*queue),
+            // Refused when a flow comes.
+            Action::CopyTtlOut | Action::CopyTtlIn => {}
         }
     }
 
@@ -92,6 +93,7 @@ impl Translation<'_> {
                 copy.actions(&actions.0);
                 copy.carry_out_written();
             }),
+            Extension::PopQueue => self.queue = None,
             // Refused when a flow comes, or nothing is to be done.
             _ => {}
         }
@@ -106,15 +108,24 @@ impl Translation<'_> {
     pub(super) fn aside(&mut self, what: impl FnOnce(&mut Self)) {
         let before = (self.key.clone(), self.settled.clone(), self.stack.clone(), self.written.clone());
         let steps = std::mem::take(&mut self.steps);
-        let (was_over, was_expired) = (self.is_over, self.is_expired);
+        let (was_over, was_expired, queue) = (self.is_over, self.is_expired, self.queue);
         what(self);
         self.freeze();
         let aside = std::mem::replace(&mut self.steps, steps);
         (self.key, self.settled, self.stack, self.written) = before;
         (self.is_over, self.is_expired) = (was_over || self.has_failed, was_expired);
+        self.queue = queue;
         // What changes nothing needs no copy.
-        let is_plain =
-            |step: &Step| matches!(step, Step::Output(_) | Step::Truncated(..) | Step::Controller(_));
+        let is_plain = |step: &Step| {
+            matches!(
+                step,
+                Step::Output(_)
+                    | Step::Encapsulate(_)
+                    | Step::Enqueue(_)
+                    | Step::Truncated(..)
+                    | Step::Controller(_)
+            )
+        };
         if aside.iter().all(is_plain) {
             self.steps.extend(aside);
         } else {
@@ -146,7 +157,7 @@ impl Translation<'_> {
     /// To a port by its number, if it sends.
     pub(super) fn send(&mut self, port: PortNumber) {
         if self.pipeline.sends(port.0) {
-            self.steps.push(Step::Output(port.0));
+            self.leave(port.0, None);
         } else {
             self.say(|| format!("port {port} does not send"));
         }
@@ -160,15 +171,18 @@ impl Translation<'_> {
             port => port,
         };
         if self.pipeline.sends(port.0) {
-            self.steps.push(Step::Truncated(port.0, max_length));
+            self.leave(port.0, Some(max_length));
         }
     }
 
     fn flood(&mut self) {
         let from = self.in_port().0;
-        let ports = self.pipeline.ports.read();
-        let others = ports.iter().filter(|(number, port)| **number != from && port.sends());
-        self.steps.extend(others.map(|(number, _)| Step::Output(*number)));
+        let others: Vec<u32> = {
+            let ports = self.pipeline.ports.read();
+            let others = ports.iter().filter(|(number, port)| **number != from && port.sends());
+            others.map(|(number, _)| *number).collect()
+        };
+        others.into_iter().for_each(|port| self.leave(port, None));
     }
 
     pub(super) fn tell(

@@ -21,6 +21,7 @@ impl Translation<'_> {
         let rest = Rest {
             metadata,
             stack: std::mem::take(&mut self.stack),
+            queue: self.queue,
             written: std::mem::take(&mut self.written),
             next,
         };
@@ -32,6 +33,7 @@ impl Translation<'_> {
     /// Goes on where a way was interrupted.
     pub(super) fn resume(&mut self, rest: &Rest) {
         self.stack.clone_from(&rest.stack);
+        self.queue = rest.queue;
         self.written.clone_from(&rest.written);
         for pending in &rest.next {
             if let Some(left) = &mut self.frozen {

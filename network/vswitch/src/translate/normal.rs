@@ -4,7 +4,7 @@
 use super::{Translation, number};
 use crate::mac::Station;
 use crate::port::{PortInfo, Vlans};
-use crate::step::{Credit, Step};
+use crate::step::Credit;
 use fulmar_packet::{Field, ethernet};
 
 /// Groups that no bridge forwards: 01-80-C2-00-00-00 to -0F.
@@ -70,7 +70,7 @@ impl Translation<'_> {
         let tags: Vec<(u32, u16)> = ports.iter().filter_map(|port| Some((*port, leaves(port)?))).collect();
         for (port, tag) in tags {
             if tag == was.tag {
-                self.steps.push(Step::Output(port));
+                self.leave(port, None);
                 continue;
             }
             self.aside(|copy| {
@@ -84,7 +84,7 @@ impl Translation<'_> {
                 }
                 // Nothing behind the tag is asked any more.
                 copy.frozen = None;
-                copy.steps.push(Step::Output(port));
+                copy.leave(port, None);
             });
         }
     }

@@ -26,7 +26,13 @@ impl Translation<'_> {
             metadata.set(field, 0);
         }
         let next = vec![Pending::Table(table), Pending::Written];
-        let rest = Rest { metadata, stack: self.stack.clone(), written: self.written.clone(), next };
+        let rest = Rest {
+            metadata,
+            stack: self.stack.clone(),
+            queue: self.queue,
+            written: self.written.clone(),
+            next,
+        };
         let frozen = self.pipeline.freeze(rest);
         self.say(|| format!("its copy goes on in table {table}, as {:#x}", frozen.number));
         let mut steps: SmallVec<[Step; 2]> = SmallVec::new();

@@ -6,7 +6,7 @@ use crate::streams::{stream, tagged, translated};
 use std::process::Command;
 
 /// An interface computes no checksums, and looks at all that come.
-fn set_offloads(at: &Namespace, interface: &str, are_on: bool) {
+pub(crate) fn set_offloads(at: &Namespace, interface: &str, are_on: bool) {
     let set = if are_on { "on" } else { "off" };
     let arguments = ["-K", interface, "tx", set, "rx", set];
     let done = at.within(|| Command::new("ethtool").args(arguments).output().expect("it can be run"));

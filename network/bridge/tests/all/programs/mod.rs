@@ -3,6 +3,8 @@
 mod checksums;
 mod ofctl;
 mod os_ken;
+mod queues;
+mod tunnels;
 mod vsctl;
 
 use crate::network::{Namespace, address};

@@ -1,0 +1,59 @@
+//! Interfaces, opened as what they are asked to be.
+
+use crate::configuration::InterfaceWanted;
+use crate::options::{self, TunnelWanted};
+use fulmar_port::vxlan::Vtep;
+use fulmar_port::{Packet, Port, Tap, Xdp};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+/// Where tunnels end, by their UDP ports, for as long as there are such.
+#[derive(Default)]
+pub(crate) struct Vteps(BTreeMap<u16, Weak<Vtep>>);
+
+impl Vteps {
+    fn at(&mut self, udp_port: u16) -> Result<Arc<Vtep>, fulmar_port::Error> {
+        if let Some(vtep) = self.0.get(&udp_port).and_then(Weak::upgrade) {
+            return Ok(vtep);
+        }
+        let vtep = Vtep::open(udp_port)?;
+        self.0.insert(udp_port, Arc::downgrade(&vtep));
+        Ok(vtep)
+    }
+}
+
+/// What an interface turned out to be.
+pub(crate) enum Opened {
+    Port(Box<Port>),
+    Tunnel(Arc<Vtep>, TunnelWanted),
+}
+
+/// The port that a patch port is joined with.
+pub(crate) fn peer(interface: &InterfaceWanted) -> Option<&String> {
+    interface.options.get("peer")
+}
+
+/// Opens what an interface is. A patch port is opened with its peer only.
+pub(crate) fn open(interface: &InterfaceWanted, vteps: &mut Vteps) -> Result<Opened, String> {
+    let name = &interface.name;
+    let opened = match interface.kind.as_str() {
+        "" | "system" => Packet::open(name).map(Port::from),
+        "afxdp" => Xdp::open(name).map(Port::from),
+        "internal" | "tap" => Tap::create(name).map(Port::from),
+        "patch" if peer(interface).is_none() => {
+            return Err(format!("{name}: a patch port needs options:peer=PORT"));
+        }
+        "patch" => return Err(format!("{name}: no patch port has this one as its peer")),
+        "vxlan" => {
+            let wanted = options::tunnel(name, &interface.options)?;
+            let vtep = vteps.at(wanted.udp_port).map_err(|why| format!("{name}: {why}"))?;
+            return Ok(Opened::Tunnel(vtep, wanted));
+        }
+        kind => {
+            return Err(format!(
+                "{name}: there are no interfaces of type {kind:?} here; system, afxdp, internal, tap, patch and vxlan are known"
+            ));
+        }
+    };
+    opened.map(|port| Opened::Port(Box::new(port))).map_err(|why| why.to_string())
+}
