@@ -80,6 +80,7 @@ pub enum ServeError {
 
 type Work<P> = Box<dyn FnOnce(&mut P, Time, &mut Outbox<P>) + Send>;
 type Directory<P> = Box<dyn Fn(&P, NodeId) -> Option<Address> + Send>;
+type DatagramDirectory<P> = Box<dyn Fn(&P, NodeId) -> Option<SocketAddr> + Send>;
 
 enum Command<P: Process> {
     Request(P::Request),
@@ -152,6 +153,7 @@ pub struct Server<P: Process> {
     timers: Deadlines<P::Timer>,
     groups: BTreeMap<MulticastId, Vec<NodeId>>,
     directory: Option<Directory<P>>,
+    datagram_directory: Option<DatagramDirectory<P>>,
     net: Net,
     clock: Clock,
     /// Messages of the process to itself: encoded like all others, since they need not be clonable.
@@ -189,6 +191,7 @@ impl<P: Process<Message: Wire>> Server<P> {
             timers: Deadlines::new(),
             groups: BTreeMap::new(),
             directory: None,
+            datagram_directory: None,
             handle: Handle { commands: sender, waker: net.waker() },
             net,
             clock: Clock::start(),
@@ -226,6 +229,14 @@ impl<P: Process<Message: Wire>> Server<P> {
     /// What the system says if the sockets cannot be waited for.
     pub fn datagrams(&mut self, datagrams: Datagrams) -> io::Result<()> {
         self.net.add_datagrams(datagrams)
+    }
+
+    /// Asks the process itself where servers receive datagrams whose address was not noted with [`Datagrams::address`].
+    pub fn datagram_directory(
+        &mut self,
+        directory: impl Fn(&P, NodeId) -> Option<SocketAddr> + Send + 'static,
+    ) {
+        self.datagram_directory = Some(Box::new(directory));
     }
 
     /// Says whom a multicast reaches that does not go by datagram: it goes to each by itself.
@@ -295,7 +306,9 @@ impl<P: Process<Message: Wire>> Server<P> {
             self.own.push(bytes);
             return;
         }
-        let address = self.net.datagrams.as_ref().and_then(|datagrams| datagrams.of_server(to));
+        let noted = self.net.datagrams.as_ref().and_then(|datagrams| datagrams.of_server(to));
+        let known = || self.datagram_directory.as_ref().and_then(|known| known(&self.process, to));
+        let address = noted.or_else(known);
         if self.send_datagram(address, message) {
             return;
         }

@@ -1,0 +1,139 @@
+//! Where members call, and what they send is read.
+
+use crate::caller::PATIENCE;
+use crate::council::Council;
+use crate::frame::{Frame, ReadError};
+use crate::greeting;
+use crate::key::Identity;
+use crate::meeting::Happened;
+use crate::news::Fault;
+use crate::tls::{self, Answered};
+use std::io;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+/// So many may be on the threshold at a time, whom nobody knows yet. Who comes beyond that is turned away.
+const STRANGERS: usize = 256;
+
+/// A connection on which a member sends. Dropping it ends that.
+pub(crate) struct Inbound {
+    /// Tells it from others of the same member.
+    pub(crate) serial: u64,
+    /// Lets it read one frame more each time: who sends much waits its turn.
+    pub(crate) go_on: Sender<()>,
+    stream: TcpStream,
+}
+
+impl Drop for Inbound {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+pub(crate) struct Door {
+    pub(crate) council: Arc<Council>,
+    pub(crate) identity: Arc<Identity>,
+    /// Whether members may still come.
+    pub(crate) is_open: AtomicBool,
+    /// Whether all is over.
+    pub(crate) is_over: AtomicBool,
+    strangers: AtomicUsize,
+    serials: AtomicU64,
+}
+
+impl Door {
+    pub(crate) const fn new(council: Arc<Council>, identity: Arc<Identity>) -> Self {
+        Self {
+            council,
+            identity,
+            is_open: AtomicBool::new(true),
+            is_over: AtomicBool::new(false),
+            strangers: AtomicUsize::new(0),
+            serials: AtomicU64::new(0),
+        }
+    }
+
+    /// Lets members in until all is over, which [`Door::close`] tells.
+    #[expect(clippy::disallowed_methods, reason = "each connection is read by a thread of its own")]
+    pub(crate) fn run(self: &Arc<Self>, listener: &TcpListener, tell: &Sender<Happened>) {
+        for stream in listener.incoming() {
+            if self.is_over.load(SeqCst) {
+                return;
+            }
+            // It has gone again before it was let in, or there are no descriptors left for it.
+            let Ok(stream) = stream else { continue };
+            if self.strangers.fetch_add(1, SeqCst) >= STRANGERS {
+                self.strangers.fetch_sub(1, SeqCst);
+                continue;
+            }
+            let (door, tell) = (self.clone(), tell.clone());
+            thread::spawn(move || door.admit(stream, &tell));
+        }
+    }
+
+    /// Ends it.
+    pub(crate) fn close(&self, listener: &TcpListener) {
+        self.is_over.store(true, SeqCst);
+        // It waits for somebody to come.
+        let _ = listener.local_addr().and_then(TcpStream::connect);
+    }
+
+    fn admit(&self, stream: TcpStream, tell: &Sender<Happened>) {
+        let from = stream.peer_addr().map_or_else(|_| "somebody".into(), |address| address.to_string());
+        let met = self.meet(stream);
+        self.strangers.fetch_sub(1, SeqCst);
+        match met {
+            Ok((member, stream)) => {
+                if let Err(why) = self.read(member, stream, tell) {
+                    let _ = tell.send(Happened::Refused(from, why.to_string()));
+                }
+            }
+            Err(why) => {
+                // Nobody listens any more when all is over.
+                let _ = tell.send(Happened::Refused(from, why.to_string()));
+            }
+        }
+    }
+
+    /// Finds out who that is.
+    fn meet(&self, stream: TcpStream) -> Result<(usize, Answered), greeting::Refused> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let own = self.identity.public();
+        let keys = self.council.members().iter().map(|member| member.key).filter(|key| *key != own);
+        let (mut stream, key) = tls::answer(stream, &self.identity, keys.collect())?;
+        greeting::answer(&mut stream, self.council.digest(), self.is_open.load(SeqCst))?;
+        let member = self.council.number(&key).ok_or_else(|| io::Error::other("it is no member"))?;
+        stream.sock.set_read_timeout(None)?;
+        Ok((member, stream))
+    }
+
+    /// Reads what a member sends until that ends.
+    fn read(&self, member: usize, mut stream: Answered, tell: &Sender<Happened>) -> io::Result<()> {
+        let serial = self.serials.fetch_add(1, SeqCst);
+        let (go_on, may): (Sender<()>, Receiver<()>) = channel();
+        let inbound = Inbound { serial, go_on, stream: stream.sock.try_clone()? };
+        // Nobody listens any more when all is over; nor to one that another connection of this member's has replaced.
+        let tell = |happened| tell.send(happened);
+        if tell(Happened::Heard(member, inbound)).is_err() {
+            return Ok(());
+        }
+        while may.recv().is_ok() {
+            let (happened, is_end) = match Frame::read(&mut stream) {
+                Ok(frame) => (Happened::Frame(member, serial, frame), false),
+                Err(ReadError::Lost) => (Happened::Ended(member, serial, Fault::Lost), true),
+                Err(ReadError::TooLarge) => (Happened::Ended(member, serial, Fault::TooLarge), true),
+                Err(ReadError::Malformed) => (Happened::Ended(member, serial, Fault::Malformed), true),
+            };
+            if tell(happened).is_err() || is_end {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! What strangers say, and how much of it is remembered.
+
+use super::super::message::{Heard, Span};
+use super::super::roster::MOST_MEMBERS;
+use super::*;
+
+fn address(number: u32) -> SocketAddr {
+    let [_, high, middle, low] = number.to_be_bytes();
+    SocketAddr::from(([10, high, middle, low], 7000))
+}
+
+fn member(number: u32, standing: Standing) -> Member {
+    let incarnation = Incarnation { life: 1, refutations: 0 };
+    Member { address: address(number), incarnation, standing, name: Name::default() }
+}
+
+/// A question, by somebody who tells of others.
+fn question(from: u32, members: Vec<Member>) -> Message {
+    Message {
+        kind: Kind::Ask,
+        sender: member(from, Standing::Alive),
+        called: address(0),
+        stamp: 1,
+        pause: Duration::ZERO,
+        heard: None,
+        digest: Digest::default(),
+        content: false,
+        insists: false,
+        whole: false,
+        span: Span::default(),
+        verdict: None,
+        members,
+    }
+}
+
+/// Tells a node, the smallest or the largest of addresses, of so many others.
+fn told(own: SocketAddr, standing: Standing, count: u32) -> Finder {
+    let mut finder = Finder::new(own, Name::default(), []);
+    let now = Time::ZERO + Duration::from_secs(1);
+    finder.start(now, &mut Outbox::default());
+    for first in (1..=count).step_by(50) {
+        let mut out = Outbox::default();
+        let members = (first..first + 50).map(|number| member(number, standing)).collect();
+        finder.receive(now, NodeId(0), question(first, members), &mut out);
+        assert!(out.sends.len() <= 9, "{}", out.sends.len());
+    }
+    finder
+}
+
+/// Who is dead is forgotten for others, and then there is nothing to hand up of it.
+#[test]
+fn the_dead_of_strangers_leave_nothing_behind() {
+    for own in [address(0), SocketAddr::from(([11, 0, 0, 1], 7000))] {
+        let finder = told(own, Standing::Dead, 3 * 4_096);
+        assert_eq!(finder.members().count(), MOST_MEMBERS);
+        finder.invariants().expect("all is well");
+    }
+}
+
+/// Who is alive is not: newcomers are refused, and get no answer.
+#[test]
+fn a_node_that_knows_enough_answers_no_newcomers() {
+    let mut finder = told(address(0), Standing::Alive, 4_096);
+    assert_eq!(finder.members().count(), MOST_MEMBERS);
+    let mut out = Outbox::default();
+    finder.receive(Time::ZERO + Duration::from_secs(1), NodeId(0), question(9_999, Vec::new()), &mut out);
+    assert!(out.sends.is_empty());
+    finder.invariants().expect("all is well");
+}
+
+/// Who claims to have heard what was never said has confirmed nothing.
+#[test]
+fn nobody_confirms_what_is_yet_to_come() {
+    let now = Time::ZERO + Duration::from_secs(1);
+    let mut finder = Finder::new(address(0), Name::default(), []);
+    finder.start(now, &mut Outbox::default());
+    let mut ask = |stamp| {
+        let (life, digest) = (finder.me().incarnation.life, finder.digest());
+        let heard = Some(Heard { life, stamp, have: 0 });
+        let ask = Message { heard, digest, content: true, ..question(1, Vec::new()) };
+        finder.receive(now, NodeId(0), ask, &mut Outbox::default());
+        finder.missing(now).unconfirmed
+    };
+    assert_eq!(ask(0), [address(1)], "its view is another yet");
+    assert_eq!(ask(u64::MAX), [address(1)]);
+    assert_eq!(ask(1_000_000), []);
+}

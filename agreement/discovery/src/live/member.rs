@@ -1,0 +1,106 @@
+//! What is said of one node, and which of two things said of it is the newer.
+
+use super::name::Name;
+use std::fmt;
+use std::net::{SocketAddr, SocketAddrV6};
+
+/// Which life of a node something is said of, and how often it has been contradicted in that life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Incarnation {
+    /// The node's clock when it began, in microseconds: a node that restarts is another one.
+    pub life: u64,
+    /// So often the node itself has refuted that it was suspected or dead.
+    pub refutations: u32,
+}
+
+/// What is believed of an incarnation. Of two beliefs the later in this list holds, as with SWIM (Das and others 2002, section
+/// 4.2): only the node itself, by a higher incarnation, gets back to the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Standing {
+    /// It has said so itself.
+    Alive,
+    /// It does not answer somebody; it may refute that.
+    Suspect,
+    /// It did not refute it in time.
+    Dead,
+    /// It has said farewell.
+    Left,
+}
+
+impl Standing {
+    /// All of them, each at the place of its code.
+    pub(super) const ALL: [Self; 4] = [Self::Alive, Self::Suspect, Self::Dead, Self::Left];
+
+    /// Whether a node of this standing is in the view.
+    #[must_use]
+    pub const fn is_live(self) -> bool {
+        matches!(self, Self::Alive | Self::Suspect)
+    }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Alive => "alive",
+            Self::Suspect => "suspected",
+            Self::Dead => "dead",
+            Self::Left => "left",
+        })
+    }
+}
+
+/// A node, and what is believed of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Where it receives datagrams; no two live nodes share it.
+    pub address: SocketAddr,
+    /// Which life, and what it has refuted in it.
+    pub incarnation: Incarnation,
+    /// What is believed.
+    pub standing: Standing,
+    /// What it calls itself.
+    pub name: Name,
+}
+
+impl Member {
+    /// Whether this is to be believed rather than `other`, which is about the same address.
+    #[must_use]
+    pub fn outranks(&self, other: &Self) -> bool {
+        (self.incarnation, self.standing) > (other.incarnation, other.standing)
+    }
+}
+
+/// The address as it travels: without what means something on one machine only.
+pub(super) fn plain(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(_) => address,
+        SocketAddr::V6(six) => SocketAddrV6::new(*six.ip(), six.port(), 0, 0).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_belief_yields_to_a_later_one_and_to_a_refutation() {
+        let member = |life, refutations, standing| Member {
+            address: SocketAddr::from(([10, 0, 0, 1], 7000)),
+            incarnation: Incarnation { life, refutations },
+            standing,
+            name: Name::default(),
+        };
+        let ascending = [
+            member(1, 0, Standing::Alive),
+            member(1, 0, Standing::Suspect),
+            member(1, 0, Standing::Dead),
+            member(1, 1, Standing::Alive),
+            member(1, 1, Standing::Left),
+            member(2, 0, Standing::Alive),
+        ];
+        for (at, newer) in ascending.iter().enumerate() {
+            assert!(ascending[..at].iter().all(|older| newer.outranks(older) && !older.outranks(newer)));
+            assert!(!newer.outranks(newer));
+        }
+    }
+}
