@@ -11,8 +11,8 @@ const SIZE: (u32, u32) = (720, 440);
 const LEGEND: u32 = 180;
 /// Charts in a row.
 const COLUMNS: usize = 2;
-/// Far apart, also for most who are colour-blind (Okabe and Ito 2008).
-const COLOURS: [RGBColor; 7] = [
+/// Far apart, also for most who are colour-blind (Okabe and Ito 2008; the last two: Tol 2021).
+const COLOURS: [RGBColor; 10] = [
     RGBColor(0x55, 0x55, 0x55),
     RGBColor(0xd5, 0x5e, 0x00),
     RGBColor(0xe6, 0x9f, 0x00),
@@ -20,6 +20,9 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xcc, 0x79, 0xa7),
     RGBColor(0x56, 0xb4, 0xe9),
+    RGBColor(0xf0, 0xe4, 0x42),
+    RGBColor(0x88, 0x22, 0x55),
+    RGBColor(0x33, 0x22, 0x88),
 ];
 const FONT: &str = "sans-serif";
 
@@ -161,10 +164,10 @@ fn range(scale: Scale, values: impl Iterator<Item = f64> + Clone) -> Range<f64> 
 
 /// In few letters.
 fn number(number: &f64) -> String {
-    match *number {
-        1e6.. => format!("{} M", number / 1e6),
-        1e3.. => format!("{} k", number / 1e3),
-        _ => format!("{number:.4}").trim_end_matches('0').trim_end_matches('.').into(),
+    let prefixes = [(1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    match prefixes.into_iter().find(|(unit, _)| number >= unit) {
+        Some((unit, prefix)) => format!("{} {prefix}", number / unit),
+        None => format!("{number:.4}").trim_end_matches('0').trim_end_matches('.').into(),
     }
 }
 
@@ -195,6 +198,7 @@ mod tests {
             assert!((1.0..1.1).contains(&(range.end / last)), "{range:?}");
         }
         assert_eq!(range(Scale::Linear, [3.0, 100.0].into_iter()), 0.0..105.0);
-        assert_eq!([0.001, 20.0, 1e4, 1e7].map(|n| number(&n)), ["0.001", "20", "10 k", "10 M"]);
+        let numbers = [0.001, 20.0, 1e4, 1e7, 1e14].map(|n| number(&n));
+        assert_eq!(numbers, ["0.001", "20", "10 k", "10 M", "100 T"]);
     }
 }

@@ -10,6 +10,7 @@ pub use scaling::Scaling;
 pub use switch::Switch;
 pub use ycsb::Ycsb;
 
+use crate::ending::exit_code;
 use clap::{Args, Subcommand};
 use fulmar_bench::{Figure, machine, sql};
 use indicatif::style::TemplateError;
@@ -71,17 +72,6 @@ pub fn run(bench: Bench) -> ExitCode {
         Bench::Switch(switch) => switch::run(&switch),
     };
     exit_code(done)
-}
-
-/// Says why, if it failed.
-pub(crate) fn exit_code(done: Result<(), Box<dyn Error>>) -> ExitCode {
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("Error: {error}");
-            ExitCode::FAILURE
-        }
-    }
 }
 
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {

@@ -2,6 +2,7 @@
 
 mod fail_over;
 
+use crate::ending::failed;
 use clap::Args;
 use std::error::Error;
 use std::fs;
@@ -76,13 +77,7 @@ impl Drop for Server {
 
 /// Starts the cluster, makes the sample, and runs a shell or the statements.
 pub fn run(demo: &Demo) -> ExitCode {
-    match try_run(demo) {
-        Ok(status) => status,
-        Err(error) => {
-            eprintln!("Error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    try_run(demo).unwrap_or_else(failed)
 }
 
 fn try_run(demo: &Demo) -> Result<ExitCode, Box<dyn Error>> {

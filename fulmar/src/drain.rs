@@ -1,5 +1,6 @@
 //! `fulmar drain`: empties a server.
 
+use crate::ending::exit_code;
 use clap::Args;
 use fulmar_dbt::remote::{Cluster, DrainError, GroupStatus, NodeId};
 use std::error::Error;
@@ -28,13 +29,7 @@ pub struct Drain {
 
 /// Has the server hand over what it holds, and returns when it has.
 pub fn run(drain: &Drain) -> ExitCode {
-    match try_run(drain) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("Error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(try_run(drain))
 }
 
 fn try_run(drain: &Drain) -> Result<(), Box<dyn Error>> {

@@ -3,6 +3,8 @@
 //! - [`shell`]: `fulmar sql`, a shell as people know it from `sqlite3`. Its core takes lines and writes to anything, so
 //!   whole sessions are tested against golden files.
 //! - [`mod@serve`]: `fulmar serve`, databases or services for others; [`timestamp`] and [`lock`] are clients of services.
+//! - [`mod@agree`]: `fulmar agree`, a configuration agreed on in spite of liars, on which alone `serve` starts if told to.
+//! - [`discover`]: `fulmar discover`, all members of a network from the addresses of some.
 //! - [`transfer`]: `fulmar import`, `export`, `backup` and `restore`, from and to ordinary SQLite files.
 //! - [`mod@bench`]: `fulmar bench`, figures beside what people use today.
 //! - [`lab`]: `fulmar lab`, what papers have measured, run again.
@@ -26,9 +28,13 @@
 //! What is guaranteed: bad input names what is wrong and what was expected, and exit status is 0 (done), 1 (failed) or 2
 //! (bad usage). What is not: the library's interface, which exists for the binary and its tests.
 
+pub mod agree;
 pub mod bench;
 pub mod demo;
+pub mod discover;
 pub mod drain;
+mod ending;
+mod files;
 pub mod lab;
 pub mod lock;
 pub mod serve;

@@ -1,5 +1,6 @@
 //! `fulmar lock`: a command that runs while it holds a lock, as `flock` has it on one machine.
 
+use crate::ending::failed;
 use crate::signals;
 use clap::Args;
 use fulmar_replication::applications::LockMode;
@@ -51,10 +52,7 @@ pub fn run(lock: &Lock) -> ExitCode {
         Some(parent) => run_under(parent, &lock.command),
         None => hold(lock),
     };
-    outcome.unwrap_or_else(|error| {
-        eprintln!("Error: {error}");
-        ExitCode::FAILURE
-    })
+    outcome.unwrap_or_else(failed)
 }
 
 fn hold(lock: &Lock) -> Result<ExitCode, Box<dyn Error>> {

@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use fulmar::agree::{self, Agree};
 use fulmar::bench::{self, Bench};
 use fulmar::demo::{self, Demo};
+use fulmar::discover::{self, Discover};
 use fulmar::drain::{self, Drain};
 use fulmar::lab::{self, Lab};
 use fulmar::lock::{self, Lock};
@@ -36,8 +38,12 @@ enum Command {
     Sql(shell::Options),
     /// Serves databases to clients on other machines, or timestamps or locks
     Serve(Serve),
+    /// Agrees with other machines on a cluster's configuration, in spite of some that lie
+    Agree(Agree),
     /// Tries a cluster: three servers on this machine, a sample database, a shell
     Demo(Demo),
+    /// Finds all members of a network, from the addresses of some
+    Discover(Discover),
     /// Says what a cluster's servers are doing
     Status(status::Options),
     /// Draws timestamps from the replicas that serve them
@@ -70,7 +76,9 @@ fn main() -> ExitCode {
     match Arguments::parse_from(arguments).command {
         Command::Sql(options) => shell::run(&options),
         Command::Serve(options) => serve::run(&options),
+        Command::Agree(agree) => agree::run(&agree),
         Command::Demo(demo) => demo::run(&demo),
+        Command::Discover(discover) => discover::run(&discover),
         Command::Status(options) => status::run(&options),
         Command::Timestamp(draw) => timestamp::run(&draw),
         Command::Lock(lock) => lock::run(&lock),

@@ -1,15 +1,21 @@
 //! `fulmar serve`: a storage server, or a replica of a service.
 
+mod beacon;
+mod genesis;
 mod local;
 mod service;
 mod settings;
 
+use crate::ending::exit_code;
+use crate::files;
 use crate::signals;
+use beacon::Beacon;
 use clap::Args;
 use fulmar_dbt::remote::{Cluster, Connection, FIRST, NodeId, Remote, Service, new_cluster, new_server};
 use fulmar_dbt::{Database, Directory, Options, Timestamp, Transient, write_whole};
 use fulmar_transport::Notice;
 use settings::Settings;
+pub(crate) use settings::{Agreement as Protocol, Service as Serviced};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
@@ -21,6 +27,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+/// Where databases are served if nothing else is said.
+const DEFAULT_ADDRESS: &str = "127.0.0.1:7400";
+
 /// `fulmar serve`
 #[derive(Args)]
 #[command(after_help = "Example:\n  fulmar serve --config node.toml &\n  \
@@ -30,6 +39,7 @@ use std::time::Duration;
                         join = \"db1.example:7400\"    # servers of the cluster to be one of, with commas; without it, this is the first\n  \
                         advertise = \"db2.example:7400\" # where others find this server, if not where it listens\n  \
                         cache_mb = 256              # memory for the cached data of each database\n  \
+                        discovery = false           # not to be found by `fulmar discover` and by servers that join by way of others\n  \
                         replicas = 3                # on the first server: how many servers hold each row of a new database\n  \
                         replication = \"viewstamped\" # how they agree, or fast-paxos or speculative-paxos\n\n\
                         or, for a service in place of databases (the first time with --found, everywhere):\n  \
@@ -37,7 +47,8 @@ use std::time::Duration;
                         members = [\"10.0.0.1:7500\", \"10.0.0.2:7500\", \"10.0.0.3:7500\"] # all its replicas\n  \
                         listen = \"10.0.0.1:7500\"   # the one that this is, unless `advertise` says so\n  \
                         data = \"/var/lib/fulmar-locks\"\n  \
-                        replication = \"viewstamped\"")]
+                        replication = \"viewstamped\"\n\n\
+                        with --genesis, also:\n  council = \"…\"               # whose agreement it is: what `fulmar agree` has printed")]
 pub struct Serve {
     /// Settings in TOML
     #[arg(long, value_name = "FILE", required_unless_present_any = ["data", "memory", "local"])]
@@ -57,6 +68,9 @@ pub struct Serve {
     /// Founds a service: for the first start of each of its replicas, and never again
     #[arg(long, requires = "config", conflicts_with = "join")]
     found: bool,
+    /// Starts only on what was agreed on: on settings that match this file of `fulmar agree`
+    #[arg(long, value_name = "FILE", requires = "config", conflicts_with = "local")]
+    genesis: Option<PathBuf>,
     /// Serve the database in this directory to the processes of this machine, until it is idle
     #[arg(long, value_name = "DIRECTORY", hide = true, conflicts_with_all = ["config", "data", "listen"])]
     local: Option<PathBuf>,
@@ -73,13 +87,7 @@ pub struct Serve {
 
 /// Serves until it is stopped by a signal.
 pub fn run(serve: &Serve) -> ExitCode {
-    match try_run(serve) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("Error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(try_run(serve))
 }
 
 fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
@@ -93,21 +101,24 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         }
         return local::run(path, &options, serve.keep.map(Timestamp));
     }
-    let mut settings = serve.config.as_deref().map_or_else(|| Ok(Settings::default()), Settings::read)?;
+    let mut settings = serve.config.as_deref().map_or_else(|| Ok(Settings::default()), files::settings)?;
     settings.join = serve.join.clone().or(settings.join);
+    settings.data = serve.data.clone().or(settings.data);
+    settings.listen = serve.listen.clone().or(settings.listen);
+    if let Some(agreed) = &serve.genesis {
+        genesis::require(agreed, &settings)?;
+    }
     if let Some(service) = settings.service {
         if serve.memory {
             return Err("`--memory` is for databases, and a replica of a service keeps its records".into());
         }
-        settings.data = serve.data.clone().or(settings.data);
-        settings.listen = serve.listen.clone().or(settings.listen);
         return service::run(service, &settings, serve.found);
     }
     if serve.found || settings.members.is_some() {
         return Err("the settings lack `service`, without which nobody is a member or founds anything".into());
     }
     let replication = settings.replication(settings.join.is_some())?;
-    let listen = serve.listen.clone().or(settings.listen).unwrap_or_else(|| "127.0.0.1:7400".into());
+    let listen = settings.listen.unwrap_or_else(|| DEFAULT_ADDRESS.into());
     let listener =
         TcpListener::bind(&listen).map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr()?;
@@ -116,11 +127,17 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         options.cache_bytes = cache << 20;
     }
     let advertised = settings.advertise.unwrap_or_else(|| address.to_string());
+    let known = settings.join.iter().flat_map(|join| join.split(','));
+    let mut beacon = if settings.discovery == Some(false) {
+        Beacon::off()
+    } else {
+        Beacon::new(address, &advertised, known)
+    };
     let (mut service, what) = if serve.memory {
         let databases = Box::new(Transient::new(options));
         (Service::first(new_cluster()?, databases, &advertised, replication)?, "memory".into())
     } else {
-        let data = serve.data.clone().or(settings.data).ok_or("the settings lack `data`, a directory")?;
+        let data = settings.data.ok_or("the settings lack `data`, a directory")?;
         fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
         let mut databases = Box::new(Directory::new(data.clone(), options));
         let service = match settings.join.as_deref() {
@@ -132,7 +149,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
                 Service::first(name, databases, &advertised, replication)?
             }
             Some(known) => {
-                let cluster = find(known, &data, &mut databases)?;
+                let cluster = find(known, &beacon, &data, &mut databases)?;
                 agree(&data, cluster.name)?;
                 let name = name(&data)?;
                 require_undrained(&cluster, name, &data)?;
@@ -143,6 +160,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         (service, data.display().to_string())
     };
     service.listen(listener)?;
+    beacon.serve();
     let (own, known_as) = (address.to_string(), advertised);
     thread::spawn(move || welcome(&own, &known_as));
     let stop = service.handle();
@@ -163,6 +181,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         }
         eprintln!("{said}");
     })?;
+    beacon.leave();
     Ok(())
 }
 
@@ -197,20 +216,22 @@ fn try_welcome(own: &str, known_as: &str) -> Result<bool, Box<dyn std::error::Er
 /// How often a cluster is asked for whose first server may only be about to start, once a second.
 const TRIES: u32 = 60;
 
-/// The cluster that one of the servers `HOST:PORT[,…]` is one of. If none of them answers it is as this server has known it
+/// The cluster that one of the servers `HOST:PORT[,…]` is one of, or one of those that are found from there. If none of them answers it is as this server has known it
 /// before, if it has.
 fn find(
     servers: &str,
+    beacon: &Beacon,
     data: &Path,
     directory: &mut Directory,
 ) -> Result<Cluster, Box<dyn std::error::Error>> {
     let mut said = String::new();
     for attempt in 1.. {
         let mut failure = None;
-        for server in servers.split(',') {
+        let found = beacon.servers();
+        for server in servers.split(',').chain(found.iter().map(String::as_str)) {
             match Cluster::meet(server) {
                 Ok(cluster) => return Ok(cluster),
-                Err(why) => failure = Some(why),
+                Err(why) => failure = failure.or(Some(why)),
             }
         }
         let Some(why) = failure else { return Err("there is no server to join".into()) };

@@ -1,5 +1,6 @@
 //! `fulmar status`: what a cluster's servers are doing.
 
+use crate::ending::failed;
 use clap::Args;
 use fulmar_dbt::remote::{Cluster, NodeId, Status};
 use std::collections::BTreeMap;
@@ -24,10 +25,7 @@ pub fn run(options: &Options) -> ExitCode {
     let server = options.server.trim_start_matches("fulmar://").trim_end_matches('/');
     let cluster = match Cluster::meet(server) {
         Ok(cluster) => cluster,
-        Err(error) => {
-            eprintln!("Error: {error}");
-            return ExitCode::FAILURE;
-        }
+        Err(error) => return failed(error),
     };
     let told: BTreeMap<NodeId, Result<Status, String>> = cluster
         .map
@@ -42,8 +40,7 @@ pub fn run(options: &Options) -> ExitCode {
     if let Err(error) = printed
         && error.kind() != io::ErrorKind::BrokenPipe
     {
-        eprintln!("Error: {error}");
-        return ExitCode::FAILURE;
+        return failed(error);
     }
     if told.values().all(Result::is_ok) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

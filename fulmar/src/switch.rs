@@ -1,5 +1,6 @@
 //! `fulmar switch`: a virtual switch, and questions about one that runs.
 
+use crate::ending::exit_code;
 use crate::signals;
 use clap::{Args, Subcommand};
 use fulmar_bridge::{Config, Daemon, ask};
@@ -73,18 +74,11 @@ struct Whose {
 
 /// Runs switches until it is interrupted, or asks those that run.
 pub fn run(switch: &Switch) -> ExitCode {
-    let done = match (&switch.question, &switch.config) {
+    exit_code(match (&switch.question, &switch.config) {
         (Some(question), _) => question.ask(),
         (None, Some(config)) => serve(config),
         (None, None) => unreachable!("one of the two is required"),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("Error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    })
 }
 
 fn serve(path: &std::path::Path) -> Result<(), Box<dyn Error>> {

@@ -1,5 +1,6 @@
 //! `fulmar timestamp`: numbers that only grow.
 
+use crate::ending::exit_code;
 use clap::Args;
 use fulmar_services::{Application, Charter, Members, TimestampClient};
 use std::error::Error;
@@ -23,13 +24,7 @@ pub struct Draw {
 
 /// Prints the next timestamps.
 pub fn run(draw: &Draw) -> ExitCode {
-    match try_run(draw) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("Error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(try_run(draw))
 }
 
 fn try_run(draw: &Draw) -> Result<(), Box<dyn Error>> {

@@ -1,5 +1,6 @@
 //! `fulmar bench scaling`.
 
+use crate::files::Plot;
 use clap::Args;
 use fulmar_bench::scaling::{self, Measured, Options, Report, of_linear};
 use std::fmt::Write as _;
@@ -42,11 +43,9 @@ pub(super) fn run(scaling: &Scaling) -> Result<(), Box<dyn std::error::Error>> {
         span: Duration::from_millis(scaling.milliseconds.into()),
         seed: scaling.seed.into(),
     };
+    let plot = Plot::at(scaling.plot.as_ref())?;
     let report = super::with_progress(|begin| scaling::run(&options, begin))??;
-    if let Some(path) = &scaling.plot {
-        std::fs::write(path, scaling::plot(&report.measured))
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-    }
+    plot.draw(|| scaling::plot(&report.measured))?;
     super::print(scaling.json, &report.measured, &report.figures, || tables(&report, scaling.seed))?;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `fulmar lab open-vswitch`.
 
 use crate::bench::{print, with_progress};
+use crate::files::Plot;
 use clap::Args;
 use fulmar_bench::lab::open_vswitch::{self, Options, Report, Row};
 use fulmar_bench::machine;
@@ -31,11 +32,9 @@ pub struct OpenVswitch {
 pub(super) fn run(paper: &OpenVswitch) -> Result<(), Box<dyn Error>> {
     let transactions = usize::try_from(paper.transactions)?;
     let options = Options { transactions, ..Options::default() };
+    let plot = Plot::at(paper.plot.as_ref())?;
     let report = with_progress(|begin| open_vswitch::run(&options, begin))?;
-    if let Some(path) = &paper.plot {
-        let said = |error: std::io::Error| format!("{}: {error}", path.display());
-        std::fs::write(path, open_vswitch::plot(&report.points)).map_err(said)?;
-    }
+    plot.draw(|| open_vswitch::plot(&report.points))?;
     if paper.json {
         print(true, &report.points, &[], String::new)?;
     }

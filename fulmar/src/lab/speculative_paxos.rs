@@ -1,14 +1,13 @@
 //! `fulmar lab speculative-paxos`.
 
 use crate::bench::{or_nothing, print, seconds, with_progress};
+use crate::files::Plot;
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 use fulmar_bench::lab::speculative_paxos::{self, Options, Part, Point, Report, Testbed};
 use fulmar_bench::machine;
 use std::error::Error;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -84,16 +83,9 @@ pub(super) fn run(paper: &SpeculativePaxos) -> Result<(), Box<dyn Error>> {
         let why = "--plot draws figures 8 to 10, and --only leaves them out";
         clap::Error::raw(ErrorKind::ArgumentConflict, format!("{why}\n")).exit();
     }
-    // Before minutes are spent for a picture that has no place.
-    let plot = paper.plot.as_ref().map(|path| {
-        let said = |error: std::io::Error| format!("{}: {error}", path.display());
-        File::create(path).map(|file| (file, said)).map_err(said)
-    });
-    let plot = plot.transpose()?;
+    let plot = Plot::at(paper.plot.as_ref())?;
     let report = with_progress(|begin| speculative_paxos::run(&options, begin))??;
-    if let Some((mut file, said)) = plot {
-        file.write_all(speculative_paxos::plot(&report.points).as_bytes()).map_err(said)?;
-    }
+    plot.draw(|| speculative_paxos::plot(&report.points))?;
     print(paper.json, &report.points, &report.figures, || tables(&report, &machine()))?;
     Ok(())
 }

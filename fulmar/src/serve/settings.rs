@@ -3,8 +3,8 @@
 use fulmar_dbt::remote::{Protocol, Replication};
 use fulmar_services::Application;
 use serde::Deserialize;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::PathBuf;
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -15,22 +15,36 @@ pub(super) struct Settings {
     pub(super) join: Option<String>,
     pub(super) cache_mb: Option<u64>,
     pub(super) replicas: Option<u16>,
+    /// Whether others can find this server; they can if nothing is said.
+    pub(super) discovery: Option<bool>,
     /// What is served, if not databases…
     pub(super) service: Option<Service>,
     /// …and where all of its replicas are.
     pub(super) members: Option<Vec<String>>,
     #[serde(default)]
     pub(super) replication: Agreement,
+    /// Whose agreement `--genesis` is to be: the digest of its council.
+    pub(super) council: Option<String>,
 }
 
 /// How replicas agree.
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Agreement {
+pub(crate) enum Agreement {
     #[default]
     Viewstamped,
     FastPaxos,
     SpeculativePaxos,
+}
+
+impl fmt::Display for Agreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Viewstamped => "viewstamped",
+            Self::FastPaxos => "fast-paxos",
+            Self::SpeculativePaxos => "speculative-paxos",
+        })
+    }
 }
 
 impl From<Agreement> for Protocol {
@@ -43,11 +57,20 @@ impl From<Agreement> for Protocol {
     }
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Service {
+pub(crate) enum Service {
     Timestamps,
     Locks,
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Timestamps => "timestamps",
+            Self::Locks => "locks",
+        })
+    }
 }
 
 impl From<Service> for Application {
@@ -60,11 +83,6 @@ impl From<Service> for Application {
 }
 
 impl Settings {
-    pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
-    }
-
     /// How new databases are to be replicated.
     pub(super) fn replication(&self, joins: bool) -> Result<Replication, String> {
         let Some(replicas) = self.replicas else { return Ok(Replication::default()) };

@@ -21,6 +21,7 @@ mod record;
 mod report;
 mod source;
 
+use crate::ending::failed;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -108,10 +109,7 @@ pub fn run(transfer: &Transfer) -> ExitCode {
             println!("{summary}");
             ExitCode::SUCCESS
         }
-        Err(failure) => {
-            eprintln!("Error: {failure}");
-            ExitCode::FAILURE
-        }
+        Err(failure) => failed(failure),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Sessions of the shell, and the program as it is run.
 
+mod agree;
 mod cluster;
+mod discover;
 mod disk;
 mod lab;
 mod program;

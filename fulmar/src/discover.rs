@@ -1,0 +1,131 @@
+//! `fulmar discover`: finds all members of a network, from the addresses of some.
+
+mod place;
+mod report;
+
+use crate::ending::exit_code;
+use crate::signals;
+use clap::Args;
+use fulmar_discovery::live::{Event, Host, Name};
+pub(crate) use place::{Place, resolve};
+use report::Report;
+use std::error::Error;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// `fulmar discover`
+#[derive(Args)]
+#[command(after_help = "Example:\n  fulmar discover --serve --listen 127.0.0.1:7401 --name one &\n  \
+                        fulmar discover --serve --listen 127.0.0.1:7402 --name two --know 127.0.0.1:7401 &\n  \
+                        fulmar discover --know 127.0.0.1:7402\n\n\
+                        Servers of databases are found, too, at the addresses where they serve. Who looks is a member for \
+                        as long as that takes.\n\n\
+                        Exit status: 0 a view is stable, 1 none is in time, 2 bad usage.")]
+pub struct Discover {
+    /// Addresses of some members: one that answers is enough
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', required_unless_present = "serve")]
+    know: Vec<String>,
+    /// Where others reach this one; without it, a free port at the address from which the first of those known is reached
+    #[arg(long, value_name = "IP:PORT", value_parser = place::own)]
+    listen: Option<SocketAddr>,
+    /// What this one is called; without it, as the machine is
+    #[arg(long)]
+    name: Option<Name>,
+    /// Stay a member until stopped by a signal, for others to find
+    #[arg(long, requires = "listen")]
+    serve: bool,
+    /// Go on, and print what changes, until stopped by a signal
+    #[arg(long)]
+    watch: bool,
+    /// One object a line
+    #[arg(long)]
+    json: bool,
+    /// How long to wait for a stable view
+    #[arg(long, value_name = "SECONDS", default_value = "10", conflicts_with_all = ["serve", "watch"],
+          value_parser = clap::value_parser!(u32).range(1..))]
+    timeout: u32,
+}
+
+/// What there is to react to.
+enum Occurrence {
+    Event(Event),
+    Stop,
+}
+
+/// Finds all members, and prints them.
+pub fn run(discover: &Discover) -> ExitCode {
+    exit_code(try_run(discover))
+}
+
+fn try_run(discover: &Discover) -> Result<(), Box<dyn Error>> {
+    let name = discover.name.clone().unwrap_or_else(host_name);
+    let Place { socket, address, known } = Place::new(discover.listen, &discover.know)?;
+    let (sender, occurrences) = channel();
+    on_signals(&sender)?;
+    let listener = move |event| {
+        // Who does not wait any more is ending already.
+        let _ = sender.send(Occurrence::Event(event));
+    };
+    let host = Host::start(socket, address, name, known, listener)?;
+    let mut report = Report::new(address, discover.json);
+    let outcome = if discover.serve || discover.watch {
+        if discover.serve {
+            report.serves()?;
+        }
+        stay(&occurrences, &mut report, discover.watch)
+    } else {
+        await_stable(&host, &occurrences, Duration::from_secs(discover.timeout.into()), &mut report)
+    };
+    host.leave();
+    outcome
+}
+
+fn on_signals(sender: &Sender<Occurrence>) -> Result<(), Box<dyn Error>> {
+    let sender = sender.clone();
+    let stop = move || {
+        let _ = sender.send(Occurrence::Stop);
+    };
+    Ok(signals::on(&[signals::SIGINT, signals::SIGTERM], stop)?)
+}
+
+fn host_name() -> Name {
+    rustix::system::uname().nodename().to_str().ok().and_then(|name| name.parse().ok()).unwrap_or_default()
+}
+
+/// Prints the first stable view that somebody else is in.
+fn await_stable(
+    host: &Host,
+    occurrences: &Receiver<Occurrence>,
+    timeout: Duration,
+    report: &mut Report,
+) -> Result<(), Box<dyn Error>> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        match occurrences.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Occurrence::Event(Event::Stable(stable))) if stable.members.len() > 1 => {
+                return Ok(report.view(&stable)?);
+            }
+            Ok(Occurrence::Event(_)) => {}
+            Ok(Occurrence::Stop) => return Err("stopped before a view was stable".into()),
+            Err(_) => {
+                let snapshot = host.snapshot().ok_or("the thread that looked has ended")?;
+                return Err(report::explain(timeout, host.address(), &snapshot).into());
+            }
+        }
+    }
+}
+
+/// Stays a member until it is stopped.
+fn stay(occurrences: &Receiver<Occurrence>, report: &mut Report, watch: bool) -> Result<(), Box<dyn Error>> {
+    for occurrence in occurrences {
+        match occurrence {
+            Occurrence::Stop => break,
+            Occurrence::Event(Event::News(member)) if watch => report.news(&member)?,
+            Occurrence::Event(Event::Stable(stable)) if watch => report.view(&stable)?,
+            Occurrence::Event(_) => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! Files that users name, with errors that say which.
+
+use serde::de::DeserializeOwned;
+use std::fmt::Display;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// What is wrong with a file.
+pub(crate) fn named(path: &Path, why: impl Display) -> String {
+    format!("{}: {why}", path.display())
+}
+
+/// Settings in TOML.
+pub(crate) fn settings<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
+    let text = fs::read_to_string(path).map_err(|why| named(path, why))?;
+    toml::from_str(&text).map_err(|why| named(path, why))
+}
+
+/// Where to draw, if anywhere.
+pub(crate) struct Plot<'a>(Option<(File, &'a Path)>);
+
+impl<'a> Plot<'a> {
+    /// Makes the file, before minutes are spent for a picture that has no place.
+    pub(crate) fn at(path: Option<&'a PathBuf>) -> Result<Self, String> {
+        let create = |path: &'a PathBuf| match File::create(path) {
+            Ok(file) => Ok((file, path.as_path())),
+            Err(why) => Err(named(path, why)),
+        };
+        path.map(create).transpose().map(Self)
+    }
+
+    /// Draws what is asked for only.
+    pub(crate) fn draw(self, picture: impl FnOnce() -> String) -> Result<(), String> {
+        let Some((mut file, path)) = self.0 else { return Ok(()) };
+        file.write_all(picture().as_bytes()).map_err(|why| named(path, why))
+    }
+}
