@@ -9,11 +9,11 @@ mod install;
 mod suites;
 
 use crate::outcomes::{self, Extent};
-use crate::run::{Result, output, root, steps, target};
+use crate::run::{Result, output, root, side_by_side, steps, target};
 use crate::{dropin, run};
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 /// Which library a suite runs on, and where its databases go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -133,7 +133,9 @@ pub(crate) fn main(arguments: &[&str]) -> Result {
         install::fulmar()?;
         library
     };
-    let summary = RefCell::new(String::new());
+    // Before several suites want it at the same time.
+    install::python()?;
+    let summary = Mutex::new(String::new());
     let runs: Vec<_> = chosen
         .iter()
         .flat_map(|suite| modes.iter().map(move |mode| (suite, *mode)))
@@ -145,16 +147,19 @@ pub(crate) fn main(arguments: &[&str]) -> Result {
                 let servers = cluster.as_ref().map(cluster::Cluster::addresses).unwrap_or_default();
                 let run = Run { suite: suite.name, mode, extent, library, servers };
                 let result = run.check(suite)?;
-                *summary.borrow_mut() += &format!("{}, {}: {result}\n", suite.name, mode.name());
+                *lock(summary) += &format!("{}, {}: {result}\n", suite.name, mode.name());
                 Ok(())
             };
-            (format!("{}, {}", suite.name, mode.name()), step)
+            (suite.lane, format!("{}, {}", suite.name, mode.name()), step)
         })
         .collect();
-    let runs: Vec<run::Step<'_>> = runs.iter().map(|(name, step)| (name.as_str(), step as _)).collect();
+    let lane = |lane| -> Vec<run::Step<'_>> {
+        let these = runs.iter().filter(|run| run.0 == lane);
+        these.map(|(_, name, step)| (name.as_str(), step as _)).collect()
+    };
     let switch = if is_chosen { Ok(()) } else { steps(&[("programs of Open vSwitch", &open_vswitch)]) };
-    let result = steps(&runs);
-    print!("\n{}", summary.borrow());
+    let result = side_by_side(&[&lane(suites::Lane::Left), &lane(suites::Lane::Right)]);
+    print!("\n{}", lock(&summary));
     switch.and(result)
 }
 
@@ -163,6 +168,11 @@ fn open_vswitch() -> Result {
     // Of the whole workspace, so that nothing is built anew with other features.
     let test = ["test", "--workspace", "--locked", "--test", "all", "--", "--ignored", "programs::"];
     run::run(run::cargo(&test).env("FULMAR_PYTHON", install::python()?))
+}
+
+/// A step that panicked has left nothing half done in it.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Where the dynamic linker finds libsqlite3 when nobody interferes.

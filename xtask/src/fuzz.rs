@@ -1,9 +1,9 @@
-//! Fuzzers of what the network takes from strangers: `network/fuzz`, as `cargo fuzz` lays them out, built as it builds them.
+//! Fuzzers of what is taken from strangers, and from members of a council that lie: `network/fuzz`, as `cargo fuzz` lays them out, built as it builds them.
 
 use crate::run::{Result, cargo, command, root, run};
 
 /// What there is to be fuzzed.
-const TARGETS: [&str; 4] = ["packet", "openflow", "ovsdb", "flow_mods"];
+const TARGETS: [&str; 6] = ["packet", "openflow", "ovsdb", "flow_mods", "discovery", "council"];
 /// What `cargo fuzz` has the compiler put in, so that the fuzzer sees which way the code takes; all that a stable one can.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \

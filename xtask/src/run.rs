@@ -66,47 +66,78 @@ fn command_line(command: &Command) -> String {
 }
 
 /// A named part of a task.
-pub(crate) type Step<'a> = (&'a str, &'a dyn Fn() -> Result);
+pub(crate) type Step<'a> = (&'a str, &'a (dyn Fn() -> Result + Sync));
 
 /// Runs every step, also after one failed, and sums up.
 pub(crate) fn steps(steps: &[Step<'_>]) -> Result {
-    let mut summary = String::new();
-    let mut failed = Vec::new();
-    for (name, step) in steps {
-        println!("\n== {name}");
-        let start = Instant::now();
-        let result = step();
-        let seconds = start.elapsed().as_secs();
-        match result {
-            Ok(()) => summary += &format!("{name}: ok, {seconds} s\n"),
-            Err(failure) => {
-                eprintln!("{name}: {failure}");
-                summary += &format!("{name}: FAILED, {seconds} s\n");
-                failed.push(*name);
-            }
-        }
+    side_by_side(&[steps])
+}
+
+/// The same for steps of several lanes: those of one lane after another, the lanes at the same time.
+pub(crate) fn side_by_side(lanes: &[&[Step<'_>]]) -> Result {
+    let ended: Vec<Ended<'_>> = std::thread::scope(|scope| {
+        let lanes =
+            lanes.iter().map(|lane| scope.spawn(|| lane.iter().map(|step| end(*step)).collect::<Vec<_>>()));
+        let lanes: Vec<_> = lanes.collect();
+        let join = |lane: std::thread::ScopedJoinHandle<'_, _>| {
+            lane.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        lanes.into_iter().flat_map(join).collect()
+    });
+    println!();
+    for Ended { name, is_ok, seconds } in &ended {
+        println!("{name}: {}, {seconds} s", if *is_ok { "ok" } else { "FAILED" });
     }
-    print!("\n{summary}");
+    let failed: Vec<_> = ended.iter().filter(|ended| !ended.is_ok).map(|ended| ended.name).collect();
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+}
+
+/// What became of a step.
+struct Ended<'a> {
+    name: &'a str,
+    is_ok: bool,
+    seconds: u64,
+}
+
+fn end((name, step): Step<'_>) -> Ended<'_> {
+    println!("\n== {name}");
+    let start = Instant::now();
+    let result = step();
+    if let Err(failure) = &result {
+        eprintln!("{name}: {failure}");
+    }
+    Ended { name, is_ok: result.is_ok(), seconds: start.elapsed().as_secs() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     #[test]
     fn later_steps_run_after_a_failure_and_the_failure_is_named() {
-        let last = std::cell::Cell::new(false);
+        let last = AtomicBool::new(false);
         let result = steps(&[
             ("first", &|| Ok(())),
             ("second", &|| Err("broken".into())),
             ("third", &|| {
-                last.set(true);
+                last.store(true, Relaxed);
                 Ok(())
             }),
         ]);
         assert_eq!(result, Err("failed: second".into()));
-        assert!(last.get());
+        assert!(last.into_inner());
+    }
+
+    #[test]
+    fn lanes_run_at_the_same_time_and_a_failure_of_each_is_named() {
+        let both = std::sync::Barrier::new(2);
+        let meet = || {
+            both.wait();
+            Err("broken".into())
+        };
+        let result = side_by_side(&[&[("left", &meet)], &[("right", &meet), ("later", &|| Ok(()))]]);
+        assert_eq!(result, Err("failed: left, right".into()));
     }
 
     #[test]

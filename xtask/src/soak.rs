@@ -1,7 +1,7 @@
 //! Long runs: the conformance crate's `soak` and `disk` binaries, and tests of which more is asked, with budgets.
 
 use crate::fuzz::fuzz;
-use crate::run::{Result, cargo, run, steps};
+use crate::run::{Result, Step, cargo, run, side_by_side};
 use std::process::Command;
 
 /// How long to soak.
@@ -18,7 +18,7 @@ pub(crate) fn soak(length: Length) -> Result {
         Length::Slice => ("25", "250", "100", "500", "40", "100000", "index-random-", "10"),
         Length::Full => ("1000", "3000", "1000", "100000", "256", "1000000", "", "1200"),
     };
-    steps(&[
+    let database: [Step<'_>; 6] = [
         ("kill", &|| binary("soak", &["kill", "--rounds", kills])),
         ("disk", &|| {
             binary("disk", &["states", "--count", cuts])?;
@@ -29,6 +29,10 @@ pub(crate) fn soak(length: Length) -> Result {
         ("sqllogictest on three servers", &|| {
             run(program("soak", &["slt", "--files", scripts]).env("FULMAR_ON_SERVERS", "3"))
         }),
+        ("memory", &|| binary("soak", &["memory", "--cache", cache])),
+    ];
+    let rest: [Step<'_>; 5] = [
+        ("fuzzers", &|| fuzz(seconds)),
         ("replicas killed and stopped", &|| match length {
             // A few rounds are among the tests.
             Length::Slice => Ok(()),
@@ -37,7 +41,6 @@ pub(crate) fn soak(length: Length) -> Result {
                 run(cargo(&test).env("FULMAR_ROUNDS", "50"))
             }
         }),
-        ("fuzzers of the network", &|| fuzz(seconds)),
         ("switches", &|| match length {
             // Less of that is among the tests.
             Length::Slice => Ok(()),
@@ -47,8 +50,28 @@ pub(crate) fn soak(length: Length) -> Result {
                 run(cargo(&test).env("FULMAR_ROUNDS", "100000").env("FULMAR_GARBAGE", "10000"))
             }
         }),
-        ("memory", &|| binary("soak", &["memory", "--cache", cache])),
-    ])
+        ("agreement among liars", &|| {
+            let (parts, random, hunts) = match length {
+                Length::Slice => ("500", "1", "10"),
+                Length::Full => ("1", "100", "100"),
+            };
+            let soak = ["run", "--release", "--locked", "-p", "fulmar-byzantine", "--example", "soak", "--"];
+            for part in [["exhaustive", parts], ["random", random], ["hunt", hunts]] {
+                run(cargo(&soak).args(part))?;
+            }
+            Ok(())
+        }),
+        ("processes that find each other", &|| {
+            let seeds = match length {
+                Length::Slice => "2",
+                Length::Full => "50",
+            };
+            let crowd =
+                ["run", "--release", "--locked", "-p", "fulmar-discovery", "--example", "crowd", "--"];
+            run(cargo(&crowd).arg(seeds))
+        }),
+    ];
+    side_by_side(&[&database, &rest])
 }
 
 fn binary(name: &str, arguments: &[&str]) -> Result {

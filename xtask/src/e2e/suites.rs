@@ -11,15 +11,23 @@ pub(super) struct Suite {
     pub(super) command: fn(&Run<'_>) -> Result<Command>,
     /// Whether it runs on a cluster even when nobody asks for that.
     pub(super) on_cluster: bool,
+    pub(super) lane: Lane,
+}
+
+/// Suites of two lanes can run at the same time: they share no folder, and install nothing that the others do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lane {
+    Left,
+    Right,
 }
 
 pub(super) const SUITES: [Suite; 6] = [
-    Suite { name: "cpython", command: cpython, on_cluster: true },
-    Suite { name: "django", command: django, on_cluster: false },
-    Suite { name: "project", command: project, on_cluster: false },
-    Suite { name: "sqlalchemy", command: sqlalchemy, on_cluster: false },
-    Suite { name: "shell", command: shell, on_cluster: false },
-    Suite { name: "dataset", command: dataset, on_cluster: false },
+    Suite { name: "cpython", command: cpython, on_cluster: true, lane: Lane::Left },
+    Suite { name: "django", command: django, on_cluster: false, lane: Lane::Right },
+    Suite { name: "project", command: project, on_cluster: false, lane: Lane::Right },
+    Suite { name: "sqlalchemy", command: sqlalchemy, on_cluster: false, lane: Lane::Left },
+    Suite { name: "shell", command: shell, on_cluster: false, lane: Lane::Left },
+    Suite { name: "dataset", command: dataset, on_cluster: false, lane: Lane::Right },
 ];
 
 const DJANGO: &str = "5.2.19";
