@@ -105,7 +105,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         servers.push((address, handle, thread::spawn(move || server.run(&mut (), &mut ()))));
     }
     let process = |connections: usize| {
-        let mut client = Client::new(PROTOCOL, Limits::default(), Caller);
+        let mut client = Client::new(PROTOCOL, limits, Caller);
         for (address, _, _) in &servers[..connections] {
             client.meet((*address).into()).expect("the server runs");
         }

@@ -15,7 +15,7 @@ const LARGEST_MESSAGE: usize = 1 << 30;
 /// What a commit may write, bytes: the rest of its message is for where that belongs.
 pub(super) const LARGEST_COMMIT: u64 = (1 << 30) - (32 << 20);
 /// Longer than a question takes whose answer is in memory, when nobody else asks.
-const SPIN: Duration = Duration::from_micros(20);
+const SPIN: Duration = Duration::from_micros(50);
 
 /// The name of the first server of every cluster.
 pub const FIRST: NodeId = NodeId(0);
