@@ -57,7 +57,9 @@ impl Translation<'_> {
         let Some(value) = field.to_place(value) else { return };
         if self.has(field) {
             let all = place.ones();
-            self.set(place, value, mask.filter(|mask| *mask != low_bits(field.bits())).unwrap_or(all));
+            let mask = mask.filter(|mask| *mask != low_bits(field.bits())).unwrap_or(all);
+            self.tag_for(place, value & mask);
+            self.set(place, value, mask);
         }
     }
 
@@ -71,7 +73,20 @@ impl Translation<'_> {
     pub(super) fn write(&mut self, bits: Subfield, value: u128) {
         let mask = low_bits(bits.bits());
         if self.has(bits.field()) {
-            self.set(bits.field().place(), (value & mask) << bits.start(), mask << bits.start());
+            let (place, value) = (bits.field().place(), (value & mask) << bits.start());
+            self.tag_for(place, value);
+            self.set(place, value, mask << bits.start());
+        }
+    }
+
+    /// Whose tag is set as one that is there has one: as in Open vSwitch, and as OpenFlow 1.0 sets VLANs.
+    fn tag_for(&mut self, place: Field, value: u128) {
+        let tagged = u128::from(ethernet::TAGGED);
+        if place == Field::VLAN_TCI
+            && value & tagged != 0
+            && self.consult(Field::VLAN_TCI, tagged) & tagged == 0
+        {
+            self.push_vlan(ethernet::VLAN);
         }
     }
 
