@@ -3,8 +3,8 @@
 use crate::clock::Clock;
 use crate::datapath::{Datapath, Listener, Mailbox, Order};
 use fulmar_openflow::flow::{FlowCommand, FlowMod};
-use fulmar_openflow::packet_in::PacketIn2;
-use fulmar_openflow::{ALL_TABLES, Body, ErrorCode, GroupNumber, Instructions, Message, PortNumber};
+use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
+use fulmar_openflow::{ALL_TABLES, Body, ErrorCode, GroupNumber, Instructions, Message, PortNumber, Version};
 use fulmar_packet::Match;
 use fulmar_port::vxlan::{Claim, Claims, Dropped, Vtep};
 use fulmar_port::{Link, Port};
@@ -50,6 +50,8 @@ struct Shared {
     mailbox: OnceLock<Arc<Mailbox>>,
     /// How links were when they were last heard of.
     links: Mutex<BTreeMap<u32, Option<Link>>>,
+    /// Controllers of OpenFlow 1.0, which get what no flow is for.
+    old: Mutex<BTreeSet<SessionId>>,
 }
 
 #[derive(Default)]
@@ -100,22 +102,41 @@ impl fulmar_session::Switch for Requests {
         Ok(())
     }
 
-    fn gone(&self, _: SessionId) {}
+    fn came(&self, session: SessionId, version: Version) {
+        if let Some(shared) = self.0.upgrade()
+            && version == Version::V10
+        {
+            let mut old = shared.old.lock();
+            old.insert(session);
+            shared.switch.tell_misses(true);
+        }
+    }
+
+    fn gone(&self, session: SessionId) {
+        if let Some(shared) = self.0.upgrade() {
+            let mut old = shared.old.lock();
+            if old.remove(&session) {
+                shared.switch.tell_misses(!old.is_empty());
+            }
+        }
+    }
 }
 
 impl Listener for Shared {
     fn packet(&self, notice: &Notice, frame: &[u8]) {
         let Some(sessions) = self.sessions.get() else { return };
+        let cookie = Some(notice.cookie).filter(|cookie| *cookie != u64::MAX);
+        let has_no_flow = cookie.is_none() && notice.reason == PacketInReason::NoMatch;
         let packet = PacketIn2 {
             table: notice.table,
-            cookie: Some(notice.cookie).filter(|cookie| *cookie != u64::MAX),
+            cookie,
             known: fulmar_openflow::Told(notice.known.clone()),
             user_data: notice.user_data.clone(),
             ..PacketIn2::new(frame.to_vec(), notice.reason)
         };
         sessions.tell(&fulmar_session::Event::PacketIn {
             controller: notice.controller,
-            max_length: Some(notice.max_length),
+            max_length: Some(notice.max_length).filter(|_| !has_no_flow),
             packet: Box::new(packet),
         });
     }
@@ -156,6 +177,7 @@ impl Bridge {
             sessions: OnceLock::new(),
             mailbox: OnceLock::new(),
             links: Mutex::default(),
+            old: Mutex::default(),
         });
         let datapath = Datapath::start(name, forwarder, clock, shared.clone())?;
         let requests = Arc::new(Requests(Arc::downgrade(&shared)));
@@ -259,13 +281,14 @@ impl Bridge {
         self.shared.switch.shape(number, shaping, self.shared.clock.now());
     }
 
-    /// Sockets for `ovs-ofctl`: for requests, and for a copy of what goes to and from controllers.
+    /// Sockets for `ovs-ofctl`: for requests, and for a copy of what goes to and from controllers. These versions are spoken there; if
+    /// they are others than before, sessions end.
     ///
     /// # Errors
     /// If they cannot be made.
-    pub fn listen(&self, requests: &Path, snoop: &Path) -> io::Result<()> {
-        let at =
-            |path: &Path| vec![(Target::PassiveUnix(path.to_owned()), fulmar_session::Settings::default())];
+    pub fn listen(&self, requests: &Path, snoop: &Path, versions: &[Version]) -> io::Result<()> {
+        let settings = fulmar_session::Settings { versions: versions.to_vec(), ..Default::default() };
+        let at = |path: &Path| vec![(Target::PassiveUnix(path.to_owned()), settings.clone())];
         self.sessions().set_services(at(requests))?;
         self.sessions().set_snoops(at(snoop))
     }

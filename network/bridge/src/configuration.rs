@@ -1,6 +1,7 @@
 //! What the configuration database asks for: bridges, ports and controllers, as `ovs-vsctl` writes them.
 
 use crate::bridge::FailMode;
+use fulmar_openflow::Version;
 use fulmar_ovsdb::{Atom, Database, RowRef, Uuid};
 use fulmar_vswitch::{Rate, Shaping, Vlans};
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ pub(crate) struct BridgeWanted {
     pub(crate) datapath: Option<u64>,
     pub(crate) fail_mode: FailMode,
     pub(crate) controllers: Vec<ControllerWanted>,
+    /// What is spoken with controllers and tools.
+    pub(crate) versions: Vec<Version>,
     pub(crate) interfaces: Vec<InterfaceWanted>,
 }
 
@@ -90,11 +93,12 @@ fn bridge(database: &Database, row: RowRef<'_>, tls: Option<&fulmar_session::Tls
     let configured = row.get("other_config").get("datapath-id").and_then(string);
     let datapath = configured.and_then(|id| u64::from_str_radix(&id, 16).ok());
     let secure = text(row, "fail_mode").is_some_and(|mode| mode == "secure");
+    let versions = versions(row);
     let controllers = referred(database, row, "controller", "Controller").filter_map(|controller| {
         Some(ControllerWanted {
             row: controller.uuid(),
             target: text(controller, "target")?,
-            settings: settings(controller, tls),
+            settings: settings(controller, tls, &versions),
         })
     });
     let ports = referred(database, row, "ports", "Port");
@@ -108,12 +112,26 @@ fn bridge(database: &Database, row: RowRef<'_>, tls: Option<&fulmar_session::Tls
         datapath,
         fail_mode: if secure { FailMode::Secure } else { FailMode::Standalone },
         controllers: controllers.collect(),
+        versions,
         interfaces: interfaces.collect(),
     }
 }
 
-fn settings(row: RowRef<'_>, tls: Option<&fulmar_session::TlsFiles>) -> fulmar_session::Settings {
-    let mut settings = fulmar_session::Settings { tls: tls.cloned(), ..Default::default() };
+/// The versions that a bridge speaks: all, if it names none that there is here.
+fn versions(row: RowRef<'_>) -> Vec<Version> {
+    let named = row.get("protocols").atoms().filter_map(string);
+    let mut versions: Vec<Version> = named.filter_map(|name| Version::named(&name)).collect();
+    versions.sort();
+    if versions.is_empty() { Version::ALL.to_vec() } else { versions }
+}
+
+fn settings(
+    row: RowRef<'_>,
+    tls: Option<&fulmar_session::TlsFiles>,
+    versions: &[Version],
+) -> fulmar_session::Settings {
+    let versions = versions.to_vec();
+    let mut settings = fulmar_session::Settings { tls: tls.cloned(), versions, ..Default::default() };
     let milliseconds = |column| number(row, column).and_then(|number| u64::try_from(number).ok());
     if let Some(backoff) = milliseconds("max_backoff") {
         settings.max_backoff = Duration::from_millis(backoff);

@@ -43,8 +43,8 @@
 //! remembered. An interface that is not there, or goes away, is an error of that interface; it joins when it is there. What controllers
 //! and tools say is answered with an error or done. What is dropped is counted.
 //!
-//! Not guaranteed: that a switch is as fast as the machine: it has one thread for packets. Only OpenFlow 1.3 is spoken: `ovs-ofctl`, which
-//! begins with 1.0, needs `-O OpenFlow13`, and says so.
+//! Not guaranteed: that a switch is as fast as the machine: it has one thread for packets. OpenFlow 1.0 and 1.3 are spoken, and no
+//! other version.
 
 mod appctl;
 mod bridge;

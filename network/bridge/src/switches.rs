@@ -84,6 +84,10 @@ impl Switches {
                 continue;
             }
             let Some(running) = self.running.get_mut(name) else { continue };
+            let socket = |kind: &str| self.directory.join(format!("{name}.{kind}"));
+            if let Err(why) = running.bridge.listen(&socket("mgmt"), &socket("snoop"), &bridge.versions) {
+                (self.report)(&format!("bridge {name}: sockets: {why}"));
+            }
             running.detach_unwanted(bridge);
             running.set_controllers(bridge, &*self.report, name);
         }
@@ -99,8 +103,6 @@ impl Switches {
         let switch = Switch::new(datapath, name, Settings { seed: self.seed, ..Settings::default() });
         let report = self.report.clone();
         let bridge = Arc::new(Bridge::start(name, switch, move |text| report(text))?);
-        let socket = |kind: &str| self.directory.join(format!("{name}.{kind}"));
-        bridge.listen(&socket("mgmt"), &socket("snoop"))?;
         bridge.work_alone();
         self.bridges.lock().insert(name.to_owned(), bridge.clone());
         let running = Running {

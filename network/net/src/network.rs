@@ -6,6 +6,7 @@ use crate::namespace::Namespace;
 use crate::topology::{self, Topology};
 use crate::{Error, Quality};
 use fulmar_bridge::{Bridge, FailMode};
+use fulmar_openflow::Version;
 use fulmar_port::{Memory, Port, Tap};
 use fulmar_session::Settings as Kept;
 use fulmar_vswitch::{PortInfo, Settings, Switch};
@@ -176,7 +177,7 @@ fn control(bridge: &Bridge, switch: &topology::Switch, directory: &Path) -> Resu
         bridge.switch().add_flow(flow.clone(), fulmar_node::Time::ZERO).map_err(refused)?;
     }
     let snoop = directory.join(format!("{}.snoop", switch.name));
-    bridge.listen(&management(directory, &switch.name), &snoop).map_err(cannot())
+    bridge.listen(&management(directory, &switch.name), &snoop, &Version::ALL).map_err(cannot())
 }
 
 /// An address that nobody else has made up: of which host or switch, and of which interface.

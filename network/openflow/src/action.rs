@@ -11,7 +11,7 @@ mod spread;
 pub use bits::{CopyBits, CopyField, LoadBits, OutputBits, OutputBitsLong, StackBits, Subfield};
 pub use connection::{Addresses, CtFlags, Nat, NatFlags, Track, Zone};
 pub use consistency::check;
-pub(crate) use consistency::check_instructions;
+pub(crate) use consistency::{check_actions_of_v10, check_instructions, without_inapplicable};
 pub use controller::{ControllerAction, PausableController};
 pub use extension::{
     CloneActions, Conjunction, Decrement, Extension, FinTimeout, Note, Resubmit, Sample, SetMasked, Truncate,

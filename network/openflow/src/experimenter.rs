@@ -1,7 +1,7 @@
 //! Messages that are not OpenFlow's own (section 7.5.4): Nicira's, and those of the Open Networking Foundation's extensions.
 
 use crate::bundle::{BundleAdd, BundleControl};
-use crate::error::BadRequest;
+use crate::error::{BadRequest, RoleRequestFailed};
 use crate::numbers::{choice, numbers};
 use crate::packet_in::{NiciraPacketIn, PacketIn2};
 use crate::role::Asynchronous;
@@ -24,6 +24,12 @@ const fn onf(number: u32) -> u64 {
 choice! {
     /// A message that is not OpenFlow's own.
     enum Experimenter: u64, else BadRequest::BadExperimenterType, {
+        /// The controller wants a role, without an election.
+        RoleRequest(NiciraRole) = nx(10),
+        /// It has this one.
+        RoleReply(NiciraRole) = nx(11),
+        /// In which form flows are told. In OpenFlow 1.3 there is one.
+        SetFlowFormat(FlowFormat) = nx(12),
         /// Whether changes of flows say in their command which table they are for. In OpenFlow 1.3 all say it elsewhere.
         FlowModTable(FlowModTable) = nx(15),
         /// In which form the controller gets packets.
@@ -80,6 +86,28 @@ layout! {
         [6];
         /// Which.
         controller: u16;
+    }
+}
+
+numbers! {
+    /// A controller's role, in words that came before those of OpenFlow.
+    enum NiciraRole: u32, else RoleRequestFailed::BadRole, {
+        /// It may change the switch, as others may.
+        Other = 0,
+        /// It may, and the slaves may not.
+        Master = 1,
+        /// It may not.
+        Slave = 2,
+    }
+}
+
+numbers! {
+    /// A form of flows.
+    enum FlowFormat: u32, else BadRequest::NotPermitted, {
+        /// That of OpenFlow 1.0.
+        OpenFlow = 0,
+        /// Nicira's.
+        Nicira = 2,
     }
 }
 

@@ -20,6 +20,11 @@ numbers! {
         Delete = 3,
         /// The one of this match and priority is removed.
         DeleteStrict = 4,
+        /// All that match get other instructions and this cookie; if there are none, one is added. OpenFlow 1.0 calls this a change:
+        /// messages of OpenFlow 1.3 cannot have this number, nor the next.
+        ModifyOrAdd = 0x81,
+        /// The same with the one of this match and priority.
+        ModifyOrAddStrict = 0x82,
     }
 }
 
@@ -96,8 +101,13 @@ impl FlowMod {
 
     /// What can be wrong with it in any switch: a deletion's instructions do not count.
     pub(crate) fn check(&self) -> Result<()> {
-        if matches!(self.command, FlowCommand::Delete | FlowCommand::DeleteStrict) {
-            return Ok(());
+        match self.command {
+            FlowCommand::Delete | FlowCommand::DeleteStrict => return Ok(()),
+            FlowCommand::ModifyOrAdd | FlowCommand::ModifyOrAddStrict => {
+                return Err(FlowModFailed::BadCommand.into());
+            }
+            _ if self.table == ALL_TABLES => return Err(FlowModFailed::BadTable.into()),
+            _ => {}
         }
         for instruction in &self.instructions.0 {
             if let Instruction::GotoTable(goto) = instruction

@@ -1,8 +1,8 @@
 //! How two sides agree on a version (sections 6.3.1 and 7.5.1).
 
-use crate::VERSION;
 use crate::property::{get_property, put_property};
 use crate::wire::{Reader, Result, Wire};
+use crate::{VERSION, Version};
 
 /// The first message of each side. That it is sent with some version says that its sender speaks that one and, if it says no more,
 /// all before.
@@ -18,9 +18,16 @@ pub struct Hello {
 const BITMAP: u16 = 1;
 
 impl Hello {
+    /// Of one that speaks these, or nothing.
+    pub fn of(versions: &[Version]) -> Self {
+        let numbers = versions.iter().map(|version| version.number());
+        let word = numbers.clone().fold(0, |word, number| word | 1 << number);
+        Self { version: numbers.max().unwrap_or(VERSION), bitmap: Some(vec![word]) }
+    }
+
     /// Of one that speaks OpenFlow 1.3 alone.
     pub fn new() -> Self {
-        Self { version: VERSION, bitmap: Some(vec![1 << VERSION]) }
+        Self::of(&[Version::V13])
     }
 
     fn speaks(&self, version: u8) -> bool {

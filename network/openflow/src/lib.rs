@@ -1,4 +1,4 @@
-//! OpenFlow 1.3, and those Nicira extensions that Open vSwitch's tools use: messages as values, as bytes and as text.
+//! OpenFlow 1.3 and 1.0, and those Nicira extensions that Open vSwitch's tools use: messages as values, as bytes and as text.
 //!
 //! # The problem
 //!
@@ -15,6 +15,8 @@
 //! A match is a [`fulmar_packet::Match`]: which of a packet's bits are to be what. The fields that say so on the wire are one table
 //! ([`OxmField`]): a name, a place in the key, what must be asked before. So classes, masks and prerequisites do not reach the tables of
 //! a switch, and all that means the same is equal.
+//!
+//! The values are those of OpenFlow 1.3. OpenFlow 1.0 is another way to write them: a [`Dialect`].
 //!
 //! # The structure
 //!
@@ -84,6 +86,8 @@ pub mod switch;
 pub mod table;
 mod text;
 mod text_bytes;
+mod v10;
+mod version;
 mod wire;
 
 pub use action::Action;
@@ -96,21 +100,35 @@ pub use port::{ALL_TABLES, GroupNumber, NO_BUFFER, NoShortPort, PortNumber, Shor
 pub use stream::{Broken, Decoder, Frame};
 pub use text::{MatchText, TextError, parse_actions, parse_match};
 pub use text_bytes::Text;
+pub use version::{Dialect, Habits, Unwritable, Version};
 
 /// The number of Nicira, whose extensions Open vSwitch's tools use.
 pub const NICIRA: u32 = 0x0000_2320;
 /// The number of the Open Networking Foundation.
 pub const ONF: u32 = 0x4f4e_4600;
 
-/// Reads bytes as a message and writes that again: for fuzzers, which find out whether there are bytes for which this panics.
+/// Reads bytes as a message and writes that again, in each dialect: for fuzzers, which find out whether there are bytes for which this
+/// panics.
 ///
 /// # Panics
-/// If the message that is written is read as another.
+/// If the message that is written is read as another, but for what OpenFlow 1.0 has no words for, or if it then is not always the same.
 pub fn read_and_write(bytes: &[u8]) {
-    let Ok(message) = Message::decode(bytes) else { return };
-    let mut again = Vec::new();
-    if message.encode(&mut again).is_ok() {
+    let written = |dialect: Dialect, message: &Message| {
+        let mut bytes = Vec::new();
+        dialect.encode(message, &mut bytes).ok().map(|()| bytes)
+    };
+    if let Ok(message) = Message::decode(bytes)
+        && let Some(again) = written(Dialect::V13, &message)
+    {
         assert_eq!(Message::decode(&again), Ok(message));
+    }
+    for (names_tables, tells_all) in [(false, false), (false, true), (true, false), (true, true)] {
+        let dialect = Dialect::V10(Habits { names_tables, tells_all });
+        let Ok(message) = dialect.decode(bytes) else { continue };
+        let Some(again) = written(dialect, &message) else { continue };
+        let said = dialect.decode(&again);
+        let Ok(said) = &said else { panic!("{said:?}: what was written is read") };
+        assert_eq!(written(dialect, said).as_ref(), Some(&again));
     }
 }
 

@@ -10,8 +10,9 @@ use crate::ports::{Port, PortFilter, PortStats};
 use crate::queue::{QueueFilter, QueueStats};
 use crate::switch::Description;
 use crate::table::{TableFeatures, TableStats};
+use crate::v10::length_of_stats;
 use crate::wire::{Reader, Result, Wire, put_zeros};
-use crate::{HEADER, NICIRA, ONF};
+use crate::{Dialect, HEADER, NICIRA, ONF};
 
 choice! {
     /// A question.
@@ -90,10 +91,13 @@ const ROOM: usize = 65_535 - HEADER - 16;
 
 impl Answer {
     /// The answer in as many parts as it needs, all but the last of which say that more is to come. What alone is too long for a
-    /// message stays so, and [`Message::encode`](crate::Message::encode) tells.
-    pub fn into_replies(self) -> Vec<MultipartReply> {
+    /// message stays so, and [`Dialect::encode`] tells.
+    pub fn into_replies(self, dialect: Dialect) -> Vec<MultipartReply> {
         let answers = match self {
-            Self::Flows(list) => cut(list, Self::Flows),
+            Self::Flows(list) => match dialect {
+                Dialect::V10(habits) => cut_by(|flow| length_of_stats(flow, habits), list, Self::Flows),
+                Dialect::V13 => cut(list, Self::Flows),
+            },
             Self::Tables(list) => cut(list, Self::Tables),
             Self::PortStats(list) => cut(list, Self::PortStats),
             Self::Queues(list) => cut(list, Self::Queues),
@@ -115,17 +119,27 @@ impl Answer {
     }
 }
 
-/// A list in parts that fit into messages: at least one, which may be empty.
+/// A list in parts that fit into messages: at least one, which may be empty. (Of what OpenFlow 1.0 takes more bytes for than OpenFlow
+/// 1.3, there are few but flows: tables, all of which fit.)
 fn cut<T: Wire>(list: Vec<T>, answer: fn(Vec<T>) -> Answer) -> Vec<Answer> {
-    let (mut answers, mut part, mut room) = (Vec::new(), Vec::new(), ROOM);
-    for item in list {
+    let length = |item: &T| {
         let mut bytes = Vec::new();
         item.put(&mut bytes);
-        if bytes.len() > room && !part.is_empty() {
+        bytes.len()
+    };
+    cut_by(length, list, answer)
+}
+
+/// The same of things that are so long.
+fn cut_by<T>(length: impl Fn(&T) -> usize, list: Vec<T>, answer: fn(Vec<T>) -> Answer) -> Vec<Answer> {
+    let (mut answers, mut part, mut room) = (Vec::new(), Vec::new(), ROOM);
+    for item in list {
+        let length = length(&item);
+        if length > room && !part.is_empty() {
             answers.push(answer(std::mem::take(&mut part)));
             room = ROOM;
         }
-        room = room.saturating_sub(bytes.len());
+        room = room.saturating_sub(length);
         part.push(item);
     }
     answers.push(answer(part));
@@ -215,7 +229,7 @@ mod tests {
     fn a_long_answer_has_parts() {
         let mut random = Random::new(1);
         let flows: Vec<FlowStats> = (0..2_000).map(|_| FlowStats::any(&mut random)).collect();
-        let replies = Answer::Flows(flows.clone()).into_replies();
+        let replies = Answer::Flows(flows.clone()).into_replies(Dialect::V13);
         assert!(replies.len() > 3);
         let mut found = Vec::new();
         for (left, reply) in (0..replies.len()).rev().zip(replies) {
@@ -227,6 +241,6 @@ mod tests {
         }
         assert_eq!(found, flows);
         let none = MultipartReply { has_more: false, answer: Answer::Ports(Vec::new()) };
-        assert_eq!(Answer::Ports(Vec::new()).into_replies(), [none]);
+        assert_eq!(Answer::Ports(Vec::new()).into_replies(Dialect::V13), [none]);
     }
 }

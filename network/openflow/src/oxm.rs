@@ -1,8 +1,10 @@
 //! Matches as lists of fields, each with a header, a value and perhaps a mask (section 7.2.3).
 
 mod field;
+mod nicira;
 
 pub use field::OxmField;
+pub(crate) use nicira::NiciraMatch;
 
 use crate::error::{BadAction, BadMatch};
 use crate::wire::{Reader, Result, Wire, align, put_length};
@@ -35,11 +37,16 @@ struct Unknown;
 
 impl Entry {
     fn put(self, out: &mut Vec<u8>) {
-        let (row, bytes) = (self.field.row(), self.field.bytes());
+        self.put_under(self.field.row().headers[0], out);
+    }
+
+    /// Under one of its field's names.
+    fn put_under(self, header: Header, out: &mut Vec<u8>) {
+        let bytes = self.field.bytes();
         let has_mask = self.mask != self.field.ones();
         let length = u8::try_from(if has_mask { 2 * bytes } else { bytes });
         let length = length.unwrap_or_else(|_| unreachable!("32 at most"));
-        row.headers[0].put(out, has_mask, length);
+        header.put(out, has_mask, length);
         put_number(out, self.value, bytes);
         if has_mask {
             put_number(out, self.mask, bytes);

@@ -16,6 +16,8 @@ flags! {
         DOWN = 1,
         /// What comes in is dropped.
         NO_RECEIVE = 4,
+        /// What is flooded does not go out (of OpenFlow 1.0 alone).
+        NO_FLOOD = 16,
         /// What goes out is dropped.
         NO_FORWARD = 32,
         /// What no flow matches is not sent to controllers.

@@ -1,5 +1,6 @@
 //! Messages as they come, in pieces.
 
+use crate::Dialect;
 use crate::error::ErrorCode;
 use crate::message::{HEADER, Message, Rejection};
 
@@ -58,12 +59,20 @@ impl<'a> Frame<'a> {
         self.0
     }
 
-    /// The message that it is.
+    /// The message that it is, in OpenFlow 1.3.
     ///
     /// # Errors
     /// What its sender is to be told; what comes after it is none the worse.
     pub fn decode(self) -> Result<Message, Rejection> {
         Message::decode(self.0)
+    }
+
+    /// The message that it is in a dialect.
+    ///
+    /// # Errors
+    /// As of [`Self::decode`].
+    pub fn decode_in(self, dialect: Dialect) -> Result<Message, Rejection> {
+        dialect.decode(self.0)
     }
 
     /// What its sender is to be told if something else is wrong with it than its form.

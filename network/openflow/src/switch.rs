@@ -2,8 +2,9 @@
 
 use crate::error::SwitchConfigFailed;
 use crate::numbers::{flags, numbers};
+use crate::ports::Port;
 use crate::text_bytes::Text;
-use crate::wire::layout;
+use crate::wire::{Reader, Result, Wire, layout, put_zeros};
 
 flags! {
     /// What a switch can do.
@@ -25,19 +26,40 @@ flags! {
     }
 }
 
-layout! {
-    /// What a switch is.
-    struct Features {
-        /// Its number, of which the last 48 bits are an Ethernet address.
-        datapath: u64;
-        /// How many packets it can keep.
-        buffers: u32;
-        /// How many tables it has.
-        tables: u8;
-        /// Which connection this is: 0 for the main one.
-        auxiliary: u8 [2];
-        /// What it can do.
-        capabilities: Capabilities [4];
+/// What a switch is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// Its number, of which the last 48 bits are an Ethernet address.
+    pub datapath: u64,
+    /// How many packets it can keep.
+    pub buffers: u32,
+    /// How many tables it has.
+    pub tables: u8,
+    /// Which connection this is: 0 for the main one.
+    pub auxiliary: u8,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// Its ports, which are told in OpenFlow 1.0; OpenFlow 1.3 has a question for them.
+    pub ports: Vec<Port>,
+}
+
+impl Wire for Features {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.datapath.put(out);
+        self.buffers.put(out);
+        (self.tables, self.auxiliary).put(out);
+        put_zeros(out, 2);
+        self.capabilities.put(out);
+        put_zeros(out, 4);
+    }
+
+    fn get(input: &mut Reader<'_>) -> Result<Self> {
+        let (datapath, buffers) = <(u64, u32)>::get(input)?;
+        let (tables, auxiliary) = <(u8, u8)>::get(input)?;
+        input.skip(2)?;
+        let capabilities = Capabilities::get(input)?;
+        input.skip(4)?;
+        Ok(Self { datapath, buffers, tables, auxiliary, capabilities, ports: Vec::new() })
     }
 }
 

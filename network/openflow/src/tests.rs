@@ -4,6 +4,8 @@ mod any;
 mod golden;
 mod malformed;
 
+pub(crate) use golden::{blocks, bytes};
+
 pub(crate) use any::Any;
 
 use crate::error::ErrorMessage;

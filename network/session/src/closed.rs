@@ -17,9 +17,9 @@ pub(crate) enum Closed {
     BadHello(ErrorCode),
     /// It does not speak what is spoken here.
     #[error(
-        "it speaks OpenFlow up to version {0} of the protocol: expected version 4, which is OpenFlow 1.3"
+        "it speaks OpenFlow up to version {0} of the protocol: expected {1} (version 1 is OpenFlow 1.0, version 4 is OpenFlow 1.3)"
     )]
-    Incompatible(u8),
+    Incompatible(u8, String),
     /// It refuses to speak with this side.
     #[error("it refused the hello: {0}")]
     Refused(ErrorCode),

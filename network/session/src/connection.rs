@@ -109,9 +109,10 @@ impl Connection<'_> {
             let Some((origin, answer)) = next? else { break };
             self.session().answer(&origin, answer);
         }
-        if !self.is_known && self.session().is_connected() {
+        let version = self.session().version();
+        if let Some(version) = version.filter(|_| !self.is_known) {
             self.is_known = true;
-            self.shared.connected(self.place);
+            self.shared.connected(&self.line, version);
         }
         Ok(())
     }

@@ -45,24 +45,27 @@ pub(crate) struct Election {
 }
 
 impl Election {
-    /// Gives a session, which is not held, the role that it asks for. Who was the master before is a slave then, and nothing that it
+    /// Gives a session, which is not held, the role that it asks for; by Nicira's extension, without the number of an election. Who was the master before is a slave then, and nothing that it
     /// has asked for is carried out any more.
     pub(crate) fn request(
         &mut self,
         session: &Arc<Standing>,
-        asked: RoleMessage,
+        role: Role,
+        generation: Option<u64>,
     ) -> Result<RoleMessage, RoleRequestFailed> {
-        if matches!(asked.role, Role::Master | Role::Slave) {
-            if self.generation.is_some_and(|latest| is_before(asked.generation, latest)) {
+        if matches!(role, Role::Master | Role::Slave)
+            && let Some(generation) = generation
+        {
+            if self.generation.is_some_and(|latest| is_before(generation, latest)) {
                 return Err(RoleRequestFailed::Stale);
             }
-            self.generation = Some(asked.generation);
+            self.generation = Some(generation);
         }
-        if asked.role != Role::NoChange {
+        if role != Role::NoChange {
             self.master.take_if(|master| Arc::ptr_eq(master, session));
-            *session.role.lock() = asked.role;
+            *session.role.lock() = role;
         }
-        if asked.role == Role::Master
+        if role == Role::Master
             && let Some(before) = self.master.replace(session.clone())
         {
             before.make_slave();
@@ -87,7 +90,7 @@ mod tests {
         role: Role,
         generation: u64,
     ) -> Option<RoleMessage> {
-        election.request(session, RoleMessage { role, generation }).ok()
+        election.request(session, role, Some(generation)).ok()
     }
 
     #[test]

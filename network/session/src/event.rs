@@ -42,6 +42,11 @@ pub(crate) const fn known_reason(reason: PacketInReason) -> PacketInReason {
     }
 }
 
+/// Whether there was no flow for a packet: not even the one that is for all that have no other.
+pub(crate) fn has_no_flow(packet: &PacketIn2) -> bool {
+    packet.reason == PacketInReason::NoMatch && packet.cookie.is_none()
+}
+
 /// So much of a packet goes into a message at most, beside what is known of it: what a host has joined to one packet may be longer.
 const MOST: usize = 60_000;
 

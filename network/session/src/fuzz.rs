@@ -10,7 +10,7 @@ use crate::task::carry_out;
 use fulmar_node::Time;
 use fulmar_openflow::error::{BadRequest, FlowModFailed};
 use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
-use fulmar_openflow::{Body, Decoder, ErrorCode, HEADER, Hello, Message, VERSION};
+use fulmar_openflow::{Body, Decoder, Dialect, ErrorCode, HEADER, Habits, Hello, Message, Version};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl Switch for Whimsical {
     fn gone(&self, _: SessionId) {}
 }
 
-/// Has a session go through what these bytes say: messages, of their types and contents, well framed or not; packets to be told, time
+/// Has a session go through what these bytes say: a version; then messages, of their types and contents, well framed or not; packets to be told, time
 /// that passes, and somebody who reads or does not. For fuzzers, which find out whether there are bytes for which this panics.
 ///
 /// # Panics
@@ -43,12 +43,14 @@ impl Switch for Whimsical {
 pub fn run_session(bytes: &[u8]) {
     let (standing, election) = (Arc::<Standing>::default(), Mutex::default());
     let (mut now, mut sent) = (Time::ZERO, Decoder::default());
-    let mut session = Session::new(ID, Kind::Controller, Some(Duration::from_secs(5)), now);
+    let [choice, rest @ ..] = bytes else { return };
+    let (version, mut rest) = (Version::ALL[usize::from(choice % 2)], rest);
+    let inactivity = Some(Duration::from_secs(5));
+    let mut session = Session::new(ID, Kind::Controller, inactivity, Version::ALL.to_vec(), now);
     let mut hello = Vec::new();
-    if (Message { xid: 0, body: Body::Hello(Hello::new()) }).encode(&mut hello).is_ok() {
+    if (Message { xid: 0, body: Body::Hello(Hello::of(&[version])) }).encode(&mut hello).is_ok() {
         session.receive(now, &hello);
     }
-    let mut rest = bytes;
     while let [step, length, after @ ..] = rest {
         let content;
         (content, rest) = after.split_at(after.len().min((*length).into()));
@@ -60,20 +62,20 @@ pub fn run_session(bytes: &[u8]) {
                 session.tell(&event, standing.role());
             }
             2 => now = now + Duration::from_millis((*length).into()),
-            3 => read(&mut session, &mut sent),
-            _ => session.receive(now, &framed(*step, content)),
+            3 => read(&mut session, &mut sent, version),
+            _ => session.receive(now, &framed(version, *step, content)),
         }
         if session.expire(now).is_err() || work(&mut session, &standing, &election).is_err() {
             break;
         }
     }
-    read(&mut session, &mut sent);
+    read(&mut session, &mut sent, version);
 }
 
 /// Of that type, with that content.
-fn framed(kind: u8, content: &[u8]) -> Vec<u8> {
+fn framed(version: Version, kind: u8, content: &[u8]) -> Vec<u8> {
     let length = u16::try_from(HEADER - 4 + content.len().max(4)).unwrap_or(u16::MAX);
-    let mut bytes = vec![VERSION, kind % 31];
+    let mut bytes = vec![version.number(), kind % 31];
     bytes.extend(length.to_be_bytes());
     bytes.extend(content);
     bytes.resize(length.into(), 0);
@@ -92,7 +94,12 @@ fn work(session: &mut Session, standing: &Arc<Standing>, election: &Mutex<Electi
 }
 
 /// All that is to be sent.
-fn read(session: &mut Session, sent: &mut Decoder) {
+fn read(session: &mut Session, sent: &mut Decoder, version: Version) {
+    // Where no table was agreed on, none is said.
+    let dialect = match version {
+        Version::V10 => Dialect::V10(Habits { names_tables: true, tells_all: false }),
+        Version::V13 => Dialect::V13,
+    };
     loop {
         let mut bytes = Vec::new();
         session.take(&mut bytes);
@@ -102,7 +109,7 @@ fn read(session: &mut Session, sent: &mut Decoder) {
         sent.push(&bytes);
         loop {
             match sent.next_frame() {
-                Ok(Some(frame)) => assert!(frame.decode().is_ok(), "sent {:?}", frame.bytes()),
+                Ok(Some(frame)) => assert!(frame.decode_in(dialect).is_ok(), "sent {:?}", frame.bytes()),
                 Ok(None) => break,
                 Err(why) => panic!("sent what is no message: {why}"),
             }

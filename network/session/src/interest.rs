@@ -5,7 +5,7 @@ use crate::switch::SessionId;
 use fulmar_openflow::experimenter::PacketInFormat;
 use fulmar_openflow::packet_in::PacketInReason;
 use fulmar_openflow::role::{Asynchronous, Role};
-use fulmar_openflow::{Body, WHOLE_PACKET};
+use fulmar_openflow::{Body, Version, WHOLE_PACKET};
 
 /// What a session is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,10 +53,14 @@ impl Interest {
     }
 
     /// Whether something is told to a session that has this role.
-    pub(crate) fn wants(&self, event: &Event, role: Role) -> bool {
+    /// In OpenFlow 1.0 what no flow is for goes to the controllers; later, only a flow says so (section 5.4).
+    pub(crate) fn wants(&self, event: &Event, role: Role, version: Version) -> bool {
         let (masks, reason) = match event {
             Event::Private { session, .. } => return *session == self.session,
             Event::PacketIn { controller, .. } if *controller != self.controller => return false,
+            Event::PacketIn { packet, .. } if event::has_no_flow(packet) && version != Version::V10 => {
+                return false;
+            }
             Event::PacketIn { packet, .. } => {
                 (self.asynchronous.packet_in, event::known_reason(packet.reason) as u32)
             }

@@ -42,7 +42,7 @@
 //! let port = sessions.status()[0].port.expect("it listens");
 //! let mut hello = [0; 8];
 //! TcpStream::connect(("127.0.0.1", port))?.read_exact(&mut hello)?;
-//! assert_eq!(hello[..2], [4, 0]); // OpenFlow 1.3, hello
+//! assert_eq!(hello[..2], [4, 0]); // up to OpenFlow 1.3, hello
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -60,7 +60,7 @@
 //!
 //! Not guaranteed: that a controller with TLS has the name or the address that it was called by: it is enough that the authority has signed it.
 //!
-//! Not there: versions other than 1.3 (`ovs-ofctl` needs `-O OpenFlow13`), auxiliary connections, a limit of packets by time, buffers of
+//! Not there: versions other than 1.0 and 1.3, auxiliary connections, a limit of packets by time, buffers of
 //! packets, names of hosts, and what happens to fragments, which is nothing.
 
 mod attempts;

@@ -5,6 +5,7 @@ use crate::interest::Kind;
 use crate::signal::Stop;
 use crate::target::Target;
 use crate::tls::TlsFiles;
+use fulmar_openflow::Version;
 use fulmar_openflow::role::Role;
 use parking_lot::Mutex;
 use std::io;
@@ -20,13 +21,16 @@ pub struct Settings {
     pub inactivity: Option<Duration>,
     /// Keys and certificates, which `ssl` and `pssl` need.
     pub tls: Option<TlsFiles>,
+    /// The versions that are spoken.
+    pub versions: Vec<Version>,
 }
 
 impl Default for Settings {
-    /// As Open vSwitch has it: 8 seconds, and 5 seconds.
+    /// As Open vSwitch has it: 8 seconds, and 5 seconds; all versions that there are here.
     fn default() -> Self {
         let (max_backoff, inactivity) = (Duration::from_secs(8), Duration::from_secs(5));
-        Self { max_backoff, inactivity: Some(inactivity), tls: None }
+        let versions = Version::ALL.to_vec();
+        Self { max_backoff, inactivity: Some(inactivity), tls: None, versions }
     }
 }
 

@@ -12,11 +12,13 @@ use crate::task::{Answer, Origin, Task, Work, bundle_reply, is_write};
 use fulmar_node::Time;
 use fulmar_openflow::bundle::{BundleCommand, BundleControl};
 use fulmar_openflow::error::{BadRequest, ErrorMessage, HelloFailed, Onf, SwitchConfigFailed};
-use fulmar_openflow::experimenter::Experimenter;
+use fulmar_openflow::experimenter::{Experimenter, FlowFormat};
 use fulmar_openflow::multipart::MultipartRequest;
 use fulmar_openflow::role::Role;
 use fulmar_openflow::switch::{Fragments, SwitchConfig};
-use fulmar_openflow::{Body, Decoder, ErrorCode, Hello, Message, Rejection, TooLong, VERSION, negotiate};
+use fulmar_openflow::{
+    Body, Decoder, Dialect, ErrorCode, Habits, Hello, Message, Rejection, Unwritable, Version, negotiate,
+};
 use std::time::Duration;
 
 /// A session: bytes come in, tasks for the switch and bytes to be sent come out. It has neither socket nor clock nor thread.
@@ -25,8 +27,10 @@ use std::time::Duration;
 /// [carried out](crate::task::carry_out) and [answered](Self::answer) before the next one. What is to be sent is [taken](Self::take).
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Whether both sides have said which version they speak.
-    talks: bool,
+    /// The versions that are spoken here.
+    versions: Vec<Version>,
+    /// How both sides write, once they have agreed on a version.
+    dialect: Option<Dialect>,
     decoder: Decoder,
     interest: Interest,
     bundles: Bundles,
@@ -43,9 +47,16 @@ pub(crate) struct Session {
 
 impl Session {
     /// A session that begins. The other side is asked whether it is there after so long a silence, and given up after another.
-    pub(crate) fn new(id: SessionId, kind: Kind, inactivity: Option<Duration>, now: Time) -> Self {
+    pub(crate) fn new(
+        id: SessionId,
+        kind: Kind,
+        inactivity: Option<Duration>,
+        versions: Vec<Version>,
+        now: Time,
+    ) -> Self {
         let mut session = Self {
-            talks: false,
+            versions,
+            dialect: None,
             decoder: Decoder::default(),
             interest: Interest::new(id, kind),
             bundles: Bundles::default(),
@@ -57,7 +68,7 @@ impl Session {
             overheard: None,
             closed: None,
         };
-        session.reply(0, Body::Hello(Hello::new()));
+        session.reply(0, Body::Hello(Hello::of(&session.versions)));
         session
     }
 
@@ -77,11 +88,13 @@ impl Session {
         }
         while !self.outgoing.is_full() {
             let Some(frame) = self.decoder.next_frame()? else { return Ok(None) };
-            let (origin, decoded) = (Origin::of(frame.bytes()), frame.decode());
+            // The first message is a hello, which is the same in all.
+            let dialect = self.dialect.unwrap_or(Dialect::V13);
+            let (origin, decoded) = (Origin::of(frame.bytes()), frame.decode_in(dialect));
             if let Some(overheard) = &mut self.overheard {
                 overheard.extend_from_slice(frame.bytes());
             }
-            if !self.talks {
+            if self.dialect.is_none() {
                 self.greet(&origin, decoded)?;
                 continue;
             }
@@ -102,15 +115,16 @@ impl Session {
     fn greet(&mut self, origin: &Origin, first: Result<Message, Rejection>) -> Result<(), Closed> {
         match first {
             Ok(Message { body: Body::Hello(theirs), .. }) => {
-                if negotiate(&Hello::new(), &theirs) == Some(VERSION) {
-                    self.talks = true;
+                let agreed = negotiate(&Hello::of(&self.versions), &theirs);
+                if let Some(version) = agreed.and_then(Version::numbered) {
+                    self.dialect = Some(version.into());
                     self.liveness.interval = self.inactivity;
                     return Ok(());
                 }
-                let data = b"only OpenFlow 1.3 is spoken here".to_vec();
+                let data = format!("only {} is spoken here", join(&self.versions)).into_bytes();
                 let code = HelloFailed::Incompatible.into();
                 self.reply(origin.xid(), Body::Error(ErrorMessage { code, data }));
-                Err(Closed::Incompatible(theirs.version))
+                Err(Closed::Incompatible(theirs.version, join(&self.versions)))
             }
             Ok(Message { body: Body::Error(error), .. }) => Err(Closed::Refused(error.code)),
             Err(rejection) if origin.kind() == HELLO => {
@@ -156,8 +170,13 @@ impl Session {
             Body::Experimenter(Experimenter::SetController(number)) => {
                 self.interest.controller = number.controller;
             }
-            // In OpenFlow 1.3 a change of flows says which table it is for, whatever is set here.
-            Body::Experimenter(Experimenter::FlowModTable(_)) => {}
+            Body::Experimenter(Experimenter::FlowModTable(table)) => {
+                self.choose(|habits| habits.names_tables = table.set != 0);
+            }
+            Body::Experimenter(Experimenter::SetFlowFormat(format)) => {
+                self.choose(|habits| habits.tells_all = format == FlowFormat::Nicira);
+            }
+            Body::Experimenter(Experimenter::RoleRequest(role)) => return Ok(Some(Work::NiciraRole(role))),
             Body::Experimenter(Experimenter::BundleControl(control)) => {
                 return self.control_bundle(xid, control);
             }
@@ -192,13 +211,21 @@ impl Session {
             | Body::RoleReply(_)
             | Body::GetAsynchronousReply(_)
             | Body::Experimenter(
-                Experimenter::PacketIn(_)
+                Experimenter::RoleReply(_)
+                | Experimenter::PacketIn(_)
                 | Experimenter::PacketIn2(_)
                 | Experimenter::MonitorsPaused
                 | Experimenter::MonitorsResumed,
             ) => return Err(BadRequest::BadType.into()),
         }
         Ok(None)
+    }
+
+    /// What OpenFlow 1.0 leaves to be chosen. In OpenFlow 1.3 there is nothing to choose.
+    fn choose(&mut self, choice: impl FnOnce(&mut Habits)) {
+        if let Some(Dialect::V10(habits)) = &mut self.dialect {
+            choice(habits);
+        }
     }
 
     fn control_bundle(&mut self, xid: u32, control: BundleControl) -> Result<Option<Work>, ErrorCode> {
@@ -218,15 +245,16 @@ impl Session {
     pub(crate) fn answer(&mut self, origin: &Origin, answer: Answer) {
         match answer {
             Answer::Done(bodies) => {
+                let dialect = self.writes().answering(origin.beginning());
                 for body in bodies {
-                    self.reply_in_parts(origin, body);
+                    self.reply_in_parts(origin, body, dialect);
                 }
             }
             Answer::Refused(code) => self.reject(origin.reject(code)),
             Answer::Failed(message, code) => {
                 let mut bytes = Vec::new();
                 // What has come in one message fits into one.
-                if message.encode(&mut bytes).is_ok() {
+                if self.writes().encode(&message, &mut bytes).is_ok() {
                     self.reject(Rejection::of(&bytes, code));
                 }
                 self.reject(origin.reject(Onf::BundleMessageFailed));
@@ -234,16 +262,16 @@ impl Session {
         }
     }
 
-    fn reply_in_parts(&mut self, origin: &Origin, body: Body) {
-        let Body::MultipartReply(reply) = body else { return self.reply_or_reject(origin, body) };
-        for part in reply.answer.into_replies() {
-            self.reply_or_reject(origin, Body::MultipartReply(part));
+    fn reply_in_parts(&mut self, origin: &Origin, body: Body, dialect: Dialect) {
+        let Body::MultipartReply(reply) = body else { return self.reply_or_reject(origin, body, dialect) };
+        for part in reply.answer.into_replies(dialect) {
+            self.reply_or_reject(origin, Body::MultipartReply(part), dialect);
         }
     }
 
     /// What does not fit into a message is an error, so that nobody waits for it.
-    fn reply_or_reject(&mut self, origin: &Origin, body: Body) {
-        if self.send(Why::Reply, origin.xid(), body).is_err() {
+    fn reply_or_reject(&mut self, origin: &Origin, body: Body, dialect: Dialect) {
+        if self.send_in(dialect, Why::Reply, origin.xid(), body).is_err() {
             self.reject(origin.reject(BadRequest::BadLength));
         }
     }
@@ -251,12 +279,13 @@ impl Session {
     /// Tells the other side of an event, if it wants that in this role. Whether there is now something to be sent that was not before,
     /// or the session is to end.
     pub(crate) fn tell(&mut self, event: &Event, role: Role) -> bool {
-        if !self.talks || self.closed.is_some() || !self.interest.wants(event, role) {
+        let Some(dialect) = self.dialect else { return false };
+        if self.closed.is_some() || !self.interest.wants(event, role, dialect.version()) {
             return false;
         }
         let was_empty = self.outgoing.is_empty();
         let why = if matches!(event, Event::PacketIn { .. }) { Why::Packet } else { Why::Notice };
-        // What is too long for a message is not told: no packet, port or flow is.
+        // What is too long for a message is not told: no packet, port or flow is. Nor is what the version has no message for.
         let _ = self.send(why, 0, self.interest.body(event));
         was_empty && !self.outgoing.is_empty() || self.closed.is_some()
     }
@@ -275,7 +304,7 @@ impl Session {
     /// something to be sent that was not before.
     pub(crate) fn copy(&mut self, messages: &[u8]) -> bool {
         let was_empty = self.outgoing.is_empty();
-        self.talks && self.outgoing.push(Why::Packet, messages.to_vec()).is_ok() && was_empty
+        self.dialect.is_some() && self.outgoing.push(Why::Packet, messages.to_vec()).is_ok() && was_empty
     }
 
     /// What the time brings: a probe, or the end.
@@ -285,7 +314,7 @@ impl Session {
     pub(crate) fn expire(&mut self, now: Time) -> Result<(), Closed> {
         match self.liveness.expire(now) {
             Due::Nothing => Ok(()),
-            Due::Probe | Due::End if !self.talks => Err(Closed::NoGreeting(GREETING)),
+            Due::Probe | Due::End if self.dialect.is_none() => Err(Closed::NoGreeting(GREETING)),
             Due::Probe => {
                 self.reply(0, Body::EchoRequest(Vec::new()));
                 Ok(())
@@ -304,9 +333,9 @@ impl Session {
         self.outgoing.take(out);
     }
 
-    /// Whether both sides have agreed on a version.
-    pub(crate) const fn is_connected(&self) -> bool {
-        self.talks
+    /// The version that both sides have agreed on, if they have.
+    pub(crate) fn version(&self) -> Option<Version> {
+        self.dialect.map(Dialect::version)
     }
 
     /// Whether what is received now is looked at.
@@ -329,14 +358,28 @@ impl Session {
         let _ = self.send(Why::Reply, xid, body);
     }
 
-    fn send(&mut self, why: Why, xid: u32, body: Body) -> Result<(), TooLong> {
+    /// How messages are written: before there is a version, as in the latest.
+    fn writes(&self) -> Dialect {
+        self.dialect.unwrap_or(Dialect::V13)
+    }
+
+    fn send(&mut self, why: Why, xid: u32, body: Body) -> Result<(), Unwritable> {
+        self.send_in(self.writes(), why, xid, body)
+    }
+
+    fn send_in(&mut self, dialect: Dialect, why: Why, xid: u32, body: Body) -> Result<(), Unwritable> {
         let mut bytes = Vec::new();
-        Message { xid, body }.encode(&mut bytes)?;
+        dialect.encode(&Message { xid, body }, &mut bytes)?;
         if self.outgoing.push(why, bytes).is_err() {
             self.closed = Some(Closed::Deaf(NOTICES));
         }
         Ok(())
     }
+}
+
+/// Versions as people write them.
+fn join(versions: &[Version]) -> String {
+    versions.iter().map(Version::to_string).collect::<Vec<_>>().join(" or ")
 }
 
 /// The type of hellos.

@@ -129,7 +129,7 @@ impl Sessions {
         for line in lines {
             let session = line.session.lock();
             dropped_packets += session.dropped_packets();
-            if session.is_connected() {
+            if session.version().is_some() {
                 role.get_or_insert_with(|| line.standing.role());
             }
         }

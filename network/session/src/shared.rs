@@ -3,11 +3,12 @@
 use crate::clock::Clock;
 use crate::election::{Election, Standing};
 use crate::interest::Kind;
-use crate::place::Place;
+use crate::place::{Place, Settings};
 use crate::session::Session;
 use crate::signal::Signal;
 use crate::switch::{SessionId, Switch};
 use fulmar_node::Time;
+use fulmar_openflow::Version;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::io;
@@ -50,7 +51,8 @@ impl Shared {
     /// A session begins.
     pub(crate) fn enter(&self, place: &Arc<Place>) -> io::Result<Arc<Line>> {
         let id = SessionId(self.count.fetch_add(1, Ordering::Relaxed));
-        let session = Session::new(id, place.kind, place.settings.inactivity, self.clock.now());
+        let Settings { inactivity, versions, .. } = &place.settings;
+        let session = Session::new(id, place.kind, *inactivity, versions.clone(), self.clock.now());
         let line = Arc::new(Line {
             id,
             place: place.clone(),
@@ -66,8 +68,11 @@ impl Shared {
     }
 
     /// A session has agreed on a version.
-    pub(crate) fn connected(&self, place: &Place) {
-        let now = self.clock.now();
+    pub(crate) fn connected(&self, line: &Line, version: Version) {
+        let (place, now) = (&line.place, self.clock.now());
+        if place.kind == Kind::Controller {
+            self.switch.came(line.id, version);
+        }
         place.attempts.lock().succeed(now);
         if place.kind == Kind::Controller {
             let mut presence = self.presence.lock();
@@ -76,7 +81,7 @@ impl Shared {
                 presence.since = now;
             }
         }
-        (self.report)(&format!("{}: connected", place.target));
+        (self.report)(&format!("{}: connected, {version}", place.target));
     }
 
     /// Whether somebody listens in on sessions of this place.

@@ -1,6 +1,6 @@
 //! Who does what sessions ask for.
 
-use fulmar_openflow::{Body, ErrorCode, Message};
+use fulmar_openflow::{Body, ErrorCode, Message, Version};
 
 /// The number of a session: no other session of this process has had it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +32,9 @@ pub trait Switch: Send + Sync + 'static {
     /// # Errors
     /// Which of them is wrong, and how.
     fn commit(&self, asker: &Asker, messages: &[Message]) -> Result<(), (usize, ErrorCode)>;
+
+    /// A controller has come, which speaks this version.
+    fn came(&self, _session: SessionId, _version: Version) {}
 
     /// The session has ended: what it watches is no longer told to anybody.
     fn gone(&self, session: SessionId);

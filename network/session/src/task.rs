@@ -4,7 +4,7 @@ use crate::closed::Closed;
 use crate::election::{Election, Standing};
 use crate::switch::{Asker, SessionId, Switch};
 use fulmar_openflow::bundle::BundleControl;
-use fulmar_openflow::experimenter::Experimenter;
+use fulmar_openflow::experimenter::{Experimenter, NiciraRole};
 use fulmar_openflow::multipart::{MultipartRequest, Question};
 use fulmar_openflow::role::{Role, RoleMessage};
 use fulmar_openflow::{Body, ErrorCode, HEADER, Message, Rejection};
@@ -25,6 +25,10 @@ impl Origin {
     pub(crate) fn of(message: &[u8]) -> Self {
         debug_assert!(message.len() >= HEADER);
         Self { beginning: message[..message.len().min(BEGINNING)].to_vec() }
+    }
+
+    pub(crate) fn beginning(&self) -> &[u8] {
+        &self.beginning
     }
 
     pub(crate) fn kind(&self) -> u8 {
@@ -62,6 +66,8 @@ pub(crate) enum Work {
     Commit(BundleControl, Vec<Message>),
     /// The other side wants a role.
     Role(RoleMessage),
+    /// The same without an election.
+    NiciraRole(NiciraRole),
 }
 
 /// What became of a task.
@@ -120,8 +126,20 @@ pub(crate) fn carry_out(
         },
         Work::Role(asked) => {
             drop(held);
-            match election.lock().request(standing, asked) {
+            match election.lock().request(standing, asked.role, Some(asked.generation)) {
                 Ok(given) => Answer::Done(vec![Body::RoleReply(given)]),
+                Err(code) => Answer::Refused(code.into()),
+            }
+        }
+        Work::NiciraRole(asked) => {
+            drop(held);
+            let role = match asked {
+                NiciraRole::Other => Role::Equal,
+                NiciraRole::Master => Role::Master,
+                NiciraRole::Slave => Role::Slave,
+            };
+            match election.lock().request(standing, role, None) {
+                Ok(_) => Answer::Done(vec![Body::Experimenter(Experimenter::RoleReply(asked))]),
                 Err(code) => Answer::Refused(code.into()),
             }
         }

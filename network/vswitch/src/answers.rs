@@ -10,6 +10,7 @@ use fulmar_openflow::flow::{AggregateStats, FlowFilter};
 use fulmar_openflow::group::{GroupCapabilities, GroupFeatures, GroupStats};
 use fulmar_openflow::meter::{MeterFeatures, MeterFlags, MeterMod};
 use fulmar_openflow::multipart::{Answer, Question};
+use fulmar_openflow::ports::Port;
 use fulmar_openflow::queue::{ALL_QUEUES, Queue, QueueFilter, QueueStats};
 use fulmar_openflow::switch::{Capabilities, Description, Features};
 use fulmar_openflow::table::{
@@ -31,7 +32,7 @@ fn filter(asked: &FlowFilter) -> Filter<'_> {
 }
 
 /// What the switch is.
-pub(crate) fn features(datapath: u64) -> Features {
+pub(crate) fn features(pipeline: &Pipeline, datapath: u64) -> Features {
     let can = [
         Capabilities::FLOW_STATS,
         Capabilities::TABLE_STATS,
@@ -40,7 +41,12 @@ pub(crate) fn features(datapath: u64) -> Features {
         Capabilities::QUEUE_STATS,
     ];
     let capabilities = Capabilities(can.iter().fold(0, |all, one| all | one.0));
-    Features { datapath, buffers: 0, tables: TABLES - 1, auxiliary: 0, capabilities }
+    let ports = ports(pipeline);
+    Features { datapath, buffers: 0, tables: TABLES - 1, auxiliary: 0, capabilities, ports }
+}
+
+fn ports(pipeline: &Pipeline) -> Vec<Port> {
+    pipeline.ports.read().iter().map(|(number, port)| port.tell(*number)).collect()
 }
 
 /// The answer to a question.
@@ -103,9 +109,7 @@ pub(crate) fn answer(
         Question::TableFeatures(_) => {
             return Err(fulmar_openflow::error::TableFeaturesFailed::NotPermitted.into());
         }
-        Question::Ports => {
-            Answer::Ports(pipeline.ports.read().iter().map(|(number, port)| port.tell(*number)).collect())
-        }
+        Question::Ports => Answer::Ports(ports(pipeline)),
         Question::Monitor(_) => return Err(BadRequest::BadMultipart.into()),
     })
 }

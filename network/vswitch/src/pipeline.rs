@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
 
@@ -35,6 +35,8 @@ pub(crate) struct Pipeline {
     next_frozen: AtomicU32,
     generation: AtomicU64,
     change: RwLock<()>,
+    /// Whether controllers get what no flow is for.
+    pub(crate) tells_misses: AtomicBool,
 }
 
 impl Pipeline {
@@ -49,6 +51,7 @@ impl Pipeline {
             next_frozen: AtomicU32::new(1),
             generation: AtomicU64::new(0),
             change: RwLock::default(),
+            tells_misses: AtomicBool::new(false),
         }
     }
 

@@ -22,6 +22,7 @@ use fulmar_openflow::switch::Description;
 use fulmar_openflow::{Body, ErrorCode};
 use fulmar_packet::FlowKey;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// So many connections are forgotten at once.
@@ -96,7 +97,9 @@ impl Switch {
     pub fn request(&self, request: Body, now: Time) -> Result<Done, ErrorCode> {
         let answer = |body| Ok(Done { answers: vec![body], ..Done::default() });
         match request {
-            Body::FeaturesRequest => answer(Body::FeaturesReply(answers::features(self.datapath))),
+            Body::FeaturesRequest => {
+                answer(Body::FeaturesReply(answers::features(&self.pipeline, self.datapath)))
+            }
             Body::QueueConfigRequest(asked) => {
                 let queues = answers::queues(&self.pipeline, asked.port)?;
                 answer(Body::QueueConfigReply(QueueConfig { port: asked.port, queues }))
@@ -193,6 +196,14 @@ impl Switch {
     /// All ports, by their numbers.
     pub fn ports(&self) -> Vec<(u32, PortInfo)> {
         self.pipeline.ports.read().iter().map(|(number, port)| (*number, port.clone())).collect()
+    }
+
+    /// Whether controllers get what no flow is for, as those of OpenFlow 1.0 do: told as [`Notice`](crate::Notice)s without a cookie.
+    pub fn tell_misses(&self, tells: bool) {
+        let _alone = self.pipeline.alone();
+        if self.pipeline.tells_misses.swap(tells, Relaxed) != tells {
+            self.pipeline.has_changed();
+        }
     }
 
     /// The stations that were heard, in order: where, and how long ago.

@@ -69,9 +69,9 @@ impl Filter<'static> {
 
 impl<'a> Filter<'a> {
     fn of(flow_mod: &'a FlowMod) -> Self {
-        use FlowCommand::{Delete, DeleteStrict, ModifyStrict};
+        use FlowCommand::{Delete, DeleteStrict, ModifyOrAddStrict, ModifyStrict};
         let deletes = matches!(flow_mod.command, Delete | DeleteStrict);
-        let is_strict = matches!(flow_mod.command, ModifyStrict | DeleteStrict);
+        let is_strict = matches!(flow_mod.command, ModifyStrict | ModifyOrAddStrict | DeleteStrict);
         Self {
             table: flow_mod.table,
             asked: &flow_mod.asked,
@@ -136,22 +136,15 @@ impl Tables {
 
     /// The flows that are meant, in no order that means anything.
     pub(crate) fn select(&self, filter: &Filter<'_>) -> Vec<Entry> {
-        if let Some(priority) = filter.strict
-            && filter.table != ALL_TABLES
-        {
-            return self
-                .same(filter.table, filter.asked, priority)
-                .filter(|rule| filter.means(rule))
-                .into_iter()
-                .collect();
+        let tables = (0..TABLES).filter(|number| filter.table == ALL_TABLES || filter.table == *number);
+        if let Some(priority) = filter.strict {
+            let same = tables.filter_map(|table| self.same(table, filter.asked, priority));
+            return same.filter(|rule| filter.means(rule)).collect();
         }
-        let is_meant = |number: usize| filter.table == ALL_TABLES || usize::from(filter.table) == number;
-        let tables = self.tables.iter().enumerate().filter(|(number, _)| is_meant(*number));
-        tables
-            .flat_map(|(_, table)| {
-                table.flows.read().iter().filter(|rule| filter.means(rule)).cloned().collect::<Vec<_>>()
-            })
-            .collect()
+        let meant = |table: &Table| -> Vec<Entry> {
+            table.flows.read().iter().filter(|rule| filter.means(rule)).cloned().collect()
+        };
+        tables.filter_map(|number| self.table(number)).flat_map(meant).collect()
     }
 
     /// The flow of exactly this match and priority.
@@ -166,14 +159,20 @@ impl Tables {
     /// # Errors
     /// That there is no such table, or no room, or an overlap that was not to be; then nothing has changed.
     pub(crate) fn change(&self, flow_mod: &FlowMod, now: Time) -> Result<Vec<Change>, ErrorCode> {
-        let deletes = matches!(flow_mod.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
-        if flow_mod.table == ALL_TABLES && !deletes {
-            return Err(FlowModFailed::BadTable.into());
-        }
         match flow_mod.command {
+            FlowCommand::Add if flow_mod.table == ALL_TABLES => Err(FlowModFailed::BadTable.into()),
             FlowCommand::Add => self.add(flow_mod, now).map(|change| vec![change]),
             FlowCommand::Modify | FlowCommand::ModifyStrict => {
                 let meant = self.select(&Filter::of(flow_mod));
+                Ok(meant.into_iter().map(|rule| self.modify(rule, flow_mod, now)).collect())
+            }
+            FlowCommand::ModifyOrAdd | FlowCommand::ModifyOrAddStrict => {
+                let meant = self.select(&Filter::of(flow_mod));
+                if meant.is_empty() {
+                    // Without a table it is for the first.
+                    let table = if flow_mod.table == ALL_TABLES { 0 } else { flow_mod.table };
+                    return self.add(&FlowMod { table, ..flow_mod.clone() }, now).map(|change| vec![change]);
+                }
                 Ok(meant.into_iter().map(|rule| self.modify(rule, flow_mod, now)).collect())
             }
             FlowCommand::Delete | FlowCommand::DeleteStrict => {
@@ -230,6 +229,9 @@ impl Tables {
     fn modify(&self, before: Entry, flow_mod: &FlowMod, now: Time) -> Change {
         let mut flow = before.value().clone();
         flow.instructions = Arc::new(flow_mod.instructions.clone());
+        if matches!(flow_mod.command, FlowCommand::ModifyOrAdd | FlowCommand::ModifyOrAddStrict) {
+            flow.cookie = flow_mod.cookie;
+        }
         if flow_mod.flags.contains(FlowFlags::RESET_COUNTS) {
             flow.history = Arc::new(flow.history.without_counts());
         }

@@ -18,10 +18,11 @@ use crate::step::{Credit, Decision, Frozen, Notice, Pending, Step};
 use crate::table::Entry;
 use fulmar_node::Time;
 use fulmar_openflow::packet_in::PacketInReason;
-use fulmar_openflow::{Action, Instruction, PortNumber};
+use fulmar_openflow::{Action, Instruction, PortNumber, WHOLE_PACKET};
 use fulmar_packet::{Field, FlowKey, FlowMask, Match, Stage, ethernet};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A packet goes through so many tables at most, one from within another: a circle of them ends there.
 const MAX_DEPTH: u8 = 64;
@@ -212,7 +213,10 @@ impl<'a> Translation<'a> {
             None => format!("{table}. no flow"),
         });
         self.credits.push(Credit::Lookup(table, entry.clone()));
-        let Some(entry) = entry else { return };
+        let Some(entry) = entry else {
+            self.miss(table);
+            return;
+        };
         let before = (self.table, self.cookie, self.depth, self.reason);
         (self.table, self.cookie) = (table, entry.value().cookie);
         self.depth += 1;
@@ -223,6 +227,16 @@ impl<'a> Translation<'a> {
         self.instructions(&instructions.0);
         self.is_expired = false;
         (self.table, self.cookie, self.depth, self.reason) = before;
+    }
+
+    /// No flow is for the packet: where one table comes after another, that is told; where a flow has looked elsewhere, it is not.
+    fn miss(&mut self, table: u8) {
+        if self.depth == 0 && self.pipeline.tells_misses.load(Relaxed) {
+            let before = (self.table, self.cookie);
+            (self.table, self.cookie) = (table, u64::MAX);
+            self.tell(0, WHOLE_PACKET, PacketInReason::NoMatch, Vec::new());
+            (self.table, self.cookie) = before;
+        }
     }
 
     /// What flow the packet meets. Ports of fragments are as good as not there: not all of a packet have them.

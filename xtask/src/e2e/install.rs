@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 /// Debian packages: the Python whose sqlite3 module is tested, the library that it would use otherwise, and the shell whose
 /// answers are expected of ours; the programs that use a switch, and what makes and asks hosts beside it.
-const DEBIAN: [&str; 9] = [
+const DEBIAN: [&str; 10] = [
     "python3",
     "python3-venv",
     "libsqlite3-0",
     "sqlite3",
     "openvswitch-common",
     "openvswitch-switch",
+    "openvswitch-testcontroller",
     "iproute2",
     "iputils-ping",
     "ethtool",

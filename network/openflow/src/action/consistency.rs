@@ -112,7 +112,16 @@ impl Known {
         match extension {
             Extension::DecrementTtl(_) => self.needs_header_of("nw_ttl"),
             Extension::SetMasked(set) => self.sets_to_value(set.field),
-            Extension::LoadBits(load) => self.sets_to_value(load.destination.field()),
+            Extension::LoadBits(load) => {
+                let to = load.destination;
+                self.sets_to_value(to.field())?;
+                // Who sets that there is a tag has one.
+                let tag = u128::from(load.value) << to.start() & u128::from(TAGGED);
+                if to.field().place() == Field::VLAN_TCI && tag != 0 && self.tags == 0 {
+                    self.has_tags(1);
+                }
+                Ok(())
+            }
             Extension::CopyBits(copy) | Extension::CopyField(super::CopyField(copy)) => {
                 self.needs(copy.source.field())?;
                 self.sets(copy.destination.field())
@@ -194,6 +203,36 @@ pub(crate) fn check_instructions(instructions: &[Instruction], asked: &Match) ->
         }
     }
     Ok(())
+}
+
+/// Whether it is one of OpenFlow 1.0 that does nothing with a packet that has not what it would change.
+const fn is_lenient(action: &Action) -> bool {
+    matches!(action, Action::SetField(_) | Action::PopVlan)
+}
+
+/// The same for flows of OpenFlow 1.0, of which no action of its own needs anything to be there.
+pub(crate) fn check_actions_of_v10(instructions: &[Instruction], asked: &Match) -> Result<()> {
+    let mut known = Known::of(asked.clone());
+    for instruction in instructions {
+        let Instruction::ApplyActions(list) = instruction else { continue };
+        for action in &list.actions {
+            match known.takes(action) {
+                Err(error) if is_lenient(action) && error == BadAction::MatchInconsistent.into() => {}
+                other => other?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The actions of a packet-out of OpenFlow 1.0 without those that would do nothing with this packet.
+pub(crate) fn without_inapplicable(mut actions: Vec<Action>, packet: &Match) -> Vec<Action> {
+    let mut known = Known::of(packet.clone());
+    actions.retain(|action| {
+        let taken = known.takes(action);
+        !is_lenient(action) || taken != Err(BadAction::MatchInconsistent.into())
+    });
+    actions
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::monitor::{MonitorFlags, MonitorRequest, MonitorUpdate, MonitoredFlow}
 use crate::multipart::{MultipartReply, MultipartRequest};
 use crate::packet_in::{NiciraPacketIn, PacketIn2};
 use crate::packet_out::PacketOut;
+use crate::switch::Features;
 use crate::table::{Fields, Identifiers, TableProperty};
 use crate::{
     Body, ErrorCode, GroupNumber, Hello, Instruction, Instructions, Message, NO_BUFFER, OxmField, PortNumber,
@@ -364,6 +365,19 @@ impl Any for PacketOut {
         let data: Vec<u8> = Any::any(random);
         let buffer = if data.is_empty() { u32::any(random) } else { NO_BUFFER };
         Self { buffer, port: PortNumber::any(random), actions: Any::any(random), data }
+    }
+}
+
+impl Any for Features {
+    fn any(random: &mut Random) -> Self {
+        Self {
+            datapath: u64::any(random),
+            buffers: u32::any(random),
+            tables: u8::any(random),
+            auxiliary: u8::any(random),
+            capabilities: Any::any(random),
+            ports: Vec::new(),
+        }
     }
 }
 

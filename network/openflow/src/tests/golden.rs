@@ -5,14 +5,14 @@ use crate::flow::FlowMod;
 use crate::{Body, Message};
 
 /// The lines of a file, in blocks of `N`, the first of which are bytes.
-fn blocks<const N: usize>(file: &str) -> Vec<(Vec<u8>, [&str; N])> {
+pub(crate) fn blocks<const N: usize>(file: &str) -> Vec<(Vec<u8>, [&str; N])> {
     let lines: Vec<&str> = file.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
     let blocks = lines.chunks(N).map(|block| <[&str; N]>::try_from(block).expect("whole blocks"));
     blocks.map(|block| (bytes(block[0]), block)).collect()
 }
 
 /// The bytes that are written as two digits each, with spaces anywhere.
-pub(super) fn bytes(digits: &str) -> Vec<u8> {
+pub(crate) fn bytes(digits: &str) -> Vec<u8> {
     let digits: Vec<u32> = digits.chars().filter_map(|digit| digit.to_digit(16)).collect();
     digits.chunks(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).expect("two digits")).collect()
 }

@@ -3,6 +3,7 @@
 mod bundles;
 mod events;
 mod told;
+mod v10;
 
 use super::*;
 use crate::election::{Election, Standing};
@@ -70,18 +71,26 @@ struct Peer {
     decoder: Decoder,
 }
 
-#[derive(Default)]
 struct World {
     switch: Toy,
     election: Mutex<Election>,
     sessions: u64,
+    versions: Vec<Version>,
+}
+
+impl Default for World {
+    /// One in which OpenFlow 1.3 is spoken alone.
+    fn default() -> Self {
+        let versions = vec![Version::V13];
+        Self { switch: Toy::default(), election: Mutex::default(), sessions: 0, versions }
+    }
 }
 
 impl World {
     fn stranger(&mut self, kind: Kind) -> Peer {
         self.sessions += 1;
         let id = SessionId(self.sessions);
-        let session = Session::new(id, kind, Some(SECOND), Time::ZERO);
+        let session = Session::new(id, kind, Some(SECOND), self.versions.clone(), Time::ZERO);
         Peer { session, id, standing: Arc::default(), decoder: Decoder::default() }
     }
 
@@ -90,7 +99,7 @@ impl World {
         let mut peer = self.stranger(kind);
         let hello = self.ask(&mut peer, 1, Body::Hello(Hello::new()));
         assert_eq!(hello, [(0, Body::Hello(Hello::new()))]);
-        assert!(peer.session.is_connected());
+        assert_eq!(peer.session.version(), Some(Version::V13));
         peer
     }
 
@@ -182,7 +191,7 @@ fn a_session_begins_with_hellos() {
     let mut world = World::default();
     let mut old = world.stranger(Kind::Controller);
     let hello = Body::Hello(Hello { version: 1, bitmap: None });
-    assert_eq!(world.push(&mut old, &bytes(9, hello)), Err(Closed::Incompatible(1)));
+    assert_eq!(world.push(&mut old, &bytes(9, hello)), Err(Closed::Incompatible(1, "OpenFlow 1.3".into())));
     assert_eq!(codes(&old.hear()[1..]), [(9, HelloFailed::Incompatible.into())]);
 
     let mut rude = world.stranger(Kind::Controller);

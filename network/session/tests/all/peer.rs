@@ -1,6 +1,6 @@
 //! The other side of a session, on a stream that blocks.
 
-use fulmar_openflow::{Body, Decoder, Hello, Message};
+use fulmar_openflow::{Body, Decoder, Hello, Message, Version};
 use std::io::{Read, Write};
 
 pub(crate) struct Peer<S> {
@@ -13,7 +13,7 @@ impl<S: Read + Write> Peer<S> {
     pub(crate) fn greet(stream: S) -> Self {
         let mut peer = Self { stream, decoder: Decoder::default() };
         peer.say(1, Body::Hello(Hello::new()));
-        assert_eq!(peer.hear(), Some((0, Body::Hello(Hello::new()))));
+        assert_eq!(peer.hear(), Some((0, Body::Hello(Hello::of(&Version::ALL)))));
         peer
     }
 

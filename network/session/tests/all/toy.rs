@@ -106,6 +106,7 @@ impl Switch for Toy {
                 tables: 254,
                 auxiliary: 0,
                 capabilities: Capabilities::FLOW_STATS,
+                ports: Vec::new(),
             })],
             Body::MultipartRequest(MultipartRequest { question, .. }) => {
                 let answer = match question {

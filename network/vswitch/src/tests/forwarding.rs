@@ -3,6 +3,7 @@
 mod fields;
 mod groups;
 mod labels;
+mod old;
 mod ordinary;
 mod pipeline;
 mod queues;

@@ -190,6 +190,8 @@ fn flow_mod(random: &mut Random) -> Option<FlowMod> {
         1 => FlowCommand::ModifyStrict,
         2 => FlowCommand::Delete,
         3 => FlowCommand::DeleteStrict,
+        4 => FlowCommand::ModifyOrAdd,
+        5 => FlowCommand::ModifyOrAddStrict,
         _ => FlowCommand::Add,
     };
     Some(flow)

@@ -160,20 +160,27 @@ fn flows_are_modified_and_deleted_by_what_is_asked_of_them() {
         "cookie=3,priority=2,tcp,tp_dst=80 actions=output:2",
         "cookie=4,table=1,priority=2,arp actions=output:1",
     ];
-    use FlowCommand::{Delete, DeleteStrict, Modify, ModifyStrict};
+    use FlowCommand::{Delete, DeleteStrict, Modify, ModifyOrAdd, ModifyOrAddStrict, ModifyStrict};
     type Change = fn(&mut FlowMod);
     // Which flows send to port 3 after a modification, and which are left after a deletion, by their cookies.
-    let cases: [(FlowCommand, &str, Change, &[u64]); 11] = [
+    let cases: [(FlowCommand, &str, Change, &[u64]); 17] = [
         (Modify, "ip", |_| {}, &[1, 2, 3]),
         (Modify, "tcp", |_| {}, &[2, 3]),
         (Modify, "ip", |flow| (flow.cookie, flow.cookie_mask) = (2, 2), &[2, 3]),
         (ModifyStrict, "priority=2,tcp", |_| {}, &[2]),
         (ModifyStrict, "priority=1,tcp", |_| {}, &[]),
+        // Flows that are modified have the cookie of the change, as one has that is added as there is none.
+        (ModifyOrAdd, "cookie=9,ip", |_| {}, &[9, 9, 9]),
+        (ModifyOrAdd, "cookie=9", |flow| flow.table = 255, &[9, 9, 9, 9]),
+        (ModifyOrAdd, "cookie=9,udp", |flow| flow.table = 255, &[9]),
+        (ModifyOrAddStrict, "cookie=9,priority=2,tcp", |_| {}, &[9]),
+        (ModifyOrAddStrict, "cookie=9,priority=1,tcp", |_| {}, &[9]),
         (Delete, "tcp", |_| {}, &[1, 4]),
         (Delete, "", |flow| flow.table = 255, &[]),
         (Delete, "", |flow| flow.out_port = PortNumber(2), &[1, 4]),
         (Delete, "", |flow| (flow.cookie, flow.cookie_mask) = (1, u64::MAX), &[2, 3, 4]),
         (DeleteStrict, "priority=2,tcp", |_| {}, &[1, 3, 4]),
+        (DeleteStrict, "priority=2,tcp", |flow| flow.table = 255, &[1, 3, 4]),
         (Delete, "", |flow| flow.out_group = GroupNumber(1), &[1, 2, 3, 4]),
     ];
     for (command, asked, change, expected) in cases {

@@ -1,9 +1,11 @@
 //! Actions, one after the other (section 5.10 of the OpenFlow specification, and Nicira's).
 
 use super::{Translation, shared};
+use crate::port::PortInfo;
 use crate::step::{MeterStep, Pending, Step};
 use fulmar_openflow::action::{CopyField, Extension, Resubmit};
 use fulmar_openflow::packet_in::PacketInReason;
+use fulmar_openflow::ports::PortConfig;
 use fulmar_openflow::{ALL_TABLES, Action, PortNumber, ShortPort, WHOLE_PACKET};
 use fulmar_packet::Field;
 use std::sync::Arc;
@@ -146,7 +148,8 @@ impl Translation<'_> {
             PortNumber::IN_PORT => self.send(self.in_port()),
             PortNumber::TABLE => self.table_at(0),
             PortNumber::NORMAL => self.normal(),
-            PortNumber::FLOOD | PortNumber::ALL => self.flood(),
+            PortNumber::FLOOD => self.flood(PortConfig::NO_FLOOD),
+            PortNumber::ALL => self.flood(PortConfig::DOWN),
             PortNumber::CONTROLLER => self.tell(0, max_length, self.reason, Vec::new()),
             PortNumber::ANY | PortNumber::UNSET => {}
             port if port == self.in_port() => self.say(|| "not back to where it came from".into()),
@@ -175,11 +178,13 @@ impl Translation<'_> {
         }
     }
 
-    fn flood(&mut self) {
+    /// To all ports but those that are so.
+    fn flood(&mut self, not_to: PortConfig) {
         let from = self.in_port().0;
         let others: Vec<u32> = {
             let ports = self.pipeline.ports.read();
-            let others = ports.iter().filter(|(number, port)| **number != from && port.sends());
+            let is_meant = |port: &PortInfo| port.sends() && !port.config.contains(not_to);
+            let others = ports.iter().filter(|(number, port)| **number != from && is_meant(port));
             others.map(|(number, _)| *number).collect()
         };
         others.into_iter().for_each(|port| self.leave(port, None));

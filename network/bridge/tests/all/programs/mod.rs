@@ -5,6 +5,7 @@ mod ofctl;
 mod os_ken;
 mod queues;
 mod tunnels;
+mod v10;
 mod vsctl;
 
 use crate::network::{Namespace, address};
@@ -37,12 +38,17 @@ impl Served {
     }
 
     fn ofctl_output(&self, arguments: &[&str]) -> Output {
-        let mut command = self.command("ovs-ofctl");
-        command
-            .args(["--protocols=OpenFlow13", "--no-names"])
-            .args(arguments)
-            .output()
-            .expect("it can be run")
+        self.plain_output(&[&["--protocols=OpenFlow13"], arguments].concat())
+    }
+
+    /// By the version that `ovs-ofctl` speaks unless it is told otherwise.
+    fn plain_output(&self, arguments: &[&str]) -> Output {
+        self.command("ovs-ofctl").arg("--no-names").args(arguments).output().expect("it can be run")
+    }
+
+    /// The same, of what succeeds.
+    fn plain(&self, arguments: &[&str]) -> String {
+        said(&arguments.join(" "), &self.plain_output(arguments))
     }
 
     /// What `ovs-ofctl` says that succeeds.
