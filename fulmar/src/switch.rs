@@ -17,7 +17,7 @@ use std::sync::mpsc::channel;
     after_help = "Example:\n  printf 'directory = \"/run/fulmar\"\\n[[bridge]]\\nname = \"br0\"\\nports = [\"veth0\", \"veth1\"]\\n' > switch.toml\n  \
                   fulmar switch --config switch.toml &\n  \
                   ovs-vsctl --db=unix:/run/fulmar/db.sock show\n  \
-                  OVS_RUNDIR=/run/fulmar ovs-ofctl -O OpenFlow13 dump-flows br0\n  \
+                  OVS_RUNDIR=/run/fulmar ovs-ofctl dump-flows br0\n  \
                   fulmar switch trace br0 in_port=1,ip,nw_dst=10.0.0.2 --directory /run/fulmar\n\n\
                   Exit status: 0 done, 1 failed, 2 bad usage."
 )]
