@@ -49,6 +49,16 @@ fn queues_hold_rates_and_count() {
         uuid.trim()
     ));
     assert!(served.ping(1, 2));
+    // The same in OpenFlow 1.0, where one action chooses the port and the queue.
+    served.plain(&["add-flow", "br0", "in_port=1 actions=enqueue:2:1"]);
+    assert!(served.plain(&["dump-flows", "br0"]).contains("actions=enqueue:2:1"));
+    assert!(served.ping(1, 2));
+    assert!(served.plain(&["queue-stats", "br0", "2", "1"]).contains("pkts=6"));
+    assert!(served.plain(&["queue-stats", "br0"]).contains("3 queues"));
+    let refused = served.plain(&["queue-stats", "br0", "2", "9"]);
+    assert!(refused.contains("OFPQOFC_BAD_QUEUE"), "{refused}");
+    let config = served.plain(&["queue-get-config", "br0", "2"]);
+    assert!(config.contains("port=2") && config.contains("max_rate"), "{config}");
     served.vsctl("clear port port2 qos");
     assert_eq!(served.ofctl(&["queue-stats", "br0"]).lines().count(), 1);
     assert!(served.ping(1, 2), "a queue that there is not holds nothing up");
