@@ -270,8 +270,12 @@ fn addresses_are_translated() {
 #[ignore = "it needs Debian's openvswitch-common: `cargo xtask e2e` installs that, and runs it"]
 fn ovs_ofctl_snoops() {
     let served = Served::secure("snoop", 1);
+    overhears(&served, Listening::begin(&served, &["snoop", "br0"]));
+}
+
+/// A flow that a controller adds is overheard.
+pub(super) fn overhears(served: &Served, mut snoop: Listening) {
     let controller = served.network.switch.within(|| TcpListener::bind("127.0.0.1:0").expect("a port"));
-    let mut snoop = Listening::begin(&served, &["snoop", "br0"]);
     served.vsctl(&format!("set-controller br0 tcp:{}", controller.local_addr().expect("bound")));
     let mut client = crate::client::Client::greet(controller.accept().expect("it calls").0);
     let stop = AtomicBool::new(false);

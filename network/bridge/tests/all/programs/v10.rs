@@ -1,14 +1,11 @@
 //! `ovs-ofctl` as people type it, and a controller: both speak OpenFlow 1.0 unless they are told otherwise.
 
-use super::ofctl::Listening;
+use super::ofctl::{Listening, overhears};
 use crate::network::Network;
 use crate::served::Served;
 use fulmar_port::Packet;
 use rustix::event::{PollFd, PollFlags, poll};
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::thread;
 
 /// All flows as they are told in OpenFlow 1.0, without what they have done.
 fn flows(served: &Served) -> String {
@@ -242,19 +239,5 @@ fn a_controller_of_openflow_1_0_joins_hosts() {
 #[ignore = "it needs Debian's openvswitch-common: `cargo xtask e2e` installs that, and runs it"]
 fn ovs_ofctl_snoops_without_a_version() {
     let served = Served::secure("listens", 1);
-    let controller = served.network.switch.within(|| TcpListener::bind("127.0.0.1:0").expect("a port"));
-    let mut snoop = Listening::begin_plain(&served, &["snoop", "br0"]);
-    served.vsctl(&format!("set-controller br0 tcp:{}", controller.local_addr().expect("bound")));
-    let mut client = crate::client::Client::greet(controller.accept().expect("it calls").0);
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        // Until it has been heard: it may not listen yet.
-        scope.spawn(|| {
-            while !stop.load(SeqCst) {
-                client.add_flow("priority=7,arp actions=output:1");
-            }
-        });
-        snoop.hears(&["OFPT_FLOW_MOD (OF1.3)", "OFPT_BARRIER_REPLY (OF1.3)"]);
-        stop.store(true, SeqCst);
-    });
+    overhears(&served, Listening::begin_plain(&served, &["snoop", "br0"]));
 }
