@@ -244,5 +244,5 @@ impl Open for Single {
 }
 
 fn transient_records() -> Result<fulmar_kv::Database, Error> {
-    fulmar_kv::Database::transient(&Options { cache_bytes: RECORDS_CACHE, ..Options::default() })
+    fulmar_kv::Database::transient(&Options::default())
 }

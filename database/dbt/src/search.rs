@@ -27,10 +27,25 @@ impl Database {
         level: u8,
         at: &Snapshot,
     ) -> Result<Arc<Object>, Error> {
+        let found = self.find_or_root(tree, part, level, at)?;
+        if found.level() < level {
+            return Err(self.corrupt(format!("tree {} has no level {level}", tree.0)));
+        }
+        Ok(found)
+    }
+
+    /// The same, or the root if that is lower.
+    fn find_or_root(
+        &self,
+        tree: Tree,
+        part: Part<'_>,
+        level: u8,
+        at: &Snapshot,
+    ) -> Result<Arc<Object>, Error> {
         for attempt in 1..ASTRAY {
             let root = self.root(tree, part, at)?;
             if root.level() < level {
-                return Err(self.corrupt(format!("tree {} has no level {level}", tree.0)));
+                return Ok(root);
             }
             match self.descend(&root, part, level, at)? {
                 Descent::Found(node) => return Ok(node),
@@ -67,8 +82,11 @@ impl Database {
     }
 
     fn link(&self, node: &Object, part: Part<'_>) -> Result<ObjectId, Error> {
-        node.link_towards(part)
-            .ok_or_else(|| self.corrupt(format!("object {}: an inner node without links", node.id().0)))
+        node.link_towards(part).ok_or_else(|| self.without_links(node))
+    }
+
+    fn without_links(&self, node: &Object) -> Error {
+        self.corrupt(format!("object {}: an inner node without links", node.id().0))
     }
 
     /// The root, or if that is a leaf the part of it that `part` begins in.
@@ -79,19 +97,21 @@ impl Database {
 
     /// The leaf that holds `key` and the keys that it holds, by the link that leads to it.
     pub(crate) fn place(&self, tree: Tree, key: &[u8], at: &Snapshot) -> Result<Place, Error> {
-        let part = Part::From(key);
-        if self.store.is_leaf(tree.root()) || self.root(tree, part, at)?.level() == 0 {
-            return Ok(Place { leaf: tree.root(), interval: Interval::everything(), above: tree.root() });
+        let root = Place { leaf: tree.root(), interval: Interval::everything(), above: tree.root() };
+        if self.store.is_leaf(tree.root()) {
+            return Ok(root);
         }
-        let above = self.find(tree, part, 1, at)?;
+        let part = Part::From(key);
+        let above = self.find_or_root(tree, part, 1, at)?;
+        if above.level() == 0 {
+            return Ok(root);
+        }
         let next = above.upper_bound(key);
-        let low = next.checked_sub(1).map_or_else(|| above.interval().low(), |slot| above.key(slot));
+        let link = next.checked_sub(1).and_then(|slot| Some((above.key(slot), linked(above.value(slot))?)));
+        let (low, leaf) = link.ok_or_else(|| self.without_links(&above))?;
         let high = if next < above.slots() { Some(above.key(next)) } else { above.interval().high() };
-        Ok(Place {
-            leaf: self.link(&above, part)?,
-            interval: Interval::new(low.into(), high.map(Into::into)),
-            above: above.id(),
-        })
+        let interval = Interval::new(low.into(), high.map(Into::into));
+        Ok(Place { leaf, interval, above: above.id() })
     }
 
     /// The node that links to `node`, or would if the tree had not changed since.

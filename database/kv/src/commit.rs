@@ -242,9 +242,15 @@ impl Moved {
 impl Commit {
     /// Whether it is about objects of this group alone.
     pub fn is_of(&self, group: GroupId) -> bool {
-        self.writes.iter().all(|write| write.object.group() == group)
-            && self.required.iter().chain(&self.touched).all(|(object, _)| object.group() == group)
-            && self.restructurings.iter().all(|restructuring| restructuring.object().group() == group)
+        self.groups().all(|of| of == group)
+    }
+
+    /// The groups of the objects that it names.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = GroupId> {
+        let written = self.writes.iter().map(|write| write.object);
+        let named = self.required.iter().chain(&self.touched).map(|(object, _)| *object);
+        let restructured = self.restructurings.iter().map(Restructuring::object);
+        written.chain(named).chain(restructured).map(ObjectId::group)
     }
 
     /// The parts of it by the groups of the objects that they name.

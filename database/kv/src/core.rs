@@ -57,6 +57,8 @@ pub(crate) struct Staged<'a> {
     read: &'a dyn Fn(ObjectId) -> Result<Option<Arc<Object>>, Error>,
     /// No open snapshot is older.
     watermark: Timestamp,
+    /// Whether the engine keeps entries: if not, it is told only which objects there are.
+    keeps_entries: bool,
     /// `None`: removed.
     pub(crate) objects: BTreeMap<ObjectId, Option<Arc<Object>>>,
     pub(crate) batch: Batch,
@@ -68,8 +70,10 @@ impl<'a> Staged<'a> {
     pub(crate) fn new(
         read: &'a dyn Fn(ObjectId) -> Result<Option<Arc<Object>>, Error>,
         watermark: Timestamp,
+        keeps_entries: bool,
     ) -> Self {
-        Self { read, watermark, objects: BTreeMap::new(), batch: Batch::default(), stale: Vec::new() }
+        let (objects, batch, stale) = (BTreeMap::new(), Batch::default(), Vec::new());
+        Self { read, watermark, keeps_entries, objects, batch, stale }
     }
 }
 
@@ -177,9 +181,24 @@ impl Core {
         };
         // The attempt made it and still is its only owner.
         let mut object = Arc::into_inner(object).expect("an object is shared only after it is staged");
+        let is_new = object.log.stored == 0;
+        self.objects += u64::from(is_new);
+        if staged.keeps_entries {
+            staged.batch.writes.push(self.entry(&mut object, delta));
+        } else if is_new {
+            object.log.stored = 1;
+            staged.batch.writes.push(EngineWrite::Put { object: id, sequence: 0, entry: Vec::new() });
+        }
+        if object.stale() > WORTH_COLLECTING.max(object.size() / 2) {
+            staged.stale.push((object.newest(), id));
+        }
+        staged.objects.insert(id, Some(Arc::new(object)));
+    }
+
+    /// What the engine has to store for an object that has changed: the change, or the object anew.
+    fn entry(&self, object: &mut Object, delta: Option<Vec<u8>>) -> EngineWrite {
         let bound = DELTA_BYTES.max(object.size() / 2);
         let log = &mut object.log;
-        self.objects += u64::from(log.stored == 0);
         let fits = |d: &Vec<u8>| log.bytes_since_checkpoint + d.len() < bound;
         let mut entry = Vec::new();
         match delta.filter(|d| log.entries > 0 && log.entries < DELTAS && fits(d)) {
@@ -197,14 +216,10 @@ impl Core {
                 object.encode(&mut entry);
             }
         }
-        let log = &mut object.log;
-        staged.batch.writes.push(EngineWrite::Put { object: id, sequence: log.entries, entry });
-        log.entries += 1;
-        log.stored = log.stored.max(log.entries);
-        if object.stale() > WORTH_COLLECTING.max(object.size() / 2) {
-            staged.stale.push((object.newest(), id));
-        }
-        staged.objects.insert(id, Some(Arc::new(object)));
+        let sequence = object.log.entries;
+        object.log.entries += 1;
+        object.log.stored = object.log.stored.max(object.log.entries);
+        EngineWrite::Put { object: object.id(), sequence, entry }
     }
 }
 
@@ -333,7 +348,8 @@ impl Attempt<'_, '_> {
 
     /// Applies changes, and remembers them as all that happened to the object unless something did before.
     fn change(&mut self, object: &Object, changes: &[Change], at: Timestamp) {
-        let delta = (!self.changed.contains_key(&object.id())).then(|| encode_changes(changes, at));
+        let is_first = !self.changed.contains_key(&object.id());
+        let delta = (self.staged.keeps_entries && is_first).then(|| encode_changes(changes, at));
         let next = Arc::new(object.apply(changes, at, self.staged.watermark));
         self.changed.insert(object.id(), Effect::Changed { object: next, delta });
     }

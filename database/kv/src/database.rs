@@ -3,7 +3,7 @@
 //! Threads that commit queue up. The first leads: it carries out the commits of all who wait, writes them to the engine
 //! at once, syncs once, makes them visible and wakes the others (group commit). Meanwhile the next group gathers.
 
-use crate::engine::{Engine, Memory};
+use crate::engine::{Catalogue, Engine};
 use crate::storage::{Executed, Storage};
 use crate::{Commit, Error, GroupId, Object, ObjectId, Refusal, Timestamp};
 use parking_lot::{Condvar, Mutex};
@@ -85,9 +85,9 @@ impl Database {
         Ok(Self::on(Storage::open(path, options)?))
     }
 
-    /// A database that is gone with its last handle.
+    /// A database that is gone with its last handle. All of it is in memory, whatever the options say of a cache.
     pub fn transient(options: &Options) -> Result<Self, Error> {
-        Self::with_engine(Path::new("(memory)"), Box::new(Memory::default()), options)
+        Self::with_engine(Path::new("(memory)"), Box::new(Catalogue::default()), options)
     }
 
     /// A database on an engine of the caller's; `name` is what messages call it.
@@ -196,8 +196,8 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::commit`].
-    pub fn execute(&self, commit: Commit) -> Result<Timestamp, Refusal<Commit>> {
-        let executed = self.0.storage.execute(vec![commit]);
+    pub fn execute(&self, commit: &Commit) -> Result<Timestamp, Refusal<()>> {
+        let executed = self.0.storage.execute(&[commit]);
         executed.results.into_iter().next().unwrap_or_else(|| unreachable!("a result for each commit"))
     }
 
@@ -262,7 +262,7 @@ impl Shared {
     fn lead(&self) {
         let group = std::mem::take(&mut self.queue.lock().waiting);
         let commits: Vec<_> = group.iter().filter_map(|turn| turn.take_commit()).collect();
-        let attempt = panic::catch_unwind(AssertUnwindSafe(|| self.commit_group(commits, &group)));
+        let attempt = panic::catch_unwind(AssertUnwindSafe(|| self.commit_group(&commits, &group)));
         let results = attempt.unwrap_or_else(|_| {
             // Whoever waits must hear of it, and nothing may build on what was left undone.
             group.iter().map(|_| Err(self.storage.give_up().into())).collect()
@@ -273,17 +273,14 @@ impl Shared {
             None => queue.led = false,
         }
         drop(queue);
-        for (turn, result) in group.iter().zip(results) {
-            turn.finish(result);
+        for ((turn, commit), result) in group.iter().zip(commits).zip(results) {
+            turn.finish(result.map_err(|refusal| refusal.of(commit)));
         }
     }
 
-    fn commit_group(
-        &self,
-        commits: Vec<Commit>,
-        group: &[Arc<Turn>],
-    ) -> Vec<Result<Timestamp, Refusal<Commit>>> {
-        let Executed { results, written } = self.storage.execute(commits);
+    fn commit_group(&self, commits: &[Commit], group: &[Arc<Turn>]) -> Vec<Result<Timestamp, Refusal<()>>> {
+        let commits: Vec<_> = commits.iter().collect();
+        let Executed { results, written } = self.storage.execute(&commits);
         let Some(written) = written else { return results };
         let sync = group.iter().any(|turn| turn.durability == Durability::Synced);
         if sync && let Err(error) = self.storage.sync(written) {

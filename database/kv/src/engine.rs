@@ -1,8 +1,10 @@
 //! What the key-value layer asks of a storage engine, and the engines that give it.
 
+mod catalogue;
 mod fjall;
 mod memory;
 
+pub(crate) use catalogue::Catalogue;
 pub use fjall::Fjall;
 pub use memory::Memory;
 
@@ -28,6 +30,12 @@ pub trait Engine: Send + Sync {
 
     /// The fact stored under `name`.
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Whether entries can be loaded. Of an engine that keeps none, all objects stay in memory, and it is told of each
+    /// only when it comes, by an empty entry, and when it goes.
+    fn keeps_entries(&self) -> bool {
+        true
+    }
 }
 
 /// Writes that happen together.

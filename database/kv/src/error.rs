@@ -76,3 +76,13 @@ pub enum Refusal<C> {
     #[error(transparent)]
     Failed(#[from] Error),
 }
+
+impl Refusal<()> {
+    /// The same, which gives the commit back.
+    pub(crate) fn of<C>(self, commit: C) -> Refusal<C> {
+        match self {
+            Self::Misplaced(()) => Refusal::Misplaced(commit),
+            Self::Failed(error) => Refusal::Failed(error),
+        }
+    }
+}

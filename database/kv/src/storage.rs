@@ -64,7 +64,7 @@ impl Reason {
 /// What carrying out commits came to.
 pub(crate) struct Executed {
     /// In the order of the commits.
-    pub(crate) results: Vec<Result<Timestamp, Refusal<Commit>>>,
+    pub(crate) results: Vec<Result<Timestamp, Refusal<()>>>,
     /// How far [`Storage::sync`] has to get; `None` if nothing was written.
     pub(crate) written: Option<Written>,
 }
@@ -137,10 +137,12 @@ impl Storage {
         group: GroupId,
     ) -> Result<Self, Error> {
         let (core, next_object) = restore(&*engine, path)?;
+        let cache_bytes = if engine.keeps_entries() { cache_bytes } else { u64::MAX };
+        let cache_bytes = usize::try_from(cache_bytes).unwrap_or(usize::MAX);
         let storage = Self {
             path: path.into(),
             group,
-            cache: Cache::new(usize::try_from(cache_bytes).unwrap_or(usize::MAX)),
+            cache: Cache::new(cache_bytes),
             snapshots: Mutex::new(Snapshots { published: core.last, open: BTreeMap::new(), elsewhere: None }),
             core: Mutex::new(core),
             stale: Mutex::default(),
@@ -240,18 +242,14 @@ impl Storage {
     }
 
     /// Carries out commits, one after the other, and writes what they did to the engine.
-    pub(crate) fn execute(&self, commits: Vec<Commit>) -> Executed {
+    pub(crate) fn execute(&self, commits: &[&Commit]) -> Executed {
         if let Some(reason) = &*self.failed.lock() {
             let results = commits.iter().map(|_| Err(self.latched(reason).into())).collect();
             return Executed { results, written: None };
         }
         let mut results = Vec::with_capacity(commits.len());
         let written = self.change(|core, staged| {
-            results.extend(commits.into_iter().map(|commit| match core.execute(&commit, staged) {
-                Ok(at) => Ok(at),
-                Err(Refusal::Misplaced(())) => Err(Refusal::Misplaced(commit)),
-                Err(Refusal::Failed(error)) => Err(Refusal::Failed(error)),
-            }));
+            results.extend(commits.iter().map(|commit| core.execute(commit, staged)));
         });
         match written {
             Ok(written) => Executed { results, written },
@@ -266,9 +264,9 @@ impl Storage {
         }
         let mut core = self.core.lock();
         let read = |id| self.read(id);
-        let mut staged = Staged::new(&read, self.snapshots.lock().watermark());
+        let mut staged = Staged::new(&read, self.snapshots.lock().watermark(), self.engine.keeps_entries());
         change(&mut core, &mut staged);
-        if staged.batch.writes.is_empty() {
+        if staged.objects.is_empty() {
             return Ok(None);
         }
         let Staged { objects, mut batch, stale, .. } = staged;
@@ -457,9 +455,9 @@ impl Storage {
     /// The first of the commits is told why, the others that they have lost their ground.
     pub(crate) fn fail(
         &self,
-        results: Vec<Result<Timestamp, Refusal<Commit>>>,
+        results: Vec<Result<Timestamp, Refusal<()>>>,
         error: Error,
-    ) -> Vec<Result<Timestamp, Refusal<Commit>>> {
+    ) -> Vec<Result<Timestamp, Refusal<()>>> {
         let reason = Reason::of(&error);
         *self.failed.lock() = Some(reason.clone());
         let mut cause = Some(error);

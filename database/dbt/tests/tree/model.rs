@@ -4,8 +4,10 @@
 
 use crate::random::{Random, for_seeds};
 use fulmar_dbt::{Cursor, Database, Durability, Error, Mark, Options, Seek, Transaction, Tree};
+use fulmar_kv::engine::Memory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::path::Path;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 const TREE: Tree = Tree(1);
@@ -94,8 +96,13 @@ fn key(random: &mut Random, keys: u64) -> Vec<u8> {
 
 fn run(seed: u64) {
     let mut random = Random(seed);
-    let cache_bytes = if random.chance(2) { 1 << 12 } else { 64 << 20 };
-    let database = Database::transient(&Options { cache_bytes, ..Options::default() }).unwrap();
+    let database = if random.chance(2) {
+        let options = Options { cache_bytes: 1 << 12, ..Options::default() };
+        let kv = fulmar_kv::Database::with_engine(Path::new("test"), Box::new(Memory::default()), &options);
+        Database::on(kv.unwrap()).unwrap()
+    } else {
+        Database::transient(&Options::default()).unwrap()
+    };
     let keys = 1 << random.below(11);
     let value_bytes = 1 << random.below(11);
     let mut oracle = Oracle { states: vec![Map::new()], ..Oracle::default() };

@@ -1,4 +1,4 @@
-//! An engine that forgets everything at the end of the process: for transient databases and for tests.
+//! An engine that forgets everything at the end of the process: for replicas without a disk, and for tests.
 
 use super::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};

@@ -242,7 +242,7 @@ pub enum Question {
         bytes: u64,
     },
     /// See [`crate::Store::commit`]: of a transaction of this group alone.
-    Commit(Commit, Durability),
+    Commit(Arc<Commit>, Durability),
     /// See [`crate::Store::pick`].
     Pick {
         /// The root of the tree.
@@ -257,7 +257,7 @@ pub enum Question {
     /// See [`crate::Store::exclude`].
     Exclude(Exclusion),
     /// See [`crate::Store::commit_unread`].
-    CommitUnread(Commit, Basis, Durability),
+    CommitUnread(Arc<Commit>, Basis, Durability),
     /// To check and lock this group's part of a transaction.
     Prepare(Prepare, Durability),
     /// To decide that a transaction, which all its groups have prepared, takes place, not before this time.

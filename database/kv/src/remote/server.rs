@@ -428,7 +428,8 @@ impl Server {
             message::Question::Commit(commit, durability) => Task::Commit(commit, durability),
             message::Question::CommitUnread(mut commit, basis, durability) => {
                 // What the clock has not reached yet would be a conflict, and the next try would find another.
-                commit.snapshot = turn.site.clock.now().max(group.database().storage().last());
+                Arc::make_mut(&mut commit).snapshot =
+                    turn.site.clock.now().max(group.database().storage().last());
                 Task::CommitUnread(commit, basis, durability)
             }
             message::Question::Prepare(prepare, durability) => Task::Prepare(prepare, durability),

@@ -130,10 +130,10 @@ impl<C: Call> Remote<C> {
     }
 
     /// What the answer to a commit means.
-    fn committed(&self, answer: Answer, commit: Commit) -> Result<Timestamp, Refusal<Commit>> {
+    fn committed(&self, answer: Answer, commit: Arc<Commit>) -> Result<Timestamp, Refusal<Commit>> {
         match answer {
             Answer::At(at) => Ok(at),
-            Answer::Misplaced => Err(Refusal::Misplaced(commit)),
+            Answer::Misplaced => Err(Refusal::Misplaced(Arc::unwrap_or_clone(commit))),
             Answer::Unknown => {
                 let what = "the connection was lost during COMMIT: whether it has taken place is unknown";
                 Err(self.io(io::ErrorKind::ConnectionReset, what.into()).into())
@@ -299,13 +299,12 @@ impl<C: Call> Store for Remote<C> {
 
     fn commit(&self, commit: Commit, durability: Durability) -> Result<Timestamp, Refusal<Commit>> {
         self.require_sendable(&commit)?;
-        let mut parts = commit.clone().by_group();
-        let ask = match parts.len() {
-            0 | 1 => {
-                let (group, commit) = parts.pop_first().unwrap_or_default();
-                Ask::Question(group, Question::Commit(commit, durability))
-            }
-            _ => Ask::Commit(parts, durability),
+        let commit = Arc::new(commit);
+        let group = commit.groups().next().unwrap_or_default();
+        let ask = if commit.is_of(group) {
+            Ask::Question(group, Question::Commit(commit.clone(), durability))
+        } else {
+            Ask::Commit(Commit::clone(&commit).by_group(), durability)
         };
         let answer = self.call(ask)?;
         self.committed(answer, commit)
@@ -318,7 +317,8 @@ impl<C: Call> Store for Remote<C> {
         durability: Durability,
     ) -> Result<Timestamp, Refusal<Commit>> {
         self.require_sendable(&commit)?;
-        let group = commit.writes.first().map_or(GroupId(0), |write| write.object.group());
+        let commit = Arc::new(commit);
+        let group = commit.groups().next().unwrap_or_default();
         basis.expected = basis.expected.map(|expected| expected.in_group(group));
         match self.ask(group, Question::CommitUnread(commit.clone(), basis, durability))? {
             Answer::Unexpected => Err(Error::Conflict.into()),

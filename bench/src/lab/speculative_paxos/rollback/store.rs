@@ -15,13 +15,14 @@ macro_rules! sources {
 }
 
 /// All of the store but its network, with what each file is called.
-pub(super) const SOURCES: [(&str, &str); 26] = sources!(
+pub(super) const SOURCES: [(&str, &str); 27] = sources!(
     "cache",
     "commit",
     "core",
     "core/prepared",
     "database",
     "engine",
+    "engine/catalogue",
     "engine/fjall",
     "engine/fjall/log",
     "engine/memory",

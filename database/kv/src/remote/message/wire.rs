@@ -401,7 +401,7 @@ fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
         }
         3 => {
             let durability = durability(input)?;
-            Question::Commit(commit(input)?, durability)
+            Question::Commit(Arc::new(commit(input)?), durability)
         }
         4 => Question::Open { create: input.byte()? == 1, name: text(input)? },
         5 => {
@@ -420,7 +420,7 @@ fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
             let durability = durability(input)?;
             let present = list(input, cell)?;
             let Sight::New(expected) = sight(input)? else { return None };
-            Question::CommitUnread(commit(input)?, Basis { present, expected }, durability)
+            Question::CommitUnread(Arc::new(commit(input)?), Basis { present, expected }, durability)
         }
         8 => Question::ReopenSnapshot(Timestamp(input.varint()?)),
         9 => {

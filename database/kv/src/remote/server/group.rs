@@ -88,8 +88,8 @@ pub(super) struct Asked {
 
 pub(super) enum Task {
     Read { object: ObjectId, from: Key, direction: Direction, bytes: u64, sight: Sighted },
-    Commit(Commit, Durability),
-    CommitUnread(Commit, Basis, Durability),
+    Commit(Arc<Commit>, Durability),
+    CommitUnread(Arc<Commit>, Basis, Durability),
     Prepare(Prepare, Durability),
     Decide(TransactionId, Timestamp, Durability),
 }
@@ -481,7 +481,7 @@ impl Group {
                 self.heat.note(write.object, &change.key);
             }
         }
-        match self.database.execute(commit.clone()) {
+        match self.database.execute(commit) {
             Ok(at) => {
                 self.commits += 1;
                 turn.reach(at);

@@ -230,7 +230,7 @@ impl Server {
         };
         let restructurings = objects.into_iter().map(placed).collect();
         let commit = Commit { restructurings, ..Commit::default() };
-        database.execute(commit).map_err(|refusal| match refusal {
+        database.execute(&commit).map_err(|refusal| match refusal {
             Refusal::Failed(error) => error,
             Refusal::Misplaced(_) => Error::Conflict,
         })?;

@@ -279,7 +279,7 @@ impl Manager {
             }],
             ..Commit::default()
         };
-        let at = self.records.execute(commit).map_err(|refusal| match refusal {
+        let at = self.records.execute(&commit).map_err(|refusal| match refusal {
             Refusal::Misplaced(_) => unreachable!("one object for all keys"),
             Refusal::Failed(error) => error,
         })?;
