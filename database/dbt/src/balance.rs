@@ -3,7 +3,7 @@
 //! Each step is a commit of restructurings alone. One that is refused because somebody else was faster is made again or
 //! left to them: the tree is sound with or without it.
 
-use crate::commit::{LEAF_BYTES, cuts};
+use crate::commit::{Committed, LEAF_BYTES, cuts};
 use crate::transaction::dropped_key;
 use crate::{Cursor, DROPPED, Database, Durability, Error, NEXT_TREE, Seek, Timestamp, Tree, WELCOME};
 use fulmar_kv::remote::{Keep, Linked, Reshape, Shape, Walked};
@@ -193,34 +193,40 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// Removes some nodes of dropped trees that no snapshot reads any more; `just_dropped` were dropped at `at`.
-    pub(crate) fn remove_dropped(
-        &self,
-        at: Timestamp,
-        just_dropped: &[Tree],
-        elsewhere: &mut Vec<Reshape>,
-    ) -> Result<(), Error> {
-        let due = {
-            let mut dropped = self.database.dropped.lock();
-            dropped.extend(just_dropped.iter().map(|tree| (at, *tree)));
-            let oldest = self.kv.oldest_snapshot();
-            let due = dropped.iter().position(|(at, _)| *at <= oldest);
-            due.map(|n| dropped.swap_remove(n))
-        };
-        let Some((at, tree)) = due else { return Ok(()) };
+    /// Splits inner nodes that have got links, where they are too large.
+    pub(crate) fn split_above(&self, parents: &[(Tree, ObjectId)]) -> Result<(), Error> {
+        parents.iter().try_for_each(|(tree, parent)| self.split_inner(*tree, *parent))
+    }
+
+    /// Removes some nodes of dropped trees that no snapshot reads any more.
+    pub(crate) fn remove_dropped(&self, elsewhere: &mut Vec<Reshape>) -> Result<(), Error> {
         let mut left = REMOVED_AT_ONCE;
-        let before = elsewhere.len();
-        if self.remove_below(tree.root(), &mut left, elsewhere)?.is_break() || elsewhere.len() > before {
-            self.database.dropped.lock().push((at, tree));
-            return Ok(());
+        while left > 0
+            && let Some((at, tree)) = self.due()
+        {
+            let before = elsewhere.len();
+            if self.remove_below(tree.root(), &mut left, elsewhere)?.is_break() || elsewhere.len() > before {
+                self.database.dropped.lock().push((at, tree));
+                return Ok(());
+            }
+            let mut done = self.database.begin()?;
+            done.delete(self.facts(), &dropped_key(tree))?;
+            match done.carry_out(Durability::Written) {
+                Ok(Committed { parents, .. }) => self.split_above(&parents)?,
+                // It stays noted as dropped, and is looked at again after the next start.
+                Err(Error::Conflict) => {}
+                Err(error) => return Err(error),
+            }
         }
-        let mut done = self.database.begin()?;
-        done.delete(self.facts(), &dropped_key(tree))?;
-        match done.commit(Durability::Written) {
-            // It stays noted as dropped, and is looked at again after the next start.
-            Ok(_) | Err(Error::Conflict) => Ok(()),
-            Err(error) => Err(error),
-        }
+        Ok(())
+    }
+
+    /// A dropped tree that no snapshot reads any more, and when that was; others do not get it then.
+    fn due(&self) -> Option<(Timestamp, Tree)> {
+        let mut dropped = self.database.dropped.lock();
+        let oldest = self.kv.oldest_snapshot();
+        let due = dropped.iter().position(|(at, _)| *at <= oldest)?;
+        Some(dropped.swap_remove(due))
     }
 
     /// Removes the node and all below it, up to `left` nodes, the lowest first. Its leaves elsewhere are removed, and their
@@ -281,7 +287,7 @@ impl Keep for Database {
             self.dropped.lock().clear();
             keeper.find_dropped()?;
         }
-        keeper.remove_dropped(self.newest()?, &[], &mut elsewhere)?;
+        keeper.remove_dropped(&mut elsewhere)?;
         Ok(elsewhere)
     }
 

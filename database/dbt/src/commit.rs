@@ -39,6 +39,15 @@ struct Plan {
     parents: Vec<(Tree, ObjectId)>,
 }
 
+/// What a commit leaves to do for balance.
+pub(crate) struct Committed {
+    at: Timestamp,
+    /// Inner nodes that got links.
+    pub(crate) parents: Vec<(Tree, ObjectId)>,
+    /// Trees that are gone with it.
+    dropped: Vec<Tree>,
+}
+
 /// A leaf that changes go to.
 struct Leaf {
     id: ObjectId,
@@ -48,10 +57,18 @@ struct Leaf {
 }
 
 impl Transaction {
-    pub(crate) fn commit_changes(mut self, durability: Durability) -> Result<Timestamp, Error> {
+    pub(crate) fn commit_changes(self, durability: Durability) -> Result<Timestamp, Error> {
         let database = self.database.clone();
         // What is planned for a storage here cannot be carried out elsewhere.
         let _here = database.store.stay();
+        let committed = self.carry_out(durability)?;
+        // The transaction is committed whatever comes of this; a disk that fails here fails the next commit too.
+        let _ = database.after_commit(&committed);
+        Ok(committed.at)
+    }
+
+    /// Commits, and leaves the tree as that makes it.
+    pub(crate) fn carry_out(mut self, durability: Durability) -> Result<Committed, Error> {
         let (at, parents) = loop {
             // What it expected of a snapshot that is taken only now is not so: a conflict like others.
             let plan = self.plan().map_err(|error| match error {
@@ -59,23 +76,20 @@ impl Transaction {
                 error => error,
             })?;
             let committed = match plan.basis {
-                Some(basis) => database.store.commit_unread(plan.commit, basis, durability),
-                None => database.store.commit(plan.commit, durability),
+                Some(basis) => self.database.store.commit_unread(plan.commit, basis, durability),
+                None => self.database.store.commit(plan.commit, durability),
             };
             match committed {
                 Ok(at) => break (at, plan.parents),
                 Err(Refusal::Misplaced(commit)) => {
-                    database.store.mistrust(&plan.above);
+                    self.database.store.mistrust(&plan.above);
                     self.take_back(commit, plan.trees);
                 }
                 Err(Refusal::Failed(error)) => return Err(error),
             }
         };
-        let dropped: Vec<_> = self.dropped.difference(&self.created).copied().collect();
-        drop(self);
-        // The transaction is committed whatever comes of this; a disk that fails here fails the next commit too.
-        let _ = database.after_commit(at, &parents, &dropped);
-        Ok(at)
+        let dropped = self.dropped.difference(&self.created).copied().collect();
+        Ok(Committed { at, parents, dropped })
     }
 
     fn plan(&mut self) -> Result<Plan, Error> {
@@ -359,20 +373,13 @@ fn separator(left: &[u8], right: &[u8]) -> Key {
 }
 
 impl Database {
-    /// What a commit leaves to do for balance. The commit itself has taken place.
-    fn after_commit(
-        &self,
-        at: Timestamp,
-        parents: &[(Tree, ObjectId)],
-        dropped: &[Tree],
-    ) -> Result<(), Error> {
+    fn after_commit(&self, Committed { at, parents, dropped }: &Committed) -> Result<(), Error> {
         let Some(keeper) = self.keeper() else { return Ok(()) };
-        for (tree, parent) in parents {
-            keeper.split_inner(*tree, *parent)?;
-        }
+        keeper.split_above(parents)?;
         // A storage in this process has one group.
         let elsewhere = &mut Vec::new();
         keeper.merge_stale(elsewhere)?;
-        keeper.remove_dropped(at, dropped, elsewhere)
+        self.dropped.lock().extend(dropped.iter().map(|tree| (*at, *tree)));
+        keeper.remove_dropped(elsewhere)
     }
 }
