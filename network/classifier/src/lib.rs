@@ -70,6 +70,7 @@ pub use rule::{Mask, Masks, Rule};
 use fulmar_packet::{Field, FlowKey, FlowMask};
 use hash::Seed;
 use partition::Partition;
+use rules::Entry;
 use std::sync::Arc;
 use subtable::Subtable;
 use tries::{Prefixes, Tries};
@@ -233,15 +234,16 @@ impl<T> Classifier<T> {
     }
 
     /// Whether no subtable from this one on can have a better rule (figure 2).
-    fn is_best(&self, best: Option<&Arc<Rule<T>>>, subtable: &Subtable<T>) -> bool {
+    fn is_best(&self, best: Option<&Entry<T>>, subtable: &Subtable<T>) -> bool {
         best.is_some_and(|best| {
-            self.optimisations.priority_sorting && best.priority() >= subtable.max_priority()
+            self.optimisations.priority_sorting && best.priority >= subtable.max_priority()
         })
     }
 
     /// The most important rule that a packet meets.
     pub fn find(&self, key: &FlowKey) -> Option<&Arc<Rule<T>>> {
-        if self.rules < MANY { self.search(key, || ()) } else { self.search_in_groups(key) }
+        let found = if self.rules < MANY { self.search(key, || ()) } else { self.search_in_groups(key) };
+        found.map(|found| &found.rule)
     }
 
     /// In how many tables [`Self::find`] looks for a packet: its tuples.
@@ -251,7 +253,7 @@ impl<T> Classifier<T> {
         searched
     }
 
-    fn search(&self, key: &FlowKey, mut looks: impl FnMut()) -> Option<&Arc<Rule<T>>> {
+    fn search(&self, key: &FlowKey, mut looks: impl FnMut()) -> Option<&Entry<T>> {
         let tags = partition::of_packet(key);
         let mut best = None;
         for (subtable, partition) in &self.subtables {
@@ -266,25 +268,28 @@ impl<T> Classifier<T> {
         best
     }
 
-    /// The same, but memory is waited for once for each group, and not for each subtable: a hash needs no answer of the table before.
-    /// Where nothing is waited for, it is in vain.
-    fn search_in_groups(&self, key: &FlowKey) -> Option<&Arc<Rule<T>>> {
+    /// The same, but memory is waited for once, and not for each subtable: a hash needs no answer of the table before, and what a
+    /// group is looked up by is fetched before the group in front of it is looked at. Where nothing is waited for, it is in vain.
+    fn search_in_groups(&self, key: &FlowKey) -> Option<&Entry<T>> {
         let tags = partition::of_packet(key);
         let may_have = |partition: &Option<Partition>| {
             partition.as_ref().is_none_or(|partition| partition.may_have(tags))
         };
-        let mut best = None;
-        for group in self.subtables.chunks(GROUP) {
+        let fetched = |group: &[(Subtable<T>, Option<Partition>)]| {
             let mut hashes = [0; GROUP];
             for ((subtable, partition), hash) in group.iter().zip(&mut hashes) {
-                if self.is_best(best, subtable) {
-                    break;
-                }
                 if may_have(partition) {
                     *hash = subtable.hash(key, self.seed);
                     subtable.fetch(*hash);
                 }
             }
+            hashes
+        };
+        let mut groups = self.subtables.chunks(GROUP).map(|group| (group, fetched(group)));
+        let mut next = groups.next();
+        let mut best = None;
+        while let Some((group, hashes)) = next {
+            next = groups.next();
             for ((subtable, partition), hash) in group.iter().zip(&hashes) {
                 if self.is_best(best, subtable) {
                     return best;
@@ -312,16 +317,13 @@ impl<T> Classifier<T> {
             }
             best = better(best, subtable.find_consulting(key, self.seed, &mut prefixes, consulted));
         }
-        best
+        best.map(|best| &best.rule)
     }
 }
 
-fn better<'a, T>(
-    best: Option<&'a Arc<Rule<T>>>,
-    found: Option<&'a Arc<Rule<T>>>,
-) -> Option<&'a Arc<Rule<T>>> {
+fn better<'a, T>(best: Option<&'a Entry<T>>, found: Option<&'a Entry<T>>) -> Option<&'a Entry<T>> {
     match (best, found) {
-        (Some(best), Some(found)) if found.priority() > best.priority() => Some(found),
+        (Some(best), Some(found)) if found.priority > best.priority => Some(found),
         (None, found) => found,
         (best, _) => best,
     }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Rules that ask for no more words hold them themselves: most do.
-const INLINE: usize = 6;
+pub(crate) const INLINE: usize = 6;
 
 /// What rules of one form ask for: word by word, of those that they ask anything of.
 pub struct Mask {
@@ -64,7 +64,7 @@ impl Masks {
 /// priority counts.
 pub struct Rule<T> {
     pub(crate) mask: Arc<Mask>,
-    /// What the words of the mask are to be; with the rule, as each look at it is one at them.
+    /// What the words of the mask are to be.
     pub(crate) words: SmallVec<[u64; INLINE]>,
     priority: u16,
     value: T,

@@ -1,15 +1,46 @@
 //! The rules of one mask, by what they ask for.
 
 use crate::hash::Hash;
-use crate::rule::Rule;
+use crate::rule::{INLINE, Mask, Rule};
 use crate::table::Table;
+use fulmar_packet::FlowKey;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// A rule, and what a lookup asks of it, in one line of the cache: the rule itself is somewhere else, and not waited for.
+#[repr(align(64))]
+pub(crate) struct Entry<T> {
+    /// What the first words of the mask are to be; most have no more.
+    words: [u64; INLINE],
+    pub(crate) rule: Arc<Rule<T>>,
+    pub(crate) priority: u16,
+}
+
+impl<T> Entry<T> {
+    fn of(rule: Arc<Rule<T>>) -> Self {
+        let mut words = [0; INLINE];
+        words.iter_mut().zip(&rule.words).for_each(|(word, value)| *word = *value);
+        Self { words, priority: rule.priority(), rule }
+    }
+
+    /// Whether a packet has all that the rule, which has this mask, asks for.
+    #[inline]
+    pub(crate) fn is_met_by(&self, key: &FlowKey, mask: &Mask) -> bool {
+        mask.masked(key).zip(&self.words).all(|(a, b)| a == *b)
+            && (mask.words.len() <= INLINE || self.rule.is_met_by(key))
+    }
+}
+
+impl<T> Clone for Entry<T> {
+    fn clone(&self) -> Self {
+        Self { words: self.words, rule: self.rule.clone(), priority: self.priority }
+    }
+}
+
 /// Those that ask for the same differ in priority, and only the most important one is ever met.
 pub(crate) struct Rules<T> {
-    best: Table<Arc<Rule<T>>>,
+    best: Table<Entry<T>>,
     /// The others, by what they ask for, in descending order of priority: there are few.
     others: BTreeMap<SmallVec<[u64; 4]>, Vec<Arc<Rule<T>>>>,
 }
@@ -20,37 +51,37 @@ impl<T> Rules<T> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Rule<T>>> {
-        self.best.iter().chain(self.others.values().flatten())
+        self.best.iter().map(|best| &best.rule).chain(self.others.values().flatten())
     }
 
-    /// Has what is looked at first for this hash come near.
+    /// The table that lookups look in.
     #[inline]
-    pub(crate) fn fetch(&self, hash: Hash) {
-        self.best.fetch(hash);
+    pub(crate) fn best(&self) -> &Table<Entry<T>> {
+        &self.best
     }
 
     /// The most important one of those with this hash that `is_it`.
     #[inline]
-    pub(crate) fn find(&self, hash: Hash, is_it: impl Fn(&Rule<T>) -> bool) -> Option<&Arc<Rule<T>>> {
-        self.best.find(hash, |rule| is_it(rule))
+    pub(crate) fn find(&self, hash: Hash, is_it: impl Fn(&Entry<T>) -> bool) -> Option<&Entry<T>> {
+        self.best.find(hash, is_it)
     }
 
     /// The one for the same packets at the same priority.
     pub(crate) fn get<U>(&self, hash: Hash, like: &Rule<U>) -> Option<&Arc<Rule<T>>> {
-        let best = self.find(hash, |rule| rule.words == like.words)?;
+        let best = self.find(hash, |best| best.rule.words == like.words)?;
         let others = self.others.get(&*like.words).into_iter().flatten();
-        [best].into_iter().chain(others).find(|rule| rule.priority() == like.priority())
+        [&best.rule].into_iter().chain(others).find(|rule| rule.priority() == like.priority())
     }
 
     /// Takes a rule in; answers the one for the same packets at the same priority, whose place it has taken.
     pub(crate) fn insert(&mut self, hash: Hash, mut rule: Arc<Rule<T>>) -> Option<Arc<Rule<T>>> {
-        let Some(best) = self.best.find_mut(hash, |other| other.words == rule.words) else {
-            self.best.insert(hash, rule);
+        let Some(best) = self.best.find_mut(hash, |other| other.rule.words == rule.words) else {
+            self.best.insert(hash, Entry::of(rule));
             return None;
         };
-        if rule.priority() >= best.priority() {
-            std::mem::swap(&mut rule, best);
-            if rule.priority() == best.priority() {
+        if rule.priority() >= best.priority {
+            rule = std::mem::replace(best, Entry::of(rule)).rule;
+            if rule.priority() == best.priority {
                 return Some(rule);
             }
         }
@@ -67,13 +98,14 @@ impl<T> Rules<T> {
 
     /// Removes the rule for the same packets at the same priority, and answers it.
     pub(crate) fn remove(&mut self, hash: Hash, like: &Rule<T>) -> Option<Arc<Rule<T>>> {
-        let is_like = |rule: &Arc<Rule<T>>| rule.words == like.words;
+        let is_like = |best: &Entry<T>| best.rule.words == like.words;
         let Some(others) = self.others.get_mut(&*like.words) else {
-            return self.best.remove(hash, |rule| is_like(rule) && rule.priority() == like.priority());
+            let removed = self.best.remove(hash, |best| is_like(best) && best.priority == like.priority());
+            return removed.map(|removed| removed.rule);
         };
         let best = self.best.find_mut(hash, is_like)?;
-        let removed = if best.priority() == like.priority() {
-            std::mem::replace(best, others.remove(0))
+        let removed = if best.priority == like.priority() {
+            std::mem::replace(best, Entry::of(others.remove(0))).rule
         } else {
             others.remove(others.iter().position(|other| other.priority() == like.priority())?)
         };
@@ -93,5 +125,32 @@ impl<T> Default for Rules<T> {
 impl<T> Clone for Rules<T> {
     fn clone(&self) -> Self {
         Self { best: self.best.clone(), others: self.others.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Masks;
+    use fulmar_packet::{FlowMask, WORDS};
+
+    /// Hashes hardly ever let a lookup come so far with a packet that differs: each word is compared all the same.
+    #[test]
+    fn an_entry_is_met_by_what_has_all_its_words() {
+        for count in 1..=WORDS {
+            let (mut whole, mut key) = (FlowMask::EMPTY, FlowKey::EMPTY);
+            for word in 0..count {
+                whole.add_word(word, 0xff);
+                key.put(word, 7);
+            }
+            let mask = Masks::default().get(&whole);
+            let entry = Entry::of(Arc::new(Rule::new(mask.clone(), &key, 1, ())));
+            assert!(entry.is_met_by(&key, &mask));
+            for word in 0..count {
+                let mut other = key.clone();
+                other.put(word, 8);
+                assert!(!entry.is_met_by(&other, &mask), "word {word} of {count}");
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@ use crate::Optimisations;
 use crate::hash::{Hash, Seed, kept};
 use crate::hashes::Hashes;
 use crate::rule::{Mask, Rule};
-use crate::rules::Rules;
+use crate::rules::{Entry, Rules};
 use crate::trie::Trie;
 use crate::tries::{Lengths, Prefixes, lengths};
 use fulmar_packet::{Field, FlowKey, FlowMask, Stage};
@@ -167,7 +167,7 @@ impl<T> Subtable<T> {
     }
 
     /// The most important rule for a packet.
-    pub(crate) fn find(&self, key: &FlowKey, seed: Seed) -> Option<&Arc<Rule<T>>> {
+    pub(crate) fn find(&self, key: &FlowKey, seed: Seed) -> Option<&Entry<T>> {
         self.at(self.hash(key, seed), key)
     }
 
@@ -176,14 +176,14 @@ impl<T> Subtable<T> {
         kept(self.mask.masked(key).fold(seed.start(), |hash, word| seed.and(hash, word)))
     }
 
-    /// Has what is looked at first for this hash come near.
+    /// Has what tells whether there may be a rule of this hash come near.
     pub(crate) fn fetch(&self, hash: Hash) {
-        self.rules.fetch(hash);
+        self.rules.best().fetch_tags(hash);
     }
 
     /// The most important rule for a packet of this hash.
-    pub(crate) fn at(&self, hash: Hash, key: &FlowKey) -> Option<&Arc<Rule<T>>> {
-        self.rules.find(hash, |rule| self.mask.masked(key).zip(&rule.words).all(|(a, b)| a == *b))
+    pub(crate) fn at(&self, hash: Hash, key: &FlowKey) -> Option<&Entry<T>> {
+        self.rules.find(hash, |entry| entry.is_met_by(key, &self.mask))
     }
 
     /// The most important rule for a packet; and which of its bits that depends on are consulted, if they were not.
@@ -193,7 +193,7 @@ impl<T> Subtable<T> {
         seed: Seed,
         prefixes: &mut Prefixes<'_>,
         consulted: &mut FlowMask,
-    ) -> Option<&Arc<Rule<T>>> {
+    ) -> Option<&Entry<T>> {
         let words = &self.mask.words;
         let (mut hash, mut from) = (seed.start(), 0);
         for (end, index) in &self.stages {
@@ -210,6 +210,8 @@ impl<T> Subtable<T> {
                 return None;
             }
         }
+        // No stage has told that there is none: most likely there is one.
+        self.rules.best().fetch_both(kept(hash));
         let found = self.at(kept(hash), key);
         match &self.ports {
             // It is the ports that decide, and perhaps not all of them.

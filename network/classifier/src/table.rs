@@ -33,6 +33,13 @@ struct Tags {
     passed: u16,
 }
 
+/// Where in its bucket a value is if nothing else was there before it: what is there is fetched before tags tell.
+#[inline]
+fn first_slot(hash: Hash) -> usize {
+    // By other bits than those that choose the bucket, unless there are very many.
+    (hash >> 12) as usize % SLOTS
+}
+
 /// Not 0, which is none's.
 fn tag(hash: Hash) -> u16 {
     ((hash >> 16) as u16).max(1)
@@ -92,10 +99,22 @@ impl<V> Table<V> {
         None
     }
 
-    /// Has what is to be looked at first for this hash come near.
+    fn bucket(&self, hash: Hash) -> usize {
+        hash as usize & (self.tags.len() - 1)
+    }
+
+    /// Has the tags for this hash come near.
     #[inline]
-    pub(crate) fn fetch(&self, hash: Hash) {
-        fetch(&self.tags[hash as usize & (self.tags.len() - 1)]);
+    pub(crate) fn fetch_tags(&self, hash: Hash) {
+        fetch(&self.tags[self.bucket(hash)]);
+    }
+
+    /// Has the tags for this hash come near, and the value that is most likely to be the one: for who expects one.
+    #[inline]
+    pub(crate) fn fetch_both(&self, hash: Hash) {
+        let bucket = self.bucket(hash);
+        fetch(&self.tags[bucket]);
+        fetch(&self.values[bucket][first_slot(hash)]);
     }
 
     /// Whether there is a value of this hash, or one of the same tag in its bucket; no value is looked at for that.
@@ -133,7 +152,9 @@ impl<V> Table<V> {
             self.grow();
         }
         for bucket in self.buckets(hash) {
-            if let Some(slot) = self.values[bucket].iter().position(Option::is_none) {
+            let (values, first) = (&self.values[bucket], first_slot(hash));
+            let free = |slot: &usize| values[*slot].is_none();
+            if let Some(slot) = [first].into_iter().chain(0..SLOTS).find(free) {
                 self.tags[bucket].of[slot] = tag(hash);
                 self.hashes[bucket][slot] = hash;
                 self.values[bucket][slot] = Some(value);

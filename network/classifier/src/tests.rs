@@ -174,8 +174,9 @@ fn run(seed: u64, optimisations: Optimisations, defect: Option<Defect>) -> Resul
             if defect == Some(Defect::EndsAfterAGroup) {
                 grouped.subtables.truncate(GROUP);
             }
-            if !is_right(grouped.search_in_groups(&packet), &packet) {
-                return Err(format!("{packet:?} finds {:?} in groups", grouped.search_in_groups(&packet)));
+            let found = grouped.search_in_groups(&packet).map(|found| &found.rule);
+            if !is_right(found, &packet) {
+                return Err(format!("{packet:?} finds {found:?} in groups"));
             }
             let found = classifier.find_consulting(&packet, &mut consulted);
             if !is_right(found, &packet) {
