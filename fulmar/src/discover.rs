@@ -17,12 +17,16 @@ use std::time::{Duration, Instant};
 
 /// `fulmar discover`
 #[derive(Args)]
-#[command(after_help = "Example:\n  fulmar discover --serve --listen 127.0.0.1:7401 --name one &\n  \
+#[command(
+    override_usage = "fulmar discover [OPTIONS] --know <HOST:PORT,…>\n       \
+                            fulmar discover [OPTIONS] --serve --listen <IP:PORT> [--know <HOST:PORT,…>]",
+    after_help = "Example:\n  fulmar discover --serve --listen 127.0.0.1:7401 --name one &\n  \
                         fulmar discover --serve --listen 127.0.0.1:7402 --name two --know 127.0.0.1:7401 &\n  \
                         fulmar discover --know 127.0.0.1:7402\n\n\
                         Servers of databases are found, too, at the addresses where they serve. Who looks is a member for \
                         as long as that takes.\n\n\
-                        Exit status: 0 a view is stable, 1 none is in time, 2 bad usage.")]
+                        Exit status: 0 a view is stable, 1 none is in time, 2 bad usage."
+)]
 pub struct Discover {
     /// Addresses of some members: one that answers is enough
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', required_unless_present = "serve")]

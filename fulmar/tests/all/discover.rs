@@ -84,8 +84,9 @@ fn any_address_is_enough_to_start_a_server() {
 #[test]
 fn wrong_uses_read_well() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/discover.txt");
-    let uses: [&[&str]; 7] = [
+    let uses: [&[&str]; 8] = [
         &[],
+        &["127.0.0.1:7402"],
         &["--know", "localhost"],
         &["--know", "127.0.0.1:0"],
         &["--know", "127.0.0.1:9", "--listen", "0.0.0.0:7401"],
