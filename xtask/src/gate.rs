@@ -22,7 +22,7 @@ pub(crate) fn test() -> Result {
         ("clippy", &|| {
             run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
         }),
-        ("tests", &|| run(&mut cargo(&["test", "--workspace", "--locked"]))),
+        ("tests", &|| run(&mut cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]))),
         ("tests on a server", &|| on_servers("1", &["fuzz::"])),
         ("tests on three servers", &|| on_servers("3", &[])),
         ("seeds of clusters", &|| seeds(&["--test", "remote"], &JUDGED, SEEDS_OF_CLUSTERS)),
