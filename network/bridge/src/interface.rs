@@ -3,7 +3,7 @@
 use crate::configuration::InterfaceWanted;
 use crate::options::{self, TunnelWanted};
 use fulmar_port::vxlan::Vtep;
-use fulmar_port::{Packet, Port, Tap, Xdp};
+use fulmar_port::{Port, packet, tap, xdp};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
@@ -37,9 +37,9 @@ pub(crate) fn peer(interface: &InterfaceWanted) -> Option<&String> {
 pub(crate) fn open(interface: &InterfaceWanted, vteps: &mut Vteps) -> Result<Opened, String> {
     let name = &interface.name;
     let opened = match interface.kind.as_str() {
-        "" | "system" => Packet::open(name).map(Port::from),
-        "afxdp" => Xdp::open(name).map(Port::from),
-        "internal" | "tap" => Tap::create(name).map(Port::from),
+        "" | "system" => packet::open(name),
+        "afxdp" => xdp::open(name),
+        "internal" | "tap" => tap::create(name),
         "patch" if peer(interface).is_none() => {
             return Err(format!("{name}: a patch port needs options:peer=PORT"));
         }

@@ -23,17 +23,17 @@
 //!
 //! ```
 //! use fulmar_bridge::Bridge;
-//! use fulmar_port::{Memory, Offload, Port};
+//! use fulmar_port::{Offload, memory};
 //! use fulmar_vswitch::{PortInfo, Settings, Switch};
 //!
 //! let bridge = Bridge::start("br0", Switch::new(1, "br0", Settings::default()), |_| ())?;
-//! let [(mut a, one), (mut b, two)] = [Memory::pair()?, Memory::pair()?];
-//! bridge.attach(1, PortInfo::new("one", [2, 0, 0, 0, 0, 1]), one.into());
-//! bridge.attach(2, PortInfo::new("two", [2, 0, 0, 0, 0, 2]), two.into());
+//! let [(mut a, one), (mut b, two)] = [memory::pair()?, memory::pair()?];
+//! bridge.attach(1, PortInfo::new("one", [2, 0, 0, 0, 0, 1]), one);
+//! bridge.attach(2, PortInfo::new("two", [2, 0, 0, 0, 0, 2]), two);
 //! bridge.work_alone();
 //! a.send(&[0xff; 60], Offload::NONE);
 //! a.flush();
-//! while b.receive(1, |frame| assert_eq!(frame.bytes(), [0xff; 60])) == 0 {}
+//! while b.receive(1, |frame| assert_eq!(frame.bytes(), [0xff; 60]))? == 0 {}
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -7,7 +7,7 @@ use fulmar_node::Random;
 use fulmar_openflow::PortNumber;
 use fulmar_openflow::role::Role;
 use fulmar_ovsdb::{Datum, Draft, Error, Handle, Uuid};
-use fulmar_port::Memory;
+use fulmar_port::memory;
 use fulmar_session::Target;
 use fulmar_vswitch::{PortInfo, Settings, Switch};
 use parking_lot::Mutex;
@@ -138,10 +138,10 @@ impl Switches {
             if is_open(bridge, &interface.name) && is_open(other_bridge, &other.name) {
                 continue;
             }
-            let Ok((one, two)) = Memory::pair() else { continue };
+            let Ok((one, two)) = memory::pair() else { continue };
             for (bridge, interface, end) in [(bridge, interface, one), (other_bridge, other, two)] {
                 if let Some(running) = self.running.get_mut(*bridge) {
-                    running.attach(bridge, interface, Ok(Opened::Port(Box::new(end.into()))));
+                    running.attach(bridge, interface, Ok(Opened::Port(Box::new(end))));
                 }
             }
         }

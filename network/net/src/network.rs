@@ -7,7 +7,7 @@ use crate::topology::{self, Topology};
 use crate::{Error, Quality};
 use fulmar_bridge::{Bridge, FailMode};
 use fulmar_openflow::Version;
-use fulmar_port::{Memory, Port, Tap};
+use fulmar_port::{Port, memory, tap};
 use fulmar_session::Settings as Kept;
 use fulmar_vswitch::{PortInfo, Settings, Switch};
 use std::fmt::Write as _;
@@ -134,16 +134,16 @@ impl Network {
         let name = &link.ends[side];
         match self.place(at, side) {
             Place::Host(host, interface) => {
-                let tap = self.hosts[host].within(|| Tap::create(&format!("eth{interface}")))?;
-                Ok(tap.map_err(|why| Error::Interface { host: name.clone(), why })?.into())
+                let tap = self.hosts[host].within(|| tap::create(&format!("eth{interface}")))?;
+                tap.map_err(|why| Error::Interface { host: name.clone(), why })
             }
             Place::Switch(switch, number) => {
-                let pair = Memory::pair().map_err(|why| Error::Interface { host: name.clone(), why })?;
+                let pair = memory::pair().map_err(|why| Error::Interface { host: name.clone(), why })?;
                 let address = mac(0x8000 + switch, usize::try_from(number).unwrap_or_default());
                 let info = PortInfo::new(&format!("{name}-eth{number}"), address);
                 let known = self.switches[switch].switch().port(number);
-                self.switches[switch].attach(number, known.unwrap_or(info), pair.0.into());
-                Ok(pair.1.into())
+                self.switches[switch].attach(number, known.unwrap_or(info), pair.0);
+                Ok(pair.1)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Forwards all frames between two network interfaces: `wire FIRST SECOND [MICROSECONDS]`, and how long to look for more frames
 //! before waiting. With `xdp:` before its name, one is opened by an XDP socket.
 
-use fulmar_port::{Error, Packet, Port, Xdp};
+use fulmar_port::{Error, Port, packet, xdp};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::env;
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ const BATCH: usize = 64;
 
 fn open(name: &str) -> Result<Port, Error> {
     match name.strip_prefix("xdp:") {
-        Some(name) => Xdp::open(name).map(Port::from),
-        None => Packet::open(name).map(Port::from),
+        Some(name) => xdp::open(name),
+        None => packet::open(name),
     }
 }
 

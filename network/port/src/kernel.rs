@@ -153,6 +153,8 @@ pub(crate) struct Mapping {
 
 // SAFETY: the memory is this value's alone, but for the kernel, which does not care for threads.
 unsafe impl Send for Mapping {}
+// SAFETY: shared it only says where the memory is; whoever goes there has an argument of their own.
+unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// What a file offers there.

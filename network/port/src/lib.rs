@@ -14,8 +14,9 @@
 //!
 //! # The structure
 //!
-//! - [`Packet`]: on a network interface, through a packet socket; for hosts that count on offloads, and for all others. [`Xdp`]: through an
-//!   XDP socket; faster, for hosts that leave nothing to be done. [`Tap`]: a network interface itself. [`Memory`]: inside the process.
+//! - [`packet`]: on a network interface, through a packet socket; for hosts that count on offloads, and for all others. [`xdp`]: through an
+//!   XDP socket; faster, for hosts that leave nothing to be done. [`tap`]: a network interface itself. [`memory`]: inside the process.
+//! - [`Receiver`] and [`Sender`]: the halves of a port, for different threads.
 //! - [`vxlan`]: what comes and goes in tunnels. It has many ports, and frames come with what is known of their tunnel.
 //! - [`offload`]: what is left to be done, and [`offload::finish`], which does it.
 //! - `interface`, `kernel`: what is asked of the system. Unsafe code is in the latter only, and where memory is shared with the kernel.
@@ -23,10 +24,9 @@
 //! # Example
 //!
 //! ```
-//! use fulmar_port::{Memory, Offload, Port};
+//! use fulmar_port::{Offload, memory};
 //!
-//! let (here, there) = Memory::pair()?;
-//! let (mut here, mut there) = (Port::from(here), Port::from(there));
+//! let (mut here, mut there) = memory::pair()?;
 //! here.send(&[7; 60], Offload::NONE);
 //! here.flush();
 //! let mut received = Vec::new();
@@ -50,23 +50,19 @@ mod frame;
 mod interface;
 mod kernel;
 mod link;
-mod memory;
+pub mod memory;
 pub mod offload;
-mod packet;
+pub mod packet;
 mod port;
-mod tap;
+pub mod tap;
 pub mod vxlan;
-mod xdp;
+pub mod xdp;
 
 pub use error::Error;
 pub use frame::Frame;
 pub use link::{Counters, Link, Traffic};
-pub use memory::Memory;
 pub use offload::Offload;
-pub use packet::Packet;
-pub use port::Port;
-pub use tap::Tap;
-pub use xdp::Xdp;
+pub use port::{Port, Receiver, Sender};
 
 /// Bytes of the longest frame: what IP can carry, after an Ethernet header with two tags.
 pub const LONGEST_FRAME: usize = 65_535 + fulmar_packet::ethernet::HEADER + 2 * fulmar_packet::ethernet::TAG;

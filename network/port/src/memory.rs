@@ -1,6 +1,6 @@
 //! Ports inside a process, for tests and simulations.
 
-use crate::{Counters, Error, Frame, LONGEST_FRAME, Link, Offload};
+use crate::{Error, Frame, LONGEST_FRAME, Link, Offload, Port, Traffic, port};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,13 +11,19 @@ const HEADROOM: usize = 128;
 /// So many frames wait in each direction.
 const MOST_WAITING: usize = 4096;
 
-/// One end of a link: what it sends the other end receives, with what is left to be done to it.
+/// What the other end has sent, with what is left to be done to it.
 #[derive(Debug)]
-pub struct Memory {
+pub struct Receiver {
     incoming: Arc<Direction>,
+    received: Traffic,
+}
+
+/// What the other end will receive.
+#[derive(Debug)]
+pub struct Sender {
     outgoing: Arc<Direction>,
     unsent: Vec<(Vec<u8>, Offload)>,
-    counters: Counters,
+    sent: Traffic,
 }
 
 #[derive(Debug)]
@@ -40,25 +46,23 @@ impl Direction {
     }
 }
 
-impl Memory {
-    /// Both ends of a link.
-    ///
-    /// # Errors
-    ///
-    /// If the process has too many open files.
-    pub fn pair() -> Result<(Self, Self), Error> {
-        let (there, back) = (Direction::new()?, Direction::new()?);
-        let end = |incoming: &Arc<_>, outgoing: &Arc<_>| Self {
-            incoming: Arc::clone(incoming),
-            outgoing: Arc::clone(outgoing),
-            unsent: Vec::new(),
-            counters: Counters::default(),
-        };
-        Ok((end(&back, &there), end(&there, &back)))
-    }
+/// Both ends of a link.
+///
+/// # Errors
+///
+/// If the process has too many open files.
+pub fn pair() -> Result<(Port, Port), Error> {
+    let (there, back) = (Direction::new()?, Direction::new()?);
+    let end = |incoming: &Arc<Direction>, outgoing: &Arc<Direction>| {
+        let receiver = Receiver { incoming: incoming.clone(), received: Traffic::default() };
+        let sender = Sender { outgoing: outgoing.clone(), unsent: Vec::new(), sent: Traffic::default() };
+        Port::new(port::Receiver::Memory(receiver), port::Sender::Memory(sender))
+    };
+    Ok((end(&back, &there), end(&there, &back)))
+}
 
-    /// See [`Port::receive`](crate::Port::receive). It never fails.
-    pub fn receive(&mut self, limit: usize, mut each: impl FnMut(Frame<'_>)) -> usize {
+impl Receiver {
+    pub(crate) fn receive(&mut self, limit: usize, mut each: impl FnMut(Frame<'_>)) -> usize {
         let mut count = 0;
         while count < limit {
             let mut waiting = self.incoming.waiting();
@@ -69,16 +73,33 @@ impl Memory {
             }
             drop(waiting);
             count += 1;
-            self.counters.received.count(buffer.len() - HEADROOM);
+            self.received.count(buffer.len() - HEADROOM);
             each(Frame::new(&mut buffer, HEADROOM, offload));
         }
         count
     }
 
-    /// See [`Port::send`](crate::Port::send).
-    pub fn send(&mut self, frame: &[u8], offload: Offload) {
+    pub(crate) fn received(&self) -> Traffic {
+        self.received
+    }
+
+    pub(crate) fn link(&self) -> Link {
+        // The other end's half has the other share.
+        let is_running = Arc::strong_count(&self.incoming) > 1;
+        Link { is_up: true, is_running, mtu: 65_535, ..Link::default() }
+    }
+}
+
+impl AsFd for Receiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.incoming.signal.as_fd()
+    }
+}
+
+impl Sender {
+    pub(crate) fn send(&mut self, frame: &[u8], offload: Offload) {
         if frame.len() > LONGEST_FRAME {
-            self.counters.sent.errors += 1;
+            self.sent.errors += 1;
             return;
         }
         let mut buffer = vec![0; HEADROOM + frame.len()];
@@ -86,17 +107,16 @@ impl Memory {
         self.unsent.push((buffer, offload));
     }
 
-    /// See [`Port::flush`](crate::Port::flush).
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if self.unsent.is_empty() {
             return;
         }
         let mut waiting = self.outgoing.waiting();
         for (buffer, offload) in self.unsent.drain(..) {
             if waiting.len() == MOST_WAITING {
-                self.counters.sent.dropped += 1;
+                self.sent.dropped += 1;
             } else {
-                self.counters.sent.count(buffer.len() - HEADROOM);
+                self.sent.count(buffer.len() - HEADROOM);
                 waiting.push_back((buffer, offload));
             }
         }
@@ -104,21 +124,8 @@ impl Memory {
         let _ = rustix::io::write(&self.outgoing.signal, &[0, 0, 0, 0, 0, 0, 0, 1]);
     }
 
-    /// See [`Port::counters`](crate::Port::counters).
-    pub fn counters(&self) -> Counters {
-        self.counters
-    }
-
-    /// See [`Port::link`](crate::Port::link): it is up while the other end is there.
-    pub fn link(&self) -> Link {
-        let is_running = Arc::strong_count(&self.incoming) > 1;
-        Link { is_up: true, is_running, mtu: 65_535, ..Link::default() }
-    }
-}
-
-impl AsFd for Memory {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.incoming.signal.as_fd()
+    pub(crate) fn sent(&self) -> Traffic {
+        self.sent
     }
 }
 
@@ -129,12 +136,12 @@ mod tests {
 
     #[test]
     fn frames_arrive_in_their_order_as_they_were_sent() {
-        let (mut here, mut there) = Memory::pair().expect("a pair");
+        let (mut here, mut there) = pair().expect("a pair");
         let offload = Offload { checksum: Some(Checksum { start: 34, offset: 6 }), segmentation: None };
         for number in 0..100u8 {
             here.send(&[number; 60], offload);
         }
-        assert_eq!(there.receive(1, |_| {}), 0, "nothing was flushed");
+        assert_eq!(there.receive(1, |_| {}).expect("it never fails"), 0, "nothing was flushed");
         here.flush();
         let mut expected = 0..;
         let mut check = |frame: Frame<'_>| {
@@ -144,31 +151,31 @@ mod tests {
             );
             assert!(frame.headroom() >= 64);
         };
-        assert_eq!(there.receive(64, &mut check), 64);
-        assert_eq!(there.receive(64, &mut check), 36);
-        assert_eq!(there.receive(64, &mut check), 0);
+        assert_eq!(there.receive(64, &mut check).expect("it never fails"), 64);
+        assert_eq!(there.receive(64, &mut check).expect("it never fails"), 36);
+        assert_eq!(there.receive(64, &mut check).expect("it never fails"), 0);
         assert_eq!((here.counters().sent.packets, there.counters().received.bytes), (100, 6_000));
     }
 
     #[test]
     fn what_has_no_room_is_dropped_and_counted() {
-        let (mut here, mut there) = Memory::pair().expect("a pair");
+        let (mut here, mut there) = pair().expect("a pair");
         for _ in 0..MOST_WAITING + 3 {
             here.send(&[0; 60], Offload::NONE);
         }
         here.send(&vec![0; LONGEST_FRAME + 1], Offload::NONE);
         here.flush();
         assert_eq!((here.counters().sent.dropped, here.counters().sent.errors), (3, 1));
-        assert_eq!(there.receive(usize::MAX, |_| {}), MOST_WAITING);
+        assert_eq!(there.receive(usize::MAX, |_| {}).expect("it never fails"), MOST_WAITING);
         drop(there);
-        assert!(!here.link().is_running);
+        assert!(!here.link().expect("it is there").is_running);
     }
 
     #[test]
     fn it_is_readable_while_something_waits() {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let (mut here, mut there) = Memory::pair().expect("a pair");
-        let is_readable = |port: &Memory| {
+        let (mut here, mut there) = pair().expect("a pair");
+        let is_readable = |port: &Port| {
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             poll(&mut [PollFd::new(port, PollFlags::IN)], Some(&now)).expect("it polls") > 0
         };
@@ -177,9 +184,9 @@ mod tests {
         here.send(&[0; 60], Offload::NONE);
         here.flush();
         assert!(is_readable(&there));
-        there.receive(1, |_| {});
+        assert_eq!(there.receive(1, |_| {}).expect("it never fails"), 1);
         assert!(is_readable(&there));
-        there.receive(1, |_| {});
+        assert_eq!(there.receive(1, |_| {}).expect("it never fails"), 1);
         assert!(!is_readable(&there));
     }
 }

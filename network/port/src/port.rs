@@ -1,25 +1,103 @@
-//! Any of the ports.
+//! Any of the ports, and its two halves.
 
-use crate::{Counters, Error, Frame, LONGEST_FRAME, Link, Memory, Offload, Packet, Tap, Xdp};
+use crate::{Counters, Error, Frame, LONGEST_FRAME, Link, Offload, Traffic, memory, packet, tap, xdp};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// A place where frames come in and go out. Which it is, is looked up once for each batch of frames that come in, and takes one
-/// well-predicted branch for each that goes out.
+/// A place where frames come in and go out: two halves, which different threads may have.
 #[derive(Debug)]
-pub enum Port {
+pub struct Port {
+    receiver: Receiver,
+    sender: Sender,
+}
+
+/// Where frames come in. Which kind it is, is looked up once for each batch of them.
+#[derive(Debug)]
+pub enum Receiver {
     /// On a network interface.
-    Packet(Box<Packet>),
+    Packet(Box<packet::Receiver>),
     /// On a network interface whose hosts leave nothing to be done.
-    Xdp(Box<Xdp>),
+    Xdp(Box<xdp::Receiver>),
     /// A network interface itself.
-    Tap(Tap),
+    Tap(tap::Receiver),
     /// Inside the process.
-    Memory(Memory),
+    Memory(memory::Receiver),
+}
+
+/// Where frames go out. Which kind it is takes one well-predicted branch for each.
+#[derive(Debug)]
+pub enum Sender {
+    /// On a network interface.
+    Packet(Box<packet::Sender>),
+    /// On a network interface whose hosts leave nothing to be done.
+    Xdp(Box<xdp::Sender>),
+    /// A network interface itself.
+    Tap(tap::Sender),
+    /// Inside the process.
+    Memory(memory::Sender),
 }
 
 impl Port {
+    pub(crate) fn new(receiver: Receiver, sender: Sender) -> Self {
+        Self { receiver, sender }
+    }
+
+    /// Its halves.
+    pub fn split(self) -> (Receiver, Sender) {
+        (self.receiver, self.sender)
+    }
+
+    /// See [`Receiver::receive`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn receive(&mut self, limit: usize, each: impl FnMut(Frame<'_>)) -> Result<usize, Error> {
+        self.receiver.receive(limit, each)
+    }
+
+    /// See [`Sender::send`].
+    pub fn send(&mut self, frame: &[u8], offload: Offload) {
+        self.sender.send(frame, offload);
+    }
+
+    /// See [`Sender::flush`].
+    pub fn flush(&mut self) {
+        self.sender.flush();
+    }
+
+    /// What has gone through.
+    pub fn counters(&mut self) -> Counters {
+        Counters { received: self.receiver.received(), sent: self.sender.sent() }
+    }
+
+    /// See [`Receiver::link`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn link(&self) -> Result<Link, Error> {
+        self.receiver.link()
+    }
+
+    /// Bytes of the longest frame that it takes; but one longer than the interface's MTU must be one that is yet to be cut.
+    pub fn max_frame(&self) -> usize {
+        match self.sender {
+            Sender::Xdp(_) => xdp::LONGEST_FRAME,
+            Sender::Packet(_) | Sender::Tap(_) | Sender::Memory(_) => LONGEST_FRAME,
+        }
+    }
+}
+
+impl AsFd for Port {
+    /// As of [`Receiver`].
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.receiver.as_fd()
+    }
+}
+
+impl Receiver {
     /// Hands over frames that have come, where they lie, at most so many; answers how many there were. It never waits: whoever wants to
-    /// does it by [`poll`](rustix::event::poll) on the port, for input. Frames that cannot be understood are counted here and as
+    /// does it by [`poll`](rustix::event::poll) on this, for input. Frames that cannot be understood are counted here and as
     /// errors, and not handed over.
     ///
     /// # Errors
@@ -28,98 +106,78 @@ impl Port {
     /// An interface that has no frames is asked now and then only, so that the error does not come at once.
     pub fn receive(&mut self, limit: usize, each: impl FnMut(Frame<'_>)) -> Result<usize, Error> {
         match self {
-            Self::Packet(port) => port.receive(limit, each),
-            Self::Xdp(port) => port.receive(limit, each),
-            Self::Tap(port) => port.receive(limit, each),
-            Self::Memory(port) => Ok(port.receive(limit, each)),
+            Self::Packet(from) => from.receive(limit, each),
+            Self::Xdp(from) => from.receive(limit, each),
+            Self::Tap(from) => from.receive(limit, each),
+            Self::Memory(from) => Ok(from.receive(limit, each)),
         }
     }
 
+    /// What has come in.
+    pub fn received(&mut self) -> Traffic {
+        match self {
+            Self::Packet(from) => from.received(),
+            Self::Xdp(from) => from.received(),
+            Self::Tap(from) => from.received(),
+            Self::Memory(from) => from.received(),
+        }
+    }
+
+    /// How the interface is now. Inside a process it is up while the other end is there.
+    ///
+    /// # Errors
+    ///
+    /// If it is gone, or was moved to another network namespace.
+    pub fn link(&self) -> Result<Link, Error> {
+        match self {
+            Self::Packet(from) => from.link(),
+            Self::Xdp(from) => from.link(),
+            Self::Tap(from) => from.link(),
+            Self::Memory(from) => Ok(from.link()),
+        }
+    }
+}
+
+impl AsFd for Receiver {
+    /// Readable when frames have come, or when there is an error to be told.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Packet(from) => from.as_fd(),
+            Self::Xdp(from) => from.as_fd(),
+            Self::Tap(from) => from.as_fd(),
+            Self::Memory(from) => from.as_fd(),
+        }
+    }
+}
+
+impl Sender {
     /// Sends a frame, at the latest with the next [`flush`](Self::flush). One that cannot be sent is lost, and counted.
     pub fn send(&mut self, frame: &[u8], offload: Offload) {
         match self {
-            Self::Packet(port) => port.send(frame, offload),
-            Self::Xdp(port) => port.send(frame, offload),
-            Self::Tap(port) => port.send(frame, offload),
-            Self::Memory(port) => port.send(frame, offload),
+            Self::Packet(to) => to.send(frame, offload),
+            Self::Xdp(to) => to.send(frame, offload),
+            Self::Tap(to) => to.send(frame, offload),
+            Self::Memory(to) => to.send(frame, offload),
         }
     }
 
     /// Sends all frames that wait.
     pub fn flush(&mut self) {
         match self {
-            Self::Packet(port) => port.flush(),
-            Self::Xdp(port) => port.flush(),
+            Self::Packet(to) => to.flush(),
+            Self::Xdp(to) => to.flush(),
             Self::Tap(_) => {}
-            Self::Memory(port) => port.flush(),
+            Self::Memory(to) => to.flush(),
         }
     }
 
-    /// What has gone through.
-    pub fn counters(&mut self) -> Counters {
+    /// What has gone out.
+    pub fn sent(&self) -> Traffic {
         match self {
-            Self::Packet(port) => port.counters(),
-            Self::Xdp(port) => port.counters(),
-            Self::Tap(port) => port.counters(),
-            Self::Memory(port) => port.counters(),
+            Self::Packet(to) => to.sent(),
+            Self::Xdp(to) => to.sent(),
+            Self::Tap(to) => to.sent(),
+            Self::Memory(to) => to.sent(),
         }
-    }
-
-    /// How the interface is now.
-    ///
-    /// # Errors
-    ///
-    /// If it is gone.
-    pub fn link(&self) -> Result<Link, Error> {
-        match self {
-            Self::Packet(port) => port.link(),
-            Self::Xdp(port) => port.link(),
-            Self::Tap(port) => port.link(),
-            Self::Memory(port) => Ok(port.link()),
-        }
-    }
-
-    /// Bytes of the longest frame that it takes; but one longer than the interface's MTU must be one that is yet to be cut.
-    pub fn max_frame(&self) -> usize {
-        match self {
-            Self::Xdp(_) => Xdp::LONGEST_FRAME,
-            Self::Packet(_) | Self::Tap(_) | Self::Memory(_) => LONGEST_FRAME,
-        }
-    }
-}
-
-impl AsFd for Port {
-    /// Readable when frames have come, or when there is an error to be told.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Packet(port) => port.as_fd(),
-            Self::Xdp(port) => port.as_fd(),
-            Self::Tap(port) => port.as_fd(),
-            Self::Memory(port) => port.as_fd(),
-        }
-    }
-}
-
-impl From<Packet> for Port {
-    fn from(port: Packet) -> Self {
-        Self::Packet(Box::new(port))
-    }
-}
-
-impl From<Xdp> for Port {
-    fn from(port: Xdp) -> Self {
-        Self::Xdp(Box::new(port))
-    }
-}
-
-impl From<Tap> for Port {
-    fn from(port: Tap) -> Self {
-        Self::Tap(port)
-    }
-}
-
-impl From<Memory> for Port {
-    fn from(port: Memory) -> Self {
-        Self::Memory(port)
     }
 }

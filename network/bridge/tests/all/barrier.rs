@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::network::Network;
 use crate::served::{Served, bridge};
-use fulmar_port::{Offload, Packet};
+use fulmar_port::{Offload, Port, packet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -44,7 +44,7 @@ fn the_next_packet_after_a_barrier_is_treated_as_asked() {
 
     // Before the first packet, so that none is lost.
     client.add_flow("in_port=1 actions=output:2");
-    let open = |host| served.network.host(host).within(|| Packet::open("eth0").expect("it is there"));
+    let open = |host| served.network.host(host).within(|| packet::open("eth0").expect("it is there"));
     let (mut sender, mut warmer) = (open(1), open(1));
     let mut receivers = [open(2), open(3)];
     let (arrived, stops) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -77,7 +77,7 @@ fn the_next_packet_after_a_barrier_is_treated_as_asked() {
 }
 
 /// At which of these a packet arrives; the others are counted meanwhile.
-fn arrival(receivers: &mut [Packet; 2], number: u64, warm: &AtomicU64) -> Option<usize> {
+fn arrival(receivers: &mut [Port; 2], number: u64, warm: &AtomicU64) -> Option<usize> {
     // A packet that is lost is waited for so long.
     let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
     loop {

@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::network::address;
 use crate::served::Served;
 use fulmar_node::Random;
-use fulmar_port::{Offload, Packet};
+use fulmar_port::{Offload, packet};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, UdpSocket};
 use std::os::unix::net::UnixStream;
@@ -52,7 +52,7 @@ fn garbage_on_the_wire_does_not_fill_the_memory() {
     ] {
         client.add_flow(flow);
     }
-    let mut port = network.host(1).within(|| Packet::open("eth0").expect("it is there"));
+    let mut port = network.host(1).within(|| packet::open("eth0").expect("it is there"));
     let (mut random, mut sent, mut frame) = (Random::new(5), 0, vec![0; 1500]);
     let before = resident();
     while sent < amount() {

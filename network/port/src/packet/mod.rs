@@ -13,13 +13,14 @@ mod ring;
 use crate::interface::Interface;
 use crate::kernel::{bind_to_interface, option, set_option};
 use crate::offload::{self, HEADER};
-use crate::{Counters, Error, Frame, LONGEST_FRAME, Link, Offload};
+use crate::{Error, Frame, LONGEST_FRAME, Link, Offload, Port, Traffic, port};
 use fulmar_packet::ethernet;
 use libc::SOL_PACKET;
 use outbox::Outbox;
 use ring::{Ring, Slot};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socket_with};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// Room before a frame, beside that for the tag which the kernel may have taken out.
 const HEADROOM: u16 = 128;
@@ -35,70 +36,78 @@ const EVERY_PROTOCOL: u16 = 3;
 /// An empty ring may be due to an error; so many times it is taken for empty before the socket is asked.
 const ASK_EVERY: u32 = 64;
 
-/// A port on a network interface that exists already.
+/// Where frames come in.
 #[derive(Debug)]
-pub struct Packet {
-    socket: OwnedFd,
+pub struct Receiver {
+    socket: Arc<OwnedFd>,
     interface: Interface,
     ring: Ring,
     long: Box<[u8]>,
-    outbox: Outbox,
-    counters: Counters,
+    received: Traffic,
     found_empty: u32,
     /// The interface was seen to be down, and not up since.
     is_down: bool,
 }
 
-impl Packet {
-    /// Opens the interface of this name, in the network namespace of the calling thread. It sees all frames that arrive at the
-    /// interface, also those that are not for its address.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such interface, it is no Ethernet, or the kernel refuses: for want of `CAP_NET_RAW`, say.
-    pub fn open(name: &str) -> Result<Self, Error> {
-        let interface = Interface::find(name)?;
-        interface.must_be_ethernet()?;
-        let socket = socket_for(name)?;
-        let set = |what, option, value: u32| {
-            set_option(&socket, SOL_PACKET, option, &value).map_err(Error::refused(name, what))
-        };
-        set("room before frames", libc::PACKET_RESERVE, HEADROOM.into())?;
-        set("copies of long frames", libc::PACKET_COPY_THRESH, 1)?;
-        set("to leave out its own frames", libc::PACKET_IGNORE_OUTGOING, 1)?;
-        set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &QUEUE_BYTES)
-            .map_err(Error::refused(name, "a long queue"))?;
-        let sender = socket_for(name)?;
-        bind_to_interface(&sender, interface.index(), 0).map_err(Error::refused(name, "to send"))?;
-        let outbox = Outbox::new(sender).map_err(Error::refused(name, "a ring to send from"))?;
-        let frame = interface.link()?.mtu as usize + ethernet::HEADER + 2 * ethernet::TAG;
-        let slot = (frame + 2 * usize::from(HEADROOM)).next_power_of_two().clamp(SMALLEST_SLOT, LARGEST_SLOT);
-        let ring = Ring::new(socket.as_fd(), slot, SLOTS).map_err(Error::refused(name, "a ring"))?;
-        bind_to_interface(&socket, interface.index(), EVERY_PROTOCOL)
-            .map_err(Error::refused(name, "its frames"))?;
-        let everything = libc::packet_mreq {
-            mr_ifindex: interface.index().cast_signed(),
-            mr_type: PROMISCUOUS,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        set_option(&socket, SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &everything)
-            .map_err(Error::refused(name, "frames for other addresses"))?;
-        Ok(Self {
-            socket,
-            interface,
-            ring,
-            long: vec![0; usize::from(HEADROOM) + HEADER + LONGEST_FRAME].into(),
-            outbox,
-            counters: Counters::default(),
-            found_empty: 0,
-            is_down: false,
-        })
-    }
+/// Where frames go out.
+#[derive(Debug)]
+pub struct Sender {
+    socket: Arc<OwnedFd>,
+    outbox: Outbox,
+    sent: Traffic,
+}
 
-    /// See [`Port::receive`](crate::Port::receive).
-    pub fn receive(&mut self, limit: usize, mut each: impl FnMut(Frame<'_>)) -> Result<usize, Error> {
-        let Self { socket, ring, long, counters: Counters { received, .. }, is_down, .. } = self;
+/// Opens the interface of this name, in the network namespace of the calling thread. It sees all frames that arrive at the
+/// interface, also those that are not for its address.
+///
+/// # Errors
+///
+/// If there is no such interface, it is no Ethernet, or the kernel refuses: for want of `CAP_NET_RAW`, say.
+pub fn open(name: &str) -> Result<Port, Error> {
+    let interface = Interface::find(name)?;
+    interface.must_be_ethernet()?;
+    let socket = socket_for(name)?;
+    let set = |what, option, value: u32| {
+        set_option(&socket, SOL_PACKET, option, &value).map_err(Error::refused(name, what))
+    };
+    set("room before frames", libc::PACKET_RESERVE, HEADROOM.into())?;
+    set("copies of long frames", libc::PACKET_COPY_THRESH, 1)?;
+    set("to leave out its own frames", libc::PACKET_IGNORE_OUTGOING, 1)?;
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &QUEUE_BYTES)
+        .map_err(Error::refused(name, "a long queue"))?;
+    let sender = socket_for(name)?;
+    bind_to_interface(&sender, interface.index(), 0).map_err(Error::refused(name, "to send"))?;
+    let outbox = Outbox::new(sender).map_err(Error::refused(name, "a ring to send from"))?;
+    let frame = interface.link()?.mtu as usize + ethernet::HEADER + 2 * ethernet::TAG;
+    let slot = (frame + 2 * usize::from(HEADROOM)).next_power_of_two().clamp(SMALLEST_SLOT, LARGEST_SLOT);
+    let ring = Ring::new(socket.as_fd(), slot, SLOTS).map_err(Error::refused(name, "a ring"))?;
+    bind_to_interface(&socket, interface.index(), EVERY_PROTOCOL)
+        .map_err(Error::refused(name, "its frames"))?;
+    let everything = libc::packet_mreq {
+        mr_ifindex: interface.index().cast_signed(),
+        mr_type: PROMISCUOUS,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_option(&socket, SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &everything)
+        .map_err(Error::refused(name, "frames for other addresses"))?;
+    let socket = Arc::new(socket);
+    let sender = Sender { socket: socket.clone(), outbox, sent: Traffic::default() };
+    let receiver = Receiver {
+        socket,
+        interface,
+        ring,
+        long: vec![0; usize::from(HEADROOM) + HEADER + LONGEST_FRAME].into(),
+        received: Traffic::default(),
+        found_empty: 0,
+        is_down: false,
+    };
+    Ok(Port::new(port::Receiver::Packet(Box::new(receiver)), port::Sender::Packet(Box::new(sender))))
+}
+
+impl Receiver {
+    pub(crate) fn receive(&mut self, limit: usize, mut each: impl FnMut(Frame<'_>)) -> Result<usize, Error> {
+        let Self { socket, ring, long, received, is_down, .. } = self;
         let mut count = 0;
         while count < limit
             && ring.take(|slot| match frame_of(slot, socket.as_fd(), long, is_down) {
@@ -133,34 +142,36 @@ impl Packet {
         Ok(())
     }
 
-    /// See [`Port::send`](crate::Port::send).
-    pub fn send(&mut self, frame: &[u8], offload: Offload) {
-        self.outbox.push(self.socket.as_fd(), frame, offload, &mut self.counters.sent);
-    }
-
-    /// See [`Port::flush`](crate::Port::flush).
-    pub fn flush(&mut self) {
-        self.outbox.flush(self.socket.as_fd(), &mut self.counters.sent);
-    }
-
-    /// See [`Port::counters`](crate::Port::counters).
-    pub fn counters(&mut self) -> Counters {
+    pub(crate) fn received(&mut self) -> Traffic {
         // The kernel begins to count anew whenever it is asked.
         if let Ok(news) = option::<libc::tpacket_stats>(&self.socket, SOL_PACKET, libc::PACKET_STATISTICS) {
-            self.counters.received.dropped += u64::from(news.tp_drops);
+            self.received.dropped += u64::from(news.tp_drops);
         }
-        self.counters
+        self.received
     }
 
-    /// See [`Port::link`](crate::Port::link).
-    pub fn link(&self) -> Result<Link, Error> {
+    pub(crate) fn link(&self) -> Result<Link, Error> {
         self.interface.link()
     }
 }
 
-impl AsFd for Packet {
+impl AsFd for Receiver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+impl Sender {
+    pub(crate) fn send(&mut self, frame: &[u8], offload: Offload) {
+        self.outbox.push(self.socket.as_fd(), frame, offload, &mut self.sent);
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.outbox.flush(self.socket.as_fd(), &mut self.sent);
+    }
+
+    pub(crate) fn sent(&self) -> Traffic {
+        self.sent
     }
 }
 

@@ -1,21 +1,29 @@
-//! The memory in which an XDP socket's frames are: chunks of one size, each of which is the kernel's or the program's.
+//! The memory in which an XDP socket's frames are: chunks of one size, each of which is the kernel's or the program's. Half of them
+//! are for what comes in, and half for what goes out.
 
 #![allow(unsafe_code, reason = "the chunks are memory that is shared with the kernel")]
 
 use crate::kernel::{Mapping, set_option};
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 /// Large enough for a frame of 1,514 bytes and the room before it. (The kernel allows 4,096, too.)
 pub(super) const CHUNK: usize = 2048;
 
+/// One of the halves.
 #[derive(Debug)]
-pub(super) struct Chunks(Mapping);
+pub(super) struct Chunks {
+    memory: Arc<Mapping>,
+    addresses: Range<usize>,
+}
 
 impl Chunks {
-    /// So many chunks, registered with a socket that keeps so much room before the frames it receives.
-    pub(super) fn new(socket: BorrowedFd<'_>, count: usize, headroom: u32) -> io::Result<Self> {
-        let memory = Mapping::anonymous(count * CHUNK)?;
+    /// So many chunks for each half, registered with a socket that keeps so much room before the frames it receives.
+    pub(super) fn new(socket: BorrowedFd<'_>, count: usize, headroom: u32) -> io::Result<[Self; 2]> {
+        let half = count * CHUNK;
+        let memory = Arc::new(Mapping::anonymous(2 * half)?);
         let chunk_size = u32::try_from(CHUNK).map_err(|_| io::ErrorKind::InvalidInput)?;
         let region = libc::xdp_umem_reg {
             addr: memory.at().as_ptr().expose_provenance() as u64,
@@ -26,21 +34,26 @@ impl Chunks {
             tx_metadata_len: 0,
         };
         set_option(socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &region)?;
-        Ok(Self(memory))
+        Ok([0..half, half..2 * half].map(|addresses| Self { memory: memory.clone(), addresses }))
+    }
+
+    /// The addresses of all chunks.
+    pub(super) fn each(&self) -> impl Iterator<Item = u64> {
+        self.addresses.clone().step_by(CHUNK).map(|address| address as u64)
     }
 
     /// The chunk in which this address is, and the place of the address in it. The caller has it from the kernel, or has not given it
-    /// there since, so that nobody else changes it; nor is there another slice, as this one borrows all.
+    /// there since, so that nobody else changes it; nor is there another slice, as this one borrows the half, and no chunk is in both.
     ///
     /// # Panics
     ///
     /// If the address is outside.
     pub(super) fn around(&mut self, address: u64) -> (&mut [u8], usize) {
         let address = usize::try_from(address).unwrap_or(usize::MAX);
-        assert!(address < self.0.length(), "an address of these chunks");
+        assert!(self.addresses.contains(&address), "an address of these chunks");
         let start = address - address % CHUNK;
         // SAFETY: the chunk is inside the memory; of what else there may be to it see above.
-        let chunk = unsafe { std::slice::from_raw_parts_mut(self.0.at().add(start).as_ptr(), CHUNK) };
+        let chunk = unsafe { std::slice::from_raw_parts_mut(self.memory.at().add(start).as_ptr(), CHUNK) };
         (chunk, address - start)
     }
 }

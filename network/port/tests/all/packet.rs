@@ -2,14 +2,14 @@
 
 use crate::network::{ADDRESSES, Network, exchange};
 use crate::wire::Wire;
-use fulmar_port::{Error, Frame, LONGEST_FRAME, Offload, Packet, Port};
+use fulmar_port::{Error, Frame, LONGEST_FRAME, Offload, Port, packet};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::net::{IpAddr, Ipv6Addr};
 use std::thread;
 
 fn open(network: &Network, names: [&str; 2]) -> [Port; 2] {
     network.switch.enter();
-    names.map(|name| Port::from(Packet::open(name).expect("it is there")))
+    names.map(|name| packet::open(name).expect("it is there"))
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn frame_of(number: u8, length: usize) -> Vec<u8> {
     frame
 }
 
-fn collect(port: &mut Packet, many: usize) -> Vec<Vec<u8>> {
+fn collect(port: &mut Port, many: usize) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     while all.len() < many {
         poll(&mut [PollFd::new(port, PollFlags::IN)], None).expect("it polls");
@@ -101,8 +101,8 @@ fn collect(port: &mut Packet, many: usize) -> Vec<Vec<u8>> {
 #[test]
 fn frames_arrive_as_they_were_sent_and_are_counted() {
     let network = Network::new("round");
-    let mut here = network.switch.within(|| Packet::open("port1").expect("it is there"));
-    let mut there = network.hosts[0].within(|| Packet::open("eth0").expect("it is there"));
+    let mut here = network.switch.within(|| packet::open("port1").expect("it is there"));
+    let mut there = network.hosts[0].within(|| packet::open("eth0").expect("it is there"));
     let frames: Vec<_> = (14..=1514).step_by(10).map(|length| frame_of(5, length)).collect();
     for frame in &frames {
         here.send(frame, Offload::NONE);
@@ -144,7 +144,7 @@ fn frames_arrive_as_they_were_sent_and_are_counted() {
 }
 
 /// What it says about an interface that does not get better by itself.
-fn error_of(port: &mut Packet) -> Error {
+fn error_of(port: &mut Port) -> Error {
     loop {
         if let Err(why) = port.receive(64, |_| {}) {
             return why;
@@ -155,7 +155,7 @@ fn error_of(port: &mut Packet) -> Error {
 #[test]
 fn an_interface_that_is_down_or_gone_is_an_error() {
     let network = Network::new("down");
-    let mut port = network.switch.within(|| Packet::open("port1").expect("it is there"));
+    let mut port = network.switch.within(|| packet::open("port1").expect("it is there"));
     network.switch.ip(&["link", "set", "port1", "down"]);
     poll(&mut [PollFd::new(&port, PollFlags::IN)], None).expect("it polls");
     for _ in 0..3 {
@@ -166,7 +166,7 @@ fn an_interface_that_is_down_or_gone_is_an_error() {
     assert_eq!((port.counters().sent.packets, port.counters().sent.errors), (0, 1));
 
     network.switch.ip(&["link", "set", "port1", "up"]);
-    let mut there = network.hosts[0].within(|| Packet::open("eth0").expect("it is there"));
+    let mut there = network.hosts[0].within(|| packet::open("eth0").expect("it is there"));
     there.send(&frame_of(6, 60), Offload::NONE);
     there.flush();
     assert_eq!(collect(&mut port, 1), [frame_of(6, 60)]);
@@ -182,7 +182,7 @@ fn an_interface_that_is_down_or_gone_is_an_error() {
 fn what_is_no_ethernet_is_refused() {
     let network = Network::new("refuse");
     network.switch.enter();
-    assert!(matches!(Packet::open("none"), Err(Error::NoInterface { .. })));
-    assert!(matches!(Packet::open("a name far too long"), Err(Error::BadName { .. })));
-    assert!(matches!(Packet::open("lo"), Err(Error::NotEthernet { .. })));
+    assert!(matches!(packet::open("none"), Err(Error::NoInterface { .. })));
+    assert!(matches!(packet::open("a name far too long"), Err(Error::BadName { .. })));
+    assert!(matches!(packet::open("lo"), Err(Error::NotEthernet { .. })));
 }

@@ -5,7 +5,7 @@ use fulmar_node::Random;
 use fulmar_packet::checksum::Sum;
 use fulmar_packet::{Field, FlowKey, build, ethernet, ip};
 use fulmar_port::offload::{Checksum, Kind, Segmentation, finish};
-use fulmar_port::{Error, Offload, Packet};
+use fulmar_port::{Error, Offload, Port, packet};
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// A frame with random payload that is to be cut, as a kernel would leave it.
@@ -70,7 +70,7 @@ fn finished(frame: &[u8], offload: Offload) -> Vec<Vec<u8>> {
 }
 
 /// Frames of the test that come, until there are so many.
-fn collect(port: &mut Packet, many: usize) -> Vec<Vec<u8>> {
+fn collect(port: &mut Port, many: usize) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     while all.len() < many {
         poll(&mut [PollFd::new(port, PollFlags::IN)], None).expect("it polls");
@@ -89,8 +89,8 @@ fn software_cuts_as_the_kernel_does() {
     let network = Network::new("cut");
     // So that the interface gets nothing but single segments.
     network.switch.ip(&["link", "set", "port1", "gso_max_segs", "1"]);
-    let mut from = network.switch.within(|| Packet::open("port1").expect("it is there"));
-    let mut to = network.hosts[0].within(|| Packet::open("eth0").expect("it is there"));
+    let mut from = network.switch.within(|| packet::open("port1").expect("it is there"));
+    let mut to = network.hosts[0].within(|| packet::open("eth0").expect("it is there"));
     let mut random = Random::new(3);
     for (kind, is_v6) in [(Kind::TcpV4, false), (Kind::TcpV6, true), (Kind::Udp, false), (Kind::Udp, true)] {
         for is_tagged in [false, true] {
@@ -114,8 +114,8 @@ fn software_cuts_as_the_kernel_does() {
 #[test]
 fn long_frames_that_came_before_a_link_went_down_are_not_lost() {
     let network = Network::new("late");
-    let mut port = network.switch.within(|| Packet::open("port1").expect("it is there"));
-    let mut there = network.hosts[0].within(|| Packet::open("eth0").expect("it is there"));
+    let mut port = network.switch.within(|| packet::open("port1").expect("it is there"));
+    let mut there = network.hosts[0].within(|| packet::open("eth0").expect("it is there"));
     let mut random = Random::new(6);
     let frames: Vec<_> = (1..=5)
         .map(|number| open_frame(&mut random, Kind::TcpV4, false, number % 2 == 0, 10_000 * number, 1400))

@@ -2,7 +2,7 @@
 
 use crate::network::{Namespace, exchange};
 use crate::wire::Wire;
-use fulmar_port::{Error, Packet, Port, Tap};
+use fulmar_port::{Error, packet, tap};
 use std::net::IpAddr;
 use std::thread;
 
@@ -11,13 +11,13 @@ fn tcp_passes_between_devices_which_go_with_their_ports() {
     let hosts = [1, 2].map(|number| Namespace::new(&format!("tap-{number}")));
     let taps = [0, 1].map(|at| {
         let host: &Namespace = &hosts[at];
-        let tap = host.within(|| Tap::create("tap0").expect("root may"));
+        let tap = host.within(|| tap::create("tap0").expect("root may"));
         assert!(!tap.link().expect("it is there").is_up);
         host.ip(&["address", "add", &format!("10.10.0.{}/24", at + 1), "dev", "tap0"]);
         host.ip(&["link", "set", "tap0", "up"]);
         assert!(tap.link().expect("it is there").is_up);
-        assert!(matches!(host.within(|| Tap::create("tap0")), Err(Error::Refused { .. })));
-        Port::from(tap)
+        assert!(matches!(host.within(|| tap::create("tap0")), Err(Error::Refused { .. })));
+        tap
     });
     let mut longest = 0;
     thread::scope(|scope| {
@@ -27,7 +27,7 @@ fn tcp_passes_between_devices_which_go_with_their_ports() {
     });
     assert!(longest > 32_768, "{longest}");
     // The ports went with the wire's thread. A process that another test starts has their files, too, until it runs its program.
-    let is_gone = || matches!(Packet::open("tap0"), Err(Error::NoInterface { .. }));
+    let is_gone = || matches!(packet::open("tap0"), Err(Error::NoInterface { .. }));
     while !hosts.iter().all(|host| host.within(is_gone)) {
         thread::yield_now();
     }

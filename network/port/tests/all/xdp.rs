@@ -2,7 +2,7 @@
 
 use crate::network::{Namespace, exchange};
 use crate::wire::Wire;
-use fulmar_port::{Error, Offload, Packet, Port, Tap, Xdp};
+use fulmar_port::{Error, Offload, packet, tap, xdp};
 use std::net::IpAddr;
 use std::thread;
 
@@ -15,11 +15,11 @@ fn segments_are_cut_for_a_port_that_takes_none() {
     let pairs = [(1, "trunk1"), (2, "trunk2")].map(|(number, trunk)| {
         let host = &hosts[number - 1];
         switch.ip(&["link", "set", trunk, "addrgenmode", "none", "up"]);
-        let tap = host.within(|| Tap::create("tap0").expect("root may"));
+        let tap = host.within(|| tap::create("tap0").expect("root may"));
         host.ip(&["address", "add", &format!("10.11.0.{number}/24"), "dev", "tap0"]);
         host.ip(&["link", "set", "tap0", "up"]);
-        let xdp = switch.within(|| Xdp::open(trunk).expect("the kernel has XDP"));
-        [Port::from(tap), Port::from(xdp)]
+        let xdp = switch.within(|| xdp::open(trunk).expect("the kernel has XDP"));
+        [tap, xdp]
     });
     let mut longest = [[0; 2]; 2];
     thread::scope(|scope| {
@@ -47,14 +47,14 @@ fn what_does_not_fit_is_counted_and_a_link_that_is_down_is_an_error() {
     for name in ["port1", "port2"] {
         switch.ip(&["link", "set", name, "addrgenmode", "none", "up"]);
     }
-    let mut port = switch.within(|| Xdp::open("port1").expect("the kernel has XDP"));
-    let mut there = switch.within(|| Packet::open("port2").expect("it is there"));
-    assert!(matches!(switch.within(|| Xdp::open("port1")), Err(Error::Refused { .. })));
+    let mut port = switch.within(|| xdp::open("port1").expect("the kernel has XDP"));
+    let mut there = switch.within(|| packet::open("port2").expect("it is there"));
+    assert!(matches!(switch.within(|| xdp::open("port1")), Err(Error::Refused { .. })));
     let frame = [&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 5, 0x88, 0xb5], &[7; 46][..]].concat();
     for _ in 0..5_000 {
         port.send(&frame, Offload::NONE);
     }
-    port.send(&[0; Xdp::LONGEST_FRAME + 1], Offload::NONE);
+    port.send(&[0; xdp::LONGEST_FRAME + 1], Offload::NONE);
     port.flush();
     let sent = port.counters().sent;
     assert_eq!((sent.packets + sent.dropped, sent.errors), (5_000, 1));

@@ -3,7 +3,7 @@
 use super::{ping, talks};
 use crate::network::{address, mac};
 use crate::served::Served;
-use fulmar_port::Packet;
+use fulmar_port::packet;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -186,7 +186,7 @@ fn ovs_ofctl_monitors_packets_and_sends_them() {
     served.until_connected(&mut monitor, " (OF1.3)");
     served.ofctl(&["packet-out", "br0", &format!("in_port=1,packet={frame},actions=table")]);
     monitor.hears(&["NXT_PACKET_IN2 (OF1.3)", "dl_type=0x88b5"]);
-    let mut host = served.network.host(2).within(|| Packet::open("eth0").expect("it is there"));
+    let mut host = served.network.host(2).within(|| packet::open("eth0").expect("it is there"));
     served.ofctl(&["packet-out", "br0", &format!("in_port=controller,packet={frame},actions=output:2")]);
     let mut found = false;
     while !found {

@@ -3,7 +3,7 @@
 use super::ofctl::{Listening, overhears};
 use crate::network::Network;
 use crate::served::Served;
-use fulmar_port::Packet;
+use fulmar_port::packet;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::process::{Child, Command, Stdio};
 
@@ -178,7 +178,7 @@ fn ovs_ofctl_monitors_packets_and_sends_them_without_a_version() {
         served.network.switch.ip(&["link", "del", "news"]);
     }
     // Also by what a packet has not, which is not changed.
-    let mut host = served.network.host(2).within(|| Packet::open("eth0").expect("it is there"));
+    let mut host = served.network.host(2).within(|| packet::open("eth0").expect("it is there"));
     packet_out("controller", "mod_nw_src:1.2.3.4,strip_vlan,mod_tp_dst:5,mod_vlan_vid:5,strip_vlan,output:2");
     let mut found = false;
     while !found {
