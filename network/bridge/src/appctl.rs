@@ -1,6 +1,6 @@
 //! Questions about switches that run, as `ovs-appctl` asks them: JSON-RPC 1.0 on a Unix socket, a method and its arguments as text.
 
-use crate::bridge::Bridge;
+use crate::bridge::{Bridge, Remembered};
 use crate::switches::Bridges;
 use fulmar_openflow::{MatchText, PortNumber, parse_match};
 use fulmar_port::vxlan::Dropped;
@@ -175,16 +175,15 @@ fn stations(bridge: &Bridge) -> String {
     text
 }
 
-/// What is said when the thread for packets has ended, which it does when the bridge does.
+/// What is said when the threads for packets have ended, which they do when the bridge does.
 const ENDED: &str = "the bridge is ending";
 
 fn show(name: &str, bridge: &Bridge) -> Result<String, String> {
-    let (hits, (flows, masks, limit)) =
-        bridge.look(|forwarder, _| (forwarder.hits(), forwarder.sizes())).ok_or(ENDED)?;
+    let Remembered { hits, megaflows, masks, most } = bridge.remembered().ok_or(ENDED)?;
     let looked_up = hits.microflow + hits.megaflow + hits.missed + hits.renewed;
     let rate = |hits: u64| if looked_up == 0 { 0.0 } else { 100.0 * hits as f64 / looked_up as f64 };
     let mut text = format!(
-        "{name}:\n  lookups: hit:{} missed:{} renewed:{}\n  microflows: hit:{} ({:.1} %)\n  megaflows: hit:{} ({:.1} %)\n  flows: {flows} (at most {limit}), masks: {masks}\n  openflow flows: {}\n",
+        "{name}:\n  lookups: hit:{} missed:{} renewed:{}\n  microflows: hit:{} ({:.1} %)\n  megaflows: hit:{} ({:.1} %)\n  flows: {megaflows} (at most {most}), masks: {masks}\n  openflow flows: {}\n",
         hits.microflow + hits.megaflow,
         hits.missed,
         hits.renewed,
@@ -208,22 +207,24 @@ fn show(name: &str, bridge: &Bridge) -> Result<String, String> {
 }
 
 fn megaflows(bridge: &Bridge) -> Result<String, String> {
-    let mut lines = bridge
-        .look(|forwarder, now| {
-            let line = |flow: &Arc<fulmar_vswitch::Cached>| {
-                let (megaflow, traffic) = (flow.value(), flow.value().traffic());
-                format!(
-                    "{}, packets:{}, bytes:{}, used:{:.3}s, actions:{}\n",
-                    MatchText(&flow.condition()),
-                    traffic.packets,
-                    traffic.bytes,
-                    megaflow.idle(now).as_secs_f64(),
-                    Steps(megaflow.steps())
-                )
-            };
-            forwarder.megaflows().map(line).collect::<Vec<String>>()
-        })
-        .ok_or(ENDED)?;
+    let told = bridge.look(|forwarder, now| {
+        let line = |flow: &Arc<fulmar_vswitch::Cached>| {
+            let (megaflow, traffic) = (flow.value(), flow.value().traffic());
+            format!(
+                "{}, packets:{}, bytes:{}, used:{:.3}s, actions:{}\n",
+                MatchText(&flow.condition()),
+                traffic.packets,
+                traffic.bytes,
+                megaflow.idle(now).as_secs_f64(),
+                Steps(megaflow.steps())
+            )
+        };
+        forwarder.megaflows().map(line).collect::<Vec<String>>()
+    });
+    if told.is_empty() {
+        return Err(ENDED.to_owned());
+    }
+    let mut lines = told.concat();
     lines.sort_unstable();
     Ok(lines.concat())
 }

@@ -1,7 +1,7 @@
 //! One switch as it is run.
 
 use crate::clock::Clock;
-use crate::datapath::{Datapath, Listener, Mailbox, Order};
+use crate::datapath::{Datapath, Listener, Mailbox};
 use fulmar_openflow::flow::{FlowCommand, FlowMod};
 use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
 use fulmar_openflow::{ALL_TABLES, Body, ErrorCode, GroupNumber, Instructions, Message, PortNumber, Version};
@@ -9,11 +9,12 @@ use fulmar_packet::Match;
 use fulmar_port::vxlan::{Claim, Claims, Dropped, Vtep};
 use fulmar_port::{Link, Port};
 use fulmar_session::{Asker, SessionId, Sessions, Status, Target};
-use fulmar_vswitch::{Done, Event, Forwarder, Notice, PortInfo, Shaping, Switch};
+use fulmar_vswitch::{Done, Event, Forwarder, Hits, Notice, PortInfo, Shaping, Switch};
 use parking_lot::Mutex;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -28,12 +29,25 @@ pub enum FailMode {
     Secure,
 }
 
+/// What the threads of a switch remember together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// How often decisions were found where.
+    pub hits: Hits,
+    /// Megaflows.
+    pub megaflows: usize,
+    /// Different masks of megaflows, of the thread that has the most.
+    pub masks: usize,
+    /// How many megaflows there may be.
+    pub most: usize,
+}
+
 /// A controller is given up after so long: three probes.
 const GIVE_UP: Duration = Duration::from_secs(15);
 /// The cookie of the flow that a switch gives itself when its controllers have gone.
 const FAILED_OPEN: u64 = 0xfa11_09e7;
 
-/// A switch with its ports, its thread for packets, and its controllers' sessions.
+/// A switch with its ports, its threads for packets, and its controllers' sessions.
 pub struct Bridge {
     datapath: Datapath,
     shared: Arc<Shared>,
@@ -77,7 +91,7 @@ impl Shared {
         done.events.into_iter().for_each(|event| self.tell(event));
         if let Some(mailbox) = self.mailbox.get() {
             for packet in done.packets {
-                mailbox.order(Order::Send(packet.port.0, packet.actions, packet.data));
+                mailbox.send(packet.port.0, packet.actions, packet.data);
             }
         }
         done.answers
@@ -160,17 +174,18 @@ impl Listener for Shared {
 }
 
 impl Bridge {
-    /// Starts the switch's thread. It has no ports and no sessions yet.
+    /// Starts a switch with so many threads for packets. It has no ports and no sessions yet.
     ///
     /// # Errors
     /// If the system is out of threads or file descriptors.
     pub fn start(
         name: &str,
         switch: Switch,
+        threads: NonZeroUsize,
         report: impl Fn(&str) + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let clock = Clock::start();
-        let forwarder = switch.forwarder();
+        let forwarders = switch.forwarders(threads);
         let shared = Arc::new(Shared {
             switch,
             clock,
@@ -179,10 +194,10 @@ impl Bridge {
             links: Mutex::default(),
             old: Mutex::default(),
         });
-        let datapath = Datapath::start(name, forwarder, clock, shared.clone())?;
+        let datapath = Datapath::start(name, forwarders, clock, &shared)?;
         let requests = Arc::new(Requests(Arc::downgrade(&shared)));
         // Both are new, so that nobody has been there before.
-        let _ = shared.mailbox.set(datapath.mailbox());
+        let _ = shared.mailbox.set(datapath.sender());
         let _ = shared.sessions.set(Sessions::new(requests, report));
         Ok(Self { datapath, shared, tunnels: Mutex::default(), mode: Mutex::default() })
     }
@@ -206,7 +221,7 @@ impl Bridge {
         let counters = info.counters.clone();
         self.shared.links.lock().remove(&number);
         let event = self.shared.switch.put_port(number, info, self.shared.clock.now());
-        self.datapath.order(Order::Attach(number, Box::new(port), counters));
+        self.datapath.attach(number, port, counters);
         self.shared.tell(event);
     }
 
@@ -229,9 +244,9 @@ impl Bridge {
                 there.into_mut()
             }
             Entry::Vacant(free) => {
-                let (arrivals, departures, claims) = vtep.join()?;
+                let (arrivals, claims) = vtep.join()?;
                 claims.admit(claim, number)?;
-                self.datapath.order(Order::Join(Box::new((arrivals, departures))));
+                self.datapath.join(arrivals, || vtep.departures());
                 free.insert((claims, BTreeSet::new()))
             }
         };
@@ -239,7 +254,7 @@ impl Bridge {
         let counters = info.counters.clone();
         self.shared.links.lock().remove(&number);
         let event = self.shared.switch.put_port(number, info, self.shared.clock.now());
-        self.datapath.order(Order::AttachTunnel(number, udp_port, counters));
+        self.datapath.attach_tunnel(number, udp_port, &counters);
         self.shared.tell(event);
         Ok(())
     }
@@ -252,13 +267,13 @@ impl Bridge {
 
     /// A port leaves.
     pub fn detach(&self, number: u32) {
-        self.datapath.order(Order::Detach(number));
+        self.datapath.detach(number);
         self.tunnels.lock().retain(|udp_port, (claims, ports)| {
             if ports.remove(&number) {
                 claims.dismiss(number);
             }
             if ports.is_empty() {
-                self.datapath.order(Order::Leave(*udp_port));
+                self.datapath.leave(*udp_port);
             }
             !ports.is_empty()
         });
@@ -372,11 +387,22 @@ impl Bridge {
         self.shared.switch.stations(self.shared.clock.now())
     }
 
-    /// Looks at what the switch remembers, between two batches of packets.
+    /// How much is remembered, and how often that was met; nothing, if the switch is ending.
+    pub fn remembered(&self) -> Option<Remembered> {
+        let all = self.look(|forwarder, _| (forwarder.hits(), forwarder.sizes()));
+        Some(Remembered {
+            hits: all.iter().map(|(hits, _)| *hits).sum(),
+            megaflows: all.iter().map(|(_, (megaflows, ..))| megaflows).sum(),
+            masks: all.iter().map(|(_, (_, masks, _))| *masks).max()?,
+            most: all.iter().map(|(_, (.., most))| most).sum(),
+        })
+    }
+
+    /// Looks at what each of the switch's threads remembers, between two batches of packets; nothing of those that have ended.
     pub fn look<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&mut Forwarder, fulmar_node::Time) -> T + Send + 'static,
-    ) -> Option<T> {
+        look: impl FnOnce(&mut Forwarder, fulmar_node::Time) -> T + Clone + Send + 'static,
+    ) -> Vec<T> {
         self.datapath.look(look)
     }
 }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -26,6 +27,8 @@ pub struct Config {
     pub database: Option<SocketAddr>,
     /// Where figures are served for Prometheus.
     pub metrics: Option<SocketAddr>,
+    /// How many threads move packets, for each bridge; if it is not said, one for every four cores, and one at least.
+    pub threads: Option<NonZeroUsize>,
     /// Bridges that are to be there, besides those that the database has.
     #[serde(default, rename = "bridge")]
     pub bridges: Vec<BridgeConfig>,
@@ -169,7 +172,8 @@ impl Daemon {
         let socket = config.control_socket();
         let appctl = Appctl::start(&socket, bridges.clone())
             .map_err(needs(format!("the socket {}", socket.display())))?;
-        let switches = Switches::new(directory.clone(), bridges.clone(), seed, report);
+        let lanes = config.threads.unwrap_or_else(usual_threads);
+        let switches = Switches::new(directory.clone(), bridges.clone(), lanes, seed, report);
         let (handle, ends) = (database.clone(), stops.clone());
         threads.push(spawn("switches", move || keep(switches, &handle, &ends))?);
         Ok(Self { database, stops, threads, appctl: Some(appctl), bridges })
@@ -196,6 +200,12 @@ impl Drop for Daemon {
             let _ = thread.join();
         }
     }
+}
+
+/// Hosts need most cores for what they are there for.
+fn usual_threads() -> NonZeroUsize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    NonZeroUsize::new(cores / 4).unwrap_or(NonZeroUsize::MIN)
 }
 
 fn spawn(name: &str, what: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {

@@ -1,4 +1,4 @@
-//! Virtual switches as they are run: with ports of the kernel, a thread for packets, sessions of controllers, and a database that says
+//! Virtual switches as they are run: with ports of the kernel, threads for packets, sessions of controllers, and a database that says
 //! what there is to be.
 //!
 //! # The problem
@@ -8,14 +8,14 @@
 //!
 //! # The idea
 //!
-//! Each switch has one thread for packets, which runs each to its end: it shares nothing with others that it would have to wait for.
-//! What others want of it are orders in a mailbox, that it looks at between two batches. Sessions call the switch themselves, from their
+//! A switch has threads for packets, each with ports of its own, which run each packet to its end: what they remember is their own, and
+//! they meet only where frames go out. What others want of them are orders in mailboxes, that they look at between two batches. Sessions call the switch themselves, from their
 //! own threads; a change has taken place when they have been answered. One more thread follows the database, and writes into it
 //! how things are: what `ovs-vsctl` asks for and waits for.
 //!
 //! # The structure
 //!
-//! - [`Bridge`]: a switch, its `datapath` thread with `tunnels`, and its sessions.
+//! - [`Bridge`]: a switch, the threads of its `datapath` with `tunnels`, and its sessions.
 //! - [`Daemon`]: the database and all bridges that it asks for (`configuration`, `switches`, `interface`, `options`), `appctl` and `metrics` about them.
 //! - [`Config`]: the file that `fulmar switch` is given; [`ask`]: what `fulmar switch` asks one that runs.
 //!
@@ -25,8 +25,9 @@
 //! use fulmar_bridge::Bridge;
 //! use fulmar_port::{Offload, memory};
 //! use fulmar_vswitch::{PortInfo, Settings, Switch};
+//! use std::num::NonZeroUsize;
 //!
-//! let bridge = Bridge::start("br0", Switch::new(1, "br0", Settings::default()), |_| ())?;
+//! let bridge = Bridge::start("br0", Switch::new(1, "br0", Settings::default()), NonZeroUsize::MIN, |_| ())?;
 //! let [(mut a, one), (mut b, two)] = [memory::pair()?, memory::pair()?];
 //! bridge.attach(1, PortInfo::new("one", [2, 0, 0, 0, 0, 1]), one);
 //! bridge.attach(2, PortInfo::new("two", [2, 0, 0, 0, 0, 2]), two);
@@ -43,8 +44,9 @@
 //! remembered. An interface that is not there, or goes away, is an error of that interface; it joins when it is there. What controllers
 //! and tools say is answered with an error or done. What is dropped is counted.
 //!
-//! Not guaranteed: that a switch is as fast as the machine: it has one thread for packets. OpenFlow 1.0 and 1.3 are spoken, and no
-//! other version.
+//! Frames that came in at one port and go out at another keep their order.
+//!
+//! Not guaranteed: the order of frames that came in at different ports. OpenFlow 1.0 and 1.3 are spoken, and no other version.
 
 mod appctl;
 mod bridge;
@@ -59,5 +61,5 @@ mod switches;
 mod tunnels;
 
 pub use appctl::ask;
-pub use bridge::{Bridge, FailMode};
+pub use bridge::{Bridge, FailMode, Remembered};
 pub use daemon::{BridgeConfig, Config, Daemon, StartError};

@@ -1,5 +1,6 @@
 //! Figures for Prometheus, in its text format, over HTTP.
 
+use crate::bridge::Remembered;
 use crate::switches::Bridges;
 use fulmar_port::vxlan::Dropped;
 use std::collections::BTreeMap;
@@ -53,7 +54,11 @@ const FIGURES: [(&str, &str, &str); 9] = [
     ("fulmar_switch_misses_total", "counter", "Packets decided about by the tables."),
     ("fulmar_switch_renewed_total", "counter", "Packets decided about anew after a change."),
     ("fulmar_switch_megaflows", "gauge", "Megaflows."),
-    ("fulmar_switch_megaflow_masks", "gauge", "Different masks of megaflows."),
+    (
+        "fulmar_switch_megaflow_masks",
+        "gauge",
+        "Different masks of megaflows, of the thread that has the most.",
+    ),
     ("fulmar_switch_flows", "gauge", "Flows in tables."),
     ("fulmar_switch_connections", "gauge", "Tracked connections."),
     ("fulmar_switch_controllers_connected", "gauge", "Controllers that are connected."),
@@ -64,7 +69,7 @@ fn figures(bridges: &Bridges) -> String {
     let told: Vec<(&String, [u64; 9])> = all
         .iter()
         .filter_map(|(name, bridge)| {
-            let (hits, sizes) = bridge.look(|forwarder, _| (forwarder.hits(), forwarder.sizes()))?;
+            let Remembered { hits, megaflows, masks, .. } = bridge.remembered()?;
             let connected = bridge.status().iter().filter(|status| status.is_connected).count();
             let connections = bridge.switch().tracker().len();
             let values = [
@@ -72,8 +77,8 @@ fn figures(bridges: &Bridges) -> String {
                 hits.megaflow,
                 hits.missed,
                 hits.renewed,
-                sizes.0 as u64,
-                sizes.1 as u64,
+                megaflows as u64,
+                masks as u64,
                 bridge.switch().flows() as u64,
                 connections as u64,
                 connected as u64,

@@ -12,6 +12,7 @@ use fulmar_session::Target;
 use fulmar_vswitch::{PortInfo, Settings, Switch};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ const FIRST_RESERVED: u32 = 0xff00;
 pub(crate) struct Switches {
     directory: PathBuf,
     report: Arc<dyn Fn(&str) + Send + Sync>,
+    threads: NonZeroUsize,
     seed: u64,
     /// As others see it.
     bridges: Arc<Bridges>,
@@ -54,10 +56,11 @@ impl Switches {
     pub(crate) fn new(
         directory: PathBuf,
         bridges: Arc<Bridges>,
+        threads: NonZeroUsize,
         seed: u64,
         report: Arc<dyn Fn(&str) + Send + Sync>,
     ) -> Self {
-        Self { directory, report, seed, bridges, running: BTreeMap::new(), vteps: Vteps::default() }
+        Self { directory, report, threads, seed, bridges, running: BTreeMap::new(), vteps: Vteps::default() }
     }
 
     /// Makes what runs what is asked for. What goes goes first, so that its names are free.
@@ -102,7 +105,7 @@ impl Switches {
     fn start(&mut self, name: &str, datapath: u64) -> std::io::Result<()> {
         let switch = Switch::new(datapath, name, Settings { seed: self.seed, ..Settings::default() });
         let report = self.report.clone();
-        let bridge = Arc::new(Bridge::start(name, switch, move |text| report(text))?);
+        let bridge = Arc::new(Bridge::start(name, switch, self.threads, move |text| report(text))?);
         bridge.work_alone();
         self.bridges.lock().insert(name.to_owned(), bridge.clone());
         let running = Running {

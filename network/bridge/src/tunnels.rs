@@ -1,4 +1,4 @@
-//! Tunnels of one switch, as its thread for packets has them.
+//! Tunnels of one switch, as one of its threads for packets has them.
 
 use fulmar_port::Frame;
 use fulmar_port::vxlan::{Departures, Origin};

@@ -11,6 +11,7 @@ use fulmar_port::{Port, memory, tap};
 use fulmar_session::Settings as Kept;
 use fulmar_vswitch::{PortInfo, Settings, Switch};
 use std::fmt::Write as _;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 /// Hosts, switches and links. They are gone when this is.
@@ -160,7 +161,7 @@ fn bridge(switch: &topology::Switch, number: u64) -> Result<Bridge, Error> {
     let name = switch.name.clone();
     let report = move |text: &str| eprintln!("switch {name}: {text}");
     let datapath = Switch::new(number, &switch.name, settings).on("fulmar net");
-    Bridge::start(&switch.name, datapath, report)
+    Bridge::start(&switch.name, datapath, NonZeroUsize::MIN, report)
         .map_err(Error::cannot(format!("start switch {}", switch.name)))
 }
 

@@ -19,6 +19,8 @@ use crate::translate::Translation;
 use fulmar_classifier::{Classifier, Masks, Rule};
 use fulmar_node::Time;
 use fulmar_packet::{FlowKey, FlowMask, ones};
+use std::iter::Sum;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -29,7 +31,7 @@ const HINTS: usize = 8192;
 const IDLE: Duration = Duration::from_secs(10);
 /// …or for so long, when there are too many.
 const IDLE_WHEN_FULL: Duration = Duration::from_millis(100);
-/// The fewest and the most megaflows that there may be…
+/// The fewest megaflows that a thread may have, and the most that all threads have…
 const FEWEST: usize = 1000;
 const MOST: usize = 200_000;
 /// …so that to look at all of them takes no longer (section 6).
@@ -53,6 +55,17 @@ pub struct Hits {
     pub missed: u64,
     /// Made again, as something had changed.
     pub renewed: u64,
+}
+
+impl Sum for Hits {
+    fn sum<I: Iterator<Item = Self>>(hits: I) -> Self {
+        hits.fold(Self::default(), |sum, hits| Self {
+            microflow: sum.microflow + hits.microflow,
+            megaflow: sum.megaflow + hits.megaflow,
+            missed: sum.missed + hits.missed,
+            renewed: sum.renewed + hits.renewed,
+        })
+    }
 }
 
 /// What is remembered, and how.
@@ -81,6 +94,7 @@ pub(crate) struct Cache {
     /// The one that was found last, or a decision that is not remembered.
     current: Option<Shared>,
     unremembered: Option<Decision>,
+    most: usize,
     limit: usize,
     hits: Hits,
     sweep: Vec<Shared>,
@@ -97,7 +111,8 @@ struct Hint {
 }
 
 impl Cache {
-    pub(crate) fn new(caching: Caching, seed: u64) -> Self {
+    pub(crate) fn new(caching: Caching, share: NonZeroUsize, seed: u64) -> Self {
+        let most = MOST / share;
         Self {
             caching,
             micro: std::iter::repeat_with(|| None).take(HINTS).collect(),
@@ -106,7 +121,8 @@ impl Cache {
             uncredited: Vec::new(),
             current: None,
             unremembered: None,
-            limit: MOST,
+            most,
+            limit: most,
             hits: Hits::default(),
             sweep: Vec::new(),
             sweep_took: Duration::ZERO,
@@ -291,9 +307,9 @@ impl Cache {
         let (took, count) = (self.sweep_took, self.mega.len());
         self.sweep_took = Duration::ZERO;
         if took > SWEEP {
-            self.limit = (self.limit * 3 / 4).max(FEWEST);
+            self.limit = (self.limit * 3 / 4).max(FEWEST.min(self.most));
         } else if count > self.limit / 2 {
-            self.limit = (self.limit + 1000).min(MOST);
+            self.limit = (self.limit + 1000).min(self.most);
         }
     }
 }

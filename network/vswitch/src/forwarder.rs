@@ -10,6 +10,7 @@ use fulmar_node::Time;
 use fulmar_openflow::Action;
 use fulmar_packet::{Field, FlowKey, Layers};
 use fulmar_port::Frame;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 /// A packet is decided about so many times at most, and so are its copies together.
@@ -25,8 +26,16 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    pub(crate) fn new(pipeline: Arc<Pipeline>, tracker: Arc<Tracker>, caching: Caching, seed: u64) -> Self {
-        Self { pipeline, tracker, cache: Cache::new(caching, seed), copies: Vec::new(), key: FlowKey::EMPTY }
+    /// That of one of so many threads.
+    pub(crate) fn new(
+        pipeline: Arc<Pipeline>,
+        tracker: Arc<Tracker>,
+        caching: Caching,
+        threads: NonZeroUsize,
+        seed: u64,
+    ) -> Self {
+        let cache = Cache::new(caching, threads, seed);
+        Self { pipeline, tracker, cache, copies: Vec::new(), key: FlowKey::EMPTY }
     }
 
     /// A frame came in at a port. `known` is what is known of it besides, as of the tunnel that it came by.

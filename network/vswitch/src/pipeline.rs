@@ -35,6 +35,8 @@ pub(crate) struct Pipeline {
     next_frozen: AtomicU32,
     generation: AtomicU64,
     change: RwLock<()>,
+    /// Held while it is seen whether a flow is to be learned, and that is done: several threads do it.
+    pub(crate) learning: Mutex<()>,
     /// Whether controllers get what no flow is for.
     pub(crate) tells_misses: AtomicBool,
 }
@@ -51,6 +53,7 @@ impl Pipeline {
             next_frozen: AtomicU32::new(1),
             generation: AtomicU64::new(0),
             change: RwLock::default(),
+            learning: Mutex::default(),
             tells_misses: AtomicBool::new(false),
         }
     }

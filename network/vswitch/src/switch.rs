@@ -21,6 +21,7 @@ use fulmar_openflow::queue::QueueConfig;
 use fulmar_openflow::switch::Description;
 use fulmar_openflow::{Body, ErrorCode};
 use fulmar_packet::FlowKey;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -85,9 +86,20 @@ impl Switch {
         &self.tracker
     }
 
-    /// One more thread's way for packets. What it remembers is its own.
+    /// The way for packets, for one thread.
     pub fn forwarder(&self) -> Forwarder {
-        Forwarder::new(self.pipeline.clone(), self.tracker.clone(), self.settings.caching, self.settings.seed)
+        self.forwarder_of(NonZeroUsize::MIN)
+    }
+
+    /// A way for packets for each of so many threads: what one remembers is its own, and all together remember as much as one would.
+    /// Packets of one connection keep their order if those of one port go one way.
+    pub fn forwarders(&self, threads: NonZeroUsize) -> Vec<Forwarder> {
+        (0..threads.get()).map(|_| self.forwarder_of(threads)).collect()
+    }
+
+    fn forwarder_of(&self, threads: NonZeroUsize) -> Forwarder {
+        let Settings { caching, seed, .. } = self.settings;
+        Forwarder::new(self.pipeline.clone(), self.tracker.clone(), caching, threads, seed)
     }
 
     /// Carries out a request, or answers a question. All packets that come in after this are treated as it says.

@@ -50,10 +50,10 @@ impl Sent {
     }
 }
 
-/// A switch with one way for packets.
+/// A switch with a way for packets, or several.
 pub(super) struct Bench {
     pub(super) switch: Switch,
-    pub(super) forwarder: Forwarder,
+    pub(super) forwarders: Vec<Forwarder>,
     pub(super) now: Time,
 }
 
@@ -64,8 +64,8 @@ impl Bench {
             let address = [2, 0, 0, 0, 0, u8::try_from(number).expect("few")];
             switch.put_port(number, PortInfo::new(&format!("p{number}"), address), Time::ZERO);
         }
-        let forwarder = switch.forwarder();
-        Self { switch, forwarder, now: Time::ZERO + Duration::from_secs(1000) }
+        let forwarders = vec![switch.forwarder()];
+        Self { switch, forwarders, now: Time::ZERO + Duration::from_secs(1000) }
     }
 
     pub(super) fn with(ports: u32, flows: &[&str]) -> Self {
@@ -96,12 +96,18 @@ impl Bench {
         let mut sent = Sent::default();
         let mut buffer = vec![0; 64];
         buffer.extend_from_slice(frame);
-        self.forwarder.forward(self.now, port, known, Frame::new(&mut buffer, 64, Offload::NONE), &mut sent);
+        let way = port as usize % self.forwarders.len();
+        let frame = Frame::new(&mut buffer, 64, Offload::NONE);
+        self.forwarders[way].forward(self.now, port, known, frame, &mut sent);
         sent
     }
 
+    pub(super) fn credit(&mut self) {
+        self.forwarders.iter_mut().for_each(|forwarder| forwarder.credit(self.now));
+    }
+
     pub(super) fn ask(&mut self, question: Question) -> Answer {
-        self.forwarder.credit(self.now);
+        self.credit();
         let asked = MultipartRequest { has_more: false, question };
         let done = self.switch.request(Body::MultipartRequest(asked), self.now).expect("it can be answered");
         match done.answers.into_iter().next() {

@@ -8,4 +8,5 @@ mod network;
 mod programs;
 mod served;
 mod streams;
+mod threads;
 mod tunnels;

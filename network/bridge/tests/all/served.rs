@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::network::Network;
 use fulmar_bridge::{BridgeConfig, Config, Daemon};
 use fulmar_ovsdb::Database;
+use std::num::NonZeroUsize;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -29,7 +30,10 @@ pub(crate) fn bridge(hosts: u8) -> BridgeConfig {
 impl Served {
     pub(crate) fn new(network: Network, bridges: Vec<BridgeConfig>) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let config = Config { directory: directory.path().into(), database: None, metrics: None, bridges };
+        let at = directory.path().into();
+        // Two, so that what should not depend on it is seen not to.
+        let threads = NonZeroUsize::new(2);
+        let config = Config { directory: at, database: None, metrics: None, threads, bridges };
         let start = || Daemon::start(&config, |text| println!("{text}"));
         let daemon = network.switch.within(start).expect("it starts");
         let served = Self { daemon, network, directory };

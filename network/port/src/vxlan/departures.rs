@@ -1,4 +1,4 @@
-//! What goes into tunnels, from one switch.
+//! What goes into tunnels, from one thread of a switch.
 
 use super::Outer;
 use super::vtep::Vtep;
@@ -42,7 +42,7 @@ struct Train {
     is_closed: bool,
 }
 
-/// Where frames of one switch go out to all tunnels of one UDP port.
+/// Where frames of one thread go out to all tunnels of one UDP port.
 #[derive(Debug)]
 pub struct Departures {
     vtep: Arc<Vtep>,

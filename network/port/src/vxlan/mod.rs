@@ -2,7 +2,7 @@
 //! the kernel's.
 //!
 //! A [`Vtep`] is the end of all tunnels of a process that use one UDP port, and knows by which tunnel a datagram came. A switch has
-//! [`Arrivals`] and [`Departures`] at it. Datagrams of one size between the same two ends come and go as one *train*, which the kernel
+//! [`Arrivals`] at it, and each of its threads [`Departures`]. Datagrams of one size between the same two ends come and go as one *train*, which the kernel
 //! makes of them and takes apart (`UDP_GRO`, `UDP_SEGMENT`): so a segment of 64 KiB, cut here, goes through the host's stack once.
 
 mod arrivals;

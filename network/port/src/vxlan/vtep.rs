@@ -146,15 +146,20 @@ impl Vtep {
         self.lanes[usize::from(is_whole)][lane].as_fd()
     }
 
-    /// The sides of one more switch.
+    /// What comes in for one more switch, and which datagrams those are.
     ///
     /// # Errors
     ///
     /// If the process has too many open files.
-    pub fn join(self: &Arc<Self>) -> Result<(Arrivals, Departures, Claims), Error> {
+    pub fn join(self: &Arc<Self>) -> Result<(Arrivals, Claims), Error> {
         let inbox = Arc::new(Inbox::new()?);
         let arrivals = Arrivals::new(self.clone(), inbox.clone());
-        Ok((arrivals, Departures::new(self.clone()), Claims { vtep: self.clone(), inbox }))
+        Ok((arrivals, Claims { vtep: self.clone(), inbox }))
+    }
+
+    /// What goes out, of one more thread.
+    pub fn departures(self: &Arc<Self>) -> Departures {
+        Departures::new(self.clone())
     }
 
     /// What was dropped.

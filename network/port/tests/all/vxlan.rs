@@ -29,8 +29,8 @@ struct End {
 
 impl End {
     fn of(vtep: &Arc<Vtep>) -> Self {
-        let (arrivals, departures, claims) = vtep.join().expect("a signal");
-        Self { arrivals, departures, claims }
+        let (arrivals, claims) = vtep.join().expect("a signal");
+        Self { arrivals, departures: vtep.departures(), claims }
     }
 
     fn takes(self, claim: Claim, port: u32) -> Self {

@@ -40,7 +40,7 @@ fn count(settings: Settings, destination: u32, connections: u32) -> (usize, usiz
     };
     // Until it is known where both are.
     pair(&mut bench, (40_000, 40_000));
-    bench.forwarder = bench.switch.forwarder();
+    bench.forwarders = vec![bench.switch.forwarder()];
     let mut seen = std::collections::BTreeSet::new();
     while seen.len() < connections as usize {
         let port = u16::try_from(1024 + random.below(64_000)).expect("it fits");
@@ -48,7 +48,7 @@ fn count(settings: Settings, destination: u32, connections: u32) -> (usize, usiz
             pair(&mut bench, (port, u16::try_from(5000 + random.below(50)).expect("it fits")));
         }
     }
-    let (flows, masks, _) = bench.forwarder.sizes();
+    let (flows, masks, _) = bench.forwarders[0].sizes();
     (flows, masks)
 }
 

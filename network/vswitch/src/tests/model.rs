@@ -13,6 +13,7 @@ use fulmar_openflow::ports::{PortConfig, PortMod};
 use fulmar_openflow::{Body, GroupNumber, Instruction, PortNumber, parse_actions};
 use fulmar_packet::{Field, FlowKey, Layers, build, ethernet, ip};
 use fulmar_port::{Frame, Offload};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -281,13 +282,17 @@ fn compare(cached: &mut Bench, plain: &mut Bench, context: &str) {
     assert_eq!(cached.switch.stations(now), plain.switch.stations(now), "{context}: stations");
 }
 
-/// A run of so many steps, of a cache that may have a defect.
+/// A run of so many steps, of one to three caches that may have a defect.
 fn run(seed: u64, steps: u64, defect: Option<Defect>) {
     let mut random = Random::new(seed);
     // Of the same seed, as translated addresses are chosen by it.
     let settings = Settings { seed, ..Settings::default() };
     let mut cached = Bench::new(PORTS, settings);
-    defect.into_iter().for_each(|defect| cached.forwarder.spoil(defect));
+    let ways = NonZeroUsize::MIN.saturating_add(random.index(3));
+    cached.forwarders = cached.switch.forwarders(ways);
+    if let Some(defect) = defect {
+        cached.forwarders.iter_mut().for_each(|forwarder| forwarder.spoil(defect));
+    }
     let mut plain = Plain(Bench::new(PORTS, settings));
     let frames: Vec<_> = (0..60).map(|_| frame(&mut random)).collect();
     for step in 0..steps {
@@ -296,14 +301,14 @@ fn run(seed: u64, steps: u64, defect: Option<Defect>) {
             0..8 => {
                 let Some(flow) = flow_mod(&mut random) else { continue };
                 let text = flow.to_string();
-                cached.forwarder.credit(cached.now);
+                cached.credit();
                 let both =
                     (cached.request(Body::FlowMod(flow.clone())), plain.0.request(Body::FlowMod(flow)));
                 assert_eq!(both.0.map(sorted), both.1.map(sorted), "{context}: {text}");
             }
             8 => {
                 let group = Body::GroupMod(group_mod(&mut random));
-                cached.forwarder.credit(cached.now);
+                cached.credit();
                 let both = (cached.request(group.clone()), plain.0.request(group));
                 assert_eq!(both.0.map(sorted), both.1.map(sorted), "{context}");
             }
@@ -327,7 +332,7 @@ fn run(seed: u64, steps: u64, defect: Option<Defect>) {
                 assert_eq!(both.0, both.1, "{context}");
             }
             10..13 => {
-                cached.forwarder.credit(cached.now);
+                cached.credit();
                 cached.now = cached.now + Duration::from_millis(random.below(3_000));
                 plain.0.now = cached.now;
                 let now = cached.now;
@@ -339,10 +344,10 @@ fn run(seed: u64, steps: u64, defect: Option<Defect>) {
             }
             13 => {
                 let now = cached.now;
-                cached.forwarder.sweep(now, || now);
+                cached.forwarders.iter_mut().for_each(|forwarder| forwarder.sweep(now, || now));
             }
             14 if random.one_in(4) => compare(&mut cached, &mut plain.0, &context),
-            15..20 => cached.forwarder.credit(cached.now),
+            15..20 => cached.credit(),
             _ => {
                 let port = 1 + number::<u32>(random.below(PORTS.into()));
                 let frame = &frames[random.index(frames.len())];

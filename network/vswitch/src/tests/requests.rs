@@ -227,7 +227,7 @@ fn flows_go_when_their_time_is_over() {
         if seconds <= 6 {
             bench.send(1, &super::tcp(1, 2, 5, 80));
         }
-        bench.forwarder.credit(bench.now);
+        bench.credit();
         removed.extend(bench.switch.expire(bench.now).into_iter().map(|event| (seconds, event)));
     }
     let [(8, Event::FlowRemoved(told))] = removed.as_slice() else { panic!("{removed:?}") };

@@ -14,12 +14,9 @@ use std::sync::Arc;
 
 impl Translation<'_> {
     pub(super) fn learn(&mut self, flow: &LearnedFlow, specs: &[LearnSpec]) {
-        let flow_mod = Arc::new(self.learned(flow, specs));
-        self.say(|| flow_mod.to_string());
-        if self.is_real {
-            self.pipeline.learn(&flow_mod, self.now);
-            self.credits.push(Credit::Learned(flow_mod));
-        }
+        let flow_mod = self.learned(flow, specs);
+        let _one_by_one = self.pipeline.learning.lock();
+        self.take_in(flow_mod);
     }
 
     pub(super) fn learn_some(&mut self, learn: &LimitedLearn) {
@@ -30,16 +27,27 @@ impl Translation<'_> {
             ..Filter::ALL
         };
         let flow_mod = self.learned(&learn.flow, &learn.specs);
+        let one_by_one = self.pipeline.learning.lock();
         let is_there = self.pipeline.tables.has(&flow_mod);
         let has_room = is_there
             || learn.limit == 0
             || self.pipeline.tables.select(&filter).len()
                 < usize::try_from(learn.limit).unwrap_or(usize::MAX);
         if has_room {
-            self.learn(&learn.flow, &learn.specs);
+            self.take_in(flow_mod);
         }
+        drop(one_by_one);
         if let Some(result) = learn.result {
             self.write(result.0, has_room.into());
+        }
+    }
+
+    fn take_in(&mut self, flow_mod: FlowMod) {
+        let flow_mod = Arc::new(flow_mod);
+        self.say(|| flow_mod.to_string());
+        if self.is_real {
+            self.pipeline.learn(&flow_mod, self.now);
+            self.credits.push(Credit::Learned(flow_mod));
         }
     }
 

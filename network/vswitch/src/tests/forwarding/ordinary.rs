@@ -36,10 +36,10 @@ fn stations_are_learned_move_and_are_forgotten() {
     assert_eq!(bench.send(2, &frame(3, 2, None)).ports(), [0u32; 0], "it is where it came from");
     assert_eq!(bench.send(3, &frame(2, 1, None)).ports(), [1], "2 has moved");
     assert_eq!(bench.send(1, &frame(1, 2, None)).ports(), [3]);
-    bench.forwarder.credit(bench.now);
+    bench.credit();
     bench.now = bench.now + Duration::from_secs(299);
     bench.send(1, &frame(1, 2, None));
-    bench.forwarder.credit(bench.now);
+    bench.credit();
     bench.now = bench.now + Duration::from_secs(1);
     bench.switch.expire(bench.now);
     let known: Vec<u64> =

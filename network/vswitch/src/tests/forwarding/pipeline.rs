@@ -122,7 +122,7 @@ fn what_a_packet_teaches_is_a_flow_for_the_next() {
     for _ in 0..3 {
         bench.now = bench.now + Duration::from_secs(8);
         bench.send(1, &tcp(1, 2, 5, 80));
-        bench.forwarder.credit(bench.now);
+        bench.credit();
         bench.switch.expire(bench.now);
     }
     assert_eq!(bench.send(1, &tcp(1, 2, 5, 80)).ports(), [0u32; 0], "nothing was heard of the other");

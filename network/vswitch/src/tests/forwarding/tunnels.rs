@@ -101,7 +101,7 @@ fn what_is_known_of_a_tunnel_is_matched_and_used() {
 #[test]
 fn a_cache_that_confuses_tunnels_is_found() {
     let mut bench = answering();
-    bench.forwarder.spoil(Defect::LeavesBitsOut);
+    bench.forwarders[0].spoil(Defect::LeavesBitsOut);
     assert!(!answers_each(&mut bench));
 }
 

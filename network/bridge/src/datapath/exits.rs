@@ -1,0 +1,67 @@
+//! Where frames go out, for threads that may all send to one port.
+
+use fulmar_port::{Offload, Sender};
+use fulmar_vswitch::PortCounters;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A port's exit, which threads have in common.
+pub(super) struct Exit {
+    sender: Mutex<Sender>,
+    counters: Arc<PortCounters>,
+}
+
+impl Exit {
+    pub(super) fn new(sender: Sender, counters: Arc<PortCounters>) -> Self {
+        Self { sender: Mutex::new(sender), counters }
+    }
+}
+
+/// A port's exit, as one thread has it.
+struct Way {
+    number: u32,
+    exit: Arc<Exit>,
+    /// Frames of this thread wait to be sent.
+    is_dirty: bool,
+}
+
+/// All exits, as one thread has them.
+#[derive(Default)]
+pub(super) struct Exits {
+    ways: Vec<Way>,
+    /// By a port's number, where its way is.
+    places: HashMap<u32, usize, foldhash::fast::RandomState>,
+}
+
+impl Exits {
+    pub(super) fn add(&mut self, number: u32, exit: Arc<Exit>) {
+        self.ways.push(Way { number, exit, is_dirty: false });
+        self.index();
+    }
+
+    pub(super) fn remove(&mut self, number: u32) {
+        self.ways.retain(|way| way.number != number);
+        self.index();
+    }
+
+    fn index(&mut self) {
+        self.places = self.ways.iter().enumerate().map(|(place, way)| (way.number, place)).collect();
+    }
+
+    /// Sends a frame, at the latest with the next [`flush`](Self::flush); nothing happens if there is no such port.
+    pub(super) fn send(&mut self, port: u32, bytes: &[u8], offload: Offload) {
+        let Some(way) = self.places.get(&port).and_then(|place| self.ways.get_mut(*place)) else { return };
+        way.exit.counters.has_sent(bytes.len(), true);
+        way.exit.sender.lock().send(bytes, offload);
+        way.is_dirty = true;
+    }
+
+    /// Sends all frames of this thread that wait.
+    pub(super) fn flush(&mut self) {
+        for way in self.ways.iter_mut().filter(|way| way.is_dirty) {
+            way.is_dirty = false;
+            way.exit.sender.lock().flush();
+        }
+    }
+}

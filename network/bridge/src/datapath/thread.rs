@@ -1,0 +1,220 @@
+//! What one of the threads does.
+
+use super::exits::Exits;
+use super::{Listener, Mailbox, Order};
+use crate::clock::Clock;
+use crate::tunnels::Tunnels;
+use fulmar_node::Time;
+use fulmar_openflow::Action;
+use fulmar_packet::FlowKey;
+use fulmar_port::vxlan::Arrivals;
+use fulmar_port::{Frame, Link, Offload, Receiver};
+use fulmar_vswitch::{Encapsulation, Forwarder, Notice, Outlet, PortCounters, Traffic};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+/// So many packets are taken from a port before the next one's turn.
+const BATCH: usize = 64;
+/// So often all ports are found empty before the thread sleeps: packets often come right after each other.
+const SPINS: u32 = 100;
+/// How long it sleeps at most: then it looks after links and idle flows.
+const SLEEP: Duration = Duration::from_millis(200);
+/// How often links are looked at.
+const LINKS: Duration = Duration::from_millis(500);
+/// Room before a packet that a controller sends.
+const HEADROOM: usize = 128;
+
+/// Where frames come in.
+struct Entrance {
+    number: u32,
+    receiver: Box<Receiver>,
+    counters: Arc<PortCounters>,
+}
+
+pub(super) struct Work<L> {
+    forwarder: Forwarder,
+    clock: Clock,
+    listener: Arc<L>,
+    mailbox: Arc<Mailbox>,
+    entrances: Vec<Entrance>,
+    exits: Exits,
+    arrivals: Vec<Arrivals>,
+    tunnels: Tunnels,
+    next_links: Time,
+}
+
+/// Where frames of one turn go.
+struct Outgoing<'a, L> {
+    exits: &'a mut Exits,
+    tunnels: &'a mut Tunnels,
+    listener: &'a L,
+}
+
+impl<L: Listener> Outlet for Outgoing<'_, L> {
+    fn send(&mut self, port: u32, frame: &Frame<'_>) {
+        self.exits.send(port, frame.bytes(), frame.offload);
+    }
+
+    fn send_part(&mut self, port: u32, part: &[u8]) {
+        self.exits.send(port, part, Offload::NONE);
+    }
+
+    fn encapsulate(&mut self, step: &Encapsulation, frame: &Frame<'_>, entropy: u64) {
+        self.tunnels.send(step, frame, entropy);
+    }
+
+    fn tell(&mut self, notice: &Notice, frame: &[u8]) {
+        self.listener.packet(notice, frame);
+    }
+}
+
+impl<L: Listener> Work<L> {
+    pub(super) fn new(forwarder: Forwarder, clock: Clock, listener: Arc<L>, mailbox: Arc<Mailbox>) -> Self {
+        Self {
+            forwarder,
+            clock,
+            listener,
+            mailbox,
+            entrances: Vec::new(),
+            exits: Exits::default(),
+            arrivals: Vec::new(),
+            tunnels: Tunnels::default(),
+            next_links: Time::ZERO,
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        let mut idle = 0;
+        loop {
+            if self.mailbox.has_orders.load(SeqCst) && !self.obey() {
+                return;
+            }
+            // Once for all ports: what comes in meanwhile is some microseconds older than it is.
+            let now = self.clock.now();
+            let moved = self.take_from_ports(now) + self.take_from_tunnels(now);
+            self.tunnels.flush();
+            self.exits.flush();
+            self.forwarder.credit(now);
+            let clock = &self.clock;
+            self.forwarder.sweep(now, || clock.now());
+            if now >= self.next_links {
+                self.next_links = now + LINKS;
+                self.look_at_links();
+            }
+            idle = if moved > 0 { 0 } else { idle + 1 };
+            if idle > SPINS {
+                self.sleep();
+                idle = 0;
+            }
+        }
+    }
+
+    /// Carries out orders. Says whether to go on.
+    fn obey(&mut self) -> bool {
+        self.mailbox.has_orders.store(false, SeqCst);
+        let orders = std::mem::take(&mut *self.mailbox.orders.lock());
+        for order in orders {
+            match order {
+                Order::Receive(number, receiver, counters) => {
+                    self.entrances.push(Entrance { number, receiver, counters });
+                    self.next_links = Time::ZERO;
+                }
+                Order::SendBy(number, exit) => self.exits.add(number, exit),
+                Order::Detach(number) => {
+                    self.entrances.retain(|entrance| entrance.number != number);
+                    self.exits.remove(number);
+                    self.tunnels.detach(number);
+                }
+                Order::Arrive(arrivals) => self.arrivals.push(*arrivals),
+                Order::Depart(departures) => self.tunnels.join(*departures),
+                Order::Leave(udp_port) => {
+                    self.arrivals.retain(|arrivals| arrivals.udp_port() != udp_port);
+                    self.tunnels.leave(udp_port);
+                }
+                Order::AttachTunnel(number, udp_port, counters) => {
+                    self.tunnels.attach(number, udp_port, counters);
+                    self.next_links = Time::ZERO;
+                }
+                Order::Send(port, actions, mut frame) => self.send(port, &actions, &mut frame),
+                Order::Look(look) => {
+                    let now = self.clock.now();
+                    look(&mut self.forwarder, now);
+                }
+                Order::Stop => return false,
+            }
+        }
+        true
+    }
+
+    fn send(&mut self, port: u32, actions: &[Action], frame: &mut Vec<u8>) {
+        frame.splice(0..0, [0; HEADROOM]);
+        let Self { forwarder, clock, listener, exits, tunnels, .. } = self;
+        let mut out = Outgoing { exits, tunnels, listener: &**listener };
+        forwarder.carry_out(clock.now(), port, actions, Frame::new(frame, HEADROOM, Offload::NONE), &mut out);
+    }
+
+    /// Forwards packets that came in at ports; how many there were.
+    fn take_from_ports(&mut self, now: Time) -> usize {
+        let Self { forwarder, listener, entrances, exits, tunnels, .. } = self;
+        let mut out = Outgoing { exits, tunnels, listener: &**listener };
+        let mut moved = 0;
+        for Entrance { number, receiver, counters } in entrances {
+            let mut received = Traffic::default();
+            // What is wrong with a link is told when links are looked at.
+            moved += receiver
+                .receive(BATCH, |frame| {
+                    received.packets += 1;
+                    received.bytes += frame.bytes().len() as u64;
+                    forwarder.forward(now, *number, &FlowKey::EMPTY, frame, &mut out);
+                })
+                .unwrap_or(0);
+            if received.packets > 0 {
+                counters.has_received(received);
+            }
+        }
+        moved
+    }
+
+    /// Forwards packets that came by tunnels; how many there were.
+    fn take_from_tunnels(&mut self, now: Time) -> usize {
+        let Self { forwarder, listener, exits, arrivals, tunnels, .. } = self;
+        let mut moved = 0;
+        for arrivals in arrivals {
+            moved += arrivals.receive(BATCH, |origin, frame| {
+                tunnels.has_received(origin, frame.bytes().len());
+                let known = fulmar_vswitch::tunnelled(origin.network, origin.remote, origin.local);
+                let mut out = Outgoing { exits, tunnels, listener: &**listener };
+                forwarder.forward(now, origin.port, &known, frame, &mut out);
+            });
+        }
+        moved
+    }
+
+    fn look_at_links(&self) {
+        for entrance in &self.entrances {
+            self.listener.link(entrance.number, entrance.receiver.link().ok());
+        }
+        for number in self.tunnels.numbers() {
+            self.listener.link(number, Some(tunnel_link(number)));
+        }
+    }
+
+    fn sleep(&self) {
+        let mut fds = vec![PollFd::new(&self.mailbox.waker, PollFlags::IN)];
+        fds.extend(self.entrances.iter().map(|entrance| PollFd::new(&*entrance.receiver, PollFlags::IN)));
+        let tunnels = self.arrivals.iter().flat_map(Arrivals::sources);
+        fds.extend(tunnels.map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN)));
+        let timeout = Timespec { tv_sec: 0, tv_nsec: SLEEP.subsec_nanos().into() };
+        // Interrupted or not, what there is to do is found by looking.
+        let _ = poll(&mut fds, Some(&timeout));
+        let _ = rustix::io::read(&self.mailbox.waker, &mut [0; 8]);
+    }
+}
+
+/// A tunnel is always up, and has an address of its own: no interface is behind it.
+fn tunnel_link(number: u32) -> Link {
+    let [a, b, c, d] = number.to_be_bytes();
+    Link { is_up: true, is_running: true, address: [2, 0x7a, a, b, c, d], ..Link::default() }
+}
