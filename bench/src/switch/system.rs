@@ -86,6 +86,9 @@ fn tool(name: &str) -> Result<PathBuf, Fault> {
     find_or_install(|| on_path(name).or_else(beside), name, "openvswitch-switch")
 }
 
+/// As its own script starts it.
+const NICE: &str = "-10";
+
 /// Its switch and its database, with a directory of their own; `settings` are those of each interface.
 fn open_vswitch(network: &Network, settings: &[&str]) -> Result<(Started, Started), Fault> {
     let (directory, logs) = (Temporary::in_memory()?, Temporary::in_memory()?);
@@ -109,7 +112,9 @@ fn open_vswitch(network: &Network, settings: &[&str]) -> Result<(Started, Starte
         output(command.arg(format!("--db={remote}")).arg("--timeout=20").args(arguments)).map(drop)
     };
     server.wait(|| ask(&["--no-wait", "init"]))?;
-    let mut switch = private(network.switch.command(&tool("ovs-vswitchd")?));
+    let mut switch = network.switch.command(&tool("nice")?);
+    switch.args(["-n", NICE]).arg(tool("ovs-vswitchd")?);
+    let mut switch = private(switch);
     switch.arg(&remote);
     let switch = Started::new(switch, logs)?;
     ask(&["add-br", BRIDGE, "--", "set", "bridge", BRIDGE, "datapath_type=netdev"])?;

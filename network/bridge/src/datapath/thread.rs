@@ -11,6 +11,7 @@ use fulmar_port::vxlan::Arrivals;
 use fulmar_port::{Frame, Link, Offload, Receiver};
 use fulmar_vswitch::{Encapsulation, Forwarder, Notice, Outlet, PortCounters, Traffic};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::setpriority_process;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -23,6 +24,8 @@ const SPINS: u32 = 100;
 const SLEEP: Duration = Duration::from_millis(200);
 /// How often links are looked at.
 const LINKS: Duration = Duration::from_millis(500);
+/// Its priority, as `nice` has it: who sends and receives on this machine waits for the switch as for the kernel's own network.
+const PRIORITY: i32 = -20;
 /// Room before a packet that a controller sends.
 const HEADROOM: usize = 128;
 
@@ -86,6 +89,8 @@ impl<L: Listener> Work<L> {
     }
 
     pub(super) fn run(mut self) {
+        // If it may not, it is as hosts are.
+        let _ = setpriority_process(None, PRIORITY);
         let mut idle = 0;
         loop {
             if self.mailbox.has_orders.load(SeqCst) && !self.obey() {
