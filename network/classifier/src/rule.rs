@@ -16,6 +16,35 @@ pub struct Mask {
     pub(crate) words: Box<[(u8, u64)]>,
     /// How many of these come before the end of each stage.
     pub(crate) ends: [usize; 4],
+    /// Where each of them is in a line, if all fit.
+    places: Option<Box<[Place]>>,
+}
+
+/// Words of one line of the cache that are not needed for anything else.
+pub(crate) const LINE: usize = 6;
+
+/// Where a word is in a line: few masks ask for all bits of their words, so that words can share one.
+#[derive(Clone, Copy)]
+struct Place {
+    at: u8,
+    /// It is turned to the left by so many bits.
+    turn: u8,
+}
+
+/// A place for each of these bits, in which no two meet: each has its own, in their order, if they are few. Nothing, if that is not found.
+fn places(words: &[(u8, u64)]) -> Option<Box<[Place]>> {
+    if words.len() <= LINE {
+        return (0..words.len()).map(|at| Some(Place { at: u8::try_from(at).ok()?, turn: 0 })).collect();
+    }
+    let mut taken = [0u64; LINE];
+    let mut place = |(_, bits): &(u8, u64)| {
+        let all = (0..64).step_by(8).flat_map(|turn| (0..LINE).map(move |at| (at, turn)));
+        let mut free = all.filter(|(at, turn)| taken[*at] & bits.rotate_left(*turn) == 0);
+        let (at, turn) = free.next()?;
+        taken[at] |= bits.rotate_left(turn);
+        Some(Place { at: u8::try_from(at).ok()?, turn: u8::try_from(turn).ok()? })
+    };
+    words.iter().map(&mut place).collect()
 }
 
 impl Mask {
@@ -25,12 +54,23 @@ impl Mask {
         let words: Box<[_]> = some.map(|(word, bits)| (number(word), bits)).collect();
         let ends =
             Stage::ALL.map(|stage| words.partition_point(|(word, _)| usize::from(*word) < stage.end()));
-        Self { whole, words, ends }
+        let places = places(&words);
+        Self { whole, words, ends, places }
     }
 
     /// All its bits.
     pub fn whole(&self) -> &FlowMask {
         &self.whole
+    }
+
+    /// What a key has of it, in one line; nothing, if that has no room for it.
+    #[inline]
+    pub(crate) fn line(&self, words: impl Iterator<Item = u64>) -> Option<[u64; LINE]> {
+        let mut line = [0; LINE];
+        for (place, word) in self.places.as_ref()?.iter().zip(words) {
+            line[usize::from(place.at)] |= word.rotate_left(place.turn.into());
+        }
+        Some(line)
     }
 
     /// What a key has of it, word by word.

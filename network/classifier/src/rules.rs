@@ -1,7 +1,7 @@
 //! The rules of one mask, by what they ask for.
 
 use crate::hash::Hash;
-use crate::rule::{INLINE, Mask, Rule};
+use crate::rule::{LINE, Mask, Rule};
 use crate::table::Table;
 use fulmar_packet::FlowKey;
 use smallvec::SmallVec;
@@ -11,30 +11,34 @@ use std::sync::Arc;
 /// A rule, and what a lookup asks of it, in one line of the cache: the rule itself is somewhere else, and not waited for.
 #[repr(align(64))]
 pub(crate) struct Entry<T> {
-    /// What the first words of the mask are to be; most have no more.
-    words: [u64; INLINE],
+    /// What the words of the mask are to be, if they all have room here: most have.
+    line: [u64; LINE],
     pub(crate) rule: Arc<Rule<T>>,
     pub(crate) priority: u16,
 }
 
 impl<T> Entry<T> {
     fn of(rule: Arc<Rule<T>>) -> Self {
-        let mut words = [0; INLINE];
-        words.iter_mut().zip(&rule.words).for_each(|(word, value)| *word = *value);
-        Self { words, priority: rule.priority(), rule }
+        let line = rule.mask().line(rule.words.iter().copied()).unwrap_or_default();
+        Self { line, priority: rule.priority(), rule }
     }
 
     /// Whether a packet has all that the rule, which has this mask, asks for.
     #[inline]
     pub(crate) fn is_met_by(&self, key: &FlowKey, mask: &Mask) -> bool {
-        mask.masked(key).zip(&self.words).all(|(a, b)| a == *b)
-            && (mask.words.len() <= INLINE || self.rule.is_met_by(key))
+        if mask.words.len() <= LINE {
+            return mask.masked(key).zip(&self.line).all(|(word, own)| word == *own);
+        }
+        match mask.line(mask.masked(key)) {
+            Some(line) => line == self.line,
+            None => self.rule.is_met_by(key),
+        }
     }
 }
 
 impl<T> Clone for Entry<T> {
     fn clone(&self) -> Self {
-        Self { words: self.words, rule: self.rule.clone(), priority: self.priority }
+        Self { line: self.line, rule: self.rule.clone(), priority: self.priority }
     }
 }
 
@@ -132,25 +136,31 @@ impl<T> Clone for Rules<T> {
 mod tests {
     use super::*;
     use crate::Masks;
-    use fulmar_packet::{FlowMask, WORDS};
+    use fulmar_packet::{FlowMask, WORDS, ones};
 
-    /// Hashes hardly ever let a lookup come so far with a packet that differs: each word is compared all the same.
+    /// Hashes hardly ever let a lookup come so far with a packet that differs: each bit is compared all the same.
     #[test]
-    fn an_entry_is_met_by_what_has_all_its_words() {
-        for count in 1..=WORDS {
+    fn an_entry_is_met_by_what_has_all_its_bits() {
+        // Of each word so many: as few as fit into a line with those of others, or more.
+        for (count, bits) in
+            (1..=WORDS).flat_map(|count| [(count, 0xff), (count, u64::MAX), (count, 0xffff << 40)])
+        {
             let (mut whole, mut key) = (FlowMask::EMPTY, FlowKey::EMPTY);
             for word in 0..count {
-                whole.add_word(word, 0xff);
-                key.put(word, 7);
+                whole.add_word(word, bits);
+                key.put(word, (0x0101_0101_0101_0101 * (word as u64 + 1)) & bits);
             }
             let mask = Masks::default().get(&whole);
             let entry = Entry::of(Arc::new(Rule::new(mask.clone(), &key, 1, ())));
             assert!(entry.is_met_by(&key, &mask));
-            for word in 0..count {
+            for (word, bit) in (0..count).flat_map(|word| ones(bits).map(move |bit| (word, bit))) {
                 let mut other = key.clone();
-                other.put(word, 8);
-                assert!(!entry.is_met_by(&other, &mask), "word {word} of {count}");
+                other.put(word, key.word(word) ^ 1 << bit);
+                assert!(!entry.is_met_by(&other, &mask), "bit {bit} of word {word} of {count}");
             }
+            let mut others = key.clone();
+            (count..WORDS).for_each(|word| others.put(word, u64::MAX));
+            assert!(entry.is_met_by(&others, &mask));
         }
     }
 }
