@@ -83,11 +83,6 @@ pub struct PortCounters {
 }
 
 impl PortCounters {
-    /// A frame of so many bytes went out, or could not.
-    pub fn has_sent(&self, bytes: usize, went: bool) {
-        self.have_sent(Traffic { packets: 1, bytes: bytes as u64 }, went);
-    }
-
     /// So much went out, or could not.
     pub fn have_sent(&self, traffic: Traffic, went: bool) {
         if went { &self.sent } else { &self.dropped }.add(traffic);

@@ -1,7 +1,7 @@
 //! Where frames go out, for threads that may all send to one port.
 
 use fulmar_port::{Offload, Sender};
-use fulmar_vswitch::PortCounters;
+use fulmar_vswitch::{PortCounters, Traffic};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ impl Exit {
 struct Way {
     number: u32,
     exit: Arc<Exit>,
-    /// Frames of this thread wait to be sent.
-    is_dirty: bool,
+    /// Frames of this thread that wait to be sent: they are counted all at once.
+    waiting: Traffic,
 }
 
 /// All exits, as one thread has them.
@@ -36,7 +36,7 @@ pub(super) struct Exits {
 
 impl Exits {
     pub(super) fn add(&mut self, number: u32, exit: Arc<Exit>) {
-        self.ways.push(Way { number, exit, is_dirty: false });
+        self.ways.push(Way { number, exit, waiting: Traffic::default() });
         self.index();
     }
 
@@ -52,15 +52,15 @@ impl Exits {
     /// Sends a frame, at the latest with the next [`flush`](Self::flush); nothing happens if there is no such port.
     pub(super) fn send(&mut self, port: u32, bytes: &[u8], offload: Offload) {
         let Some(way) = self.places.get(&port).and_then(|place| self.ways.get_mut(*place)) else { return };
-        way.exit.counters.has_sent(bytes.len(), true);
         way.exit.sender.lock().send(bytes, offload);
-        way.is_dirty = true;
+        way.waiting.packets += 1;
+        way.waiting.bytes += bytes.len() as u64;
     }
 
     /// Sends all frames of this thread that wait.
     pub(super) fn flush(&mut self) {
-        for way in self.ways.iter_mut().filter(|way| way.is_dirty) {
-            way.is_dirty = false;
+        for way in self.ways.iter_mut().filter(|way| way.waiting.packets > 0) {
+            way.exit.counters.have_sent(std::mem::take(&mut way.waiting), true);
             way.exit.sender.lock().flush();
         }
     }
