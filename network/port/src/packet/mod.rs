@@ -4,7 +4,7 @@
 //! cut are longer: of those the kernel queues a whole copy, which is read with a system call of its own. So the ring stays
 //! small enough for a processor's cache, whatever the longest frame is.
 //!
-//! All frames carry virtio's header (see [`offload`](crate::offload)) both ways: a kernel that has no hardware for what is left to be done
+//! All frames carry virtio's header (see [`offload`]) both ways: a kernel that has no hardware for what is left to be done
 //! does it itself.
 
 mod outbox;
