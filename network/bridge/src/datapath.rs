@@ -142,7 +142,7 @@ impl Datapath {
     /// Tunnels of a UDP port, of which frames come in here.
     pub(crate) fn join(&self, arrivals: Arrivals, mut departures: impl FnMut() -> Departures) {
         self.order_all(|| Order::Depart(Box::new(departures())));
-        // Each thread has its turn.
+        // Which thread it is does not matter, as long as it is one.
         let place = usize::from(arrivals.udp_port()) % self.threads.len();
         self.threads[place].mailbox.order(Order::Arrive(Box::new(arrivals)));
     }
