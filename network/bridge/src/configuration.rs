@@ -4,7 +4,7 @@ use crate::bridge::FailMode;
 use fulmar_openflow::Version;
 use fulmar_ovsdb::{Atom, Database, RowRef, Uuid};
 use fulmar_vswitch::{Rate, Shaping, Vlans};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,6 +26,7 @@ pub(crate) struct BridgeWanted {
     /// What is spoken with controllers and tools.
     pub(crate) versions: Vec<Version>,
     pub(crate) interfaces: Vec<InterfaceWanted>,
+    pub(crate) mirrors: Vec<MirrorWanted>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,6 +45,26 @@ pub(crate) struct InterfaceWanted {
     pub(crate) number: Option<u32>,
     pub(crate) vlans: Vlans,
     pub(crate) shaping: Option<Shaping>,
+}
+
+/// A mirror, of ports by their names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MirrorWanted {
+    pub(crate) row: Uuid,
+    pub(crate) name: String,
+    pub(crate) arriving: Vec<String>,
+    pub(crate) leaving: Vec<String>,
+    pub(crate) vlans: BTreeSet<u16>,
+    /// As `ovs-ofctl` has it.
+    pub(crate) filter: Option<String>,
+    pub(crate) output: MirrorTo,
+    pub(crate) length: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MirrorTo {
+    Port(String),
+    Vlan(u16),
 }
 
 fn text(row: RowRef<'_>, column: &str) -> Option<String> {
@@ -107,13 +128,17 @@ fn bridge(database: &Database, row: RowRef<'_>, tls: Option<&fulmar_session::Tls
         let interfaces = referred(database, port, "interfaces", "Interface");
         interfaces.filter_map(move |row| interface(row, vlans.clone(), shaping.clone())).collect::<Vec<_>>()
     });
+    let interfaces: Vec<InterfaceWanted> = interfaces.collect();
+    let mirrors = referred(database, row, "mirrors", "Mirror");
+    let mirrors = mirrors.filter_map(|row| mirror(database, row, &interfaces)).collect();
     BridgeWanted {
         row: row.uuid(),
         datapath,
         fail_mode: if secure { FailMode::Secure } else { FailMode::Standalone },
         controllers: controllers.collect(),
         versions,
-        interfaces: interfaces.collect(),
+        interfaces,
+        mirrors,
     }
 }
 
@@ -168,14 +193,50 @@ fn rate(row: RowRef<'_>) -> Rate {
     Rate { bits_per_second: bits("max-rate"), burst: bits("burst") }
 }
 
-fn vlans(port: RowRef<'_>) -> Vlans {
-    let vlan = |number: i64| u16::try_from(number).ok();
-    let tag = number(port, "tag").and_then(vlan);
-    let trunks = port.get("trunks").atoms().filter_map(|atom| match atom {
-        Atom::Integer(number) => vlan(*number),
+/// A mirror of a bridge with these interfaces; none, if its copies go nowhere.
+fn mirror(database: &Database, row: RowRef<'_>, all: &[InterfaceWanted]) -> Option<MirrorWanted> {
+    let has_all = row.get("select_all").boolean().unwrap_or_default();
+    let ports = |column| -> Vec<String> {
+        if has_all {
+            return all.iter().map(|interface| interface.name.clone()).collect();
+        }
+        let ports = referred(database, row, column, "Port");
+        ports.flat_map(|port| names(database, port)).collect()
+    };
+    let output = referred(database, row, "output_port", "Port").find_map(|port| names(database, port).next());
+    let output =
+        output.map(MirrorTo::Port).or_else(|| Some(MirrorTo::Vlan(vlan(number(row, "output_vlan")?)?)));
+    Some(MirrorWanted {
+        row: row.uuid(),
+        name: text(row, "name")?,
+        arriving: ports("select_src_port"),
+        leaving: ports("select_dst_port"),
+        vlans: integers(row, "select_vlan").filter_map(vlan).collect(),
+        filter: text(row, "filter"),
+        output: output?,
+        length: number(row, "snaplen").and_then(|length| u32::try_from(length).ok()),
+    })
+}
+
+/// The names of a port's interfaces.
+fn names<'d>(database: &'d Database, port: RowRef<'d>) -> impl Iterator<Item = String> {
+    referred(database, port, "interfaces", "Interface").filter_map(|row| text(row, "name"))
+}
+
+fn integers<'d>(row: RowRef<'d>, column: &str) -> impl Iterator<Item = i64> {
+    row.get(column).atoms().filter_map(|atom| match atom {
+        Atom::Integer(number) => Some(*number),
         _ => None,
-    });
-    let allowed = trunks.collect();
+    })
+}
+
+fn vlan(number: i64) -> Option<u16> {
+    u16::try_from(number).ok()
+}
+
+fn vlans(port: RowRef<'_>) -> Vlans {
+    let tag = number(port, "tag").and_then(vlan);
+    let allowed = integers(port, "trunks").filter_map(vlan).collect();
     match (text(port, "vlan_mode").as_deref(), tag) {
         (Some("access") | None, Some(tag)) => Vlans::Access(tag),
         (Some("native-tagged"), tag) => {

@@ -248,10 +248,24 @@ fn keep(mut switches: Switches, database: &Handle, stops: &AtomicBool) {
 
 /// Whether a change asks for anything: what is told in the database asks for nothing.
 fn asks(changes: &fulmar_ovsdb::Changes) -> bool {
-    const ASKED: [(&str, &[&str]); 8] = [
+    const ASKED: [(&str, &[&str]); 9] = [
         ("Open_vSwitch", &["bridges", "next_cfg", "ssl"]),
-        ("Bridge", &["name", "ports", "controller", "fail_mode", "other_config"]),
+        ("Bridge", &["name", "ports", "controller", "fail_mode", "protocols", "mirrors", "other_config"]),
         ("Port", &["interfaces", "tag", "trunks", "vlan_mode", "qos"]),
+        (
+            "Mirror",
+            &[
+                "name",
+                "select_all",
+                "select_src_port",
+                "select_dst_port",
+                "select_vlan",
+                "filter",
+                "output_port",
+                "output_vlan",
+                "snaplen",
+            ],
+        ),
         ("QoS", &["type", "queues", "other_config"]),
         ("Queue", &["other_config"]),
         ("Interface", &["name", "type", "options", "ofport_request"]),

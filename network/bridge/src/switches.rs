@@ -1,15 +1,16 @@
 //! The switches that the configuration asks for, kept as it asks.
 
 use crate::bridge::Bridge;
-use crate::configuration::{self, BridgeWanted, Configuration, InterfaceWanted};
+use crate::configuration::{self, BridgeWanted, Configuration, InterfaceWanted, MirrorTo, MirrorWanted};
 use crate::interface::{Opened, Vteps, open, peer};
 use fulmar_node::Random;
-use fulmar_openflow::PortNumber;
 use fulmar_openflow::role::Role;
+use fulmar_openflow::{PortNumber, TextError, parse_match};
 use fulmar_ovsdb::{Datum, Draft, Error, Handle, Uuid};
+use fulmar_packet::Match;
 use fulmar_port::memory;
 use fulmar_session::Target;
-use fulmar_vswitch::{PortInfo, Settings, Switch};
+use fulmar_vswitch::{Mirror, MirrorOutput, PortInfo, Settings, Switch};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -40,6 +41,7 @@ struct Running {
     ports: BTreeMap<String, RunningPort>,
     /// Numbers of ports that have gone only to come again as something else.
     kept: BTreeMap<String, u32>,
+    mirrors: Vec<MirrorWanted>,
     /// What is wrong with controllers, by their targets.
     refused: BTreeMap<String, String>,
 }
@@ -100,6 +102,11 @@ impl Switches {
             }
         }
         self.patch(wanted);
+        for (name, bridge) in &wanted.bridges {
+            if let Some(running) = self.running.get_mut(name) {
+                running.mirror_wanted(name, bridge, &*self.report);
+            }
+        }
     }
 
     fn start(&mut self, name: &str, datapath: u64) -> std::io::Result<()> {
@@ -113,6 +120,7 @@ impl Switches {
             datapath,
             ports: BTreeMap::new(),
             kept: BTreeMap::new(),
+            mirrors: Vec::new(),
             refused: BTreeMap::new(),
         };
         self.running.insert(name.to_owned(), running);
@@ -156,7 +164,11 @@ impl Switches {
         running.iter_mut().fold(false, |has_changed, (name, running)| {
             running.bridge.tick();
             let has_closed = running.close_gone(&**report);
-            running.reopen(name, vteps) | has_closed | has_changed
+            let has_opened = running.reopen(name, vteps);
+            if has_opened {
+                running.mirror();
+            }
+            has_opened | has_closed | has_changed
         })
     }
 
@@ -323,6 +335,42 @@ impl Running {
         })
     }
 
+    fn mirror_wanted(&mut self, bridge: &str, wanted: &BridgeWanted, report: &(dyn Fn(&str) + Send + Sync)) {
+        if self.mirrors != wanted.mirrors {
+            self.mirrors.clone_from(&wanted.mirrors);
+            for mirror in &self.mirrors {
+                if let Err(why) = filter(mirror) {
+                    report(&format!(
+                        "bridge {bridge}: mirror {} copies nothing: its filter: {why}",
+                        mirror.name
+                    ));
+                }
+            }
+        }
+        self.mirror();
+    }
+
+    /// Mirrors what is to be, of the ports that there are.
+    fn mirror(&self) {
+        let number =
+            |name: &String| self.ports.get(name).map(|port| port.number).filter(|number| *number > 0);
+        let mirror = |wanted: &MirrorWanted| {
+            Some(Mirror {
+                name: wanted.name.clone(),
+                arriving: wanted.arriving.iter().filter_map(number).collect(),
+                leaving: wanted.leaving.iter().filter_map(number).collect(),
+                vlans: wanted.vlans.clone(),
+                filter: filter(wanted).ok()?,
+                output: match &wanted.output {
+                    MirrorTo::Port(name) => MirrorOutput::Port(number(name)?),
+                    MirrorTo::Vlan(vlan) => MirrorOutput::Vlan(*vlan),
+                },
+                length: wanted.length,
+            })
+        };
+        self.bridge.switch().set_mirrors(self.mirrors.iter().filter_map(mirror).collect());
+    }
+
     fn set_controllers(&mut self, wanted: &BridgeWanted, report: &(dyn Fn(&str) + Send + Sync), name: &str) {
         let mut controllers = Vec::new();
         self.refused.clear();
@@ -344,6 +392,13 @@ impl Running {
         for interface in &wanted.interfaces {
             if let Some(port) = self.ports.get(&interface.name) {
                 self.tell_port(port, interface.row, draft)?;
+            }
+        }
+        for (name, traffic) in self.bridge.switch().mirrored() {
+            let rows = self.mirrors.iter().filter(|mirror| mirror.name == name);
+            let statistics = [("tx_packets", count(traffic.packets)), ("tx_bytes", count(traffic.bytes))];
+            for mirror in rows {
+                draft.set("Mirror", mirror.row, "statistics", Datum::map(statistics))?;
             }
         }
         let status = self.bridge.status();
@@ -389,7 +444,6 @@ impl Running {
         draft.set("Interface", row, "mtu", mtu)?;
         if let Some(info) = self.bridge.switch().port(port.number) {
             let (received, sent, dropped) = info.counters.all();
-            let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
             let statistics = [
                 ("rx_packets", count(received.packets)),
                 ("rx_bytes", count(received.bytes)),
@@ -401,6 +455,16 @@ impl Running {
         }
         Ok(())
     }
+}
+
+/// A number as the database has it.
+fn count(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// What packets a mirror copies, besides where they come in and leave.
+fn filter(mirror: &MirrorWanted) -> Result<Match, TextError> {
+    mirror.filter.as_deref().map_or(Ok(Match::ANY), parse_match)
 }
 
 /// Reads what is asked for.

@@ -18,7 +18,7 @@
 //!
 //! # The structure
 //!
-//! - [`Switch`]: flow `table`s, `group`s, `meter`s, [ports](PortInfo) with [queues](Shaping) and [tunnels](Tunnel), and [stations](Station) in a `pipeline`; requests of controllers
+//! - [`Switch`]: flow `table`s, `group`s, `meter`s, [ports](PortInfo) with [queues](Shaping) and [tunnels](Tunnel), [mirrors](Mirror), and [stations](Station) in a `pipeline`; requests of controllers
 //!   change it (`control`, `checks`) or are `answers`ed.
 //! - `translate`: from a packet's key to a [`Decision`], which is [`Step`]s, and the bits that it depends on.
 //! - [`Forwarder`]: one thread's way for packets, over its `cache`; steps are carried out (`execute`) on a [frame](fulmar_port::Frame), and what comes of
@@ -65,6 +65,7 @@ mod forwarder;
 mod group;
 mod mac;
 mod meter;
+mod mirror;
 mod pipeline;
 mod port;
 mod queue;
@@ -80,6 +81,7 @@ pub use execute::Outlet;
 pub use flow::Traffic;
 pub use forwarder::Forwarder;
 pub use mac::Station;
+pub use mirror::{Mirror, MirrorOutput};
 pub use port::{PortCounters, PortInfo, Vlans};
 pub use queue::{Rate, Shaping};
 pub use step::{Decision, Enqueued, Frozen, MeterStep, Notice, Setting, Step, Steps};

@@ -4,6 +4,7 @@ use crate::flow::Traffic;
 use crate::group::Group;
 use crate::mac::{Macs, Station};
 use crate::meter::Meter;
+use crate::mirror::Mirrors;
 use crate::port::Ports;
 use crate::step::{Credit, Frozen, Rest};
 use crate::table::Tables;
@@ -21,7 +22,7 @@ use std::sync::atomic::{
     Ordering::{Relaxed, SeqCst},
 };
 
-/// Tables, groups, meters, ports and stations.
+/// Tables, groups, meters, ports, mirrors and stations.
 ///
 /// Packets are decided about in several threads, each of which holds [`Pipeline::steady`] meanwhile; who changes several things at
 /// once holds [`Pipeline::alone`]. Flows are learned, and stations heard, in the course of a decision: those change one thing by itself.
@@ -30,6 +31,7 @@ pub(crate) struct Pipeline {
     pub(crate) groups: RwLock<BTreeMap<GroupNumber, Arc<Group>>>,
     pub(crate) meters: RwLock<BTreeMap<u32, Arc<Meter>>>,
     pub(crate) ports: RwLock<Ports>,
+    pub(crate) mirrors: RwLock<Mirrors>,
     pub(crate) macs: Mutex<Macs>,
     frozen: Mutex<HashMap<u64, Vec<Arc<Frozen>>, foldhash::fast::FixedState>>,
     next_frozen: AtomicU32,
@@ -48,6 +50,7 @@ impl Pipeline {
             groups: RwLock::default(),
             meters: RwLock::default(),
             ports: RwLock::default(),
+            mirrors: RwLock::default(),
             macs: Mutex::default(),
             frozen: Mutex::default(),
             next_frozen: AtomicU32::new(1),
@@ -110,6 +113,7 @@ impl Pipeline {
                 Credit::Member(member) => member.counters.add(traffic),
                 // What is no longer so has changed the generation, and is found out when the next packet is decided about.
                 Credit::Heard(station, port) => self.macs.lock().hear_again(*station, *port, now),
+                Credit::Mirrored(mirroring) => mirroring.counters.add(traffic),
                 Credit::Learned(flow_mod) => drop(self.tables.renew(flow_mod, now)),
             }
         }

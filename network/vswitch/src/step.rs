@@ -3,6 +3,7 @@
 use crate::group::{Group, Member};
 use crate::mac::Station;
 use crate::meter::Meter;
+use crate::mirror::Mirroring;
 use crate::queue::Queue;
 use crate::table::Entry;
 use crate::tunnel::Encapsulation;
@@ -108,6 +109,8 @@ pub(crate) struct Rest {
     pub(crate) queue: Option<u32>,
     /// Actions for the end.
     pub(crate) written: Vec<Action>,
+    /// Mirrors that have got a copy.
+    pub(crate) mirrored: SmallVec<[usize; 2]>,
     pub(crate) next: Vec<Pending>,
 }
 
@@ -131,6 +134,8 @@ pub(crate) enum Credit {
     Heard(Station, u32),
     /// A flow is learned.
     Learned(Arc<FlowMod>),
+    /// A mirror has got a copy.
+    Mirrored(Arc<Mirroring>),
 }
 
 /// What is done with a packet, and with all that agree with it in the bits that this depends on.

@@ -2,8 +2,10 @@
 
 use crate::cache::Caching;
 use crate::control::{self, Done, Event};
+use crate::flow::Traffic;
 use crate::forwarder::Forwarder;
 use crate::mac::Station;
+use crate::mirror::{Mirror, Mirrors};
 use crate::pipeline::Pipeline;
 use crate::port::PortInfo;
 use crate::queue::{Queues, Shaping};
@@ -189,6 +191,26 @@ impl Switch {
         let queues = shaping.map(|shaping| Arc::new(Queues::new(shaping, port.queues.as_deref(), now)));
         port.queues = queues;
         self.pipeline.has_changed();
+    }
+
+    /// These are its mirrors from now on; those that keep their names go on counting.
+    pub fn set_mirrors(&self, mirrors: Vec<Mirror>) {
+        let _alone = self.pipeline.alone();
+        let mut there = self.pipeline.mirrors.write();
+        if !there.are(&mirrors) {
+            *there = Mirrors::new(mirrors, &there);
+            // Stations are not there where copies go.
+            let mut macs = self.pipeline.macs.lock();
+            for port in there.outputs() {
+                macs.forget_port(port);
+            }
+            self.pipeline.has_changed();
+        }
+    }
+
+    /// What each mirror has copied.
+    pub fn mirrored(&self) -> Vec<(String, Traffic)> {
+        self.pipeline.mirrors.read().stats()
     }
 
     /// There is no port of this number any more.

@@ -2,6 +2,7 @@
 
 mod forwarding;
 mod megaflows;
+mod mirrors;
 mod model;
 mod requests;
 

@@ -9,6 +9,7 @@ mod fields;
 mod groups;
 mod learn;
 mod leave;
+mod mirror;
 mod normal;
 mod track;
 mod written;
@@ -47,6 +48,8 @@ pub(crate) struct Translation<'a> {
     queue: Option<u32>,
     /// Actions for the end, one of each kind.
     written: Vec<Action>,
+    /// Mirrors that have got a copy: each gets one, however often the packet leaves.
+    mirrored: SmallVec<[usize; 2]>,
     depth: u8,
     lookups: u16,
     /// The table, and the cookie of the flow, whose actions these are.
@@ -89,6 +92,7 @@ impl<'a> Translation<'a> {
             stack: Vec::new(),
             queue: None,
             written: Vec::new(),
+            mirrored: SmallVec::new(),
             depth: 0,
             lookups: 0,
             table: 0,
@@ -157,6 +161,7 @@ impl<'a> Translation<'a> {
         }
         match rest {
             None => {
+                self.mirror_arriving();
                 self.table_at(0);
                 self.carry_out_written();
             }

@@ -4,14 +4,14 @@ use super::{Bench, Sent};
 use crate::cache::defect::Defect;
 use crate::execute::{Execution, Packet};
 use crate::translate::Translation;
-use crate::{Frozen, Settings, Traffic};
+use crate::{Frozen, Mirror, MirrorOutput, Settings, Traffic};
 use fulmar_node::Random;
 use fulmar_openflow::flow::{FlowCommand, FlowMod};
 use fulmar_openflow::group::{Bucket, GroupCommand, GroupFilter, GroupKind, GroupMod};
 use fulmar_openflow::multipart::{Answer, Question};
 use fulmar_openflow::ports::{PortConfig, PortMod};
-use fulmar_openflow::{Body, GroupNumber, Instruction, PortNumber, parse_actions};
-use fulmar_packet::{Field, FlowKey, Layers, build, ethernet, ip};
+use fulmar_openflow::{Body, GroupNumber, Instruction, PortNumber, parse_actions, parse_match};
+use fulmar_packet::{Field, FlowKey, Layers, Match, build, ethernet, ip};
 use fulmar_port::{Frame, Offload};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -227,6 +227,24 @@ fn group_mod(random: &mut Random) -> GroupMod {
     GroupMod { command, kind, group: GroupNumber(1 + number::<u32>(few(random, 3))), buckets }
 }
 
+fn mirrors(random: &mut Random) -> Vec<Mirror> {
+    let mirror = |random: &mut Random, name: u64| {
+        let mut ports = || (1..=PORTS).filter(|_| random.one_in(2)).collect();
+        let (arriving, leaving) = (ports(), ports());
+        let port = 1 + number::<u32>(few(random, PORTS.into()));
+        Mirror {
+            name: format!("mirror {name}"),
+            arriving,
+            leaving,
+            vlans: (0..2).filter(|_| random.one_in(3)).collect(),
+            filter: parse_match(&asked(random)).unwrap_or(Match::ANY),
+            output: if random.one_in(3) { MirrorOutput::Vlan(2) } else { MirrorOutput::Port(port) },
+            length: random.one_in(4).then_some(30),
+        }
+    };
+    (0..few(random, 3)).map(|name| mirror(random, name)).collect()
+}
+
 fn frame(random: &mut Random) -> Vec<u8> {
     let mut key = FlowKey::EMPTY;
     key.set(Field::ETH_SOURCE, (0x0200_0000_0000 + few(random, 4)).into());
@@ -278,6 +296,7 @@ fn compare(cached: &mut Bench, plain: &mut Bench, context: &str) {
         let (cached, plain): (Answer, Answer) = (cached.ask(question.clone()), plain.ask(question));
         assert_eq!(cached, plain, "{context}");
     }
+    assert_eq!(cached.switch.mirrored(), plain.switch.mirrored(), "{context}: mirrors");
     let now = cached.now;
     assert_eq!(cached.switch.stations(now), plain.switch.stations(now), "{context}: stations");
 }
@@ -345,6 +364,12 @@ fn run(seed: u64, steps: u64, defect: Option<Defect>) {
             13 => {
                 let now = cached.now;
                 cached.forwarders.iter_mut().for_each(|forwarder| forwarder.sweep(now, || now));
+            }
+            14 if random.one_in(8) => {
+                cached.credit();
+                let mirrors = mirrors(&mut random);
+                cached.switch.set_mirrors(mirrors.clone());
+                plain.0.switch.set_mirrors(mirrors);
             }
             14 if random.one_in(4) => compare(&mut cached, &mut plain.0, &context),
             15..20 => cached.credit(),

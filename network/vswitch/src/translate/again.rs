@@ -23,6 +23,7 @@ impl Translation<'_> {
             stack: std::mem::take(&mut self.stack),
             queue: self.queue,
             written: std::mem::take(&mut self.written),
+            mirrored: self.mirrored.clone(),
             next,
         };
         let frozen = self.pipeline.freeze(rest);
@@ -35,6 +36,7 @@ impl Translation<'_> {
         self.stack.clone_from(&rest.stack);
         self.queue = rest.queue;
         self.written.clone_from(&rest.written);
+        self.mirrored.clone_from(&rest.mirrored);
         for pending in &rest.next {
             if let Some(left) = &mut self.frozen {
                 left.push(pending.clone());

@@ -14,6 +14,7 @@ const CONGESTION: u8 = 3;
 impl Translation<'_> {
     /// To a port that sends: all of the packet, or so many bytes.
     pub(super) fn leave(&mut self, port: u32, length: Option<u32>) {
+        self.mirror_leaving(port);
         let (tunnel, queue) = {
             let ports = self.pipeline.ports.read();
             let Some(info) = ports.get(&port) else { return };

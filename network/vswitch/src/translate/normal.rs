@@ -3,14 +3,14 @@
 
 use super::{Translation, number};
 use crate::mac::Station;
-use crate::port::{PortInfo, Vlans};
+use crate::port::Vlans;
 use crate::step::Credit;
 use fulmar_packet::{Field, ethernet};
 
 /// Groups that no bridge forwards: 01-80-C2-00-00-00 to -0F.
-const RESERVED: u64 = 0x0180_c200_0000;
+pub(super) const RESERVED: u64 = 0x0180_c200_0000;
 /// The bits of a tag that are its number.
-const NUMBER: u16 = 0x0fff;
+pub(super) const NUMBER: u16 = 0x0fff;
 /// The bit of addresses that are of groups.
 const GROUP: u64 = 1 << 40;
 
@@ -22,6 +22,10 @@ impl Translation<'_> {
         let tag: u16 = number(self.consult(Field::VLAN_TCI, u128::MAX));
         if destination & !0xf == RESERVED {
             self.say(|| "for bridges themselves: dropped".into());
+            return;
+        }
+        if self.pipeline.mirrors.read().reserve(from) {
+            self.say(|| format!("port {from} is for a mirror alone: dropped"));
             return;
         }
         let vlans = self.pipeline.ports.read().get(&from).map_or(Vlans::ALL, |port| port.vlans.clone());
@@ -37,17 +41,11 @@ impl Translation<'_> {
         let known = self.pipeline.macs.lock().find(Station { vlan, address: destination });
         match known.filter(|_| destination & GROUP == 0) {
             Some(port) if port == from => self.say(|| "it is where it came from: dropped".into()),
-            Some(port) => self.switch_to(&[port], was),
+            Some(port) => self.switch_to(&[port], was, None),
             None => {
-                let others: Vec<u32> = {
-                    let ports = self.pipeline.ports.read();
-                    let is_other = |(number, port): &(&u32, &PortInfo)| {
-                        **number != from && port.sends() && port.vlans.has(vlan)
-                    };
-                    ports.iter().filter(is_other).map(|(number, _)| *number).collect()
-                };
+                let others = self.ports_of(vlan, |port| port != from);
                 self.say(|| "not known where it is: to all".into());
-                self.switch_to(&others, was);
+                self.switch_to(&others, was, None);
             }
         }
     }
@@ -59,8 +57,8 @@ impl Translation<'_> {
         }
     }
 
-    /// To each port with the tag that it has there.
-    fn switch_to(&mut self, ports: &[u32], was: Tagged) {
+    /// To each port with the tag that it has there: all of the packet, or so many bytes.
+    pub(super) fn switch_to(&mut self, ports: &[u32], was: Tagged, length: Option<u32>) {
         let leaves = |port: &u32| {
             let ports = self.pipeline.ports.read();
             let port = ports.get(port).filter(|port| port.sends())?;
@@ -70,7 +68,7 @@ impl Translation<'_> {
         let tags: Vec<(u32, u16)> = ports.iter().filter_map(|port| Some((*port, leaves(port)?))).collect();
         for (port, tag) in tags {
             if tag == was.tag {
-                self.leave(port, None);
+                self.leave(port, length);
                 continue;
             }
             self.aside(|copy| {
@@ -84,7 +82,7 @@ impl Translation<'_> {
                 }
                 // Nothing behind the tag is asked any more.
                 copy.frozen = None;
-                copy.leave(port, None);
+                copy.leave(port, length);
             });
         }
     }
@@ -92,8 +90,8 @@ impl Translation<'_> {
 
 /// How a frame came in: the content of its tag, 0 for none, and what that means.
 #[derive(Clone, Copy)]
-struct Tagged {
-    tag: u16,
-    vlan: u16,
-    priority: u16,
+pub(super) struct Tagged {
+    pub(super) tag: u16,
+    pub(super) vlan: u16,
+    pub(super) priority: u16,
 }

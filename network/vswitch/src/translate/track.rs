@@ -31,6 +31,7 @@ impl Translation<'_> {
             stack: self.stack.clone(),
             queue: self.queue,
             written: self.written.clone(),
+            mirrored: self.mirrored.clone(),
             next,
         };
         let frozen = self.pipeline.freeze(rest);

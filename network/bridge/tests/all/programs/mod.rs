@@ -1,6 +1,7 @@
 //! Programs that other people wrote drive the switch: those of Open vSwitch, and controllers on os-ken.
 
 mod checksums;
+mod mirrors;
 mod ofctl;
 mod os_ken;
 mod queues;

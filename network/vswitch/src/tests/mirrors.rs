@@ -1,0 +1,146 @@
+//! Mirrors get what they are to have: once, as it is where it comes in or leaves, and with the tag of where it goes.
+
+use super::{Bench, tcp};
+use crate::{Mirror, MirrorOutput, Vlans};
+use fulmar_packet::{Field, FlowKey, Match, build, ethernet};
+
+/// One that copies to port 5.
+fn mirror(arriving: &[u32], leaving: &[u32]) -> Mirror {
+    Mirror {
+        name: "tested".into(),
+        arriving: arriving.iter().copied().collect(),
+        leaving: leaving.iter().copied().collect(),
+        vlans: [].into(),
+        filter: Match::ANY,
+        output: MirrorOutput::Port(5),
+        length: None,
+    }
+}
+
+fn ordinary(mirror: Mirror) -> Bench {
+    let bench = Bench::with(5, &["actions=NORMAL"]);
+    bench.switch.set_mirrors(vec![mirror]);
+    bench
+}
+
+fn vlans(bench: &Bench, port: u32, vlans: Vlans) {
+    bench.switch.change_port(port, |info| info.vlans = vlans);
+}
+
+/// From the station of one number to that of another, in a VLAN, if that is not 0.
+fn frame(from: u8, to: u8, vlan: u16) -> Vec<u8> {
+    let mut key = FlowKey::EMPTY;
+    key.set(Field::ETH_SOURCE, 0x0200_0000_0000 + u128::from(from));
+    key.set(Field::ETH_DESTINATION, 0x0200_0000_0000 + u128::from(to));
+    key.set(Field::ETH_TYPE, 0x1234);
+    if vlan != 0 {
+        key.set(Field::VLAN_TPID, ethernet::VLAN.into());
+        key.set(Field::VLAN_TCI, (ethernet::TAGGED | vlan).into());
+    }
+    build(&key, &[7; 40])
+}
+
+#[test]
+fn what_comes_in_and_what_leaves_is_copied() {
+    let mut bench = ordinary(mirror(&[1], &[]));
+    assert_eq!(bench.send(1, &frame(1, 2, 0)).ports(), [2, 3, 4, 5]);
+    assert_eq!(bench.send(2, &frame(2, 1, 0)).ports(), [1], "it does not come in there");
+    assert_eq!(bench.send(1, &frame(1, 2, 0)).ports(), [2, 5]);
+    bench.switch.set_mirrors(vec![mirror(&[], &[1])]);
+    assert_eq!(bench.send(1, &frame(1, 2, 0)).ports(), [2]);
+    assert_eq!(bench.send(2, &frame(2, 1, 0)).ports(), [1, 5]);
+    bench.switch.set_mirrors(Vec::new());
+    assert_eq!(bench.send(2, &frame(2, 9, 0)).ports(), [1, 3, 4, 5], "its port is one like others again");
+}
+
+#[test]
+fn a_packet_is_copied_once() {
+    let mut bench = ordinary(mirror(&[1, 2, 3, 4, 5], &[1, 2, 3, 4, 5]));
+    assert_eq!(bench.send(1, &frame(1, 2, 0)).ports(), [2, 3, 4, 5]);
+    let other = Mirror { name: "other".into(), output: MirrorOutput::Port(4), ..mirror(&[1], &[5]) };
+    bench.switch.set_mirrors(vec![mirror(&[1], &[]), other]);
+    assert_eq!(bench.send(1, &frame(1, 2, 0)).ports(), [2, 3, 4, 5], "two mirrors, two copies");
+}
+
+#[test]
+fn the_port_of_a_mirror_is_for_copies_alone() {
+    let mut bench = ordinary(mirror(&[1], &[]));
+    assert_eq!(bench.send(5, &frame(5, 1, 0)).ports(), []);
+    assert_eq!(bench.switch.stations(bench.now), []);
+    assert_eq!(bench.send(2, &frame(2, 5, 0)).ports(), [1, 3, 4]);
+    // What flows say counts.
+    bench.add("priority=40000,in_port=2 actions=output:5").expect("it is sound");
+    assert_eq!(bench.send(2, &frame(2, 5, 0)).ports(), [5]);
+}
+
+#[test]
+fn a_station_that_was_where_copies_go_is_not_known_any_more() {
+    let mut bench = Bench::with(5, &["actions=NORMAL"]);
+    bench.send(5, &frame(5, 1, 0));
+    assert_eq!(bench.send(2, &frame(2, 5, 0)).ports(), [5]);
+    bench.switch.set_mirrors(vec![mirror(&[1], &[])]);
+    assert_eq!(bench.send(2, &frame(2, 5, 0)).ports(), [1, 3, 4]);
+}
+
+#[test]
+fn flows_that_drop_are_no_reason_not_to_copy() {
+    let mut bench = Bench::with(5, &["in_port=1 actions=drop", "in_port=2,ip actions=dec_ttl,output:1"]);
+    bench.switch.set_mirrors(vec![mirror(&[1], &[1])]);
+    let sent = tcp(1, 2, 3, 4);
+    assert_eq!(bench.send(1, &sent).frames, [(5, sent.clone())]);
+    let left = bench.send(2, &sent).frames;
+    assert_eq!(left.iter().map(|(port, _)| *port).collect::<Vec<_>>(), [5, 1]);
+    assert!(left[0].1 == left[1].1 && left[0].1 != sent, "as it leaves");
+}
+
+#[test]
+fn copies_are_of_some_vlans_and_some_packets() {
+    let mut bench = ordinary(Mirror { vlans: [7].into(), ..mirror(&[1, 2], &[]) });
+    vlans(&bench, 2, Vlans::Access(7));
+    assert_eq!(bench.send(1, &frame(1, 9, 7)).ports(), [2, 3, 4, 5]);
+    assert_eq!(bench.send(1, &frame(1, 9, 8)).ports(), [3, 4]);
+    assert_eq!(bench.send(2, &frame(2, 9, 0)).ports(), [1, 3, 4, 5], "by its port it is of VLAN 7");
+    let filter = Match::ANY.with(Field::ETH_DESTINATION, 0x0200_0000_0003);
+    bench.switch.set_mirrors(vec![Mirror { filter, ..mirror(&[1], &[]) }]);
+    assert_eq!(bench.send(1, &frame(1, 3, 0)).ports(), [3, 4, 5]);
+    assert_eq!(bench.send(1, &frame(1, 4, 0)).ports(), [3, 4]);
+}
+
+#[test]
+fn copies_have_the_tag_of_where_they_go() {
+    let mut bench = ordinary(mirror(&[1], &[]));
+    vlans(&bench, 1, Vlans::Access(7));
+    let copy = |bench: &mut Bench, port| {
+        let sent = bench.send(1, &frame(1, 9, 0)).frames;
+        sent.into_iter().filter(|(to, _)| *to == port).map(|(_, bytes)| bytes).collect::<Vec<_>>()
+    };
+    assert_eq!(copy(&mut bench, 5), [frame(1, 9, 7)]);
+    vlans(&bench, 5, Vlans::Access(3));
+    assert_eq!(copy(&mut bench, 5), [frame(1, 9, 0)]);
+    // In a VLAN of their own they go to all who are there.
+    bench.switch.set_mirrors(vec![Mirror { output: MirrorOutput::Vlan(9), ..mirror(&[1], &[]) }]);
+    vlans(&bench, 4, Vlans::Access(9));
+    assert_eq!(copy(&mut bench, 2), [frame(1, 9, 9), frame(1, 9, 7)]);
+    assert_eq!(copy(&mut bench, 4), [frame(1, 9, 0)]);
+    assert_eq!(
+        bench.send(1, &frame(1, 9, 9)).ports(),
+        [],
+        "an access port takes no tag, and what is there already is not doubled"
+    );
+}
+
+#[test]
+fn copies_can_be_short_and_are_counted() {
+    let mut bench = ordinary(Mirror { length: Some(20), ..mirror(&[1], &[]) });
+    let sent = frame(1, 2, 0);
+    for _ in 0..3 {
+        let copies = bench.send(1, &sent).frames.into_iter().filter(|(port, _)| *port == 5);
+        assert_eq!(copies.collect::<Vec<_>>(), [(5, sent[..20].to_vec())]);
+    }
+    bench.credit();
+    let counted =
+        |bench: &Bench| bench.switch.mirrored().iter().map(|(_, traffic)| traffic.packets).sum::<u64>();
+    assert_eq!(counted(&bench), 3);
+    bench.switch.set_mirrors(vec![mirror(&[1], &[])]);
+    assert_eq!(counted(&bench), 3, "by its name it is the same");
+}

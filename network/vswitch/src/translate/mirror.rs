@@ -1,0 +1,64 @@
+//! Copies for mirrors. They are made of packets as those come in and as they leave, whatever flows say.
+
+use super::normal::{NUMBER, RESERVED, Tagged};
+use super::{Translation, number};
+use crate::mirror::{Mirror, MirrorOutput};
+use crate::port::{PortInfo, Vlans};
+use crate::step::Credit;
+use fulmar_packet::Field;
+
+impl Translation<'_> {
+    /// Of a packet that has come in.
+    pub(super) fn mirror_arriving(&mut self) {
+        let port = self.in_port().0;
+        self.mirror(port, |mirror| mirror.arriving.contains(&port));
+    }
+
+    /// Of a packet that is about to leave.
+    pub(super) fn mirror_leaving(&mut self, port: u32) {
+        self.mirror(port, |mirror| mirror.leaving.contains(&port));
+    }
+
+    fn mirror(&mut self, port: u32, is_there: impl Fn(&Mirror) -> bool) {
+        let mirrors = self.pipeline.mirrors.read().clone();
+        for (index, mirroring) in mirrors.iter().enumerate() {
+            let mirror = &mirroring.mirror;
+            if self.mirrored.contains(&index) || !is_there(mirror) {
+                continue;
+            }
+            let tag: u16 = number(self.consult(Field::VLAN_TCI, u128::MAX));
+            let vlans = self.pipeline.ports.read().get(&port).map_or(Vlans::ALL, |port| port.vlans.clone());
+            // Also of what has no business there.
+            let vlan = vlans.of(tag & NUMBER).unwrap_or(tag & NUMBER);
+            self.consulted.add_mask_but(mirror.filter.mask(), &self.settled);
+            if !mirror.selects(vlan, &self.key) {
+                continue;
+            }
+            // Before it is sent: a mirror that looks at where copies go does not get its own.
+            self.mirrored.push(index);
+            self.credits.push(Credit::Mirrored(mirroring.clone()));
+            self.say(|| format!("mirror {}", mirror.name));
+            let was = Tagged { tag, vlan, priority: vlans.priority(tag) };
+            match mirror.output {
+                MirrorOutput::Port(port) => self.switch_to(&[port], was, mirror.length),
+                MirrorOutput::Vlan(other) => {
+                    let destination: u64 = number(self.consult(Field::ETH_DESTINATION, u128::MAX));
+                    // What is there is not doubled, and what is for a bridge is not taken for another's.
+                    if vlan != other && destination & !0xf != RESERVED {
+                        let ports = self.ports_of(other, |_| true);
+                        self.switch_to(&ports, Tagged { vlan: other, ..was }, mirror.length);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The ports by which an ordinary switch sends what is for everybody in a VLAN.
+    pub(super) fn ports_of(&self, vlan: u16, is_meant: impl Fn(u32) -> bool) -> Vec<u32> {
+        let (ports, mirrors) = (self.pipeline.ports.read(), self.pipeline.mirrors.read());
+        let is_there = |(number, port): &(&u32, &PortInfo)| {
+            is_meant(**number) && port.sends() && port.vlans.has(vlan) && !mirrors.reserve(**number)
+        };
+        ports.iter().filter(is_there).map(|(number, _)| *number).collect()
+    }
+}
