@@ -9,7 +9,7 @@ use fulmar_packet::Match;
 use fulmar_port::vxlan::{Claim, Claims, Dropped, Vtep};
 use fulmar_port::{Link, Port};
 use fulmar_session::{Asker, SessionId, Sessions, Status, Target};
-use fulmar_vswitch::{Done, Event, Forwarder, Hits, Notice, PortInfo, Shaping, Switch};
+use fulmar_vswitch::{Done, Event, Forwarder, Hits, Notice, Policer, Policing, PortInfo, Shaping, Switch};
 use parking_lot::Mutex;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -294,6 +294,13 @@ impl Bridge {
     /// The queues that a port has from now on, or that it has none.
     pub fn shape(&self, number: u32, shaping: Option<&Shaping>) {
         self.shared.switch.shape(number, shaping, self.shared.clock.now());
+    }
+
+    /// So much may come in at a port from now on; what is held of a burst begins anew.
+    pub fn police(&self, number: u32, policing: Policing) {
+        let policer =
+            (policing != Policing::default()).then(|| Policer::new(policing, self.shared.clock.now()));
+        self.datapath.police(number, policer.map(Arc::new));
     }
 
     /// Sockets for `ovs-ofctl`: for requests, and for a copy of what goes to and from controllers. These versions are spoken there; if

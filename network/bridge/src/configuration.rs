@@ -3,7 +3,7 @@
 use crate::bridge::FailMode;
 use fulmar_openflow::Version;
 use fulmar_ovsdb::{Atom, Database, RowRef, Uuid};
-use fulmar_vswitch::{Rate, Shaping, Vlans};
+use fulmar_vswitch::{Policing, Rate, Shaping, Vlans};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,6 +45,7 @@ pub(crate) struct InterfaceWanted {
     pub(crate) number: Option<u32>,
     pub(crate) vlans: Vlans,
     pub(crate) shaping: Option<Shaping>,
+    pub(crate) policing: Policing,
 }
 
 /// A mirror, of ports by their names.
@@ -172,7 +173,24 @@ fn interface(row: RowRef<'_>, vlans: Vlans, shaping: Option<Shaping>) -> Option<
     let pairs = row.get("options").pairs();
     let options = pairs.filter_map(|(name, value)| Some((string(name)?, string(value?)?))).collect();
     let kind = text(row, "type").unwrap_or_default();
-    Some(InterfaceWanted { row: row.uuid(), name: text(row, "name")?, kind, options, number, vlans, shaping })
+    let (row, name, policing) = (row.uuid(), text(row, "name")?, policing(row));
+    Some(InterfaceWanted { row, name, kind, options, number, vlans, shaping, policing })
+}
+
+/// How much may come in at an interface: thousands of bits and of packets, of which 0 is any, or an ordinary burst.
+fn policing(row: RowRef<'_>) -> Policing {
+    let thousands = |column| {
+        let number = number(row, column).and_then(|number| u64::try_from(number).ok());
+        number.filter(|number| *number > 0).map(|number| number.saturating_mul(1000))
+    };
+    let rate = |rate, burst, ordinary| Rate {
+        per_second: thousands(rate),
+        burst: thousands(burst).or(Some(ordinary)),
+    };
+    Policing {
+        bits: rate("ingress_policing_rate", "ingress_policing_burst", 8_000_000),
+        packets: rate("ingress_policing_kpkts_rate", "ingress_policing_kpkts_burst", 16_000),
+    }
 }
 
 /// The queues of a port. Only what is of the type `linux-htb` has any.
@@ -190,7 +208,7 @@ fn shaping(database: &Database, port: RowRef<'_>) -> Option<Shaping> {
 
 fn rate(row: RowRef<'_>) -> Rate {
     let bits = |name| row.get("other_config").get(name).and_then(string)?.parse().ok();
-    Rate { bits_per_second: bits("max-rate"), burst: bits("burst") }
+    Rate { per_second: bits("max-rate"), burst: bits("burst") }
 }
 
 /// A mirror of a bridge with these interfaces; none, if its copies go nowhere.

@@ -268,7 +268,19 @@ fn asks(changes: &fulmar_ovsdb::Changes) -> bool {
         ),
         ("QoS", &["type", "queues", "other_config"]),
         ("Queue", &["other_config"]),
-        ("Interface", &["name", "type", "options", "ofport_request"]),
+        (
+            "Interface",
+            &[
+                "name",
+                "type",
+                "options",
+                "ofport_request",
+                "ingress_policing_rate",
+                "ingress_policing_burst",
+                "ingress_policing_kpkts_rate",
+                "ingress_policing_kpkts_burst",
+            ],
+        ),
         ("Controller", &["target", "max_backoff", "inactivity_probe"]),
         ("SSL", &["private_key", "certificate", "ca_cert"]),
     ];

@@ -11,7 +11,7 @@ use fulmar_node::Time;
 use fulmar_openflow::Action;
 use fulmar_port::vxlan::{Arrivals, Departures};
 use fulmar_port::{Link, Port, Receiver};
-use fulmar_vswitch::{Forwarder, Notice, PortCounters};
+use fulmar_vswitch::{Forwarder, Notice, Policer, PortCounters};
 use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::BTreeMap;
@@ -36,6 +36,8 @@ type Look = Box<dyn FnOnce(&mut Forwarder, Time) + Send>;
 enum Order {
     /// Frames of a port come in here.
     Receive(u32, Box<Receiver>, Arc<PortCounters>),
+    /// What comes in at a port is policed so, or not.
+    Police(u32, Option<Arc<Policer>>),
     /// Frames of a port go out there.
     SendBy(u32, Arc<Exit>),
     /// There is no port of this number any more.
@@ -131,6 +133,11 @@ impl Datapath {
         let place = (0..self.threads.len()).min_by_key(ports).unwrap_or_default();
         places.insert(number, place);
         self.threads[place].mailbox.order(Order::Receive(number, Box::new(receiver), counters));
+    }
+
+    /// What comes in at a port is policed so from now on, or not; nothing happens if it is the end of a tunnel.
+    pub(crate) fn police(&self, number: u32, policer: Option<Arc<Policer>>) {
+        self.order_all(|| Order::Police(number, policer.clone()));
     }
 
     /// The end of a tunnel joins, of a UDP port that was joined.

@@ -94,13 +94,12 @@ fn figures(bridges: &Bridges) -> String {
             let _ = writeln!(text, "{figure}{{bridge=\"{name}\"}} {}", values[at]);
         }
     }
-    let ports = [("received", 0), ("sent", 1), ("dropped", 2)];
+    let ports = [("received", 0), ("refused", 1), ("sent", 2), ("dropped", 3)];
     for (what, at) in ports {
         let _ = writeln!(text, "# TYPE fulmar_switch_port_{what}_packets_total counter");
         for (name, bridge) in &all {
             for (_, port) in bridge.switch().ports() {
-                let (received, sent, dropped) = port.counters.all();
-                let packets = [received, sent, dropped][at].packets;
+                let packets = port.counters.all()[at].packets;
                 let _ = writeln!(
                     text,
                     "fulmar_switch_port_{what}_packets_total{{bridge=\"{name}\",port=\"{}\"}} {packets}",

@@ -204,10 +204,13 @@ impl Running {
     fn detach_unwanted(&mut self, wanted: &BridgeWanted) {
         let stays = |port: &RunningPort| {
             wanted.interfaces.iter().any(|interface| {
-                let vlans = port.wanted.vlans.clone();
                 // These can change while it runs.
-                let same =
-                    InterfaceWanted { vlans, shaping: port.wanted.shaping.clone(), ..interface.clone() };
+                let same = InterfaceWanted {
+                    vlans: port.wanted.vlans.clone(),
+                    shaping: port.wanted.shaping.clone(),
+                    policing: port.wanted.policing,
+                    ..interface.clone()
+                };
                 same == port.wanted
             })
         };
@@ -240,6 +243,10 @@ impl Running {
                     port.wanted.shaping = interface.shaping.clone();
                     self.bridge.shape(port.number, interface.shaping.as_ref());
                 }
+                if port.wanted.policing != interface.policing {
+                    port.wanted.policing = interface.policing;
+                    self.bridge.police(port.number, interface.policing);
+                }
                 continue;
             }
             if let Some(error) = self.attach(bridge, interface, open(interface, vteps)) {
@@ -260,6 +267,7 @@ impl Running {
         let error = opened.and_then(|opened| self.put(interface, number, opened)).err();
         if error.is_none() {
             self.bridge.shape(number, interface.shaping.as_ref());
+            self.bridge.police(number, interface.policing);
         }
         // One that has never run has no number that would be kept for it.
         let has_run = self.ports.get(&interface.name).is_some_and(|port| port.number > 0);
@@ -443,10 +451,11 @@ impl Running {
         let mtu = link.map(|link| i64::from(link.mtu)).filter(|mtu| *mtu > 0);
         draft.set("Interface", row, "mtu", mtu)?;
         if let Some(info) = self.bridge.switch().port(port.number) {
-            let (received, sent, dropped) = info.counters.all();
+            let [received, refused, sent, dropped] = info.counters.all();
             let statistics = [
                 ("rx_packets", count(received.packets)),
                 ("rx_bytes", count(received.bytes)),
+                ("rx_dropped", count(refused.packets)),
                 ("tx_packets", count(sent.packets)),
                 ("tx_bytes", count(sent.bytes)),
                 ("tx_dropped", count(dropped.packets)),

@@ -76,6 +76,8 @@ const PRIORITY: u16 = 0xe000;
 pub struct PortCounters {
     /// What came in.
     pub(crate) received: Counters,
+    /// What came in, and was too much.
+    pub(crate) refused: Counters,
     /// What went out.
     pub(crate) sent: Counters,
     /// Packets that were to go out and could not.
@@ -88,14 +90,19 @@ impl PortCounters {
         if went { &self.sent } else { &self.dropped }.add(traffic);
     }
 
-    /// What came in, what went out, and what could not.
-    pub fn all(&self) -> (Traffic, Traffic, Traffic) {
-        (self.received.get(), self.sent.get(), self.dropped.get())
+    /// What came in and went its way, what came in and was too much; what went out, and what could not.
+    pub fn all(&self) -> [Traffic; 4] {
+        [&self.received, &self.refused, &self.sent, &self.dropped].map(Counters::get)
     }
 
     /// So much came in.
     pub fn has_received(&self, traffic: Traffic) {
         self.received.add(traffic);
+    }
+
+    /// So much came in that was too much.
+    pub fn has_refused(&self, traffic: Traffic) {
+        self.refused.add(traffic);
     }
 }
 
@@ -155,7 +162,7 @@ impl PortInfo {
     }
 
     pub(crate) fn stats(&self, number: u32, now: Time) -> PortStats {
-        let (received, sent, dropped) = self.counters.all();
+        let [received, refused, sent, dropped] = self.counters.all();
         let age = now.since(self.created);
         PortStats {
             port: PortNumber(number),
@@ -163,7 +170,7 @@ impl PortInfo {
             sent_packets: sent.packets,
             received_bytes: received.bytes,
             sent_bytes: sent.bytes,
-            receive_dropped: 0,
+            receive_dropped: refused.packets,
             send_dropped: dropped.packets,
             receive_errors: 0,
             send_errors: 0,

@@ -4,64 +4,20 @@
 //! is not delayed.
 
 use crate::flow::{Counters, Traffic};
+use crate::rate::{Bucket, Rate, bits};
 use fulmar_node::Time;
 use fulmar_openflow::PortNumber;
 use fulmar_openflow::queue::{Queue as QueueTold, QueueProperty, QueueStats};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// How much may leave.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rate {
-    /// Bits a second, as long as anybody likes; any, if it is not said.
-    pub bits_per_second: Option<u64>,
-    /// Bits that may leave at once beyond that; what a tenth of a second brings, if it is not said.
-    pub burst: Option<u64>,
-}
 
 /// The queues that a port is to have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shaping {
-    /// For all queues together.
+    /// For all queues together, in bits.
     pub port: Rate,
     /// For each, by their numbers. Number 0 is for packets for which no other was chosen that there is.
     pub queues: BTreeMap<u32, Rate>,
-}
-
-const NANOS: i128 = 1_000_000_000;
-
-/// Tokens, in nanobits, so that a slow rate gains some in each nanosecond. A packet may go while there are any, and takes as many as
-/// it has bits: what is too much then is gained before the next. So segments that are yet to be cut are never too long.
-#[derive(Debug)]
-struct Bucket {
-    bits_per_second: i128,
-    depth: i128,
-    filled: Mutex<(i128, Time)>,
-}
-
-impl Bucket {
-    fn new(rate: Rate, now: Time) -> Option<Self> {
-        let bits_per_second = rate.bits_per_second?;
-        let depth = i128::from(rate.burst.unwrap_or(bits_per_second / 10).max(1)) * NANOS;
-        Some(Self { bits_per_second: bits_per_second.into(), depth, filled: Mutex::new((depth, now)) })
-    }
-
-    fn take(&self, bytes: usize, now: Time) -> bool {
-        let mut filled = self.filled.lock();
-        let (tokens, since) = *filled;
-        let passed = i128::try_from(now.since(since).as_nanos()).unwrap_or(i128::MAX >> 64);
-        let tokens = (tokens + passed * self.bits_per_second).min(self.depth);
-        let has_any = tokens > 0;
-        let cost = if has_any { bytes as i128 * 8 * NANOS } else { 0 };
-        *filled = (tokens - cost, since.max(now));
-        has_any
-    }
-
-    /// What was taken for a packet that did not go.
-    fn give_back(&self, bytes: usize) {
-        self.filled.lock().0 += bytes as i128 * 8 * NANOS;
-    }
 }
 
 /// A queue.
@@ -80,11 +36,12 @@ pub(crate) struct Queue {
 impl Queue {
     /// Whether a packet may go.
     pub(crate) fn admits(&self, bytes: usize, now: Time) -> bool {
-        let has_room = |bucket: &Option<Bucket>| bucket.as_ref().is_none_or(|bucket| bucket.take(bytes, now));
+        let has_room =
+            |bucket: &Option<Bucket>| bucket.as_ref().is_none_or(|bucket| bucket.take(bits(bytes), now));
         let has_own = has_room(&self.bucket);
         let admits = has_own && has_room(&self.port);
         if let (Some(bucket), true, false) = (&self.bucket, has_own, admits) {
-            bucket.give_back(bytes);
+            bucket.give_back(bits(bytes));
         }
         let traffic = Traffic { packets: 1, bytes: bytes as u64 };
         if admits { &self.sent } else { &self.dropped }.add(traffic);
@@ -160,7 +117,7 @@ impl Queues {
     pub(crate) fn tell(&self, port: u32, bits_per_second: u64) -> Vec<QueueTold> {
         let share = |rate: u64| u16::try_from(rate.saturating_mul(1000).checked_div(bits_per_second)?).ok();
         let told = |queue: &Arc<Queue>| {
-            let share = queue.rate.bits_per_second.and_then(share);
+            let share = queue.rate.per_second.and_then(share);
             QueueTold {
                 queue: queue.number,
                 port: PortNumber(port),
@@ -182,8 +139,8 @@ mod tests {
         packets.filter(|now| queue.admits(bytes, *now)).count() * bytes * 8
     }
 
-    fn rate(bits_per_second: u64) -> Rate {
-        Rate { bits_per_second: Some(bits_per_second), burst: Some(12_000) }
+    fn rate(per_second: u64) -> Rate {
+        Rate { per_second: Some(per_second), burst: Some(12_000) }
     }
 
     #[test]
@@ -213,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_packet_that_the_port_has_no_room_for_costs_its_queue_nothing() {
-        let slow = Rate { bits_per_second: Some(1), ..rate(1) };
+        let slow = Rate { per_second: Some(1), ..rate(1) };
         let shaping = Shaping { port: rate(1_000_000), queues: [(1, slow), (2, Rate::default())].into() };
         let queues = Queues::new(&shaping, None, Time::ZERO);
         let [slow, other] = [1, 2].map(|number| queues.get(number).expect("it is there"));

@@ -9,7 +9,7 @@ use fulmar_openflow::Action;
 use fulmar_packet::FlowKey;
 use fulmar_port::vxlan::Arrivals;
 use fulmar_port::{Frame, Link, Offload, Receiver};
-use fulmar_vswitch::{Encapsulation, Forwarder, Notice, Outlet, PortCounters, Traffic};
+use fulmar_vswitch::{Encapsulation, Forwarder, Notice, Outlet, Policer, PortCounters, Traffic};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::setpriority_process;
 use std::sync::Arc;
@@ -33,6 +33,7 @@ const HEADROOM: usize = 128;
 struct Entrance {
     number: u32,
     receiver: Box<Receiver>,
+    policer: Option<Arc<Policer>>,
     counters: Arc<PortCounters>,
 }
 
@@ -123,8 +124,15 @@ impl<L: Listener> Work<L> {
         for order in orders {
             match order {
                 Order::Receive(number, receiver, counters) => {
-                    self.entrances.push(Entrance { number, receiver, counters });
+                    self.entrances.push(Entrance { number, receiver, policer: None, counters });
                     self.next_links = Time::ZERO;
+                }
+                Order::Police(number, policer) => {
+                    if let Some(entrance) =
+                        self.entrances.iter_mut().find(|entrance| entrance.number == number)
+                    {
+                        entrance.policer = policer;
+                    }
                 }
                 Order::SendBy(number, exit) => self.exits.add(number, exit),
                 Order::Detach(number) => {
@@ -165,18 +173,27 @@ impl<L: Listener> Work<L> {
         let Self { forwarder, listener, entrances, exits, tunnels, .. } = self;
         let mut out = Outgoing { exits, tunnels, listener: &**listener };
         let mut moved = 0;
-        for Entrance { number, receiver, counters } in entrances {
-            let mut received = Traffic::default();
+        for Entrance { number, receiver, policer, counters } in entrances {
+            let (mut received, mut refused) = (Traffic::default(), Traffic::default());
             // What is wrong with a link is told when links are looked at.
             moved += receiver
                 .receive(BATCH, |frame| {
+                    let bytes = frame.bytes().len();
+                    if policer.as_ref().is_some_and(|policer| !policer.admits(bytes, now)) {
+                        refused.packets += 1;
+                        refused.bytes += bytes as u64;
+                        return;
+                    }
                     received.packets += 1;
-                    received.bytes += frame.bytes().len() as u64;
+                    received.bytes += bytes as u64;
                     forwarder.forward(now, *number, &FlowKey::EMPTY, frame, &mut out);
                 })
                 .unwrap_or(0);
             if received.packets > 0 {
                 counters.has_received(received);
+            }
+            if refused.packets > 0 {
+                counters.has_refused(refused);
             }
         }
         moved

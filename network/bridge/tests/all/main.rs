@@ -5,6 +5,7 @@ mod client;
 mod garbage;
 mod mistakes;
 mod network;
+mod policing;
 mod programs;
 mod served;
 mod streams;

@@ -115,8 +115,8 @@ fn frames_of_a_port_keep_their_order_and_none_is_lost() {
     let shares = bridge.look(|forwarder, _| forwarder.sizes().0);
     assert_eq!(shares, [2; 3], "each thread has two ports");
     for (_, port) in bridge.switch().ports() {
-        let (received, sent, dropped) = port.counters.all();
-        assert_eq!((received.packets, sent.packets, dropped.packets), (FRAMES, 2 * FRAMES, 0));
+        let counted = port.counters.all().map(|traffic| traffic.packets);
+        assert_eq!(counted, [FRAMES, 0, 2 * FRAMES, 0], "received, refused, sent and dropped");
     }
 }
 

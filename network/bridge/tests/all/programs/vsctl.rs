@@ -1,7 +1,9 @@
 //! `ovs-vsctl` says what there is to be, and waits until there is.
 
-use crate::network::Network;
+use crate::network::{Network, address};
 use crate::served::Served;
+use fulmar_ovsdb::Atom;
+use std::net::UdpSocket;
 
 fn empty(test: &str, hosts: u8) -> Served {
     Served::new(Network::new(test, hosts), Vec::new())
@@ -136,4 +138,28 @@ fn controllers_and_what_is_done_without_them_are_set() {
     // Who is no controller is none after a while; the others go on.
     let output = served.vsctl_output("set Bridge br0 fail_mode=open");
     assert!(String::from_utf8_lossy(&output.stderr).contains("constraint violation"), "{output:?}");
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-switch and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn what_comes_in_at_an_interface_is_policed() {
+    let served = Served::secure("policing", 2);
+    served.add_flow("actions=NORMAL");
+    served.network.knows(1, address(2), 2);
+    served.network.knows(2, address(1), 1);
+    served.vsctl("set Interface port1 ingress_policing_rate=1 ingress_policing_burst=1");
+    // The first of them has the bits of many seconds.
+    let socket = served.network.host(1).within(|| UdpSocket::bind((address(1), 0)).expect("a port"));
+    for _ in 0..3 {
+        socket.send_to(&[0; 1400], (address(2), 9)).expect("it is sent");
+    }
+    served.until_interface(
+        "port1",
+        "statistics",
+        |statistics| matches!(statistics.get("rx_dropped"), Some(Atom::Integer(dropped)) if *dropped >= 2),
+    );
+    assert!(served.ofctl(&["dump-ports", "br0", "1"]).contains("drop=2"));
+    assert!(!served.ping(1, 2));
+    served.vsctl("set Interface port1 ingress_policing_rate=0");
+    assert!(served.ping(1, 2));
 }

@@ -14,7 +14,7 @@ const BURST: u64 = 3;
 fn bench(flows: &[&str]) -> Bench {
     let bench = Bench::with(3, flows);
     let bits = frame().len() as u64 * 8;
-    let slow = Rate { bits_per_second: Some(bits), burst: Some(bits * BURST) };
+    let slow = Rate { per_second: Some(bits), burst: Some(bits * BURST) };
     let queues = [(0, Rate::default()), (1, Rate::default()), (2, slow)].into();
     bench.switch.shape(2, Some(&Shaping { port: Rate::default(), queues }), bench.now);
     bench
