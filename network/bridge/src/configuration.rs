@@ -6,6 +6,7 @@ use fulmar_ovsdb::{Atom, Database, RowRef, Uuid};
 use fulmar_vswitch::{Policing, Rate, Shaping, Vlans};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// All that is asked for.
@@ -46,6 +47,16 @@ pub(crate) struct InterfaceWanted {
     pub(crate) vlans: Vlans,
     pub(crate) shaping: Option<Shaping>,
     pub(crate) policing: Policing,
+    pub(crate) bond: Option<BondWanted>,
+}
+
+/// A port that has several interfaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BondWanted {
+    pub(crate) row: Uuid,
+    pub(crate) port: Arc<str>,
+    pub(crate) mode: Option<String>,
+    pub(crate) lacp: Option<String>,
 }
 
 /// A mirror, of ports by their names.
@@ -125,9 +136,10 @@ fn bridge(database: &Database, row: RowRef<'_>, tls: Option<&fulmar_session::Tls
     });
     let ports = referred(database, row, "ports", "Port");
     let interfaces = ports.flat_map(|port| {
-        let (vlans, shaping) = (vlans(port), shaping(database, port));
+        let (vlans, shaping, bond) = (vlans(port), shaping(database, port), bond(port));
         let interfaces = referred(database, port, "interfaces", "Interface");
-        interfaces.filter_map(move |row| interface(row, vlans.clone(), shaping.clone())).collect::<Vec<_>>()
+        let interface = |row| interface(row, vlans.clone(), shaping.clone(), bond.clone());
+        interfaces.filter_map(interface).collect::<Vec<_>>()
     });
     let interfaces: Vec<InterfaceWanted> = interfaces.collect();
     let mirrors = referred(database, row, "mirrors", "Mirror");
@@ -168,13 +180,29 @@ fn settings(
     settings
 }
 
-fn interface(row: RowRef<'_>, vlans: Vlans, shaping: Option<Shaping>) -> Option<InterfaceWanted> {
+fn interface(
+    row: RowRef<'_>,
+    vlans: Vlans,
+    shaping: Option<Shaping>,
+    bond: Option<BondWanted>,
+) -> Option<InterfaceWanted> {
     let number = number(row, "ofport_request").and_then(|number| u32::try_from(number).ok());
     let pairs = row.get("options").pairs();
     let options = pairs.filter_map(|(name, value)| Some((string(name)?, string(value?)?))).collect();
     let kind = text(row, "type").unwrap_or_default();
     let (row, name, policing) = (row.uuid(), text(row, "name")?, policing(row));
-    Some(InterfaceWanted { row, name, kind, options, number, vlans, shaping, policing })
+    Some(InterfaceWanted { row, name, kind, options, number, vlans, shaping, policing, bond })
+}
+
+/// What the interfaces of a port are, if it has several.
+fn bond(port: RowRef<'_>) -> Option<BondWanted> {
+    (port.get("interfaces").uuids().count() > 1).then_some(())?;
+    Some(BondWanted {
+        row: port.uuid(),
+        port: text(port, "name")?.into(),
+        mode: text(port, "bond_mode"),
+        lacp: text(port, "lacp"),
+    })
 }
 
 /// How much may come in at an interface: thousands of bits and of packets, of which 0 is any, or an ordinary burst.

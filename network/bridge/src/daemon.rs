@@ -251,7 +251,7 @@ fn asks(changes: &fulmar_ovsdb::Changes) -> bool {
     const ASKED: [(&str, &[&str]); 9] = [
         ("Open_vSwitch", &["bridges", "next_cfg", "ssl"]),
         ("Bridge", &["name", "ports", "controller", "fail_mode", "protocols", "mirrors", "other_config"]),
-        ("Port", &["interfaces", "tag", "trunks", "vlan_mode", "qos"]),
+        ("Port", &["interfaces", "tag", "trunks", "vlan_mode", "qos", "bond_mode", "lacp"]),
         (
             "Mirror",
             &[

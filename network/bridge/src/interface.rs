@@ -1,6 +1,6 @@
 //! Interfaces, opened as what they are asked to be.
 
-use crate::configuration::InterfaceWanted;
+use crate::configuration::{BondWanted, InterfaceWanted};
 use crate::options::{self, TunnelWanted};
 use fulmar_port::vxlan::Vtep;
 use fulmar_port::{Port, packet, tap, xdp};
@@ -33,9 +33,22 @@ pub(crate) fn peer(interface: &InterfaceWanted) -> Option<&String> {
     interface.options.get("peer")
 }
 
+/// Whether there are such bonds.
+fn check(bond: &BondWanted) -> Result<(), String> {
+    let port = &bond.port;
+    if let Some(mode) = bond.mode.as_deref().filter(|mode| *mode != "active-backup") {
+        return Err(format!("{port}: there are no bonds of mode {mode:?} here; active-backup is known"));
+    }
+    match bond.lacp.as_deref() {
+        None | Some("off") => Ok(()),
+        Some(_) => Err(format!("{port}: LACP is not spoken here; lacp=off is known")),
+    }
+}
+
 /// Opens what an interface is. A patch port is opened with its peer only.
 pub(crate) fn open(interface: &InterfaceWanted, vteps: &mut Vteps) -> Result<Opened, String> {
     let name = &interface.name;
+    interface.bond.as_ref().map_or(Ok(()), check).map_err(|why| format!("{name}: {why}"))?;
     let opened = match interface.kind.as_str() {
         "" | "system" => packet::open(name),
         "afxdp" => xdp::open(name),

@@ -304,6 +304,7 @@ impl Running {
         }
         let mut info = PortInfo::new(name, [0; 6]);
         info.vlans = interface.vlans.clone();
+        info.bond = interface.bond.as_ref().map(|bond| bond.port.clone());
         match opened {
             Opened::Port(port) => {
                 self.bridge.attach(number, info, *port);
@@ -402,6 +403,7 @@ impl Running {
                 self.tell_port(port, interface.row, draft)?;
             }
         }
+        self.tell_bonds(wanted, draft)?;
         for (name, traffic) in self.bridge.switch().mirrored() {
             let rows = self.mirrors.iter().filter(|mirror| mirror.name == name);
             let statistics = [("tx_packets", count(traffic.packets)), ("tx_bytes", count(traffic.bytes))];
@@ -433,6 +435,23 @@ impl Running {
         Ok(())
     }
 
+    /// By which member each bond is used.
+    fn tell_bonds(&self, wanted: &BridgeWanted, draft: &mut Draft<'_>) -> Result<(), Error> {
+        let mut bonds: BTreeMap<Uuid, Option<String>> = BTreeMap::new();
+        for interface in &wanted.interfaces {
+            let (Some(bond), Some(port)) = (&interface.bond, self.ports.get(&interface.name)) else {
+                continue;
+            };
+            let is_in_use = port.error.is_none() && self.bridge.switch().is_in_use(port.number);
+            let link = self.bridge.link(port.number).filter(|_| is_in_use);
+            let member = bonds.entry(bond.row).or_default();
+            if let Some(link) = link {
+                *member = Some(address(link.address));
+            }
+        }
+        bonds.into_iter().try_for_each(|(row, member)| draft.set("Port", row, "bond_active_slave", member))
+    }
+
     fn tell_port(&self, port: &RunningPort, row: Uuid, draft: &mut Draft<'_>) -> Result<(), Error> {
         // Of the local port, 16 bits are told, as elsewhere in the database.
         let number = match (&port.error, port.number) {
@@ -445,7 +464,6 @@ impl Running {
         let up_or_down = |is_up: bool| Some(if is_up { "up" } else { "down" });
         draft.set("Interface", row, "admin_state", link.and_then(|link| up_or_down(link.is_up)))?;
         draft.set("Interface", row, "link_state", link.and_then(|link| up_or_down(link.is_running)))?;
-        let address = |bytes: [u8; 6]| bytes.map(|byte| format!("{byte:02x}")).join(":");
         draft.set("Interface", row, "mac_in_use", link.map(|link| address(link.address)))?;
         // A tunnel's is that of the way that it takes.
         let mtu = link.map(|link| i64::from(link.mtu)).filter(|mtu| *mtu > 0);
@@ -464,6 +482,11 @@ impl Running {
         }
         Ok(())
     }
+}
+
+/// An Ethernet address as the database has it.
+fn address(bytes: [u8; 6]) -> String {
+    bytes.map(|byte| format!("{byte:02x}")).join(":")
 }
 
 /// A number as the database has it.

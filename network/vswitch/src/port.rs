@@ -121,6 +121,8 @@ pub struct PortInfo {
     pub speed: u32,
     /// How its frames belong to VLANs.
     pub vlans: Vlans,
+    /// The bond that it is a member of, if any: an ordinary switch uses one member of it, of those that have a link the one whose name comes first.
+    pub bond: Option<Arc<str>>,
     /// What is put before frames that leave here, if it is the end of a tunnel.
     pub tunnel: Option<Tunnel>,
     /// Its queues, if it has any but the order in which packets come.
@@ -141,6 +143,7 @@ impl PortInfo {
             has_link: true,
             speed: 0,
             vlans: Vlans::ALL,
+            bond: None,
             tunnel: None,
             queues: None,
             counters: Arc::default(),
@@ -213,3 +216,11 @@ impl PortInfo {
 
 /// All ports of a switch, by their numbers.
 pub(crate) type Ports = BTreeMap<u32, PortInfo>;
+
+/// The port that is used where one is meant: itself, or the member of its bond that is in use; none, if none has a link.
+pub(crate) fn in_use(ports: &Ports, number: u32) -> Option<u32> {
+    let Some(bond) = ports.get(&number).and_then(|port| port.bond.as_ref()) else { return Some(number) };
+    let is_usable = |(_, port): &(&u32, &PortInfo)| port.bond.as_ref() == Some(bond) && port.is_alive();
+    let usable = ports.iter().filter(is_usable);
+    usable.min_by_key(|(_, port)| &port.name).map(|(number, _)| *number)
+}

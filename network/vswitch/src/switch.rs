@@ -7,7 +7,7 @@ use crate::forwarder::Forwarder;
 use crate::mac::Station;
 use crate::mirror::{Mirror, Mirrors};
 use crate::pipeline::Pipeline;
-use crate::port::PortInfo;
+use crate::port::{PortInfo, in_use};
 use crate::queue::{Queues, Shaping};
 use crate::step::Steps;
 use crate::translate::Translation;
@@ -225,6 +225,11 @@ impl Switch {
     /// A port's information, if there is one of this number.
     pub fn port(&self, number: u32) -> Option<PortInfo> {
         self.pipeline.ports.read().get(&number).cloned()
+    }
+
+    /// Whether a port is the member of its bond that is in use, or is in none.
+    pub fn is_in_use(&self, number: u32) -> bool {
+        in_use(&self.pipeline.ports.read(), number) == Some(number)
     }
 
     /// All ports, by their numbers.

@@ -1,5 +1,6 @@
 //! A switch in memory: frames go in, and what comes out is looked at.
 
+mod bonds;
 mod forwarding;
 mod megaflows;
 mod mirrors;

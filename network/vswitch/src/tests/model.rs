@@ -371,6 +371,13 @@ fn run(seed: u64, steps: u64, defect: Option<Defect>) {
                 cached.switch.set_mirrors(mirrors.clone());
                 plain.0.switch.set_mirrors(mirrors);
             }
+            14 if random.one_in(8) => {
+                let port = 1 + number::<u32>(random.below(PORTS.into()));
+                let bond = random.one_in(2).then_some("bond");
+                let both = [&cached.switch, &plain.0.switch]
+                    .map(|switch| switch.change_port(port, |info| info.bond = bond.map(Into::into)));
+                assert_eq!(both[0], both[1], "{context}");
+            }
             14 if random.one_in(4) => compare(&mut cached, &mut plain.0, &context),
             15..20 => cached.credit(),
             _ => {

@@ -3,7 +3,7 @@
 
 use super::{Translation, number};
 use crate::mac::Station;
-use crate::port::Vlans;
+use crate::port::{Vlans, in_use};
 use crate::step::Credit;
 use fulmar_packet::{Field, ethernet};
 
@@ -28,6 +28,10 @@ impl Translation<'_> {
             self.say(|| format!("port {from} is for a mirror alone: dropped"));
             return;
         }
+        if in_use(&self.pipeline.ports.read(), from) != Some(from) {
+            self.say(|| format!("port {from} is a member of a bond that is not in use: dropped"));
+            return;
+        }
         let vlans = self.pipeline.ports.read().get(&from).map_or(Vlans::ALL, |port| port.vlans.clone());
         let number = tag & NUMBER;
         let Some(vlan) = vlans.of(number) else {
@@ -39,10 +43,15 @@ impl Translation<'_> {
             self.hear(Station { vlan, address: source }, from);
         }
         let known = self.pipeline.macs.lock().find(Station { vlan, address: destination });
-        match known.filter(|_| destination & GROUP == 0) {
-            Some(port) if port == from => self.say(|| "it is where it came from: dropped".into()),
-            Some(port) => self.switch_to(&[port], was, None),
-            None => {
+        let known = known.filter(|_| destination & GROUP == 0);
+        let member = known.and_then(|port| in_use(&self.pipeline.ports.read(), port));
+        match (known, member) {
+            (Some(_), Some(port)) if port == from => self.say(|| "it is where it came from: dropped".into()),
+            (Some(_), Some(port)) => self.switch_to(&[port], was, None),
+            (Some(port), None) => {
+                self.say(|| format!("no member of the bond of port {port} has a link: dropped"))
+            }
+            (None, _) => {
                 let others = self.ports_of(vlan, |port| port != from);
                 self.say(|| "not known where it is: to all".into());
                 self.switch_to(&others, was, None);

@@ -163,3 +163,35 @@ fn what_comes_in_at_an_interface_is_policed() {
     served.vsctl("set Interface port1 ingress_policing_rate=0");
     assert!(served.ping(1, 2));
 }
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-switch and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn bonds_have_one_member_in_use() {
+    let served = empty("bonds", 2);
+    let switch = &served.network.switch;
+    for number in [0, 1] {
+        let [one, other] = ["one", "other"].map(|end| format!("{end}{number}"));
+        switch.ip(&["link", "add", &one, "type", "veth", "peer", "name", &other]);
+        for end in [&one, &other] {
+            switch.ip(&["link", "set", end, "addrgenmode", "none", "up"]);
+        }
+    }
+    served.vsctl("add-br br0 -- add-port br0 port1 -- add-bond br0 bond0 one0 one1 bond_mode=active-backup");
+    served.vsctl("add-br br1 -- add-port br1 port2 -- add-port br1 other0 -- add-port br1 other1");
+    assert!(served.ping(1, 2), "packets do not go in circles");
+    let in_use = |member: &str| {
+        let address = served.vsctl(&format!("get Interface {member} mac_in_use"));
+        served.vsctl(&format!("wait-until Port bond0 bond_active_slave={address}"));
+    };
+    in_use("one0");
+    switch.ip(&["link", "set", "other0", "down"]);
+    in_use("one1");
+    assert!(served.ping(1, 2));
+    switch.ip(&["link", "set", "other0", "up"]);
+    in_use("one0");
+    assert!(served.ping(1, 2));
+    let wrong = served.vsctl_output("set Port bond0 bond_mode=balance-slb");
+    assert!(wrong.status.success());
+    assert!(served.vsctl("get Interface one1 error").contains("active-backup is known"));
+    assert!(!served.ping(1, 2));
+}
