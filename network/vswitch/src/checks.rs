@@ -2,13 +2,17 @@
 
 use crate::pipeline::Pipeline;
 use fulmar_openflow::action::Extension;
-use fulmar_openflow::error::{BadAction, BadInstruction, MeterModFailed};
+use fulmar_openflow::error::{BadAction, BadInstruction, MeterModFailed, Nicira};
 use fulmar_openflow::{ALL_TABLES, Action, ErrorCode, Instruction, PortNumber};
 use fulmar_packet::Match;
+use std::ops::RangeInclusive;
 
 /// Ports have numbers below this one, and those that have names.
 const FIRST_RESERVED: u32 = 0xff00;
 const FIRST_NAMED: u32 = 0xffff_fff7;
+
+/// So many clauses a conjunction can have.
+const CLAUSES: RangeInclusive<u8> = 2..=64;
 
 /// Where actions stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,6 +28,12 @@ pub(crate) enum Place {
 pub(crate) fn instructions(pipeline: &Pipeline, instructions: &[Instruction]) -> Result<(), ErrorCode> {
     for instruction in instructions {
         match instruction {
+            Instruction::ApplyActions(list) if list.actions.iter().any(is_clause) => {
+                clauses(&list.actions)?;
+                if instructions.len() > 1 {
+                    return Err(Nicira::BadConjunction.into());
+                }
+            }
             Instruction::ApplyActions(list) | Instruction::WriteActions(list) => {
                 actions(pipeline, &list.actions, Place::Flow)?;
             }
@@ -37,6 +47,22 @@ pub(crate) fn instructions(pipeline: &Pipeline, instructions: &[Instruction]) ->
         }
     }
     Ok(())
+}
+
+fn is_clause(action: &Action) -> bool {
+    matches!(action, Action::Extension(Extension::Conjunction(_)))
+}
+
+/// Whether these actions, of which one makes a flow a clause, are nothing besides.
+fn clauses(actions: &[Action]) -> Result<(), ErrorCode> {
+    actions.iter().try_for_each(|action| match action {
+        Action::Extension(Extension::Note(_)) => Ok(()),
+        Action::Extension(Extension::Conjunction(conjunction)) => {
+            let is_sound = CLAUSES.contains(&conjunction.clauses) && conjunction.clause < conjunction.clauses;
+            if is_sound { Ok(()) } else { Err(Nicira::BadConjunction.into()) }
+        }
+        _ => Err(Nicira::BadConjunction.into()),
+    })
 }
 
 /// Whether actions can be carried out.
@@ -70,10 +96,10 @@ fn check(pipeline: &Pipeline, action: &Action, place: Place) -> Result<(), Error
             Extension::PausableController(controller) if controller.pauses => {
                 Err(BadAction::BadArgument.into())
             }
-            Extension::Conjunction(_)
-            | Extension::Sample(_)
-            | Extension::FinTimeout(_)
-            | Extension::ResubmitOriginal(_) => Err(BadAction::BadExperimenterType.into()),
+            Extension::Conjunction(_) => Err(Nicira::BadConjunction.into()),
+            Extension::Sample(_) | Extension::FinTimeout(_) | Extension::ResubmitOriginal(_) => {
+                Err(BadAction::BadExperimenterType.into())
+            }
             _ => Ok(()),
         },
         _ => Ok(()),

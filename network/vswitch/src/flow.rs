@@ -1,7 +1,7 @@
 //! Flows, and what is counted for them.
 
 use fulmar_node::Time;
-use fulmar_openflow::action::Extension;
+use fulmar_openflow::action::{Conjunction, Extension};
 use fulmar_openflow::flow::{FlowFlags, FlowMod, FlowRemovedReason, FlowStats};
 use fulmar_openflow::{Action, GroupNumber, Instruction, Instructions, PortNumber};
 use std::sync::Arc;
@@ -140,6 +140,19 @@ impl Flow {
             Instruction::ApplyActions(list) | Instruction::WriteActions(list) => list.actions.iter(),
             _ => [].iter(),
         })
+    }
+
+    /// Of which conjunctions it is which clause; then it does nothing else.
+    pub(crate) fn clauses(&self) -> impl Iterator<Item = &Conjunction> {
+        self.actions().filter_map(|action| match action {
+            Action::Extension(Extension::Conjunction(clause)) => Some(clause),
+            _ => None,
+        })
+    }
+
+    /// Whether packets meet it together with others only.
+    pub(crate) fn is_clause(&self) -> bool {
+        self.clauses().next().is_some()
     }
 
     /// Whether one of its actions sends to a port; each does to [`PortNumber::ANY`].

@@ -52,7 +52,7 @@
 //!
 //! Not guaranteed: that packets which came at two ports leave in the order in which they came. Packets that a removed flow met
 //! before the last credit are not in its last count. Queues drop what is too much, and keep nothing for
-//! later. There is no sampling, there are no conjunctive flows, and no state of a packet that is paused at a controller: flows that ask for
+//! later. There is no sampling, and no state of a packet that is paused at a controller: flows that ask for
 //! those are refused.
 
 mod answers;
@@ -61,6 +61,7 @@ mod checks;
 mod control;
 mod execute;
 mod flow;
+mod flows;
 mod forwarder;
 mod group;
 mod mac;

@@ -1,7 +1,8 @@
 //! Flow tables: which flow a packet meets, and how the flows change (sections 5 and 6.4 of the OpenFlow specification).
 
 use crate::flow::{Counters, Flow, History, Traffic};
-use fulmar_classifier::{Classifier, Masks, Optimisations, Rule};
+use crate::flows::Flows;
+use fulmar_classifier::{Masks, Optimisations, Rule};
 use fulmar_node::Time;
 use fulmar_openflow::error::FlowModFailed;
 use fulmar_openflow::flow::{FlowCommand, FlowFlags, FlowMod, FlowRemovedReason};
@@ -21,7 +22,7 @@ pub(crate) type Entry = Arc<Rule<Flow>>;
 
 /// One table.
 struct Table {
-    flows: RwLock<Classifier<Flow>>,
+    flows: RwLock<Flows>,
     lookups: Counters,
     matched: Counters,
 }
@@ -96,7 +97,7 @@ impl<'a> Filter<'a> {
 impl Tables {
     pub(crate) fn new(optimisations: Optimisations, seed: u64) -> Self {
         let table = |_| Table {
-            flows: RwLock::new(Classifier::new(optimisations, seed)),
+            flows: RwLock::new(Flows::new(optimisations, seed)),
             lookups: Counters::default(),
             matched: Counters::default(),
         };

@@ -1,6 +1,7 @@
 //! A switch in memory: frames go in, and what comes out is looked at.
 
 mod bonds;
+mod conjunctions;
 mod forwarding;
 mod megaflows;
 mod mirrors;

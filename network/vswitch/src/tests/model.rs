@@ -93,6 +93,8 @@ fn asked(random: &mut Random) -> String {
     maybe(random, format!("dl_vlan={vlan}"), 8);
     let metadata = few(random, 3);
     maybe(random, format!("metadata={metadata}"), 8);
+    let conjunction = few(random, 2);
+    maybe(random, format!("conj_id={conjunction}"), 10);
     let register = few(random, 3);
     maybe(random, format!("reg1={register}"), 8);
     match few(random, 5) {
@@ -173,6 +175,14 @@ fn actions(random: &mut Random, table: u8, asked: &str) -> String {
     actions.join(",") + &last
 }
 
+/// What a flow does: most by itself, some together with others.
+fn instructions(random: &mut Random, table: u8, asked: &str) -> String {
+    if random.one_in(12) {
+        return format!("conjunction({},{}/2)", few(random, 2), 1 + few(random, 2));
+    }
+    actions(random, table, asked)
+}
+
 fn flow_mod(random: &mut Random) -> Option<FlowMod> {
     let table = number(few(random, 4));
     let asked = asked(random);
@@ -184,7 +194,7 @@ fn flow_mod(random: &mut Random) -> Option<FlowMod> {
     };
     let head = format!("table={table},priority={}{timeouts},send_flow_rem", few(random, 6));
     let mut flow: FlowMod =
-        format!("{head}{comma}{asked} actions={}", actions(random, table, &asked)).parse().ok()?;
+        format!("{head}{comma}{asked} actions={}", instructions(random, table, &asked)).parse().ok()?;
     flow.cookie = few(random, 3);
     flow.command = match few(random, 12) {
         0 => FlowCommand::Modify,

@@ -24,6 +24,7 @@
 //! - What is done in a clone may end with `exit` what comes after it.
 //! - It sets nothing in RARP, nothing in ARP whose operation it has set to 0, and no address of a neighbour behind another.
 //! - It does not look at the version of IP, and takes the last byte of an operation of ARP for the whole.
+//! - With the number of a conjunction it does not find flows that have the same match as one of the clauses.
 //! - It remembers a label that was set in part as a whole, for other labels, too; and what is done with malformed frames for sound ones.
 
 mod daemons;

@@ -72,6 +72,29 @@ fn ovs_ofctl_changes_flows() {
 
 #[test]
 #[ignore = "it needs Debian's openvswitch-common and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn flows_are_met_together() {
+    let served = Served::secure("conjunctions", 3);
+    for host in [1, 3] {
+        served.network.knows(host, address(2), 2);
+        served.network.knows(2, address(host), host);
+    }
+    served.add_flow("in_port=2 actions=NORMAL");
+    let flows = "priority=10,ip,nw_src=10.9.0.1 actions=conjunction(7,1/2)\n\
+                 priority=10,ip,nw_src=10.9.0.9 actions=conjunction(7,1/2)\n\
+                 priority=10,icmp,icmp_type=8 actions=conjunction(7,2/2)\n\
+                 priority=10,ip,conj_id=7 actions=NORMAL\n";
+    served.ofctl(&["--bundle", "add-flows", "br0", &served.file("flows", flows)]);
+    assert!(served.flows().contains("nw_src=10.9.0.1 actions=conjunction(7,1/2)"));
+    assert!(served.ping(1, 2), "both clauses");
+    assert!(!served.ping(3, 2) && !served.echoes(1, 2), "one of them");
+    served.add_flow("priority=10,ip,nw_src=10.9.0.3 actions=conjunction(7,1/2)");
+    assert!(served.ping(3, 2));
+    served.ofctl(&["--strict", "del-flows", "br0", "priority=10,icmp,icmp_type=8"]);
+    assert!(!served.ping(1, 2));
+}
+
+#[test]
+#[ignore = "it needs Debian's openvswitch-common and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
 fn ovs_ofctl_asks_about_ports_and_changes_them() {
     let served = Served::secure("ports", 2);
     served.add_flow("actions=normal");

@@ -3,6 +3,7 @@
 use super::fields::{ASKS, FIELDS, Form, IP, IPV4, IPV6, MPLS, SCTP, Settable, TCP, TELLS, UDP, WHOLE};
 use super::packets::{RECEIVER, SENDER};
 use fulmar_node::Random;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// There are so many tables: flows send packets on to later ones only.
@@ -74,15 +75,59 @@ fn part(random: &mut Random, field: &Settable, most: u64) -> (String, u64) {
 pub(crate) fn flows(random: &mut Random, ports: u32) -> Vec<String> {
     let mut lines: Vec<String> = (1..=GROUPS).rev().map(|number| group(random, number, ports)).collect();
     let clones = random.one_in(2);
+    let mut others = random.clone();
     for table in 0..TABLES {
+        let (mut taken, mut matches) = (BTreeSet::new(), BTreeSet::new());
         for index in 0..6 + random.below(12) {
             let (asked, known) = asked(random, ports, clones);
             // Of one importance there is one flow: which of several is met is not told.
             let priority = 1 + index * 7 + random.below(7);
             let actions = instructions(random, known, table, ports);
             lines.push(format!("flow add table={table},priority={priority}{asked} actions={actions}"));
+            taken.insert(priority);
+            matches.insert(asked);
+        }
+        let mut free: Vec<u64> = (1..130).filter(|priority| !taken.contains(priority)).collect();
+        for number in 1..=others.below(4) {
+            let mut priority = || free.swap_remove(others.index(free.len()));
+            let (clauses, met) = (priority(), priority());
+            let met = if others.one_in(4) { met } else { clauses };
+            lines.extend(conjunction(&mut others, table, number, [clauses, met], &matches, ports));
         }
     }
+    lines
+}
+
+/// A conjunction, at priorities that no other flow has: its clauses', and that of what is done when it is met.
+fn conjunction(
+    random: &mut Random,
+    table: u64,
+    number: u64,
+    [priority, met]: [u64; 2],
+    others: &BTreeSet<String>,
+    ports: u32,
+) -> Vec<String> {
+    let clauses = 2 + random.below(2);
+    let flow = |priority, asked: String, actions: String| {
+        format!("flow add table={table},priority={priority}{asked} actions={actions}")
+    };
+    let mut lines = Vec::new();
+    for clause in 1..=clauses {
+        for _ in 0..1 + random.below(3) {
+            let (asked, _) = asked(random, ports, false);
+            // Behind a clause Open vSwitch does not see a flow of the same match.
+            if others.contains(&asked) {
+                continue;
+            }
+            let mut actions = format!("conjunction({number},{clause}/{clauses})");
+            if random.one_in(6) {
+                let other = 1 + clause % clauses;
+                actions.push_str(&format!(",conjunction({},{other}/{clauses})", number + 10));
+            }
+            lines.push(flow(priority, asked, actions));
+        }
+    }
+    lines.push(flow(met, format!(",conj_id={number}"), format!("output:{}", 1 + random.below(ports.into()))));
     lines
 }
 
