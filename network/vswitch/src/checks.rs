@@ -97,7 +97,7 @@ fn check(pipeline: &Pipeline, action: &Action, place: Place) -> Result<(), Error
                 Err(BadAction::BadArgument.into())
             }
             Extension::Conjunction(_) => Err(Nicira::BadConjunction.into()),
-            Extension::Sample(_) | Extension::FinTimeout(_) | Extension::ResubmitOriginal(_) => {
+            Extension::Sample(_) | Extension::ResubmitOriginal(_) => {
                 Err(BadAction::BadExperimenterType.into())
             }
             _ => Ok(()),

@@ -108,6 +108,7 @@ fn removed(change: &Change, now: Time) -> Option<Event> {
         return None;
     }
     let (age, traffic) = (flow.age(now), flow.traffic());
+    let (idle_timeout, hard_timeout) = flow.timeouts();
     Some(Event::FlowRemoved(Box::new(FlowRemoved {
         cookie: flow.cookie,
         priority: rule.priority(),
@@ -115,8 +116,8 @@ fn removed(change: &Change, now: Time) -> Option<Event> {
         table: flow.table,
         seconds: u32::try_from(age.as_secs()).unwrap_or(u32::MAX),
         nanoseconds: age.subsec_nanos(),
-        idle_timeout: flow.idle_timeout,
-        hard_timeout: flow.hard_timeout,
+        idle_timeout,
+        hard_timeout,
         packets: traffic.packets,
         bytes: traffic.bytes,
         asked: rule.condition(),

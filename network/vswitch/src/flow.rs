@@ -5,7 +5,7 @@ use fulmar_openflow::action::{Conjunction, Extension};
 use fulmar_openflow::flow::{FlowFlags, FlowMod, FlowRemovedReason, FlowStats};
 use fulmar_openflow::{Action, GroupNumber, Instruction, Instructions, PortNumber};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Packets and their bytes.
@@ -43,14 +43,25 @@ pub(crate) struct History {
     /// When it was changed or added again, and when a packet came last; nanoseconds since the origin.
     modified: AtomicU64,
     used: AtomicU64,
+    /// After so many seconds without packets, and after so many seconds, it goes; never, if that is 0.
+    idle_timeout: AtomicU16,
+    hard_timeout: AtomicU16,
     /// The same as those of the flow whose place it has taken, if its counts go on: packets may still be credited to that.
     counters: Arc<Counters>,
 }
 
 impl History {
-    pub(crate) fn new(now: Time, counters: Arc<Counters>) -> Self {
+    /// That of a flow that comes now.
+    pub(crate) fn new(flow_mod: &FlowMod, now: Time, counters: Arc<Counters>) -> Self {
         let nanos = now.as_nanos();
-        Self { created: now, modified: AtomicU64::new(nanos), used: AtomicU64::new(nanos), counters }
+        Self {
+            created: now,
+            modified: AtomicU64::new(nanos),
+            used: AtomicU64::new(nanos),
+            idle_timeout: AtomicU16::new(flow_mod.idle_timeout),
+            hard_timeout: AtomicU16::new(flow_mod.hard_timeout),
+            counters,
+        }
     }
 
     /// Its packets came, the last of them now.
@@ -65,6 +76,8 @@ impl History {
             created: self.created,
             modified: AtomicU64::new(self.modified.load(Relaxed)),
             used: AtomicU64::new(self.used.load(Relaxed)),
+            idle_timeout: AtomicU16::new(self.idle_timeout.load(Relaxed)),
+            hard_timeout: AtomicU16::new(self.hard_timeout.load(Relaxed)),
             counters: Arc::default(),
         }
     }
@@ -85,8 +98,6 @@ pub(crate) struct Flow {
     pub(crate) table: u8,
     pub(crate) cookie: u64,
     pub(crate) flags: FlowFlags,
-    pub(crate) idle_timeout: u16,
-    pub(crate) hard_timeout: u16,
     pub(crate) instructions: Arc<Instructions>,
     pub(crate) history: Arc<History>,
 }
@@ -97,8 +108,6 @@ impl Flow {
             table: flow_mod.table,
             cookie: flow_mod.cookie,
             flags: flow_mod.flags,
-            idle_timeout: flow_mod.idle_timeout,
-            hard_timeout: flow_mod.hard_timeout,
             instructions: Arc::new(flow_mod.instructions.clone()),
             history,
         }
@@ -123,16 +132,33 @@ impl Flow {
         now.since(self.history.created)
     }
 
+    /// After how many seconds without packets, and after how many seconds it goes; 0 is never.
+    pub(crate) fn timeouts(&self) -> (u16, u16) {
+        (self.history.idle_timeout.load(Relaxed), self.history.hard_timeout.load(Relaxed))
+    }
+
+    /// From now on its time-outs are no longer than these; 0 leaves one as it is.
+    pub(crate) fn shorten(&self, idle: u16, hard: u16) {
+        let shorten = |timeout: &AtomicU16, most: u16| {
+            let is_longer = |now: u16| most > 0 && (now == 0 || now > most);
+            // Nothing is to be done if it is not.
+            let _ = timeout.fetch_update(Relaxed, Relaxed, |now| is_longer(now).then_some(most));
+        };
+        shorten(&self.history.idle_timeout, idle);
+        shorten(&self.history.hard_timeout, hard);
+    }
+
     /// Whether one of its time-outs is over.
     pub(crate) fn is_over(&self, now: Time) -> Option<FlowRemovedReason> {
         let passed = |seconds: u16, since: &AtomicU64| {
             let since = Time::from_nanos(since.load(Relaxed));
             seconds > 0 && now.since(since) >= Duration::from_secs(seconds.into())
         };
-        if passed(self.hard_timeout, &self.history.modified) {
+        let (idle, hard) = self.timeouts();
+        if passed(hard, &self.history.modified) {
             return Some(FlowRemovedReason::HardTimeout);
         }
-        passed(self.idle_timeout, &self.history.used).then_some(FlowRemovedReason::IdleTimeout)
+        passed(idle, &self.history.used).then_some(FlowRemovedReason::IdleTimeout)
     }
 
     fn actions(&self) -> impl Iterator<Item = &Action> {
@@ -187,13 +213,14 @@ pub(crate) fn outputs_to(action: &Action, port: PortNumber) -> bool {
 pub(crate) fn stats(rule: &fulmar_classifier::Rule<Flow>, now: Time) -> FlowStats {
     let flow = rule.value();
     let (age, traffic) = (flow.age(now), flow.traffic());
+    let (idle_timeout, hard_timeout) = flow.timeouts();
     FlowStats {
         table: flow.table,
         seconds: u32::try_from(age.as_secs()).unwrap_or(u32::MAX),
         nanoseconds: age.subsec_nanos(),
         priority: rule.priority(),
-        idle_timeout: flow.idle_timeout,
-        hard_timeout: flow.hard_timeout,
+        idle_timeout,
+        hard_timeout,
         flags: flow.flags,
         cookie: flow.cookie,
         packets: traffic.packets,

@@ -113,6 +113,7 @@ impl Pipeline {
                 Credit::Member(member) => member.counters.add(traffic),
                 // What is no longer so has changed the generation, and is found out when the next packet is decided about.
                 Credit::Heard(station, port) => self.macs.lock().hear_again(*station, *port, now),
+                Credit::Finished(entry, idle, hard) => entry.value().shorten(*idle, *hard),
                 Credit::Mirrored(mirroring) => mirroring.counters.add(traffic),
                 Credit::Learned(flow_mod) => drop(self.tables.renew(flow_mod, now)),
             }

@@ -134,6 +134,8 @@ pub(crate) enum Credit {
     Heard(Station, u32),
     /// A flow is learned.
     Learned(Arc<FlowMod>),
+    /// A connection that the flow is for has ended: no time-out of it is longer than these, idle and hard.
+    Finished(Entry, u16, u16),
     /// A mirror has got a copy.
     Mirrored(Arc<Mirroring>),
 }

@@ -196,7 +196,7 @@ impl Tables {
         }
         let goes_on = before.filter(|_| !flow_mod.flags.contains(FlowFlags::RESET_COUNTS));
         let counters = goes_on.map(|before| before.value().history.counters()).unwrap_or_default();
-        let flow = Flow::new(flow_mod, Arc::new(History::new(now, counters)));
+        let flow = Flow::new(flow_mod, Arc::new(History::new(flow_mod, now, counters)));
         Ok(self.put(flow, &flow_mod.asked, flow_mod.priority))
     }
 
@@ -207,7 +207,7 @@ impl Tables {
         let is_same = *flow.instructions == flow_mod.instructions
             && flow.cookie == flow_mod.cookie
             && flow.flags == flow_mod.flags
-            && (flow.idle_timeout, flow.hard_timeout) == (flow_mod.idle_timeout, flow_mod.hard_timeout);
+            && flow.timeouts() == (flow_mod.idle_timeout, flow_mod.hard_timeout);
         if is_same {
             flow.history.touch(now);
         }

@@ -52,7 +52,8 @@ pub(crate) struct Translation<'a> {
     mirrored: SmallVec<[usize; 2]>,
     depth: u8,
     lookups: u16,
-    /// The table, and the cookie of the flow, whose actions these are.
+    /// The flow whose actions these are, if it is known by now; its table, and its cookie.
+    flow: Option<Entry>,
     table: u8,
     cookie: u64,
     reason: PacketInReason,
@@ -95,6 +96,7 @@ impl<'a> Translation<'a> {
             mirrored: SmallVec::new(),
             depth: 0,
             lookups: 0,
+            flow: None,
             table: 0,
             cookie: u64::MAX,
             reason: PacketInReason::Action,
@@ -222,7 +224,7 @@ impl<'a> Translation<'a> {
             self.miss(table);
             return;
         };
-        let before = (self.table, self.cookie, self.depth, self.reason);
+        let before = (self.flow.replace(entry.clone()), self.table, self.cookie, self.depth, self.reason);
         (self.table, self.cookie) = (table, entry.value().cookie);
         self.depth += 1;
         if self.reason == PacketInReason::Action && is_miss(&entry) {
@@ -231,7 +233,7 @@ impl<'a> Translation<'a> {
         let instructions = entry.value().instructions.clone();
         self.instructions(&instructions.0);
         self.is_expired = false;
-        (self.table, self.cookie, self.depth, self.reason) = before;
+        (self.flow, self.table, self.cookie, self.depth, self.reason) = before;
     }
 
     /// No flow is for the packet: where one table comes after another, that is told; where a flow has looked elsewhere, it is not.

@@ -65,7 +65,7 @@ fn a_packet_is_copied_once() {
 #[test]
 fn the_port_of_a_mirror_is_for_copies_alone() {
     let mut bench = ordinary(mirror(&[1], &[]));
-    assert_eq!(bench.send(5, &frame(5, 1, 0)).ports(), []);
+    assert_eq!(bench.send(5, &frame(5, 1, 0)).ports(), [0u32; 0]);
     assert_eq!(bench.switch.stations(bench.now), []);
     assert_eq!(bench.send(2, &frame(2, 5, 0)).ports(), [1, 3, 4]);
     // What flows say counts.

@@ -151,6 +151,7 @@ fn actions(random: &mut Random, table: u8, asked: &str) -> String {
             13 => "move:NXM_OF_ETH_SRC[0..15]->NXM_NX_REG1[0..15]".into(),
             14 => "learn(table=3,idle_timeout=5,hard_timeout=20,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[])".into(),
             15 => "CONTROLLER:40".into(),
+            16 if random.one_in(2) &&  asked.split(',').any(|part| part == "tcp") => "fin_timeout(idle_timeout=1,hard_timeout=4)".into(),
             16 => format!("clone(set_field:02:00:00:00:00:0{}->eth_src,output:{port})", few(random, 4)),
             17 if asked.contains("dl_vlan") => "pop_vlan".into(),
             18 if is_ip && table < 3 => {
@@ -288,6 +289,9 @@ fn frame(random: &mut Random) -> Vec<u8> {
             key.set(Field::IPV4_DESTINATION, address(random).into());
             key.set(Field::L4_SOURCE, few(random, 8).into());
             key.set(Field::L4_DESTINATION, few(random, 32).into());
+            if protocol == ip::TCP {
+                key.set(Field::TCP_FLAGS, [0x10, 0x11, 0x04][random.index(3)]);
+            }
         }
     }
     build(&key, &[0; 20])

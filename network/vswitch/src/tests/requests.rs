@@ -242,6 +242,41 @@ fn flows_go_when_their_time_is_over() {
 }
 
 #[test]
+fn flows_go_sooner_when_connections_end() {
+    let learn = "tcp,in_port=2 actions=learn(cookie=1,table=9,fin_hard_timeout=3,eth_type=0x800,nw_proto=6,NXM_OF_TCP_SRC[]=NXM_OF_TCP_DST[])";
+    let finish = "cookie=1,tcp,in_port=1,idle_timeout=60 actions=fin_timeout(idle_timeout=5,hard_timeout=100),resubmit(,9)";
+    let mut bench = Bench::with(2, &[learn, finish]);
+    let timeouts = |bench: &mut Bench, table: u8| {
+        let these = bench.flows().into_iter().filter(|flow| (flow.table, flow.cookie) == (table, 1));
+        these.map(|flow| (flow.idle_timeout, flow.hard_timeout)).collect::<Vec<_>>()
+    };
+    let frame = |flags: u8| {
+        let mut frame = super::tcp(1, 2, 5, 80);
+        frame[14 + 20 + 13] = flags;
+        frame
+    };
+    bench.send(2, &super::tcp(2, 1, 80, 5));
+    for flags in [0x02, 0x10, 0x18] {
+        bench.send(1, &frame(flags));
+    }
+    bench.credit();
+    assert_eq!([0, 9].map(|table| timeouts(&mut bench, table)), [[(60, 0)], [(0, 0)]], "they go on");
+    bench.send(1, &frame(0x11));
+    bench.credit();
+    assert_eq!([0, 9].map(|table| timeouts(&mut bench, table)), [[(5, 100)], [(0, 3)]], "FIN");
+    bench.add("udp,in_port=1,idle_timeout=3 actions=drop").expect("it is sound");
+    bench
+        .add("cookie=1,tcp,in_port=1,idle_timeout=2 actions=fin_timeout(idle_timeout=9)")
+        .expect("it is sound");
+    bench.send(1, &frame(0x04));
+    bench.credit();
+    assert_eq!(timeouts(&mut bench, 0), [(2, 0)], "none is longer than it was");
+    bench.now = bench.now + Duration::from_secs(3);
+    assert_eq!(bench.switch.expire(bench.now).len(), 0, "nobody wants to be told");
+    assert_eq!(bench.flows().len(), 1, "all but what teaches");
+}
+
+#[test]
 fn flows_go_with_what_they_need() {
     let mut bench = Bench::with(2, &[]);
     bench.request(Body::GroupMod(group(GroupCommand::Add, 1, &["output:1"]))).expect("it is sound");

@@ -2,8 +2,8 @@
 
 use super::{Translation, shared};
 use crate::port::PortInfo;
-use crate::step::{MeterStep, Pending, Step};
-use fulmar_openflow::action::{CopyField, Extension, Resubmit};
+use crate::step::{Credit, MeterStep, Pending, Step};
+use fulmar_openflow::action::{CopyField, Extension, FinTimeout, Resubmit};
 use fulmar_openflow::packet_in::PacketInReason;
 use fulmar_openflow::ports::PortConfig;
 use fulmar_openflow::{ALL_TABLES, Action, PortNumber, ShortPort, WHOLE_PACKET};
@@ -89,6 +89,7 @@ impl Translation<'_> {
                 let port = self.member(&load.bundle).unwrap_or(ShortPort::NONE);
                 self.write(load.destination, port.0.into());
             }
+            Extension::FinTimeout(timeout) => self.shorten(timeout),
             Extension::Truncate(truncate) => self.truncate(truncate.port.into(), truncate.max_length),
             Extension::Track(track) => self.track(track),
             Extension::Clone(actions) => self.aside(|copy| {
@@ -201,6 +202,16 @@ impl Translation<'_> {
         let mut notice = self.notice(controller, max_length, reason);
         notice.user_data = user_data;
         self.steps.push(Step::Controller(Arc::new(notice)));
+    }
+
+    /// The flow lasts no longer than this, if the packet ends its connection.
+    fn shorten(&mut self, timeout: &FinTimeout) {
+        const ENDS: u128 = 0b101;
+        if self.consult(Field::TCP_FLAGS, ENDS) & ENDS != 0
+            && let Some(flow) = &self.flow
+        {
+            self.credits.push(Credit::Finished(flow.clone(), timeout.idle_timeout, timeout.hard_timeout));
+        }
     }
 
     pub(super) fn meter(&mut self, number: u32) {

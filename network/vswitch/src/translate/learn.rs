@@ -4,8 +4,8 @@ use super::{Translation, number};
 use crate::step::Credit;
 use crate::table::Filter;
 use fulmar_openflow::action::{
-    Action, Extension, LearnFlags, LearnSource, LearnSpec, LearnedFlow, LimitedLearn, LoadBits, Output,
-    Subfield,
+    Action, Extension, FinTimeout, LearnFlags, LearnSource, LearnSpec, LearnedFlow, LimitedLearn, LoadBits,
+    Output, Subfield,
 };
 use fulmar_openflow::flow::{FlowFlags, FlowMod};
 use fulmar_openflow::{Instructions, PortNumber};
@@ -61,6 +61,10 @@ impl Translation<'_> {
     /// The flow that this packet makes.
     fn learned(&mut self, flow: &LearnedFlow, specs: &[LearnSpec]) -> FlowMod {
         let (mut asked, mut actions) = (Match::ANY, Vec::new());
+        let fin = FinTimeout { idle_timeout: flow.fin_idle_timeout, hard_timeout: flow.fin_hard_timeout };
+        if fin.idle_timeout > 0 || fin.hard_timeout > 0 {
+            actions.push(Action::Extension(Extension::FinTimeout(fin)));
+        }
         for spec in specs {
             match *spec {
                 LearnSpec::Match(source, bits) => {
