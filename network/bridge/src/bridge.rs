@@ -2,7 +2,12 @@
 
 use crate::clock::Clock;
 use crate::datapath::{Datapath, Listener, Mailbox};
+use crate::monitors::{Monitors, updates_reply};
+use fulmar_node::Time;
+use fulmar_openflow::experimenter::Experimenter;
 use fulmar_openflow::flow::{FlowCommand, FlowMod};
+use fulmar_openflow::monitor::MonitorRequest;
+use fulmar_openflow::multipart::{MultipartRequest, Question};
 use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
 use fulmar_openflow::{ALL_TABLES, Body, ErrorCode, GroupNumber, Instructions, Message, PortNumber, Version};
 use fulmar_packet::Match;
@@ -64,6 +69,8 @@ struct Shared {
     mailbox: OnceLock<Arc<Mailbox>>,
     /// How links were when they were last heard of.
     links: Mutex<BTreeMap<u32, Option<Link>>>,
+    /// Held while flows are changed and that is told, so that all are told in the same order.
+    monitors: Mutex<Monitors>,
     /// Controllers of OpenFlow 1.0, which get what no flow is for.
     old: Mutex<BTreeSet<SessionId>>,
 }
@@ -77,24 +84,70 @@ struct Mode {
 
 impl Shared {
     fn tell(&self, event: Event) {
-        let event = match event {
-            Event::FlowRemoved(removed) => fulmar_session::Event::FlowRemoved(removed),
-            Event::PortStatus(status) => fulmar_session::Event::PortStatus(Box::new(status)),
-        };
-        if let Some(sessions) = self.sessions.get() {
-            sessions.tell(&event);
-        }
+        self.tell_all(vec![event], None);
     }
 
-    /// Passes on what has come of requests; what is to be answered.
-    fn complete(&self, done: Done) -> Vec<Body> {
-        done.events.into_iter().for_each(|event| self.tell(event));
+    /// Tells of events, of which some are changes that somebody has asked for.
+    fn tell_all(&self, events: Vec<Event>, asker: Option<&Asker>) {
+        self.pass_on(&self.monitors.lock(), events, asker);
+    }
+
+    fn pass_on(&self, monitors: &Monitors, events: Vec<Event>, asker: Option<&Asker>) {
+        let Some(sessions) = self.sessions.get() else { return };
+        let mut changes = Vec::new();
+        for event in events {
+            match event {
+                Event::FlowRemoved(removed) => sessions.tell(&fulmar_session::Event::FlowRemoved(removed)),
+                Event::PortStatus(status) => {
+                    sessions.tell(&fulmar_session::Event::PortStatus(Box::new(status)));
+                }
+                Event::FlowChanged(change) => changes.push(*change),
+            }
+        }
+        monitors.tell(&changes, asker).iter().for_each(|event| sessions.tell(event));
+    }
+
+    /// Has requests carried out, and passes on what has come of them; what is to be answered.
+    fn change<E>(
+        &self,
+        asker: Option<&Asker>,
+        change: impl FnOnce(&Switch, Time) -> Result<Done, E>,
+    ) -> Result<Vec<Body>, E> {
+        let monitors = self.monitors.lock();
+        let done = change(&self.switch, self.clock.now())?;
+        self.pass_on(&monitors, done.learned, None);
+        self.pass_on(&monitors, done.events, asker);
         if let Some(mailbox) = self.mailbox.get() {
             for packet in done.packets {
                 mailbox.send(packet.port.0, packet.actions, packet.data);
             }
         }
-        done.answers
+        Ok(done.answers)
+    }
+
+    fn expire(&self) {
+        let monitors = self.monitors.lock();
+        self.pass_on(&monitors, self.switch.expire(self.clock.now()), None);
+    }
+
+    /// A session is told from now on how flows change.
+    fn watch(&self, session: SessionId, asked: &[MonitorRequest]) -> Result<Vec<Body>, ErrorCode> {
+        let mut monitors = self.monitors.lock();
+        let before = monitors.clone();
+        monitors.begin(session, asked)?;
+        let (events, there) = self.switch.watch(asked);
+        self.pass_on(&before, events, None);
+        Ok(vec![updates_reply(there)])
+    }
+
+    /// A monitor, or all of a session, is not needed any more.
+    fn stop_watching<T>(&self, end: impl FnOnce(&mut Monitors) -> T) -> T {
+        let mut monitors = self.monitors.lock();
+        let ended = end(&mut monitors);
+        if monitors.is_empty() {
+            self.switch.stop_watching();
+        }
+        ended
     }
 }
 
@@ -102,18 +155,28 @@ impl Shared {
 struct Requests(Weak<Shared>);
 
 impl fulmar_session::Switch for Requests {
-    fn request(&self, _: &Asker, body: Body) -> Result<Vec<Body>, ErrorCode> {
+    fn request(&self, asker: &Asker, body: Body) -> Result<Vec<Body>, ErrorCode> {
         let Some(shared) = self.0.upgrade() else { return Ok(Vec::new()) };
-        let done = shared.switch.request(body, shared.clock.now())?;
-        Ok(shared.complete(done))
+        match body {
+            Body::MultipartRequest(MultipartRequest { question: Question::Monitor(asked), .. }) => {
+                shared.watch(asker.session, &asked)
+            }
+            Body::Experimenter(Experimenter::CancelMonitor(number)) => {
+                shared.stop_watching(|monitors| monitors.end(asker.session, number)).map(|()| Vec::new())
+            }
+            // Who only asks waits for nobody.
+            Body::MultipartRequest(_) | Body::FeaturesRequest | Body::QueueConfigRequest(_) => {
+                let done = shared.switch.request(body, shared.clock.now())?;
+                Ok(done.answers)
+            }
+            body => shared.change(Some(asker), |switch, now| switch.request(body, now)),
+        }
     }
 
-    fn commit(&self, _: &Asker, messages: &[Message]) -> Result<(), (usize, ErrorCode)> {
+    fn commit(&self, asker: &Asker, messages: &[Message]) -> Result<(), (usize, ErrorCode)> {
         let Some(shared) = self.0.upgrade() else { return Ok(()) };
         let bodies: Vec<Body> = messages.iter().map(|message| message.body.clone()).collect();
-        let done = shared.switch.commit(&bodies, shared.clock.now())?;
-        shared.complete(done);
-        Ok(())
+        shared.change(Some(asker), |switch, now| switch.commit(&bodies, now)).map(drop)
     }
 
     fn came(&self, session: SessionId, version: Version) {
@@ -128,6 +191,7 @@ impl fulmar_session::Switch for Requests {
 
     fn gone(&self, session: SessionId) {
         if let Some(shared) = self.0.upgrade() {
+            shared.stop_watching(|monitors| monitors.end_all(session));
             let mut old = shared.old.lock();
             if old.remove(&session) {
                 shared.switch.tell_misses(!old.is_empty());
@@ -192,6 +256,7 @@ impl Bridge {
             sessions: OnceLock::new(),
             mailbox: OnceLock::new(),
             links: Mutex::default(),
+            monitors: Mutex::default(),
             old: Mutex::default(),
         });
         let datapath = Datapath::start(name, forwarders, clock, &shared)?;
@@ -348,15 +413,12 @@ impl Bridge {
 
     fn change(&self, flow_mod: FlowMod) {
         // Such a change cannot be refused: it needs nothing that may not be there.
-        if let Ok(done) = self.shared.switch.request(Body::FlowMod(flow_mod), self.shared.clock.now()) {
-            self.shared.complete(done);
-        }
+        let _ = self.shared.change(None, |switch, now| switch.request(Body::FlowMod(flow_mod), now));
     }
 
     /// Removes what the time has made void, and sees whether there are controllers. To be called about once a second.
     pub fn tick(&self) {
-        let events = self.shared.switch.expire(self.shared.clock.now());
-        events.into_iter().for_each(|event| self.shared.tell(event));
+        self.shared.expire();
         let mut mode = self.mode.lock();
         let is_given_up = mode.has_controllers
             && mode.fail_mode == FailMode::Standalone
@@ -408,7 +470,7 @@ impl Bridge {
     /// Looks at what each of the switch's threads remembers, between two batches of packets; nothing of those that have ended.
     pub fn look<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&mut Forwarder, fulmar_node::Time) -> T + Clone + Send + 'static,
+        look: impl FnOnce(&mut Forwarder, Time) -> T + Clone + Send + 'static,
     ) -> Vec<T> {
         self.datapath.look(look)
     }

@@ -15,7 +15,7 @@
 //!
 //! # The structure
 //!
-//! - [`Bridge`]: a switch, the threads of its `datapath` with `tunnels`, and its sessions.
+//! - [`Bridge`]: a switch, the threads of its `datapath` with `tunnels`, and its sessions with flow `monitors`.
 //! - [`Daemon`]: the database and all bridges that it asks for (`configuration`, `switches`, `interface`, `options`), `appctl` and `metrics` about them.
 //! - [`Config`]: the file that `fulmar switch` is given; [`ask`]: what `fulmar switch` asks one that runs.
 //!
@@ -56,6 +56,7 @@ mod daemon;
 mod datapath;
 mod interface;
 mod metrics;
+mod monitors;
 mod options;
 mod switches;
 mod tunnels;

@@ -7,8 +7,9 @@ use crate::checks::{self, Place};
 use crate::flow::Flow;
 use crate::group::Group;
 use crate::meter::Meter;
+use crate::monitor::FlowChange;
 use crate::pipeline::Pipeline;
-use crate::table::{Change, Entry, Filter};
+use crate::table::{Change, Entry, Filter, How};
 use fulmar_classifier::Rule;
 use fulmar_node::Time;
 use fulmar_openflow::error::{BadRequest, GroupModFailed, MeterModFailed, PortModFailed};
@@ -29,6 +30,8 @@ pub enum Event {
     FlowRemoved(Box<FlowRemoved>),
     /// A port has come, gone or changed.
     PortStatus(PortStatus),
+    /// A flow has changed, while [somebody watches](crate::Switch::watch).
+    FlowChanged(Box<FlowChange>),
 }
 
 /// What has come of requests.
@@ -36,6 +39,8 @@ pub enum Event {
 pub struct Done {
     /// What is answered.
     pub answers: Vec<Body>,
+    /// Flows that packets had made before, if somebody watches.
+    pub learned: Vec<Event>,
     /// What all controllers are told.
     pub events: Vec<Event>,
     /// Packets that are to be sent now.
@@ -75,10 +80,11 @@ pub(crate) fn commit(pipeline: &Pipeline, requests: &[Body], now: Time) -> Resul
             return Err((index, code));
         }
     }
-    let Transaction { done, undo, .. } = transaction;
+    let Transaction { mut done, undo, .. } = transaction;
     if !undo.is_empty() {
         pipeline.has_changed();
     }
+    done.learned = learned(pipeline).collect();
     Ok(done)
 }
 
@@ -86,23 +92,37 @@ pub(crate) fn commit(pipeline: &Pipeline, requests: &[Body], now: Time) -> Resul
 pub(crate) fn expire(pipeline: &Pipeline, now: Time) -> Vec<Event> {
     let over = pipeline.tables.over(now);
     if over.is_empty() {
-        return Vec::new();
+        return learned(pipeline).collect();
     }
     let _alone = pipeline.alone();
+    let mut events: Vec<Event> = learned(pipeline).collect();
     // Those that a packet met in between stay.
     let is_still = |(entry, _): &(Entry, _)| entry.value().is_over(now).is_some();
     let gone = over
         .into_iter()
         .filter(is_still)
         .filter_map(|(entry, reason)| pipeline.tables.remove(&entry, reason));
-    let events: Vec<Event> = gone.filter_map(|change| removed(&change, now)).collect();
+    events.extend(gone.flat_map(|change| told(pipeline, &change, now)));
     pipeline.has_changed();
     events
 }
 
+/// What flows have been learned, if somebody watches.
+pub(crate) fn learned(pipeline: &Pipeline) -> impl Iterator<Item = Event> {
+    let learned = std::mem::take(&mut *pipeline.learned.lock());
+    learned.into_iter().map(|change| Event::FlowChanged(Box::new(change)))
+}
+
+/// What is told of a change of a flow.
+fn told(pipeline: &Pipeline, change: &Change, now: Time) -> impl Iterator<Item = Event> + use<> {
+    let changed = pipeline.is_watched().then(|| FlowChange::of(change)).flatten();
+    let changed = changed.map(|changed| Event::FlowChanged(Box::new(changed)));
+    removed(change, now).into_iter().chain(changed)
+}
+
 /// What is told of a flow that is gone, if its controller wants to know.
 fn removed(change: &Change, now: Time) -> Option<Event> {
-    let (rule, reason) = (change.before.as_ref()?, change.reason?);
+    let (Some(rule), How::Removed(reason)) = (&change.before, change.how) else { return None };
     let flow: &Flow = rule.value();
     if !flow.flags.contains(FlowFlags::SEND_REMOVED) {
         return None;
@@ -172,7 +192,7 @@ impl Transaction<'_> {
 
     fn have_changed(&mut self, changes: Vec<Change>) {
         for change in changes {
-            self.done.events.extend(removed(&change, self.now));
+            self.done.events.extend(told(self.pipeline, &change, self.now));
             self.undo.push(Undo::Flow(change));
         }
     }

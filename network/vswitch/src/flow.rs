@@ -162,10 +162,7 @@ impl Flow {
     }
 
     fn actions(&self) -> impl Iterator<Item = &Action> {
-        self.instructions.0.iter().flat_map(|instruction| match instruction {
-            Instruction::ApplyActions(list) | Instruction::WriteActions(list) => list.actions.iter(),
-            _ => [].iter(),
-        })
+        actions(&self.instructions)
     }
 
     /// Of which conjunctions it is which clause; then it does nothing else.
@@ -183,7 +180,7 @@ impl Flow {
 
     /// Whether one of its actions sends to a port; each does to [`PortNumber::ANY`].
     pub(crate) fn sends_to(&self, port: PortNumber) -> bool {
-        port == PortNumber::ANY || self.actions().any(|action| outputs_to(action, port))
+        send_to(&self.instructions, port)
     }
 
     /// Whether one of its actions is for a group; each is for [`GroupNumber::ANY`].
@@ -195,6 +192,19 @@ impl Flow {
     pub(crate) fn is_metered_by(&self, meter: u32) -> bool {
         self.instructions.0.contains(&Instruction::Meter(meter))
     }
+}
+
+/// The actions of instructions.
+fn actions(instructions: &Instructions) -> impl Iterator<Item = &Action> {
+    instructions.0.iter().flat_map(|instruction| match instruction {
+        Instruction::ApplyActions(list) | Instruction::WriteActions(list) => list.actions.iter(),
+        _ => [].iter(),
+    })
+}
+
+/// Whether one of these sends to a port; each does to [`PortNumber::ANY`].
+pub(crate) fn send_to(instructions: &Instructions, port: PortNumber) -> bool {
+    port == PortNumber::ANY || actions(instructions).any(|action| outputs_to(action, port))
 }
 
 /// Whether an action sends to a port by its number.

@@ -5,6 +5,7 @@ use crate::group::Group;
 use crate::mac::{Macs, Station};
 use crate::meter::Meter;
 use crate::mirror::Mirrors;
+use crate::monitor::FlowChange;
 use crate::port::Ports;
 use crate::step::{Credit, Frozen, Rest};
 use crate::table::Tables;
@@ -41,6 +42,10 @@ pub(crate) struct Pipeline {
     pub(crate) learning: Mutex<()>,
     /// Whether controllers get what no flow is for.
     pub(crate) tells_misses: AtomicBool,
+    /// Whether it is told how flows change…
+    watched: AtomicBool,
+    /// …and what is yet to be told of those that were learned.
+    pub(crate) learned: Mutex<Vec<FlowChange>>,
 }
 
 impl Pipeline {
@@ -58,6 +63,8 @@ impl Pipeline {
             change: RwLock::default(),
             learning: Mutex::default(),
             tells_misses: AtomicBool::new(false),
+            watched: AtomicBool::new(false),
+            learned: Mutex::default(),
         }
     }
 
@@ -81,6 +88,16 @@ impl Pipeline {
         self.generation.fetch_add(1, SeqCst);
     }
 
+    /// Whether it is told how flows change.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched.load(Relaxed)
+    }
+
+    /// It is told from now on, or not.
+    pub(crate) fn watch(&self, is_watched: bool) {
+        self.watched.store(is_watched, Relaxed);
+    }
+
     /// A station was heard at a port.
     pub(crate) fn hear(&self, station: Station, port: u32, now: Time) {
         if self.macs.lock().hear(station, port, now) {
@@ -94,7 +111,10 @@ impl Pipeline {
             return;
         }
         // There may be no room: then the packet goes its way, and nothing has been learned.
-        if self.tables.change(flow_mod, now).is_ok() {
+        if let Ok(changes) = self.tables.change(flow_mod, now) {
+            if self.is_watched() {
+                self.learned.lock().extend(changes.iter().filter_map(FlowChange::of));
+            }
             self.has_changed();
         }
     }

@@ -11,12 +11,13 @@ use crate::port::{PortInfo, in_use};
 use crate::queue::{Queues, Shaping};
 use crate::step::Steps;
 use crate::translate::Translation;
-use crate::{answers, step};
+use crate::{answers, monitor, step};
 use fulmar_classifier::Optimisations;
 use fulmar_conntrack::{Limits, Tracker};
 use fulmar_node::Time;
 use fulmar_openflow::error::BadRequest;
 use fulmar_openflow::flow::FlowMod;
+use fulmar_openflow::monitor::{MonitorRequest, MonitorUpdate};
 use fulmar_openflow::multipart::{MultipartReply, MultipartRequest};
 use fulmar_openflow::ports::{PortStatus, PortStatusReason};
 use fulmar_openflow::queue::QueueConfig;
@@ -243,6 +244,23 @@ impl Switch {
         if self.pipeline.tells_misses.swap(tells, Relaxed) != tells {
             self.pipeline.has_changed();
         }
+    }
+
+    /// From now on it is told how flows change ([`Event::FlowChanged`]): of those that controllers change when that is done, of those that
+    /// are learned with what is told next, after a second at the latest. Answers what was to be told before, and the flows
+    /// that these monitors tell of at first.
+    pub fn watch(&self, monitors: &[MonitorRequest]) -> (Vec<Event>, Vec<MonitorUpdate>) {
+        let _alone = self.pipeline.alone();
+        self.pipeline.watch(true);
+        let flows = monitors.iter().flat_map(|monitor| monitor::there(&self.pipeline, monitor));
+        (control::learned(&self.pipeline).collect(), flows.collect())
+    }
+
+    /// Nobody watches any more.
+    pub fn stop_watching(&self) {
+        let _alone = self.pipeline.alone();
+        self.pipeline.watch(false);
+        self.pipeline.learned.lock().clear();
     }
 
     /// The stations that were heard, in order: where, and how long ago.

@@ -39,8 +39,17 @@ pub(crate) struct Tables {
 pub(crate) struct Change {
     pub(crate) before: Option<Entry>,
     pub(crate) after: Option<Entry>,
-    /// Why it is gone, if it is.
-    pub(crate) reason: Option<FlowRemovedReason>,
+    pub(crate) how: How,
+}
+
+/// How a flow changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// It comes, perhaps in the place of another.
+    Added,
+    /// It stays, and does something else.
+    Modified,
+    Removed(FlowRemovedReason),
 }
 
 /// Which flows are meant.
@@ -197,7 +206,7 @@ impl Tables {
         let goes_on = before.filter(|_| !flow_mod.flags.contains(FlowFlags::RESET_COUNTS));
         let counters = goes_on.map(|before| before.value().history.counters()).unwrap_or_default();
         let flow = Flow::new(flow_mod, Arc::new(History::new(flow_mod, now, counters)));
-        Ok(self.put(flow, &flow_mod.asked, flow_mod.priority))
+        Ok(self.put(flow, &flow_mod.asked, flow_mod.priority, How::Added))
     }
 
     /// If a flow that is to be learned is there already, it stays as if it had been learned now.
@@ -237,10 +246,10 @@ impl Tables {
             flow.history = Arc::new(flow.history.without_counts());
         }
         flow.history.touch(now);
-        self.put(flow, &before.condition(), before.priority())
+        self.put(flow, &before.condition(), before.priority(), How::Modified)
     }
 
-    fn put(&self, flow: Flow, asked: &Match, priority: u16) -> Change {
+    fn put(&self, flow: Flow, asked: &Match, priority: u16, how: How) -> Change {
         let mask = self.masks.lock().get(asked.mask());
         let number = flow.table;
         let rule = Arc::new(Rule::new(mask, asked.key(), priority, flow));
@@ -248,7 +257,7 @@ impl Tables {
         if before.is_none() {
             self.flows.fetch_add(1, Relaxed);
         }
-        Change { before, after: Some(rule), reason: None }
+        Change { before, after: Some(rule), how }
     }
 
     /// Removes a flow, unless another has its place by now.
@@ -258,7 +267,7 @@ impl Tables {
         let before = if is_there { flows.remove(rule) } else { None };
         drop(flows);
         self.flows.fetch_sub(before.is_some().into(), Relaxed);
-        before.map(|before| Change { before: Some(before), after: None, reason: Some(reason) })
+        before.map(|before| Change { before: Some(before), after: None, how: How::Removed(reason) })
     }
 
     /// Undoes a change that nothing came after.

@@ -6,6 +6,7 @@ mod forwarding;
 mod megaflows;
 mod mirrors;
 mod model;
+mod monitors;
 mod requests;
 
 use crate::execute::Outlet;

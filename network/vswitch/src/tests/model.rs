@@ -256,7 +256,16 @@ fn mirrors(random: &mut Random) -> Vec<Mirror> {
     (0..few(random, 3)).map(|name| mirror(random, name)).collect()
 }
 
-fn frame(random: &mut Random) -> Vec<u8> {
+/// Something that is asked of flows or groups.
+pub(super) fn change(random: &mut Random) -> Option<Body> {
+    if random.one_in(10) {
+        Some(Body::GroupMod(group_mod(random)))
+    } else {
+        flow_mod(random).map(Body::FlowMod)
+    }
+}
+
+pub(super) fn frame(random: &mut Random) -> Vec<u8> {
     let mut key = FlowKey::EMPTY;
     key.set(Field::ETH_SOURCE, (0x0200_0000_0000 + few(random, 4)).into());
     key.set(Field::ETH_DESTINATION, (0x0200_0000_0000 + few(random, 4)).into());

@@ -191,6 +191,22 @@ impl Listening {
     }
 }
 
+impl Listening {
+    /// Does something again and again until it is told of that.
+    fn hears_of(&mut self, part: &str, does: impl Fn() + Sync) {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(SeqCst) {
+                    does();
+                }
+            });
+            self.hears(&[part]);
+            stop.store(true, SeqCst);
+        });
+    }
+}
+
 impl Drop for Listening {
     fn drop(&mut self) {
         // If it has ended by itself, there is nothing to be done.
@@ -218,20 +234,44 @@ fn ovs_ofctl_monitors_packets_and_sends_them() {
     }
 }
 
+#[test]
+#[ignore = "it needs Debian's openvswitch-common and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn ovs_ofctl_monitors_flows() {
+    let served = Served::secure("changes", 2);
+    served.add_flow("cookie=1,in_port=1 actions=output:2");
+    let mut all = Listening::begin(&served, &["monitor", "br0", "watch:"]);
+    let mut some = Listening::begin(&served, &["monitor", "br0", "watch:!initial,!actions,table=1,tcp"]);
+    for listening in [&mut all, &mut some] {
+        listening.hears_of("cookie=0x9", || {
+            served.ofctl(&["add-flow", "br0", "cookie=9,table=1,tcp,tp_src=1 actions=drop"]);
+            served.ofctl(&["del-flows", "br0", "table=1"]);
+        });
+    }
+    served.ofctl(&["mod-flows", "br0", "in_port=1 actions=output:3"]);
+    served.ofctl(&["add-flow", "br0", "cookie=2,table=1,tcp,tp_dst=22,idle_timeout=9 actions=output:1"]);
+    let bundle = served.file("bundle", "delete table=0\nadd cookie=3,table=1,tcp actions=drop\n");
+    served.ofctl(&["--bundle", "add-flows", "br0", &bundle]);
+    all.hears(&[
+        "event=MODIFIED table=0 cookie=0x1 in_port=1 actions=output:3",
+        "event=ADDED table=1 idle_timeout=9 cookie=0x2 tcp,tp_dst=22 actions=output:1",
+        "event=DELETED reason=delete table=0 cookie=0x1 in_port=1 actions=output:3",
+        "event=ADDED table=1 cookie=0x3 tcp",
+    ]);
+    some.hears(&["event=ADDED table=1 idle_timeout=9 cookie=0x2 tcp,tp_dst=22", "cookie=0x3 tcp"]);
+    // What packets make is told, too.
+    let learn = "in_port=2 actions=learn(table=2,hard_timeout=1,cookie=4,NXM_OF_ETH_SRC[]),output:1";
+    served.add_flow(learn);
+    served.ping(2, 1);
+    all.hears(&["event=ADDED table=2 hard_timeout=1 cookie=0x4", "event=DELETED reason=hard table=2"]);
+}
+
 impl Served {
     /// Waits until the monitor has been told anything: of a port that changes.
     pub(super) fn until_connected(&self, monitor: &mut Listening, version: &str) {
         self.network.switch.ip(&["link", "add", "news", "type", "veth", "peer", "name", "other"]);
-        let stop = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while !stop.load(SeqCst) {
-                    self.vsctl("add-port br0 news");
-                    self.vsctl("del-port br0 news");
-                }
-            });
-            monitor.hears(&[&format!("OFPT_PORT_STATUS{version}")]);
-            stop.store(true, SeqCst);
+        monitor.hears_of(&format!("OFPT_PORT_STATUS{version}"), || {
+            self.vsctl("add-port br0 news");
+            self.vsctl("del-port br0 news");
         });
     }
 }

@@ -1,0 +1,163 @@
+//! Flow monitors: sessions that are told how flows change.
+
+use fulmar_openflow::error::Nicira;
+use fulmar_openflow::monitor::{MonitorFlags, MonitorRequest, MonitorUpdate};
+use fulmar_openflow::multipart::{Answer, MultipartReply};
+use fulmar_openflow::{Body, ErrorCode};
+use fulmar_session::{Asker, Event, SessionId};
+use fulmar_vswitch::FlowChange;
+use std::collections::BTreeMap;
+
+/// By their sessions, and by the numbers that these have given them.
+#[derive(Clone, Default)]
+pub(crate) struct Monitors(BTreeMap<(SessionId, u32), MonitorRequest>);
+
+impl Monitors {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of these begin, or none.
+    ///
+    /// # Errors
+    /// That a session has one of such a number already.
+    pub(crate) fn begin(&mut self, session: SessionId, asked: &[MonitorRequest]) -> Result<(), ErrorCode> {
+        let mut monitors = self.0.clone();
+        for monitor in asked {
+            if monitors.insert((session, monitor.monitor), monitor.clone()).is_some() {
+                return Err(Nicira::MonitorExists.into());
+            }
+        }
+        self.0 = monitors;
+        Ok(())
+    }
+
+    /// One ends.
+    ///
+    /// # Errors
+    /// That there is none of this number.
+    pub(crate) fn end(&mut self, session: SessionId, number: u32) -> Result<(), ErrorCode> {
+        self.0.remove(&(session, number)).map(drop).ok_or_else(|| Nicira::UnknownMonitor.into())
+    }
+
+    /// All of a session end.
+    pub(crate) fn end_all(&mut self, session: SessionId) {
+        self.0.retain(|(other, _), _| *other != session);
+    }
+
+    /// What sessions are told of changes: of each all that its monitors tell, in the order of the changes. Of its own, where a monitor does not
+    /// tell those, that they have been made.
+    pub(crate) fn tell(&self, changes: &[FlowChange], asker: Option<&Asker>) -> Vec<Event> {
+        let mut told: BTreeMap<SessionId, Vec<MonitorUpdate>> = BTreeMap::new();
+        for change in changes {
+            for ((session, _), monitor) in &self.0 {
+                let Some(update) = change.told_by(monitor) else { continue };
+                let own = asker.filter(|asker| asker.session == *session);
+                let update = match own {
+                    Some(asker) if !monitor.flags.contains(MonitorFlags::OWN) => {
+                        MonitorUpdate::Own(asker.xid)
+                    }
+                    _ => update,
+                };
+                let updates = told.entry(*session).or_default();
+                // Several monitors may tell the same.
+                if updates.last() != Some(&update) {
+                    updates.push(update);
+                }
+            }
+        }
+        // One message for each: together they may be too long for one.
+        let events = told.into_iter().flat_map(|(session, updates)| {
+            updates
+                .into_iter()
+                .map(move |update| Event::Private { session, body: Box::new(updates_reply(vec![update])) })
+        });
+        events.collect()
+    }
+}
+
+/// What tells of flows.
+pub(crate) fn updates_reply(updates: Vec<MonitorUpdate>) -> Body {
+    Body::MultipartReply(MultipartReply { has_more: false, answer: Answer::Monitor(updates) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fulmar_node::Time;
+    use fulmar_openflow::{ALL_TABLES, PortNumber};
+    use fulmar_packet::Match;
+    use fulmar_vswitch::{Settings, Switch};
+
+    const ONE: SessionId = SessionId(1);
+    const TWO: SessionId = SessionId(2);
+
+    fn monitor(number: u32, but: MonitorFlags) -> MonitorRequest {
+        let flags = MonitorFlags(MonitorFlags::ALL.0 & !but.0);
+        let (out_port, table, asked) = (PortNumber::ANY, ALL_TABLES, Match::ANY);
+        MonitorRequest { monitor: number, flags, out_port, table, asked }
+    }
+
+    /// What comes of a request, as somebody watches.
+    fn changes(switch: &Switch, flow: &str) -> Vec<FlowChange> {
+        let request = Body::FlowMod(flow.parse().expect(flow));
+        let done = switch.request(request, Time::ZERO).expect(flow);
+        let changes = done.events.into_iter().map(|event| match event {
+            fulmar_vswitch::Event::FlowChanged(change) => *change,
+            other => panic!("{other:?}"),
+        });
+        changes.collect()
+    }
+
+    /// Who is told how much, and whether that it was its own.
+    fn told(events: Vec<Event>) -> Vec<(u64, Option<u32>)> {
+        let told = events.into_iter().map(|event| match event {
+            Event::Private { session, body } => match *body {
+                Body::MultipartReply(MultipartReply { answer: Answer::Monitor(updates), .. }) => {
+                    match updates.as_slice() {
+                        [MonitorUpdate::Own(xid)] => (session.0, Some(*xid)),
+                        [_] => (session.0, None),
+                        _ => panic!("{updates:?}"),
+                    }
+                }
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn own_changes_are_told_in_short_where_a_monitor_says_so() {
+        let switch = Switch::new(1, "tested", Settings::default());
+        let mut monitors = Monitors::default();
+        monitors.begin(ONE, &[monitor(1, MonitorFlags::OWN)]).expect("it is the first");
+        monitors
+            .begin(TWO, &[monitor(1, MonitorFlags::NONE), monitor(2, MonitorFlags::NONE)])
+            .expect("another's");
+        switch.watch(&[]);
+        let asker = |session| Some(Asker { session, xid: 7 });
+        let two = [changes(&switch, "ip actions=drop"), changes(&switch, "arp actions=drop")].concat();
+        assert_eq!(told(monitors.tell(&two, None.as_ref())), [(1, None), (1, None), (2, None), (2, None)]);
+        let by_one = monitors.tell(&two, asker(ONE).as_ref());
+        assert_eq!(told(by_one), [(1, Some(7)), (2, None), (2, None)], "once for all that was asked");
+        let by_two = monitors.tell(&two, asker(TWO).as_ref());
+        assert_eq!(told(by_two), [(1, None), (1, None), (2, None), (2, None)]);
+    }
+
+    #[test]
+    fn monitors_have_numbers_of_their_own() {
+        let mut monitors = Monitors::default();
+        let one = monitor(1, MonitorFlags::NONE);
+        monitors.begin(ONE, std::slice::from_ref(&one)).expect("it is the first");
+        let both = [monitor(2, MonitorFlags::NONE), one];
+        assert_eq!(monitors.begin(ONE, &both), Err(Nicira::MonitorExists.into()));
+        assert_eq!(monitors.end(ONE, 2), Err(Nicira::UnknownMonitor.into()), "none of them began");
+        assert_eq!(monitors.end(TWO, 1), Err(Nicira::UnknownMonitor.into()));
+        assert_eq!(monitors.end(ONE, 1), Ok(()));
+        assert!(monitors.is_empty());
+        monitors.begin(ONE, &both).expect("they are free");
+        monitors.end_all(ONE);
+        assert!(monitors.is_empty());
+    }
+}

@@ -1,0 +1,88 @@
+//! How flows change, as flow monitors tell it (Nicira's extension).
+
+use crate::flow::{Flow, send_to};
+use crate::pipeline::Pipeline;
+use crate::table::{Change, Filter, How};
+use fulmar_classifier::Rule;
+use fulmar_openflow::monitor::{MonitorFlags, MonitorRequest, MonitorUpdate, MonitoredFlow};
+use fulmar_openflow::{ALL_TABLES, Instructions};
+use std::sync::Arc;
+
+/// A flow has been added, has been removed, or does something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowChange {
+    how: How,
+    /// As it is now, or was.
+    flow: MonitoredFlow,
+    /// What was done before.
+    before: Option<Arc<Instructions>>,
+}
+
+impl FlowChange {
+    /// Nothing, if all is as it was.
+    pub(crate) fn of(change: &Change) -> Option<Self> {
+        let rule = change.after.as_ref().or(change.before.as_ref())?;
+        let before = change.before.as_ref().map(|rule| rule.value());
+        let is_same = before.is_some_and(|before| {
+            let flow = rule.value();
+            before.instructions == flow.instructions && before.cookie == flow.cookie
+        });
+        let is_change = change.how != How::Modified || !is_same;
+        let before = before.map(|flow| flow.instructions.clone());
+        is_change.then(|| Self { how: change.how, flow: monitored(rule), before })
+    }
+
+    /// What a monitor tells of it, if anything.
+    pub fn told_by(&self, monitor: &MonitorRequest) -> Option<MonitorUpdate> {
+        let Self { how, flow, before } = self;
+        let flag = match how {
+            How::Added => MonitorFlags::ADD,
+            How::Modified => MonitorFlags::MODIFY,
+            How::Removed(_) => MonitorFlags::DELETE,
+        };
+        let mut done = [Some(&flow.instructions), before.as_deref()].into_iter().flatten();
+        let is_meant = monitor.flags.contains(flag)
+            && (monitor.table == ALL_TABLES || monitor.table == flow.table)
+            && flow.asked.is_within(&monitor.asked)
+            && done.any(|instructions| send_to(instructions, monitor.out_port));
+        let flow = is_meant.then(|| told(flow.clone(), monitor))?;
+        Some(match how {
+            How::Added => MonitorUpdate::Added(flow),
+            How::Modified => MonitorUpdate::Modified(flow),
+            How::Removed(reason) => MonitorUpdate::Deleted(*reason, flow),
+        })
+    }
+}
+
+fn monitored(rule: &Rule<Flow>) -> MonitoredFlow {
+    let flow = rule.value();
+    let (idle_timeout, hard_timeout) = flow.timeouts();
+    MonitoredFlow {
+        priority: rule.priority(),
+        idle_timeout,
+        hard_timeout,
+        table: flow.table,
+        cookie: flow.cookie,
+        asked: rule.condition(),
+        instructions: Instructions::clone(&flow.instructions),
+    }
+}
+
+/// A flow as a monitor tells it: not all tell what it does.
+fn told(flow: MonitoredFlow, monitor: &MonitorRequest) -> MonitoredFlow {
+    if monitor.flags.contains(MonitorFlags::ACTIONS) {
+        return flow;
+    }
+    MonitoredFlow { instructions: Instructions::default(), ..flow }
+}
+
+/// The flows that a monitor tells of when it begins.
+pub(crate) fn there(pipeline: &Pipeline, monitor: &MonitorRequest) -> Vec<MonitorUpdate> {
+    if !monitor.flags.contains(MonitorFlags::INITIAL) {
+        return Vec::new();
+    }
+    let MonitorRequest { table, ref asked, out_port, .. } = *monitor;
+    let mut flows = pipeline.tables.select(&Filter { table, asked, out_port, ..Filter::ALL });
+    flows.sort_by_key(|rule| (rule.value().table, std::cmp::Reverse(rule.priority())));
+    flows.iter().map(|rule| MonitorUpdate::Added(told(monitored(rule), monitor))).collect()
+}
