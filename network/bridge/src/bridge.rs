@@ -84,14 +84,10 @@ struct Mode {
 
 impl Shared {
     fn tell(&self, event: Event) {
-        self.tell_all(vec![event], None);
+        self.pass_on(&self.monitors.lock(), vec![event], None);
     }
 
     /// Tells of events, of which some are changes that somebody has asked for.
-    fn tell_all(&self, events: Vec<Event>, asker: Option<&Asker>) {
-        self.pass_on(&self.monitors.lock(), events, asker);
-    }
-
     fn pass_on(&self, monitors: &Monitors, events: Vec<Event>, asker: Option<&Asker>) {
         let Some(sessions) = self.sessions.get() else { return };
         let mut changes = Vec::new();
@@ -133,10 +129,11 @@ impl Shared {
     /// A session is told from now on how flows change.
     fn watch(&self, session: SessionId, asked: &[MonitorRequest]) -> Result<Vec<Body>, ErrorCode> {
         let mut monitors = self.monitors.lock();
-        let before = monitors.clone();
-        monitors.begin(session, asked)?;
+        let mut more = monitors.clone();
+        more.begin(session, asked)?;
         let (events, there) = self.switch.watch(asked);
-        self.pass_on(&before, events, None);
+        self.pass_on(&monitors, events, None);
+        *monitors = more;
         Ok(vec![updates_reply(there)])
     }
 

@@ -211,9 +211,9 @@ fn policing(row: RowRef<'_>) -> Policing {
         let number = number(row, column).and_then(|number| u64::try_from(number).ok());
         number.filter(|number| *number > 0).map(|number| number.saturating_mul(1000))
     };
-    let rate = |rate, burst, ordinary| Rate {
-        per_second: thousands(rate),
-        burst: thousands(burst).or(Some(ordinary)),
+    let rate = |rate, burst, ordinary| {
+        let rate = thousands(rate).map(|rate| (rate, thousands(burst).unwrap_or(ordinary)));
+        rate.map_or_else(Rate::default, |(rate, burst)| Rate { per_second: Some(rate), burst: Some(burst) })
     };
     Policing {
         bits: rate("ingress_policing_rate", "ingress_policing_burst", 8_000_000),

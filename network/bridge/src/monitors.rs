@@ -1,12 +1,15 @@
 //! Flow monitors: sessions that are told how flows change.
 
-use fulmar_openflow::error::Nicira;
+use fulmar_openflow::error::{BadRequest, Nicira};
 use fulmar_openflow::monitor::{MonitorFlags, MonitorRequest, MonitorUpdate};
 use fulmar_openflow::multipart::{Answer, MultipartReply};
 use fulmar_openflow::{Body, ErrorCode};
 use fulmar_session::{Asker, Event, SessionId};
 use fulmar_vswitch::FlowChange;
 use std::collections::BTreeMap;
+
+/// A session can have so many.
+const MOST: usize = 1024;
 
 /// By their sessions, and by the numbers that these have given them.
 #[derive(Clone, Default)]
@@ -17,19 +20,18 @@ impl Monitors {
         self.0.is_empty()
     }
 
-    /// All of these begin, or none.
+    /// These begin.
     ///
     /// # Errors
-    /// That a session has one of such a number already.
+    /// That the session has one of such a number already, or too many; then some of them may have begun.
     pub(crate) fn begin(&mut self, session: SessionId, asked: &[MonitorRequest]) -> Result<(), ErrorCode> {
-        let mut monitors = self.0.clone();
         for monitor in asked {
-            if monitors.insert((session, monitor.monitor), monitor.clone()).is_some() {
+            if self.0.insert((session, monitor.monitor), monitor.clone()).is_some() {
                 return Err(Nicira::MonitorExists.into());
             }
         }
-        self.0 = monitors;
-        Ok(())
+        let all = self.0.range((session, 0)..=(session, u32::MAX)).count();
+        if all > MOST { Err(BadRequest::TooManyParts.into()) } else { Ok(()) }
     }
 
     /// One ends.
@@ -150,13 +152,15 @@ mod tests {
         let mut monitors = Monitors::default();
         let one = monitor(1, MonitorFlags::NONE);
         monitors.begin(ONE, std::slice::from_ref(&one)).expect("it is the first");
-        let both = [monitor(2, MonitorFlags::NONE), one];
+        let both = [one, monitor(2, MonitorFlags::NONE)];
         assert_eq!(monitors.begin(ONE, &both), Err(Nicira::MonitorExists.into()));
-        assert_eq!(monitors.end(ONE, 2), Err(Nicira::UnknownMonitor.into()), "none of them began");
+        assert_eq!(monitors.end(ONE, 2), Err(Nicira::UnknownMonitor.into()));
         assert_eq!(monitors.end(TWO, 1), Err(Nicira::UnknownMonitor.into()));
         assert_eq!(monitors.end(ONE, 1), Ok(()));
         assert!(monitors.is_empty());
         monitors.begin(ONE, &both).expect("they are free");
+        let many: Vec<_> = (3..1100).map(|number| monitor(number, MonitorFlags::NONE)).collect();
+        assert_eq!(monitors.begin(ONE, &many), Err(BadRequest::TooManyParts.into()));
         monitors.end_all(ONE);
         assert!(monitors.is_empty());
     }
