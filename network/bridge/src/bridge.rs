@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::datapath::{Datapath, Listener, Mailbox};
-use crate::monitors::{Monitors, updates_reply};
+use crate::monitors::{self, Monitors};
 use fulmar_node::Time;
 use fulmar_openflow::experimenter::Experimenter;
 use fulmar_openflow::flow::{FlowCommand, FlowMod};
@@ -83,58 +83,78 @@ struct Mode {
 }
 
 impl Shared {
+    /// Tells of what has happened, but for changes of flows.
     fn tell(&self, event: Event) {
-        self.pass_on(&self.monitors.lock(), vec![event], None);
+        let event = match event {
+            Event::FlowRemoved(removed) => fulmar_session::Event::FlowRemoved(removed),
+            Event::PortStatus(status) => fulmar_session::Event::PortStatus(Box::new(status)),
+            Event::FlowChanged(_) => return,
+        };
+        if let Some(sessions) = self.sessions.get() {
+            sessions.tell(&event);
+        }
     }
 
-    /// Tells of events, of which some are changes that somebody has asked for.
-    fn pass_on(&self, monitors: &Monitors, events: Vec<Event>, asker: Option<&Asker>) {
-        let Some(sessions) = self.sessions.get() else { return };
+    /// Tells of what has happened, changes of flows too, which somebody may have asked for.
+    fn tell_all(&self, monitors: &Monitors, events: Vec<Event>, asker: Option<&Asker>) {
         let mut changes = Vec::new();
         for event in events {
             match event {
-                Event::FlowRemoved(removed) => sessions.tell(&fulmar_session::Event::FlowRemoved(removed)),
-                Event::PortStatus(status) => {
-                    sessions.tell(&fulmar_session::Event::PortStatus(Box::new(status)));
-                }
                 Event::FlowChanged(change) => changes.push(*change),
+                event => self.tell(event),
             }
         }
-        monitors.tell(&changes, asker).iter().for_each(|event| sessions.tell(event));
+        if let Some(sessions) = self.sessions.get() {
+            monitors.tell(&changes, asker).iter().for_each(|event| sessions.tell(event));
+        }
     }
 
-    /// Has requests carried out, and passes on what has come of them; what is to be answered.
+    /// Has flows changed, or what they need.
     fn change<E>(
         &self,
         asker: Option<&Asker>,
         change: impl FnOnce(&Switch, Time) -> Result<Done, E>,
     ) -> Result<Vec<Body>, E> {
-        let monitors = self.monitors.lock();
-        let done = change(&self.switch, self.clock.now())?;
-        self.pass_on(&monitors, done.learned, None);
-        self.pass_on(&monitors, done.events, asker);
+        let done = {
+            let monitors = self.monitors.lock();
+            let mut done = change(&self.switch, self.clock.now())?;
+            self.tell_all(&monitors, std::mem::take(&mut done.learned), None);
+            self.tell_all(&monitors, std::mem::take(&mut done.events), asker);
+            done
+        };
+        Ok(self.complete(done))
+    }
+
+    /// Passes on what has come of requests; what is to be answered.
+    fn complete(&self, done: Done) -> Vec<Body> {
+        done.events.into_iter().for_each(|event| self.tell(event));
         if let Some(mailbox) = self.mailbox.get() {
             for packet in done.packets {
                 mailbox.send(packet.port.0, packet.actions, packet.data);
             }
         }
-        Ok(done.answers)
+        done.answers
     }
 
+    /// Removes flows whose time is over.
     fn expire(&self) {
         let monitors = self.monitors.lock();
-        self.pass_on(&monitors, self.switch.expire(self.clock.now()), None);
+        self.tell_all(&monitors, self.switch.expire(self.clock.now()), None);
     }
 
     /// A session is told from now on how flows change.
-    fn watch(&self, session: SessionId, asked: &[MonitorRequest]) -> Result<Vec<Body>, ErrorCode> {
+    fn watch(&self, asker: &Asker, asked: &[MonitorRequest]) -> Result<(), ErrorCode> {
         let mut monitors = self.monitors.lock();
         let mut more = monitors.clone();
-        more.begin(session, asked)?;
+        more.begin(asker.session, asked)?;
         let (events, there) = self.switch.watch(asked);
-        self.pass_on(&monitors, events, None);
+        self.tell_all(&monitors, events, None);
+        // Before anything that happens from now on is told.
+        if let Some(sessions) = self.sessions.get() {
+            sessions.tell(&monitors::first(asker, there));
+        }
         *monitors = more;
-        Ok(vec![updates_reply(there)])
+        Ok(())
     }
 
     /// A monitor, or all of a session, is not needed any more.
@@ -156,17 +176,16 @@ impl fulmar_session::Switch for Requests {
         let Some(shared) = self.0.upgrade() else { return Ok(Vec::new()) };
         match body {
             Body::MultipartRequest(MultipartRequest { question: Question::Monitor(asked), .. }) => {
-                shared.watch(asker.session, &asked)
+                shared.watch(asker, &asked).map(|()| Vec::new())
             }
             Body::Experimenter(Experimenter::CancelMonitor(number)) => {
                 shared.stop_watching(|monitors| monitors.end(asker.session, number)).map(|()| Vec::new())
             }
-            // Who only asks waits for nobody.
-            Body::MultipartRequest(_) | Body::FeaturesRequest | Body::QueueConfigRequest(_) => {
-                let done = shared.switch.request(body, shared.clock.now())?;
-                Ok(done.answers)
+            Body::FlowMod(_) | Body::GroupMod(_) | Body::MeterMod(_) => {
+                shared.change(Some(asker), |switch, now| switch.request(body, now))
             }
-            body => shared.change(Some(asker), |switch, now| switch.request(body, now)),
+            // Others wait for nobody.
+            body => shared.switch.request(body, shared.clock.now()).map(|done| shared.complete(done)),
         }
     }
 

@@ -33,22 +33,25 @@ pub(crate) fn peer(interface: &InterfaceWanted) -> Option<&String> {
     interface.options.get("peer")
 }
 
-/// Whether there are such bonds.
-fn check(bond: &BondWanted) -> Result<(), String> {
-    let port = &bond.port;
-    if let Some(mode) = bond.mode.as_deref().filter(|mode| *mode != "active-backup") {
-        return Err(format!("{port}: there are no bonds of mode {mode:?} here; active-backup is known"));
+/// Whether an interface can be a member of its bond, if it is to be one.
+pub(crate) fn check(interface: &InterfaceWanted) -> Result<(), String> {
+    let Some(BondWanted { port, mode, lacp, .. }) = &interface.bond else { return Ok(()) };
+    let name = &interface.name;
+    if let Some(mode) = mode.as_deref().filter(|mode| *mode != "active-backup") {
+        return Err(format!(
+            "{name}: {port}: there are no bonds of mode {mode:?} here; active-backup is known"
+        ));
     }
-    match bond.lacp.as_deref() {
+    match lacp.as_deref() {
         None | Some("off") => Ok(()),
-        Some(_) => Err(format!("{port}: LACP is not spoken here; lacp=off is known")),
+        Some(_) => Err(format!("{name}: {port}: LACP is not spoken here; lacp=off is known")),
     }
 }
 
 /// Opens what an interface is. A patch port is opened with its peer only.
 pub(crate) fn open(interface: &InterfaceWanted, vteps: &mut Vteps) -> Result<Opened, String> {
     let name = &interface.name;
-    interface.bond.as_ref().map_or(Ok(()), check).map_err(|why| format!("{name}: {why}"))?;
+    check(interface)?;
     let opened = match interface.kind.as_str() {
         "" | "system" => packet::open(name),
         "afxdp" => xdp::open(name),

@@ -47,39 +47,41 @@ impl Monitors {
         self.0.retain(|(other, _), _| *other != session);
     }
 
-    /// What sessions are told of changes: of each all that its monitors tell, in the order of the changes. Of its own, where a monitor does not
-    /// tell those, that they have been made.
+    /// What sessions are told of changes, in their order: of each once, whatever number of monitors tell it. Of all of its own that no monitor
+    /// tells otherwise, a session is told that they have been made.
     pub(crate) fn tell(&self, changes: &[FlowChange], asker: Option<&Asker>) -> Vec<Event> {
-        let mut told: BTreeMap<SessionId, Vec<MonitorUpdate>> = BTreeMap::new();
+        let (mut told, mut has_own) = (Vec::new(), false);
         for change in changes {
-            for ((session, _), monitor) in &self.0 {
-                let Some(update) = change.told_by(monitor) else { continue };
-                let own = asker.filter(|asker| asker.session == *session);
+            let mut flags: BTreeMap<SessionId, MonitorFlags> = BTreeMap::new();
+            for ((session, _), monitor) in self.0.iter().filter(|(_, monitor)| change.is_told_by(monitor)) {
+                let all = flags.entry(*session).or_default();
+                *all = *all | monitor.flags;
+            }
+            for (session, flags) in flags {
+                let own =
+                    asker.filter(|asker| asker.session == session && !flags.contains(MonitorFlags::OWN));
                 let update = match own {
-                    Some(asker) if !monitor.flags.contains(MonitorFlags::OWN) => {
+                    None => change.told(flags),
+                    Some(_) if has_own => continue,
+                    Some(asker) => {
+                        has_own = true;
                         MonitorUpdate::Own(asker.xid)
                     }
-                    _ => update,
                 };
-                let updates = told.entry(*session).or_default();
-                // Several monitors may tell the same.
-                if updates.last() != Some(&update) {
-                    updates.push(update);
-                }
+                // Several in one message may be too long.
+                told.push(Event::Private { session, answers: None, body: Box::new(reply(vec![update])) });
             }
         }
-        // One message for each: together they may be too long for one.
-        let events = told.into_iter().flat_map(|(session, updates)| {
-            updates
-                .into_iter()
-                .map(move |update| Event::Private { session, body: Box::new(updates_reply(vec![update])) })
-        });
-        events.collect()
+        told
     }
 }
 
-/// What tells of flows.
-pub(crate) fn updates_reply(updates: Vec<MonitorUpdate>) -> Body {
+/// What a session is told that monitors tell of at first.
+pub(crate) fn first(asker: &Asker, there: Vec<MonitorUpdate>) -> Event {
+    Event::Private { session: asker.session, answers: Some(asker.xid), body: Box::new(reply(there)) }
+}
+
+fn reply(updates: Vec<MonitorUpdate>) -> Body {
     Body::MultipartReply(MultipartReply { has_more: false, answer: Answer::Monitor(updates) })
 }
 
@@ -114,7 +116,7 @@ mod tests {
     /// Who is told how much, and whether that it was its own.
     fn told(events: Vec<Event>) -> Vec<(u64, Option<u32>)> {
         let told = events.into_iter().map(|event| match event {
-            Event::Private { session, body } => match *body {
+            Event::Private { session, answers: None, body } => match *body {
                 Body::MultipartReply(MultipartReply { answer: Answer::Monitor(updates), .. }) => {
                     match updates.as_slice() {
                         [MonitorUpdate::Own(xid)] => (session.0, Some(*xid)),
@@ -140,11 +142,14 @@ mod tests {
         switch.watch(&[]);
         let asker = |session| Some(Asker { session, xid: 7 });
         let two = [changes(&switch, "ip actions=drop"), changes(&switch, "arp actions=drop")].concat();
-        assert_eq!(told(monitors.tell(&two, None.as_ref())), [(1, None), (1, None), (2, None), (2, None)]);
+        assert_eq!(told(monitors.tell(&two, None)), [(1, None), (2, None), (1, None), (2, None)]);
         let by_one = monitors.tell(&two, asker(ONE).as_ref());
         assert_eq!(told(by_one), [(1, Some(7)), (2, None), (2, None)], "once for all that was asked");
+        monitors.begin(ONE, &[monitor(2, MonitorFlags::NONE)]).expect("it is free");
+        let by_one = monitors.tell(&two, asker(ONE).as_ref());
+        assert_eq!(told(by_one), [(1, None), (2, None), (1, None), (2, None)], "another monitor tells them");
         let by_two = monitors.tell(&two, asker(TWO).as_ref());
-        assert_eq!(told(by_two), [(1, None), (1, None), (2, None), (2, None)]);
+        assert_eq!(told(by_two), [(1, None), (2, None), (1, None), (2, None)]);
     }
 
     #[test]

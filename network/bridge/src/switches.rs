@@ -2,7 +2,7 @@
 
 use crate::bridge::Bridge;
 use crate::configuration::{self, BridgeWanted, Configuration, InterfaceWanted, MirrorTo, MirrorWanted};
-use crate::interface::{Opened, Vteps, open, peer};
+use crate::interface::{Opened, Vteps, check, open, peer};
 use fulmar_node::Random;
 use fulmar_openflow::role::Role;
 use fulmar_openflow::{PortNumber, TextError, parse_match};
@@ -94,6 +94,8 @@ impl Switches {
                 (self.report)(&format!("bridge {name}: sockets: {why}"));
             }
             running.detach_unwanted(bridge);
+            // A number that was a mirror's may be another's now.
+            running.mirror();
             running.set_controllers(bridge, &*self.report, name);
         }
         for (name, bridge) in &wanted.bridges {
@@ -133,7 +135,7 @@ impl Switches {
             .bridges
             .iter()
             .flat_map(|(bridge, wanted)| wanted.interfaces.iter().map(move |interface| (bridge, interface)))
-            .filter(|(_, interface)| interface.kind == "patch")
+            .filter(|(_, interface)| interface.kind == "patch" && check(interface).is_ok())
             .collect();
         for (at, (bridge, interface)) in patches.iter().enumerate() {
             let is_other = |(_, other): &&(&String, &InterfaceWanted)| {
@@ -365,6 +367,7 @@ impl Running {
             |name: &String| self.ports.get(name).map(|port| port.number).filter(|number| *number > 0);
         let mirror = |wanted: &MirrorWanted| {
             Some(Mirror {
+                id: wanted.row.into(),
                 name: wanted.name.clone(),
                 arriving: wanted.arriving.iter().filter_map(number).collect(),
                 leaving: wanted.leaving.iter().filter_map(number).collect(),
@@ -404,10 +407,11 @@ impl Running {
             }
         }
         self.tell_bonds(wanted, draft)?;
-        for (name, traffic) in self.bridge.switch().mirrored() {
-            let rows = self.mirrors.iter().filter(|mirror| mirror.name == name);
-            let statistics = [("tx_packets", count(traffic.packets)), ("tx_bytes", count(traffic.bytes))];
-            for mirror in rows {
+        let mirrored = self.bridge.switch().mirrored();
+        for mirror in &self.mirrors {
+            let own = mirrored.iter().find(|(id, _)| *id == mirror.row.into());
+            if let Some((_, traffic)) = own {
+                let statistics = [("tx_packets", count(traffic.packets)), ("tx_bytes", count(traffic.bytes))];
                 draft.set("Mirror", mirror.row, "statistics", Datum::map(statistics))?;
             }
         }

@@ -27,6 +27,12 @@ impl Uuid {
     }
 }
 
+impl From<Uuid> for u128 {
+    fn from(uuid: Uuid) -> Self {
+        uuid.0
+    }
+}
+
 impl FromStr for Uuid {
     type Err = UuidError;
 

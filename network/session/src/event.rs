@@ -27,7 +27,10 @@ pub enum Event {
     Private {
         /// The session.
         session: SessionId,
-        /// The message, which is not told if it does not fit into 65,535 bytes.
+        /// The number of the request that this answers, which may take several messages; none, if it is told without one, and then it is not told if it
+        /// does not fit into 65,535 bytes.
+        answers: Option<u32>,
+        /// The message.
         body: Box<Body>,
     },
 }

@@ -285,8 +285,15 @@ impl Session {
         }
         let was_empty = self.outgoing.is_empty();
         let why = if matches!(event, Event::PacketIn { .. }) { Why::Packet } else { Why::Notice };
-        // What is too long for a message is not told: no packet, port or flow is. Nor is what the version has no message for.
-        let _ = self.send(why, 0, self.interest.body(event));
+        match (event, self.interest.body(event)) {
+            (Event::Private { answers: Some(xid), .. }, Body::MultipartReply(reply)) => {
+                for part in reply.answer.into_replies(dialect) {
+                    let _ = self.send(Why::Reply, *xid, Body::MultipartReply(part));
+                }
+            }
+            // What is too long for a message is not told: no packet, port or flow is. Nor is what the version has no message for.
+            (_, body) => drop(self.send(why, 0, body)),
+        }
         was_empty && !self.outgoing.is_empty() || self.closed.is_some()
     }
 

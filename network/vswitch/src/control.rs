@@ -39,7 +39,7 @@ pub enum Event {
 pub struct Done {
     /// What is answered.
     pub answers: Vec<Body>,
-    /// Flows that packets had made before, if somebody watches.
+    /// Flows that packets had made before, if somebody watches, and flows are changed.
     pub learned: Vec<Event>,
     /// What all controllers are told.
     pub events: Vec<Event>,
@@ -84,7 +84,10 @@ pub(crate) fn commit(pipeline: &Pipeline, requests: &[Body], now: Time) -> Resul
     if !undo.is_empty() {
         pipeline.has_changed();
     }
-    done.learned = learned(pipeline).collect();
+    // In the order of all changes.
+    if done.events.iter().any(|event| matches!(event, Event::FlowChanged(_))) {
+        done.learned = learned(pipeline).collect();
+    }
     Ok(done)
 }
 

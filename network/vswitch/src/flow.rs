@@ -98,6 +98,8 @@ pub(crate) struct Flow {
     pub(crate) table: u8,
     pub(crate) cookie: u64,
     pub(crate) flags: FlowFlags,
+    /// The time-outs that it was given; those that it has may be shorter.
+    pub(crate) given_timeouts: (u16, u16),
     pub(crate) instructions: Arc<Instructions>,
     pub(crate) history: Arc<History>,
 }
@@ -108,6 +110,7 @@ impl Flow {
             table: flow_mod.table,
             cookie: flow_mod.cookie,
             flags: flow_mod.flags,
+            given_timeouts: (flow_mod.idle_timeout, flow_mod.hard_timeout),
             instructions: Arc::new(flow_mod.instructions.clone()),
             history,
         }

@@ -55,14 +55,14 @@ impl Flows {
     pub(crate) fn find_consulting(&self, key: &FlowKey, consulted: &mut FlowMask) -> Option<&Entry> {
         let alone = self.whole.find_consulting(key, consulted);
         let met = self.clauses.met(key, alone.map(|flow| flow.priority()), consulted);
-        let found = met.map_or(alone, |conjunction| {
+        let found = met.into_iter().find_map(|conjunction| {
             let mut key = key.clone();
             key.set(Field::CONJUNCTION, conjunction.into());
             self.whole.find_consulting(&key, consulted)
         });
         // What follows from the other bits.
         consulted.remove(Field::CONJUNCTION);
-        found
+        found.or(alone)
     }
 }
 
@@ -74,9 +74,12 @@ struct Clauses {
 }
 
 /// Those of one mask: by what they ask for, and by their priorities.
+#[derive(Default)]
 struct Tuple {
     mask: FlowMask,
     flows: HashMap<FlowKey, BTreeMap<u16, Entry>, foldhash::fast::FixedState>,
+    /// How many there are of each priority.
+    priorities: BTreeMap<u16, usize>,
 }
 
 impl Clauses {
@@ -96,21 +99,31 @@ impl Clauses {
     fn insert(&mut self, flow: Entry) -> Option<Entry> {
         let mask = flow.mask().whole();
         let at = self.place(mask).unwrap_or_else(|| {
-            self.tuples.push(Tuple { mask: mask.clone(), flows: HashMap::default() });
+            self.tuples.push(Tuple { mask: mask.clone(), ..Tuple::default() });
             self.tuples.len() - 1
         });
-        let same = self.tuples[at].flows.entry(flow.key()).or_default();
-        let before = same.insert(flow.priority(), flow);
-        self.len += usize::from(before.is_none());
+        let Tuple { flows, priorities, .. } = &mut self.tuples[at];
+        let priority = flow.priority();
+        let before = flows.entry(flow.key()).or_default().insert(priority, flow);
+        if before.is_none() {
+            *priorities.entry(priority).or_default() += 1;
+            self.len += 1;
+        }
         before
     }
 
     fn remove(&mut self, flow: &Entry) -> Option<Entry> {
         let (at, key) = (self.place(flow.mask().whole())?, flow.key());
-        let flows = &mut self.tuples[at].flows;
+        let Tuple { flows, priorities, .. } = &mut self.tuples[at];
         let same = flows.get_mut(&key)?;
         let removed = same.remove(&flow.priority())?;
         self.len -= 1;
+        if let Some(count) = priorities.get_mut(&flow.priority()) {
+            *count -= 1;
+            if *count == 0 {
+                priorities.remove(&flow.priority());
+            }
+        }
         if same.is_empty() {
             flows.remove(&key);
         }
@@ -120,11 +133,12 @@ impl Clauses {
         Some(removed)
     }
 
-    /// The conjunction that a packet meets: that of the highest priority, if it is beyond this one; of several, that of the lowest
-    /// number.
-    fn met(&self, key: &FlowKey, beyond: Option<u16>, consulted: &mut FlowMask) -> Option<u32> {
+    /// The conjunctions that a packet meets beyond this priority: the highest first, and of several of one priority those of low numbers.
+    fn met(&self, key: &FlowKey, beyond: Option<u16>, consulted: &mut FlowMask) -> Vec<u32> {
         let mut met: BTreeMap<(Reverse<u16>, u32, u8), u64> = BTreeMap::new();
-        for Tuple { mask, flows } in &self.tuples {
+        let may_have =
+            |tuple: &&Tuple| tuple.priorities.last_key_value().map(|(priority, _)| *priority) > beyond;
+        for Tuple { mask, flows, .. } in self.tuples.iter().filter(may_have) {
             consulted.add_mask(mask);
             let same = flows.get(&key.masked(mask)).into_iter().flatten();
             for (priority, flow) in same.filter(|(priority, _)| Some(**priority) > beyond) {
@@ -134,6 +148,6 @@ impl Clauses {
             }
         }
         let is_met = |((_, _, clauses), met): &(&(_, _, u8), &u64)| met.count_ones() == u32::from(*clauses);
-        met.iter().find(is_met).map(|((_, id, _), _)| *id)
+        met.iter().filter(is_met).map(|((_, id, _), _)| *id).collect()
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Where a mirror's copies go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MirrorOutput {
-    /// To this port, which is for nothing else: an ordinary switch neither takes what comes in there nor sends anything else there.
+    /// To this port, which is for nothing else: what comes in there is dropped, and an ordinary switch sends nothing else there.
     Port(u32),
     /// To all ports of this VLAN.
     Vlan(u16),
@@ -17,7 +17,9 @@ pub enum MirrorOutput {
 /// Which packets are copied, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirror {
-    /// No other mirror's.
+    /// No other mirror's: with it, one goes on counting when it changes.
+    pub id: u128,
+    /// For people.
     pub name: String,
     /// Those that come in at these ports…
     pub arriving: BTreeSet<u32>,
@@ -51,13 +53,13 @@ pub(crate) struct Mirroring {
 pub(crate) struct Mirrors(Arc<[Arc<Mirroring>]>);
 
 impl Mirrors {
-    /// These; one that has the name of one before goes on counting.
+    /// These; one that was there before goes on counting.
     pub(crate) fn new(mirrors: Vec<Mirror>, before: &Self) -> Self {
-        let counters = |name: &str| {
-            let same = before.0.iter().find(|mirroring| mirroring.mirror.name == name);
+        let counters = |id: u128| {
+            let same = before.0.iter().find(|mirroring| mirroring.mirror.id == id);
             same.map(|mirroring| mirroring.counters.clone()).unwrap_or_default()
         };
-        let new = |mirror: Mirror| Arc::new(Mirroring { counters: counters(&mirror.name), mirror });
+        let new = |mirror: Mirror| Arc::new(Mirroring { counters: counters(mirror.id), mirror });
         Self(mirrors.into_iter().map(new).collect())
     }
 
@@ -82,8 +84,8 @@ impl Mirrors {
         self.outputs().any(|output| output == port)
     }
 
-    pub(crate) fn stats(&self) -> Vec<(String, Traffic)> {
-        let stats = |mirroring: &Arc<Mirroring>| (mirroring.mirror.name.clone(), mirroring.counters.get());
+    pub(crate) fn stats(&self) -> Vec<(u128, Traffic)> {
+        let stats = |mirroring: &Arc<Mirroring>| (mirroring.mirror.id, mirroring.counters.get());
         self.0.iter().map(stats).collect()
     }
 }

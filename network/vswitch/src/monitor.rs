@@ -2,10 +2,11 @@
 
 use crate::flow::{Flow, send_to};
 use crate::pipeline::Pipeline;
-use crate::table::{Change, Filter, How};
+use crate::table::{Change, Entry, Filter, How};
 use fulmar_classifier::Rule;
 use fulmar_openflow::monitor::{MonitorFlags, MonitorRequest, MonitorUpdate, MonitoredFlow};
 use fulmar_openflow::{ALL_TABLES, Instructions};
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// A flow has been added, has been removed, or does something else.
@@ -32,8 +33,8 @@ impl FlowChange {
         is_change.then(|| Self { how: change.how, flow: monitored(rule), before })
     }
 
-    /// What a monitor tells of it, if anything.
-    pub fn told_by(&self, monitor: &MonitorRequest) -> Option<MonitorUpdate> {
+    /// Whether a monitor tells of it.
+    pub fn is_told_by(&self, monitor: &MonitorRequest) -> bool {
         let Self { how, flow, before } = self;
         let flag = match how {
             How::Added => MonitorFlags::ADD,
@@ -41,16 +42,20 @@ impl FlowChange {
             How::Removed(_) => MonitorFlags::DELETE,
         };
         let mut done = [Some(&flow.instructions), before.as_deref()].into_iter().flatten();
-        let is_meant = monitor.flags.contains(flag)
+        monitor.flags.contains(flag)
             && (monitor.table == ALL_TABLES || monitor.table == flow.table)
             && flow.asked.is_within(&monitor.asked)
-            && done.any(|instructions| send_to(instructions, monitor.out_port));
-        let flow = is_meant.then(|| told(flow.clone(), monitor))?;
-        Some(match how {
+            && done.any(|instructions| send_to(instructions, monitor.out_port))
+    }
+
+    /// What monitors with these flags tell of it.
+    pub fn told(&self, flags: MonitorFlags) -> MonitorUpdate {
+        let flow = told(self.flow.clone(), flags);
+        match self.how {
             How::Added => MonitorUpdate::Added(flow),
             How::Modified => MonitorUpdate::Modified(flow),
-            How::Removed(reason) => MonitorUpdate::Deleted(*reason, flow),
-        })
+            How::Removed(reason) => MonitorUpdate::Deleted(reason, flow),
+        }
     }
 }
 
@@ -68,21 +73,30 @@ fn monitored(rule: &Rule<Flow>) -> MonitoredFlow {
     }
 }
 
-/// A flow as a monitor tells it: not all tell what it does.
-fn told(flow: MonitoredFlow, monitor: &MonitorRequest) -> MonitoredFlow {
-    if monitor.flags.contains(MonitorFlags::ACTIONS) {
+/// A flow as monitors tell it: not all tell what it does.
+fn told(flow: MonitoredFlow, flags: MonitorFlags) -> MonitoredFlow {
+    if flags.contains(MonitorFlags::ACTIONS) {
         return flow;
     }
     MonitoredFlow { instructions: Instructions::default(), ..flow }
 }
 
-/// The flows that a monitor tells of when it begins.
-pub(crate) fn there(pipeline: &Pipeline, monitor: &MonitorRequest) -> Vec<MonitorUpdate> {
-    if !monitor.flags.contains(MonitorFlags::INITIAL) {
+/// The flows that monitors tell of when they begin, each of them once.
+pub(crate) fn there(pipeline: &Pipeline, monitors: &[MonitorRequest]) -> Vec<MonitorUpdate> {
+    let begin: Vec<_> =
+        monitors.iter().filter(|monitor| monitor.flags.contains(MonitorFlags::INITIAL)).collect();
+    if begin.is_empty() {
         return Vec::new();
     }
-    let MonitorRequest { table, ref asked, out_port, .. } = *monitor;
-    let mut flows = pipeline.tables.select(&Filter { table, asked, out_port, ..Filter::ALL });
-    flows.sort_by_key(|rule| (rule.value().table, std::cmp::Reverse(rule.priority())));
-    flows.iter().map(|rule| MonitorUpdate::Added(told(monitored(rule), monitor))).collect()
+    let mut flows = pipeline.tables.select(&Filter::ALL);
+    flows.sort_by_key(|rule| (rule.value().table, Reverse(rule.priority())));
+    let told_of = |rule: &Entry| {
+        let meant = begin.iter().filter(|monitor| {
+            let MonitorRequest { table, ref asked, out_port, .. } = ***monitor;
+            Filter { table, asked, out_port, ..Filter::ALL }.means_in(rule)
+        });
+        let flags = meant.map(|monitor| monitor.flags).reduce(|all, flags| all | flags)?;
+        Some(MonitorUpdate::Added(told(monitored(rule), flags)))
+    };
+    flows.iter().filter_map(told_of).collect()
 }

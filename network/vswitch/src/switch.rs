@@ -194,7 +194,7 @@ impl Switch {
         self.pipeline.has_changed();
     }
 
-    /// These are its mirrors from now on; those that keep their names go on counting.
+    /// These are its mirrors from now on; those that were there before go on counting.
     pub fn set_mirrors(&self, mirrors: Vec<Mirror>) {
         let _alone = self.pipeline.alone();
         let mut there = self.pipeline.mirrors.write();
@@ -209,8 +209,8 @@ impl Switch {
         }
     }
 
-    /// What each mirror has copied.
-    pub fn mirrored(&self) -> Vec<(String, Traffic)> {
+    /// What each mirror has copied, by its `id`.
+    pub fn mirrored(&self) -> Vec<(u128, Traffic)> {
         self.pipeline.mirrors.read().stats()
     }
 
@@ -252,8 +252,7 @@ impl Switch {
     pub fn watch(&self, monitors: &[MonitorRequest]) -> (Vec<Event>, Vec<MonitorUpdate>) {
         let _alone = self.pipeline.alone();
         self.pipeline.watch(true);
-        let flows = monitors.iter().flat_map(|monitor| monitor::there(&self.pipeline, monitor));
-        (control::learned(&self.pipeline).collect(), flows.collect())
+        (control::learned(&self.pipeline).collect(), monitor::there(&self.pipeline, monitors))
     }
 
     /// Nobody watches any more.

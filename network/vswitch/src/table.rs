@@ -93,6 +93,11 @@ impl<'a> Filter<'a> {
         }
     }
 
+    /// Whether a flow is meant, and so is its table.
+    pub(crate) fn means_in(&self, rule: &Rule<Flow>) -> bool {
+        (self.table == ALL_TABLES || self.table == rule.value().table) && self.means(rule)
+    }
+
     fn means(&self, rule: &Rule<Flow>) -> bool {
         let flow = rule.value();
         (flow.cookie ^ self.cookie) & self.cookie_mask == 0
@@ -216,7 +221,7 @@ impl Tables {
         let is_same = *flow.instructions == flow_mod.instructions
             && flow.cookie == flow_mod.cookie
             && flow.flags == flow_mod.flags
-            && flow.timeouts() == (flow_mod.idle_timeout, flow_mod.hard_timeout);
+            && flow.given_timeouts == (flow_mod.idle_timeout, flow_mod.hard_timeout);
         if is_same {
             flow.history.touch(now);
         }

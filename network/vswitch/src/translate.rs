@@ -162,6 +162,7 @@ impl<'a> Translation<'a> {
             return;
         }
         match rest {
+            None if self.is_for_a_mirror(self.in_port().0) => {}
             None => {
                 self.mirror_arriving();
                 self.table_at(0);

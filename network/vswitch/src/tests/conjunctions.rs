@@ -58,6 +58,28 @@ fn what_is_more_important_goes_first() {
 }
 
 #[test]
+fn one_without_a_flow_does_not_stand_before_others() {
+    let mut bench = Bench::with(5, &TWO_BY_TWO[..5]);
+    bench.add("priority=20,ip,nw_src=10.0.0.1 actions=conjunction(3,1/2)").expect("it is sound");
+    bench.add("priority=20,tcp actions=conjunction(3,2/2)").expect("it is sound");
+    assert_eq!(goes(&mut bench, A, 80), [2]);
+    bench.add("priority=20,ip,conj_id=3 actions=output:4").expect("it is sound");
+    assert_eq!(goes(&mut bench, A, 80), [4]);
+}
+
+#[test]
+fn clauses_of_little_importance_are_not_looked_at() {
+    let mut bench = Bench::with(
+        2,
+        &["priority=9,in_port=1 actions=output:2", "priority=8,tcp,tp_src=1 actions=conjunction(1,1/2)"],
+    );
+    for port in 0..5 {
+        bench.send(1, &tcp(A, B, port, 80));
+    }
+    assert_eq!(bench.forwarders[0].sizes().0, 1);
+}
+
+#[test]
 fn a_clause_can_become_something_else_and_go() {
     let mut bench = Bench::with(5, &TWO_BY_TWO);
     let change = |bench: &Bench, flow: &str, command| {

@@ -7,6 +7,7 @@ use fulmar_packet::{Field, FlowKey, Match, build, ethernet};
 /// One that copies to port 5.
 fn mirror(arriving: &[u32], leaving: &[u32]) -> Mirror {
     Mirror {
+        id: 1,
         name: "tested".into(),
         arriving: arriving.iter().copied().collect(),
         leaving: leaving.iter().copied().collect(),
@@ -57,9 +58,12 @@ fn what_comes_in_and_what_leaves_is_copied() {
 fn a_packet_is_copied_once() {
     let mut bench = ordinary(mirror(&[1, 2, 3, 4, 5], &[1, 2, 3, 4, 5]));
     assert_eq!(bench.send(1, &frame(1, 2, 0)).ports(), [2, 3, 4, 5]);
-    let other = Mirror { name: "other".into(), output: MirrorOutput::Port(4), ..mirror(&[1], &[5]) };
+    let other = Mirror { id: 2, output: MirrorOutput::Port(4), ..mirror(&[1], &[5]) };
     bench.switch.set_mirrors(vec![mirror(&[1], &[]), other]);
     assert_eq!(bench.send(1, &frame(1, 2, 0)).ports(), [2, 3, 4, 5], "two mirrors, two copies");
+    bench.switch.set_mirrors(vec![mirror(&[1], &[]), Mirror { id: 2, ..mirror(&[], &[2, 3]) }]);
+    assert_eq!(bench.send(1, &frame(1, 2, 0)).ports(), [2, 3, 4, 5], "two mirrors to one place, one copy");
+    assert_eq!(bench.send(4, &frame(4, 2, 0)).ports(), [1, 2, 3, 5]);
 }
 
 #[test]
@@ -68,7 +72,9 @@ fn the_port_of_a_mirror_is_for_copies_alone() {
     assert_eq!(bench.send(5, &frame(5, 1, 0)).ports(), [0u32; 0]);
     assert_eq!(bench.switch.stations(bench.now), []);
     assert_eq!(bench.send(2, &frame(2, 5, 0)).ports(), [1, 3, 4]);
-    // What flows say counts.
+    bench.add("priority=40000,in_port=5 actions=output:1").expect("it is sound");
+    assert_eq!(bench.send(5, &frame(5, 1, 0)).ports(), [0u32; 0], "whatever flows say");
+    // What they send there counts.
     bench.add("priority=40000,in_port=2 actions=output:5").expect("it is sound");
     assert_eq!(bench.send(2, &frame(2, 5, 0)).ports(), [5]);
 }
@@ -100,6 +106,7 @@ fn copies_are_of_some_vlans_and_some_packets() {
     assert_eq!(bench.send(1, &frame(1, 9, 7)).ports(), [2, 3, 4, 5]);
     assert_eq!(bench.send(1, &frame(1, 9, 8)).ports(), [3, 4]);
     assert_eq!(bench.send(2, &frame(2, 9, 0)).ports(), [1, 3, 4, 5], "by its port it is of VLAN 7");
+    assert_eq!(bench.send(2, &frame(2, 9, 7)).ports(), [0u32; 0], "with a tag it has no business there");
     let filter = Match::ANY.with(Field::ETH_DESTINATION, 0x0200_0000_0003);
     bench.switch.set_mirrors(vec![Mirror { filter, ..mirror(&[1], &[]) }]);
     assert_eq!(bench.send(1, &frame(1, 3, 0)).ports(), [3, 4, 5]);
@@ -142,5 +149,5 @@ fn copies_can_be_short_and_are_counted() {
         |bench: &Bench| bench.switch.mirrored().iter().map(|(_, traffic)| traffic.packets).sum::<u64>();
     assert_eq!(counted(&bench), 3);
     bench.switch.set_mirrors(vec![mirror(&[1], &[])]);
-    assert_eq!(counted(&bench), 3, "by its name it is the same");
+    assert_eq!(counted(&bench), 3, "it is the same");
 }

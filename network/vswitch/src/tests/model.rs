@@ -149,7 +149,7 @@ fn actions(random: &mut Random, table: u8, asked: &str) -> String {
             11 => "ALL".into(),
             12 => format!("push_vlan:0x8100,set_field:{}->vlan_vid", 4096 + few(random, 3)),
             13 => "move:NXM_OF_ETH_SRC[0..15]->NXM_NX_REG1[0..15]".into(),
-            14 => "learn(table=3,idle_timeout=5,hard_timeout=20,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[])".into(),
+            14 => "learn(table=3,idle_timeout=5,hard_timeout=20,fin_idle_timeout=2,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[])".into(),
             15 => "CONTROLLER:40".into(),
             16 if random.one_in(2) &&  asked.split(',').any(|part| part == "tcp") => "fin_timeout(idle_timeout=1,hard_timeout=4)".into(),
             16 => format!("clone(set_field:02:00:00:00:00:0{}->eth_src,output:{port})", few(random, 4)),
@@ -244,6 +244,7 @@ fn mirrors(random: &mut Random) -> Vec<Mirror> {
         let (arriving, leaving) = (ports(), ports());
         let port = 1 + number::<u32>(few(random, PORTS.into()));
         Mirror {
+            id: name.into(),
             name: format!("mirror {name}"),
             arriving,
             leaving,

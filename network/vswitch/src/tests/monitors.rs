@@ -49,7 +49,8 @@ impl Told {
     fn hear(&mut self, events: Vec<Event>) {
         for event in events {
             if let Event::FlowChanged(change) = event {
-                self.update(change.told_by(&all()).expect("all is told"));
+                assert!(change.is_told_by(&all()));
+                self.update(change.told(MonitorFlags::ALL));
             }
         }
     }
@@ -117,7 +118,7 @@ fn hears(bench: &Bench, monitor: &MonitorRequest, requests: &[&str]) -> Vec<Stri
             bench.switch.request(fulmar_openflow::Body::FlowMod(request.parse().expect(request)), bench.now);
         for event in done.expect(request).events {
             if let Event::FlowChanged(change) = event {
-                heard.extend(change.told_by(monitor).map(letter));
+                heard.extend(change.is_told_by(monitor).then(|| letter(change.told(monitor.flags))));
             }
         }
     }
@@ -143,6 +144,8 @@ fn monitors_tell_of_some_flows() {
         ["+1", "+6", "+8"],
         "of the last, what it did before counts, too"
     );
+    let (_, there) = bench.switch.watch(&[all(), table, port]);
+    assert_eq!(there.len(), bench.switch.flows(), "each once");
     let late = MonitorRequest { flags: MonitorFlags::ADD, ..all() };
     assert_eq!(hears(&bench, &late, &[]), [""; 0]);
 }

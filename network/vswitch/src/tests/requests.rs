@@ -264,7 +264,10 @@ fn flows_go_sooner_when_connections_end() {
     bench.send(1, &frame(0x11));
     bench.credit();
     assert_eq!([0, 9].map(|table| timeouts(&mut bench, table)), [[(5, 100)], [(0, 3)]], "FIN");
+    bench.send(2, &super::tcp(2, 1, 80, 5));
     bench.add("udp,in_port=1,idle_timeout=3 actions=drop").expect("it is sound");
+    bench.send(2, &super::tcp(2, 1, 80, 5));
+    assert_eq!(timeouts(&mut bench, 9), [(0, 3)], "it is learned again, and as it was");
     bench
         .add("cookie=1,tcp,in_port=1,idle_timeout=2 actions=fin_timeout(idle_timeout=9)")
         .expect("it is sound");

@@ -19,6 +19,15 @@ impl Translation<'_> {
         self.mirror(port, |mirror| mirror.leaving.contains(&port));
     }
 
+    /// Whether a port is there for copies alone: what comes in there is dropped.
+    pub(super) fn is_for_a_mirror(&mut self, port: u32) -> bool {
+        let is_reserved = self.pipeline.mirrors.read().reserve(port);
+        if is_reserved {
+            self.say(|| format!("port {port} is for a mirror alone: dropped"));
+        }
+        is_reserved
+    }
+
     fn mirror(&mut self, port: u32, is_there: impl Fn(&Mirror) -> bool) {
         let mirrors = self.pipeline.mirrors.read().clone();
         for (index, mirroring) in mirrors.iter().enumerate() {
@@ -28,14 +37,15 @@ impl Translation<'_> {
             }
             let tag: u16 = number(self.consult(Field::VLAN_TCI, u128::MAX));
             let vlans = self.pipeline.ports.read().get(&port).map_or(Vlans::ALL, |port| port.vlans.clone());
-            // Also of what has no business there.
-            let vlan = vlans.of(tag & NUMBER).unwrap_or(tag & NUMBER);
+            // What has no business there is of no VLAN.
+            let Some(vlan) = vlans.of(tag & NUMBER) else { continue };
             self.consulted.add_mask_but(mirror.filter.mask(), &self.settled);
             if !mirror.selects(vlan, &self.key) {
                 continue;
             }
-            // Before it is sent: a mirror that looks at where copies go does not get its own.
-            self.mirrored.push(index);
+            // Before it is sent: a mirror that looks at where copies go does not get its own. Nor do several that send to one place.
+            let same = mirrors.iter().enumerate().filter(|(_, other)| other.mirror.output == mirror.output);
+            self.mirrored.extend(same.map(|(index, _)| index));
             self.credits.push(Credit::Mirrored(mirroring.clone()));
             self.say(|| format!("mirror {}", mirror.name));
             let was = Tagged { tag, vlan, priority: vlans.priority(tag) };

@@ -24,8 +24,7 @@ impl Translation<'_> {
             self.say(|| "for bridges themselves: dropped".into());
             return;
         }
-        if self.pipeline.mirrors.read().reserve(from) {
-            self.say(|| format!("port {from} is for a mirror alone: dropped"));
+        if self.is_for_a_mirror(from) {
             return;
         }
         if in_use(&self.pipeline.ports.read(), from) != Some(from) {

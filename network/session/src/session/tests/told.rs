@@ -67,7 +67,7 @@ fn packets_go_to_the_controller_of_their_number() {
     assert!(world.tell(&mut peer, &packet(PacketInReason::Action, None)).is_empty());
     // What is for a session alone.
     let session = peer.id;
-    let private = |session| Event::Private { session, body: Box::new(Body::BarrierReply) };
+    let private = |session| Event::Private { session, answers: None, body: Box::new(Body::BarrierReply) };
     assert_eq!(world.tell(&mut peer, &private(session)), [Body::BarrierReply]);
     assert!(world.tell(&mut peer, &private(SessionId(99))).is_empty());
 }
