@@ -175,20 +175,25 @@ impl<L: Listener> Work<L> {
         let mut moved = 0;
         for Entrance { number, receiver, policer, counters } in entrances {
             let (mut received, mut refused) = (Traffic::default(), Traffic::default());
-            // What is wrong with a link is told when links are looked at.
-            moved += receiver
-                .receive(BATCH, |frame| {
+            let mut take = |frame: Frame<'_>| {
+                received.packets += 1;
+                received.bytes += frame.bytes().len() as u64;
+                forwarder.forward(now, *number, &FlowKey::EMPTY, frame, &mut out);
+            };
+            let taken = match policer {
+                None => receiver.receive(BATCH, take),
+                Some(policer) => receiver.receive(BATCH, |frame| {
                     let bytes = frame.bytes().len();
-                    if policer.as_ref().is_some_and(|policer| !policer.admits(bytes, now)) {
+                    if policer.admits(bytes, now) {
+                        take(frame);
+                    } else {
                         refused.packets += 1;
                         refused.bytes += bytes as u64;
-                        return;
                     }
-                    received.packets += 1;
-                    received.bytes += bytes as u64;
-                    forwarder.forward(now, *number, &FlowKey::EMPTY, frame, &mut out);
-                })
-                .unwrap_or(0);
+                }),
+            };
+            // What is wrong with a link is told when links are looked at.
+            moved += taken.unwrap_or(0);
             if received.packets > 0 {
                 counters.has_received(received);
             }
