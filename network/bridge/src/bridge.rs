@@ -9,6 +9,7 @@ use fulmar_openflow::flow::{FlowCommand, FlowMod};
 use fulmar_openflow::monitor::MonitorRequest;
 use fulmar_openflow::multipart::{MultipartRequest, Question};
 use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
+use fulmar_openflow::packet_out::PacketOut;
 use fulmar_openflow::{ALL_TABLES, Body, ErrorCode, GroupNumber, Instructions, Message, PortNumber, Version};
 use fulmar_packet::Match;
 use fulmar_port::vxlan::{Claim, Claims, Dropped, Vtep};
@@ -115,25 +116,28 @@ impl Shared {
         asker: Option<&Asker>,
         change: impl FnOnce(&Switch, Time) -> Result<Done, E>,
     ) -> Result<Vec<Body>, E> {
-        let done = {
-            let monitors = self.monitors.lock();
-            let mut done = change(&self.switch, self.clock.now())?;
-            self.tell_all(&monitors, std::mem::take(&mut done.learned), None);
-            self.tell_all(&monitors, std::mem::take(&mut done.events), asker);
-            done
-        };
-        Ok(self.complete(done))
+        let monitors = self.monitors.lock();
+        let Done { answers, learned, events, packets } = change(&self.switch, self.clock.now())?;
+        self.tell_all(&monitors, learned, None);
+        self.tell_all(&monitors, events, asker);
+        drop(monitors);
+        self.send(packets);
+        Ok(answers)
     }
 
-    /// Passes on what has come of requests; what is to be answered.
-    fn complete(&self, done: Done) -> Vec<Body> {
-        done.events.into_iter().for_each(|event| self.tell(event));
-        if let Some(mailbox) = self.mailbox.get() {
-            for packet in done.packets {
-                mailbox.send(packet.port.0, packet.actions, packet.data);
-            }
+    /// Has something else done, which waits for nobody.
+    fn carry_out(&self, request: Body) -> Result<Vec<Body>, ErrorCode> {
+        let Done { answers, events, packets, .. } = self.switch.request(request, self.clock.now())?;
+        events.into_iter().for_each(|event| self.tell(event));
+        self.send(packets);
+        Ok(answers)
+    }
+
+    fn send(&self, packets: Vec<PacketOut>) {
+        let Some(mailbox) = self.mailbox.get() else { return };
+        for packet in packets {
+            mailbox.send(packet.port.0, packet.actions, packet.data);
         }
-        done.answers
     }
 
     /// Removes flows whose time is over.
@@ -184,8 +188,7 @@ impl fulmar_session::Switch for Requests {
             Body::FlowMod(_) | Body::GroupMod(_) | Body::MeterMod(_) => {
                 shared.change(Some(asker), |switch, now| switch.request(body, now))
             }
-            // Others wait for nobody.
-            body => shared.switch.request(body, shared.clock.now()).map(|done| shared.complete(done)),
+            body => shared.carry_out(body),
         }
     }
 

@@ -6,6 +6,7 @@ use crate::table::{Change, Entry, Filter, How};
 use fulmar_classifier::Rule;
 use fulmar_openflow::monitor::{MonitorFlags, MonitorRequest, MonitorUpdate, MonitoredFlow};
 use fulmar_openflow::{ALL_TABLES, Instructions};
+use fulmar_packet::Match;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -41,11 +42,8 @@ impl FlowChange {
             How::Modified => MonitorFlags::MODIFY,
             How::Removed(_) => MonitorFlags::DELETE,
         };
-        let mut done = [Some(&flow.instructions), before.as_deref()].into_iter().flatten();
-        monitor.flags.contains(flag)
-            && (monitor.table == ALL_TABLES || monitor.table == flow.table)
-            && flow.asked.is_within(&monitor.asked)
-            && done.any(|instructions| send_to(instructions, monitor.out_port))
+        let done = [Some(&flow.instructions), before.as_deref()];
+        monitor.flags.contains(flag) && means(monitor, flow.table, &flow.asked, &done)
     }
 
     /// What monitors with these flags tell of it.
@@ -57,6 +55,13 @@ impl FlowChange {
             How::Removed(reason) => MonitorUpdate::Deleted(reason, flow),
         }
     }
+}
+
+/// Whether a monitor is of a flow of this table, which asks this and does, or did, one of these.
+fn means(monitor: &MonitorRequest, table: u8, asked: &Match, done: &[Option<&Instructions>]) -> bool {
+    (monitor.table == ALL_TABLES || monitor.table == table)
+        && asked.is_within(&monitor.asked)
+        && done.iter().flatten().any(|instructions| send_to(instructions, monitor.out_port))
 }
 
 fn monitored(rule: &Rule<Flow>) -> MonitoredFlow {
@@ -91,10 +96,9 @@ pub(crate) fn there(pipeline: &Pipeline, monitors: &[MonitorRequest]) -> Vec<Mon
     let mut flows = pipeline.tables.select(&Filter::ALL);
     flows.sort_by_key(|rule| (rule.value().table, Reverse(rule.priority())));
     let told_of = |rule: &Entry| {
-        let meant = begin.iter().filter(|monitor| {
-            let MonitorRequest { table, ref asked, out_port, .. } = ***monitor;
-            Filter { table, asked, out_port, ..Filter::ALL }.means_in(rule)
-        });
+        let (flow, asked) = (rule.value(), rule.condition());
+        let meant =
+            begin.iter().filter(|monitor| means(monitor, flow.table, &asked, &[Some(&flow.instructions)]));
         let flags = meant.map(|monitor| monitor.flags).reduce(|all, flags| all | flags)?;
         Some(MonitorUpdate::Added(told(monitored(rule), flags)))
     };

@@ -1,6 +1,6 @@
 //! What is too much of what comes in at a port is dropped, before anything is decided about it.
 
-use crate::rate::{Bucket, Rate, bits};
+use crate::rate::{Bucket, Rate, bits, pass_both};
 use fulmar_node::Time;
 
 /// How much may come in.
@@ -28,12 +28,7 @@ impl Policer {
 
     /// Whether a packet may come in.
     pub fn admits(&self, bytes: usize, now: Time) -> bool {
-        let is_one_of_few = self.packets.as_ref().is_none_or(|packets| packets.take(1, now));
-        let admits = is_one_of_few && self.bits.as_ref().is_none_or(|bucket| bucket.take(bits(bytes), now));
-        if let (Some(packets), true, false) = (&self.packets, is_one_of_few, admits) {
-            packets.give_back(1);
-        }
-        admits
+        pass_both([(&self.packets, 1), (&self.bits, bits(bytes))], now)
     }
 }
 

@@ -4,7 +4,7 @@
 //! is not delayed.
 
 use crate::flow::{Counters, Traffic};
-use crate::rate::{Bucket, Rate, bits};
+use crate::rate::{Bucket, Rate, bits, pass_both};
 use fulmar_node::Time;
 use fulmar_openflow::PortNumber;
 use fulmar_openflow::queue::{Queue as QueueTold, QueueProperty, QueueStats};
@@ -36,13 +36,7 @@ pub(crate) struct Queue {
 impl Queue {
     /// Whether a packet may go.
     pub(crate) fn admits(&self, bytes: usize, now: Time) -> bool {
-        let has_room =
-            |bucket: &Option<Bucket>| bucket.as_ref().is_none_or(|bucket| bucket.take(bits(bytes), now));
-        let has_own = has_room(&self.bucket);
-        let admits = has_own && has_room(&self.port);
-        if let (Some(bucket), true, false) = (&self.bucket, has_own, admits) {
-            bucket.give_back(bits(bytes));
-        }
+        let admits = pass_both([(&self.bucket, bits(bytes)), (&self.port, bits(bytes))], now);
         let traffic = Traffic { packets: 1, bytes: bytes as u64 };
         if admits { &self.sent } else { &self.dropped }.add(traffic);
         admits

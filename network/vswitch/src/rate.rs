@@ -37,7 +37,7 @@ impl Bucket {
     }
 
     /// Whether something may pass, which takes so many.
-    pub(crate) fn take(&self, tokens: u64, now: Time) -> bool {
+    fn take(&self, tokens: u64, now: Time) -> bool {
         let mut filled = self.filled.lock();
         let (there, since) = *filled;
         let passed = i128::try_from(now.since(since).as_nanos()).unwrap_or(i128::MAX >> 64);
@@ -49,7 +49,23 @@ impl Bucket {
     }
 
     /// What was taken for something that did not pass.
-    pub(crate) fn give_back(&self, tokens: u64) {
+    fn give_back(&self, tokens: u64) {
         self.filled.lock().0 += i128::from(tokens) * NANOS;
     }
+}
+
+/// Whether something may pass that takes so many tokens of each of two. If the second has none, the first gets its own back.
+pub(crate) fn pass_both(both: [(&Option<Bucket>, u64); 2], now: Time) -> bool {
+    let may_pass = |(bucket, tokens): (&Option<Bucket>, u64)| {
+        bucket.as_ref().is_none_or(|bucket| bucket.take(tokens, now))
+    };
+    let [first, second] = both;
+    if !may_pass(first) {
+        return false;
+    }
+    let passes = may_pass(second);
+    if let ((Some(bucket), tokens), false) = (first, passes) {
+        bucket.give_back(tokens);
+    }
+    passes
 }

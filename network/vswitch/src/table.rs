@@ -93,11 +93,6 @@ impl<'a> Filter<'a> {
         }
     }
 
-    /// Whether a flow is meant, and so is its table.
-    pub(crate) fn means_in(&self, rule: &Rule<Flow>) -> bool {
-        (self.table == ALL_TABLES || self.table == rule.value().table) && self.means(rule)
-    }
-
     fn means(&self, rule: &Rule<Flow>) -> bool {
         let flow = rule.value();
         (flow.cookie ^ self.cookie) & self.cookie_mask == 0

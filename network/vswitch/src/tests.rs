@@ -162,3 +162,15 @@ pub(super) fn tcp(source: u32, destination: u32, from: u16, to: u16) -> Vec<u8> 
     key.set(Field::TCP_FLAGS, 2);
     build(&key, b"content")
 }
+
+/// A frame from one station to another, with a tag or without.
+pub(super) fn between(source: u8, destination: u8, tag: Option<u16>) -> Vec<u8> {
+    let mut key = FlowKey::EMPTY;
+    key.set(Field::ETH_SOURCE, 0x0200_0000_0000 + u128::from(source));
+    key.set(Field::ETH_DESTINATION, 0x0200_0000_0000 + u128::from(destination));
+    key.set(Field::ETH_TYPE, 0x1234);
+    if let Some(tag) = tag {
+        key.set(Field::VLAN_TCI, (tag | ethernet::TAGGED).into());
+    }
+    build(&key, b"content")
+}

@@ -1,7 +1,6 @@
 //! Of the members of a bond one is used, as if it were the only one.
 
-use super::{Bench, tcp};
-use fulmar_packet::{Field, FlowKey, build};
+use super::{Bench, between, tcp};
 
 /// Ports 2 and 3 are a bond.
 fn bonded() -> Bench {
@@ -16,39 +15,30 @@ fn link(bench: &Bench, port: u32, has_link: bool) {
     bench.switch.change_port(port, |info| info.has_link = has_link);
 }
 
-/// From one station to another.
-fn frame(from: u8, to: u8) -> Vec<u8> {
-    let mut key = FlowKey::EMPTY;
-    key.set(Field::ETH_SOURCE, 0x0200_0000_0000 + u128::from(from));
-    key.set(Field::ETH_DESTINATION, 0x0200_0000_0000 + u128::from(to));
-    key.set(Field::ETH_TYPE, 0x1234);
-    build(&key, &[7; 40])
-}
-
 #[test]
 fn one_member_is_used() {
     let mut bench = bonded();
-    assert_eq!(bench.send(1, &frame(1, 9)).ports(), [2, 4]);
-    assert_eq!(bench.send(2, &frame(9, 1)).ports(), [1]);
-    assert_eq!(bench.send(3, &frame(8, 1)).ports(), [0u32; 0], "not by the other");
-    assert_eq!(bench.send(3, &frame(9, 8)).ports(), [0u32; 0]);
-    assert_eq!(bench.send(1, &frame(1, 9)).ports(), [2]);
+    assert_eq!(bench.send(1, &between(1, 9, None)).ports(), [2, 4]);
+    assert_eq!(bench.send(2, &between(9, 1, None)).ports(), [1]);
+    assert_eq!(bench.send(3, &between(8, 1, None)).ports(), [0u32; 0], "not by the other");
+    assert_eq!(bench.send(3, &between(9, 8, None)).ports(), [0u32; 0]);
+    assert_eq!(bench.send(1, &between(1, 9, None)).ports(), [2]);
 }
 
 #[test]
 fn another_takes_its_place() {
     let mut bench = bonded();
-    bench.send(2, &frame(9, 1));
+    bench.send(2, &between(9, 1, None));
     link(&bench, 2, false);
-    assert_eq!(bench.send(1, &frame(1, 9)).ports(), [3], "who was heard there is behind the bond");
-    assert_eq!(bench.send(1, &frame(1, 8)).ports(), [3, 4]);
-    assert_eq!(bench.send(3, &frame(9, 1)).ports(), [1]);
-    assert_eq!(bench.send(3, &frame(9, 8)).ports(), [1, 4], "and not back into it");
+    assert_eq!(bench.send(1, &between(1, 9, None)).ports(), [3], "who was heard there is behind the bond");
+    assert_eq!(bench.send(1, &between(1, 8, None)).ports(), [3, 4]);
+    assert_eq!(bench.send(3, &between(9, 1, None)).ports(), [1]);
+    assert_eq!(bench.send(3, &between(9, 8, None)).ports(), [1, 4], "and not back into it");
     link(&bench, 3, false);
-    assert_eq!(bench.send(1, &frame(1, 8)).ports(), [4]);
-    assert_eq!(bench.send(1, &frame(1, 9)).ports(), [0u32; 0], "it is nowhere else");
+    assert_eq!(bench.send(1, &between(1, 8, None)).ports(), [4]);
+    assert_eq!(bench.send(1, &between(1, 9, None)).ports(), [0u32; 0], "it is nowhere else");
     link(&bench, 2, true);
-    assert_eq!(bench.send(1, &frame(1, 9)).ports(), [2]);
+    assert_eq!(bench.send(1, &between(1, 9, None)).ports(), [2]);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Mirrors get what they are to have: once, as it is where it comes in or leaves, and with the tag of where it goes.
 
-use super::{Bench, tcp};
+use super::{Bench, between, tcp};
 use crate::{Mirror, MirrorOutput, Vlans};
-use fulmar_packet::{Field, FlowKey, Match, build, ethernet};
+use fulmar_packet::{Field, Match};
 
 /// One that copies to port 5.
 fn mirror(arriving: &[u32], leaving: &[u32]) -> Mirror {
@@ -28,64 +28,59 @@ fn vlans(bench: &Bench, port: u32, vlans: Vlans) {
     bench.switch.change_port(port, |info| info.vlans = vlans);
 }
 
-/// From the station of one number to that of another, in a VLAN, if that is not 0.
-fn frame(from: u8, to: u8, vlan: u16) -> Vec<u8> {
-    let mut key = FlowKey::EMPTY;
-    key.set(Field::ETH_SOURCE, 0x0200_0000_0000 + u128::from(from));
-    key.set(Field::ETH_DESTINATION, 0x0200_0000_0000 + u128::from(to));
-    key.set(Field::ETH_TYPE, 0x1234);
-    if vlan != 0 {
-        key.set(Field::VLAN_TPID, ethernet::VLAN.into());
-        key.set(Field::VLAN_TCI, (ethernet::TAGGED | vlan).into());
-    }
-    build(&key, &[7; 40])
-}
-
 #[test]
 fn what_comes_in_and_what_leaves_is_copied() {
     let mut bench = ordinary(mirror(&[1], &[]));
-    assert_eq!(bench.send(1, &frame(1, 2, 0)).ports(), [2, 3, 4, 5]);
-    assert_eq!(bench.send(2, &frame(2, 1, 0)).ports(), [1], "it does not come in there");
-    assert_eq!(bench.send(1, &frame(1, 2, 0)).ports(), [2, 5]);
+    assert_eq!(bench.send(1, &between(1, 2, None)).ports(), [2, 3, 4, 5]);
+    assert_eq!(bench.send(2, &between(2, 1, None)).ports(), [1], "it does not come in there");
+    assert_eq!(bench.send(1, &between(1, 2, None)).ports(), [2, 5]);
     bench.switch.set_mirrors(vec![mirror(&[], &[1])]);
-    assert_eq!(bench.send(1, &frame(1, 2, 0)).ports(), [2]);
-    assert_eq!(bench.send(2, &frame(2, 1, 0)).ports(), [1, 5]);
+    assert_eq!(bench.send(1, &between(1, 2, None)).ports(), [2]);
+    assert_eq!(bench.send(2, &between(2, 1, None)).ports(), [1, 5]);
     bench.switch.set_mirrors(Vec::new());
-    assert_eq!(bench.send(2, &frame(2, 9, 0)).ports(), [1, 3, 4, 5], "its port is one like others again");
+    assert_eq!(
+        bench.send(2, &between(2, 9, None)).ports(),
+        [1, 3, 4, 5],
+        "its port is one like others again"
+    );
 }
 
 #[test]
 fn a_packet_is_copied_once() {
     let mut bench = ordinary(mirror(&[1, 2, 3, 4, 5], &[1, 2, 3, 4, 5]));
-    assert_eq!(bench.send(1, &frame(1, 2, 0)).ports(), [2, 3, 4, 5]);
+    assert_eq!(bench.send(1, &between(1, 2, None)).ports(), [2, 3, 4, 5]);
     let other = Mirror { id: 2, output: MirrorOutput::Port(4), ..mirror(&[1], &[5]) };
     bench.switch.set_mirrors(vec![mirror(&[1], &[]), other]);
-    assert_eq!(bench.send(1, &frame(1, 2, 0)).ports(), [2, 3, 4, 5], "two mirrors, two copies");
+    assert_eq!(bench.send(1, &between(1, 2, None)).ports(), [2, 3, 4, 5], "two mirrors, two copies");
     bench.switch.set_mirrors(vec![mirror(&[1], &[]), Mirror { id: 2, ..mirror(&[], &[2, 3]) }]);
-    assert_eq!(bench.send(1, &frame(1, 2, 0)).ports(), [2, 3, 4, 5], "two mirrors to one place, one copy");
-    assert_eq!(bench.send(4, &frame(4, 2, 0)).ports(), [1, 2, 3, 5]);
+    assert_eq!(
+        bench.send(1, &between(1, 2, None)).ports(),
+        [2, 3, 4, 5],
+        "two mirrors to one place, one copy"
+    );
+    assert_eq!(bench.send(4, &between(4, 2, None)).ports(), [1, 2, 3, 5]);
 }
 
 #[test]
 fn the_port_of_a_mirror_is_for_copies_alone() {
     let mut bench = ordinary(mirror(&[1], &[]));
-    assert_eq!(bench.send(5, &frame(5, 1, 0)).ports(), [0u32; 0]);
+    assert_eq!(bench.send(5, &between(5, 1, None)).ports(), [0u32; 0]);
     assert_eq!(bench.switch.stations(bench.now), []);
-    assert_eq!(bench.send(2, &frame(2, 5, 0)).ports(), [1, 3, 4]);
+    assert_eq!(bench.send(2, &between(2, 5, None)).ports(), [1, 3, 4]);
     bench.add("priority=40000,in_port=5 actions=output:1").expect("it is sound");
-    assert_eq!(bench.send(5, &frame(5, 1, 0)).ports(), [0u32; 0], "whatever flows say");
+    assert_eq!(bench.send(5, &between(5, 1, None)).ports(), [0u32; 0], "whatever flows say");
     // What they send there counts.
     bench.add("priority=40000,in_port=2 actions=output:5").expect("it is sound");
-    assert_eq!(bench.send(2, &frame(2, 5, 0)).ports(), [5]);
+    assert_eq!(bench.send(2, &between(2, 5, None)).ports(), [5]);
 }
 
 #[test]
 fn a_station_that_was_where_copies_go_is_not_known_any_more() {
     let mut bench = Bench::with(5, &["actions=NORMAL"]);
-    bench.send(5, &frame(5, 1, 0));
-    assert_eq!(bench.send(2, &frame(2, 5, 0)).ports(), [5]);
+    bench.send(5, &between(5, 1, None));
+    assert_eq!(bench.send(2, &between(2, 5, None)).ports(), [5]);
     bench.switch.set_mirrors(vec![mirror(&[1], &[])]);
-    assert_eq!(bench.send(2, &frame(2, 5, 0)).ports(), [1, 3, 4]);
+    assert_eq!(bench.send(2, &between(2, 5, None)).ports(), [1, 3, 4]);
 }
 
 #[test]
@@ -103,14 +98,18 @@ fn flows_that_drop_are_no_reason_not_to_copy() {
 fn copies_are_of_some_vlans_and_some_packets() {
     let mut bench = ordinary(Mirror { vlans: [7].into(), ..mirror(&[1, 2], &[]) });
     vlans(&bench, 2, Vlans::Access(7));
-    assert_eq!(bench.send(1, &frame(1, 9, 7)).ports(), [2, 3, 4, 5]);
-    assert_eq!(bench.send(1, &frame(1, 9, 8)).ports(), [3, 4]);
-    assert_eq!(bench.send(2, &frame(2, 9, 0)).ports(), [1, 3, 4, 5], "by its port it is of VLAN 7");
-    assert_eq!(bench.send(2, &frame(2, 9, 7)).ports(), [0u32; 0], "with a tag it has no business there");
+    assert_eq!(bench.send(1, &between(1, 9, Some(7))).ports(), [2, 3, 4, 5]);
+    assert_eq!(bench.send(1, &between(1, 9, Some(8))).ports(), [3, 4]);
+    assert_eq!(bench.send(2, &between(2, 9, None)).ports(), [1, 3, 4, 5], "by its port it is of VLAN 7");
+    assert_eq!(
+        bench.send(2, &between(2, 9, Some(7))).ports(),
+        [0u32; 0],
+        "with a tag it has no business there"
+    );
     let filter = Match::ANY.with(Field::ETH_DESTINATION, 0x0200_0000_0003);
     bench.switch.set_mirrors(vec![Mirror { filter, ..mirror(&[1], &[]) }]);
-    assert_eq!(bench.send(1, &frame(1, 3, 0)).ports(), [3, 4, 5]);
-    assert_eq!(bench.send(1, &frame(1, 4, 0)).ports(), [3, 4]);
+    assert_eq!(bench.send(1, &between(1, 3, None)).ports(), [3, 4, 5]);
+    assert_eq!(bench.send(1, &between(1, 4, None)).ports(), [3, 4]);
 }
 
 #[test]
@@ -118,19 +117,19 @@ fn copies_have_the_tag_of_where_they_go() {
     let mut bench = ordinary(mirror(&[1], &[]));
     vlans(&bench, 1, Vlans::Access(7));
     let copy = |bench: &mut Bench, port| {
-        let sent = bench.send(1, &frame(1, 9, 0)).frames;
+        let sent = bench.send(1, &between(1, 9, None)).frames;
         sent.into_iter().filter(|(to, _)| *to == port).map(|(_, bytes)| bytes).collect::<Vec<_>>()
     };
-    assert_eq!(copy(&mut bench, 5), [frame(1, 9, 7)]);
+    assert_eq!(copy(&mut bench, 5), [between(1, 9, Some(7))]);
     vlans(&bench, 5, Vlans::Access(3));
-    assert_eq!(copy(&mut bench, 5), [frame(1, 9, 0)]);
+    assert_eq!(copy(&mut bench, 5), [between(1, 9, None)]);
     // In a VLAN of their own they go to all who are there.
     bench.switch.set_mirrors(vec![Mirror { output: MirrorOutput::Vlan(9), ..mirror(&[1], &[]) }]);
     vlans(&bench, 4, Vlans::Access(9));
-    assert_eq!(copy(&mut bench, 2), [frame(1, 9, 9), frame(1, 9, 7)]);
-    assert_eq!(copy(&mut bench, 4), [frame(1, 9, 0)]);
+    assert_eq!(copy(&mut bench, 2), [between(1, 9, Some(9)), between(1, 9, Some(7))]);
+    assert_eq!(copy(&mut bench, 4), [between(1, 9, None)]);
     assert_eq!(
-        bench.send(1, &frame(1, 9, 9)).ports(),
+        bench.send(1, &between(1, 9, Some(9))).ports(),
         [],
         "an access port takes no tag, and what is there already is not doubled"
     );
@@ -139,7 +138,7 @@ fn copies_have_the_tag_of_where_they_go() {
 #[test]
 fn copies_can_be_short_and_are_counted() {
     let mut bench = ordinary(Mirror { length: Some(20), ..mirror(&[1], &[]) });
-    let sent = frame(1, 2, 0);
+    let sent = between(1, 2, None);
     for _ in 0..3 {
         let copies = bench.send(1, &sent).frames.into_iter().filter(|(port, _)| *port == 5);
         assert_eq!(copies.collect::<Vec<_>>(), [(5, sent[..20].to_vec())]);

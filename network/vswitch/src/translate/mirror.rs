@@ -3,7 +3,7 @@
 use super::normal::{NUMBER, RESERVED, Tagged};
 use super::{Translation, number};
 use crate::mirror::{Mirror, MirrorOutput};
-use crate::port::{PortInfo, Vlans, in_use};
+use crate::port::Vlans;
 use crate::step::Credit;
 use fulmar_packet::Field;
 
@@ -61,18 +61,5 @@ impl Translation<'_> {
                 }
             }
         }
-    }
-
-    /// The ports by which an ordinary switch sends what is for everybody in a VLAN.
-    pub(super) fn ports_of(&self, vlan: u16, is_meant: impl Fn(u32) -> bool) -> Vec<u32> {
-        let (ports, mirrors) = (self.pipeline.ports.read(), self.pipeline.mirrors.read());
-        let is_there = |(number, port): &(&u32, &PortInfo)| {
-            is_meant(**number)
-                && port.sends()
-                && port.vlans.has(vlan)
-                && !mirrors.reserve(**number)
-                && in_use(&ports, **number) == Some(**number)
-        };
-        ports.iter().filter(is_there).map(|(number, _)| *number).collect()
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Translation, number};
 use crate::mac::Station;
-use crate::port::{Vlans, in_use};
+use crate::port::{PortInfo, Vlans, in_use};
 use crate::step::Credit;
 use fulmar_packet::{Field, ethernet};
 
@@ -63,6 +63,19 @@ impl Translation<'_> {
             self.pipeline.hear(station, port, self.now);
             self.credits.push(Credit::Heard(station, port));
         }
+    }
+
+    /// The ports by which an ordinary switch sends what is for everybody in a VLAN.
+    pub(super) fn ports_of(&self, vlan: u16, is_meant: impl Fn(u32) -> bool) -> Vec<u32> {
+        let (ports, mirrors) = (self.pipeline.ports.read(), self.pipeline.mirrors.read());
+        let is_there = |(number, port): &(&u32, &PortInfo)| {
+            is_meant(**number)
+                && port.sends()
+                && port.vlans.has(vlan)
+                && !mirrors.reserve(**number)
+                && in_use(&ports, **number) == Some(**number)
+        };
+        ports.iter().filter(is_there).map(|(number, _)| *number).collect()
     }
 
     /// To each port with the tag that it has there: all of the packet, or so many bytes.

@@ -1,20 +1,8 @@
 //! NORMAL: as an ordinary switch, with stations and VLANs.
 
-use super::Bench;
+use super::super::{Bench, between};
 use crate::{PortInfo, Vlans};
-use fulmar_packet::{Field, FlowKey, build, ethernet};
 use std::time::Duration;
-
-fn frame(source: u8, destination: u8, tag: Option<u16>) -> Vec<u8> {
-    let mut key = FlowKey::EMPTY;
-    key.set(Field::ETH_SOURCE, 0x0200_0000_0000 + u128::from(source));
-    key.set(Field::ETH_DESTINATION, 0x0200_0000_0000 + u128::from(destination));
-    key.set(Field::ETH_TYPE, 0x1234);
-    if let Some(tag) = tag {
-        key.set(Field::VLAN_TCI, (tag | ethernet::TAGGED).into());
-    }
-    build(&key, b"content")
-}
 
 /// Ports from 1 on with these VLANs.
 fn bench(vlans: &[Vlans]) -> Bench {
@@ -30,15 +18,15 @@ fn bench(vlans: &[Vlans]) -> Bench {
 #[test]
 fn stations_are_learned_move_and_are_forgotten() {
     let mut bench = bench(&[Vlans::ALL, Vlans::ALL, Vlans::ALL]);
-    assert_eq!(bench.send(1, &frame(1, 2, None)).ports(), [2, 3], "it is not known where 2 is");
-    assert_eq!(bench.send(2, &frame(2, 1, None)).ports(), [1]);
-    assert_eq!(bench.send(1, &frame(1, 2, None)).ports(), [2]);
-    assert_eq!(bench.send(2, &frame(3, 2, None)).ports(), [0u32; 0], "it is where it came from");
-    assert_eq!(bench.send(3, &frame(2, 1, None)).ports(), [1], "2 has moved");
-    assert_eq!(bench.send(1, &frame(1, 2, None)).ports(), [3]);
+    assert_eq!(bench.send(1, &between(1, 2, None)).ports(), [2, 3], "it is not known where 2 is");
+    assert_eq!(bench.send(2, &between(2, 1, None)).ports(), [1]);
+    assert_eq!(bench.send(1, &between(1, 2, None)).ports(), [2]);
+    assert_eq!(bench.send(2, &between(3, 2, None)).ports(), [0u32; 0], "it is where it came from");
+    assert_eq!(bench.send(3, &between(2, 1, None)).ports(), [1], "2 has moved");
+    assert_eq!(bench.send(1, &between(1, 2, None)).ports(), [3]);
     bench.credit();
     bench.now = bench.now + Duration::from_secs(299);
-    bench.send(1, &frame(1, 2, None));
+    bench.send(1, &between(1, 2, None));
     bench.credit();
     bench.now = bench.now + Duration::from_secs(1);
     bench.switch.expire(bench.now);
@@ -52,7 +40,7 @@ fn stations_are_learned_move_and_are_forgotten() {
 #[test]
 fn frames_for_bridges_go_nowhere() {
     let mut bench = bench(&[Vlans::ALL, Vlans::ALL]);
-    let mut reserved = frame(1, 2, None);
+    let mut reserved = between(1, 2, None);
     reserved[..6].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 0x0e]);
     assert_eq!(bench.send(1, &reserved).ports(), [0u32; 0]);
 }
@@ -83,8 +71,8 @@ fn frames_have_the_tags_of_the_port_where_they_leave() {
     ];
     for (from, tag, to, expected) in cases {
         let context = format!("{from:?} {tag:x?} {to:?}");
-        let sent = bench(&[from, to]).send(1, &frame(1, 2, tag));
-        let expected: Vec<_> = expected.into_iter().map(|tag| (2, frame(1, 2, tag))).collect();
+        let sent = bench(&[from, to]).send(1, &between(1, 2, tag));
+        let expected: Vec<_> = expected.into_iter().map(|tag| (2, between(1, 2, tag))).collect();
         assert_eq!(sent.frames, expected, "{context}");
     }
 }
