@@ -33,7 +33,7 @@ const TAG: usize = 4;
 /// A frame, and what is known of it.
 pub(crate) struct Packet<'a> {
     pub(crate) frame: Frame<'a>,
-    pub(crate) key: FlowKey,
+    pub(crate) key: Box<FlowKey>,
     pub(crate) layers: Layers,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Packet<'a> {
 pub(crate) struct Copy {
     buffer: Vec<u8>,
     offload: Offload,
-    key: FlowKey,
+    key: Box<FlowKey>,
     layers: Layers,
     pub(crate) frozen: Arc<Frozen>,
 }
@@ -123,7 +123,7 @@ impl Packet<'_> {
     pub(crate) fn thaw(&mut self, frozen: &Frozen) {
         let known = [Field::CT_STATE, Field::CT_ZONE, Field::CT_MARK, Field::CT_LABEL];
         let known = known.map(|field| (field, self.key.get(field)));
-        self.key = frozen.rest.metadata.clone();
+        self.key.as_mut().clone_from(&frozen.rest.metadata);
         for (field, value) in known {
             self.key.set(field, value);
         }

@@ -22,7 +22,8 @@ pub struct Forwarder {
     tracker: Arc<Tracker>,
     cache: Cache,
     copies: Vec<Copy>,
-    key: FlowKey,
+    /// Where the last packet's key was: as it is larger than most packets, it is neither made nor moved for each.
+    key: Option<Box<FlowKey>>,
 }
 
 impl Forwarder {
@@ -35,7 +36,7 @@ impl Forwarder {
         seed: u64,
     ) -> Self {
         let cache = Cache::new(caching, threads, seed);
-        Self { pipeline, tracker, cache, copies: Vec::new(), key: FlowKey::EMPTY }
+        Self { pipeline, tracker, cache, copies: Vec::new(), key: None }
     }
 
     /// A frame came in at a port. `known` is what is known of it besides, as of the tunnel that it came by.
@@ -47,14 +48,14 @@ impl Forwarder {
         frame: Frame<'_>,
         out: &mut impl Outlet,
     ) {
-        let mut key = std::mem::replace(&mut self.key, FlowKey::EMPTY);
-        key.clone_from(known);
+        let mut key = self.key.take().unwrap_or_default();
+        key.as_mut().clone_from(known);
         key.set(Field::IN_PORT, port.into());
         let mut packet = Packet { frame, key, layers: Layers::default() };
         packet.look_again();
         let mut left = MAX_RECIRCULATIONS;
         self.run(&mut packet, None, now, out, &mut left);
-        self.key = packet.key;
+        self.key = Some(packet.key);
         self.run_copies(now, out, &mut left);
     }
 
@@ -67,7 +68,7 @@ impl Forwarder {
         frame: Frame<'_>,
         out: &mut impl Outlet,
     ) {
-        let mut key = FlowKey::EMPTY;
+        let mut key = Box::new(FlowKey::EMPTY);
         key.set(Field::IN_PORT, port.into());
         let mut packet = Packet { frame, key, layers: Layers::default() };
         packet.look_again();

@@ -29,7 +29,7 @@ impl Plain {
         let (mut sent, mut copies) = (Sent::default(), Vec::new());
         let mut buffer = vec![0; 64];
         buffer.extend_from_slice(frame);
-        let mut key = FlowKey::EMPTY;
+        let mut key = Box::<FlowKey>::default();
         key.set(Field::IN_PORT, port.into());
         let mut packet =
             Packet { frame: Frame::new(&mut buffer, 64, Offload::NONE), key, layers: Layers::default() };
