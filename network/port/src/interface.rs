@@ -4,6 +4,7 @@ use crate::{Error, Link, kernel};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const ETHERNET: u16 = 1;
 
@@ -13,6 +14,8 @@ pub(crate) struct Interface {
     asked: OwnedFd,
     index: u32,
     name: String,
+    /// As it was when the link was asked for last; 0 before.
+    mtu: AtomicU32,
 }
 
 impl Interface {
@@ -24,7 +27,7 @@ impl Interface {
             .map_err(Error::refused(name, "a socket"))?;
         let index =
             netdevice::name_to_index(&asked, name).map_err(|_| Error::NoInterface { name: name.into() })?;
-        Ok(Self { asked, index, name: name.into() })
+        Ok(Self { asked, index, name: name.into(), mtu: AtomicU32::new(0) })
     }
 
     pub(crate) fn index(&self) -> u32 {
@@ -34,6 +37,11 @@ impl Interface {
     /// Its name when it was found.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Bytes that a frame may carry after its Ethernet header, as it was when [`link`](Self::link) was called last; 0 before.
+    pub(crate) fn mtu(&self) -> usize {
+        self.mtu.load(Relaxed) as usize
     }
 
     /// Fails if frames on it have no Ethernet header.
@@ -48,7 +56,15 @@ impl Interface {
     /// How it is now.
     pub(crate) fn link(&self) -> Result<Link, Error> {
         let name = netdevice::index_to_name(&self.asked, self.index).map_err(|_| self.gone())?;
-        self.ask(field_of(&name)?).map_err(|_| self.gone())
+        let link = self.ask(field_of(&name)?).map_err(|_| self.gone())?;
+        self.mtu.store(link.mtu, Relaxed);
+        Ok(link)
+    }
+
+    /// Whether frames leave it by one queue; no, if that cannot be told.
+    pub(crate) fn has_one_queue(&self) -> bool {
+        field_of(&self.name)
+            .is_ok_and(|name| kernel::ask_queues(&self.asked, name).is_ok_and(|queues| queues == 1))
     }
 
     fn ask(&self, name: [u8; libc::IFNAMSIZ]) -> io::Result<Link> {

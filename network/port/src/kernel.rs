@@ -121,15 +121,28 @@ pub(crate) fn ask_interface<T: Plain>(
 
 /// Speed of an interface in units of 1,000,000 bits per second (`ETHTOOL_GSET`).
 pub(crate) fn ask_speed(socket: impl AsFd, name: [u8; libc::IFNAMSIZ]) -> io::Result<u32> {
-    // `struct ethtool_cmd`: its first number is the command, and bytes 12 and 13, 28 and 29 the halves of the speed.
-    let mut command = [0u32; 11];
-    command[0] = 1;
+    // `struct ethtool_cmd`: bytes 12 and 13, 28 and 29 are the halves of the speed.
+    let [_, _, _, low, _, _, _, high, ..] = ask_driver(socket, name, 1)?;
+    Ok((low & 0xffff) | (high & 0xffff) << 16)
+}
+
+/// How many queues an interface sends by (`ETHTOOL_GCHANNELS`).
+pub(crate) fn ask_queues(socket: impl AsFd, name: [u8; libc::IFNAMSIZ]) -> io::Result<u32> {
+    // `struct ethtool_channels`: after the command what is possible, and then how many there are to receive, to send, for other things, for both.
+    let [_, _, _, _, _, _, to_send, _, for_both, ..] = ask_driver(socket, name, 0x3c)?;
+    Ok(to_send.saturating_add(for_both))
+}
+
+/// What an interface's driver answers to one of the two commands above, in as many numbers as the longer structure has.
+fn ask_driver(socket: impl AsFd, name: [u8; libc::IFNAMSIZ], number: u32) -> io::Result<[u32; 11]> {
+    let mut command = [0; 11];
+    command[0] = number;
     let mut asked = Request { name, content: command.as_mut_ptr(), rest: [0; 24] };
-    // SAFETY: besides the request it writes at most 44 bytes to the command, which outlives the call.
+    // SAFETY: besides the request it writes at most the command's structure, which outlives the call.
     done(unsafe {
         libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCETHTOOL as libc::Ioctl, &raw mut asked)
     })?;
-    Ok((command[3] & 0xffff) | (command[7] & 0xffff) << 16)
+    Ok(command)
 }
 
 /// An `ioctl` that takes a number as its argument.

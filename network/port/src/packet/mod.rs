@@ -4,11 +4,14 @@
 //! cut are longer: of those the kernel queues a whole copy, which is read with a system call of its own. So the ring stays
 //! small enough for a processor's cache, whatever the longest frame is.
 //!
-//! All frames carry virtio's header (see [`offload`]) both ways: a kernel that has no hardware for what is left to be done
-//! does it itself.
+//! Frames carry virtio's header (see [`offload`]) both ways: a kernel that has no hardware for what is left to be done does it itself.
+//! Only short ones that go to an interface with one queue do not: they leave by an XDP socket, which is faster.
 
+mod express;
 mod outbox;
 mod ring;
+mod single;
+mod slots;
 
 use crate::interface::Interface;
 use crate::kernel::{bind_to_interface, option, set_option};
@@ -40,7 +43,7 @@ const ASK_EVERY: u32 = 64;
 #[derive(Debug)]
 pub struct Receiver {
     socket: Arc<OwnedFd>,
-    interface: Interface,
+    interface: Arc<Interface>,
     ring: Ring,
     long: Box<[u8]>,
     received: Traffic,
@@ -52,19 +55,19 @@ pub struct Receiver {
 /// Where frames go out.
 #[derive(Debug)]
 pub struct Sender {
-    socket: Arc<OwnedFd>,
     outbox: Outbox,
     sent: Traffic,
 }
 
 /// Opens the interface of this name, in the network namespace of the calling thread. It sees all frames that arrive at the
-/// interface, also those that are not for its address.
+/// interface, also those that are not for its address. If the interface has one queue, no XDP socket of others can be had there from then on;
+/// one that was there before is left alone, and frames go out more slowly.
 ///
 /// # Errors
 ///
 /// If there is no such interface, it is no Ethernet, or the kernel refuses: for want of `CAP_NET_RAW`, say.
 pub fn open(name: &str) -> Result<Port, Error> {
-    let interface = Interface::find(name)?;
+    let interface = Arc::new(Interface::find(name)?);
     interface.must_be_ethernet()?;
     let socket = socket_for(name)?;
     let set = |what, option, value: u32| {
@@ -75,9 +78,6 @@ pub fn open(name: &str) -> Result<Port, Error> {
     set("to leave out its own frames", libc::PACKET_IGNORE_OUTGOING, 1)?;
     set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &QUEUE_BYTES)
         .map_err(Error::refused(name, "a long queue"))?;
-    let sender = socket_for(name)?;
-    bind_to_interface(&sender, interface.index(), 0).map_err(Error::refused(name, "to send"))?;
-    let outbox = Outbox::new(sender).map_err(Error::refused(name, "a ring to send from"))?;
     let frame = interface.link()?.mtu as usize + ethernet::HEADER + 2 * ethernet::TAG;
     let slot = (frame + 2 * usize::from(HEADROOM)).next_power_of_two().clamp(SMALLEST_SLOT, LARGEST_SLOT);
     let ring = Ring::new(socket.as_fd(), slot, SLOTS).map_err(Error::refused(name, "a ring"))?;
@@ -92,7 +92,7 @@ pub fn open(name: &str) -> Result<Port, Error> {
     set_option(&socket, SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &everything)
         .map_err(Error::refused(name, "frames for other addresses"))?;
     let socket = Arc::new(socket);
-    let sender = Sender { socket: socket.clone(), outbox, sent: Traffic::default() };
+    let sender = Sender { outbox: Outbox::new(&interface, socket.clone())?, sent: Traffic::default() };
     let receiver = Receiver {
         socket,
         interface,
@@ -163,11 +163,11 @@ impl AsFd for Receiver {
 
 impl Sender {
     pub(crate) fn send(&mut self, frame: &[u8], offload: Offload) {
-        self.outbox.push(self.socket.as_fd(), frame, offload, &mut self.sent);
+        self.outbox.push(frame, offload, &mut self.sent);
     }
 
     pub(crate) fn flush(&mut self) {
-        self.outbox.flush(self.socket.as_fd(), &mut self.sent);
+        self.outbox.flush(&mut self.sent);
     }
 
     pub(crate) fn sent(&self) -> Traffic {

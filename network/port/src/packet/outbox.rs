@@ -1,174 +1,67 @@
-//! Frames on their way out: short ones in a ring of their own, many with one system call; long ones from where they lie.
-//!
-//! The kernel would refer to the slots of the ring for whatever a frame has behind its headers, and copy it for whoever receives it.
-//! As each frame is said to consist of headers only, it is copied once, and its slot is free again at once. That
-//! took a fifth to a quarter less time for each frame than `sendmmsg`.
+//! Frames on their way out: short ones in batches, each with one system call; others one by one, after those that wait.
 
-#![allow(unsafe_code, reason = "the slots are memory that is shared with the kernel")]
-#![expect(clippy::host_endian_bytes, reason = "numbers in slots are in the machine's order")]
-
-use crate::kernel::{Mapping, set_option};
+use super::express::Express;
+use super::single::Single;
+use super::slots::Slots;
+use super::socket_for;
+use crate::Error;
+use crate::interface::Interface;
+use crate::kernel::bind_to_interface;
 use crate::link::Traffic;
-use crate::offload::{self, HEADER, Offload};
-use libc::{TP_STATUS_AVAILABLE, TP_STATUS_SEND_REQUEST, TP_STATUS_WRONG_FORMAT};
-use rustix::io::{Errno, writev};
-use rustix::net::{SendFlags, send};
-use std::io::{self, IoSlice};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::offload::Offload;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-const SLOTS: usize = 256;
-const SLOT: usize = 2048;
-const BLOCK: usize = 1 << 16;
-/// So many frames wait at most.
-const BATCH: usize = 64;
-/// Bytes of a slot's state.
-const STATE: usize = 4;
-/// Where a frame's header begins behind it: after the rest of a `tpacket2_hdr`.
-const NOTES: usize = size_of::<libc::tpacket2_hdr>() - STATE;
-/// Bytes of the longest frame that goes by the ring.
-const LONGEST: usize = SLOT - STATE - NOTES - HEADER;
-
-/// Frames that wait to be sent, each behind the header that says what is left to be done to it.
+/// Frames that wait to be sent, and the ways for them.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    /// All that is sent by it comes from the ring.
-    socket: OwnedFd,
-    memory: Mapping,
-    /// The slot of the first frame that waits; the kernel waits for it.
-    first: usize,
-    waiting: usize,
-    queues: Queues,
+    batch: Batch,
+    single: Single,
 }
 
-/// Whether frames of the other socket pass over the interface's queues, which is faster. Then the kernel cuts none: one that the interface
-/// cannot cut itself is dropped, and refused as if there were no room.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Queues {
-    #[default]
-    Passed,
-    /// From the first such frame on.
-    Used,
-}
-
-impl Queues {
-    /// Whether a frame that was refused may do better now.
-    fn change(&mut self, socket: BorrowedFd<'_>, is_to_cut: bool, why: Errno) -> bool {
-        if *self == Self::Used || why != Errno::NOBUFS || !is_to_cut {
-            return false;
-        }
-        *self = Self::Used;
-        set_option(socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &0u32).is_ok()
-    }
-
-    /// Sends a frame where it lies.
-    fn send_one(
-        &mut self,
-        socket: BorrowedFd<'_>,
-        header: &[u8],
-        frame: &[u8],
-        is_to_cut: bool,
-        sent: &mut Traffic,
-    ) {
-        let pieces = [IoSlice::new(header), IoSlice::new(frame)];
-        let mut done = writev(socket, &pieces);
-        if done.is_err_and(|why| self.change(socket, is_to_cut, why)) {
-            done = writev(socket, &pieces);
-        }
-        match done {
-            Ok(_) => sent.count(frame.len()),
-            Err(Errno::AGAIN | Errno::NOBUFS) => sent.dropped += 1,
-            Err(_) => sent.errors += 1,
-        }
-    }
+#[derive(Debug)]
+enum Batch {
+    Express(Express),
+    Slots(Slots),
 }
 
 impl Outbox {
-    /// A ring for a packet socket, which is bound to its interface and to no protocol.
-    pub(super) fn new(socket: OwnedFd) -> io::Result<Self> {
-        let number = |number: usize| u32::try_from(number).map_err(|_| io::ErrorKind::InvalidInput);
-        let shape = libc::tpacket_req {
-            tp_block_size: number(BLOCK)?,
-            tp_block_nr: number(SLOTS * SLOT / BLOCK)?,
-            tp_frame_size: number(SLOT)?,
-            tp_frame_nr: number(SLOTS)?,
+    /// For an interface, at which there is a packet socket.
+    pub(super) fn new(interface: &Arc<Interface>, socket: Arc<OwnedFd>) -> Result<Self, Error> {
+        let batch = match Express::new(interface) {
+            Some(express) => Batch::Express(express),
+            None => Batch::Slots(slots(interface)?),
         };
-        set_option(&socket, libc::SOL_PACKET, libc::PACKET_TX_RING, &shape)?;
-        let memory = Mapping::new(socket.as_fd(), 0, SLOTS * SLOT)?;
-        Ok(Self { socket, memory, first: 0, waiting: 0, queues: Queues::Passed })
+        Ok(Self { batch, single: Single::new(socket) })
     }
 
-    /// Sends a frame, by the ring if it can be; other frames by another socket, after those that wait.
-    pub(super) fn push(&mut self, other: BorrowedFd<'_>, frame: &[u8], offload: Offload, sent: &mut Traffic) {
-        let header = offload::write(offload);
-        // What is to be cut goes where it is told whether that can be done.
-        let is_to_cut = offload.segmentation.is_some();
-        if self.waiting == BATCH || frame.len() > LONGEST || is_to_cut {
-            self.flush(other, sent);
+    /// Sends a frame, at the latest with the next [`flush`](Self::flush).
+    pub(super) fn push(&mut self, frame: &[u8], offload: Offload, sent: &mut Traffic) {
+        let Self { batch, single } = self;
+        match batch {
+            Batch::Express(express) if express.takes(frame, offload) => {
+                express.push(frame, offload, single, sent);
+            }
+            Batch::Slots(slots) if slots.takes(frame, offload) => slots.push(frame, offload, single, sent),
+            Batch::Express(_) | Batch::Slots(_) => {
+                self.flush(sent);
+                self.single.send(frame, offload, sent);
+            }
         }
-        let at = (self.first + self.waiting) % SLOTS;
-        if frame.len() > LONGEST
-            || is_to_cut
-            || self.status(at).load(Ordering::Acquire) != TP_STATUS_AVAILABLE
-        {
-            self.flush(other, sent);
-            return self.queues.send_one(other, &header, frame, is_to_cut, sent);
-        }
-        let slot = self.slot(at);
-        let [length, whole] = [frame.len(), HEADER + frame.len()]
-            .map(|length| u16::try_from(length).unwrap_or_else(|_| unreachable!("it fits into a slot")));
-        slot[..4].copy_from_slice(&u32::from(whole).to_ne_bytes());
-        slot[NOTES..NOTES + HEADER].copy_from_slice(&offload::with_length(header, length));
-        slot[NOTES + HEADER..][..frame.len()].copy_from_slice(frame);
-        self.status(at).store(TP_STATUS_SEND_REQUEST, Ordering::Release);
-        self.waiting += 1;
     }
 
-    /// Sends what waits. What the kernel does not take from the ring goes by the other socket, one by one, so that each frame has an
-    /// answer of its own.
-    pub(super) fn flush(&mut self, other: BorrowedFd<'_>, sent: &mut Traffic) {
-        if self.waiting == 0 {
-            return;
-        }
-        // What it has taken is in the slots; it may have failed behind that.
-        let _ = send(&self.socket, &[], SendFlags::DONTWAIT);
-        while self.waiting > 0 && !self.is_pending(self.first) {
-            sent.count(self.length(self.first));
-            self.first = (self.first + 1) % SLOTS;
-            self.waiting -= 1;
-        }
-        for at in (self.first..self.first + self.waiting).map(|at| at % SLOTS) {
-            self.status(at).store(TP_STATUS_AVAILABLE, Ordering::Release);
-            let (length, mut queues) = (self.length(at), self.queues);
-            let (header, frame) = self.slot(at)[NOTES..].split_at(HEADER);
-            queues.send_one(other, header, &frame[..length], false, sent);
-        }
-        self.waiting = 0;
-    }
-
-    fn is_pending(&self, at: usize) -> bool {
-        let pending = TP_STATUS_SEND_REQUEST | TP_STATUS_WRONG_FORMAT;
-        self.status(at).load(Ordering::Acquire) & pending != 0
-    }
-
-    /// Bytes of the frame in a slot.
-    fn length(&mut self, at: usize) -> usize {
-        let length = self.slot(at).first_chunk().map_or(0, |length| u32::from_ne_bytes(*length));
-        length as usize - HEADER
-    }
-
-    fn status(&self, at: usize) -> &AtomicU32 {
-        debug_assert!(at < SLOTS);
-        // SAFETY: a slot inside the memory begins with its state, aligned to its size. The kernel changes it by whole words.
-        unsafe { AtomicU32::from_ptr(self.memory.at().add(at * SLOT).cast().as_ptr()) }
-    }
-
-    /// A slot but for its state, which the kernel may change at any time. It reads the rest, while it sends.
-    fn slot(&mut self, at: usize) -> &mut [u8] {
-        debug_assert!(at < SLOTS);
-        // SAFETY: it is inside the memory, and `self` is borrowed for this one alone.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.memory.at().add(at * SLOT + STATE).as_ptr(), SLOT - STATE)
+    /// Sends what waits.
+    pub(super) fn flush(&mut self, sent: &mut Traffic) {
+        match &mut self.batch {
+            Batch::Express(express) => express.flush(&mut self.single, sent),
+            Batch::Slots(slots) => slots.flush(&mut self.single, sent),
         }
     }
+}
+
+fn slots(interface: &Interface) -> Result<Slots, Error> {
+    let name = interface.name();
+    let socket = socket_for(name)?;
+    bind_to_interface(&socket, interface.index(), 0).map_err(Error::refused(name, "to send"))?;
+    Slots::new(socket).map_err(Error::refused(name, "a ring to send from"))
 }

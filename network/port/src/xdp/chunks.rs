@@ -1,5 +1,4 @@
-//! The memory in which an XDP socket's frames are: chunks of one size, each of which is the kernel's or the program's. Half of them
-//! are for what comes in, and half for what goes out.
+//! The memory in which an XDP socket's frames are: chunks of one size, each of which is the kernel's or the program's.
 
 #![allow(unsafe_code, reason = "the chunks are memory that is shared with the kernel")]
 
@@ -12,7 +11,7 @@ use std::sync::Arc;
 /// Large enough for a frame of 1,514 bytes and the room before it. (The kernel allows 4,096, too.)
 pub(super) const CHUNK: usize = 2048;
 
-/// One of the halves.
+/// All of them, or one of the halves.
 #[derive(Debug)]
 pub(super) struct Chunks {
     memory: Arc<Mapping>,
@@ -20,10 +19,9 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    /// So many chunks for each half, registered with a socket that keeps so much room before the frames it receives.
-    pub(super) fn new(socket: BorrowedFd<'_>, count: usize, headroom: u32) -> io::Result<[Self; 2]> {
-        let half = count * CHUNK;
-        let memory = Arc::new(Mapping::anonymous(2 * half)?);
+    /// So many chunks, registered with a socket that keeps so much room before the frames it receives.
+    pub(super) fn new(socket: BorrowedFd<'_>, count: usize, headroom: u32) -> io::Result<Self> {
+        let memory = Mapping::anonymous(count * CHUNK)?;
         let chunk_size = u32::try_from(CHUNK).map_err(|_| io::ErrorKind::InvalidInput)?;
         let region = libc::xdp_umem_reg {
             addr: memory.at().as_ptr().expose_provenance() as u64,
@@ -34,7 +32,14 @@ impl Chunks {
             tx_metadata_len: 0,
         };
         set_option(socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &region)?;
-        Ok([0..half, half..2 * half].map(|addresses| Self { memory: memory.clone(), addresses }))
+        Ok(Self { addresses: 0..memory.length(), memory: Arc::new(memory) })
+    }
+
+    /// Two halves, of an even number of chunks.
+    pub(super) fn halves(self) -> [Self; 2] {
+        let Range { start, end } = self.addresses;
+        let middle = start.midpoint(end);
+        [start..middle, middle..end].map(|addresses| Self { memory: self.memory.clone(), addresses })
     }
 
     /// The addresses of all chunks.

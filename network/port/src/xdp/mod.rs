@@ -5,6 +5,7 @@
 //! (`ethtool -K eth0 tx off`), nor tags beside their frames (`txvlan off`), and frames have at most 1,514 bytes, or 1,518 with a tag.
 
 mod chunks;
+mod outgoing;
 mod program;
 mod ring;
 
@@ -14,11 +15,15 @@ use crate::offload::finish;
 use crate::{Error, Frame, Link, Offload, Port, Traffic, port};
 use chunks::{CHUNK, Chunks};
 use libc::SOL_XDP;
+pub(crate) use outgoing::Outgoing;
 use program::Program;
 use ring::Ring;
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 /// Of each of the four rings, and of the chunks for each direction.
 const ENTRIES: u32 = 2048;
@@ -27,9 +32,16 @@ const HEADROOM: u32 = 64;
 /// So many times no frame is taken for nothing wrong; then the interface is asked.
 const ASK_EVERY: u32 = 1024;
 
-/// `XDP_PGOFF_RX_RING` and `XDP_PGOFF_TX_RING`, of the type of the others.
+/// So long a queue is waited for, and so many times. A quarter of a second in all.
+const WHILE: Duration = Duration::from_millis(10);
+const TIMES: u32 = 25;
+
+/// Where the rings are, all of one type: `XDP_PGOFF_RX_RING`, `XDP_PGOFF_TX_RING`…
 const RECEIVED: u64 = 0;
 const OUTGOING: u64 = 0x8000_0000;
+/// …`XDP_UMEM_PGOFF_FILL_RING` and `XDP_UMEM_PGOFF_COMPLETION_RING`.
+const EMPTY: u64 = libc::XDP_UMEM_PGOFF_FILL_RING;
+const COMPLETED: u64 = libc::XDP_UMEM_PGOFF_COMPLETION_RING;
 
 /// Bytes of the longest frame: what is left of a chunk after the room before it, with the kernel's 256 bytes.
 pub const LONGEST_FRAME: usize = CHUNK - 256 - HEADROOM as usize;
@@ -54,12 +66,7 @@ pub struct Receiver {
 #[derive(Debug)]
 pub struct Sender {
     socket: Arc<OwnedFd>,
-    chunks: Chunks,
-    outgoing: Ring<libc::xdp_desc>,
-    /// Chunks of frames that were sent.
-    done: Ring<u64>,
-    /// Chunks for frames to be sent.
-    free: Vec<u64>,
+    outgoing: Outgoing,
     scratch: Vec<u8>,
     sent: Traffic,
 }
@@ -75,30 +82,25 @@ pub fn open(name: &str) -> Result<Port, Error> {
     let interface = Interface::find(name)?;
     interface.must_be_ethernet()?;
     let refused = |what| Error::refused(name, what);
-    let socket = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
-        .map_err(Error::refused(name, "an XDP socket"))?;
-    let [incoming, outbound] =
-        Chunks::new(socket.as_fd(), ENTRIES as usize, HEADROOM).map_err(refused("memory for frames"))?;
+    let socket = Arc::new(socket().map_err(Error::refused(name, "an XDP socket"))?);
+    let chunks =
+        Chunks::new(socket.as_fd(), 2 * ENTRIES as usize, HEADROOM).map_err(refused("memory for frames"))?;
+    let [incoming, outbound] = chunks.halves();
     let offsets: libc::xdp_mmap_offsets =
         option(&socket, SOL_XDP, libc::XDP_MMAP_OFFSETS).map_err(refused("to tell where rings are"))?;
     let (at, refuse) = (socket.as_fd(), || refused("a ring"));
     let filled = Ring::new(at, libc::XDP_RX_RING, RECEIVED, offsets.rx, ENTRIES).map_err(refuse())?;
-    let outgoing = Ring::new(at, libc::XDP_TX_RING, OUTGOING, offsets.tx, ENTRIES).map_err(refuse())?;
-    let (fill, complete) = (libc::XDP_UMEM_PGOFF_FILL_RING, libc::XDP_UMEM_PGOFF_COMPLETION_RING);
-    let mut empty = Ring::new(at, libc::XDP_UMEM_FILL_RING, fill, offsets.fr, ENTRIES).map_err(refuse())?;
+    let waiting = Ring::new(at, libc::XDP_TX_RING, OUTGOING, offsets.tx, ENTRIES).map_err(refuse())?;
+    let mut empty = Ring::new(at, libc::XDP_UMEM_FILL_RING, EMPTY, offsets.fr, ENTRIES).map_err(refuse())?;
     let done =
-        Ring::new(at, libc::XDP_UMEM_COMPLETION_RING, complete, offsets.cr, ENTRIES).map_err(refuse())?;
+        Ring::new(at, libc::XDP_UMEM_COMPLETION_RING, COMPLETED, offsets.cr, ENTRIES).map_err(refuse())?;
     incoming.each().for_each(|chunk| empty.put(chunk));
     empty.publish();
-    bind_to_queue(&socket, interface.index(), 0).map_err(refused("its queue 0"))?;
+    bind_to_first_queue(socket.as_fd(), interface.index()).map_err(refused("its first queue"))?;
     let program = Program::attach(interface.index(), socket.as_fd()).map_err(refused("a program"))?;
-    let socket = Arc::new(socket);
     let sender = Sender {
         socket: socket.clone(),
-        free: outbound.each().collect(),
-        chunks: outbound,
-        outgoing,
-        done,
+        outgoing: Outgoing::of(socket.clone(), outbound, waiting, done),
         scratch: Vec::new(),
         sent: Traffic::default(),
     };
@@ -170,51 +172,28 @@ impl AsFd for Receiver {
 
 impl Sender {
     pub(crate) fn send(&mut self, frame: &[u8], offload: Offload) {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        if finish(frame, offload, &mut scratch, |frame| self.queue(frame)).is_err() {
-            self.sent.errors += 1;
+        let Self { outgoing, scratch, sent, .. } = self;
+        let done = finish(frame, offload, scratch, |frame| {
+            if frame.len() > LONGEST_FRAME {
+                sent.errors += 1;
+                return;
+            }
+            if outgoing.put(frame, sent) {
+                return;
+            }
+            outgoing.flush(sent);
+            if !outgoing.put(frame, sent) {
+                sent.dropped += 1;
+            }
+        });
+        if done.is_err() {
+            sent.errors += 1;
         }
-        self.scratch = scratch;
-    }
-
-    fn queue(&mut self, frame: &[u8]) {
-        if frame.len() > LONGEST_FRAME {
-            self.sent.errors += 1;
-            return;
-        }
-        if self.free.is_empty() || self.outgoing.room() == 0 {
-            self.flush();
-        }
-        let Some(address) = (if self.outgoing.room() > 0 { self.free.pop() } else { None }) else {
-            self.sent.dropped += 1;
-            return;
-        };
-        let (chunk, _) = self.chunks.around(address);
-        chunk[..frame.len()].copy_from_slice(frame);
-        let len = u32::try_from(frame.len()).unwrap_or_else(|_| unreachable!("it fits into a chunk"));
-        self.outgoing.put(libc::xdp_desc { addr: address, len, options: 0 });
-        self.sent.count(frame.len());
     }
 
     pub(crate) fn flush(&mut self) {
-        self.outgoing.publish();
-        // Each call sends a few dozen frames. What none takes stays in the ring for the next time.
-        while !self.outgoing.is_taken() {
-            let room = self.outgoing.room();
-            let _ = send(&self.socket, &[], SendFlags::DONTWAIT);
-            self.reclaim();
-            if self.outgoing.room() == room {
-                break;
-            }
-        }
-        self.reclaim();
-    }
-
-    fn reclaim(&mut self) {
-        while let Some(address) = self.done.take() {
-            self.free.push(address);
-        }
-        self.done.release();
+        // If it is not up, its receiver says so.
+        let _ = self.outgoing.flush(&mut self.sent);
     }
 
     pub(crate) fn sent(&self) -> Traffic {
@@ -224,4 +203,19 @@ impl Sender {
         }
         sent
     }
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    Ok(socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)?)
+}
+
+/// A queue belongs to its last socket until some time after that was closed: 25 to 50 ms, as seen.
+fn bind_to_first_queue(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
+    for _ in 0..TIMES {
+        match bind_to_queue(socket, interface, 0) {
+            Err(why) if why.kind() == io::ErrorKind::ResourceBusy => thread::sleep(WHILE),
+            done => return done,
+        }
+    }
+    bind_to_queue(socket, interface, 0)
 }

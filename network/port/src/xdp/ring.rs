@@ -54,9 +54,17 @@ impl<T: Plain> Ring<T> {
         self.counter(self.offsets.producer).store(self.position, Ordering::Release);
     }
 
-    /// As producer: whether the other side has taken all that was published.
-    pub(super) fn is_taken(&self) -> bool {
-        self.room() == self.length
+    /// As producer: how many entries the other side has not taken.
+    pub(super) fn left(&self) -> u32 {
+        self.length - self.room()
+    }
+
+    /// As producer: puts others in the places of entries that the other side has not taken, and answers those. It must not be looking at them.
+    pub(super) fn replace_left(&mut self, other: T) -> Vec<T> {
+        let left = self.left();
+        let places = (1..=left).rev().map(|back| self.entry(self.position.wrapping_sub(back)));
+        // SAFETY: these places in the ring were written, and nobody else looks at them.
+        places.map(|place| unsafe { place.replace(other) }).collect()
     }
 
     /// As consumer: takes the next entry, if there is one.

@@ -5,5 +5,6 @@ mod packet;
 mod segments;
 mod tap;
 mod vxlan;
+mod ways;
 mod wire;
 mod xdp;

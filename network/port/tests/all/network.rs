@@ -66,13 +66,20 @@ pub(crate) const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 9, 0, 1), Ipv4Add
 
 impl Network {
     pub(crate) fn new(test: &str) -> Self {
+        Self::with_queues(test, 1)
+    }
+
+    /// All interfaces send by so many queues.
+    pub(crate) fn with_queues(test: &str, queues: u32) -> Self {
+        let queues = queues.to_string();
+        let queues = ["numtxqueues", &queues, "numrxqueues", &queues];
         let switch = Namespace::new(&format!("{test}-s"));
         let hosts = [1, 2].map(|number| {
             let host = Namespace::new(&format!("{test}-{number}"));
             let port = format!("port{number}");
             let (mac, other) = (format!("02:00:00:00:00:0{number}"), 3 - number);
-            let link = ["link", "add", &port, "type", "veth", "peer", "name", "eth0", "address", &mac];
-            switch.ip(&[&link[..], &["netns", &host.0]].concat());
+            let peer = ["type", "veth", "peer", "name", "eth0", "address", &mac, "netns", &host.0];
+            switch.ip(&[&["link", "add", &port], &queues[..], &peer[..], &queues[..]].concat());
             switch.ip(&["link", "set", &port, "addrgenmode", "none", "up"]);
             host.ip(&["link", "set", "eth0", "addrgenmode", "none", "up"]);
             host.ip(&["address", "add", &format!("10.9.0.{number}/24"), "dev", "eth0"]);

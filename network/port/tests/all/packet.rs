@@ -100,7 +100,12 @@ fn collect(port: &mut Port, many: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn frames_arrive_as_they_were_sent_and_are_counted() {
-    let network = Network::new("round");
+    for queues in [1, 2] {
+        arrive_and_are_counted(&Network::with_queues(&format!("round{queues}"), queues));
+    }
+}
+
+fn arrive_and_are_counted(network: &Network) {
     let mut here = network.switch.within(|| packet::open("port1").expect("it is there"));
     let mut there = network.hosts[0].within(|| packet::open("eth0").expect("it is there"));
     let frames: Vec<_> = (14..=1514).step_by(10).map(|length| frame_of(5, length)).collect();
@@ -154,24 +159,44 @@ fn error_of(port: &mut Port) -> Error {
 
 #[test]
 fn an_interface_that_is_down_or_gone_is_an_error() {
-    let network = Network::new("down");
+    for queues in [1, 2] {
+        down_or_gone_is_an_error(&Network::with_queues(&format!("down{queues}"), queues));
+    }
+}
+
+fn down_or_gone_is_an_error(network: &Network) {
     let mut port = network.switch.within(|| packet::open("port1").expect("it is there"));
     network.switch.ip(&["link", "set", "port1", "down"]);
     poll(&mut [PollFd::new(&port, PollFlags::IN)], None).expect("it polls");
     for _ in 0..3 {
         assert!(matches!(error_of(&mut port), Error::Down { .. }));
     }
-    port.send(&frame_of(5, 60), Offload::NONE);
+    for _ in 0..100 {
+        port.send(&frame_of(5, 60), Offload::NONE);
+        port.flush();
+    }
+    // More than wait at a time.
+    (0..1000).for_each(|_| port.send(&frame_of(5, 60), Offload::NONE));
     port.flush();
-    assert_eq!((port.counters().sent.packets, port.counters().sent.errors), (0, 1));
+    let sent = port.counters().sent;
+    assert_eq!((sent.packets, sent.bytes, sent.errors), (0, 0, 1100));
 
     network.switch.ip(&["link", "set", "port1", "up"]);
     let mut there = network.hosts[0].within(|| packet::open("eth0").expect("it is there"));
     there.send(&frame_of(6, 60), Offload::NONE);
     there.flush();
     assert_eq!(collect(&mut port, 1), [frame_of(6, 60)]);
+    // Nothing that was refused comes later.
+    let frames: Vec<_> = (0..1000).map(|number| frame_of(7, 60 + number)).collect();
+    frames.iter().for_each(|frame| port.send(frame, Offload::NONE));
+    port.flush();
+    assert_eq!(collect(&mut there, 1000), frames);
+    assert_eq!(port.counters().sent.packets, 1000);
 
+    port.send(&frame_of(8, 60), Offload::NONE);
     network.switch.ip(&["link", "delete", "port1"]);
+    port.flush();
+    assert_eq!((port.counters().sent.packets, port.counters().sent.errors), (1000, 1101));
     for _ in 0..3 {
         assert!(matches!(error_of(&mut port), Error::Gone { .. }));
     }

@@ -9,7 +9,7 @@ use fulmar_port::{Error, Offload, Port, packet};
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// A frame with random payload that is to be cut, as a kernel would leave it.
-fn open_frame(
+pub(crate) fn open_frame(
     random: &mut Random,
     kind: Kind,
     is_v6: bool,
@@ -63,14 +63,14 @@ fn open_frame(
     (frame, Offload { checksum, segmentation })
 }
 
-fn finished(frame: &[u8], offload: Offload) -> Vec<Vec<u8>> {
+pub(crate) fn finished(frame: &[u8], offload: Offload) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     finish(frame, offload, &mut Vec::new(), |segment| all.push(segment.to_vec())).expect("it is sound");
     all
 }
 
 /// Frames of the test that come, until there are so many.
-fn collect(port: &mut Port, many: usize) -> Vec<Vec<u8>> {
+pub(crate) fn collect(port: &mut Port, many: usize) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     while all.len() < many {
         poll(&mut [PollFd::new(port, PollFlags::IN)], None).expect("it polls");
