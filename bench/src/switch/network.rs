@@ -12,6 +12,7 @@ use std::thread;
 
 /// Of the two hosts.
 pub(super) const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 9, 0, 1), Ipv4Addr::new(10, 9, 0, 2)];
+pub(super) const MACS: [u64; 2] = [0x0200_0000_0001, 0x0200_0000_0002];
 /// The hosts' interfaces, and those of the switch on the other side of them.
 pub(super) const HOST_PORT: &str = "eth0";
 pub(super) const PORTS: [&str; 2] = ["port1", "port2"];
@@ -82,14 +83,15 @@ impl Network {
             hosts: [Namespace::new("host1")?, Namespace::new("host2")?],
         };
         for (at, host) in network.hosts.iter().enumerate() {
-            let (port, mac) = (PORTS[at], mac(at));
+            let (port, mac) = (PORTS[at], written(MACS[at]));
             let link = ["link", "add", port, "type", "veth", "peer", "name", HOST_PORT, "address", &mac];
             network.switch.ip(&[&link[..], &["netns", &host.0]].concat())?;
             network.switch.ip(&["link", "set", port, "addrgenmode", "none", "up"])?;
             host.ip(&["link", "set", HOST_PORT, "addrgenmode", "none", "up"])?;
             host.ip(&["address", "add", &format!("{}/24", ADDRESSES[at]), "dev", HOST_PORT])?;
             let other = 1 - at;
-            let neighbour = ["neighbour", "add", &ADDRESSES[other].to_string(), "lladdr", &self::mac(other)];
+            let neighbour =
+                ["neighbour", "add", &ADDRESSES[other].to_string(), "lladdr", &written(MACS[other])];
             host.ip(&[&neighbour[..], &["dev", HOST_PORT, "nud", "permanent"]].concat())?;
             // Enough of them, so that connections are not waited for that have ended.
             let settings = ["net.ipv4.ip_local_port_range=1024 65535", "net.ipv4.tcp_tw_reuse=1"];
@@ -125,6 +127,7 @@ impl Network {
     }
 }
 
-fn mac(host: usize) -> String {
-    format!("02:00:00:00:00:0{}", host + 1)
+fn written(mac: u64) -> String {
+    let [_, _, bytes @ ..] = mac.to_be_bytes();
+    bytes.map(|byte| format!("{byte:02x}")).join(":")
 }
