@@ -47,6 +47,13 @@ impl Chunks {
         self.addresses.clone().step_by(CHUNK).map(|address| address as u64)
     }
 
+    /// Which of the chunks begins at this address, if one does.
+    pub(super) fn place(&self, address: u64) -> Option<usize> {
+        let address = usize::try_from(address).ok().filter(|address| self.addresses.contains(address))?;
+        let from_start = address - self.addresses.start;
+        from_start.is_multiple_of(CHUNK).then_some(from_start / CHUNK)
+    }
+
     /// The chunk in which this address is, and the place of the address in it. The caller has it from the kernel, or has not given it
     /// there since, so that nobody else changes it; nor is there another slice, as this one borrows the half, and no chunk is in both.
     ///

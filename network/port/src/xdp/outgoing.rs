@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Of a socket that only sends: chunks, and entries in each ring.
 const ENTRIES: u32 = 512;
+/// So many entries are shown to the kernel at a time, as one call takes: when it has found no more, it shows how far it is, and only then in Linux 6.1.
+const AT_ONCE: u32 = 32;
 /// What the kernel keeps for frames on their way, with its own notes.
 const QUEUE_BYTES: u32 = 32 << 20;
 /// An entry that the kernel sends nothing for, as it is of no chunk.
@@ -33,6 +35,8 @@ pub(crate) struct Outgoing {
     done: Ring<u64>,
     /// Chunks for frames to be sent; the last is the one most likely in the processor's cache.
     free: Vec<u64>,
+    /// Of each chunk, whether it is among them: what was withdrawn may be done after all.
+    is_free: Vec<bool>,
 }
 
 impl Outgoing {
@@ -46,7 +50,8 @@ impl Outgoing {
         waiting: Ring<libc::xdp_desc>,
         done: Ring<u64>,
     ) -> Self {
-        Self { socket, free: chunks.each().collect(), chunks, waiting, done }
+        let (free, is_free) = chunks.each().map(|chunk| (chunk, true)).unzip();
+        Self { socket, chunks, waiting, done, free, is_free }
     }
 
     /// By a socket that only sends, and leaves what comes in to others.
@@ -73,7 +78,7 @@ impl Outgoing {
         let Some(len) = u32::try_from(frame.len()).ok().filter(|len| *len as usize <= CHUNK) else {
             return false;
         };
-        let Some(address) = (if self.waiting.room() > 0 { self.free.pop() } else { None }) else {
+        let Some(address) = (if self.waiting.room() > 0 { self.take_chunk() } else { None }) else {
             return false;
         };
         let (chunk, _) = self.chunks.around(address);
@@ -85,50 +90,66 @@ impl Outgoing {
 
     /// Sends what waits; what the interface cannot take now, waits for the next time. Says whether the interface is there and up.
     pub(crate) fn flush(&mut self, sent: &mut Traffic) -> bool {
-        self.waiting.publish();
-        let mut is_up = true;
-        // Each call takes one frame at least, if any are taken.
-        for _ in 0..self.waiting.left() {
+        let (mut is_up, mut is_stuck) = (true, false);
+        // Twice as often as if each call took one frame.
+        for _ in 0..2 * self.waiting.left() {
             let left = self.waiting.left();
             if left == 0 {
                 break;
             }
+            self.waiting.publish_some(AT_ONCE);
             match send(&self.socket, &[], SendFlags::DONTWAIT) {
-                // It ended with a frame that the interface dropped: which one, is not told. That it is taken may be shown later.
+                // It ended with a frame that the interface dropped: which one, is not told.
                 Err(Errno::BUSY) => {
-                    sent.packets -= 1;
+                    sent.packets = sent.packets.saturating_sub(1);
                     sent.dropped += 1;
                 }
                 Err(Errno::NETDOWN | Errno::NXIO) => {
                     is_up = false;
                     break;
                 }
-                _ if self.waiting.left() == left => break,
-                _ => {}
+                done => {
+                    let was_stuck = std::mem::replace(&mut is_stuck, self.waiting.left() == left);
+                    if is_stuck && (done.is_err() || was_stuck) {
+                        break;
+                    }
+                }
             }
         }
         while let Some(address) = self.done.take() {
-            // Some kernels put there what they passed over, too.
-            if address != VOID.addr {
-                self.free.push(address);
-            }
+            self.give_chunk(address);
         }
         self.done.release();
         is_up
+    }
+
+    fn take_chunk(&mut self) -> Option<u64> {
+        let address = self.free.pop()?;
+        self.is_free[self.chunks.place(address)?] = false;
+        Some(address)
+    }
+
+    /// Nothing, if it is free, or none at all: some kernels say that of a [`VOID`] entry, too, that it is done.
+    fn give_chunk(&mut self, address: u64) {
+        if let Some(place) = self.chunks.place(address)
+            && !std::mem::replace(&mut self.is_free[place], true)
+        {
+            self.free.push(address);
+        }
     }
 
     /// Takes back what waits for an interface that is not up. Of a socket that only sends: nobody else has the kernel look at what waits.
     pub(crate) fn withdraw(&mut self, sent: &mut Traffic, mut each: impl FnMut(&[u8], &mut Traffic)) {
         for entry in self.waiting.replace_left(VOID) {
             // What was dropped and is not shown as taken, is done: it is no longer a frame that waits.
-            if entry.addr == VOID.addr || self.free.contains(&entry.addr) {
+            if self.chunks.place(entry.addr).is_none_or(|place| self.is_free[place]) {
                 continue;
             }
-            sent.packets -= 1;
-            sent.bytes -= u64::from(entry.len);
+            sent.packets = sent.packets.saturating_sub(1);
+            sent.bytes = sent.bytes.saturating_sub(entry.len.into());
             let (chunk, _) = self.chunks.around(entry.addr);
             each(&chunk[..entry.len as usize], sent);
-            self.free.push(entry.addr);
+            self.give_chunk(entry.addr);
         }
     }
 }

@@ -51,7 +51,13 @@ impl<T: Plain> Ring<T> {
 
     /// As producer: shows all that was put.
     pub(super) fn publish(&self) {
-        self.counter(self.offsets.producer).store(self.position, Ordering::Release);
+        self.publish_some(self.length);
+    }
+
+    /// As producer: shows what was put, as far as there are then no more than so many entries that the other side has not taken.
+    pub(super) fn publish_some(&self, limit: u32) {
+        let behind = self.left().saturating_sub(limit);
+        self.counter(self.offsets.producer).store(self.position.wrapping_sub(behind), Ordering::Release);
     }
 
     /// As producer: how many entries the other side has not taken.
