@@ -14,7 +14,7 @@
 //!
 //! # The structure
 //!
-//! - [`packet`]: on a network interface, through a packet socket; for hosts that count on offloads, and for all others. [`xdp`]: through an
+//! - [`packet`]: on a network interface, through a packet socket, and an XDP socket for short frames that go out; for hosts that count on offloads, and for all others. [`xdp`]: through an
 //!   XDP socket; faster, for hosts that leave nothing to be done. [`tap`]: a network interface itself. [`memory`]: inside the process.
 //! - [`Receiver`] and [`Sender`]: the halves of a port, for different threads.
 //! - [`vxlan`]: what comes and goes in tunnels. It has many ports, and frames come with what is known of their tunnel.
@@ -38,12 +38,13 @@
 //! # What is guaranteed
 //!
 //! Frames come in the order in which they arrived, and go out in the order in which they were sent, as far as they come and go at all:
-//! what has no room is dropped and counted, never waited for. A frame goes on as it came, with its tags. An interface that is down
+//! what has no room is dropped and counted, and what waits for room blocks nobody. A frame goes on as it came, with its tags. An interface that is down
 //! or gone is an [`Error`], and no frame makes it panic.
 //!
 //! Not guaranteed: that a frame's checksums are right, if no kernel has left them open. That an open checksum or a frame to be cut is
 //! still understood inside a tunnel of somebody else: [`vxlan`] finishes what it sends. Segments other than of TCP and
-//! UDP (of SCTP, of tunnels) are the kernel's to cut: its packet sockets do not give them away.
+//! UDP (of SCTP, of tunnels) are the kernel's to cut: its packet sockets do not give them away. Before Linux 6.2 they neither give nor take those
+//! of UDP.
 
 mod error;
 mod frame;

@@ -61,8 +61,8 @@ impl Port {
     }
 
     /// See [`Sender::flush`].
-    pub fn flush(&mut self) {
-        self.sender.flush();
+    pub fn flush(&mut self) -> bool {
+        self.sender.flush()
     }
 
     /// What has gone through.
@@ -161,13 +161,17 @@ impl Sender {
         }
     }
 
-    /// Sends all frames that wait.
-    pub fn flush(&mut self) {
+    /// Sends all frames that wait. Says whether none does any more: some interfaces keep a few hundred while they are full, which go
+    /// with later calls.
+    pub fn flush(&mut self) -> bool {
         match self {
             Self::Packet(to) => to.flush(),
             Self::Xdp(to) => to.flush(),
-            Self::Tap(_) => {}
-            Self::Memory(to) => to.flush(),
+            Self::Tap(_) => true,
+            Self::Memory(to) => {
+                to.flush();
+                true
+            }
         }
     }
 

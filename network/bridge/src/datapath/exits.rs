@@ -24,6 +24,8 @@ struct Way {
     exit: Arc<Exit>,
     /// Frames of this thread that wait to be sent: they are counted all at once.
     waiting: Traffic,
+    /// Its interface had no room for all.
+    is_full: bool,
 }
 
 /// All exits, as one thread has them.
@@ -36,7 +38,7 @@ pub(super) struct Exits {
 
 impl Exits {
     pub(super) fn add(&mut self, number: u32, exit: Arc<Exit>) {
-        self.ways.push(Way { number, exit, waiting: Traffic::default() });
+        self.ways.push(Way { number, exit, waiting: Traffic::default(), is_full: false });
         self.index();
     }
 
@@ -57,11 +59,13 @@ impl Exits {
         way.waiting.bytes += bytes.len() as u64;
     }
 
-    /// Sends all frames of this thread that wait.
+    /// Sends all frames of this thread that wait; what an interface has no room for, is for the next time.
     pub(super) fn flush(&mut self) {
-        for way in self.ways.iter_mut().filter(|way| way.waiting.packets > 0) {
-            way.exit.counters.have_sent(std::mem::take(&mut way.waiting), true);
-            way.exit.sender.lock().flush();
+        for way in self.ways.iter_mut().filter(|way| way.waiting.packets > 0 || way.is_full) {
+            if way.waiting.packets > 0 {
+                way.exit.counters.have_sent(std::mem::take(&mut way.waiting), true);
+            }
+            way.is_full = !way.exit.sender.lock().flush();
         }
     }
 }

@@ -7,7 +7,7 @@ use super::single::Single;
 use crate::interface::Interface;
 use crate::link::Traffic;
 use crate::offload::{Offload, finish};
-use crate::xdp::Outgoing;
+use crate::xdp::{Flushed, Outgoing};
 use fulmar_packet::ethernet;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct Express {
 }
 
 impl Express {
-    /// If the interface has one queue, and the kernel has such sockets and none at that queue.
+    /// If the interface has one queue now, and the kernel has such sockets and none at that queue.
     pub(super) fn new(interface: &Arc<Interface>) -> Option<Self> {
         if !interface.has_one_queue() {
             return None;
@@ -32,10 +32,11 @@ impl Express {
         Some(Self { interface: interface.clone(), outgoing, scratch: Vec::new() })
     }
 
-    /// The interface's MTU counts, as only packet sockets refuse what is longer.
+    /// The interface's MTU counts, as only packet sockets refuse what is longer: as it was when the link was asked for last.
     pub(super) fn takes(&self, frame: &[u8], offload: Offload) -> bool {
-        let lengths =
-            ethernet::HEADER..=(ethernet::HEADER + self.interface.mtu()).min(Outgoing::LONGEST_FRAME);
+        let is_tagged = frame.get(12..14) == Some(&ethernet::VLAN.to_be_bytes());
+        let longest = ethernet::HEADER + self.interface.mtu() + if is_tagged { ethernet::TAG } else { 0 };
+        let lengths = ethernet::HEADER..=longest.min(Outgoing::LONGEST_FRAME);
         lengths.contains(&frame.len())
             && offload.segmentation.is_none()
             && offload.checksum.is_none_or(|checksum| SUMS.contains(&checksum.offset))
@@ -48,7 +49,7 @@ impl Express {
             if outgoing.put(frame, sent) {
                 return;
             }
-            if !send_all(outgoing, other, sent) {
+            if send_all(outgoing, other, sent) == Flushed::NoLink {
                 other.send(frame, Offload::NONE, sent);
             } else if !outgoing.put(frame, sent) {
                 sent.dropped += 1;
@@ -59,16 +60,17 @@ impl Express {
         }
     }
 
-    pub(super) fn flush(&mut self, other: &mut Single, sent: &mut Traffic) {
-        send_all(&mut self.outgoing, other, sent);
+    /// Afterwards nothing waits, unless the interface has no room for it.
+    pub(super) fn flush(&mut self, other: &mut Single, sent: &mut Traffic) -> Flushed {
+        send_all(&mut self.outgoing, other, sent)
     }
 }
 
-/// Sends what waits. If the interface is gone or down says so, and has `other` count what cannot be sent.
-fn send_all(outgoing: &mut Outgoing, other: &mut Single, sent: &mut Traffic) -> bool {
-    let is_up = outgoing.flush(sent);
-    if !is_up {
+/// Sends what waits. If there is no link, `other` says of each frame why it cannot be sent.
+fn send_all(outgoing: &mut Outgoing, other: &mut Single, sent: &mut Traffic) -> Flushed {
+    let flushed = outgoing.flush(sent);
+    if flushed == Flushed::NoLink {
         outgoing.withdraw(sent, |frame, sent| other.send(frame, Offload::NONE, sent));
     }
-    is_up
+    flushed
 }

@@ -166,8 +166,8 @@ impl Sender {
         self.outbox.push(frame, offload, &mut self.sent);
     }
 
-    pub(crate) fn flush(&mut self) {
-        self.outbox.flush(&mut self.sent);
+    pub(crate) fn flush(&mut self) -> bool {
+        self.outbox.flush(&mut self.sent)
     }
 
     pub(crate) fn sent(&self) -> Traffic {

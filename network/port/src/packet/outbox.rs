@@ -1,4 +1,4 @@
-//! Frames on their way out: short ones in batches, each with one system call; others one by one, after those that wait.
+//! Frames on their way out: short ones in batches, with few system calls; others one by one, after those that wait.
 
 use super::express::Express;
 use super::single::Single;
@@ -9,6 +9,7 @@ use crate::interface::Interface;
 use crate::kernel::bind_to_interface;
 use crate::link::Traffic;
 use crate::offload::Offload;
+use crate::xdp::Flushed;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -43,18 +44,22 @@ impl Outbox {
                 express.push(frame, offload, single, sent);
             }
             Batch::Slots(slots) if slots.takes(frame, offload) => slots.push(frame, offload, single, sent),
-            Batch::Express(_) | Batch::Slots(_) => {
-                self.flush(sent);
-                self.single.send(frame, offload, sent);
-            }
+            Batch::Express(_) | Batch::Slots(_) => match self.flush(sent) {
+                true => self.single.send(frame, offload, sent),
+                // It would be sent before those that wait.
+                false => sent.dropped += 1,
+            },
         }
     }
 
-    /// Sends what waits.
-    pub(super) fn flush(&mut self, sent: &mut Traffic) {
+    /// Sends what waits. Says whether nothing does any more.
+    pub(super) fn flush(&mut self, sent: &mut Traffic) -> bool {
         match &mut self.batch {
-            Batch::Express(express) => express.flush(&mut self.single, sent),
-            Batch::Slots(slots) => slots.flush(&mut self.single, sent),
+            Batch::Express(express) => express.flush(&mut self.single, sent) != Flushed::Some,
+            Batch::Slots(slots) => {
+                slots.flush(&mut self.single, sent);
+                true
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::offload::finish;
 use crate::{Error, Frame, Link, Offload, Port, Traffic, port};
 use chunks::{CHUNK, Chunks};
 use libc::SOL_XDP;
-pub(crate) use outgoing::Outgoing;
+pub(crate) use outgoing::{Flushed, Outgoing};
 use program::Program;
 use ring::Ring;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -181,7 +181,7 @@ impl Sender {
             if outgoing.put(frame, sent) {
                 return;
             }
-            outgoing.flush(sent);
+            let _ = outgoing.flush(sent);
             if !outgoing.put(frame, sent) {
                 sent.dropped += 1;
             }
@@ -191,9 +191,9 @@ impl Sender {
         }
     }
 
-    pub(crate) fn flush(&mut self) {
-        // If it is not up, its receiver says so.
-        let _ = self.outgoing.flush(&mut self.sent);
+    pub(crate) fn flush(&mut self) -> bool {
+        // If there is no link, its receiver says so.
+        self.outgoing.flush(&mut self.sent) != Flushed::Some
     }
 
     pub(crate) fn sent(&self) -> Traffic {

@@ -18,12 +18,23 @@ use std::sync::Arc;
 
 /// Of a socket that only sends: chunks, and entries in each ring.
 const ENTRIES: u32 = 512;
-/// So many entries are shown to the kernel at a time, as one call takes: when it has found no more, it shows how far it is, and only then in Linux 6.1.
+/// So many entries are shown to the kernel at a time, as one call takes: most kernels show how far they are only when they have found no more.
 const AT_ONCE: u32 = 32;
 /// What the kernel keeps for frames on their way, with its own notes.
 const QUEUE_BYTES: u32 = 32 << 20;
-/// An entry that the kernel sends nothing for, as it is of no chunk.
+/// An entry for which the kernel sends nothing, as it is of no chunk.
 const VOID: libc::xdp_desc = libc::xdp_desc { addr: u64::MAX, len: 1, options: 0 };
+
+/// What became of frames that waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flushed {
+    /// None waits any more.
+    All,
+    /// The interface has no room for some of them now.
+    Some,
+    /// The interface is down or gone.
+    NoLink,
+}
 
 /// Frames that wait to be sent, and the chunks for them.
 #[derive(Debug)]
@@ -88,39 +99,37 @@ impl Outgoing {
         true
     }
 
-    /// Sends what waits; what the interface cannot take now, waits for the next time. Says whether the interface is there and up.
-    pub(crate) fn flush(&mut self, sent: &mut Traffic) -> bool {
-        let (mut is_up, mut is_stuck) = (true, false);
-        // Twice as often as if each call took one frame.
+    /// Sends what waits. What the interface has no room for goes on to do so.
+    pub(crate) fn flush(&mut self, sent: &mut Traffic) -> Flushed {
+        // A call may take one entry alone, and show only with the next one that it did.
         for _ in 0..2 * self.waiting.left() {
             let left = self.waiting.left();
             if left == 0 {
                 break;
             }
             self.waiting.publish_some(AT_ONCE);
-            match send(&self.socket, &[], SendFlags::DONTWAIT) {
-                // It ended with a frame that the interface dropped: which one, is not told.
+            let done = send(&self.socket, &[], SendFlags::DONTWAIT);
+            self.reclaim();
+            match done {
+                // It ended with a frame that the interface dropped. Not every kernel shows which one: its bytes stay counted.
                 Err(Errno::BUSY) => {
                     sent.packets = sent.packets.saturating_sub(1);
                     sent.dropped += 1;
                 }
-                Err(Errno::NETDOWN | Errno::NXIO) => {
-                    is_up = false;
-                    break;
-                }
-                done => {
-                    let was_stuck = std::mem::replace(&mut is_stuck, self.waiting.left() == left);
-                    if is_stuck && (done.is_err() || was_stuck) {
-                        break;
-                    }
-                }
+                Err(Errno::NETDOWN | Errno::NXIO) => return Flushed::NoLink,
+                Err(_) if self.waiting.left() == left => break,
+                _ => {}
             }
         }
+        self.reclaim();
+        if self.waiting.left() > 0 { Flushed::Some } else { Flushed::All }
+    }
+
+    fn reclaim(&mut self) {
         while let Some(address) = self.done.take() {
             self.give_chunk(address);
         }
         self.done.release();
-        is_up
     }
 
     fn take_chunk(&mut self) -> Option<u64> {
@@ -140,7 +149,7 @@ impl Outgoing {
 
     /// Takes back what waits for an interface that is not up. Of a socket that only sends: nobody else has the kernel look at what waits.
     pub(crate) fn withdraw(&mut self, sent: &mut Traffic, mut each: impl FnMut(&[u8], &mut Traffic)) {
-        for entry in self.waiting.replace_left(VOID) {
+        for entry in self.waiting.take_back(VOID) {
             // What was dropped and is not shown as taken, is done: it is no longer a frame that waits.
             if self.chunks.place(entry.addr).is_none_or(|place| self.is_free[place]) {
                 continue;

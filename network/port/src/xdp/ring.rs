@@ -65,12 +65,14 @@ impl<T: Plain> Ring<T> {
         self.length - self.room()
     }
 
-    /// As producer: puts others in the places of entries that the other side has not taken, and answers those. It must not be looking at them.
-    pub(super) fn replace_left(&mut self, other: T) -> Vec<T> {
-        let left = self.left();
-        let places = (1..=left).rev().map(|back| self.entry(self.position.wrapping_sub(back)));
+    /// As producer: answers all entries that the other side has not taken. Of those that it was shown, this other one is in their places then.
+    /// It must not be looking at them.
+    pub(super) fn take_back(&mut self, other: T) -> Vec<T> {
+        let places = (1..=self.left()).rev().map(|back| self.entry(self.position.wrapping_sub(back)));
         // SAFETY: these places in the ring were written, and nobody else looks at them.
-        places.map(|place| unsafe { place.replace(other) }).collect()
+        let taken = places.map(|place| unsafe { place.replace(other) }).collect();
+        self.position = self.counter(self.offsets.producer).load(Ordering::Relaxed);
+        taken
     }
 
     /// As consumer: takes the next entry, if there is one.
