@@ -39,7 +39,7 @@ enum Order {
     /// What comes in at a port is policed so, or not.
     Police(u32, Option<Arc<Policer>>),
     /// Frames of a port go out there.
-    SendBy(u32, Arc<Exit>),
+    SendBy(u32, Exit, Arc<PortCounters>),
     /// There is no port of this number any more.
     Detach(u32),
     /// Frames of tunnels of a UDP port come in here.
@@ -125,9 +125,10 @@ impl Datapath {
     /// A port joins.
     pub(crate) fn attach(&self, number: u32, port: Port, counters: Arc<PortCounters>) {
         let (receiver, sender) = port.split();
-        let exit = Arc::new(Exit::new(sender, counters.clone()));
         self.detach(number);
-        self.order_all(|| Order::SendBy(number, exit.clone()));
+        for (thread, exit) in self.threads.iter().zip(Exit::for_threads(self.threads.len(), sender)) {
+            thread.mailbox.order(Order::SendBy(number, exit, counters.clone()));
+        }
         let mut places = self.places.lock();
         let ports = |thread: &usize| places.values().filter(|place| *place == thread).count();
         let place = (0..self.threads.len()).min_by_key(ports).unwrap_or_default();

@@ -51,7 +51,6 @@
 //!
 //! Not guaranteed: that no fewer bits would do.
 
-mod fetch;
 mod hash;
 mod hashes;
 mod partition;

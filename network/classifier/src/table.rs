@@ -5,9 +5,8 @@
 //! in each that it passes; where none has passed, nothing is to be looked for further on. So values do not move when another
 //! is removed, and that leaves no trace.
 
-use crate::fetch::fetch;
 use crate::hash::Hash;
-use fulmar_packet::ones;
+use fulmar_packet::{fetch, ones};
 
 /// How many values a bucket has.
 const SLOTS: usize = 15;

@@ -26,11 +26,13 @@ impl FlowKey {
     }
 
     /// Replaces a field's value; bits that the field does not have are left out.
+    #[inline]
     pub fn set(&mut self, field: Field, value: u128) {
         self.set_masked(field, value, u128::MAX);
     }
 
     /// Replaces those bits of a field that `mask` has.
+    #[inline]
     pub fn set_masked(&mut self, field: Field, value: u128, mask: u128) {
         let mask = mask & field.ones();
         let word = usize::from(field.word);

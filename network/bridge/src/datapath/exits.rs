@@ -1,4 +1,4 @@
-//! Where frames go out, for threads that may all send to one port.
+//! Where frames go out: threads may all send to one port.
 
 use fulmar_port::{Offload, Sender};
 use fulmar_vswitch::{PortCounters, Traffic};
@@ -6,22 +6,44 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A port's exit, which threads have in common.
-pub(super) struct Exit {
-    sender: Mutex<Sender>,
-    counters: Arc<PortCounters>,
+/// A port's exit.
+pub(super) enum Exit {
+    /// One thread alone has it, which spares a lock for each frame.
+    Own(Sender),
+    /// Threads have it in common.
+    Shared(Arc<Mutex<Sender>>),
 }
 
 impl Exit {
-    pub(super) fn new(sender: Sender, counters: Arc<PortCounters>) -> Self {
-        Self { sender: Mutex::new(sender), counters }
+    /// An exit for each of so many threads, by which all send to one port.
+    pub(super) fn for_threads(count: usize, sender: Sender) -> Vec<Self> {
+        if count == 1 {
+            return vec![Self::Own(sender)];
+        }
+        let shared = Arc::new(Mutex::new(sender));
+        std::iter::repeat_with(|| Self::Shared(shared.clone())).take(count).collect()
+    }
+
+    fn send(&mut self, bytes: &[u8], offload: Offload) {
+        match self {
+            Self::Own(sender) => sender.send(bytes, offload),
+            Self::Shared(sender) => sender.lock().send(bytes, offload),
+        }
+    }
+
+    fn flush(&mut self) -> bool {
+        match self {
+            Self::Own(sender) => sender.flush(),
+            Self::Shared(sender) => sender.lock().flush(),
+        }
     }
 }
 
 /// A port's exit, as one thread has it.
 struct Way {
     number: u32,
-    exit: Arc<Exit>,
+    exit: Exit,
+    counters: Arc<PortCounters>,
     /// Frames of this thread that wait to be sent: they are counted all at once.
     waiting: Traffic,
     /// Its interface had no room for all.
@@ -37,8 +59,8 @@ pub(super) struct Exits {
 }
 
 impl Exits {
-    pub(super) fn add(&mut self, number: u32, exit: Arc<Exit>) {
-        self.ways.push(Way { number, exit, waiting: Traffic::default(), is_full: false });
+    pub(super) fn add(&mut self, number: u32, exit: Exit, counters: Arc<PortCounters>) {
+        self.ways.push(Way { number, exit, counters, waiting: Traffic::default(), is_full: false });
         self.index();
     }
 
@@ -54,7 +76,7 @@ impl Exits {
     /// Sends a frame, at the latest with the next [`flush`](Self::flush); nothing happens if there is no such port.
     pub(super) fn send(&mut self, port: u32, bytes: &[u8], offload: Offload) {
         let Some(way) = self.places.get(&port).and_then(|place| self.ways.get_mut(*place)) else { return };
-        way.exit.sender.lock().send(bytes, offload);
+        way.exit.send(bytes, offload);
         way.waiting.packets += 1;
         way.waiting.bytes += bytes.len() as u64;
     }
@@ -63,9 +85,9 @@ impl Exits {
     pub(super) fn flush(&mut self) {
         for way in self.ways.iter_mut().filter(|way| way.waiting.packets > 0 || way.is_full) {
             if way.waiting.packets > 0 {
-                way.exit.counters.have_sent(std::mem::take(&mut way.waiting), true);
+                way.counters.have_sent(std::mem::take(&mut way.waiting), true);
             }
-            way.is_full = !way.exit.sender.lock().flush();
+            way.is_full = !way.exit.flush();
         }
     }
 }

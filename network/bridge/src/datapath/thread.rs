@@ -134,7 +134,7 @@ impl<L: Listener> Work<L> {
                         entrance.policer = policer;
                     }
                 }
-                Order::SendBy(number, exit) => self.exits.add(number, exit),
+                Order::SendBy(number, exit, counters) => self.exits.add(number, exit, counters),
                 Order::Detach(number) => {
                     self.entrances.retain(|entrance| entrance.number != number);
                     self.exits.remove(number);

@@ -4,22 +4,31 @@
 #![allow(unsafe_code, reason = "the slots are memory that is shared with the kernel")]
 
 use crate::kernel::{Mapping, set_option};
+use crate::offload::HEADER;
+use fulmar_packet::{ethernet, fetch};
 use libc::{
     TP_STATUS_COPY, TP_STATUS_KERNEL, TP_STATUS_USER, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID,
 };
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Where the kernel's own notes in a slot end: a `tpacket2_hdr` and a `sockaddr_ll`.
 const NOTES: usize = 64;
 const BLOCK: usize = 1 << 16;
+/// So many slots ahead memory is fetched: another processor has written it.
+const AHEAD: usize = 8;
+/// Bytes of a line of the processor's cache.
+const LINE: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Ring {
     memory: Mapping,
     /// Bytes of each; a power of two, and not more than a block.
     slot: usize,
+    /// So many there are: a power of two.
+    slots: usize,
     /// The one that is filled next.
     next: usize,
 }
@@ -41,22 +50,22 @@ impl Ring {
     /// A ring for a socket, with so many slots of so many bytes.
     pub(super) fn new(socket: BorrowedFd<'_>, slot: usize, slots: usize) -> io::Result<Self> {
         debug_assert!(slot.is_power_of_two() && (2 * NOTES..=BLOCK).contains(&slot));
-        let length = (slot * slots).next_multiple_of(BLOCK);
+        debug_assert!(slots.is_power_of_two() && slot * slots >= BLOCK);
+        let length = slot * slots;
         let number = |number: usize| u32::try_from(number).map_err(|_| io::ErrorKind::InvalidInput);
         let shape = libc::tpacket_req {
             tp_block_size: number(BLOCK)?,
             tp_block_nr: number(length / BLOCK)?,
             tp_frame_size: number(slot)?,
-            tp_frame_nr: number(length / slot)?,
+            tp_frame_nr: number(slots)?,
         };
         set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &shape)?;
-        Ok(Self { memory: Mapping::new(socket, 0, length)?, slot, next: 0 })
+        Ok(Self { memory: Mapping::new(socket, 0, length)?, slot, slots, next: 0 })
     }
 
     /// Has the next frame read and gives its slot back; answers whether there was one.
     pub(super) fn take(&mut self, read: impl FnOnce(Slot<'_>)) -> bool {
-        // SAFETY: `next` is below the number of slots, so that the slot is inside the memory.
-        let at = unsafe { self.memory.at().add(self.next * self.slot) };
+        let at = self.slot_at(self.next);
         // SAFETY: a slot begins with its state, aligned to its size. The kernel changes it by whole words.
         let status = unsafe { AtomicU32::from_ptr(at.as_ptr().cast()) };
         let state = status.load(Ordering::Acquire);
@@ -67,11 +76,12 @@ impl Ring {
         let notes = unsafe { at.cast::<libc::tpacket2_hdr>().read() };
         let start = usize::from(notes.tp_mac).clamp(NOTES, self.slot);
         let end = (start + notes.tp_snaplen as usize).min(self.slot);
+        self.fetch_ahead(start);
         // SAFETY: as before; it ends inside the slot, `notes` is a copy, and the state is not part of it.
         let buffer = unsafe { std::slice::from_raw_parts_mut(at.add(NOTES).as_ptr(), end - NOTES) };
         let has_tag = state & TP_STATUS_VLAN_VALID != 0;
         let has_type = state & TP_STATUS_VLAN_TPID_VALID != 0;
-        let kind = if has_type { notes.tp_vlan_tpid } else { fulmar_packet::ethernet::VLAN };
+        let kind = if has_type { notes.tp_vlan_tpid } else { ethernet::VLAN };
         read(Slot {
             length: notes.tp_len as usize,
             is_queued: state & TP_STATUS_COPY != 0,
@@ -80,7 +90,26 @@ impl Ring {
             start: start - NOTES,
         });
         status.store(TP_STATUS_KERNEL, Ordering::Release);
-        self.next = (self.next + 1) % (self.memory.length() / self.slot);
+        self.next = self.following(1);
         true
+    }
+
+    /// Has the lines of a later slot come near in which its state and notes are, and the beginning of a frame that lies as this one does.
+    fn fetch_ahead(&self, start: usize) {
+        let slot = self.slot_at(self.following(AHEAD));
+        let header = start - HEADER;
+        for place in [0, header, (header + LINE).min(self.slot - 1)] {
+            fetch(slot.as_ptr().wrapping_add(place));
+        }
+    }
+
+    fn following(&self, by: usize) -> usize {
+        (self.next + by) & (self.slots - 1)
+    }
+
+    fn slot_at(&self, number: usize) -> NonNull<u8> {
+        debug_assert!(number < self.slots);
+        // SAFETY: its number is below that of slots, so that it is inside the memory.
+        unsafe { self.memory.at().add(number * self.slot) }
     }
 }
