@@ -239,7 +239,7 @@ impl Transaction<'_> {
         }
         // A group must not come to itself (section 6.5).
         let mut seen = BTreeSet::new();
-        let mut next: Vec<GroupNumber> = Group::new(group_mod, self.now).next().collect();
+        let mut next: Vec<GroupNumber> = Group::new(group_mod, self.now).next();
         while let Some(number) = next.pop() {
             if number == group_mod.group {
                 return Err(GroupModFailed::Loop.into());
@@ -261,8 +261,7 @@ impl Transaction<'_> {
         } else {
             groups.contains_key(&number).then_some(number).into_iter().collect()
         };
-        let is_chained =
-            |number: &GroupNumber| groups.values().any(|group| group.next().any(|next| next == *number));
+        let is_chained = |number: &GroupNumber| groups.values().any(|group| group.next().contains(number));
         if number != GroupNumber::ALL && meant.iter().any(is_chained) {
             return Err(GroupModFailed::ChainedGroup.into());
         }

@@ -1,5 +1,6 @@
 //! Flows, and what is counted for them.
 
+use crate::group::sends_to;
 use fulmar_node::Time;
 use fulmar_openflow::action::{Conjunction, Extension};
 use fulmar_openflow::flow::{FlowFlags, FlowMod, FlowRemovedReason, FlowStats};
@@ -188,7 +189,7 @@ impl Flow {
 
     /// Whether one of its actions is for a group; each is for [`GroupNumber::ANY`].
     pub(crate) fn uses(&self, group: GroupNumber) -> bool {
-        group == GroupNumber::ANY || self.actions().any(|action| *action == Action::Group(group))
+        group == GroupNumber::ANY || self.actions().any(|action| sends_to(action, &mut |sent| sent == group))
     }
 
     /// Whether a meter measures its packets.

@@ -3,6 +3,7 @@
 use crate::flow::Counters;
 use crate::meter::counts;
 use fulmar_node::Time;
+use fulmar_openflow::action::Extension;
 use fulmar_openflow::group::{Bucket, GroupDescription, GroupKind, GroupMod, GroupStats};
 use fulmar_openflow::{Action, GroupNumber, PortNumber};
 use std::sync::Arc;
@@ -42,11 +43,15 @@ impl Group {
     }
 
     /// The groups that it sends to.
-    pub(crate) fn next(&self) -> impl Iterator<Item = GroupNumber> {
-        self.actions().filter_map(|action| match action {
-            Action::Group(group) => Some(*group),
-            _ => None,
-        })
+    pub(crate) fn next(&self) -> Vec<GroupNumber> {
+        let mut groups = Vec::new();
+        for action in self.actions() {
+            sends_to(action, &mut |group| {
+                groups.push(group);
+                false
+            });
+        }
+        groups
     }
 
     pub(crate) fn describe(&self) -> GroupDescription {
@@ -72,6 +77,17 @@ impl Member {
     pub(crate) fn watched(&self) -> (Option<PortNumber>, Option<GroupNumber>) {
         let (port, group) = (self.bucket.watch_port, self.bucket.watch_group);
         ((port != PortNumber::ANY).then_some(port), (group != GroupNumber::ANY).then_some(group))
+    }
+}
+
+/// Whether an action, or one within it, is for a group that is meant.
+pub(crate) fn sends_to(action: &Action, is_meant: &mut impl FnMut(GroupNumber) -> bool) -> bool {
+    match action {
+        Action::Group(group) => is_meant(*group),
+        Action::Extension(Extension::Clone(actions)) => {
+            actions.0.iter().any(|action| sends_to(action, is_meant))
+        }
+        _ => false,
     }
 }
 

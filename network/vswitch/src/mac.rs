@@ -1,7 +1,7 @@
 //! Where stations are, as the frames tell that they send (IEEE 802.1D, section 7.8).
 
 use fulmar_node::Time;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 /// Stations are forgotten when nothing was heard of them for so long.
@@ -55,12 +55,17 @@ impl Macs {
         }
     }
 
+    /// Of the port that has most of them, so that who makes up stations displaces no others than those that are made up.
     fn forget_oldest(&mut self) -> bool {
-        // One in many changes pays for a look at all.
-        let Some(oldest) = self.0.values().map(|place| place.heard).min() else { return false };
-        let before = self.0.len();
-        self.0.retain(|_, place| place.heard > oldest);
-        self.0.len() < before
+        let mut ports: BTreeMap<u32, (usize, Time)> = BTreeMap::new();
+        self.0.values().for_each(|Place { port, heard }| {
+            let (count, oldest) = ports.entry(*port).or_insert((0, *heard));
+            (*count, *oldest) = (*count + 1, *heard.min(oldest));
+        });
+        let Some((port, (_, oldest))) = ports.into_iter().max_by_key(|(_, (count, _))| *count) else {
+            return false;
+        };
+        self.forget(|_, place| place.port == port && place.heard == oldest)
     }
 
     /// Forgets those of which nothing was heard for long. Says whether there were any.

@@ -28,7 +28,9 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A packet goes through so many tables at most, one from within another: a circle of them ends there.
 const MAX_DEPTH: u8 = 64;
 /// And through so many in all.
-const MAX_LOOKUPS: u16 = 4096;
+const MAX_LOOKUPS: u32 = 4096;
+/// So many actions are carried out for it, in buckets, too, and so many copies of it leave, together.
+const MAX_WORK: u32 = 1 << 16;
 /// So many values can be on the stack.
 const MAX_STACK: usize = 1024;
 
@@ -51,7 +53,8 @@ pub(crate) struct Translation<'a> {
     /// Mirrors that have got a copy: each gets one, however often the packet leaves.
     mirrored: SmallVec<[usize; 2]>,
     depth: u8,
-    lookups: u16,
+    lookups: u32,
+    work: u32,
     /// The flow whose actions these are, if it is known by now; its table, and its cookie.
     flow: Option<Entry>,
     table: u8,
@@ -61,7 +64,7 @@ pub(crate) struct Translation<'a> {
     is_over: bool,
     /// It had no hop left to live: no more actions of this flow, or of this set, are carried out, as in Open vSwitch.
     is_expired: bool,
-    /// It came through too many tables, and is dropped.
+    /// It came through too many tables, or made too much work, and is dropped.
     has_failed: bool,
     /// A tag was put around two, of which the key has only one more.
     has_hidden_tag: bool,
@@ -96,6 +99,7 @@ impl<'a> Translation<'a> {
             mirrored: SmallVec::new(),
             depth: 0,
             lookups: 0,
+            work: 0,
             flow: None,
             table: 0,
             cookie: u64::MAX,
@@ -199,12 +203,23 @@ impl<'a> Translation<'a> {
         self.table_as_from(table, self.in_port());
     }
 
-    /// Looks the packet up as if it had come in elsewhere; what the flow says is carried out on the packet as it is.
+    /// Looks the packet up as if it had come in elsewhere, and then where flows say that it goes on; what they say is carried out on the
+    /// packet as it is.
     fn table_as_from(&mut self, table: u8, port: PortNumber) {
+        let before = (self.flow.clone(), self.table, self.cookie, self.reason);
+        let mut next = self.one_table(table, port);
+        while let Some(table) = next {
+            next = self.one_table(table, self.in_port());
+        }
+        self.is_expired = false;
+        (self.flow, self.table, self.cookie, self.reason) = before;
+    }
+
+    /// Answers in which table the packet goes on. That is not from within this one, which has nothing to say afterwards.
+    fn one_table(&mut self, table: u8, port: PortNumber) -> Option<u8> {
         if self.depth >= MAX_DEPTH || self.lookups >= MAX_LOOKUPS {
-            self.say(|| "too many tables: dropped".into());
-            (self.is_over, self.has_failed) = (true, true);
-            return;
+            self.fail("too many tables");
+            return None;
         }
         self.lookups += 1;
         let from = self.key.get(Field::IN_PORT);
@@ -223,18 +238,32 @@ impl<'a> Translation<'a> {
         self.credits.push(Credit::Lookup(table, entry.clone()));
         let Some(entry) = entry else {
             self.miss(table);
-            return;
+            return None;
         };
-        let before = (self.flow.replace(entry.clone()), self.table, self.cookie, self.depth, self.reason);
         (self.table, self.cookie) = (table, entry.value().cookie);
-        self.depth += 1;
         if self.reason == PacketInReason::Action && is_miss(&entry) {
             self.reason = PacketInReason::NoMatch;
         }
         let instructions = entry.value().instructions.clone();
-        self.instructions(&instructions.0);
-        self.is_expired = false;
-        (self.flow, self.table, self.cookie, self.depth, self.reason) = before;
+        self.flow = Some(entry);
+        self.depth += 1;
+        let next = self.instructions(&instructions.0);
+        self.depth -= 1;
+        next
+    }
+
+    /// One more thing is done for the packet. Says whether it may be: else the packet is dropped.
+    fn may_work(&mut self) -> bool {
+        self.work += 1;
+        if self.work == MAX_WORK {
+            self.fail("too much to do");
+        }
+        self.work < MAX_WORK
+    }
+
+    fn fail(&mut self, why: &str) {
+        self.say(|| format!("{why}: dropped"));
+        (self.is_over, self.has_failed) = (true, true);
     }
 
     /// No flow is for the packet: where one table comes after another, that is told; where a flow has looked elsewhere, it is not.
@@ -265,8 +294,8 @@ impl<'a> Translation<'a> {
         entry
     }
 
-    /// In the order of section 5.9, whatever order they stand in.
-    fn instructions(&mut self, instructions: &[Instruction]) {
+    /// In the order of section 5.9, whatever order they stand in. Answers in which table the packet goes on.
+    fn instructions(&mut self, instructions: &[Instruction]) -> Option<u8> {
         let rank = |instruction: &Instruction| match instruction {
             Instruction::Meter(_) => 0,
             Instruction::ApplyActions(_) => 1,
@@ -279,15 +308,19 @@ impl<'a> Translation<'a> {
         ordered.sort_by_key(|instruction| rank(instruction));
         for (index, instruction) in ordered.iter().enumerate() {
             if self.is_over || self.is_expired {
-                return;
+                return None;
             }
             if let Some(left) = &mut self.frozen {
                 let rest = ordered[index..].iter().map(|instruction| (*instruction).clone()).collect();
                 left.push(Pending::Instructions(rest, self.table, self.cookie));
-                return;
+                return None;
+            }
+            if let Instruction::GotoTable(goto) = instruction {
+                return Some(goto.table);
             }
             self.instruction(instruction);
         }
+        None
     }
 
     fn instruction(&mut self, instruction: &Instruction) {
@@ -301,13 +334,8 @@ impl<'a> Translation<'a> {
             Instruction::WriteMetadata(write) => {
                 self.set(Field::METADATA, write.value.into(), write.mask.into());
             }
-            Instruction::GotoTable(goto) => {
-                // Not from within: a table has nothing to say after this.
-                let depth = self.depth;
-                self.depth = depth.saturating_sub(1);
-                self.table_at(goto.table);
-                self.depth = depth;
-            }
+            // It comes last, and is answered.
+            Instruction::GotoTable(_) => {}
         }
     }
 

@@ -21,6 +21,9 @@ impl Translation<'_> {
                 return;
             }
             self.say(|| action.to_string());
+            if !self.may_work() {
+                return;
+            }
             self.action(action);
         }
     }
@@ -92,7 +95,7 @@ impl Translation<'_> {
             Extension::FinTimeout(timeout) => self.shorten(timeout),
             Extension::Truncate(truncate) => self.truncate(truncate.port.into(), truncate.max_length),
             Extension::Track(track) => self.track(track),
-            Extension::Clone(actions) => self.aside(|copy| {
+            Extension::Clone(actions) => self.within(|copy| {
                 copy.actions(&actions.0);
                 copy.carry_out_written();
             }),
@@ -105,6 +108,17 @@ impl Translation<'_> {
     /// A controller action that does not say why stands for what led to it.
     fn why(&self, said: PacketInReason) -> PacketInReason {
         if said == PacketInReason::Action { self.reason } else { said }
+    }
+
+    /// Something is done with a copy of the packet, one level deeper; there are not too many of these.
+    pub(super) fn within(&mut self, what: impl FnOnce(&mut Self)) {
+        if self.depth >= super::MAX_DEPTH {
+            self.fail("too deep");
+            return;
+        }
+        self.depth += 1;
+        self.aside(what);
+        self.depth -= 1;
     }
 
     /// Something is done with a copy of the packet, and then all is as if it had not been.

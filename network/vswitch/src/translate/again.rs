@@ -2,7 +2,7 @@
 
 use super::Translation;
 use crate::step::{Pending, Rest, Step};
-use fulmar_packet::Stage;
+use fulmar_packet::{Field, FlowKey, Stage};
 
 impl Translation<'_> {
     /// What is left is decided when the packet has been looked at again.
@@ -16,10 +16,8 @@ impl Translation<'_> {
         if next.is_empty() && self.written.is_empty() {
             return;
         }
-        let mut metadata = self.key.clone();
-        metadata.clear_from(Stage::L2);
         let rest = Rest {
-            metadata,
+            metadata: self.kept_metadata(),
             stack: std::mem::take(&mut self.stack),
             queue: self.queue,
             written: std::mem::take(&mut self.written),
@@ -29,6 +27,20 @@ impl Translation<'_> {
         let frozen = self.pipeline.freeze(rest);
         self.say(|| format!("looked at again, as {:#x}", frozen.number));
         self.steps.push(Step::Recirculate(frozen));
+    }
+
+    /// What is known of the packet besides itself, as it is found again later: so the decision depends on what packets come with, which is where
+    /// their tunnel leads. What connection tracking knows is each packet's own, and stays with it.
+    pub(super) fn kept_metadata(&mut self) -> FlowKey {
+        for field in [Field::TUNNEL_ID, Field::TUNNEL_SOURCE, Field::TUNNEL_DESTINATION] {
+            self.consult(field, u128::MAX);
+        }
+        let mut metadata = self.key.clone();
+        metadata.clear_from(Stage::L2);
+        for field in [Field::CT_STATE, Field::CT_ZONE, Field::CT_MARK, Field::CT_LABEL] {
+            metadata.set(field, 0);
+        }
+        metadata
     }
 
     /// Goes on where a way was interrupted.
@@ -49,7 +61,9 @@ impl Translation<'_> {
                 }
                 Pending::Instructions(instructions, table, cookie) => {
                     (self.table, self.cookie) = (*table, *cookie);
-                    self.instructions(instructions);
+                    if let Some(table) = self.instructions(instructions) {
+                        self.table_at(table);
+                    }
                 }
                 Pending::Table(table) => self.table_at(*table),
                 Pending::Written => self.carry_out_written(),

@@ -1,12 +1,12 @@
 //! Groups, and what else is one of several (section 5.6 of the OpenFlow specification).
 
-use super::{Translation, number};
+use super::{Translation, ethernet_type, number};
 use crate::group::{Group, Member, select};
 use crate::step::Credit;
 use fulmar_openflow::action::{Bundle, BundleAlgorithm, HashFields, Multipath, MultipathAlgorithm};
 use fulmar_openflow::group::GroupKind;
 use fulmar_openflow::{GroupNumber, PortNumber, ShortPort};
-use fulmar_packet::{Field, Stage};
+use fulmar_packet::{Field, ethernet};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -33,11 +33,9 @@ impl Translation<'_> {
     }
 
     fn member_of(&mut self, member: &Arc<Member>) {
-        self.credits.push(Credit::Member(member.clone()));
-        if self.depth < super::MAX_DEPTH {
-            self.depth += 1;
-            self.aside(|copy| copy.bucket(&member.bucket.actions));
-            self.depth -= 1;
+        if self.may_work() {
+            self.credits.push(Credit::Member(member.clone()));
+            self.within(|copy| copy.bucket(&member.bucket.actions));
         }
     }
 
@@ -79,9 +77,10 @@ impl Translation<'_> {
 
     /// A hash of what tells connections apart. The decision depends on all that goes into it.
     pub(super) fn hash(&mut self, fields: HashFields, basis: u16) -> u64 {
-        let is_ip = self.key.present() >> Stage::L3.start() != 0;
+        // Also of a packet whose header cannot be read: it has the same type.
+        let is_ip = matches!(ethernet_type(&self.key), ethernet::IPV4 | ethernet::IPV6);
         let mut pairs: Vec<(Field, Field)> = Vec::new();
-        let ethernet = (Field::ETH_SOURCE, Field::ETH_DESTINATION);
+        let stations = (Field::ETH_SOURCE, Field::ETH_DESTINATION);
         let networks =
             [(Field::IPV4_SOURCE, Field::IPV4_DESTINATION), (Field::IPV6_SOURCE, Field::IPV6_DESTINATION)];
         let mut single = vec![Field::ETH_TYPE];
@@ -94,7 +93,7 @@ impl Translation<'_> {
             HashFields::SymmetricL3 => pairs.extend(networks),
             HashFields::SymmetricL4 | HashFields::SymmetricL3L4 | HashFields::SymmetricL3L4Udp => {
                 if fields == HashFields::SymmetricL4 {
-                    pairs.push(ethernet);
+                    pairs.push(stations);
                     single.push(Field::VLAN_TCI);
                 }
                 if is_ip {

@@ -14,6 +14,9 @@ const CONGESTION: u8 = 3;
 impl Translation<'_> {
     /// To a port that sends: all of the packet, or so many bytes.
     pub(super) fn leave(&mut self, port: u32, length: Option<u32>) {
+        if !self.may_work() {
+            return;
+        }
         self.mirror_leaving(port);
         let (tunnel, queue) = {
             let ports = self.pipeline.ports.read();

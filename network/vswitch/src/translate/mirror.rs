@@ -55,7 +55,7 @@ impl Translation<'_> {
                     let destination: u64 = number(self.consult(Field::ETH_DESTINATION, u128::MAX));
                     // What is there is not doubled, and what is for a bridge is not taken for another's.
                     if vlan != other && destination & !0xf != RESERVED {
-                        let ports = self.ports_of(other, |_| true);
+                        let ports = self.ports_of(other, |_, _| true);
                         self.switch_to(&ports, Tagged { vlan: other, ..was }, mirror.length);
                     }
                 }

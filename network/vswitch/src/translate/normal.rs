@@ -5,6 +5,7 @@ use super::{Translation, number};
 use crate::mac::Station;
 use crate::port::{PortInfo, Vlans, in_use};
 use crate::step::Credit;
+use fulmar_openflow::ports::PortConfig;
 use fulmar_packet::{Field, ethernet};
 
 /// Groups that no bridge forwards: 01-80-C2-00-00-00 to -0F.
@@ -42,7 +43,10 @@ impl Translation<'_> {
             self.hear(Station { vlan, address: source }, from);
         }
         let known = self.pipeline.macs.lock().find(Station { vlan, address: destination });
-        let known = known.filter(|_| destination & GROUP == 0);
+        // A port may have had the VLAN only when the station was heard there.
+        let has_vlan =
+            |port: &u32| self.pipeline.ports.read().get(port).is_none_or(|port| port.vlans.has(vlan));
+        let known = known.filter(|port| destination & GROUP == 0 && has_vlan(port));
         let member = known.and_then(|port| in_use(&self.pipeline.ports.read(), port));
         match (known, member) {
             (Some(_), Some(port)) if port == from => self.say(|| "it is where it came from: dropped".into()),
@@ -51,7 +55,8 @@ impl Translation<'_> {
                 self.say(|| format!("no member of the bond of port {port} has a link: dropped"))
             }
             (None, _) => {
-                let others = self.ports_of(vlan, |port| port != from);
+                let floods = |port: &PortInfo| !port.config.contains(PortConfig::NO_FLOOD);
+                let others = self.ports_of(vlan, |number, port| number != from && floods(port));
                 self.say(|| "not known where it is: to all".into());
                 self.switch_to(&others, was, None);
             }
@@ -59,17 +64,18 @@ impl Translation<'_> {
     }
 
     fn hear(&mut self, station: Station, port: u32) {
-        if self.is_real {
+        // A controller's own packets come in at no port where somebody could be.
+        if self.is_real && self.pipeline.ports.read().contains_key(&port) {
             self.pipeline.hear(station, port, self.now);
             self.credits.push(Credit::Heard(station, port));
         }
     }
 
     /// The ports by which an ordinary switch sends what is for everybody in a VLAN.
-    pub(super) fn ports_of(&self, vlan: u16, is_meant: impl Fn(u32) -> bool) -> Vec<u32> {
+    pub(super) fn ports_of(&self, vlan: u16, is_meant: impl Fn(u32, &PortInfo) -> bool) -> Vec<u32> {
         let (ports, mirrors) = (self.pipeline.ports.read(), self.pipeline.mirrors.read());
         let is_there = |(number, port): &(&u32, &PortInfo)| {
-            is_meant(**number)
+            is_meant(**number, port)
                 && port.sends()
                 && port.vlans.has(vlan)
                 && !mirrors.reserve(**number)

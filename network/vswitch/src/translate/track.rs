@@ -5,7 +5,7 @@ use crate::step::{Pending, Rest, Step};
 use fulmar_conntrack::{Request, Side};
 use fulmar_openflow::Action;
 use fulmar_openflow::action::{CtFlags, Extension, Nat, NatFlags, Track, Zone};
-use fulmar_packet::{Field, Stage, ethernet};
+use fulmar_packet::{Field, ethernet};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -20,14 +20,9 @@ impl Translation<'_> {
             self.steps.push(tracking);
             return;
         };
-        let mut metadata = self.key.clone();
-        metadata.clear_from(Stage::L2);
-        for field in [Field::CT_STATE, Field::CT_ZONE, Field::CT_MARK, Field::CT_LABEL] {
-            metadata.set(field, 0);
-        }
         let next = vec![Pending::Table(table), Pending::Written];
         let rest = Rest {
-            metadata,
+            metadata: self.kept_metadata(),
             stack: self.stack.clone(),
             queue: self.queue,
             written: self.written.clone(),

@@ -109,3 +109,51 @@ fn one_of_several_ports_is_taken() {
     (0..3000).for_each(|from| counts[any.send(1, &tcp(1, 2, from, 80)).ports()[0] as usize] += 1);
     assert!(counts[2..].iter().all(|count| (850..1150).contains(count)), "{counts:?}");
 }
+
+#[test]
+fn groups_that_double_are_cut_short() {
+    let mut bench = Bench::with(2, &[]);
+    for number in (1..=30).rev() {
+        let next = if number == 30 { "output:2".to_owned() } else { format!("group:{}", number + 1) };
+        let mut made = group(GroupKind::All, &[(&next, 0, 0), (&next, 0, 0)]);
+        if let Body::GroupMod(group_mod) = &mut made {
+            group_mod.group = GroupNumber(number);
+        }
+        bench.request(made).expect("the next is there");
+    }
+    bench.add("actions=group:1").expect("there is its group");
+    assert_eq!(bench.send(1, &tcp(1, 2, 5, 80)).ports(), [0u32; 0], "a billion copies are not made");
+}
+
+#[test]
+fn a_group_within_a_copy_is_one_that_is_sent_to() {
+    let mut bench = bench(GroupKind::All, &[("output:2", 0, 0)]);
+    bench.add("priority=7 actions=clone(group:1)").expect("there is its group");
+    let mut circle = group(GroupKind::All, &[("clone(group:1)", 0, 0)]);
+    if let Body::GroupMod(group_mod) = &mut circle {
+        group_mod.command = GroupCommand::Modify;
+    }
+    assert!(bench.request(circle).is_err(), "it would be a circle");
+    let removed = GroupMod {
+        command: GroupCommand::Delete,
+        kind: GroupKind::All,
+        group: GroupNumber(1),
+        buckets: Vec::new(),
+    };
+    bench.request(Body::GroupMod(removed)).expect("it is there");
+    assert_eq!(bench.flows().len(), 0, "flows that send to it go with it");
+}
+
+/// The first packet's header is of an impossible length: what is decided about it is not decided about the others.
+#[test]
+fn what_cannot_be_read_selects_for_nobody_else() {
+    let buckets = [("output:2", 1, 0), ("output:3", 1, 0), ("output:4", 1, 0)];
+    let mut bench = bench(GroupKind::Select, &buckets);
+    let mut broken = tcp(1, 2, 5, 80);
+    broken[14] = 0x41;
+    bench.send(1, &broken);
+    let mut used: Vec<u32> = (0..50).flat_map(|from| bench.send(1, &tcp(1, 2, from, 80)).ports()).collect();
+    used.sort_unstable();
+    used.dedup();
+    assert_eq!(used, [2, 3, 4]);
+}

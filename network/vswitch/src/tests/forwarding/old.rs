@@ -30,9 +30,12 @@ fn what_no_flow_is_for_is_told_to_those_who_want_it() {
 
 #[test]
 fn a_port_that_is_not_flooded_is_still_one_of_all() {
-    for (flow, ports) in
-        [("actions=FLOOD", vec![3]), ("actions=ALL", vec![2, 3]), ("actions=output:2", vec![2])]
-    {
+    for (flow, ports) in [
+        ("actions=FLOOD", vec![3]),
+        ("actions=NORMAL", vec![3]),
+        ("actions=ALL", vec![2, 3]),
+        ("actions=output:2", vec![2]),
+    ] {
         let mut bench = Bench::with(3, &[flow]);
         let not_flooded = PortMod {
             port: PortNumber(2),

@@ -1,7 +1,10 @@
 //! NORMAL: as an ordinary switch, with stations and VLANs.
 
-use super::super::{Bench, between};
+use super::super::{Bench, Sent, between};
 use crate::{PortInfo, Vlans};
+use fulmar_openflow::action::Output;
+use fulmar_openflow::{Action, PortNumber};
+use fulmar_port::{Frame, Offload};
 use std::time::Duration;
 
 /// Ports from 1 on with these VLANs.
@@ -75,4 +78,41 @@ fn frames_have_the_tags_of_the_port_where_they_leave() {
         let expected: Vec<_> = expected.into_iter().map(|tag| (2, between(1, 2, tag))).collect();
         assert_eq!(sent.frames, expected, "{context}");
     }
+}
+
+#[test]
+fn a_station_is_not_where_its_vlan_no_longer_is() {
+    let mut bench = bench(&[Vlans::Access(5), Vlans::Access(5), Vlans::Access(5)]);
+    bench.send(2, &between(2, 1, None));
+    assert_eq!(bench.send(1, &between(1, 2, None)).ports(), [2]);
+    bench.switch.change_port(2, |port| port.vlans = Vlans::Access(6));
+    assert_eq!(bench.send(1, &between(1, 2, None)).ports(), [3]);
+}
+
+#[test]
+fn what_a_controller_sends_teaches_no_place() {
+    let mut bench = bench(&[Vlans::ALL, Vlans::ALL, Vlans::ALL]);
+    bench.send(2, &between(2, 1, None));
+    let (mut frame, mut sent) = (vec![0; 64], Sent::default());
+    frame.extend(between(2, 9, None));
+    let actions = [Action::Output(Output { port: PortNumber::NORMAL, max_length: 0 })];
+    let packet = Frame::new(&mut frame, 64, Offload::NONE);
+    bench.forwarders[0].carry_out(bench.now, PortNumber::CONTROLLER.0, &actions, packet, &mut sent);
+    assert_eq!(sent.ports(), [1, 2, 3]);
+    assert_eq!(bench.send(1, &between(1, 2, None)).ports(), [2], "it is where it was heard");
+}
+
+#[test]
+fn one_port_that_makes_up_stations_displaces_none_of_others() {
+    let mut bench = bench(&[Vlans::ALL, Vlans::ALL]);
+    bench.send(2, &between(2, 1, None));
+    for made_up in 0..9000u32 {
+        bench.now = bench.now + Duration::from_millis(1);
+        let mut frame = between(3, 1, None);
+        frame[7..11].copy_from_slice(&made_up.to_be_bytes());
+        bench.send(1, &frame);
+    }
+    let known = bench.switch.stations(bench.now);
+    assert!(known.len() <= 8192, "{}", known.len());
+    assert!(known.iter().any(|(_, port, _)| *port == 2));
 }

@@ -137,3 +137,24 @@ fn a_tracked_copy_goes_on_in_its_table() {
     ];
     goes_to(&flows, &[2, 3]);
 }
+
+/// A way of five times all tables, and one of copies in copies: the stack of a thread has room for both, however deep they are.
+#[test]
+fn ways_are_long_and_not_deep() {
+    let mut bench = Bench::with(2, &["table=254,reg0=0 actions=load:1->NXM_NX_REG0[],resubmit(,0),output:2"]);
+    for table in 0..254 {
+        bench.add(&format!("table={table} actions=goto_table:{}", table + 1)).expect("it goes on");
+    }
+    assert_eq!(bench.send(1, &tcp(1, 2, 5, 80)).ports(), [2]);
+
+    let mut copies = "resubmit(,0)".to_owned();
+    for _ in 0..12 {
+        copies = format!("clone({copies})");
+    }
+    let mut bench = Bench::with(2, &[&format!("actions=output:2,{copies}")]);
+    assert_eq!(
+        bench.send(1, &tcp(1, 2, 5, 80)).ports(),
+        [0u32; 0],
+        "it is dropped, as others in a circle are"
+    );
+}

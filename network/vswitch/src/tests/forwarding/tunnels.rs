@@ -105,6 +105,34 @@ fn a_cache_that_confuses_tunnels_is_found() {
     assert!(!answers_each(&mut bench));
 }
 
+/// What has come by tunnels of different keys, and goes on after its connection was looked for, or its label was taken away, by the key that
+/// it came with.
+#[test]
+fn a_way_that_is_interrupted_keeps_to_its_tunnel() {
+    let tunnel =
+        Tunnel { key: None, remote: None, local: Some(Ipv4Addr::UNSPECIFIED), ..Tunnel::to(REMOTE, 0) };
+    let labelled = |last: u8| {
+        let mut inside = frame(last, 0);
+        inside.splice(12..14, [0x88, 0x47, 0, 0, 0x11, 64]);
+        inside
+    };
+    for (first, made) in [
+        ("in_port=3,ip actions=ct(table=1)", &(|last| frame(last, 0)) as &dyn Fn(u8) -> Vec<u8>),
+        ("in_port=3,mpls actions=pop_mpls:0x0800,resubmit(,1)", &labelled),
+    ] {
+        let mut bench = bench(
+            tunnel,
+            &[first, "table=1,tun_id=42 actions=output:1", "table=1,tun_id=43,ip actions=output:2"],
+        );
+        for _ in 0..2 {
+            for (key, port) in [(42, 1), (43, 2), (44, 0)] {
+                let ports = bench.send_from(3, &made(1), key, REMOTE).ports();
+                assert_eq!(ports, if port == 0 { vec![] } else { vec![port] }, "{first}, key {key}");
+            }
+        }
+    }
+}
+
 /// RFC 6040, section 4.1.
 #[test]
 fn congestion_is_told_outside() {
