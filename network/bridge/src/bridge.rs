@@ -393,7 +393,9 @@ impl Bridge {
     /// # Errors
     /// If they cannot be made.
     pub fn listen(&self, requests: &Path, snoop: &Path, versions: &[Version]) -> io::Result<()> {
-        let settings = fulmar_session::Settings { versions: versions.to_vec(), ..Default::default() };
+        // Tools are not asked whether they are there: one may show an answer page by page.
+        let settings =
+            fulmar_session::Settings { versions: versions.to_vec(), inactivity: None, ..Default::default() };
         let at = |path: &Path| vec![(Target::PassiveUnix(path.to_owned()), settings.clone())];
         self.sessions().set_services(at(requests))?;
         self.sessions().set_snoops(at(snoop))

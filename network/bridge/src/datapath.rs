@@ -12,7 +12,7 @@ use fulmar_openflow::Action;
 use fulmar_port::vxlan::{Arrivals, Departures};
 use fulmar_port::{Link, Port, Receiver};
 use fulmar_vswitch::{Forwarder, Notice, Policer, PortCounters};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::BTreeMap;
 use std::io;
@@ -20,6 +20,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Hears what threads have to tell.
 pub(crate) trait Listener: Send + Sync + 'static {
@@ -56,9 +57,23 @@ enum Order {
     Stop,
 }
 
+/// So many bytes of packets that controllers send wait at most…
+const MOST_WAITING: usize = 1 << 20;
+/// …and for so long somebody waits for room for one more, which is dropped then.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What a thread is to do, in its order.
+#[derive(Default)]
+struct Orders {
+    list: Vec<Order>,
+    /// Of packets in it.
+    bytes: usize,
+}
+
 /// What others have in common with a thread.
 pub(crate) struct Mailbox {
-    orders: Mutex<Vec<Order>>,
+    orders: Mutex<Orders>,
+    has_room: Condvar,
     has_orders: AtomicBool,
     waker: OwnedFd,
 }
@@ -66,19 +81,43 @@ pub(crate) struct Mailbox {
 impl Mailbox {
     fn new() -> io::Result<Self> {
         let waker = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self { orders: Mutex::default(), has_orders: AtomicBool::new(false), waker })
+        Ok(Self {
+            orders: Mutex::default(),
+            has_room: Condvar::new(),
+            has_orders: AtomicBool::new(false),
+            waker,
+        })
     }
 
     fn order(&self, order: Order) {
-        self.orders.lock().push(order);
+        self.put(&mut self.orders.lock(), order);
+    }
+
+    fn put(&self, orders: &mut Orders, order: Order) {
+        orders.list.push(order);
         self.has_orders.store(true, SeqCst);
         // If it cannot be written to, it is readable.
         let _ = rustix::io::write(&self.waker, &[0, 0, 0, 0, 0, 0, 0, 1]);
     }
 
-    /// Carries out actions on a packet, as if it had come in at a port.
+    /// Carries out actions on a packet, as if it had come in at a port. Who sends faster than the thread does waits for it, and what finds no
+    /// room even so is dropped.
     pub(crate) fn send(&self, port: u32, actions: Vec<Action>, frame: Vec<u8>) {
-        self.order(Order::Send(port, actions, frame));
+        let mut orders = self.orders.lock();
+        let is_full = |orders: &mut Orders| orders.bytes >= MOST_WAITING;
+        if self.has_room.wait_while_for(&mut orders, is_full, PATIENCE).timed_out() {
+            return;
+        }
+        orders.bytes += frame.len() + actions.len() * size_of::<Action>();
+        self.put(&mut orders, Order::Send(port, actions, frame));
+    }
+
+    /// All that there is to do now.
+    fn take(&self) -> Vec<Order> {
+        self.has_orders.store(false, SeqCst);
+        let orders = std::mem::take(&mut *self.orders.lock());
+        self.has_room.notify_all();
+        orders.list
     }
 }
 

@@ -31,6 +31,8 @@ struct Connection<'a> {
     /// What is being sent, of which so many bytes are.
     sending: Vec<u8>,
     sent: usize,
+    /// The other side had not read what was sent when it was sent last.
+    is_held: bool,
     is_known: bool,
 }
 
@@ -40,8 +42,8 @@ pub(crate) fn serve(shared: &Shared, place: &Arc<Place>, channel: Box<dyn Channe
         Ok(line) => line,
         Err(why) => return End::Lost(why),
     };
-    let (sending, sent, is_known) = (Vec::new(), 0, false);
-    let mut connection = Connection { shared, place, line, channel, sending, sent, is_known };
+    let (sending, sent, is_held, is_known) = (Vec::new(), 0, false, false);
+    let mut connection = Connection { shared, place, line, channel, sending, sent, is_held, is_known };
     let end = match connection.run() {
         Ok(never) => match never {},
         Err(end) => end,
@@ -62,11 +64,14 @@ impl Connection<'_> {
             // After that: while the switch was busy, the other side may have said that it is there.
             self.session().expire(self.shared.clock.now())?;
             self.work()?;
+            let was_full = !self.session().listens();
             self.write()?;
+            // Then there may be more to do of what was received before.
+            let has_room_again = was_full && self.session().listens();
             if self.place.stop.is_set() {
                 return Err(End::Stopped);
             }
-            if !has_read {
+            if !has_read && !has_room_again {
                 self.wait()?;
             }
         }
@@ -132,8 +137,16 @@ impl Connection<'_> {
                 break;
             }
             match self.channel.write(&self.sending[self.sent..]) {
-                Ok(length) => self.sent += length,
-                Err(why) if is_idle(&why) => return Ok(()),
+                Ok(length) => {
+                    self.sent += length;
+                    if std::mem::take(&mut self.is_held) {
+                        self.line.session.lock().was_read(self.shared.clock.now());
+                    }
+                }
+                Err(why) if is_idle(&why) => {
+                    self.is_held = true;
+                    return Ok(());
+                }
                 Err(why) => return Err(why),
             }
         }

@@ -78,6 +78,11 @@ impl Session {
         self.decoder.push(bytes);
     }
 
+    /// The other side has read again, after it had not for a while.
+    pub(crate) fn was_read(&mut self, now: Time) {
+        self.liveness.heard(now);
+    }
+
     /// What the switch is to do next, as the other side has this role. There is nothing to do while too much waits to be sent.
     ///
     /// # Errors

@@ -81,13 +81,15 @@ impl Exits {
         way.waiting.bytes += bytes.len() as u64;
     }
 
-    /// Sends all frames of this thread that wait; what an interface has no room for, is for the next time.
-    pub(super) fn flush(&mut self) {
+    /// Sends all frames of this thread that wait; what an interface has no room for, is for the next time. Says whether there is none of
+    /// that.
+    pub(super) fn flush(&mut self) -> bool {
         for way in self.ways.iter_mut().filter(|way| way.waiting.packets > 0 || way.is_full) {
             if way.waiting.packets > 0 {
                 way.counters.have_sent(std::mem::take(&mut way.waiting), true);
             }
             way.is_full = !way.exit.flush();
         }
+        self.ways.iter().all(|way| !way.is_full)
     }
 }

@@ -22,6 +22,8 @@ const BATCH: usize = 64;
 const SPINS: u32 = 100;
 /// How long it sleeps at most: then it looks after links and idle flows.
 const SLEEP: Duration = Duration::from_millis(200);
+/// How long, while frames wait for room at an interface, which does not wake it.
+const SLEEP_WHEN_FULL: Duration = Duration::from_millis(1);
 /// How often links are looked at.
 const LINKS: Duration = Duration::from_millis(500);
 /// Its priority, as `nice` has it: who sends and receives on this machine waits for the switch as for the kernel's own network.
@@ -101,7 +103,7 @@ impl<L: Listener> Work<L> {
             let now = self.clock.now();
             let moved = self.take_from_ports(now) + self.take_from_tunnels(now);
             self.tunnels.flush();
-            self.exits.flush();
+            let is_sent = self.exits.flush();
             self.forwarder.credit(now);
             let clock = &self.clock;
             self.forwarder.sweep(now, || clock.now());
@@ -111,7 +113,7 @@ impl<L: Listener> Work<L> {
             }
             idle = if moved > 0 { 0 } else { idle + 1 };
             if idle > SPINS {
-                self.sleep();
+                self.sleep(if is_sent { SLEEP } else { SLEEP_WHEN_FULL });
                 idle = 0;
             }
         }
@@ -119,9 +121,7 @@ impl<L: Listener> Work<L> {
 
     /// Carries out orders. Says whether to go on.
     fn obey(&mut self) -> bool {
-        self.mailbox.has_orders.store(false, SeqCst);
-        let orders = std::mem::take(&mut *self.mailbox.orders.lock());
-        for order in orders {
+        for order in self.mailbox.take() {
             match order {
                 Order::Receive(number, receiver, counters) => {
                     self.entrances.push(Entrance { number, receiver, policer: None, counters });
@@ -228,12 +228,12 @@ impl<L: Listener> Work<L> {
         }
     }
 
-    fn sleep(&self) {
+    fn sleep(&self, longest: Duration) {
         let mut fds = vec![PollFd::new(&self.mailbox.waker, PollFlags::IN)];
         fds.extend(self.entrances.iter().map(|entrance| PollFd::new(&*entrance.receiver, PollFlags::IN)));
         let tunnels = self.arrivals.iter().flat_map(Arrivals::sources);
         fds.extend(tunnels.map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN)));
-        let timeout = Timespec { tv_sec: 0, tv_nsec: SLEEP.subsec_nanos().into() };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: longest.subsec_nanos().into() };
         // Interrupted or not, what there is to do is found by looking.
         let _ = poll(&mut fds, Some(&timeout));
         let _ = rustix::io::read(&self.mailbox.waker, &mut [0; 8]);
