@@ -1,12 +1,12 @@
 //! Sessions on real sockets.
 
 use crate::peer::Peer;
-use crate::toy::{Asked, MEETS, Served, flow_mod, flow_removed, patient};
+use crate::toy::{Asked, MEETS, Served, flow_mod, flow_removed, many_flows, patient};
 use fulmar_node::Random;
 use fulmar_openflow::error::BadRequest;
 use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
 use fulmar_openflow::role::{Role, RoleMessage};
-use fulmar_openflow::{Body, HEADER, VERSION, WHOLE_PACKET};
+use fulmar_openflow::{Body, HEADER, Message, VERSION, WHOLE_PACKET};
 use fulmar_session::{Event, SessionId, Settings, State, Target};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -176,6 +176,30 @@ fn who_does_not_read_takes_bounded_memory_and_is_let_go() {
         assert!(other.is_answered());
     }
     assert!(served.asked.try_iter().any(|asked| matches!(asked, Asked::Gone(_))));
+}
+
+/// What came at once is answered, though each answer is more than may wait.
+#[test]
+fn long_answers_follow_each_other() {
+    let served = Served::begin();
+    served.control(&[ANYWHERE], &patient());
+    let mut peer = visit(&served);
+    peer.stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("it can be told");
+    let mut asked = Vec::new();
+    for xid in 0..8 {
+        Message { xid, body: many_flows() }.encode(&mut asked).expect("it fits");
+    }
+    peer.stream.write_all(&asked).expect("it is sent");
+    let mut answered = Vec::new();
+    while answered.len() < 8 {
+        let (xid, Body::MultipartReply(part)) = peer.hear().expect("it goes on") else {
+            panic!("it is asked for flows")
+        };
+        if !part.has_more {
+            answered.push(xid);
+        }
+    }
+    assert_eq!(answered, [0, 1, 2, 3, 4, 5, 6, 7]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use fulmar_openflow::flow::{FlowFilter, FlowFlags, FlowMod, FlowRemoved, FlowRem
 use fulmar_openflow::multipart::{Answer, MultipartReply, MultipartRequest, Question};
 use fulmar_openflow::ports::{Port, PortConfig, PortFeatures, PortState};
 use fulmar_openflow::switch::{Capabilities, Description, Features};
-use fulmar_openflow::{Body, ErrorCode, Instructions, Message, PortNumber, action};
+use fulmar_openflow::{Body, ErrorCode, GroupNumber, Instructions, Message, PortNumber, action};
 use fulmar_packet::{Field, Match, ethernet};
 use fulmar_session::{Asker, Event, SessionId, Sessions, Settings, Status, Switch, Target};
 use std::path::PathBuf;
@@ -37,6 +37,19 @@ pub(crate) fn flow_mod(priority: u16) -> Body {
     let mut flow = FlowMod::add(Match::ANY, Instructions::default());
     flow.priority = priority;
     Body::FlowMod(flow)
+}
+
+/// Asks for more flows than may wait to be told.
+pub(crate) fn many_flows() -> Body {
+    let filter = FlowFilter {
+        table: MANY,
+        out_port: PortNumber::ANY,
+        out_group: GroupNumber::ANY,
+        cookie: 0,
+        cookie_mask: 0,
+        asked: Match::ANY,
+    };
+    Body::MultipartRequest(MultipartRequest { has_more: false, question: Question::Flows(filter) })
 }
 
 pub(crate) fn flow_removed() -> Event {
