@@ -50,8 +50,6 @@ pub struct Remembered {
 
 /// A controller is given up after so long: three probes.
 const GIVE_UP: Duration = Duration::from_secs(15);
-/// The cookie of the flow that a switch gives itself when its controllers have gone.
-const FAILED_OPEN: u64 = 0xfa11_09e7;
 
 /// A switch with its ports, its threads for packets, and its controllers' sessions.
 pub struct Bridge {
@@ -416,8 +414,10 @@ impl Bridge {
             let has_controllers = !controllers.is_empty();
             let changes = has_controllers != mode.has_controllers;
             if changes || !has_controllers && fail_mode != mode.fail_mode {
-                self.change(delete_all(0, 0));
-                mode.has_failed_open = false;
+                self.change(delete_all());
+                if std::mem::take(&mut mode.has_failed_open) {
+                    self.shared.switch.pass_flows_over(false);
+                }
                 if !has_controllers && fail_mode == FailMode::Standalone {
                     self.work_alone();
                 }
@@ -429,7 +429,7 @@ impl Bridge {
 
     /// As an ordinary switch, where no flow says otherwise.
     pub fn work_alone(&self) {
-        self.change(ordinary(0));
+        self.change(ordinary());
     }
 
     fn change(&self, flow_mod: FlowMod) {
@@ -446,9 +446,7 @@ impl Bridge {
             && self.sessions().for_how_long_not().is_some_and(|long| long >= GIVE_UP);
         if is_given_up != mode.has_failed_open {
             mode.has_failed_open = is_given_up;
-            let flow_mod =
-                if is_given_up { ordinary(FAILED_OPEN) } else { delete_all(FAILED_OPEN, u64::MAX) };
-            self.change(flow_mod);
+            self.shared.switch.pass_flows_over(is_given_up);
         }
     }
 
@@ -497,19 +495,17 @@ impl Bridge {
     }
 }
 
-/// The flow of an ordinary switch: what no other flow is for; or if its controllers have gone, everything.
-fn ordinary(cookie: u64) -> FlowMod {
+/// The flow of an ordinary switch: what no other flow is for.
+fn ordinary() -> FlowMod {
     let output = fulmar_openflow::action::Output { port: PortNumber::NORMAL, max_length: 0 };
     let mut flow =
         FlowMod::add(Match::ANY, Instructions::apply(vec![fulmar_openflow::Action::Output(output)]));
-    flow.cookie = cookie;
-    flow.priority = if cookie == FAILED_OPEN { u16::MAX } else { 0 };
+    flow.priority = 0;
     flow
 }
 
-fn delete_all(cookie: u64, cookie_mask: u64) -> FlowMod {
+fn delete_all() -> FlowMod {
     let mut flow = FlowMod::add(Match::ANY, Instructions::default());
-    (flow.cookie, flow.cookie_mask) = (cookie, cookie_mask);
     flow.table = ALL_TABLES;
     flow.command = FlowCommand::Delete;
     flow.out_group = GroupNumber::ANY;

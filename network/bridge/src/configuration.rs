@@ -48,6 +48,12 @@ pub(crate) struct InterfaceWanted {
     pub(crate) shaping: Option<Shaping>,
     pub(crate) policing: Policing,
     pub(crate) bond: Option<BondWanted>,
+    /// What is asked of its port that is not done here, and would not be missed at once: that some others do not reach it.
+    pub(crate) unmet: Option<&'static str>,
+    /// Its number before, as was written down.
+    pub(crate) last: Option<u32>,
+    /// Its Ethernet address, if it has one of its own.
+    pub(crate) address: Option<[u8; 6]>,
 }
 
 /// A port that has several interfaces.
@@ -136,12 +142,18 @@ fn bridge(database: &Database, row: RowRef<'_>, tls: Option<&fulmar_session::Tls
     });
     let ports = referred(database, row, "ports", "Port");
     let interfaces = ports.flat_map(|port| {
-        let (vlans, shaping, bond) = (vlans(port), shaping(database, port), bond(port));
+        let (vlans, shaping, bond, unmet) = (vlans(port), shaping(database, port), bond(port), unmet(port));
         let interfaces = referred(database, port, "interfaces", "Interface");
         let interface = |row| interface(row, vlans.clone(), shaping.clone(), bond.clone());
-        interfaces.filter_map(interface).collect::<Vec<_>>()
+        interfaces.filter_map(interface).map(|wanted| InterfaceWanted { unmet, ..wanted }).collect::<Vec<_>>()
     });
-    let interfaces: Vec<InterfaceWanted> = interfaces.collect();
+    let mut interfaces: Vec<InterfaceWanted> = interfaces.collect();
+    let own_address = row.get("other_config").get("hwaddr").and_then(string).and_then(|text| address(&text));
+    if let Some(own) =
+        interfaces.iter_mut().find(|interface| Some(&interface.name) == text(row, "name").as_ref())
+    {
+        own.address = own_address.or(own.address);
+    }
     let mirrors = referred(database, row, "mirrors", "Mirror");
     let mirrors = mirrors.filter_map(|row| mirror(database, row, &interfaces)).collect();
     BridgeWanted {
@@ -190,8 +202,38 @@ fn interface(
     let pairs = row.get("options").pairs();
     let options = pairs.filter_map(|(name, value)| Some((string(name)?, string(value?)?))).collect();
     let kind = text(row, "type").unwrap_or_default();
+    let last = self::number(row, "ofport").and_then(|number| u32::try_from(number).ok());
+    let address = text(row, "mac").and_then(|text| address(&text));
     let (row, name, policing) = (row.uuid(), text(row, "name")?, policing(row));
-    Some(InterfaceWanted { row, name, kind, options, number, vlans, shaping, policing, bond })
+    let unmet = None;
+    Some(InterfaceWanted {
+        row,
+        name,
+        kind,
+        options,
+        number,
+        vlans,
+        shaping,
+        policing,
+        bond,
+        unmet,
+        last,
+        address,
+    })
+}
+
+/// An Ethernet address of one station, as people write it.
+fn address(text: &str) -> Option<[u8; 6]> {
+    let bytes: Vec<u8> =
+        text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect::<Option<_>>()?;
+    <[u8; 6]>::try_from(bytes).ok().filter(|address| address[0] & 1 == 0 && *address != [0; 6])
+}
+
+fn unmet(port: RowRef<'_>) -> Option<&'static str> {
+    if text(port, "vlan_mode").is_some_and(|mode| mode == "dot1q-tunnel") {
+        return Some("vlan_mode=dot1q-tunnel");
+    }
+    port.get("protected").boolean().unwrap_or_default().then_some("protected=true")
 }
 
 /// What the interfaces of a port are, if it has several.

@@ -33,10 +33,15 @@ pub(crate) fn peer(interface: &InterfaceWanted) -> Option<&String> {
     interface.options.get("peer")
 }
 
-/// Whether an interface can be a member of its bond, if it is to be one.
+/// Whether an interface can be what its port asks for, and a member of its bond, if it is to be one.
 pub(crate) fn check(interface: &InterfaceWanted) -> Result<(), String> {
-    let Some(BondWanted { port, mode, lacp, .. }) = &interface.bond else { return Ok(()) };
     let name = &interface.name;
+    if let Some(unmet) = interface.unmet {
+        return Err(format!(
+            "{name}: its port has {unmet}, which is not done here: clear it to use the port"
+        ));
+    }
+    let Some(BondWanted { port, mode, lacp, .. }) = &interface.bond else { return Ok(()) };
     if let Some(mode) = mode.as_deref().filter(|mode| *mode != "active-backup") {
         return Err(format!(
             "{name}: {port}: there are no bonds of mode {mode:?} here; active-backup is known"
@@ -48,14 +53,18 @@ pub(crate) fn check(interface: &InterfaceWanted) -> Result<(), String> {
     }
 }
 
-/// Opens what an interface is. A patch port is opened with its peer only.
-pub(crate) fn open(interface: &InterfaceWanted, vteps: &mut Vteps) -> Result<Opened, String> {
+/// Opens what an interface is; one that is made here has this Ethernet address. A patch port is opened with its peer only.
+pub(crate) fn open(
+    interface: &InterfaceWanted,
+    address: [u8; 6],
+    vteps: &mut Vteps,
+) -> Result<Opened, String> {
     let name = &interface.name;
     check(interface)?;
     let opened = match interface.kind.as_str() {
         "" | "system" => packet::open(name),
         "afxdp" => xdp::open(name),
-        "internal" | "tap" => tap::create(name),
+        "internal" | "tap" => tap::create(name, Some(address)),
         "patch" if peer(interface).is_none() => {
             return Err(format!("{name}: a patch port needs options:peer=PORT"));
         }

@@ -12,7 +12,7 @@ use fulmar_port::memory;
 use fulmar_session::Target;
 use fulmar_vswitch::{Mirror, MirrorOutput, PortInfo, Settings, Switch};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,6 +41,10 @@ struct Running {
     ports: BTreeMap<String, RunningPort>,
     /// Numbers of ports that have gone only to come again as something else.
     kept: BTreeMap<String, u32>,
+    /// Numbers that interfaces ask for, or had before.
+    claimed: BTreeSet<u32>,
+    /// What this switch is called by others: no two have the same.
+    identity: u64,
     mirrors: Vec<MirrorWanted>,
     /// What is wrong with controllers, by their targets.
     refused: BTreeMap<String, String>,
@@ -67,7 +71,8 @@ impl Switches {
 
     /// Makes what runs what is asked for. What goes goes first, so that its names are free.
     pub(crate) fn apply(&mut self, wanted: &Configuration) {
-        let number = |name: &str, bridge: &BridgeWanted| bridge.datapath.unwrap_or_else(|| datapath_of(name));
+        let identity = |name: &str| identity(wanted.root, name);
+        let number = |name: &str, bridge: &BridgeWanted| bridge.datapath.unwrap_or_else(|| identity(name));
         let is_wanted = |name: &str, running: &Running| {
             wanted.bridges.get(name).is_some_and(|bridge| number(name, bridge) == running.datapath)
         };
@@ -83,7 +88,7 @@ impl Switches {
         }
         for (name, bridge) in &wanted.bridges {
             if !self.running.contains_key(name)
-                && let Err(why) = self.start(name, number(name, bridge))
+                && let Err(why) = self.start(name, number(name, bridge), identity(name))
             {
                 (self.report)(&format!("bridge {name} does not run: {why}"));
                 continue;
@@ -111,7 +116,11 @@ impl Switches {
         }
     }
 
-    fn start(&mut self, name: &str, datapath: u64) -> std::io::Result<()> {
+    fn start(&mut self, name: &str, datapath: u64, identity: u64) -> std::io::Result<()> {
+        // Its sockets have its name, too.
+        if name.contains('/') {
+            return Err(std::io::Error::other("no interface has a name with a slash"));
+        }
         let switch = Switch::new(datapath, name, Settings { seed: self.seed, ..Settings::default() });
         let report = self.report.clone();
         let bridge = Arc::new(Bridge::start(name, switch, self.threads, move |text| report(text))?);
@@ -122,6 +131,8 @@ impl Switches {
             datapath,
             ports: BTreeMap::new(),
             kept: BTreeMap::new(),
+            claimed: BTreeSet::new(),
+            identity,
             mirrors: Vec::new(),
             refused: BTreeMap::new(),
         };
@@ -194,10 +205,14 @@ impl Switches {
     }
 }
 
-/// The number of a switch that has not been given one: an address of its own, from its name.
-fn datapath_of(name: &str) -> u64 {
+/// An Ethernet address of its own, as a number, for whatever has this name in a database: always the same there, and another elsewhere.
+fn identity(database: Option<Uuid>, name: &str) -> u64 {
+    identity_of((database.map(|uuid| uuid.to_string()), name))
+}
+
+fn identity_of(what: impl std::hash::Hash) -> u64 {
     use std::hash::BuildHasher;
-    let hash = foldhash::quality::FixedState::with_seed(0).hash_one(name);
+    let hash = foldhash::quality::FixedState::with_seed(0).hash_one(what);
     // Locally administered, of one station.
     hash & 0x0000_fcff_ffff_ffff | 0x0000_0200_0000_0000
 }
@@ -211,6 +226,7 @@ impl Running {
                     vlans: port.wanted.vlans.clone(),
                     shaping: port.wanted.shaping.clone(),
                     policing: port.wanted.policing,
+                    last: port.wanted.last,
                     ..interface.clone()
                 };
                 same == port.wanted
@@ -235,6 +251,8 @@ impl Running {
         vteps: &mut Vteps,
         report: &(dyn Fn(&str) + Send + Sync),
     ) {
+        let numbers = |interface: &InterfaceWanted| [interface.number, interface.last];
+        self.claimed = wanted.interfaces.iter().flat_map(numbers).flatten().collect();
         for interface in &wanted.interfaces {
             if let Some(port) = self.ports.get_mut(&interface.name) {
                 if port.wanted.vlans != interface.vlans {
@@ -251,7 +269,9 @@ impl Running {
                 }
                 continue;
             }
-            if let Some(error) = self.attach(bridge, interface, open(interface, vteps)) {
+            if let Some(error) =
+                self.attach(bridge, interface, open(interface, self.address(bridge, interface), vteps))
+            {
                 report(&error);
             }
         }
@@ -283,6 +303,17 @@ impl Running {
         error
     }
 
+    /// The Ethernet address of an interface that is made here.
+    fn address(&self, bridge: &str, interface: &InterfaceWanted) -> [u8; 6] {
+        let own = if interface.name == bridge {
+            self.identity
+        } else {
+            identity_of((self.identity, &interface.name))
+        };
+        let [_, _, address @ ..] = own.to_be_bytes();
+        interface.address.unwrap_or(address)
+    }
+
     /// The number of a port.
     fn number(&self, bridge: &str, interface: &InterfaceWanted) -> u32 {
         if interface.name == bridge {
@@ -294,8 +325,9 @@ impl Running {
         let is_kept = |number: &u32| self.kept.values().any(|kept| kept == number);
         // It keeps its number, which flows know.
         let number = before.or_else(|| interface.number.filter(is_free));
+        let number = number.or_else(|| interface.last.filter(is_free));
         let number = number.or_else(|| self.kept.get(&interface.name).copied().filter(is_free));
-        let is_new = |number: &u32| is_free(number) && !is_kept(number);
+        let is_new = |number: &u32| is_free(number) && !is_kept(number) && !self.claimed.contains(number);
         number.or_else(|| (1..FIRST_RESERVED).find(is_new)).unwrap_or(FIRST_RESERVED)
     }
 
@@ -341,7 +373,9 @@ impl Running {
         let closed: Vec<InterfaceWanted> =
             self.ports.values().filter(wants).map(|port| port.wanted.clone()).collect();
         closed.iter().fold(false, |has_opened, interface| {
-            let Ok(opened) = open(interface, vteps) else { return has_opened };
+            let Ok(opened) = open(interface, self.address(bridge, interface), vteps) else {
+                return has_opened;
+            };
             self.attach(bridge, interface, Ok(opened)).is_none() | has_opened
         })
     }

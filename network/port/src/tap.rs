@@ -28,13 +28,13 @@ pub struct Sender {
     sent: Traffic,
 }
 
-/// Makes a TAP device of this name, in the network namespace of the calling thread. It is down; whoever brings it up gives it an
-/// address too, or moves it to where it belongs. It is there as long as the port, or a half of that.
+/// Makes a TAP device of this name, in the network namespace of the calling thread, with this Ethernet address, or one that the kernel
+/// makes up. It is down; whoever brings it up gives it an IP address too, or moves it to where it belongs. It is there as long as the port, or a half of that.
 ///
 /// # Errors
 ///
 /// If there is such an interface already, or the kernel refuses: for want of `CAP_NET_ADMIN`, say.
-pub fn create(name: &str) -> Result<Port, Error> {
+pub fn create(name: &str, address: Option<[u8; 6]>) -> Result<Port, Error> {
     let field = field_of(name)?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let device = open("/dev/net/tun", flags, Mode::empty()).map_err(Error::refused(name, "/dev/net/tun"))?;
@@ -51,6 +51,13 @@ pub fn create(name: &str) -> Result<Port, Error> {
         // Kernels before 6.2 cut UDP themselves.
         .or_else(|_| tell_number(&device, libc::TUNSETOFFLOAD, checksums | segments))
         .map_err(Error::refused(name, "offloads"))?;
+    if let Some([a, b, c, d, e, f]) = address {
+        #[expect(clippy::host_endian_bytes, reason = "a structure's number is in the machine's order")]
+        let [family, rest] = libc::ARPHRD_ETHER.to_ne_bytes();
+        let told = [family, rest, a, b, c, d, e, f, 0, 0, 0, 0, 0, 0, 0, 0];
+        ask_interface(&device, libc::SIOCSIFHWADDR, field, told)
+            .map_err(Error::refused(name, "its address"))?;
+    }
     let interface = Interface::find(name)?;
     let buffer = vec![0; HEADROOM + HEADER + LONGEST_FRAME].into();
     let device = Arc::new(device);

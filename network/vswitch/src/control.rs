@@ -105,9 +105,29 @@ pub(crate) fn expire(pipeline: &Pipeline, now: Time) -> Vec<Event> {
         .into_iter()
         .filter(is_still)
         .filter_map(|(entry, reason)| pipeline.tables.remove(&entry, reason));
-    events.extend(gone.flat_map(|change| told(pipeline, &change, now)));
+    let mut gone: Vec<Change> = gone.collect();
+    gone.extend(forget_learned(pipeline, &gone));
+    events.extend(gone.iter().flat_map(|change| told(pipeline, change, now)));
     pipeline.has_changed();
     events
+}
+
+/// Removes what was learned by flows that are gone, or do something else now, if it is to go with the last of them (`delete_learned`).
+fn forget_learned(pipeline: &Pipeline, changes: &[Change]) -> Vec<Change> {
+    let before = changes.iter().filter_map(|change| change.before.as_ref());
+    let mut left: BTreeSet<(u8, u64)> = before.flat_map(|rule| rule.value().learned_for_itself()).collect();
+    if left.is_empty() {
+        return Vec::new();
+    }
+    for rule in pipeline.tables.select(&Filter::ALL) {
+        for learned in rule.value().learned_for_itself() {
+            left.remove(&learned);
+        }
+    }
+    let learned = left.into_iter().flat_map(|(table, cookie)| {
+        pipeline.tables.select(&Filter { table, cookie, cookie_mask: u64::MAX, ..Filter::ALL })
+    });
+    learned.filter_map(|rule| pipeline.tables.remove(&rule, FlowRemovedReason::Delete)).collect()
 }
 
 /// What flows have been learned, if somebody watches.
@@ -193,7 +213,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    fn have_changed(&mut self, changes: Vec<Change>) {
+    fn have_changed(&mut self, mut changes: Vec<Change>) {
+        changes.extend(forget_learned(self.pipeline, &changes));
         for change in changes {
             self.done.events.extend(told(self.pipeline, &change, self.now));
             self.undo.push(Undo::Flow(change));

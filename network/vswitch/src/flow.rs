@@ -2,7 +2,7 @@
 
 use crate::group::sends_to;
 use fulmar_node::Time;
-use fulmar_openflow::action::{Conjunction, Extension};
+use fulmar_openflow::action::{Conjunction, Extension, LearnFlags};
 use fulmar_openflow::flow::{FlowFlags, FlowMod, FlowRemovedReason, FlowStats};
 use fulmar_openflow::{Action, GroupNumber, Instruction, Instructions, PortNumber};
 use std::sync::Arc;
@@ -174,6 +174,18 @@ impl Flow {
         self.actions().filter_map(|action| match action {
             Action::Extension(Extension::Conjunction(clause)) => Some(clause),
             _ => None,
+        })
+    }
+
+    /// Tables and cookies of flows that are learned by it, and go with it.
+    pub(crate) fn learned_for_itself(&self) -> impl Iterator<Item = (u8, u64)> {
+        self.actions().filter_map(|action| {
+            let flow = match action {
+                Action::Extension(Extension::Learn(learn)) => &learn.flow,
+                Action::Extension(Extension::LimitedLearn(learn)) => &learn.flow,
+                _ => return None,
+            };
+            flow.flags.contains(LearnFlags::DELETE_LEARNED).then_some((flow.table, flow.cookie))
         })
     }
 

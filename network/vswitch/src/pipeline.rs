@@ -42,6 +42,8 @@ pub(crate) struct Pipeline {
     pub(crate) learning: Mutex<()>,
     /// Whether controllers get what no flow is for.
     pub(crate) tells_misses: AtomicBool,
+    /// Whether packets are treated as by an ordinary switch, and no flow is asked.
+    pub(crate) passes_flows_over: AtomicBool,
     /// Whether it is told how flows change…
     watched: AtomicBool,
     /// …and what is yet to be told of those that were learned.
@@ -63,6 +65,7 @@ impl Pipeline {
             change: RwLock::default(),
             learning: Mutex::default(),
             tells_misses: AtomicBool::new(false),
+            passes_flows_over: AtomicBool::new(false),
             watched: AtomicBool::new(false),
             learned: Mutex::default(),
         }

@@ -174,7 +174,11 @@ impl Switch {
         let _alone = self.pipeline.alone();
         let mut ports = self.pipeline.ports.write();
         let port = ports.get_mut(&number)?;
+        let vlans = port.vlans.clone();
         change(port);
+        if port.vlans != vlans {
+            self.pipeline.macs.lock().forget_port(number);
+        }
         let status = PortStatus { reason: PortStatusReason::Modify, port: port.tell(number) };
         self.pipeline.has_changed();
         Some(Event::PortStatus(status))
@@ -236,6 +240,14 @@ impl Switch {
     /// All ports, by their numbers.
     pub fn ports(&self) -> Vec<(u32, PortInfo)> {
         self.pipeline.ports.read().iter().map(|(number, port)| (*number, port.clone())).collect()
+    }
+
+    /// Whether all packets are treated as an ordinary switch does, whatever flows say: these stay, and count nothing meanwhile.
+    pub fn pass_flows_over(&self, passes: bool) {
+        let _alone = self.pipeline.alone();
+        if self.pipeline.passes_flows_over.swap(passes, Relaxed) != passes {
+            self.pipeline.has_changed();
+        }
     }
 
     /// Whether controllers get what no flow is for, as those of OpenFlow 1.0 do: told as [`Notice`](crate::Notice)s without a cookie.

@@ -169,7 +169,12 @@ impl<'a> Translation<'a> {
             None if self.is_for_a_mirror(self.in_port().0) => {}
             None => {
                 self.mirror_arriving();
-                self.table_at(0);
+                if self.pipeline.passes_flows_over.load(Relaxed) {
+                    self.say(|| "flows are passed over".into());
+                    self.normal();
+                } else {
+                    self.table_at(0);
+                }
                 self.carry_out_written();
             }
             Some(frozen) => self.resume(&frozen.rest),

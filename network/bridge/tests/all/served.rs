@@ -15,6 +15,7 @@ pub(crate) struct Served {
     pub(crate) daemon: Daemon,
     pub(crate) network: Network,
     directory: TempDir,
+    config: Config,
 }
 
 /// A switch `br0` with the ports of so many hosts, which have their numbers.
@@ -34,9 +35,20 @@ impl Served {
         // Two, so that what should not depend on it is seen not to.
         let threads = NonZeroUsize::new(2);
         let config = Config { directory: at, database: None, metrics: None, threads, bridges };
+        Self::start(network, directory, config)
+    }
+
+    /// Ends it, and starts it again on the same database.
+    pub(crate) fn again(self) -> Self {
+        let Self { daemon, network, directory, config } = self;
+        drop(daemon);
+        Self::start(network, directory, config)
+    }
+
+    fn start(network: Network, directory: TempDir, config: Config) -> Self {
         let start = || Daemon::start(&config, |text| println!("{text}"));
         let daemon = network.switch.within(start).expect("it starts");
-        let served = Self { daemon, network, directory };
+        let served = Self { daemon, network, directory, config };
         served.until(|database| {
             database.rows("Open_vSwitch").any(|row| row.get("ovs_version").string().is_some())
         });

@@ -42,6 +42,44 @@ fn ovs_vsctl_makes_bridges_and_ports() {
     assert!(served.ping(1, 2), "all is free again");
 }
 
+/// Flows know ports by their numbers, and hosts know the switch's own interface by its address.
+#[test]
+#[ignore = "it needs Debian's openvswitch-switch and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn numbers_and_addresses_are_those_of_before() {
+    let mut served = empty("again", 2);
+    served.vsctl("add-br br0 -- add-port br0 port2 -- set Interface port2 ofport_request=1");
+    for own in ["own1", "own2", "own3"] {
+        served.vsctl(&format!("add-port br0 {own} -- set Interface {own} type=internal"));
+    }
+    served.vsctl("add-port br0 port1");
+    served.vsctl("del-port br0 own2");
+    let all = |served: &Served| {
+        ["port1", "port2", "own1", "own3", "br0"].map(|name| {
+            served.vsctl(&format!("wait-until Interface {name} mac_in_use!=[]"));
+            ["ofport", "mac_in_use"].map(|column| served.vsctl(&format!("get Interface {name} {column}")))
+        })
+    };
+    let before = all(&served);
+    assert_eq!(before[1][0], "1\n");
+    let datapath = served.vsctl("get Bridge br0 datapath_id");
+    for _ in 0..2 {
+        served = served.again();
+        assert_eq!(all(&served), before);
+        assert_eq!(served.vsctl("get Bridge br0 datapath_id"), datapath);
+    }
+    served.vsctl("set Bridge br0 other_config:hwaddr=02:00:00:00:00:99");
+    let mut served = served.again();
+    assert_eq!(all(&served)[4][1], "\"02:00:00:00:00:99\"\n");
+    served.vsctl("set Port port1 vlan_mode=dot1q-tunnel tag=5");
+    assert!(served.vsctl("get Interface port1 error").contains("dot1q-tunnel"));
+    served.vsctl("clear Port port1 vlan_mode");
+    assert_eq!(served.vsctl("get Interface port1 error"), "[]\n");
+    served.vsctl_output("--no-wait add-br ../outside");
+    served = served.again();
+    let above = served.directory().parent().expect("it is somewhere").join("outside.mgmt");
+    assert!(!above.exists(), "nothing is made elsewhere");
+}
+
 #[test]
 #[ignore = "it needs Debian's openvswitch-switch and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
 fn an_interface_that_is_not_there_is_an_error_until_it_is() {

@@ -1,6 +1,8 @@
 //! Tables one after the other, and one within another.
 
 use super::{Bench, goes_to, sent, tcp};
+use fulmar_openflow::Body;
+use fulmar_openflow::flow::{FlowCommand, FlowMod};
 use fulmar_openflow::packet_in::PacketInReason;
 use std::time::Duration;
 
@@ -157,4 +159,37 @@ fn ways_are_long_and_not_deep() {
         [0u32; 0],
         "it is dropped, as others in a circle are"
     );
+}
+
+#[test]
+fn what_was_learned_goes_with_the_last_flow_that_learns_it() {
+    let learn = "actions=learn(table=1,delete_learned,cookie=0x99,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[])";
+    let mut bench =
+        Bench::with(2, &[&format!("tcp {learn}"), &format!("udp {learn}"), "table=1,cookie=7 actions=drop"]);
+    bench.send(1, &tcp(1, 2, 5, 80));
+    let cookies = |bench: &mut Bench| -> Vec<u64> {
+        bench.flows().iter().filter(|flow| flow.table == 1).map(|flow| flow.cookie).collect()
+    };
+    let remove = |bench: &Bench, asked: &str| {
+        let mut flow: FlowMod = format!("{asked} actions=drop").parse().expect("it is sound");
+        flow.command = FlowCommand::Delete;
+        bench.request(Body::FlowMod(flow)).expect("it can be removed");
+    };
+    assert_eq!(cookies(&mut bench), [7, 0x99]);
+    remove(&bench, "udp");
+    assert_eq!(cookies(&mut bench), [7, 0x99], "another flow learns it");
+    remove(&bench, "tcp");
+    assert_eq!(cookies(&mut bench), [7]);
+}
+
+#[test]
+fn flows_that_are_passed_over_stay() {
+    let mut bench = Bench::with(3, &["actions=drop"]);
+    assert_eq!(bench.send(1, &tcp(1, 2, 5, 80)).ports(), [0u32; 0]);
+    bench.switch.pass_flows_over(true);
+    assert_eq!(bench.send(1, &tcp(1, 2, 5, 80)).ports(), [2, 3]);
+    assert_eq!(bench.flows()[0].packets, 1);
+    bench.switch.pass_flows_over(false);
+    assert_eq!(bench.send(1, &tcp(1, 2, 5, 80)).ports(), [0u32; 0]);
+    assert_eq!(bench.flows()[0].packets, 2);
 }
