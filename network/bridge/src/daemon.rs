@@ -251,7 +251,7 @@ fn asks(changes: &fulmar_ovsdb::Changes) -> bool {
     const ASKED: [(&str, &[&str]); 9] = [
         ("Open_vSwitch", &["bridges", "next_cfg", "ssl"]),
         ("Bridge", &["name", "ports", "controller", "fail_mode", "protocols", "mirrors", "other_config"]),
-        ("Port", &["interfaces", "tag", "trunks", "vlan_mode", "qos", "bond_mode", "lacp"]),
+        ("Port", &["interfaces", "tag", "trunks", "vlan_mode", "protected", "qos", "bond_mode", "lacp"]),
         (
             "Mirror",
             &[
@@ -275,6 +275,7 @@ fn asks(changes: &fulmar_ovsdb::Changes) -> bool {
                 "type",
                 "options",
                 "ofport_request",
+                "mac",
                 "ingress_policing_rate",
                 "ingress_policing_burst",
                 "ingress_policing_kpkts_rate",

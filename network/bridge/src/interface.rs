@@ -53,6 +53,11 @@ pub(crate) fn check(interface: &InterfaceWanted) -> Result<(), String> {
     }
 }
 
+/// Whether an interface is made here.
+pub(crate) fn is_made(interface: &InterfaceWanted) -> bool {
+    matches!(interface.kind.as_str(), "internal" | "tap")
+}
+
 /// Opens what an interface is; one that is made here has this Ethernet address. A patch port is opened with its peer only.
 pub(crate) fn open(
     interface: &InterfaceWanted,
@@ -64,7 +69,9 @@ pub(crate) fn open(
     let opened = match interface.kind.as_str() {
         "" | "system" => packet::open(name),
         "afxdp" => xdp::open(name),
-        "internal" | "tap" => tap::create(name, Some(address)),
+        "internal" | "tap" => {
+            tap::create(name).and_then(|port| tap::set_address(name, address).map(|()| port))
+        }
         "patch" if peer(interface).is_none() => {
             return Err(format!("{name}: a patch port needs options:peer=PORT"));
         }

@@ -2,13 +2,13 @@
 
 use crate::bridge::Bridge;
 use crate::configuration::{self, BridgeWanted, Configuration, InterfaceWanted, MirrorTo, MirrorWanted};
-use crate::interface::{Opened, Vteps, check, open, peer};
+use crate::interface::{Opened, Vteps, check, is_made, open, peer};
 use fulmar_node::Random;
 use fulmar_openflow::role::Role;
 use fulmar_openflow::{PortNumber, TextError, parse_match};
 use fulmar_ovsdb::{Datum, Draft, Error, Handle, Uuid};
 use fulmar_packet::Match;
-use fulmar_port::memory;
+use fulmar_port::{memory, tap};
 use fulmar_session::Target;
 use fulmar_vswitch::{Mirror, MirrorOutput, PortInfo, Settings, Switch};
 use parking_lot::Mutex;
@@ -227,6 +227,7 @@ impl Running {
                     shaping: port.wanted.shaping.clone(),
                     policing: port.wanted.policing,
                     last: port.wanted.last,
+                    address: port.wanted.address,
                     ..interface.clone()
                 };
                 same == port.wanted
@@ -254,7 +255,14 @@ impl Running {
         let numbers = |interface: &InterfaceWanted| [interface.number, interface.last];
         self.claimed = wanted.interfaces.iter().flat_map(numbers).flatten().collect();
         for interface in &wanted.interfaces {
+            let address = self.address(bridge, interface);
             if let Some(port) = self.ports.get_mut(&interface.name) {
+                if port.wanted.address != interface.address && port.error.is_none() && is_made(interface) {
+                    port.wanted.address = interface.address;
+                    if let Err(why) = tap::set_address(&interface.name, address) {
+                        report(&why.to_string());
+                    }
+                }
                 if port.wanted.vlans != interface.vlans {
                     port.wanted.vlans = interface.vlans.clone();
                     self.bridge.set_vlans(port.number, interface.vlans.clone());

@@ -135,7 +135,7 @@ impl Network {
         let name = &link.ends[side];
         match self.place(at, side) {
             Place::Host(host, interface) => {
-                let tap = self.hosts[host].within(|| tap::create(&format!("eth{interface}"), None))?;
+                let tap = self.hosts[host].within(|| tap::create(&format!("eth{interface}")))?;
                 tap.map_err(|why| Error::Interface { host: name.clone(), why })
             }
             Place::Switch(switch, number) => {

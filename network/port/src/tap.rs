@@ -6,6 +6,7 @@ use crate::offload::{self, HEADER};
 use crate::{Error, Frame, LONGEST_FRAME, Link, Offload, Port, Traffic, port};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read, writev};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -28,13 +29,13 @@ pub struct Sender {
     sent: Traffic,
 }
 
-/// Makes a TAP device of this name, in the network namespace of the calling thread, with this Ethernet address, or one that the kernel
-/// makes up. It is down; whoever brings it up gives it an IP address too, or moves it to where it belongs. It is there as long as the port, or a half of that.
+/// Makes a TAP device of this name, in the network namespace of the calling thread. It is down; whoever brings it up gives it an
+/// address too, or moves it to where it belongs. It is there as long as the port, or a half of that.
 ///
 /// # Errors
 ///
 /// If there is such an interface already, or the kernel refuses: for want of `CAP_NET_ADMIN`, say.
-pub fn create(name: &str, address: Option<[u8; 6]>) -> Result<Port, Error> {
+pub fn create(name: &str) -> Result<Port, Error> {
     let field = field_of(name)?;
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let device = open("/dev/net/tun", flags, Mode::empty()).map_err(Error::refused(name, "/dev/net/tun"))?;
@@ -51,19 +52,30 @@ pub fn create(name: &str, address: Option<[u8; 6]>) -> Result<Port, Error> {
         // Kernels before 6.2 cut UDP themselves.
         .or_else(|_| tell_number(&device, libc::TUNSETOFFLOAD, checksums | segments))
         .map_err(Error::refused(name, "offloads"))?;
-    if let Some([a, b, c, d, e, f]) = address {
-        #[expect(clippy::host_endian_bytes, reason = "a structure's number is in the machine's order")]
-        let [family, rest] = libc::ARPHRD_ETHER.to_ne_bytes();
-        let told = [family, rest, a, b, c, d, e, f, 0, 0, 0, 0, 0, 0, 0, 0];
-        ask_interface(&device, libc::SIOCSIFHWADDR, field, told)
-            .map_err(Error::refused(name, "its address"))?;
-    }
     let interface = Interface::find(name)?;
     let buffer = vec![0; HEADROOM + HEADER + LONGEST_FRAME].into();
     let device = Arc::new(device);
     let sender = Sender { device: device.clone(), sent: Traffic::default() };
     let receiver = Receiver { device, interface, buffer, received: Traffic::default() };
     Ok(Port::new(port::Receiver::Tap(receiver), port::Sender::Tap(sender)))
+}
+
+/// Gives the interface of this name, in the network namespace of the calling thread, an Ethernet address.
+///
+/// # Errors
+///
+/// If there is no such interface, or the kernel refuses: for want of `CAP_NET_ADMIN`, say.
+pub fn set_address(name: &str, [a, b, c, d, e, f]: [u8; 6]) -> Result<(), Error> {
+    const WHAT: &str = "another address";
+    let field = field_of(name)?;
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+        .map_err(Error::refused(name, WHAT))?;
+    #[expect(clippy::host_endian_bytes, reason = "a structure's number is in the machine's order")]
+    let [family, rest] = libc::ARPHRD_ETHER.to_ne_bytes();
+    let told = [family, rest, a, b, c, d, e, f, 0, 0, 0, 0, 0, 0, 0, 0];
+    ask_interface(&socket, libc::SIOCSIFHWADDR as libc::Ioctl, field, told)
+        .map_err(Error::refused(name, WHAT))?;
+    Ok(())
 }
 
 impl Receiver {

@@ -3,6 +3,7 @@
 use crate::channel::{Channel, call_tcp, call_unix};
 use crate::connection::{End, serve};
 use crate::door::Door;
+use crate::interest::Kind;
 use crate::place::Place;
 use crate::shared::Shared;
 use crate::target::Target;
@@ -133,6 +134,10 @@ fn admit(
         let (shared, place) = (shared.clone(), place.clone());
         visitors.push(Builder::new().name("openflow".into()).spawn(move || {
             let end = serve(&shared, &place, channel);
+            // Tools come and go with each command.
+            if place.kind != Kind::Controller && matches!(end, End::Hangup) {
+                return;
+            }
             failed(&shared, &place, &format!("{peer}: {end}"));
         })?);
     }

@@ -80,8 +80,10 @@ impl Shared {
             if presence.controllers == 1 {
                 presence.since = now;
             }
+            drop(presence);
+            // Tools come and go with each command.
+            (self.report)(&format!("{}: connected, {version}", place.target));
         }
-        (self.report)(&format!("{}: connected, {version}", place.target));
     }
 
     /// Whether somebody listens in on sessions of this place.

@@ -11,12 +11,12 @@ fn tcp_passes_between_devices_which_go_with_their_ports() {
     let hosts = [1, 2].map(|number| Namespace::new(&format!("tap-{number}")));
     let taps = [0, 1].map(|at| {
         let host: &Namespace = &hosts[at];
-        let tap = host.within(|| tap::create("tap0", None).expect("root may"));
+        let tap = host.within(|| tap::create("tap0").expect("root may"));
         assert!(!tap.link().expect("it is there").is_up);
         host.ip(&["address", "add", &format!("10.10.0.{}/24", at + 1), "dev", "tap0"]);
         host.ip(&["link", "set", "tap0", "up"]);
         assert!(tap.link().expect("it is there").is_up);
-        assert!(matches!(host.within(|| tap::create("tap0", None)), Err(Error::Refused { .. })));
+        assert!(matches!(host.within(|| tap::create("tap0")), Err(Error::Refused { .. })));
         tap
     });
     let mut longest = 0;

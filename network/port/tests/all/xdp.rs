@@ -15,7 +15,7 @@ fn segments_are_cut_for_a_port_that_takes_none() {
     let pairs = [(1, "trunk1"), (2, "trunk2")].map(|(number, trunk)| {
         let host = &hosts[number - 1];
         switch.ip(&["link", "set", trunk, "addrgenmode", "none", "up"]);
-        let tap = host.within(|| tap::create("tap0", None).expect("root may"));
+        let tap = host.within(|| tap::create("tap0").expect("root may"));
         host.ip(&["address", "add", &format!("10.11.0.{number}/24"), "dev", "tap0"]);
         host.ip(&["link", "set", "tap0", "up"]);
         let xdp = switch.within(|| xdp::open(trunk).expect("the kernel has XDP"));

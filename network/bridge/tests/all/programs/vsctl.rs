@@ -68,6 +68,11 @@ fn numbers_and_addresses_are_those_of_before() {
         assert_eq!(served.vsctl("get Bridge br0 datapath_id"), datapath);
     }
     served.vsctl("set Bridge br0 other_config:hwaddr=02:00:00:00:00:99");
+    let address = |database: &fulmar_ovsdb::Database| {
+        let own = database.rows("Interface").find(|row| row.get("name").string() == Some("br0"));
+        own.is_some_and(|row| row.get("mac_in_use").string() == Some("02:00:00:00:00:99"))
+    };
+    served.until(address);
     let mut served = served.again();
     assert_eq!(all(&served)[4][1], "\"02:00:00:00:00:99\"\n");
     served.vsctl("set Port port1 vlan_mode=dot1q-tunnel tag=5");
