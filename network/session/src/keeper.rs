@@ -135,7 +135,7 @@ fn admit(
         visitors.push(Builder::new().name("openflow".into()).spawn(move || {
             let end = serve(&shared, &place, channel);
             // Tools come and go with each command.
-            if place.kind != Kind::Controller && matches!(end, End::Hangup) {
+            if place.kind == Kind::Service && matches!(end, End::Hangup) {
                 return;
             }
             failed(&shared, &place, &format!("{peer}: {end}"));

@@ -80,8 +80,9 @@ impl Shared {
             if presence.controllers == 1 {
                 presence.since = now;
             }
-            drop(presence);
-            // Tools come and go with each command.
+        }
+        // Tools come and go with each command.
+        if place.kind != Kind::Service {
             (self.report)(&format!("{}: connected, {version}", place.target));
         }
     }

@@ -112,6 +112,25 @@ fn nothing_of_the_master_before_comes_after_the_new_one_knows() {
 }
 
 #[test]
+fn who_listens_in_is_reported_and_tools_are_not() {
+    let served = Served::begin();
+    let snoop = Target::PassiveUnix(served.path("br0.snoop"));
+    served.sessions.set_snoops(vec![(snoop, patient())]).expect("a socket");
+    for name in ["br0.mgmt", "br0.snoop"] {
+        let mut peer = Peer::greet(UnixStream::connect(served.path(name)).expect("it listens"));
+        assert!(peer.is_answered());
+        drop(peer);
+        served.asked.iter().find(|asked| matches!(asked, Asked::Gone(_))).expect("it has left");
+    }
+    // Whatever is reported is before the end.
+    drop(served.sessions);
+    let reports: Vec<String> = served.reports.try_iter().collect();
+    let [came, left] = &reports[..] else { panic!("{reports:?}") };
+    assert!(came.contains("br0.snoop: connected"), "{came}");
+    assert!(left.contains("br0.snoop: the other side has closed"), "{left}");
+}
+
+#[test]
 fn garbage_ends_its_own_connection_alone() {
     let served = Served::begin();
     served.control(&[ANYWHERE], &patient());

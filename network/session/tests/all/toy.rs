@@ -11,6 +11,7 @@ use fulmar_session::{Asker, Event, SessionId, Sessions, Settings, Status, Switch
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
 
 /// What the switch is asked.
 #[derive(Debug, PartialEq, Eq)]
@@ -213,8 +214,15 @@ impl Served {
         self.sessions.status().into_iter().next().expect("a controller")
     }
 
-    /// Waits until something is reported that has this in it.
+    /// Waits until something is reported that has this in it; fails when nothing at all is for so long that nothing will be.
     pub(crate) fn until_reported(&self, part: &str) -> String {
-        self.reports.iter().find(|report| report.contains(part)).expect("it is there")
+        let mut others = Vec::new();
+        loop {
+            match self.reports.recv_timeout(Duration::from_secs(60)) {
+                Ok(report) if report.contains(part) => return report,
+                Ok(report) => others.push(report),
+                Err(why) => panic!("{part:?} is not reported ({why}), but {others:?}"),
+            }
+        }
     }
 }
