@@ -277,9 +277,7 @@ impl Running {
                 }
                 continue;
             }
-            if let Some(error) =
-                self.attach(bridge, interface, open(interface, self.address(bridge, interface), vteps))
-            {
+            if let Some(error) = self.attach(bridge, interface, open(interface, address, vteps)) {
                 report(&error);
             }
         }

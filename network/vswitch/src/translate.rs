@@ -82,7 +82,7 @@ impl<'a> Translation<'a> {
         for field in [Field::IN_PORT, Field::RECIRCULATION, Field::ETH_TYPE] {
             consulted.add_all(field);
         }
-        if matches!(ethernet_type(key), ethernet::IPV4 | ethernet::IPV6) {
+        if is_ip(key) {
             consulted.add_all(Field::IP_FRAGMENT);
         }
         Self {
@@ -383,6 +383,11 @@ fn number<T: TryFrom<u128> + Default>(value: u128) -> T {
 
 fn ethernet_type(key: &FlowKey) -> u16 {
     number(key.get(Field::ETH_TYPE))
+}
+
+/// By its type, whether or not its header can be read.
+fn is_ip(key: &FlowKey) -> bool {
+    matches!(ethernet_type(key), ethernet::IPV4 | ethernet::IPV6)
 }
 
 /// A list of steps that others have.

@@ -1,6 +1,6 @@
 //! Bits of packets that actions read and set.
 
-use super::{MAX_STACK, Translation, ethernet_type};
+use super::{MAX_STACK, Translation, ethernet_type, is_ip};
 use crate::step::{Setting, Step};
 use fulmar_openflow::OxmField;
 use fulmar_openflow::action::{CopyBits, Subfield};
@@ -112,7 +112,7 @@ impl Translation<'_> {
 
     /// One hop less to live. At the end of its life the controllers are told, and what its flow says besides is not done.
     pub(super) fn decrement_ttl(&mut self, controllers: &[u16]) {
-        if !matches!(ethernet_type(&self.key), ethernet::IPV4 | ethernet::IPV6) {
+        if !is_ip(&self.key) {
             return;
         }
         let ttl = self.consult(Field::IP_TTL, u128::MAX);
@@ -188,8 +188,7 @@ impl Translation<'_> {
             let word = [Field::MPLS_LABEL, Field::MPLS_CLASS, Field::MPLS_TTL];
             word.map(|field| self.consult(field, u128::MAX))
         } else {
-            let is_ip = matches!(ethernet_type(&self.key), ethernet::IPV4 | ethernet::IPV6);
-            let (ttl, class) = if is_ip {
+            let (ttl, class) = if is_ip(&self.key) {
                 // Of the code point the last three bits, as in Open vSwitch; section 5.10.1 would have it be 0.
                 let ttl = self.consult(Field::IP_TTL, u128::MAX);
                 (if ttl == 0 { UNKNOWN_TTL } else { ttl }, self.consult(Field::IP_DSCP, 7) & 7)

@@ -1,12 +1,12 @@
 //! Groups, and what else is one of several (section 5.6 of the OpenFlow specification).
 
-use super::{Translation, ethernet_type, number};
+use super::{Translation, is_ip, number};
 use crate::group::{Group, Member, select};
 use crate::step::Credit;
 use fulmar_openflow::action::{Bundle, BundleAlgorithm, HashFields, Multipath, MultipathAlgorithm};
 use fulmar_openflow::group::GroupKind;
 use fulmar_openflow::{GroupNumber, PortNumber, ShortPort};
-use fulmar_packet::{Field, ethernet};
+use fulmar_packet::Field;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -77,8 +77,7 @@ impl Translation<'_> {
 
     /// A hash of what tells connections apart. The decision depends on all that goes into it.
     pub(super) fn hash(&mut self, fields: HashFields, basis: u16) -> u64 {
-        // Also of a packet whose header cannot be read: it has the same type.
-        let is_ip = matches!(ethernet_type(&self.key), ethernet::IPV4 | ethernet::IPV6);
+        let is_ip = is_ip(&self.key);
         let mut pairs: Vec<(Field, Field)> = Vec::new();
         let stations = (Field::ETH_SOURCE, Field::ETH_DESTINATION);
         let networks =

@@ -1,9 +1,9 @@
 //! Ways out of the switch, of which some are tunnels, and before some of which there are queues.
 
-use super::{Translation, ethernet_type, number};
+use super::{Translation, is_ip, number};
 use crate::step::{Enqueued, Step};
 use crate::tunnel::{Encapsulation, Tunnel};
-use fulmar_packet::{Field, ethernet};
+use fulmar_packet::Field;
 use fulmar_port::vxlan::Outer;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Translation<'_> {
             tunnel.key.unwrap_or_else(|| number(self.consult(Field::TUNNEL_ID, 0x00ff_ffff) & 0x00ff_ffff));
         let remote = tunnel.remote.unwrap_or_else(|| address(self, Field::TUNNEL_DESTINATION));
         let local = tunnel.local.unwrap_or_else(|| address(self, Field::TUNNEL_SOURCE));
-        let is_ip = matches!(ethernet_type(&self.key), ethernet::IPV4 | ethernet::IPV6);
+        let is_ip = is_ip(&self.key);
         let mut inner = |field, bits| if is_ip { number(self.consult(field, bits) & bits) } else { 0u8 };
         let congestion = inner(Field::IP_TOS, CONGESTION.into());
         let tos = tunnel.tos.unwrap_or_else(|| inner(Field::IP_TOS, (!CONGESTION).into()));

@@ -1,18 +1,18 @@
 //! Connection tracking as an action (Open vSwitch, section 8.1).
 
-use super::{Translation, number, shared};
+use super::{Translation, is_ip, number, shared};
 use crate::step::{Pending, Rest, Step};
 use fulmar_conntrack::{Request, Side};
 use fulmar_openflow::Action;
 use fulmar_openflow::action::{CtFlags, Extension, Nat, NatFlags, Track, Zone};
-use fulmar_packet::{Field, ethernet};
+use fulmar_packet::Field;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl Translation<'_> {
     /// A copy of the packet goes on where it is told, and its connection is known there; the packet itself goes on here.
     pub(super) fn track(&mut self, track: &Track) {
-        if !matches!(super::ethernet_type(&self.key), ethernet::IPV4 | ethernet::IPV6) {
+        if !is_ip(&self.key) {
             return;
         }
         let tracking = Step::Track(Arc::new(self.request(track)));
