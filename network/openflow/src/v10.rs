@@ -1,8 +1,8 @@
 //! OpenFlow 1.0 and the extensions by which Open vSwitch's tools say in it what it has no words for: another coding of the same values.
 //!
 //! Each layout is written down as in the rest of this crate; beside it stands what it means. Where values have more than the version
-//! can say, the rest is left out, as Open vSwitch does: groups, meters, sets of actions, and of a match in OpenFlow's own form all that
-//! is not in its twelve fields. What OpenFlow 1.0 has and 1.3 has not becomes what means the same: a VLAN that is set, also where there
+//! can say, the rest is left out: groups, for which Open vSwitch has extensions that are missing here, and as it does, meters, sets of
+//! actions, and of a match in OpenFlow's own form all that is not in its twelve fields. What OpenFlow 1.0 has and 1.3 has not becomes what means the same: a VLAN that is set, also where there
 //! is no tag, is bits of `vlan_tci`; a queue for one output is a queue, an output, and no queue.
 #![expect(unnameable_types, unreachable_pub, reason = "layouts are written down as public")]
 
