@@ -10,7 +10,7 @@ use crate::ports::{Port, PortFilter, PortStats};
 use crate::queue::{QueueFilter, QueueStats};
 use crate::switch::Description;
 use crate::table::{TableFeatures, TableStats};
-use crate::v10::length_of_stats;
+use crate::v10::{length_of_description, length_of_stats};
 use crate::wire::{Reader, Result, Wire, put_zeros};
 use crate::{Dialect, HEADER, NICIRA, ONF};
 
@@ -102,7 +102,10 @@ impl Answer {
             Self::PortStats(list) => cut(list, Self::PortStats),
             Self::Queues(list) => cut(list, Self::Queues),
             Self::GroupStats(list) => cut(list, Self::GroupStats),
-            Self::Groups(list) => cut(list, Self::Groups),
+            Self::Groups(list) => match dialect {
+                Dialect::V10(_) => cut_by(length_of_description, list, Self::Groups),
+                Dialect::V13 => cut(list, Self::Groups),
+            },
             Self::MeterStats(list) => cut(list, Self::MeterStats),
             Self::Meters(list) => cut(list, Self::Meters),
             Self::TableFeatures(list) => cut(list, Self::TableFeatures),
@@ -120,7 +123,7 @@ impl Answer {
 }
 
 /// A list in parts that fit into messages: at least one, which may be empty. (Of what OpenFlow 1.0 takes more bytes for than OpenFlow
-/// 1.3, there are few but flows: tables, all of which fit.)
+/// 1.3, there are few but flows and groups: tables, all of which fit.)
 fn cut<T: Wire>(list: Vec<T>, answer: fn(Vec<T>) -> Answer) -> Vec<Answer> {
     let length = |item: &T| {
         let mut bytes = Vec::new();

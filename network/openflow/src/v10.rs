@@ -1,8 +1,8 @@
 //! OpenFlow 1.0 and the extensions by which Open vSwitch's tools say in it what it has no words for: another coding of the same values.
 //!
 //! Each layout is written down as in the rest of this crate; beside it stands what it means. Where values have more than the version
-//! can say, the rest is left out: groups, for which Open vSwitch has extensions that are missing here, and as it does, meters, sets of
-//! actions, and of a match in OpenFlow's own form all that is not in its twelve fields. What OpenFlow 1.0 has and 1.3 has not becomes what means the same: a VLAN that is set, also where there
+//! can say, the rest is left out, as Open vSwitch does: meters, sets of actions, and of a match in OpenFlow's own form all that is not
+//! in its twelve fields. What OpenFlow 1.0 has and 1.3 has not becomes what means the same: a VLAN that is set, also where there
 //! is no tag, is bits of `vlan_tci`; a queue for one output is a queue, an output, and no queue.
 #![expect(unnameable_types, unreachable_pub, reason = "layouts are written down as public")]
 
@@ -10,6 +10,7 @@ mod actions;
 mod error;
 mod flow;
 mod flow_stats;
+mod groups;
 mod matching;
 mod packet;
 mod port;
@@ -27,6 +28,7 @@ use crate::wire::{Reader, Result, Wire, put_length};
 use crate::{HEADER, NICIRA};
 
 pub(crate) use flow_stats::length_of_stats;
+pub(crate) use groups::length_of_description;
 
 /// What headers call it.
 pub(crate) const VERSION: u8 = 1;
@@ -73,16 +75,18 @@ choice! {
     enum Nicira: u64, else BadRequest::BadExperimenterType, {
         FlowMod(flow::NiciraChange) = FLOW_MOD,
         FlowRemoved(flow::NiciraRemoved) = FLOW_REMOVED,
+        GroupMod(groups::Change) = GROUP_MOD,
     }
 }
 
 const FLOW_MOD: u64 = nx(13);
 const FLOW_REMOVED: u64 = nx(14);
+const GROUP_MOD: u64 = nx(31);
 
 /// A message that is not OpenFlow's own (section 5.5.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vendor {
-    /// Of flows.
+    /// Of flows and groups.
     Nicira(Nicira),
     /// The same in all versions.
     Other(Experimenter),
@@ -101,7 +105,7 @@ impl Wire for Vendor {
 
     fn get(input: &mut Reader<'_>) -> Result<Self> {
         match u64::get(&mut input.clone())? {
-            number @ (FLOW_MOD | FLOW_REMOVED) => {
+            number @ (FLOW_MOD | FLOW_REMOVED | GROUP_MOD) => {
                 input.skip(8)?;
                 Nicira::get_content(number, input).map(Self::Nicira)
             }
@@ -119,7 +123,6 @@ impl Said {
             Body::EchoRequest(data) => Self::EchoRequest(data.clone()),
             Body::EchoReply(data) => Self::EchoReply(data.clone()),
             Body::Experimenter(Experimenter::BundleControl(_) | Experimenter::BundleAdd(_))
-            | Body::GroupMod(_)
             | Body::TableMod(_)
             | Body::RoleRequest(_)
             | Body::RoleReply(_)
@@ -145,6 +148,7 @@ impl Said {
                 Self::Vendor(Vendor::Nicira(Nicira::FlowMod(flow::NiciraChange::of(flow_mod, habits))))
             }
             Body::FlowMod(flow_mod) => Self::FlowMod(flow::Change::of(flow_mod, habits)),
+            Body::GroupMod(group_mod) => Self::Vendor(Vendor::Nicira(Nicira::GroupMod(group_mod.into()))),
             Body::PortMod(port_mod) => Self::PortMod(port_mod.into()),
             Body::MultipartRequest(asked) => {
                 Self::StatisticsRequest(statistics::Request::of(&asked.question, habits)?)
@@ -167,6 +171,7 @@ impl Said {
                 Body::FlowMod(change.into_value(habits)?)
             }
             Self::Vendor(Vendor::Nicira(Nicira::FlowRemoved(removed))) => Body::FlowRemoved(removed.into()),
+            Self::Vendor(Vendor::Nicira(Nicira::GroupMod(change))) => Body::GroupMod(change.into_value()?),
             Self::Vendor(Vendor::Other(other)) => Body::Experimenter(other),
             Self::FeaturesRequest => Body::FeaturesRequest,
             Self::FeaturesReply(features) => Body::FeaturesReply(features.into()),

@@ -7,7 +7,7 @@ use crate::action::{
 use crate::error::BadAction;
 use crate::instruction;
 use crate::wire::Result;
-use crate::{Instruction, Instructions, OxmField, PortNumber, ShortPort};
+use crate::{GroupNumber, Instruction, Instructions, OxmField, PortNumber, ShortPort};
 use fulmar_packet::{Field, Match, ethernet, ip};
 
 fn named(name: &str) -> OxmField {
@@ -99,6 +99,7 @@ impl Meaning<'_> {
             Early::DecrementMplsTtl => Action::DecrementMplsTtl,
             Early::SetMplsLabel(Number { number }) => in_field("mpls_label", number.into())?,
             Early::SetMplsClass(class) => in_field("mpls_tc", class.into())?,
+            Early::SendToGroup(Number { number }) => Action::Group(GroupNumber(number)),
             Early::Clone(Steps(steps)) => Action::Extension(Extension::Clone(CloneActions(self.all(steps)?))),
         })
     }
@@ -225,8 +226,9 @@ fn step(action: &Action) -> Option<Step> {
         Action::DecrementTtl => early(Early::DecrementTtl),
         Action::SetField(set) => step_that_sets(*set),
         Action::Extension(extension) => step_of_extension(extension),
-        // A VLAN that is set comes with its tag; groups came with later versions.
-        Action::PushVlan(_) | Action::Group(_) | Action::CopyTtlOut | Action::CopyTtlIn => return None,
+        Action::Group(group) => early(Early::SendToGroup(Number { number: group.0 })),
+        // A VLAN that is set comes with its tag.
+        Action::PushVlan(_) | Action::CopyTtlOut | Action::CopyTtlIn => return None,
     })
 }
 

@@ -2,8 +2,8 @@
 
 use crate::NICIRA;
 use crate::error::{
-    BadAction, BadInstruction, BadMatch, BadRequest, ErrorCode, ErrorMessage, FlowModFailed, HelloFailed,
-    Nicira, Onf, PortModFailed, QueueOperationFailed, RoleRequestFailed, Space,
+    BadAction, BadInstruction, BadMatch, BadRequest, ErrorCode, ErrorMessage, FlowModFailed, GroupModFailed,
+    HelloFailed, Nicira, Onf, PortModFailed, QueueOperationFailed, RoleRequestFailed, Space,
 };
 use crate::wire::{Reader, Result, Wire, layout};
 
@@ -66,6 +66,7 @@ const NUMBERS: &[(ErrorCode, Numbers)] = &[
     (ErrorCode::BadAction(BadAction::NotPermitted), own(2, 6)),
     (ErrorCode::BadAction(BadAction::TooMany), own(2, 7)),
     (ErrorCode::BadAction(BadAction::BadQueue), own(2, 8)),
+    (ErrorCode::BadAction(BadAction::BadOutGroup), nx(2, 9)),
     (ErrorCode::BadAction(BadAction::MatchInconsistent), nx(1, 522)),
     (ErrorCode::BadAction(BadAction::BadSetType), nx(1, 523)),
     (ErrorCode::BadAction(BadAction::BadSetLength), nx(1, 524)),
@@ -81,6 +82,21 @@ const NUMBERS: &[(ErrorCode, Numbers)] = &[
     (ErrorCode::FlowModFailed(FlowModFailed::Unknown), own(3, 5)),
     (ErrorCode::FlowModFailed(FlowModFailed::BadFlags), nx(3, 258)),
     (ErrorCode::FlowModFailed(FlowModFailed::BadTable), nx(5, 257)),
+    (ErrorCode::GroupModFailed(GroupModFailed::GroupExists), nx(6, 0)),
+    (ErrorCode::GroupModFailed(GroupModFailed::InvalidGroup), nx(6, 1)),
+    (ErrorCode::GroupModFailed(GroupModFailed::WeightUnsupported), nx(6, 2)),
+    (ErrorCode::GroupModFailed(GroupModFailed::OutOfGroups), nx(6, 3)),
+    (ErrorCode::GroupModFailed(GroupModFailed::OutOfBuckets), nx(6, 4)),
+    (ErrorCode::GroupModFailed(GroupModFailed::ChainingUnsupported), nx(6, 5)),
+    (ErrorCode::GroupModFailed(GroupModFailed::WatchUnsupported), nx(6, 6)),
+    (ErrorCode::GroupModFailed(GroupModFailed::Loop), nx(6, 7)),
+    (ErrorCode::GroupModFailed(GroupModFailed::UnknownGroup), nx(6, 8)),
+    (ErrorCode::GroupModFailed(GroupModFailed::ChainedGroup), nx(6, 9)),
+    (ErrorCode::GroupModFailed(GroupModFailed::BadType), nx(6, 10)),
+    (ErrorCode::GroupModFailed(GroupModFailed::BadCommand), nx(6, 11)),
+    (ErrorCode::GroupModFailed(GroupModFailed::BadBucket), nx(6, 12)),
+    (ErrorCode::GroupModFailed(GroupModFailed::BadWatch), nx(6, 13)),
+    (ErrorCode::GroupModFailed(GroupModFailed::NotPermitted), nx(6, 14)),
     (ErrorCode::PortModFailed(PortModFailed::BadPort), own(4, 0)),
     (ErrorCode::PortModFailed(PortModFailed::BadHardwareAddress), own(4, 1)),
     (ErrorCode::QueueOperationFailed(QueueOperationFailed::BadPort), own(5, 0)),

@@ -1,10 +1,11 @@
 //! Questions about a switch, and their answers (section 5.3.5).
 
 use super::flow_stats::{Filter, Flow, NiciraFilter, NiciraFlow};
+use super::groups::{self, Description as Group};
 use super::port::{Port, PortFilter, PortStats, QueueFilter, QueueStats};
-use crate::NICIRA;
 use crate::error::BadRequest;
 use crate::flow::AggregateStats;
+use crate::group::{GroupFeatures, GroupFilter, GroupStats};
 use crate::multipart::{self, MultipartReply, MultipartRequest};
 use crate::numbers::choice;
 use crate::switch::Description;
@@ -12,6 +13,7 @@ use crate::table::TableStats;
 use crate::text_bytes::Text;
 use crate::version::Habits;
 use crate::wire::{Reader, Result, Wire, layout, put_zeros};
+use crate::{GroupNumber, NICIRA};
 
 /// The type of what is a vendor's.
 const VENDOR: u16 = 0xffff;
@@ -32,6 +34,9 @@ choice! {
         Ports = 13,
         NiciraFlows(NiciraFilter) = nx(0),
         NiciraAggregate(NiciraFilter) = nx(1),
+        GroupStats(GroupFilter) = nx(7),
+        Groups(GroupFilter) = nx(8),
+        GroupFeatures = nx(9),
     }
 }
 
@@ -46,6 +51,9 @@ choice! {
         Ports(Vec<Port>) = 13,
         NiciraFlows(Vec<NiciraFlow>) = nx(0),
         NiciraAggregate(AggregateStats) = nx(1),
+        GroupStats(Vec<GroupStats>) = nx(7),
+        Groups(Vec<Group>) = nx(8),
+        GroupFeatures(GroupFeatures) = nx(9),
     }
 }
 
@@ -99,15 +107,15 @@ fn get_head(input: &mut Reader<'_>) -> Result<(u64, u16)> {
     if number >> 32 != NICIRA.into() {
         return Err(BadRequest::BadExperimenter.into());
     }
-    if !matches!(number, NICIRA_FLOWS | NICIRA_AGGREGATE) {
+    if !NICIRA_NUMBERS.contains(&number) {
         return Err(BadRequest::BadExperimenterType.into());
     }
     input.skip(4)?;
     Ok((number, flags))
 }
 
-const NICIRA_FLOWS: u64 = nx(0);
-const NICIRA_AGGREGATE: u64 = nx(1);
+/// Of its questions, those that there are here.
+const NICIRA_NUMBERS: [u64; 5] = [nx(0), nx(1), nx(7), nx(8), nx(9)];
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +146,9 @@ impl Request {
             Asked::PortStats(filter) => Question::PortStats(filter.into()),
             Asked::Queues(filter) => Question::Queues(filter.into()),
             Asked::Ports => Question::Ports,
+            Asked::GroupStats(filter) => Question::GroupStats(filter.clone()),
+            Asked::Groups => Question::Groups(GroupFilter { group: GroupNumber::ALL }),
+            Asked::GroupFeatures => Question::GroupFeatures,
             _ => return None,
         }))
     }
@@ -156,6 +167,10 @@ impl From<Request> for MultipartRequest {
             Question::PortStats(filter) => Asked::PortStats(filter.into()),
             Question::Queues(filter) => Asked::Queues(filter.into()),
             Question::Ports => Asked::Ports,
+            Question::GroupStats(filter) => Asked::GroupStats(filter),
+            // Later versions do not ask for one alone, up to OpenFlow 1.5.
+            Question::Groups(_) => Asked::Groups,
+            Question::GroupFeatures => Asked::GroupFeatures,
         };
         Self { has_more: false, question }
     }
@@ -202,6 +217,9 @@ impl Reply {
             Told::PortStats(ports) => Answer::PortStats(all(ports)),
             Told::Queues(queues) => Answer::Queues(all(queues)),
             Told::Ports(ports) => Answer::Ports(all(ports)),
+            Told::GroupStats(groups) => Answer::GroupStats(groups.clone()),
+            Told::Groups(groups) => Answer::Groups(all(groups)),
+            Told::GroupFeatures(features) => Answer::GroupFeatures(groups::features(features)),
             _ => return None,
         };
         Some(Self { has_more: reply.has_more, answer })
@@ -222,6 +240,11 @@ impl Reply {
             Answer::PortStats(ports) => Told::PortStats(values(ports)),
             Answer::Queues(queues) => Told::Queues(values(queues)),
             Answer::Ports(ports) => Told::Ports(values(ports)),
+            Answer::GroupStats(groups) => Told::GroupStats(groups),
+            Answer::Groups(groups) => {
+                Told::Groups(groups.into_iter().map(Group::into_value).collect::<Result<_>>()?)
+            }
+            Answer::GroupFeatures(features) => Told::GroupFeatures(features),
         };
         Ok(MultipartReply { has_more: self.has_more, answer })
     }

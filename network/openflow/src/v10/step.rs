@@ -72,6 +72,7 @@ choice! {
         DecrementMplsTtl = nx(26),
         SetMplsLabel(Number) = nx(30),
         SetMplsClass(u8) = nx(31),
+        SendToGroup(Number) = nx(40),
         Clone(Steps) = nx(42),
     }
 }
@@ -125,7 +126,8 @@ pub enum VendorStep {
 impl VendorStep {
     /// Whether it is not the same in all versions.
     const fn is_early(number: u64) -> bool {
-        number >> 16 == NICIRA as u64 && matches!(number & 0xffff, 2 | 4 | 9 | 18 | 22..=26 | 30 | 31 | 42)
+        number >> 16 == NICIRA as u64
+            && matches!(number & 0xffff, 2 | 4 | 9 | 18 | 22..=26 | 30 | 31 | 40 | 42)
     }
 }
 

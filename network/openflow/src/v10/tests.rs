@@ -70,6 +70,12 @@ impl<A: Any, B: Any> Any for Matching<A, B> {
     }
 }
 
+impl<A: Any> Any for groups::Buckets<A> {
+    fn any(random: &mut Random) -> Self {
+        Self { after: A::any(random), list: Vec::any(random) }
+    }
+}
+
 macro_rules! made_of {
     ($($name:path { $($field:tt),* })*) => {$(
         impl Any for $name {
@@ -83,6 +89,7 @@ made_of! {
     statistics::Request { 0 }
     statistics::Reply { has_more, answer }
     error::Code { 0 }
+    groups::Bucket { number, steps, properties }
     PacketOut { buffer, port, steps, data }
 }
 

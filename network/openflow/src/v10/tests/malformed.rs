@@ -99,3 +99,29 @@ fn wrong_matches_of_nicira_are_told() {
     );
     assert_eq!(told("00013c08 0000000000000001 00013c08 0000000000000001", "0001"), nicira("00010105"));
 }
+
+#[test]
+fn wrong_groups_are_told() {
+    let told = |head: &str, buckets: &str, rest: &str| {
+        let length = bytes(buckets).len();
+        told(4, &format!("00002320 0000001f {head} 00000009 {length:04x} 0000 ffffffff {buckets} {rest}"))
+    };
+    let output = "0018 0008 00000000 0000000800010000";
+    for (head, buckets, rest, numbers) in [
+        // Buckets that are inserted among others, and a type that there is not.
+        ("0003 00 00", "", "", "0006000b"),
+        ("0000 09 00", "", "", "0006000a"),
+        // A way of selecting.
+        ("0000 01 00", "", "ffff 0010 0000154d 00000001 00000000", "00060001"),
+        // One bucket too many.
+        ("0000 02 00", "0008 0000 00000000 0008 0000 00000001", "", "00060001"),
+        // What no bucket has.
+        ("0000 00 00", &format!("{output} 0009 0008 00000000"), "", "0006000c"),
+    ] {
+        assert_eq!(told(head, buckets, rest), format!("{NICIRA}{numbers}"), "{head} {buckets} {rest}");
+    }
+    // Lengths of a bucket, of its actions, and of a weight.
+    assert_eq!(told("0000 00 00", "0020 0000 00000000", ""), format!("{NICIRA}0006000c"));
+    assert_eq!(told("0000 00 00", "0008 0008 00000000", ""), format!("{NICIRA}0006000c"));
+    assert_eq!(told("0000 00 00", &format!("{output} 0000 0006 0001 0000"), ""), format!("{NICIRA}0006000c"));
+}
