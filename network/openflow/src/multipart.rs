@@ -11,7 +11,7 @@ use crate::queue::{QueueFilter, QueueStats};
 use crate::switch::Description;
 use crate::table::{TableFeatures, TableStats};
 use crate::v10::{length_of_description, length_of_stats};
-use crate::wire::{Reader, Result, Wire, put_zeros};
+use crate::wire::{Reader, Result, Wire, length_of, put_zeros};
 use crate::{Dialect, HEADER, NICIRA, ONF};
 
 choice! {
@@ -125,12 +125,7 @@ impl Answer {
 /// A list in parts that fit into messages: at least one, which may be empty. (Of what OpenFlow 1.0 takes more bytes for than OpenFlow
 /// 1.3, there are few but flows and groups: tables, all of which fit.)
 fn cut<T: Wire>(list: Vec<T>, answer: fn(Vec<T>) -> Answer) -> Vec<Answer> {
-    let length = |item: &T| {
-        let mut bytes = Vec::new();
-        item.put(&mut bytes);
-        bytes.len()
-    };
-    cut_by(length, list, answer)
+    cut_by(length_of, list, answer)
 }
 
 /// The same of things that are so long.

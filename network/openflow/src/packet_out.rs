@@ -2,7 +2,7 @@
 
 use crate::action::{Action, get_actions};
 use crate::error::BadRequest;
-use crate::wire::{Reader, Result, Wire, put_zeros};
+use crate::wire::{Reader, Result, Wire, put_zeros, said_length};
 use crate::{NO_BUFFER, PortNumber};
 
 /// A packet for the switch to send.
@@ -25,7 +25,7 @@ impl Wire for PacketOut {
         let at = out.len();
         put_zeros(out, 8);
         self.actions.put(out);
-        let length = u16::try_from(out.len() - at - 8).unwrap_or(u16::MAX);
+        let length = said_length(out.len() - at - 8);
         out[at..at + 2].copy_from_slice(&length.to_be_bytes());
         self.data.put(out);
     }

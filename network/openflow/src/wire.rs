@@ -207,11 +207,22 @@ pub(crate) fn align(out: &mut Vec<u8>, start: usize) {
     put_zeros(out, (out.len() - start).next_multiple_of(8) - (out.len() - start));
 }
 
-/// Writes how long what began at `start` is into the two bytes that come `at` so many bytes in it. What is longer than can be said
-/// is in a message that is too long as well, and that is noticed there.
+/// A length, as it is said. What is longer than can be said is in a message that is too long as well, and that is noticed there.
+pub(crate) fn said_length(length: usize) -> u16 {
+    u16::try_from(length).unwrap_or(u16::MAX)
+}
+
+/// Writes how long what began at `start` is into the two bytes that come `at` so many bytes in it.
 pub(crate) fn put_length(out: &mut [u8], start: usize, at: usize) {
-    let length = u16::try_from(out.len() - start).unwrap_or(u16::MAX);
+    let length = said_length(out.len() - start);
     out[start + at..start + at + 2].copy_from_slice(&length.to_be_bytes());
+}
+
+/// How many bytes a value takes.
+pub(crate) fn length_of(value: &impl Wire) -> usize {
+    let mut bytes = Vec::new();
+    value.put(&mut bytes);
+    bytes.len()
 }
 
 /// A structure, field after field. `[4]` is so many bytes of nothing; `measured at 2` says where the length of the whole is, for which

@@ -9,7 +9,7 @@ use crate::flow::{FlowCommand, FlowFlags, FlowMod, FlowRemoved, FlowRemovedReaso
 use crate::numbers::numbers;
 use crate::oxm::NiciraMatch;
 use crate::version::Habits;
-use crate::wire::{Reader, Result, Wire, align, layout};
+use crate::wire::{Reader, Result, Wire, align, layout, said_length};
 use crate::{ALL_TABLES, GroupNumber, PortNumber, ShortPort};
 use fulmar_packet::Match;
 
@@ -26,7 +26,7 @@ impl<Before: Wire, After: Wire> Wire for Matching<Before, After> {
         self.before.put(out);
         let mut fields = Vec::new();
         self.matched.put(&mut fields);
-        u16::try_from(fields.len()).unwrap_or(u16::MAX).put(out);
+        said_length(fields.len()).put(out);
         self.after.put(out);
         let start = out.len();
         fields.put(out);

@@ -7,7 +7,7 @@ use super::step::Step;
 use crate::flow::{FlowFilter, FlowFlags, FlowStats};
 use crate::oxm::NiciraMatch;
 use crate::version::Habits;
-use crate::wire::{Result, Wire, layout};
+use crate::wire::{Result, layout, length_of};
 use crate::{GroupNumber, ShortPort};
 
 layout! {
@@ -184,11 +184,5 @@ impl NiciraFlow {
 
 /// How many bytes a flow takes in an answer.
 pub(crate) fn length_of_stats(flow: &FlowStats, habits: Habits) -> usize {
-    let mut bytes = Vec::new();
-    if habits.tells_all {
-        NiciraFlow::from(flow).put(&mut bytes)
-    } else {
-        Flow::from(flow).put(&mut bytes)
-    }
-    bytes.len()
+    if habits.tells_all { length_of(&NiciraFlow::from(flow)) } else { length_of(&Flow::from(flow)) }
 }

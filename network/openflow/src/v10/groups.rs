@@ -7,7 +7,7 @@ use crate::error::{BadAction, GroupModFailed};
 use crate::group::{self, GroupCommand, GroupDescription, GroupFeatures, GroupKind, GroupMod};
 use crate::numbers::choice;
 use crate::property::{get_property, put_property};
-use crate::wire::{Reader, Result, Wire, layout, put_length};
+use crate::wire::{Reader, Result, Wire, layout, length_of, put_length, said_length};
 use crate::{GroupNumber, PortNumber, ShortPort};
 use fulmar_packet::Match;
 
@@ -58,7 +58,7 @@ impl Wire for Bucket {
     fn put(&self, out: &mut Vec<u8>) {
         let (start, mut steps) = (out.len(), Vec::new());
         self.steps.put(&mut steps);
-        (0u16, length(&steps)).put(out);
+        (0u16, said_length(steps.len())).put(out);
         self.number.put(out);
         steps.put(out);
         self.properties.put(out);
@@ -74,11 +74,6 @@ impl Wire for Bucket {
     }
 }
 
-/// Of what is in a message that is too long itself, if it does not fit.
-fn length(bytes: &[u8]) -> u16 {
-    u16::try_from(bytes.len()).unwrap_or(u16::MAX)
-}
-
 /// Buckets behind their length, and what comes after that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buckets<After> {
@@ -90,7 +85,7 @@ impl<After: Wire> Wire for Buckets<After> {
     fn put(&self, out: &mut Vec<u8>) {
         let mut list = Vec::new();
         self.list.put(&mut list);
-        length(&list).put(out);
+        said_length(list.len()).put(out);
         self.after.put(out);
         list.put(out);
     }
@@ -212,9 +207,7 @@ impl Description {
 
 /// How many bytes a group takes in an answer.
 pub(crate) fn length_of_description(group: &GroupDescription) -> usize {
-    let mut bytes = Vec::new();
-    Description::from(group).put(&mut bytes);
-    bytes.len()
+    length_of(&Description::from(group))
 }
 
 /// What groups can do, in numbers of this version's actions: all twelve.

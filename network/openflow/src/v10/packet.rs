@@ -6,7 +6,7 @@ use crate::action::without_inapplicable;
 use crate::error::{BadAction, BadRequest};
 use crate::numbers::numbers;
 use crate::packet_in::{self, PacketInReason};
-use crate::wire::{Reader, Result, Wire, layout};
+use crate::wire::{Reader, Result, Wire, layout, said_length};
 use crate::{NO_BUFFER, PortNumber, ShortPort, Told, packet_out};
 use fulmar_packet::{Field, FlowKey, Match, extract};
 
@@ -80,7 +80,7 @@ impl Wire for PacketOut {
         self.port.put(out);
         let mut steps = Vec::new();
         self.steps.put(&mut steps);
-        u16::try_from(steps.len()).unwrap_or(u16::MAX).put(out);
+        said_length(steps.len()).put(out);
         steps.put(out);
         self.data.put(out);
     }

@@ -58,7 +58,7 @@ const GROUPS: [&str; 10] = [
 #[test]
 fn groups_are_said_as_open_vswitch_says_them() {
     let dialect = Dialect::V10(Habits::default());
-    let mut read = GROUPS.map(bytes).map(|bytes| {
+    let read = GROUPS.map(bytes).map(|bytes| {
         let message = dialect.decode(&bytes).unwrap_or_else(|error| panic!("{error}: {bytes:02x?}"));
         let mut again = Vec::new();
         dialect.encode(&message, &mut again).expect("short");
@@ -91,6 +91,6 @@ fn groups_are_said_as_open_vswitch_says_them() {
             group_mod(GroupCommand::Delete, GroupKind::All, GroupNumber::ALL, Vec::new()),
         ]
     );
-    let Body::FlowMod(flow) = &mut read[3] else { panic!("{:?} is a flow", read[3]) };
+    let Body::FlowMod(flow) = &read[3] else { panic!("{:?} is a flow", read[3]) };
     assert_eq!(flow.instructions.to_string(), "group:5");
 }
