@@ -5,6 +5,7 @@
 //! them are then given what one of the rules asks for.
 
 use crate::Figure;
+use crate::figure::is_wanted;
 use fulmar_classifier::{Classifier, Masks, Optimisations, Rule};
 use fulmar_node::Random;
 use fulmar_packet::{Field, FlowKey, FlowMask, Match, ethernet, ip};
@@ -26,11 +27,13 @@ pub struct Options {
     pub runs: usize,
     /// The same rules and packets come of the same seed.
     pub seed: u64,
+    /// Only figures whose name contains this.
+    pub only: Option<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { rules: 500_000, subtables: vec![10, 20, 30], packets: 1 << 17, runs: 5, seed: 1 }
+        Self { rules: 500_000, subtables: vec![10, 20, 30], packets: 1 << 17, runs: 5, seed: 1, only: None }
     }
 }
 
@@ -152,6 +155,12 @@ struct Case {
     note: &'static str,
 }
 
+impl Case {
+    fn name(&self, subtables: usize) -> String {
+        format!("{}_{subtables}", self.figure)
+    }
+}
+
 const CASES: [Case; 6] = [
     Case {
         figure: "switch.classifier_hits",
@@ -209,21 +218,26 @@ pub fn run(options: &Options, mut progress: impl FnMut(&str)) -> Vec<Figure> {
 }
 
 fn measure(options: &Options, subtables: usize, progress: &mut impl FnMut(&str)) -> Vec<Figure> {
+    let is_wanted = |case: &&Case| is_wanted(options.only.as_deref(), &case.name(subtables));
+    let cases: Vec<_> = CASES.iter().filter(is_wanted).collect();
+    if cases.is_empty() {
+        return Vec::new();
+    }
     progress(&format!("{} rules in {subtables} subtables", options.rules));
     let workload = workload(options, subtables);
     let untracked = Optimisations { prefix_tracking: false, port_tracking: false, ..Optimisations::ALL };
     let plain = filled(&workload, untracked, options.seed);
     let tracking = filled(&workload, Optimisations::ALL, options.seed);
-    let mut runs = CASES.map(|_| Vec::new());
+    let mut runs = vec![Vec::new(); cases.len()];
     for run in 0..options.runs {
         progress(&format!("run {} of {}", run + 1, options.runs));
-        for (case, rates) in CASES.iter().zip(&mut runs) {
+        for (case, rates) in cases.iter().zip(&mut runs) {
             let classifier = if case.is_tracking { &tracking } else { &plain };
             let packets = if case.is_hit { &workload.hits } else { &workload.misses };
             rates.push(rate(classifier, packets, case.lookup));
         }
     }
-    CASES.iter().zip(&runs).map(|(case, runs)| figure(case, subtables, runs)).collect()
+    cases.iter().zip(&runs).map(|(case, runs)| figure(case, subtables, runs)).collect()
 }
 
 fn filled(workload: &Workload, optimisations: Optimisations, seed: u64) -> Classifier<u32> {
@@ -250,7 +264,7 @@ fn figure(case: &Case, subtables: usize, runs: &[f64]) -> Figure {
             .map_or_else(String::new, |(_, rate)| format!("Open vSwitch 3.1.0, {rate} measured once")),
         target: reference.map(|(_, rate)| 1.5 * rate),
         note: case.note.into(),
-        ..Figure::of(format!("{}_{subtables}", case.figure), "million lookups a second", "higher", runs)
+        ..Figure::of(case.name(subtables), "million lookups a second", "higher", runs)
     }
 }
 
@@ -270,7 +284,7 @@ mod tests {
 
     #[test]
     fn every_case_has_a_figure() {
-        let options = Options { rules: 100, subtables: vec![2], packets: 10, runs: 1, seed: 1 };
+        let options = Options { rules: 100, subtables: vec![2], packets: 10, runs: 1, seed: 1, only: None };
         assert_eq!(run(&options, |_| {}).len(), CASES.len());
     }
 }

@@ -85,6 +85,11 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
+/// Whether a figure is among those whose name contains this; all are, if nothing is asked for.
+pub(crate) fn is_wanted(only: Option<&str>, figure: &str) -> bool {
+    only.is_none_or(|only| figure.contains(only))
+}
+
 /// The processor's name and how many there are.
 pub fn machine() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Single SQL operations on Fulmar's tree and on SQLite's own, in write-ahead-log mode with the same durability.
 
 use crate::Figure;
-use crate::figure::median;
+use crate::figure::{is_wanted, median};
 use rusqlite::{Connection, Result, params};
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
@@ -138,8 +138,7 @@ fn connect(name: &str) -> Result<Connection> {
 /// What the databases answer, a directory that is not writable among it.
 pub fn run(options: &Options, mut begin: impl FnMut(&str)) -> Result<Vec<Figure>> {
     let parent = options.directory.clone().unwrap_or_else(std::env::temp_dir);
-    let chosen =
-        WORKLOADS.iter().filter(|w| options.only.as_ref().is_none_or(|only| w.figure.contains(only)));
+    let chosen = WORKLOADS.iter().filter(|workload| is_wanted(options.only.as_deref(), workload.figure));
     let fulmar = Side::new(&parent, "fulmar:", options.rows)?;
     let stock = Side::new(&parent, "", options.rows)?;
     chosen

@@ -11,7 +11,7 @@ mod network;
 mod system;
 
 use crate::fault::{Error, Fault};
-use crate::figure::median;
+use crate::figure::{is_wanted, median};
 use crate::{Figure, classifier};
 use network::Network;
 use serde::Serialize;
@@ -191,11 +191,12 @@ pub fn run(options: &Options, mut begin: impl FnMut(usize, usize, &str)) -> Resu
         }
     }
     let mut figures = ratios(options, &cells)?;
-    if options.only.as_ref().is_none_or(|only| only.contains("classifier")) {
-        let runs = classifier::Options { runs: options.runs, ..classifier::Options::default() };
-        figures.extend(classifier::run(&runs, |what| begin(0, 0, what)));
-    }
-    figures.retain(|figure| options.only.as_ref().is_none_or(|only| figure.figure.contains(only)));
+    let classifier = classifier::Options {
+        runs: options.runs,
+        only: options.only.clone(),
+        ..classifier::Options::default()
+    };
+    figures.extend(classifier::run(&classifier, |what| begin(0, 0, what)));
     let measured = cells.into_iter().map(|cell| Measured {
         measured: cell.load.name(),
         system: cell.system.name(),
@@ -207,10 +208,13 @@ pub fn run(options: &Options, mut begin: impl FnMut(usize, usize, &str)) -> Resu
     Ok(Report { measured: measured.collect(), figures })
 }
 
+fn wanted(options: &Options) -> Vec<&'static Ratio> {
+    RATIOS.iter().filter(|ratio| is_wanted(options.only.as_deref(), ratio.figure)).collect()
+}
+
 /// What the figures that are asked for are made of.
 fn cells(options: &Options) -> Vec<Cell> {
-    let is_wanted = |name: &str| options.only.as_ref().is_none_or(|only| name.contains(only));
-    let ratios: Vec<_> = RATIOS.iter().filter(|ratio| is_wanted(ratio.figure)).collect();
+    let ratios = wanted(options);
     let pairs = Load::ALL.into_iter().flat_map(|load| {
         [System::Fulmar, System::OpenVSwitch, System::OpenVSwitchXdp].map(|system| (system, load))
     });
@@ -257,5 +261,5 @@ fn ratios(options: &Options, cells: &[Cell]) -> Result<Vec<Figure>, Error> {
             ..Figure::of(ratio.figure, "ratio", "higher", &ratios)
         })
     };
-    Ok(RATIOS.iter().filter_map(figure).collect())
+    Ok(wanted(options).into_iter().filter_map(figure).collect())
 }

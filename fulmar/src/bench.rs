@@ -125,6 +125,16 @@ pub(crate) fn print(
     Ok(())
 }
 
+/// Whoever asks for a figure that is not there is told so.
+pub(crate) fn found(only: Option<&str>, is_empty: bool) -> Result<(), String> {
+    match only {
+        Some(only) if is_empty => Err(format!(
+            "no figure has {only:?} in its name; without --only all are measured, with their names"
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Hands `work` what it tells of its progress: how much of how much is done, and what comes next.
 pub(crate) fn with_progress<T>(
     work: impl FnOnce(&mut dyn FnMut(usize, usize, &str)) -> T,
@@ -155,6 +165,7 @@ fn run_sql(sql: Sql) -> Result<(), Box<dyn Error>> {
         only: sql.only,
     };
     let figures = sql::run(&options, |figure| eprintln!("measuring {figure}"))?;
+    found(options.only.as_deref(), figures.is_empty())?;
     if sql.json {
         figures.iter().for_each(|figure| println!("{}", figure.to_json()));
     } else {

@@ -47,6 +47,7 @@ pub(super) fn run(switch: &Switch) -> Result<(), Box<dyn std::error::Error>> {
         only: switch.only.clone(),
     };
     let report = super::with_progress(|begin| switch::run(&options, begin))??;
+    super::found(switch.only.as_deref(), report.measured.is_empty() && report.figures.is_empty())?;
     super::print(switch.json, &report.measured, &report.figures, || tables(&report))?;
     Ok(())
 }

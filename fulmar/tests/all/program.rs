@@ -21,6 +21,22 @@ fn complaint(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
+/// Silence would look as if there were nothing to say of it.
+#[test]
+fn figures_that_are_not_there_are_not_passed_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let bench = |arguments: &[&str]| {
+        let mut program = Command::new(FULMAR);
+        program.arg("bench").args(arguments).current_dir(directory.path()).output().unwrap()
+    };
+    for arguments in
+        [["sql", "--only", "hist", "--rows", "2000"], ["switch", "--only", "hist", "--runs", "1"]]
+    {
+        let message = complaint(&bench(&arguments));
+        assert!(message.contains("no figure has \"hist\" in its name"), "{message}");
+    }
+}
+
 /// The message for a program whose ordinary database `FULMAR_DATABASES` sends to Fulmar, followed to the letter.
 #[test]
 fn the_way_that_a_message_shows_leads_there() {
