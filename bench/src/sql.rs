@@ -138,10 +138,15 @@ fn connect(name: &str) -> Result<Connection> {
 /// What the databases answer, a directory that is not writable among it.
 pub fn run(options: &Options, mut begin: impl FnMut(&str)) -> Result<Vec<Figure>> {
     let parent = options.directory.clone().unwrap_or_else(std::env::temp_dir);
-    let chosen = WORKLOADS.iter().filter(|workload| is_wanted(options.only.as_deref(), workload.figure));
+    let is_wanted = |workload: &&Workload| is_wanted(options.only.as_deref(), workload.figure);
+    let chosen: Vec<_> = WORKLOADS.iter().filter(is_wanted).collect();
+    if chosen.is_empty() {
+        return Ok(Vec::new());
+    }
     let fulmar = Side::new(&parent, "fulmar:", options.rows)?;
     let stock = Side::new(&parent, "", options.rows)?;
     chosen
+        .into_iter()
         .map(|workload| {
             begin(workload.figure);
             let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
