@@ -19,7 +19,7 @@
 //! - [`Receiver`] and [`Sender`]: the halves of a port, for different threads.
 //! - [`vxlan`]: what comes and goes in tunnels. It has many ports, and frames come with what is known of their tunnel.
 //! - [`offload`]: what is left to be done, and [`offload::finish`], which does it.
-//! - `interface`, `kernel`: what is asked of the system. Unsafe code is in the latter only, and where memory is shared with the kernel.
+//! - `interface`, `kernel`, `bpf`: what is asked of the system. Unsafe code is in the latter two only, and where memory is shared with the kernel.
 //!
 //! # Example
 //!
@@ -46,6 +46,7 @@
 //! UDP (of SCTP, of tunnels) are the kernel's to cut: its packet sockets do not give them away. Before Linux 6.2 they neither give nor take those
 //! of UDP.
 
+mod bpf;
 mod error;
 mod frame;
 mod interface;
