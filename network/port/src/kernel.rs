@@ -81,14 +81,29 @@ pub(crate) fn bind_to_interface(socket: impl AsFd, index: u32, protocol: u16) ->
 
 /// `bind` of an XDP socket: one queue of this interface, whose frames are copied and which is to be told of those to be sent.
 pub(crate) fn bind_to_queue(socket: impl AsFd, index: u32, queue: u32) -> io::Result<()> {
-    let address = libc::sockaddr_xdp {
+    bind(socket, &address_of(index, queue, libc::XDP_COPY))
+}
+
+/// `bind` of an XDP socket at the queue at which another is, whose memory and rings of that it uses, too.
+pub(crate) fn bind_beside(
+    socket: impl AsFd,
+    index: u32,
+    queue: u32,
+    other: BorrowedFd<'_>,
+) -> io::Result<()> {
+    let mut address = address_of(index, queue, libc::XDP_SHARED_UMEM);
+    address.sxdp_shared_umem_fd = other.as_raw_fd().cast_unsigned();
+    bind(socket, &address)
+}
+
+fn address_of(index: u32, queue: u32, flags: u16) -> libc::sockaddr_xdp {
+    libc::sockaddr_xdp {
         sxdp_family: 44,
-        sxdp_flags: libc::XDP_COPY,
+        sxdp_flags: flags,
         sxdp_ifindex: index,
         sxdp_queue_id: queue,
         sxdp_shared_umem_fd: 0,
-    };
-    bind(socket, &address)
+    }
 }
 
 fn bind<T>(socket: impl AsFd, address: &T) -> io::Result<()> {

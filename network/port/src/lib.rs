@@ -16,7 +16,7 @@
 //!
 //! - [`packet`]: on a network interface, through a packet socket, and an XDP socket for short frames that go out; for hosts that count on offloads, and for all others. [`xdp`]: through an
 //!   XDP socket; faster, for hosts that leave nothing to be done. [`tap`]: a network interface itself. [`memory`]: inside the process.
-//! - [`Receiver`] and [`Sender`]: the halves of a port, for different threads.
+//! - [`Receiver`] and [`Sender`]: the halves of a port, for different threads. [`packet::open_lanes`]: an interface as several ports, for as many threads.
 //! - [`vxlan`]: what comes and goes in tunnels. It has many ports, and frames come with what is known of their tunnel.
 //! - [`offload`]: what is left to be done, and [`offload::finish`], which does it.
 //! - `interface`, `kernel`, `bpf`: what is asked of the system. Unsafe code is in the latter two only, and where memory is shared with the kernel.
@@ -37,7 +37,7 @@
 //!
 //! # What is guaranteed
 //!
-//! Frames come in the order in which they arrived, and go out in the order in which they were sent, as far as they come and go at all:
+//! Frames come in at a port in the order in which they arrived (if an interface is several ports, those of a flow are at one of them), and go out in the order in which they were sent, as far as they come and go at all:
 //! what has no room is dropped and counted, and what waits for room blocks nobody. A frame goes on as it came, with its tags. An interface that is down
 //! or gone is an [`Error`], and no frame makes it panic.
 //!

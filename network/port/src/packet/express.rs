@@ -9,6 +9,7 @@ use crate::link::Traffic;
 use crate::offload::{Offload, finish};
 use crate::xdp::{Flushed, Outgoing};
 use fulmar_packet::ethernet;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 /// Where the checksums of TCP and UDP are in their headers. That of SCTP is another one, which the kernel leaves open in the same way.
@@ -23,13 +24,13 @@ pub(super) struct Express {
 }
 
 impl Express {
-    /// If the interface has one queue now, and the kernel has such sockets and none at that queue.
-    pub(super) fn new(interface: &Arc<Interface>) -> Option<Self> {
+    /// So many, if the interface has one queue now, and the kernel has such sockets and none at that queue; or none.
+    pub(super) fn several(interface: &Arc<Interface>, count: NonZeroUsize) -> Vec<Self> {
         if !interface.has_one_queue() {
-            return None;
+            return Vec::new();
         }
-        let outgoing = Outgoing::alone(interface).ok()?;
-        Some(Self { interface: interface.clone(), outgoing, scratch: Vec::new() })
+        let all = Outgoing::alone(interface, count).unwrap_or_default().into_iter();
+        all.map(|outgoing| Self { interface: interface.clone(), outgoing, scratch: Vec::new() }).collect()
     }
 
     /// The interface's MTU counts, as only packet sockets refuse what is longer: as it was when the link was asked for last.

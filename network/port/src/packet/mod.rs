@@ -12,16 +12,19 @@ mod outbox;
 mod ring;
 mod single;
 mod slots;
+mod steering;
 
 use crate::interface::Interface;
 use crate::kernel::{bind_to_interface, option, set_option};
 use crate::offload::{self, HEADER};
 use crate::{Error, Frame, LONGEST_FRAME, Link, Offload, Port, Traffic, port};
+use express::Express;
 use fulmar_packet::ethernet;
 use libc::SOL_PACKET;
 use outbox::Outbox;
 use ring::{Ring, Slot};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socket_with};
+use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -67,8 +70,36 @@ pub struct Sender {
 ///
 /// If there is no such interface, it is no Ethernet, or the kernel refuses: for want of `CAP_NET_RAW`, say.
 pub fn open(name: &str) -> Result<Port, Error> {
+    let only = open_lanes(name, NonZeroUsize::MIN)?.pop();
+    Ok(only.unwrap_or_else(|| unreachable!("there are as many as were asked for")))
+}
+
+/// The same as so many ports, for as many threads. A frame comes in at one of them: at that for the processor on which it was sent,
+/// so that whoever sends and receives there is not woken from afar; but all frames of a flow at the same one, so that they keep their
+/// order, until it was silent for 10 ms. (If the kernel takes no program for this, a flow's addresses and ports say at which.)
+///
+/// # Errors
+///
+/// As of [`open`].
+pub fn open_lanes(name: &str, count: NonZeroUsize) -> Result<Vec<Port>, Error> {
     let interface = Arc::new(Interface::find(name)?);
     interface.must_be_ethernet()?;
+    let receivers: Result<Vec<_>, _> = (0..count.get()).map(|_| receiver(&interface)).collect();
+    let mut receivers = receivers?;
+    steering::steer(&receivers).map_err(Error::refused(name, "several sockets for its frames"))?;
+    // Until they were joined, each had a copy of all.
+    receivers.iter_mut().skip(1).try_for_each(Receiver::discard)?;
+    let mut expresses = Express::several(&interface, count).into_iter();
+    let ports = receivers.into_iter().map(|receiver| {
+        let outbox = Outbox::new(&interface, receiver.socket.clone(), expresses.next())?;
+        let sender = Sender { outbox, sent: Traffic::default() };
+        Ok(Port::new(port::Receiver::Packet(Box::new(receiver)), port::Sender::Packet(Box::new(sender))))
+    });
+    ports.collect()
+}
+
+fn receiver(interface: &Arc<Interface>) -> Result<Receiver, Error> {
+    let name = interface.name();
     let socket = socket_for(name)?;
     let set = |what, option, value: u32| {
         set_option(&socket, SOL_PACKET, option, &value).map_err(Error::refused(name, what))
@@ -91,18 +122,15 @@ pub fn open(name: &str) -> Result<Port, Error> {
     };
     set_option(&socket, SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &everything)
         .map_err(Error::refused(name, "frames for other addresses"))?;
-    let socket = Arc::new(socket);
-    let sender = Sender { outbox: Outbox::new(&interface, socket.clone())?, sent: Traffic::default() };
-    let receiver = Receiver {
-        socket,
-        interface,
+    Ok(Receiver {
+        socket: Arc::new(socket),
+        interface: interface.clone(),
         ring,
         long: vec![0; usize::from(HEADROOM) + HEADER + LONGEST_FRAME].into(),
         received: Traffic::default(),
         found_empty: 0,
         is_down: false,
-    };
-    Ok(Port::new(port::Receiver::Packet(Box::new(receiver)), port::Sender::Packet(Box::new(sender))))
+    })
 }
 
 impl Receiver {
@@ -124,6 +152,18 @@ impl Receiver {
             self.explain_emptiness()?;
         }
         Ok(count)
+    }
+
+    /// Forgets what has come.
+    fn discard(&mut self) -> Result<(), Error> {
+        let before = self.received;
+        let discarded = self.receive(SLOTS, |_| ());
+        self.received = before;
+        match discarded {
+            // Whoever waits for frames is told of it.
+            Ok(_) | Err(Error::Down { .. }) => Ok(()),
+            Err(why) => Err(why),
+        }
     }
 
     /// Nothing has come. Is that all right?

@@ -27,9 +27,13 @@ enum Batch {
 }
 
 impl Outbox {
-    /// For an interface, at which there is a packet socket.
-    pub(super) fn new(interface: &Arc<Interface>, socket: Arc<OwnedFd>) -> Result<Self, Error> {
-        let batch = match Express::new(interface) {
+    /// For an interface, at which there is a packet socket, and an XDP socket for short frames if that can be.
+    pub(super) fn new(
+        interface: &Interface,
+        socket: Arc<OwnedFd>,
+        express: Option<Express>,
+    ) -> Result<Self, Error> {
+        let batch = match express {
             Some(express) => Batch::Express(express),
             None => Batch::Slots(slots(interface)?),
         };

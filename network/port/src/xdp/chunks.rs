@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// Large enough for a frame of 1,514 bytes and the room before it. (The kernel allows 4,096, too.)
 pub(super) const CHUNK: usize = 2048;
 
-/// All of them, or one of the halves.
-#[derive(Debug)]
+/// All of them, or one of the halves. Clones are the same chunks: each chunk is one's alone that has it from the kernel, or from a [`Stock`](super::stock::Stock).
+#[derive(Clone, Debug)]
 pub(super) struct Chunks {
     memory: Arc<Mapping>,
     addresses: Range<usize>,
@@ -54,8 +54,8 @@ impl Chunks {
         from_start.is_multiple_of(CHUNK).then_some(from_start / CHUNK)
     }
 
-    /// The chunk in which this address is, and the place of the address in it. The caller has it from the kernel, or has not given it
-    /// there since, so that nobody else changes it; nor is there another slice, as this one borrows the half, and no chunk is in both.
+    /// The chunk in which this address is, and the place of the address in it. The caller has it from the kernel or a stock, and has not given it
+    /// back since, so that nobody else changes it; nor is there another slice, as this one borrows the caller's chunks, and a chunk is one's alone.
     ///
     /// # Panics
     ///

@@ -8,6 +8,7 @@ mod chunks;
 mod outgoing;
 mod program;
 mod ring;
+mod stock;
 
 use crate::interface::Interface;
 use crate::kernel::{bind_to_queue, option};

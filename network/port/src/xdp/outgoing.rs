@@ -1,20 +1,19 @@
 //! Frames on their way out through an XDP socket: each is copied into a chunk, and many go with one system call.
-//!
-//! Whose a chunk is, is told by the ring of those that are done: there the kernel puts the chunk of a frame that nobody needs any more, and at
-//! once that of a frame which the interface drops.
 
 use super::chunks::{CHUNK, Chunks};
 use super::ring::Ring;
+use super::stock::Stock;
 use super::{COMPLETED, OUTGOING, bind_to_first_queue, socket};
 use crate::Traffic;
 use crate::interface::Interface;
-use crate::kernel::{option, set_option};
+use crate::kernel::{bind_beside, option, set_option};
 use libc::SOL_XDP;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use std::io;
+use std::num::NonZeroUsize;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Of a socket that only sends: chunks, and entries in each ring.
 const ENTRIES: u32 = 512;
@@ -42,12 +41,11 @@ pub(crate) struct Outgoing {
     socket: Arc<OwnedFd>,
     chunks: Chunks,
     waiting: Ring<libc::xdp_desc>,
-    /// Chunks of frames that were sent.
-    done: Ring<u64>,
-    /// Chunks for frames to be sent; the last is the one most likely in the processor's cache.
-    free: Vec<u64>,
-    /// Of each chunk, whether it is among them: what was withdrawn may be done after all.
-    is_free: Vec<bool>,
+    stock: Arc<Mutex<Stock>>,
+    /// Which of the sockets it is that have the stock in common.
+    number: usize,
+    /// Chunks that were taken from the stock for frames to come: many at a time, as others wait for it.
+    fresh: Vec<u64>,
 }
 
 impl Outgoing {
@@ -61,27 +59,50 @@ impl Outgoing {
         waiting: Ring<libc::xdp_desc>,
         done: Ring<u64>,
     ) -> Self {
-        let (free, is_free) = chunks.each().map(|chunk| (chunk, true)).unzip();
-        Self { socket, chunks, waiting, done, free, is_free }
+        let stock = Arc::new(Mutex::new(Stock::new(chunks.clone(), done)));
+        Self { socket, chunks, waiting, stock, number: 0, fresh: Vec::new() }
     }
 
-    /// By a socket that only sends, and leaves what comes in to others.
+    /// By so many sockets that only send, and leave what comes in to others.
     ///
     /// # Errors
     ///
     /// If the kernel has no such sockets, or the interface's first queue is another's.
-    pub(crate) fn alone(interface: &Interface) -> io::Result<Self> {
-        let socket = socket()?;
-        set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &QUEUE_BYTES)?;
-        let chunks = Chunks::new(socket.as_fd(), ENTRIES as usize, 0)?;
+    pub(crate) fn alone(interface: &Interface, count: NonZeroUsize) -> io::Result<Vec<Self>> {
+        let entries = u32::try_from(count.get()).ok().and_then(u32::checked_next_power_of_two);
+        let entries =
+            entries.and_then(|count| count.checked_mul(ENTRIES)).ok_or(io::ErrorKind::InvalidInput)?;
+        let socket = sending_socket()?;
+        let chunks = Chunks::new(socket.as_fd(), entries as usize, 0)?;
         let offsets: libc::xdp_mmap_offsets = option(&socket, SOL_XDP, libc::XDP_MMAP_OFFSETS)?;
         let at = socket.as_fd();
         let waiting = Ring::new(at, libc::XDP_TX_RING, OUTGOING, offsets.tx, ENTRIES)?;
-        let done = Ring::new(at, libc::XDP_UMEM_COMPLETION_RING, COMPLETED, offsets.cr, ENTRIES)?;
+        let done = Ring::new(at, libc::XDP_UMEM_COMPLETION_RING, COMPLETED, offsets.cr, entries)?;
         // No socket is bound without one of these.
         set_option(at, SOL_XDP, libc::XDP_UMEM_FILL_RING, &1u32)?;
         bind_to_first_queue(at, interface.index())?;
-        Ok(Self::of(Arc::new(socket), chunks, waiting, done))
+        let mut all = vec![Self::of(Arc::new(socket), chunks, waiting, done)];
+        for number in 1..count.get() {
+            let next = all[0].beside(number, interface)?;
+            all.push(next);
+        }
+        Ok(all)
+    }
+
+    /// By another socket, at the same queue, from the same chunks.
+    fn beside(&self, number: usize, interface: &Interface) -> io::Result<Self> {
+        let socket = sending_socket()?;
+        let offsets: libc::xdp_mmap_offsets = option(&socket, SOL_XDP, libc::XDP_MMAP_OFFSETS)?;
+        let waiting = Ring::new(socket.as_fd(), libc::XDP_TX_RING, OUTGOING, offsets.tx, ENTRIES)?;
+        bind_beside(&socket, interface.index(), 0, self.socket.as_fd())?;
+        Ok(Self {
+            socket: Arc::new(socket),
+            chunks: self.chunks.clone(),
+            waiting,
+            stock: self.stock.clone(),
+            number,
+            fresh: Vec::new(),
+        })
     }
 
     /// Puts a frame to those that wait, and counts it; or does nothing and says so, if there is no room.
@@ -89,7 +110,10 @@ impl Outgoing {
         let Some(len) = u32::try_from(frame.len()).ok().filter(|len| *len as usize <= CHUNK) else {
             return false;
         };
-        let Some(address) = (if self.waiting.room() > 0 { self.take_chunk() } else { None }) else {
+        if self.fresh.is_empty() {
+            self.restock();
+        }
+        let Some(address) = (if self.waiting.room() > 0 { self.fresh.pop() } else { None }) else {
             return false;
         };
         let (chunk, _) = self.chunks.around(address);
@@ -109,7 +133,6 @@ impl Outgoing {
             }
             self.waiting.publish_some(AT_ONCE);
             let done = send(&self.socket, &[], SendFlags::DONTWAIT);
-            self.reclaim();
             match done {
                 // It ended with a frame that the interface dropped. Not every kernel shows which one: its bytes stay counted.
                 Err(Errno::BUSY) => {
@@ -121,44 +144,41 @@ impl Outgoing {
                 _ => {}
             }
         }
-        self.reclaim();
+        self.restock();
         if self.waiting.left() > 0 { Flushed::Some } else { Flushed::All }
     }
 
-    fn reclaim(&mut self) {
-        while let Some(address) = self.done.take() {
-            self.give_chunk(address);
-        }
-        self.done.release();
+    /// Takes what is done back into the stock, and chunks from there for as many frames as one call sends.
+    fn restock(&mut self) {
+        let mut stock = self.stock.lock().unwrap_or_else(PoisonError::into_inner);
+        stock.collect();
+        let missing = (AT_ONCE as usize).saturating_sub(self.fresh.len());
+        self.fresh.extend(std::iter::from_fn(|| stock.take(self.number)).take(missing));
     }
 
-    fn take_chunk(&mut self) -> Option<u64> {
-        let address = self.free.pop()?;
-        self.is_free[self.chunks.place(address)?] = false;
-        Some(address)
-    }
-
-    /// Nothing, if it is free, or none at all: some kernels say that of a [`VOID`] entry, too, that it is done.
-    fn give_chunk(&mut self, address: u64) {
-        if let Some(place) = self.chunks.place(address)
-            && !std::mem::replace(&mut self.is_free[place], true)
-        {
-            self.free.push(address);
-        }
+    fn stock(&self) -> MutexGuard<'_, Stock> {
+        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes back what waits for an interface that is not up. Of a socket that only sends: nobody else has the kernel look at what waits.
     pub(crate) fn withdraw(&mut self, sent: &mut Traffic, mut each: impl FnMut(&[u8], &mut Traffic)) {
+        self.stock().collect();
         for entry in self.waiting.take_back(VOID) {
             // What was dropped and is not shown as taken, is done: it is no longer a frame that waits.
-            if self.chunks.place(entry.addr).is_none_or(|place| self.is_free[place]) {
+            if !self.stock().is_with(self.number, entry.addr) {
                 continue;
             }
             sent.packets = sent.packets.saturating_sub(1);
             sent.bytes = sent.bytes.saturating_sub(entry.len.into());
             let (chunk, _) = self.chunks.around(entry.addr);
             each(&chunk[..entry.len as usize], sent);
-            self.give_chunk(entry.addr);
+            self.stock().give(entry.addr);
         }
     }
+}
+
+fn sending_socket() -> io::Result<OwnedFd> {
+    let socket = socket()?;
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &QUEUE_BYTES)?;
+    Ok(socket)
 }

@@ -1,5 +1,6 @@
 //! Ports on real interfaces.
 
+mod lanes;
 mod network;
 mod packet;
 mod segments;
