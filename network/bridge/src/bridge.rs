@@ -294,16 +294,26 @@ impl Bridge {
         self.shared.sessions.get().unwrap_or_else(|| unreachable!("set when it was made"))
     }
 
-    /// A port joins, under a number and a name.
-    pub fn attach(&self, number: u32, mut info: PortInfo, port: Port) {
-        if let Ok(link) = port.link() {
+    /// How many threads move packets.
+    pub fn threads(&self) -> NonZeroUsize {
+        self.datapath.threads()
+    }
+
+    /// A port joins, under a number and a name. What comes in is one thread's.
+    pub fn attach(&self, number: u32, info: PortInfo, port: Port) {
+        self.attach_lanes(number, info, vec![port]);
+    }
+
+    /// A port joins, under a number and a name, of an interface that was [opened](fulmar_port::packet::open_lanes) for as many threads as there are.
+    pub fn attach_lanes(&self, number: u32, mut info: PortInfo, lanes: Vec<Port>) {
+        if let Some(Ok(link)) = lanes.first().map(Port::link) {
             info.address = link.address;
             info.has_link = link.is_up && link.is_running;
         }
         let counters = info.counters.clone();
         self.shared.links.lock().remove(&number);
         let event = self.shared.switch.put_port(number, info, self.shared.clock.now());
-        self.datapath.attach(number, port, counters);
+        self.datapath.attach(number, lanes, counters);
         self.shared.tell(event);
     }
 

@@ -27,7 +27,7 @@ pub struct Config {
     pub database: Option<SocketAddr>,
     /// Where figures are served for Prometheus.
     pub metrics: Option<SocketAddr>,
-    /// How many threads move packets, for each bridge; if it is not said, one for every four cores, and one at least.
+    /// How many threads move packets, for each bridge; if it is not said, one for every four cores, and two at least if there are two.
     pub threads: Option<NonZeroUsize>,
     /// Bridges that are to be there, besides those that the database has.
     #[serde(default, rename = "bridge")]
@@ -202,10 +202,10 @@ impl Drop for Daemon {
     }
 }
 
-/// Hosts need most cores for what they are there for.
+/// Hosts need most cores for what they are there for; but who waits for a packet is best woken from the core on which it was sent.
 fn usual_threads() -> NonZeroUsize {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    NonZeroUsize::new(cores / 4).unwrap_or(NonZeroUsize::MIN)
+    NonZeroUsize::new((cores / 4).max(cores.min(2))).unwrap_or(NonZeroUsize::MIN)
 }
 
 fn spawn(name: &str, what: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {

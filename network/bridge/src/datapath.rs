@@ -1,6 +1,7 @@
 //! The threads that move packets: each takes them from ports of its own, has them decided about, and gives them to any port.
 //!
-//! What comes in at one port is forwarded by one thread, so that the frames of a connection keep their order.
+//! The frames of a connection are forwarded by one thread, so that they keep their order: a port gives all its frames to one thread, or each of its
+//! *lanes* gives all frames of some connections to a thread of its own.
 
 mod exits;
 mod thread;
@@ -10,17 +11,19 @@ use exits::Exit;
 use fulmar_node::Time;
 use fulmar_openflow::Action;
 use fulmar_port::vxlan::{Arrivals, Departures};
-use fulmar_port::{Link, Port, Receiver};
+use fulmar_port::{Link, Port};
 use fulmar_vswitch::{Forwarder, Notice, Policer, PortCounters};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::BTreeMap;
 use std::io;
+use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use thread::Entrance;
 
 /// Hears what threads have to tell.
 pub(crate) trait Listener: Send + Sync + 'static {
@@ -36,7 +39,7 @@ type Look = Box<dyn FnOnce(&mut Forwarder, Time) + Send>;
 /// What a thread is to do between packets.
 enum Order {
     /// Frames of a port come in here.
-    Receive(u32, Box<Receiver>, Arc<PortCounters>),
+    Receive(Entrance),
     /// What comes in at a port is policed so, or not.
     Police(u32, Option<Arc<Policer>>),
     /// Frames of a port go out there.
@@ -129,7 +132,7 @@ struct Thread {
 /// The threads of one switch.
 pub(crate) struct Datapath {
     threads: Vec<Thread>,
-    /// Which thread receives for a port.
+    /// Which thread receives for a port of one lane.
     places: Mutex<BTreeMap<u32, usize>>,
 }
 
@@ -161,18 +164,32 @@ impl Datapath {
         self.threads.iter().for_each(|thread| thread.mailbox.order(order()));
     }
 
-    /// A port joins.
-    pub(crate) fn attach(&self, number: u32, port: Port, counters: Arc<PortCounters>) {
-        let (receiver, sender) = port.split();
+    /// How many threads there are.
+    pub(crate) fn threads(&self) -> NonZeroUsize {
+        NonZeroUsize::new(self.threads.len()).unwrap_or(NonZeroUsize::MIN)
+    }
+
+    /// A port joins, of one lane, or as many as there are threads.
+    pub(crate) fn attach(&self, number: u32, lanes: Vec<Port>, counters: Arc<PortCounters>) {
+        let (receivers, senders): (Vec<_>, Vec<_>) = lanes.into_iter().map(Port::split).unzip();
         self.detach(number);
-        for (thread, exit) in self.threads.iter().zip(Exit::for_threads(self.threads.len(), sender)) {
+        for (thread, exit) in self.threads.iter().zip(Exit::for_threads(self.threads.len(), senders)) {
             thread.mailbox.order(Order::SendBy(number, exit, counters.clone()));
         }
+        let first = if receivers.len() == 1 { self.place(number) } else { 0 };
+        for (lane, receiver) in receivers.into_iter().enumerate() {
+            let entrance = Entrance::new(number, receiver, counters.clone(), lane == 0);
+            self.threads[(first + lane) % self.threads.len()].mailbox.order(Order::Receive(entrance));
+        }
+    }
+
+    /// The thread that has the fewest ports, and has this one, too, from now on.
+    fn place(&self, number: u32) -> usize {
         let mut places = self.places.lock();
         let ports = |thread: &usize| places.values().filter(|place| *place == thread).count();
         let place = (0..self.threads.len()).min_by_key(ports).unwrap_or_default();
         places.insert(number, place);
-        self.threads[place].mailbox.order(Order::Receive(number, Box::new(receiver), counters));
+        place
     }
 
     /// What comes in at a port is policed so from now on, or not; nothing happens if it is the end of a tunnel.

@@ -5,6 +5,7 @@ use crate::options::{self, TunnelWanted};
 use fulmar_port::vxlan::Vtep;
 use fulmar_port::{Port, packet, tap, xdp};
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
 
 /// Where tunnels end, by their UDP ports, for as long as there are such.
@@ -24,7 +25,8 @@ impl Vteps {
 
 /// What an interface turned out to be.
 pub(crate) enum Opened {
-    Port(Box<Port>),
+    /// For one thread, or for each one.
+    Port(Vec<Port>),
     Tunnel(Arc<Vtep>, TunnelWanted),
 }
 
@@ -58,16 +60,21 @@ pub(crate) fn is_made(interface: &InterfaceWanted) -> bool {
     matches!(interface.kind.as_str(), "internal" | "tap")
 }
 
-/// Opens what an interface is; one that is made here has this Ethernet address. A patch port is opened with its peer only.
+/// Opens what an interface is, for so many threads if it can be; one that is made here has this Ethernet address. A patch port is opened with
+/// its peer only.
 pub(crate) fn open(
     interface: &InterfaceWanted,
     address: [u8; 6],
+    threads: NonZeroUsize,
     vteps: &mut Vteps,
 ) -> Result<Opened, String> {
     let name = &interface.name;
     check(interface)?;
     let opened = match interface.kind.as_str() {
-        "" | "system" => packet::open(name),
+        "" | "system" => {
+            let lanes = packet::open_lanes(name, threads);
+            return lanes.map(Opened::Port).map_err(|why| why.to_string());
+        }
         "afxdp" => xdp::open(name),
         "internal" | "tap" => {
             tap::create(name).and_then(|port| tap::set_address(name, address).map(|()| port))
@@ -87,5 +94,5 @@ pub(crate) fn open(
             ));
         }
     };
-    opened.map(|port| Opened::Port(Box::new(port))).map_err(|why| why.to_string())
+    opened.map(|port| Opened::Port(vec![port])).map_err(|why| why.to_string())
 }

@@ -165,7 +165,7 @@ impl Switches {
             let Ok((one, two)) = memory::pair() else { continue };
             for (bridge, interface, end) in [(bridge, interface, one), (other_bridge, other, two)] {
                 if let Some(running) = self.running.get_mut(*bridge) {
-                    running.attach(bridge, interface, Ok(Opened::Port(Box::new(end))));
+                    running.attach(bridge, interface, Ok(Opened::Port(vec![end])));
                 }
             }
         }
@@ -277,7 +277,8 @@ impl Running {
                 }
                 continue;
             }
-            if let Some(error) = self.attach(bridge, interface, open(interface, address, vteps)) {
+            let opened = open(interface, address, self.bridge.threads(), vteps);
+            if let Some(error) = self.attach(bridge, interface, opened) {
                 report(&error);
             }
         }
@@ -346,8 +347,8 @@ impl Running {
         info.vlans = interface.vlans.clone();
         info.bond = interface.bond.as_ref().map(|bond| bond.port.clone());
         match opened {
-            Opened::Port(port) => {
-                self.bridge.attach(number, info, *port);
+            Opened::Port(lanes) => {
+                self.bridge.attach_lanes(number, info, lanes);
                 Ok(())
             }
             Opened::Tunnel(vtep, wanted) => {
@@ -379,7 +380,8 @@ impl Running {
         let closed: Vec<InterfaceWanted> =
             self.ports.values().filter(wants).map(|port| port.wanted.clone()).collect();
         closed.iter().fold(false, |has_opened, interface| {
-            let Ok(opened) = open(interface, self.address(bridge, interface), vteps) else {
+            let address = self.address(bridge, interface);
+            let Ok(opened) = open(interface, address, self.bridge.threads(), vteps) else {
                 return has_opened;
             };
             self.attach(bridge, interface, Ok(opened)).is_none() | has_opened

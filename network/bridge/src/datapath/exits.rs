@@ -15,13 +15,13 @@ pub(super) enum Exit {
 }
 
 impl Exit {
-    /// An exit for each of so many threads, by which all send to one port.
-    pub(super) fn for_threads(count: usize, sender: Sender) -> Vec<Self> {
-        if count == 1 {
-            return vec![Self::Own(sender)];
+    /// An exit for each of so many threads, of a port that has one exit, or one for each.
+    pub(super) fn for_threads(count: usize, senders: Vec<Sender>) -> Vec<Self> {
+        if senders.len() == count {
+            return senders.into_iter().map(Self::Own).collect();
         }
-        let shared = Arc::new(Mutex::new(sender));
-        std::iter::repeat_with(|| Self::Shared(shared.clone())).take(count).collect()
+        let shared: Vec<_> = senders.into_iter().map(|sender| Arc::new(Mutex::new(sender))).collect();
+        shared.iter().cycle().take(count).map(|sender| Self::Shared(sender.clone())).collect()
     }
 
     fn send(&mut self, bytes: &[u8], offload: Offload) {

@@ -11,32 +11,40 @@ use fulmar_port::vxlan::Arrivals;
 use fulmar_port::{Frame, Link, Offload, Receiver};
 use fulmar_vswitch::{Encapsulation, Forwarder, Notice, Outlet, Policer, PortCounters, Traffic};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::setpriority_process;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 /// So many packets are taken from a port before the next one's turn.
 const BATCH: usize = 64;
-/// So often all ports are found empty before the thread sleeps: packets often come right after each other.
-const SPINS: u32 = 100;
 /// How long it sleeps at most: then it looks after links and idle flows.
 const SLEEP: Duration = Duration::from_millis(200);
 /// How long, while frames wait for room at an interface, which does not wake it.
 const SLEEP_WHEN_FULL: Duration = Duration::from_millis(1);
 /// How often links are looked at.
 const LINKS: Duration = Duration::from_millis(500);
-/// Its priority, as `nice` has it: who sends and receives on this machine waits for the switch as for the kernel's own network.
-const PRIORITY: i32 = -20;
 /// Room before a packet that a controller sends.
 const HEADROOM: usize = 128;
 
-/// Where frames come in.
-struct Entrance {
+/// Where frames of a port come in: all, or those of one of its lanes.
+pub(super) struct Entrance {
     number: u32,
     receiver: Box<Receiver>,
     policer: Option<Arc<Policer>>,
     counters: Arc<PortCounters>,
+    /// One thread tells how the port's link is.
+    tells_link: bool,
+}
+
+impl Entrance {
+    pub(super) fn new(
+        number: u32,
+        receiver: Receiver,
+        counters: Arc<PortCounters>,
+        tells_link: bool,
+    ) -> Self {
+        Self { number, receiver: Box::new(receiver), policer: None, counters, tells_link }
+    }
 }
 
 pub(super) struct Work<L> {
@@ -92,9 +100,6 @@ impl<L: Listener> Work<L> {
     }
 
     pub(super) fn run(mut self) {
-        // If it may not, it is as hosts are.
-        let _ = setpriority_process(None, PRIORITY);
-        let mut idle = 0;
         loop {
             if self.mailbox.has_orders.load(SeqCst) && !self.obey() {
                 return;
@@ -111,10 +116,9 @@ impl<L: Listener> Work<L> {
                 self.next_links = now + LINKS;
                 self.look_at_links();
             }
-            idle = if moved > 0 { 0 } else { idle + 1 };
-            if idle > SPINS {
+            // Neither ahead of those who send, nor looking for packets in their time: then many come at once.
+            if moved == 0 {
                 self.sleep(if is_sent { SLEEP } else { SLEEP_WHEN_FULL });
-                idle = 0;
             }
         }
     }
@@ -123,8 +127,8 @@ impl<L: Listener> Work<L> {
     fn obey(&mut self) -> bool {
         for order in self.mailbox.take() {
             match order {
-                Order::Receive(number, receiver, counters) => {
-                    self.entrances.push(Entrance { number, receiver, policer: None, counters });
+                Order::Receive(entrance) => {
+                    self.entrances.push(entrance);
                     self.next_links = Time::ZERO;
                 }
                 Order::Police(number, policer) => {
@@ -173,7 +177,7 @@ impl<L: Listener> Work<L> {
         let Self { forwarder, listener, entrances, exits, tunnels, .. } = self;
         let mut out = Outgoing { exits, tunnels, listener: &**listener };
         let mut moved = 0;
-        for Entrance { number, receiver, policer, counters } in entrances {
+        for Entrance { number, receiver, policer, counters, .. } in entrances {
             let (mut received, mut refused) = (Traffic::default(), Traffic::default());
             let mut take = |frame: Frame<'_>| {
                 received.packets += 1;
@@ -220,7 +224,7 @@ impl<L: Listener> Work<L> {
     }
 
     fn look_at_links(&self) {
-        for entrance in &self.entrances {
+        for entrance in self.entrances.iter().filter(|entrance| entrance.tells_link) {
             self.listener.link(entrance.number, entrance.receiver.link().ok());
         }
         for number in self.tunnels.numbers() {
