@@ -14,3 +14,14 @@ pub fn fetch<T>(at: *const T) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
 }
+
+/// The same, for lines that another processor has written and this one will write to: it need not ask for them again then.
+pub fn fetch_to_write<T>(at: *mut T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: as above. Processors without this instruction do nothing.
+    unsafe {
+        std::arch::asm!("prefetchw [{at}]", at = in(reg) at, options(nostack, preserves_flags));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = at;
+}

@@ -17,7 +17,7 @@
 //! - [`extract`]: from a frame to a key, over [`ethernet`] and [`ip`].
 //! - [`rewrite`]: a field changed in the frame. [`build`]: from a key to a frame.
 //! - [`checksum`]: the Internet checksum, whole and by differences. [`vxlan`]: frames in datagrams.
-//! - [`fetch`]: for whoever looks at many packets: memory that is needed soon.
+//! - [`fetch`], [`fetch_to_write`]: for whoever looks at many packets: memory that is needed soon.
 //!
 //! # Example
 //!
@@ -56,7 +56,7 @@ pub mod vxlan;
 
 pub use build::build;
 pub use extract::{Layers, NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION, extract};
-pub use fetch::fetch;
+pub use fetch::{fetch, fetch_to_write};
 pub use field::{Field, Stage, WORDS};
 pub use ip::{FRAGMENT, LATER};
 pub use key::{FlowKey, FlowMask, Match, ones, prefix};

@@ -5,7 +5,7 @@
 
 use crate::kernel::{Mapping, set_option};
 use crate::offload::HEADER;
-use fulmar_packet::{ethernet, fetch};
+use fulmar_packet::{ethernet, fetch_to_write};
 use libc::{
     TP_STATUS_COPY, TP_STATUS_KERNEL, TP_STATUS_USER, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID,
 };
@@ -99,7 +99,7 @@ impl Ring {
         let slot = self.slot_at(self.following(AHEAD));
         let header = start - HEADER;
         for place in [0, header, (header + LINE).min(self.slot - 1)] {
-            fetch(slot.as_ptr().wrapping_add(place));
+            fetch_to_write(slot.as_ptr().wrapping_add(place));
         }
     }
 
