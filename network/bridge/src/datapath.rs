@@ -4,6 +4,7 @@
 //! *lanes* gives all frames of some connections to a thread of its own.
 
 mod exits;
+mod home;
 mod thread;
 
 use crate::clock::Clock;
@@ -13,6 +14,7 @@ use fulmar_openflow::Action;
 use fulmar_port::vxlan::{Arrivals, Departures};
 use fulmar_port::{Link, Port};
 use fulmar_vswitch::{Forwarder, Notice, Policer, PortCounters};
+use home::Home;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::BTreeMap;
@@ -145,11 +147,14 @@ impl Datapath {
         listener: &Arc<impl Listener>,
     ) -> io::Result<Self> {
         let mut datapath = Self { threads: Vec::new(), places: Mutex::default() };
+        let busy: Arc<[AtomicBool]> = forwarders.iter().map(|_| AtomicBool::new(false)).collect();
         for (number, forwarder) in forwarders.into_iter().enumerate() {
             let mailbox = Arc::new(Mailbox::new()?);
             let work = thread::Work::new(forwarder, clock, listener.clone(), mailbox.clone());
             let name = format!("{name} packets {number}");
-            let handle = std::thread::Builder::new().name(name).spawn(|| work.run())?;
+            let busy = busy.clone();
+            let run = move || work.run(Home::new(number, busy));
+            let handle = std::thread::Builder::new().name(name).spawn(run)?;
             datapath.threads.push(Thread { mailbox, handle });
         }
         Ok(datapath)

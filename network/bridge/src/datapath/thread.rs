@@ -1,6 +1,7 @@
 //! What one of the threads does.
 
 use super::exits::Exits;
+use super::home::Home;
 use super::{Listener, Mailbox, Order};
 use crate::clock::Clock;
 use crate::tunnels::Tunnels;
@@ -99,7 +100,7 @@ impl<L: Listener> Work<L> {
         }
     }
 
-    pub(super) fn run(mut self) {
+    pub(super) fn run(mut self, mut home: Home) {
         loop {
             if self.mailbox.has_orders.load(SeqCst) && !self.obey() {
                 return;
@@ -109,6 +110,7 @@ impl<L: Listener> Work<L> {
             let moved = self.take_from_ports(now) + self.take_from_tunnels(now);
             self.tunnels.flush();
             let is_sent = self.exits.flush();
+            home.look(now, moved);
             self.forwarder.credit(now);
             let clock = &self.clock;
             self.forwarder.sweep(now, || clock.now());

@@ -74,8 +74,8 @@ pub fn open(name: &str) -> Result<Port, Error> {
     Ok(only.unwrap_or_else(|| unreachable!("there are as many as were asked for")))
 }
 
-/// The same as so many ports, for as many threads. A frame comes in at one of them: at that for the processor on which it was sent,
-/// so that whoever sends and receives there is not woken from afar; but all frames of a flow at the same one, so that they keep their
+/// The same as so many ports, for as many threads. A frame comes in at one of them: at that for the processor on which it was sent (whose number
+/// modulo their count is its place), so that whoever sends and receives there is not woken from afar; but all frames of a flow at the same one, so that they keep their
 /// order, until it was silent for 10 ms. (If the kernel takes no program for this, a flow's addresses and ports say at which.)
 ///
 /// # Errors
