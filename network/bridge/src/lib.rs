@@ -8,7 +8,7 @@
 //!
 //! # The idea
 //!
-//! A switch has threads for packets, each with ports of its own, which run each packet to its end: what they remember is their own, and
+//! A switch has threads for packets, each with ports of its own, or flows of its own at ports that are opened for all of them, which run each packet to its end: what they remember is their own, and
 //! they meet only where frames go out. What others want of them are orders in mailboxes, that they look at between two batches. Sessions call the switch themselves, from their
 //! own threads; a change has taken place when they have been answered. One more thread follows the database, and writes into it
 //! how things are: what `ovs-vsctl` asks for and waits for.
@@ -44,7 +44,7 @@
 //! remembered. An interface that is not there, or goes away, is an error of that interface; it joins when it is there. What controllers
 //! and tools say is answered with an error or done. What is dropped is counted.
 //!
-//! Frames that came in at one port and go out at another keep their order.
+//! Frames that came in at one port and go out at another keep their order; at a port of several [lanes](fulmar_port::packet::open_lanes), those of a flow do.
 //!
 //! Not guaranteed: the order of frames that came in at different ports. OpenFlow 1.0 and 1.3 are spoken, and no other version.
 
