@@ -19,8 +19,6 @@ pub(super) struct Home {
     number: usize,
     /// By threads' numbers, whether they have much to do.
     busy: Arc<[AtomicBool]>,
-    /// Nothing, if the system does not tell where it may run.
-    allowed: Option<CpuSet>,
     moved: usize,
     next: Time,
 }
@@ -28,15 +26,21 @@ pub(super) struct Home {
 impl Home {
     /// That of the calling thread, which has this number.
     pub(super) fn new(number: usize, busy: Arc<[AtomicBool]>) -> Self {
-        Self { number, busy, allowed: sched_getaffinity(None).ok(), moved: 0, next: Time::ZERO }
+        Self { number, busy, moved: 0, next: Time::ZERO }
     }
 
     fn is_at(&self, processor: usize) -> bool {
         processor % self.busy.len() == self.number
     }
 
-    /// To be called after each turn, with how many packets were moved. Says whether the thread went home.
-    pub(super) fn look(&mut self, now: Time, moved: usize) -> bool {
+    /// To be called after each turn, with how many packets were moved.
+    pub(super) fn look(&mut self, now: Time, moved: usize) {
+        if self.is_to_go(now, moved, sched_getcpu) {
+            self.go();
+        }
+    }
+
+    fn is_to_go(&mut self, now: Time, moved: usize, processor: impl FnOnce() -> usize) -> bool {
         self.moved += moved;
         if now < self.next {
             return false;
@@ -48,11 +52,12 @@ impl Home {
             let mut others = self.busy.iter().enumerate().filter(|(number, _)| *number != self.number);
             others.any(|(_, is_busy)| is_busy.load(Relaxed))
         };
-        is_busy && are_others() && !self.is_at(sched_getcpu()) && self.go()
+        is_busy && are_others() && !self.is_at(processor())
     }
 
+    /// Goes home, if the thread may be there, and says whether it does.
     fn go(&self) -> bool {
-        let Some(allowed) = self.allowed else { return false };
+        let Ok(allowed) = sched_getaffinity(None) else { return false };
         let mut home = CpuSet::new();
         (0..CpuSet::MAX_CPU)
             .filter(|processor| allowed.is_set(*processor) && self.is_at(*processor))
@@ -71,31 +76,42 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-    /// Whether a thread that is on the second processor goes home: its number of two, whether the other is busy, and how many packets it has moved.
-    fn goes(number: usize, is_other_busy: bool, moved: usize) -> bool {
-        let goes = move || {
-            let all = sched_getaffinity(None).expect("it tells");
-            let busy: Arc<[AtomicBool]> = [AtomicBool::new(false), AtomicBool::new(false)].into();
-            busy[1 - number].store(is_other_busy, Relaxed);
-            let mut home = Home::new(number, busy.clone());
-            home.next = Time::ZERO + EVERY;
-            let mut second = CpuSet::new();
-            second.set(1);
-            sched_setaffinity(None, &second).expect("there are two");
-            assert!(!home.look(Time::ZERO, moved), "it is not yet time");
-            let goes = home.look(home.next, 0);
-            assert_eq!(busy[number].load(Relaxed), moved >= MUCH);
-            assert_eq!(sched_getaffinity(None).expect("it tells") == all, goes, "it may go on from there");
-            goes
-        };
-        std::thread::spawn(goes).join().expect("it ends")
+    fn home(number: usize) -> (Home, Arc<[AtomicBool]>) {
+        let busy: Arc<[AtomicBool]> = [AtomicBool::new(false), AtomicBool::new(false)].into();
+        (Home::new(number, busy.clone()), busy)
     }
 
     #[test]
     fn threads_go_home_when_several_have_much_to_do() {
-        assert!(goes(0, true, MUCH));
-        assert!(!goes(1, true, MUCH), "it is there");
-        assert!(!goes(0, true, MUCH - 1));
-        assert!(!goes(0, false, MUCH));
+        let goes = |number: usize, processor: usize, is_other_busy: bool, moved: usize| {
+            let (mut home, busy) = home(number);
+            busy[1 - number].store(is_other_busy, Relaxed);
+            home.next = Time::ZERO + EVERY;
+            assert!(!home.is_to_go(Time::ZERO, moved, || processor), "it is not yet time");
+            let goes = home.is_to_go(home.next, 0, || processor);
+            assert_eq!(busy[number].load(Relaxed), moved >= MUCH);
+            goes
+        };
+        assert!(goes(0, 1, true, MUCH));
+        assert!(goes(1, 2, true, MUCH));
+        assert!(!goes(1, 3, true, MUCH), "it is there");
+        assert!(!goes(0, 1, true, MUCH - 1));
+        assert!(!goes(0, 1, false, MUCH));
+    }
+
+    #[test]
+    fn who_goes_home_may_go_on_from_there() {
+        let goes = || {
+            let may_be = || sched_getaffinity(None).expect("it tells");
+            let all = may_be();
+            assert!(home(1).0.go());
+            assert_eq!(may_be(), all);
+            let mut second = CpuSet::new();
+            second.set(1);
+            sched_setaffinity(None, &second).expect("there are two");
+            assert!(!home(0).0.go(), "it may not be there");
+            assert_eq!(may_be(), second);
+        };
+        std::thread::spawn(goes).join().expect("it ends");
     }
 }

@@ -9,7 +9,6 @@ use crate::link::Traffic;
 use crate::offload::{Offload, finish};
 use crate::xdp::{Flushed, Outgoing};
 use fulmar_packet::ethernet;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 /// Where the checksums of TCP and UDP are in their headers. That of SCTP is another one, which the kernel leaves open in the same way.
@@ -24,8 +23,8 @@ pub(super) struct Express {
 }
 
 impl Express {
-    /// So many, if the interface has one queue now, and the kernel has such sockets and none at that queue; or none.
-    pub(super) fn several(interface: &Arc<Interface>, count: NonZeroUsize) -> Vec<Self> {
+    /// At most so many, if the interface has one queue now, and the kernel has such sockets and none at that queue; or none.
+    pub(super) fn several(interface: &Arc<Interface>, count: usize) -> Vec<Self> {
         if !interface.has_one_queue() {
             return Vec::new();
         }

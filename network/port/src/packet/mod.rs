@@ -32,7 +32,10 @@ use std::sync::Arc;
 const HEADROOM: u16 = 128;
 /// `PACKET_MR_PROMISC`, of the type that its field has.
 const PROMISCUOUS: u16 = 1;
+/// Of a port; of all ports of an interface together, as far as that leaves each the fewest that it has.
 const SLOTS: usize = 2048;
+const ALL_SLOTS: usize = 2 * SLOTS;
+const FEWEST_SLOTS: usize = 256;
 const SMALLEST_SLOT: usize = 2048;
 const LARGEST_SLOT: usize = 16384;
 /// For segments that wait to be read; the kernel counts what it needs for its own notes, too.
@@ -76,7 +79,8 @@ pub fn open(name: &str) -> Result<Port, Error> {
 
 /// The same as so many ports, for as many threads. A frame comes in at one of them: at that for the processor on which it was sent (whose number
 /// modulo their count is its place), so that whoever sends and receives there is not woken from afar; but all frames of a flow at the same one, so that they keep their
-/// order, until it was silent for 10 ms. (If the kernel takes no program for this, a flow's addresses and ports say at which.)
+/// order, until it was silent for 10 ms. (If the kernel takes no program for this, a flow's addresses and ports say at which.) It is one port, if the
+/// kernel has only that: before Linux 6.13, if the interface is down.
 ///
 /// # Errors
 ///
@@ -84,12 +88,15 @@ pub fn open(name: &str) -> Result<Port, Error> {
 pub fn open_lanes(name: &str, count: NonZeroUsize) -> Result<Vec<Port>, Error> {
     let interface = Arc::new(Interface::find(name)?);
     interface.must_be_ethernet()?;
-    let receivers: Result<Vec<_>, _> = (0..count.get()).map(|_| receiver(&interface)).collect();
+    let slots = 1 << (ALL_SLOTS / count).clamp(FEWEST_SLOTS, SLOTS).ilog2();
+    let receivers: Result<Vec<_>, _> = (0..count.get()).map(|_| receiver(&interface, slots)).collect();
     let mut receivers = receivers?;
-    steering::steer(&receivers).map_err(Error::refused(name, "several sockets for its frames"))?;
+    if steering::steer(&receivers).is_err() {
+        receivers.truncate(1);
+    }
     // Until they were joined, each had a copy of all.
     receivers.iter_mut().skip(1).try_for_each(Receiver::discard)?;
-    let mut expresses = Express::several(&interface, count).into_iter();
+    let mut expresses = Express::several(&interface, receivers.len()).into_iter();
     let ports = receivers.into_iter().map(|receiver| {
         let outbox = Outbox::new(&interface, receiver.socket.clone(), expresses.next())?;
         let sender = Sender { outbox, sent: Traffic::default() };
@@ -98,7 +105,7 @@ pub fn open_lanes(name: &str, count: NonZeroUsize) -> Result<Vec<Port>, Error> {
     ports.collect()
 }
 
-fn receiver(interface: &Arc<Interface>) -> Result<Receiver, Error> {
+fn receiver(interface: &Arc<Interface>, slots: usize) -> Result<Receiver, Error> {
     let name = interface.name();
     let socket = socket_for(name)?;
     let set = |what, option, value: u32| {
@@ -111,7 +118,7 @@ fn receiver(interface: &Arc<Interface>) -> Result<Receiver, Error> {
         .map_err(Error::refused(name, "a long queue"))?;
     let frame = interface.link()?.mtu as usize + ethernet::HEADER + 2 * ethernet::TAG;
     let slot = (frame + 2 * usize::from(HEADROOM)).next_power_of_two().clamp(SMALLEST_SLOT, LARGEST_SLOT);
-    let ring = Ring::new(socket.as_fd(), slot, SLOTS).map_err(Error::refused(name, "a ring"))?;
+    let ring = Ring::new(socket.as_fd(), slot, slots).map_err(Error::refused(name, "a ring"))?;
     bind_to_interface(&socket, interface.index(), EVERY_PROTOCOL)
         .map_err(Error::refused(name, "its frames"))?;
     let everything = libc::packet_mreq {

@@ -11,7 +11,6 @@ use libc::SOL_XDP;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use std::io;
-use std::num::NonZeroUsize;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -63,13 +62,14 @@ impl Outgoing {
         Self { socket, chunks, waiting, stock, number: 0, fresh: Vec::new() }
     }
 
-    /// By so many sockets that only send, and leave what comes in to others.
+    /// By so many sockets that only send, and leave what comes in to others; or by one, if the kernel has only that.
     ///
     /// # Errors
     ///
     /// If the kernel has no such sockets, or the interface's first queue is another's.
-    pub(crate) fn alone(interface: &Interface, count: NonZeroUsize) -> io::Result<Vec<Self>> {
-        let entries = u32::try_from(count.get()).ok().and_then(u32::checked_next_power_of_two);
+    pub(crate) fn alone(interface: &Interface, count: usize) -> io::Result<Vec<Self>> {
+        let count = if keeps_sockets_apart() { count } else { 1 };
+        let entries = u32::try_from(count).ok().and_then(u32::checked_next_power_of_two);
         let entries =
             entries.and_then(|count| count.checked_mul(ENTRIES)).ok_or(io::ErrorKind::InvalidInput)?;
         let socket = sending_socket()?;
@@ -82,7 +82,7 @@ impl Outgoing {
         set_option(at, SOL_XDP, libc::XDP_UMEM_FILL_RING, &1u32)?;
         bind_to_first_queue(at, interface.index())?;
         let mut all = vec![Self::of(Arc::new(socket), chunks, waiting, done)];
-        for number in 1..count.get() {
+        for number in 1..count {
             let next = all[0].beside(number, interface)?;
             all.push(next);
         }
@@ -175,6 +175,15 @@ impl Outgoing {
             self.stock().give(entry.addr);
         }
     }
+}
+
+/// From Linux 6.6 on, until 6.17, a chunk was said to be done when that of another socket was.
+fn keeps_sockets_apart() -> bool {
+    let release = rustix::system::uname();
+    let release = release.release().to_string_lossy();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|number| number.parse().ok());
+    let version: Option<(u32, u32)> = numbers.next().zip(numbers.next());
+    version.is_some_and(|version| !((6, 6)..(6, 17)).contains(&version))
 }
 
 fn sending_socket() -> io::Result<OwnedFd> {
