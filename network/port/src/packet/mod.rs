@@ -89,7 +89,9 @@ pub fn open_lanes(name: &str, count: NonZeroUsize) -> Result<Vec<Port>, Error> {
     let interface = Arc::new(Interface::find(name)?);
     interface.must_be_ethernet()?;
     let slots = 1 << (ALL_SLOTS / count).clamp(FEWEST_SLOTS, SLOTS).ilog2();
-    let receivers: Result<Vec<_>, _> = (0..count.get()).map(|_| receiver(&interface, slots)).collect();
+    let frame = interface.link()?.mtu as usize + ethernet::HEADER + 2 * ethernet::TAG;
+    let slot = (frame + 2 * usize::from(HEADROOM)).next_power_of_two().clamp(SMALLEST_SLOT, LARGEST_SLOT);
+    let receivers: Result<Vec<_>, _> = (0..count.get()).map(|_| receiver(&interface, slot, slots)).collect();
     let mut receivers = receivers?;
     if steering::steer(&receivers).is_err() {
         receivers.truncate(1);
@@ -105,7 +107,8 @@ pub fn open_lanes(name: &str, count: NonZeroUsize) -> Result<Vec<Port>, Error> {
     ports.collect()
 }
 
-fn receiver(interface: &Arc<Interface>, slots: usize) -> Result<Receiver, Error> {
+/// A socket for frames that come in, whose ring has so many slots of so many bytes.
+fn receiver(interface: &Arc<Interface>, slot: usize, slots: usize) -> Result<Receiver, Error> {
     let name = interface.name();
     let socket = socket_for(name)?;
     let set = |what, option, value: u32| {
@@ -116,8 +119,6 @@ fn receiver(interface: &Arc<Interface>, slots: usize) -> Result<Receiver, Error>
     set("to leave out its own frames", libc::PACKET_IGNORE_OUTGOING, 1)?;
     set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &QUEUE_BYTES)
         .map_err(Error::refused(name, "a long queue"))?;
-    let frame = interface.link()?.mtu as usize + ethernet::HEADER + 2 * ethernet::TAG;
-    let slot = (frame + 2 * usize::from(HEADROOM)).next_power_of_two().clamp(SMALLEST_SLOT, LARGEST_SLOT);
     let ring = Ring::new(socket.as_fd(), slot, slots).map_err(Error::refused(name, "a ring"))?;
     bind_to_interface(&socket, interface.index(), EVERY_PROTOCOL)
         .map_err(Error::refused(name, "its frames"))?;

@@ -150,31 +150,32 @@ impl Outgoing {
 
     /// Takes what is done back into the stock, and chunks from there for as many frames as one call sends.
     fn restock(&mut self) {
-        let mut stock = self.stock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stock = lock(&self.stock);
         stock.collect();
         let missing = (AT_ONCE as usize).saturating_sub(self.fresh.len());
         self.fresh.extend(std::iter::from_fn(|| stock.take(self.number)).take(missing));
     }
 
-    fn stock(&self) -> MutexGuard<'_, Stock> {
-        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes back what waits for an interface that is not up. Of a socket that only sends: nobody else has the kernel look at what waits.
     pub(crate) fn withdraw(&mut self, sent: &mut Traffic, mut each: impl FnMut(&[u8], &mut Traffic)) {
-        self.stock().collect();
+        lock(&self.stock).collect();
         for entry in self.waiting.take_back(VOID) {
             // What was dropped and is not shown as taken, is done: it is no longer a frame that waits.
-            if !self.stock().is_with(self.number, entry.addr) {
+            if !lock(&self.stock).is_with(self.number, entry.addr) {
                 continue;
             }
             sent.packets = sent.packets.saturating_sub(1);
             sent.bytes = sent.bytes.saturating_sub(entry.len.into());
             let (chunk, _) = self.chunks.around(entry.addr);
             each(&chunk[..entry.len as usize], sent);
-            self.stock().give(entry.addr);
+            lock(&self.stock).give(entry.addr);
         }
     }
+}
+
+/// A panic while it was held has left nothing half done in it.
+fn lock(stock: &Mutex<Stock>) -> MutexGuard<'_, Stock> {
+    stock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// From Linux 6.6 on, until 6.17, a chunk was said to be done when that of another socket was.
