@@ -294,7 +294,7 @@ fn cluster(data: &Path) -> Result<u128, Box<dyn std::error::Error>> {
 
 /// The name of this server, given when it first joins a cluster.
 fn name(data: &Path) -> Result<NodeId, Box<dyn std::error::Error>> {
-    let name = known(&data.join("SERVER"), || Ok(new_server().0.into()))?;
+    let name = known(&data.join("SERVER"), || Ok(new_server()?.0.into()))?;
     Ok(NodeId(u32::try_from(name)?))
 }
 

@@ -67,7 +67,7 @@ fn serve(cluster: Option<Cluster>, keep: Keep) -> Result<String, Box<dyn Error>>
     };
     let mut service = match cluster {
         None => Service::first(new_cluster()?, databases, &address, Replication::default())?,
-        Some(cluster) => Service::other(cluster, new_server(), databases, &address)?,
+        Some(cluster) => Service::other(cluster, new_server()?, databases, &address)?,
     };
     service.listen(listener)?;
     thread::spawn(move || {

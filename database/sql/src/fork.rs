@@ -6,7 +6,7 @@
 //! make others believe that its parent still has a database when that is gone.
 
 use crate::store;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -16,11 +16,15 @@ use std::os::fd::RawFd;
 /// How many forks lie between the first process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
+/// In which of them SQLite's own generator was last seeded.
+static SEEDED: AtomicU32 = AtomicU32::new(0);
+
 /// Held while this process forks, so that no number in it stands for another file already.
 static CLOSED: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
 unsafe extern "C" {
     fn close(file: c_int) -> c_int;
+    fn sqlite3_randomness(count: c_int, bytes: *mut c_void);
     fn pthread_atfork(
         prepare: Option<unsafe extern "C" fn()>,
         parent: Option<unsafe extern "C" fn()>,
@@ -68,6 +72,16 @@ pub(crate) fn watch() {
         // short, forks are not counted, as if there were none.
         let _ = unsafe { pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     });
+}
+
+/// Has SQLite seed its generator anew in a process that has inherited it. Otherwise each child would go on to draw what the
+/// others draw, and keys that are made by `randomblob()` would not be unique. SQLite itself does so when it opens a file.
+pub(crate) fn renew_chance() {
+    let forks = FORKS.load(Relaxed);
+    if SEEDED.swap(forks, Relaxed) != forks {
+        // SAFETY: SQLite is initialized, as a database is being opened; without a place for bytes it forgets its seed.
+        unsafe { sqlite3_randomness(0, std::ptr::null_mut()) };
+    }
 }
 
 extern "C" fn prepare() {

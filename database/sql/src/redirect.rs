@@ -19,9 +19,9 @@ use crate::codes::{CANTOPEN, Failure, NOTADB};
 use crate::handle::Handle;
 use crate::name::{self, Access};
 use fulmar_dbt::{Database, Error, Options};
+use fulmar_files::chance_u64;
 use parking_lot::Mutex;
 use std::fs::{self, File};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -233,7 +233,8 @@ fn make(file: &Path, servers: Option<&str>) -> Result<Data, Failure> {
 
 /// A new database on servers.
 fn make_there(file: &Path, servers: &str) -> Result<String, Failure> {
-    let name = format!("{THERE}{servers}/{}", name_there(file));
+    let by_chance = chance_u64().map_err(|error| cannot(file, &error))?;
+    let name = format!("{THERE}{servers}/{}", name_there(file, by_chance));
     drop(Handle::open(&name, Access::ReadWriteCreate)?);
     let mut draft = folder(file).into_os_string();
     draft.push(".new");
@@ -242,12 +243,11 @@ fn make_there(file: &Path, servers: &str) -> Result<String, Failure> {
 }
 
 /// What a file's database is called on servers: as the file, as far as they allow it, and as no other.
-fn name_there(file: &Path) -> String {
+fn name_there(file: &Path, by_chance: u64) -> String {
     const LONGEST: usize = 80;
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let name: String = name.chars().map(|c| if allowed(c) { c } else { '_' }).take(LONGEST).collect();
-    let by_chance = RandomState::new().build_hasher().finish();
     format!("{}-{by_chance:016x}", name.trim_start_matches('.'))
 }
 
@@ -393,9 +393,9 @@ mod tests {
 
     #[test]
     fn names_on_servers_differ_and_are_allowed() {
-        let name = name_there(Path::new("/a/.höhe über.db"));
-        assert!(name.starts_with("h_he__ber.db-"), "{name}");
-        assert_ne!(name, name_there(Path::new("/a/.höhe über.db")));
+        let file = Path::new("/a/.höhe über.db");
+        assert_eq!(name_there(file, 0xfe), "h_he__ber.db-00000000000000fe");
+        assert_ne!(name_there(file, 0xfe), name_there(file, 0xff));
     }
 
     #[test]

@@ -115,20 +115,20 @@ impl Shared {
         drop(state);
         let unreachable =
             |why| Failure::new(CANTOPEN, format!("{}: cannot reach its server: {why}", self.path.display()));
-        let store = self.remote();
+        let store = self.remote().map_err(|why| unreachable(why.to_string()))?;
         store.newest().map_err(|error| unreachable(error.to_string()))?;
         Ok(Database::remote(store))
     }
 
     /// A connection to the server, made when it is needed.
-    fn remote(&self) -> Arc<Remote<Connection>> {
+    fn remote(&self) -> io::Result<Arc<Remote<Connection>>> {
         let doors = Doors::of(&self.path).ok();
         let (path, options) = (self.path.clone(), self.options.clone());
         let connection = Connection::found_by(move || {
             let doors = doors.as_ref()?;
             serve(&path, &options).then(|| doors.address(Door::Server))
-        });
-        Arc::new(Remote::new(&self.path, connection))
+        })?;
+        Ok(Arc::new(Remote::new(&self.path, connection)))
     }
 
     /// Begins to listen for others who want the database.
@@ -150,7 +150,7 @@ impl Shared {
         for user in &users {
             let Some(user) = user.hold(until) else { return Ok(false) };
             let snapshots = user.snapshots();
-            held.push((user, snapshots, self.remote()));
+            held.push((user, snapshots, self.remote().map_err(|why| why.to_string())?));
         }
         for (user, _, server) in &mut held {
             user.move_to(Arc::clone(server) as Arc<dyn Store>);

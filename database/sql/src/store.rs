@@ -52,6 +52,7 @@ impl Store {
     /// The database of that name, opened unless it is open already, for one connection.
     pub(crate) fn open(name: &Name, access: Access) -> Result<(Arc<Self>, Database), Failure> {
         fork::watch();
+        fork::renew_chance();
         match &name.place {
             Place::Here(path) => {
                 let store = Self::open_here(path, name.cache_bytes, access)?;

@@ -1,10 +1,43 @@
-//! A process that forks with databases open. A test binary of its own, since a child has one thread only.
+//! A process that forks with databases open. A test binary of its own, since a child has one thread only; and one test after
+//! the other, so that no child is forked while another thread holds a lock.
 
 #![allow(unsafe_code, reason = "fork")]
 #![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 
+mod servers;
+mod unique;
+
 use fulmar_sql as _;
 use rusqlite::{Connection, ErrorCode, Result};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Waits until no other test runs.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs something in a child process, which ends with the status that it answers, or with 99 if it panics.
+fn fork(child: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: the child uses no thread but its own, and ends without running what is registered for its end.
+    match unsafe { libc::fork() } {
+        0 => {
+            let status = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).unwrap_or(99);
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(status) };
+        }
+        process => process,
+    }
+}
+
+/// With which status a child has ended.
+fn wait(process: i32) -> i32 {
+    let mut status = 0;
+    // SAFETY: a child of this process, and a place for its status.
+    assert_eq!(unsafe { libc::waitpid(process, &raw mut status, 0) }, process);
+    assert!(libc::WIFEXITED(status), "status {status:x}");
+    libc::WEXITSTATUS(status)
+}
 
 fn count(connection: &Connection) -> Result<i64> {
     connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0))
@@ -26,6 +59,7 @@ fn child(idle: Connection, writing: Connection, name: &str) -> i32 {
 
 #[test]
 fn a_child_opens_its_own_connection_and_leaves_its_parents_alone() {
+    let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
     let name = format!("fulmar:{}/db", directory.path().display());
     let open = || Connection::open(&name).unwrap();
@@ -33,22 +67,17 @@ fn a_child_opens_its_own_connection_and_leaves_its_parents_alone() {
     connection.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (1)").unwrap();
     let writing = open();
     writing.execute_batch("BEGIN; INSERT INTO t VALUES (2)").unwrap();
-    // SAFETY: the child uses no thread but its own, and ends without running what is registered for its end.
-    match unsafe { libc::fork() } {
-        0 => {
-            let found = child(connection, writing, &name);
-            // SAFETY: ends the process.
-            unsafe { libc::_exit(found) };
-        }
-        process => {
-            let mut status = 0;
-            // SAFETY: a child of this process, and a place for its status.
-            assert_eq!(unsafe { libc::waitpid(process, &raw mut status, 0) }, process);
-            assert_eq!(libc::WEXITSTATUS(status), 0b111, "status {status:x}");
-            writing.execute_batch("COMMIT").unwrap();
-            assert_eq!(count(&connection).unwrap(), 3);
-            drop((connection, writing));
-            assert_eq!(count(&open()).unwrap(), 3);
-        }
-    }
+    let handed = (connection, writing);
+    // The child has copies of its own of both.
+    let process = fork(|| {
+        // SAFETY: each process has its own copy, and the child ends without dropping this one.
+        let (connection, writing) = unsafe { std::ptr::read(&raw const handed) };
+        child(connection, writing, &name)
+    });
+    assert_eq!(wait(process), 0b111);
+    let (connection, writing) = handed;
+    writing.execute_batch("COMMIT").unwrap();
+    assert_eq!(count(&connection).unwrap(), 3);
+    drop((connection, writing));
+    assert_eq!(count(&open()).unwrap(), 3);
 }

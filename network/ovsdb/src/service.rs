@@ -12,8 +12,7 @@ use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -31,9 +30,7 @@ const REST: Duration = Duration::from_secs(1);
 /// # Errors
 /// If the system gives none.
 pub fn chance() -> io::Result<Random> {
-    let mut seed = [0; 8];
-    File::open("/dev/urandom")?.read_exact(&mut seed)?;
-    Ok(Random::new(u64::from_le_bytes(seed)))
+    fulmar_files::chance_u64().map(Random::new)
 }
 
 /// A database that is served. [`Service::run`] is one thread's work.

@@ -2,8 +2,8 @@
 
 use super::client::{Ask, Client, Reply};
 use super::message::VERSION;
-use super::serve::by_chance;
 use super::store::{Call, Unreachable};
+use fulmar_files::chance_u64;
 use fulmar_node::NodeId;
 use fulmar_transport::{Address, ClientError, ClusterId, Limits, MeetError, Protocol};
 use std::io;
@@ -49,6 +49,9 @@ pub enum ConnectError {
         /// What happened.
         why: String,
     },
+    /// The system gives no random numbers, of which a client's name is made.
+    #[error("the system gives no random numbers: {0}")]
+    Chance(#[source] io::Error),
     /// It cannot be reached, or is not one of ours.
     #[error(transparent)]
     Meet(#[from] MeetError),
@@ -68,7 +71,7 @@ impl Connection {
         for address in server.to_socket_addrs().map_err(resolve)? {
             match Self::open(address.into(), name, create) {
                 Ok(connection) => return Ok(connection),
-                Err(why) => failure = why.into(),
+                Err(why) => failure = why,
             }
         }
         Err(failure)
@@ -78,9 +81,9 @@ impl Connection {
     /// set.
     ///
     /// # Errors
-    /// [`MeetError`] if there is no server, or not one of ours.
-    pub fn open(address: Address, name: &str, create: bool) -> Result<Self, MeetError> {
-        let process = Client::new(by_chance(), name, create);
+    /// [`ConnectError`] if there is no server, or not one of ours.
+    pub fn open(address: Address, name: &str, create: bool) -> Result<Self, ConnectError> {
+        let process = process(name, create).map_err(ConnectError::Chance)?;
         let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), process);
         client.directory(|process, server| resolve(process.address(server)?));
         let server: NodeId = client.meet(address)?;
@@ -90,15 +93,15 @@ impl Connection {
 
     /// A connection to a server that may be another each time: whenever there is none, `find` says where it is now, if
     /// anywhere. It is first asked when there is something to ask the server.
-    pub fn found_by(find: impl Fn() -> Option<Address> + Send + 'static) -> Self {
-        let mut client = fulmar_transport::Client::new(
-            protocol(ClusterId::ANY),
-            limits(),
-            Client::new(by_chance(), "", false),
-        );
+    ///
+    /// # Errors
+    /// If the system gives no random numbers.
+    pub fn found_by(find: impl Fn() -> Option<Address> + Send + 'static) -> io::Result<Self> {
+        let process = process("", false)?;
+        let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), process);
         client.directory(move |_, _| find());
         client.tell(Ask::Server(FIRST));
-        Self(client)
+        Ok(Self(client))
     }
 
     /// Connects to the server at `address` now.
@@ -125,6 +128,11 @@ impl Call for Connection {
     fn round_trips(&self) -> u64 {
         self.0.round_trips()
     }
+}
+
+/// A client that no other is called like: not even one in a process that this one forks.
+fn process(name: &str, create: bool) -> io::Result<Client> {
+    Ok(Client::new(chance_u64()?, name, create))
 }
 
 /// Where a name leads, the first place of several.

@@ -6,11 +6,10 @@ use super::message::{MapRequest, Message};
 use super::server::{Note, Open, Server, SyncLog, remembered};
 use super::status::Status;
 use crate::Error;
+use fulmar_files::chance;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_transport::{ClusterId, Handle, Listener, Notice, ServeError, User};
-use std::fs::File;
-use std::hash::{BuildHasher, Hasher};
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -218,9 +217,13 @@ impl Process for Stranger {
 }
 
 /// A name for a new server, from 1 on; it is improbable that another has it.
-pub fn new_server() -> NodeId {
-    let name = (by_chance() >> 34) as u32;
-    NodeId(name.max(1))
+///
+/// # Errors
+/// If the system gives no random numbers.
+pub fn new_server() -> io::Result<NodeId> {
+    // Names from 2³¹ on are clients'.
+    let name = u32::from_le_bytes(chance()?) >> 2;
+    Ok(NodeId(name.max(1)))
 }
 
 /// A name for a new cluster, which no other has.
@@ -228,16 +231,7 @@ pub fn new_server() -> NodeId {
 /// # Errors
 /// If the system gives no random numbers.
 pub fn new_cluster() -> io::Result<u128> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(u128::from_be_bytes(bytes).max(1))
-}
-
-/// A number by chance.
-pub(super) fn by_chance() -> u64 {
-    #[expect(clippy::disallowed_types, reason = "that it differs from run to run is the purpose")]
-    let state = std::hash::RandomState::new();
-    state.build_hasher().finish()
+    Ok(u128::from_be_bytes(chance()?).max(1))
 }
 
 /// Tells the server whose connections end.

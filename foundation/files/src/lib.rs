@@ -1,0 +1,62 @@
+//! What is asked of the operating system in one place.
+//!
+//! # Chance
+//!
+//! Names that nobody else may have (of clients, servers, clusters, replicas) are drawn by chance. A generator in the
+//! process would be copied by `fork()`, and parent and child would go on to draw the same: two clients of one name lose
+//! each other's commits. So [`chance`] keeps nothing in the process, and asks the system each time.
+//!
+//! *Known as:* entropy, `getrandom(2)`, UUIDs of version 4.
+//!
+//! ```
+//! let (one, other) = (fulmar_files::chance_u64()?, fulmar_files::chance_u64()?);
+//! assert_ne!(one, other);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! Guaranteed: what it gives depends on nothing that a process has, so it is independent of what any other process is given.
+//! Not guaranteed: speed (a system call each time), or that a test can repeat it. Deterministic processes are given a seed
+//! instead.
+
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::io;
+
+/// Bytes by chance, drawn from the system anew.
+///
+/// # Errors
+/// If the system gives none.
+pub fn chance<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let mut drawn = 0;
+    while drawn < N {
+        match getrandom(&mut bytes[drawn..], GetRandomFlags::empty()) {
+            Ok(count) => drawn += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(bytes)
+}
+
+/// A number by chance, drawn from the system anew.
+///
+/// # Errors
+/// As [`chance`].
+pub fn chance_u64() -> io::Result<u64> {
+    chance().map(u64::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_bytes_are_drawn() {
+        // More than the system gives at once without being asked again.
+        let bytes: [u8; 1 << 10] = chance().expect("chance");
+        let mut seen = [false; 256];
+        bytes.iter().for_each(|byte| seen[usize::from(*byte)] = true);
+        assert!(seen.iter().filter(|seen| **seen).count() > 200);
+    }
+}

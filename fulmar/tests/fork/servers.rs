@@ -1,0 +1,147 @@
+//! Children of one process on three servers: nothing that makes one of them known is another's, too.
+
+use crate::{alone, fork, wait};
+use rusqlite::{Connection, Error, ErrorCode};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+const CHILDREN: i64 = 6;
+const COMMITS: i64 = 60;
+
+/// Three servers that are one cluster, killed at the end; and where the first is.
+struct Cluster {
+    processes: Vec<Child>,
+    address: String,
+}
+
+impl Cluster {
+    fn start(directory: &Path, replicas: u32) -> Self {
+        let settings = directory.join("first.toml");
+        let first = format!(
+            "data = \"{}\"\nlisten = \"127.0.0.1:0\"\nreplicas = {replicas}\ndiscovery = false\n",
+            directory.join("1").display()
+        );
+        std::fs::write(&settings, first).unwrap();
+        let mut cluster = Self { processes: Vec::new(), address: String::new() };
+        cluster.address = cluster.serve(Command::new(env!("CARGO_BIN_EXE_fulmar")).args([
+            "serve".as_ref(),
+            "--config".as_ref(),
+            settings.as_os_str(),
+        ]));
+        for name in ["2", "3"] {
+            let mut server = Command::new(env!("CARGO_BIN_EXE_fulmar"));
+            let join = ["--listen", "127.0.0.1:0", "--join", &cluster.address];
+            server.arg("serve").arg("--data").arg(directory.join(name)).args(join);
+            cluster.serve(&mut server);
+        }
+        let known = || fulmar_dbt::remote::Cluster::meet(&cluster.address).unwrap().map.servers.len();
+        while known() < 3 {
+            std::thread::yield_now();
+        }
+        cluster
+    }
+
+    /// Where the server listens that this command starts.
+    fn serve(&mut self, command: &mut Command) -> String {
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        self.processes.push(process);
+        line.trim().rsplit('/').next().unwrap().to_owned()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+}
+
+/// Commits rows of two tables together, and reads back what it has been told is committed: the number of rows that it misses.
+fn work(name: &str, worker: i64) -> i32 {
+    let connection = Connection::open(name).unwrap();
+    let mut missed = 0;
+    for n in 1..=COMMITS {
+        let change = format!(
+            "BEGIN; INSERT INTO note VALUES ({worker}, {n}); \
+             UPDATE counter SET n = {n} WHERE worker = {worker}; COMMIT"
+        );
+        while let Err(error) = connection.execute_batch(&change) {
+            let is_lost =
+                matches!(&error, Error::SqliteFailure(why, _) if why.code == ErrorCode::DatabaseBusy);
+            assert!(is_lost, "{error}");
+            if !connection.is_autocommit() {
+                connection.execute_batch("ROLLBACK").unwrap();
+            }
+        }
+        let read = format!("SELECT n FROM counter WHERE worker = {worker}");
+        let seen: i64 = connection.query_row(&read, [], |row| row.get(0)).unwrap();
+        missed += i32::from(seen != n);
+    }
+    missed
+}
+
+fn forked_workers(replicas: u32) {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(directory.path(), replicas);
+    let name = format!("fulmar://{}/jobs", cluster.address);
+    let parent = Connection::open(&name).unwrap();
+    parent
+        .execute_batch(
+            "CREATE TABLE note(worker INT, n INT, PRIMARY KEY(worker, n)); \
+             CREATE TABLE counter(worker INTEGER PRIMARY KEY, n INT)",
+        )
+        .unwrap();
+    for worker in 0..CHILDREN {
+        parent.execute("INSERT INTO counter VALUES (?, 0)", [worker]).unwrap();
+    }
+    drop(parent);
+    let workers: Vec<_> = (0..CHILDREN).map(|worker| fork(|| work(&name, worker))).collect();
+    let missed: Vec<_> = workers.into_iter().map(wait).collect();
+    assert_eq!(missed, [0; CHILDREN as usize], "commits that were not read back, by worker");
+    let parent = Connection::open(&name).unwrap();
+    let rows: i64 = parent.query_row("SELECT count(*) FROM note", [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, CHILDREN * COMMITS);
+}
+
+#[test]
+fn forked_workers_on_servers_keep_what_was_acknowledged() {
+    forked_workers(1);
+}
+
+#[test]
+fn forked_workers_on_replicas_keep_what_was_acknowledged() {
+    forked_workers(3);
+}
+
+#[test]
+fn children_with_files_of_one_name_get_a_database_each() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(directory.path(), 1);
+    let folders = ["one", "other"].map(|folder| directory.path().join(folder));
+    let file = |folder: &Path| folder.join("app.db");
+    // SAFETY: the other threads of this process wait for their turn.
+    unsafe {
+        std::env::set_var("FULMAR_DATABASES", "*/app.db");
+        std::env::set_var("FULMAR_SERVERS", &cluster.address);
+    }
+    folders.iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+    let write = |folder: &Path| {
+        let connection = Connection::open(file(folder)).unwrap();
+        connection.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (1)").unwrap();
+        0
+    };
+    let children: Vec<_> = folders.iter().map(|folder| fork(|| write(folder))).collect();
+    assert_eq!(children.into_iter().map(wait).collect::<Vec<_>>(), [0, 0]);
+    for folder in &folders {
+        assert_eq!(crate::count(&Connection::open(file(folder)).unwrap()), Ok(1));
+        let marker = std::fs::read(file(folder)).unwrap();
+        assert!(marker.starts_with(b"Fulmar database"), "{}", String::from_utf8_lossy(&marker));
+    }
+}

@@ -1,0 +1,28 @@
+//! What SQLite draws by chance, in children of a process that has drawn before.
+
+use crate::{alone, count, fork, wait};
+use rusqlite::Connection;
+
+const CHILDREN: i64 = 4;
+const KEYS: i64 = 25;
+
+#[test]
+fn keys_that_children_draw_by_chance_are_unique() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let name = format!("fulmar:{}/db", directory.path().display());
+    let parent = Connection::open(&name).unwrap();
+    parent.execute_batch("CREATE TABLE t(a BLOB PRIMARY KEY); SELECT randomblob(16)").unwrap();
+    let fill = format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {KEYS}) \
+         INSERT INTO t SELECT randomblob(16) FROM n"
+    );
+    // Each way to go on after a fork: by a connection of the parent's, and by one of its own.
+    let by_inherited = || i32::from(parent.execute_batch(&fill).is_err());
+    let by_own = || i32::from(Connection::open(&name).and_then(|own| own.execute_batch(&fill)).is_err());
+    let children: Vec<_> =
+        (0..CHILDREN).map(|n| if n % 2 == 0 { fork(by_inherited) } else { fork(by_own) }).collect();
+    let ended: Vec<_> = children.into_iter().map(wait).collect();
+    assert_eq!(ended, [0; CHILDREN as usize], "keys that another child has drawn, too");
+    assert_eq!(count(&parent), Ok(CHILDREN * KEYS));
+}
