@@ -104,19 +104,43 @@ impl Default for Replication {
     }
 }
 
+impl Replication {
+    /// The replicas of a group that is founded on `first` and the servers after it; nothing if there are too few of them.
+    fn founders(self, first: NodeId, servers: &[NodeId]) -> Option<Replicas> {
+        let begin = servers.iter().position(|server| *server == first)?;
+        let all = servers.iter().cycle().skip(begin).take(servers.len());
+        let founders: Vec<_> = all.take(self.replicas.into()).copied().collect();
+        (founders.len() == usize::from(self.replicas)).then(|| Replicas::new(founders, self.protocol))
+    }
+
+    /// Nothing if there is one copy only, which is not replicated.
+    fn of_several(self) -> Option<Self> {
+        (self.replicas > 1).then_some(self)
+    }
+}
+
 impl Placement {
     /// Whether the server has a group of it, or a replica of one.
     fn is_on(&self, server: NodeId) -> bool {
         self.groups.contains(&server) || self.replicated.values().any(|replicas| replicas.are_on(server))
     }
 
-    /// The servers that are to have replicas of the group on this one.
-    fn founders(&self, first: NodeId, servers: &[NodeId], replication: Replication) -> Option<Replicas> {
-        let Replication { replicas, protocol } = replication;
-        let begin = servers.iter().position(|server| *server == first)?;
-        let all = servers.iter().cycle().skip(begin).take(servers.len());
-        let founders: Vec<_> = all.take(replicas.into()).copied().collect();
-        (replicas > 1 && founders.len() == usize::from(replicas)).then(|| Replicas::new(founders, protocol))
+    /// How its groups are replicated, if they are: for all of its life, whatever the setting for new databases says by now.
+    fn replication(&self) -> Option<Replication> {
+        let replicas = self.replicated.values().next()?;
+        let count = u16::try_from(replicas.members.len()).unwrap_or(u16::MAX);
+        Some(Replication { replicas: count, protocol: replicas.protocol })
+    }
+
+    /// One more group, which `server` is to serve. Nothing changes if it is to have replicas and there are not enough
+    /// servers for them.
+    fn extend(&mut self, server: NodeId, servers: &[NodeId], replication: Option<Replication>) {
+        let Ok(group) = u16::try_from(self.groups.len()).map(GroupId) else { return };
+        if let Some(replication) = replication {
+            let Some(replicas) = replication.founders(server, servers) else { return };
+            self.replicated.insert(group, replicas);
+        }
+        self.groups.push(server);
     }
 }
 
@@ -203,15 +227,11 @@ impl Map {
             return;
         }
         self.servers.insert(server, address.into());
-        let (servers, replication) = (self.staying(), self.replication);
+        let servers = self.staying();
         for placement in self.databases.values_mut() {
             let has_none = server != self.keeper && !is_drained && !placement.is_on(server);
             if has_none && placement.groups.len() < MOST_GROUPS {
-                let group = GroupId(u16::try_from(placement.groups.len()).unwrap_or(u16::MAX));
-                placement.groups.push(server);
-                let is_replicated = !placement.replicated.is_empty();
-                let replicas = placement.founders(server, &servers, replication).filter(|_| is_replicated);
-                placement.replicated.extend(replicas.map(|replicas| (group, replicas)));
+                placement.extend(server, &servers, placement.replication());
             }
         }
         self.version += 1;
@@ -293,9 +313,9 @@ impl Map {
         self.servers.get(&server).is_some_and(|known| known == address)
     }
 
-    /// A database that is on a server already.
+    /// A database that is on a server already, and only there.
     pub(crate) fn adopt(&mut self, name: &str, server: NodeId) {
-        self.add(name, |_| vec![server]);
+        self.add(name, None, |_| vec![server]);
     }
 
     /// A new database, with a group on each server. Where there are many, keeping the clock is enough for one to do.
@@ -304,7 +324,7 @@ impl Map {
         if groups.len() >= MANY {
             groups.retain(|server| *server != self.keeper);
         }
-        self.add(name, |number| {
+        self.add(name, self.replication.of_several(), |number| {
             // The first group holds the schema: let another server have that of each database.
             let first = number as usize % groups.len().max(1);
             groups.rotate_left(first);
@@ -454,16 +474,20 @@ impl Map {
         )
     }
 
-    fn add(&mut self, name: &str, groups: impl FnOnce(u32) -> Vec<NodeId>) {
+    fn add(
+        &mut self,
+        name: &str,
+        replication: Option<Replication>,
+        holders: impl FnOnce(u32) -> Vec<NodeId>,
+    ) {
         let number = self.databases.keys().next_back().map_or(0, |last| last.0 + 1);
-        let groups = groups(number);
-        let founded = u16::try_from(groups.len()).unwrap_or(u16::MAX);
-        let mut placement = Placement { name: name.into(), founded, groups, replicated: BTreeMap::new() };
+        let (groups, replicated) = (Vec::new(), BTreeMap::new());
+        let mut placement = Placement { name: name.into(), founded: 0, groups, replicated };
         let servers = self.staying();
-        for (group, server) in (0..).map(GroupId).zip(placement.groups.clone()) {
-            let replicas = placement.founders(server, &servers, self.replication);
-            placement.replicated.extend(replicas.map(|replicas| (group, replicas)));
+        for server in holders(number) {
+            placement.extend(server, &servers, replication);
         }
+        placement.founded = u16::try_from(placement.groups.len()).unwrap_or(u16::MAX);
         self.databases.insert(DatabaseNumber(number), placement);
         self.version += 1;
     }
@@ -621,7 +645,53 @@ fn servers(input: &mut Reader<'_>) -> Option<BTreeMap<NodeId, String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{GroupId, HandOver, Map, NodeId};
+    use super::{DatabaseNumber, GroupId, HandOver, Map, NodeId, Protocol, Replication};
+
+    /// A map of so many servers.
+    fn servers(count: u32, replication: Replication) -> Map {
+        let mut map = Map { replication, ..Map::of(NodeId(0), "a:0") };
+        for server in 1..count {
+            map.join(NodeId(server), &format!("a:{server}"));
+        }
+        map
+    }
+
+    #[test]
+    fn a_server_that_joins_gets_a_group_replicated_as_its_database_is() {
+        let first = Replication { replicas: 3, protocol: Protocol::Fast };
+        for now in [
+            Replication::default(),
+            Replication { replicas: 5, protocol: Protocol::Viewstamped },
+            Replication { replicas: 3, protocol: Protocol::Speculative },
+        ] {
+            let mut map = servers(3, first);
+            map.create("birds");
+            map.replicate(now);
+            map.join(NodeId(3), "a:3");
+            let group = (DatabaseNumber(0), GroupId(3));
+            assert_eq!(map.server(group.0, group.1), Some(NodeId(3)));
+            let replicas = map.replicas(group).expect("it is replicated");
+            assert_eq!((replicas.members.len(), replicas.protocol), (3, Protocol::Fast), "{now:?}");
+        }
+    }
+
+    #[test]
+    fn a_database_without_replicas_gets_none_when_the_setting_changes() {
+        let mut map = servers(3, Replication::default());
+        map.create("birds");
+        map.replicate(Replication { replicas: 3, protocol: Protocol::Viewstamped });
+        map.join(NodeId(3), "a:3");
+        assert_eq!(map.server(DatabaseNumber(0), GroupId(3)), Some(NodeId(3)));
+        assert!(!map.is_replicated(DatabaseNumber(0), GroupId(3)));
+    }
+
+    #[test]
+    fn a_database_that_was_there_before_its_cluster_is_not_looked_for_on_replicas() {
+        let mut map = servers(3, Replication { replicas: 3, protocol: Protocol::Viewstamped });
+        map.adopt("birds", NodeId(0));
+        assert_eq!(map.server(DatabaseNumber(0), GroupId(0)), Some(NodeId(0)));
+        assert!(!map.is_replicated(DatabaseNumber(0), GroupId(0)));
+    }
 
     #[test]
     fn a_server_that_was_drained_does_not_come_back() {
