@@ -44,7 +44,7 @@ fn leaves(sim: &Sim<Role>, tree: Tree) -> BTreeMap<GroupId, usize> {
     let groups: Vec<_> = servers()
         .chain([LATE])
         .filter_map(|server| match sim.process(server) {
-            Some(Role::Server(server, _)) => Some(server.databases().cloned().collect::<Vec<_>>()),
+            Some(Role::Server(server, ..)) => Some(server.databases().cloned().collect::<Vec<_>>()),
             _ => None,
         })
         .flatten()
@@ -180,7 +180,7 @@ fn objects(sim: &Sim<Role>) -> usize {
         .count()
     };
     let server = |server| match sim.process(server) {
-        Some(Role::Server(server, _)) => server.databases().map(count).sum(),
+        Some(Role::Server(server, ..)) => server.databases().map(count).sum(),
         _ => 0,
     };
     servers().map(server).sum()

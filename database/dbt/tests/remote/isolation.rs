@@ -2,10 +2,10 @@
 //! specification of snapshot isolation.
 
 use crate::transfers::{check_trees, found};
-use crate::world::{Defect, Disks, Role, SERVERS, Wish, connect, replicas, servers, stir, world};
+use crate::world::{Defect, Disks, Role, SERVERS, Wish, connect, disturb, replicas, servers, stir, world};
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_history::isolation::{self, Isolation, Operation, Order, Outcome, Transaction};
-use fulmar_kv::remote::{Note, Replication};
+use fulmar_kv::remote::Replication;
 use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Faults, Port, Seed, Sim, seeds};
 use parking_lot::Mutex;
@@ -138,7 +138,7 @@ pub(crate) fn crash_client(sim: &mut Sim<Role>, client: NodeId, noticed: Duratio
     sim.crash(client);
     sim.after(noticed, move |sim| {
         for server in servers().filter(|server| sim.is_up(*server)).collect::<Vec<_>>() {
-            sim.request(server, Wish::Note(Note::Gone(client)));
+            sim.request(server, Wish::Gone(client));
         }
     });
 }
@@ -161,6 +161,7 @@ fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), Strin
     let faults = Faults::random(servers(), sim.random());
     sim.inject(Faults { down: 1, broken_disk: 0, ..faults });
     stir(&mut sim, trees.clone(), Duration::from_secs(4));
+    disturb(&mut sim, CLIENTS, Duration::from_secs(4));
     let doomed: BTreeSet<u64> =
         (0..sim.random().below(3)).map(|_| sim.random().below(CLIENTS.into())).collect();
     for client in doomed {

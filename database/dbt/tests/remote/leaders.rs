@@ -1,7 +1,7 @@
 //! Who leads a group, and who takes itself for its leader.
 
 use crate::world::{
-    Defect, Disks, LATE, MANAGER, Role, SERVERS, connect, connect_to, replicas, servers, world,
+    Defect, Disks, LATE, MANAGER, Role, SERVERS, Wish, connect, connect_to, replicas, servers, world,
 };
 use fulmar_dbt::{Durability, Tree};
 use fulmar_kv::remote::{DatabaseNumber, Replication};
@@ -21,7 +21,7 @@ const OTHER: NodeId = NodeId(2);
 /// Who serves a group, as one of the servers knows it.
 fn server_of(sim: &Sim<Role>, knows: NodeId, group: GroupId) -> Option<NodeId> {
     match sim.process(knows) {
-        Some(Role::Server(server, _)) => server.map().server(DatabaseNumber(0), group),
+        Some(Role::Server(server, ..)) => server.map().server(DatabaseNumber(0), group),
         _ => None,
     }
 }
@@ -75,7 +75,7 @@ fn depose(seed: Seed, defect: Defect) -> Result<(), String> {
     sim.add(LATE);
     let all_know = |sim: &Sim<Role>| {
         servers().chain([LATE]).all(|server| match sim.process(server) {
-            Some(Role::Server(server, _)) => server.map().servers.contains_key(&LATE),
+            Some(Role::Server(server, ..)) => server.map().servers.contains_key(&LATE),
             _ => false,
         })
     };
@@ -161,7 +161,7 @@ fn ask_the_old(seed: Seed, defect: Defect) -> Result<(), String> {
     let cut = sim.partition([client], [OLD]);
     is_cut.store(true, Relaxed);
     let is_prepared = |sim: &Sim<Role>| match sim.process(OTHER) {
-        Some(Role::Server(server, _)) => {
+        Some(Role::Server(server, ..)) => {
             server.databases().any(|kv| kv.group() == second && !kv.is_settled())
         }
         _ => false,
@@ -194,6 +194,78 @@ fn ask_the_old(seed: Seed, defect: Defect) -> Result<(), String> {
     })?;
     let seen = seen.lock();
     if seen[0] == seen[1] { Ok(()) } else { Err(format!("it has taken place: {seen:?}")) }
+}
+
+/// Whoever decides about a transaction is cut off from its replicas at some moment of the commit; its client, whose connection
+/// breaks, asks for the decision again, there. What it is told holds under whoever leads next.
+fn ask_again(seed: Seed, defect: Defect) -> Result<(), String> {
+    let replication = Replication { replicas: 3, ..Replication::default() };
+    let mut sim = world(seed, &Disks::default(), 2, defect, replication);
+    sim.run(Duration::from_secs(2), |_, _, _| {});
+    let trees = [plant(&mut sim, GROUP, OLD)?, plant(&mut sim, GroupId(2), OTHER)?];
+    let client = NodeId(SERVERS);
+    let told = Arc::new(Mutex::new(None));
+    let outcome = Arc::clone(&told);
+    sim.host(client, move |port| {
+        let database = connect(port);
+        let change = || {
+            let mut transaction = database.begin()?;
+            for tree in trees {
+                transaction.put(tree, b"bird", b"fulmar")?;
+            }
+            transaction.commit(Durability::Synced)
+        };
+        *outcome.lock() = Some(change().is_ok());
+    });
+    let is_prepared = |sim: &Sim<Role>| match sim.process(OLD) {
+        Some(Role::Server(server, ..)) => {
+            server.databases().any(|kv| kv.group() == GROUP && !kv.is_settled())
+        }
+        _ => false,
+    };
+    if !sim.run_until(Duration::from_secs(10), |_, _, _| {}, is_prepared) {
+        return Err("it is not prepared".into());
+    }
+    let moment = Duration::from_micros(sim.random().below(2_000));
+    sim.run(moment, |_, _, _| {});
+    let others = [MANAGER, OTHER];
+    sim.partition([OLD], others);
+    sim.partition([client], others);
+    let broken = sim.partition([client], [OLD]);
+    sim.run(Duration::from_millis(20), |_, _, _| {});
+    sim.request(OLD, Wish::Gone(client));
+    sim.mend(broken);
+    await_other(&mut sim, GROUP, OLD, &others)?;
+    sim.run(Duration::from_secs(2), |_, _, _| {});
+    sim.heal(servers());
+    if !sim.run_until(Duration::from_secs(100), |_, _, _| {}, |sim| sim.programs_running() == 0) {
+        return Err("a program does not end".into());
+    }
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let found = Arc::clone(&seen);
+    run(&mut sim, 1, move |port| {
+        let transaction = connect(port).begin()?;
+        for tree in trees {
+            found.lock().push(transaction.get(tree, b"bird")?.as_deref() == Some(b"fulmar"));
+        }
+        Ok(())
+    })?;
+    let (told, seen) = (*told.lock(), seen.lock().clone());
+    let holds = seen[0] == seen[1] && (told != Some(true) || seen[0]);
+    if holds { Ok(()) } else { Err(format!("told {told:?}, and it has taken place: {seen:?}")) }
+}
+
+#[test]
+fn a_decision_is_told_when_it_holds() {
+    seeds("a_decision_is_told_when_it_holds", 0..60, |seed| ask_again(seed, Defect::Nothing));
+}
+
+/// The check above finds a server that answers before its replicas have.
+#[test]
+fn who_tells_a_decision_again_at_once_tells_too_early() {
+    let found =
+        (0..60).find(|seed| check("defect", *seed..seed + 1, |seed| ask_again(seed, Defect::Eager)).is_err());
+    assert!(found.is_some(), "it is not found");
 }
 
 #[test]
@@ -254,7 +326,7 @@ fn leaders_go_back() {
         let are_back = |sim: &Sim<Role>| {
             let groups = (0..).map(GroupId).zip(servers());
             groups.into_iter().all(|(group, first)| server_of(sim, OTHER, group) == Some(first))
-                && matches!(sim.process(OTHER), Some(Role::Server(server, _)) if server.map().keeper == MANAGER)
+                && matches!(sim.process(OTHER), Some(Role::Server(server, ..)) if server.map().keeper == MANAGER)
         };
         let went = sim.run_until(Duration::from_secs(120), |_, _, _| {}, are_back);
         if went { Ok(()) } else { Err("they stay where they are".into()) }

@@ -1,7 +1,7 @@
 //! Clients move amounts between accounts; every snapshot holds the same sum.
 
 use crate::world::{
-    Defect, Disks, LATE, MANAGER, Role, SERVERS, Wish, connect, replicas, servers, stir, world,
+    Defect, Disks, LATE, MANAGER, Role, SERVERS, Wish, connect, disturb, replicas, servers, stir, world,
 };
 use fulmar_dbt::{Cursor, Database, Durability, Error, Transaction, Tree, check};
 use fulmar_kv::remote::{Replication, Reshape, Shape};
@@ -67,7 +67,8 @@ fn transfer(database: &Database, trees: &[Tree], random: &mut Random) -> Result<
     let before = balance(&transaction, trees, to)?;
     // The transaction sees its own change, if it is the same account.
     transaction.put(tree(trees, to), &key(to), &(before + amount).to_be_bytes())?;
-    transaction.commit(Durability::Synced)?;
+    // What is not synced may be lost, but whole.
+    transaction.commit(if random.one_in(2) { Durability::Written } else { Durability::Synced })?;
     Ok(())
 }
 
@@ -129,7 +130,7 @@ fn close(sim: &mut Sim<Role>, bank: &Bank) -> Result<(), String> {
 pub(crate) fn check_trees(sim: &mut Sim<Role>, trees: &[Tree]) -> Result<(), String> {
     let groups = |sim: &Sim<Role>| {
         let server = |server| match sim.process(server) {
-            Some(Role::Server(server, _)) => server.databases().cloned().collect(),
+            Some(Role::Server(server, ..)) => server.databases().cloned().collect(),
             _ => Vec::new(),
         };
         servers().chain([LATE]).flat_map(server).collect::<Vec<_>>()
@@ -167,6 +168,7 @@ fn run(seed: Seed, replication: Replication) -> Result<(), String> {
     let faults = Faults::random(servers(), sim.random());
     sim.inject(Faults { down: 1, broken_disk: 0, ..faults });
     stir(&mut sim, bank.trees.clone(), Duration::from_secs(4));
+    disturb(&mut sim, CLIENTS, Duration::from_secs(4));
     sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));
     close(&mut sim, &bank)?;
     let done = *bank.done.lock();
@@ -236,7 +238,7 @@ fn a_server_can_be_drained() {
             ask_to_drain(sim, drained);
         });
         let empty = |sim: &Sim<Role>| match sim.process(MANAGER) {
-            Some(Role::Server(server, _)) => !server.map().servers.contains_key(&drained),
+            Some(Role::Server(server, ..)) => !server.map().servers.contains_key(&drained),
             _ => false,
         };
         if !sim.run_until(Duration::from_secs(3_000), |_, _, _| {}, empty) {
@@ -259,7 +261,7 @@ fn a_server_with_replicas_can_be_drained() {
         let drained = NodeId(u32::try_from(sim.random().below(SERVERS.into())).unwrap());
         sim.add(LATE);
         let knows_late = |sim: &Sim<Role>, server| match sim.process(server) {
-            Some(Role::Server(server, _)) => server.map().servers.contains_key(&LATE),
+            Some(Role::Server(server, ..)) => server.map().servers.contains_key(&LATE),
             _ => false,
         };
         sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| servers().all(|s| knows_late(sim, s)));
@@ -278,7 +280,7 @@ fn a_server_with_replicas_can_be_drained() {
         let stay: Vec<_> = servers().chain([LATE]).filter(|server| *server != drained).collect();
         let is_empty = |sim: &Sim<Role>| {
             stay.iter().all(|server| match sim.process(*server) {
-                Some(Role::Server(server, _)) => !server.map().servers.contains_key(&drained),
+                Some(Role::Server(server, ..)) => !server.map().servers.contains_key(&drained),
                 _ => false,
             })
         };

@@ -28,8 +28,48 @@ pub(crate) fn servers() -> impl Iterator<Item = NodeId> {
 
 /// What a node is.
 pub(crate) enum Role {
-    Server(Box<Server>, Defect),
+    Server(Box<Server>, Defect, Connections),
     Client(Box<Client>, Defect),
+}
+
+/// What a server calls the clients that it hears: each by another name on each connection.
+#[derive(Default)]
+pub(crate) struct Connections(BTreeMap<NodeId, u32>);
+
+impl Connections {
+    /// Names of clients on connections begin here.
+    const FIRST: u32 = 1 << 31;
+
+    fn is_client(node: NodeId) -> bool {
+        node.0 >= SERVERS && node != LATE
+    }
+
+    fn named(&self, node: NodeId) -> NodeId {
+        if !Self::is_client(node) {
+            return node;
+        }
+        let count = self.0.get(&node).copied().unwrap_or_default();
+        NodeId(Self::FIRST | node.0 << 16 | count)
+    }
+
+    /// The connection with a client or another server has ended; answers what it was called.
+    fn end(&mut self, node: NodeId) -> NodeId {
+        let named = self.named(node);
+        *self.0.entry(node).or_default() += 1;
+        named
+    }
+
+    /// Has what a server says to clients go to those that are still connected.
+    fn route(&self, sends: &mut Vec<(NodeId, Message)>) {
+        sends.retain_mut(|(to, _)| {
+            if to.0 < Self::FIRST {
+                return true;
+            }
+            let (named, client) = (*to, NodeId((to.0 & !Self::FIRST) >> 16));
+            *to = client;
+            self.named(client) == named
+        });
+    }
 }
 
 /// What is wrong with the nodes.
@@ -52,6 +92,8 @@ pub(crate) enum Defect {
     NoQuorum,
     /// Who is asked about a transaction that it has not prepared says that it will not take place, and forgets that.
     Forgetful,
+    /// Who is asked for a decision again says that it is made, whatever the replicas know of it.
+    Eager,
 }
 
 impl Defect {
@@ -78,6 +120,10 @@ impl Defect {
 
     /// What a server with the defect says to a message, which it then forgets.
     fn forgets(self, server: &Server, message: &Message) -> Option<Message> {
+        if let Message::Question { number, again: true, question: Question::Decide(_, at, _), .. } = message {
+            return (self == Self::Eager)
+                .then_some(Message::Answer { number: *number, answer: Answer::At(*at) });
+        }
         let Message::Transaction { database, group, from, transaction, news: News::Asked { .. } } = message
         else {
             return None;
@@ -153,7 +199,8 @@ pub(crate) enum Alarm {
 #[derive(Clone, Debug)]
 pub(crate) enum Wish {
     Ask(Ask),
-    Note(Note),
+    /// The connection with this client, or server, has ended.
+    Gone(NodeId),
     Reshape(Reshape),
     /// To hold nothing any more.
     Drain(NodeId),
@@ -167,20 +214,21 @@ impl Process for Role {
     type Record = Synced;
 
     fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
-        if let Self::Server(server, _) = self {
+        if let Self::Server(server, ..) = self {
             as_server(out, |out| server.start(now, out));
         }
     }
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         match self {
-            Self::Server(server, defect) => {
+            Self::Server(server, defect, connections) => {
                 if let Some(said) = defect.forgets(server, &message) {
                     return out.send(from, said);
                 }
                 let message = defect.at_server(message);
-                as_server(out, |out| server.receive(now, from, message, out));
+                as_server(out, |out| server.receive(now, connections.named(from), message, out));
                 hear_answers(server, *defect, now, out);
+                connections.route(&mut out.sends);
             }
             Self::Client(client, defect) => {
                 let message = defect.at_client(message);
@@ -191,9 +239,10 @@ impl Process for Role {
 
     fn expire(&mut self, now: Time, timer: Alarm, out: &mut Outbox<Self>) {
         match (self, timer) {
-            (Self::Server(server, defect), Alarm::Server(timer)) => {
+            (Self::Server(server, defect, connections), Alarm::Server(timer)) => {
                 as_server(out, |out| server.expire(now, timer, out));
                 hear_answers(server, *defect, now, out);
+                connections.route(&mut out.sends);
             }
             (Self::Client(client, _), Alarm::Client) => as_client(out, |out| client.expire(now, (), out)),
             _ => panic!("not for this one"),
@@ -203,24 +252,30 @@ impl Process for Role {
     fn request(&mut self, now: Time, wish: Wish, out: &mut Outbox<Self>) {
         match (self, wish) {
             (Self::Client(client, _), Wish::Ask(ask)) => as_client(out, |out| client.request(now, ask, out)),
-            (Self::Server(server, _), Wish::Note(note)) => {
-                as_server(out, |out| server.request(now, note, out))
-            }
-            (Self::Server(server, _), Wish::Reshape(reshape)) => {
-                let message = Message::Reshape { database: DatabaseNumber(0), reshape };
-                as_server(out, |out| server.receive(now, MANAGER, message, out));
-            }
-            (Self::Server(server, _), Wish::Drain(drained)) => {
-                let message = Message::Ask(MapRequest::Drain(drained.to_string()));
-                as_server(out, |out| server.receive(now, drained, message, out));
+            (Self::Server(server, _, connections), wish) => {
+                let step = |out: &mut Outbox<Server>| match wish {
+                    Wish::Gone(peer) => server.request(now, Note::Gone(connections.end(peer)), out),
+                    Wish::Reshape(reshape) => {
+                        let message = Message::Reshape { database: DatabaseNumber(0), reshape };
+                        server.receive(now, MANAGER, message, out);
+                    }
+                    Wish::Drain(drained) => {
+                        let message = Message::Ask(MapRequest::Drain(drained.to_string()));
+                        server.receive(now, drained, message, out);
+                    }
+                    Wish::Ask(_) => panic!("not for a server"),
+                };
+                as_server(out, step);
+                connections.route(&mut out.sends);
             }
             _ => panic!("not for this one"),
         }
     }
 
     fn durable(&mut self, now: Time, upto: Lsn, out: &mut Outbox<Self>) {
-        if let Self::Server(server, _) = self {
+        if let Self::Server(server, _, connections) = self {
             as_server(out, |out| server.durable(now, upto, out));
+            connections.route(&mut out.sends);
         }
     }
 }
@@ -439,7 +494,7 @@ pub(crate) fn world(
             let map = remembered.map_or_else(|| Map::of(known, &known.to_string()), |cluster| cluster.map);
             Server::member((id, &address), databases, map)
         };
-        Role::Server(Box::new(server), defect)
+        Role::Server(Box::new(server), defect, Connections::default())
     });
     for server in servers() {
         sim.add(server);
@@ -448,7 +503,7 @@ pub(crate) fn world(
         sim.add(NodeId(SERVERS + client));
     }
     let knows_all = |role: Option<&Role>| match role {
-        Some(Role::Server(server, _)) => server.map().servers.len() == SERVERS as usize,
+        Some(Role::Server(server, ..)) => server.map().servers.len() == SERVERS as usize,
         _ => false,
     };
     let met = sim.run_until(
@@ -468,13 +523,39 @@ pub(crate) fn stir(sim: &mut Sim<Role>, trees: Vec<Tree>, until: Duration) {
     sim.after(pause, move |sim| {
         let tree = trees[any(&mut random, trees.len())];
         let reshape = servers().find_map(|server| match sim.process(server) {
-            Some(Role::Server(process, _)) => Some((server, any_leaf(process, tree, &mut random)?)),
+            Some(Role::Server(process, ..)) => Some((server, any_leaf(process, tree, &mut random)?)),
             _ => None,
         });
         if let Some((server, reshape)) = reshape {
             sim.request(server, Wish::Reshape(reshape));
         }
         stir(sim, trees, left);
+    });
+}
+
+/// For so long, connections of these clients with servers break and are made again, and links between them are cut, in one
+/// direction or both.
+pub(crate) fn disturb(sim: &mut Sim<Role>, clients: u32, until: Duration) {
+    let mut random = sim.random().fork();
+    let pause = Duration::from_micros(1 + random.below(400_000));
+    let Some(left) = until.checked_sub(pause) else { return };
+    sim.after(pause, move |sim| {
+        let client = NodeId(SERVERS + u32::try_from(random.below(clients.into())).unwrap());
+        let server = NodeId(u32::try_from(random.below(SERVERS.into())).unwrap());
+        // Longer than a message is on its way: none of an old connection arrives on a new one.
+        let lasting = Duration::from_micros(6_000 + random.below(400_000));
+        let (cut, breaks) = match random.below(4) {
+            0 => (sim.cut([client], [server]), false),
+            1 => (sim.cut([server], [client]), false),
+            _ => (sim.partition([client], [server]), true),
+        };
+        sim.after(lasting, move |sim| {
+            if breaks && sim.is_up(server) {
+                sim.request(server, Wish::Gone(client));
+            }
+            sim.mend(cut);
+        });
+        disturb(sim, clients, left);
     });
 }
 

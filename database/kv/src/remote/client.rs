@@ -289,7 +289,7 @@ impl Client {
         self.committing = Some(Committing { transaction, groups, primary, durability, unprepared, at });
         for (group, commit) in parts {
             let prepare = Prepare { transaction, primary, others: others.clone(), commit };
-            let number = self.begin(group, Question::Prepare(prepare, durability));
+            let number = self.begin(group, Question::Prepare(prepare));
             self.send(number, now, out);
         }
     }
@@ -458,7 +458,7 @@ impl Process for Client {
 fn size(question: &Question) -> u64 {
     match question {
         Question::Commit(commit, _) | Question::CommitUnread(commit, ..) => bytes(commit),
-        Question::Prepare(prepare, _) => bytes(&prepare.commit),
+        Question::Prepare(prepare) => bytes(&prepare.commit),
         _ => 0,
     }
 }

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The version of these messages.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// A question, its answer, or something that is not answered.
 #[derive(Clone, Debug)]
@@ -258,8 +258,9 @@ pub enum Question {
     Exclude(Exclusion),
     /// See [`crate::Store::commit_unread`].
     CommitUnread(Arc<Commit>, Basis, Durability),
-    /// To check and lock this group's part of a transaction.
-    Prepare(Prepare, Durability),
+    /// To check and lock this group's part of a transaction. The answer waits until that is durable, as the other groups rely
+    /// on it.
+    Prepare(Prepare),
     /// To decide that a transaction, which all its groups have prepared, takes place, not before this time.
     Decide(TransactionId, Timestamp, Durability),
 }

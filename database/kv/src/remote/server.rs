@@ -432,7 +432,7 @@ impl Server {
                     turn.site.clock.now().max(group.database().storage().last());
                 Task::CommitUnread(commit, basis, durability)
             }
-            message::Question::Prepare(prepare, durability) => Task::Prepare(prepare, durability),
+            message::Question::Prepare(prepare) => Task::Prepare(prepare),
             message::Question::Decide(transaction, at, durability) => {
                 Task::Decide(transaction, at, durability)
             }

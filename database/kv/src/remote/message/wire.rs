@@ -367,8 +367,7 @@ fn put_question(out: &mut Vec<u8>, question: &Question) {
             put_sight(out, &Sight::New(expected.clone()));
             commit.encode(out);
         }
-        Question::Prepare(Prepare { transaction, primary, others, commit }, durability) => {
-            put_durability(out, *durability);
+        Question::Prepare(Prepare { transaction, primary, others, commit }) => {
             put_transaction(out, *transaction);
             put_varint(out, primary.0.into());
             put_varint(out, others.len() as u64);
@@ -405,12 +404,11 @@ fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
         }
         4 => Question::Open { create: input.byte()? == 1, name: text(input)? },
         5 => {
-            let durability = durability(input)?;
             let transaction = transaction(input)?;
             let primary = group(input)?;
             let others = list(input, group)?;
             let commit = commit(input)?;
-            Question::Prepare(Prepare { transaction, primary, others, commit }, durability)
+            Question::Prepare(Prepare { transaction, primary, others, commit })
         }
         6 => {
             let durability = durability(input)?;

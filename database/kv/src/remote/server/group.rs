@@ -1,5 +1,6 @@
 //! One group on its server: what clients ask of it, and what becomes of transactions of several groups.
 
+mod answers;
 mod redirect;
 mod transactions;
 
@@ -15,7 +16,9 @@ use crate::{
     Basis, Commit, Database, Durability, Error, Exclusion, Expected, GroupId, Interval, Key, Numbers, Object,
     ObjectId, Outcome, Part, Prepare, Refusal, Restructuring, Timestamp, TransactionId,
 };
-use fulmar_node::{Lsn, NodeId, Time};
+pub(super) use answers::Done;
+use answers::{Refused, Waiting};
+use fulmar_node::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -68,15 +71,6 @@ pub(super) struct Group {
     commits: u64,
 }
 
-/// What is to happen when a record is durable and the clock has reached a time.
-struct Waiting {
-    until: Lsn,
-    reach: Timestamp,
-    sends: Vec<(NodeId, Message)>,
-    reply: Option<(NodeId, u64, Answer)>,
-    written: Vec<ObjectId>,
-}
-
 /// Something that a client has asked for.
 pub(super) struct Asked {
     pub(super) client: NodeId,
@@ -90,7 +84,7 @@ pub(super) enum Task {
     Read { object: ObjectId, from: Key, direction: Direction, bytes: u64, sight: Sighted },
     Commit(Arc<Commit>, Durability),
     CommitUnread(Arc<Commit>, Basis, Durability),
-    Prepare(Prepare, Durability),
+    Prepare(Prepare),
     Decide(TransactionId, Timestamp, Durability),
 }
 
@@ -116,13 +110,18 @@ impl Task {
             _ => None,
         }
     }
+
+    /// Whether it has taken place if it was done before; what is only prepared has not.
+    fn commits(&self) -> bool {
+        matches!(self, Self::Commit(..) | Self::CommitUnread(..) | Self::Decide(..))
+    }
 }
 
 /// What became of a question.
 enum Progress {
-    Answer(Answer),
-    /// Sent later.
-    Waits,
+    Refused(Refused),
+    /// It is answered, or will be as soon as that may be told.
+    Done,
     Blocked(TransactionId),
 }
 
@@ -267,23 +266,6 @@ impl Group {
         }
     }
 
-    /// Whether a change is the client's next. One that was carried out before would conflict with itself, so it is never
-    /// done twice, but the client would be told the wrong thing.
-    fn is_next(&mut self, client: NodeId, number: u64, turn: &mut Turn<'_>) -> bool {
-        match self.last.get(&client) {
-            Some((last, answer)) if *last >= number => {
-                if let Some(answer) = answer.clone().filter(|_| *last == number) {
-                    turn.send(client, Message::Answer { number, answer });
-                }
-                false
-            }
-            _ => {
-                self.last.insert(client, (number, None));
-                true
-            }
-        }
-    }
-
     fn pursue(&mut self, asked: Asked, turn: &mut Turn<'_>) {
         let progress = match &asked.task {
             Task::Read { object, from, direction, bytes, sight } => {
@@ -293,30 +275,21 @@ impl Group {
             Task::CommitUnread(commit, basis, durability) => {
                 self.commit_unread(&asked, commit, basis, *durability, turn)
             }
-            Task::Prepare(prepare, durability) => self.prepare(&asked, prepare, *durability, turn),
+            Task::Prepare(prepare) => self.prepare(&asked, prepare, turn),
             Task::Decide(transaction, at, durability) => {
                 self.decide(&asked, *transaction, *at, *durability, turn)
             }
         };
-        let answer = match progress {
-            Ok(Progress::Answer(answer)) => answer,
-            Ok(Progress::Waits) => return,
+        let refused = match progress {
+            Ok(Progress::Done) => return,
+            Ok(Progress::Refused(refused)) => refused,
             Ok(Progress::Blocked(by)) => {
                 self.inquire(by, asked.task.reader(), turn);
                 return self.deferred.push(Deferred { by, asked });
             }
-            Err(error) => turn.failed(error),
+            Err(error) => Refused::Failed(error),
         };
-        self.reply(asked.client, asked.number, answer, turn);
-    }
-
-    fn reply(&mut self, client: NodeId, number: u64, answer: Answer, turn: &mut Turn<'_>) {
-        if let Some((last, given)) = self.last.get_mut(&client)
-            && *last == number
-        {
-            *given = Some(answer.clone());
-        }
-        turn.send(client, Message::Answer { number, answer });
+        self.refuse(&asked, refused, turn);
     }
 
     /// What a snapshot saw may be forgotten if the server has begun anew since, or has lost its holder.
@@ -374,13 +347,8 @@ impl Group {
             Some(object) => Answer::Object(object),
             None => Answer::Nothing,
         };
-        let Some(last) = self.waiting.back().filter(|_| self.is_unsure(at)) else {
-            return Ok(Progress::Answer(answer));
-        };
-        let until = last.until;
-        let reply = Some((asked.client, asked.number, answer));
-        self.wait(Waiting { until, reach: Timestamp(0), sends: vec![], reply, written: vec![] }, turn);
-        Ok(Progress::Waits)
+        self.show(asked, at, answer, turn);
+        Ok(Progress::Done)
     }
 
     /// What everybody sees from now on of an inner node or a part of a leaf, for somebody who reads nothing else, and if
@@ -400,8 +368,7 @@ impl Group {
         if self.lost.is_some() {
             return None;
         }
-        let unsure = self.waiting.iter().map(|waiting| waiting.reach).filter(|reach| *reach > Timestamp(0));
-        let sure = unsure.min().map_or(reached, |first| reached.min(Timestamp(first.0 - 1)));
+        let sure = self.first_unsure().map_or(reached, |first| reached.min(Timestamp(first.0 - 1)));
         if let Some(expected) = expected {
             let known = self.settled(expected.object, sure)?;
             if !self.holds(expected, sure).ok()? {
@@ -441,11 +408,6 @@ impl Group {
         self.blocker(object.id(), interval, Timestamp(u64::MAX)).is_none().then_some(())
     }
 
-    /// Whether something that a snapshot sees may yet be lost.
-    fn is_unsure(&self, at: Timestamp) -> bool {
-        self.waiting.iter().any(|waiting| waiting.reach > Timestamp(0) && waiting.reach <= at)
-    }
-
     fn blocker(&self, object: ObjectId, interval: &Interval, at: Timestamp) -> Option<TransactionId> {
         self.database.storage().pending(|pending| pending.may_change(object, interval, at))
     }
@@ -465,13 +427,7 @@ impl Group {
         durability: Durability,
         turn: &mut Turn<'_>,
     ) -> Result<Progress, Error> {
-        match self.begin_change(asked.client, commit.snapshot, turn) {
-            // It may have taken place before what it would conflict with was forgotten.
-            Err(Error::SnapshotGone | Error::Excluded) if asked.again => {
-                return Ok(Progress::Answer(Answer::Unknown));
-            }
-            readable => readable?,
-        }
+        self.begin_change(asked.client, commit.snapshot, turn)?;
         if let Some(by) = self.database.storage().pending(|pending| pending.blocker(commit)) {
             return Ok(Progress::Blocked(by));
         }
@@ -486,18 +442,18 @@ impl Group {
                 self.commits += 1;
                 turn.reach(at);
                 self.committed.insert((asked.client, commit.snapshot), at);
-                self.wait_for(durability, at, vec![], Some((asked, Answer::At(at))), written, turn);
-                Ok(Progress::Waits)
+                let done =
+                    Done { reply: Some((asked, Answer::At(at))), reach: at, written, ..Done::default() };
+                self.tell_when(durability, done, turn);
+                Ok(Progress::Done)
             }
-            // It may have taken place before: placed anew it would conflict with itself.
-            Err(Refusal::Misplaced(_) | Refusal::Failed(Error::Conflict)) if asked.again => {
-                Ok(Progress::Answer(Answer::Unknown))
-            }
+            // Placed anew it would conflict with itself, if it has taken place before.
+            Err(Refusal::Misplaced(_)) if asked.again => Ok(Progress::Refused(Refused::Unknown)),
             Err(Refusal::Misplaced(_)) => match self.redirected(commit)? {
                 Some(redirected) if redirected != *commit => {
                     self.commit(asked, &redirected, durability, turn)
                 }
-                _ => Ok(Progress::Answer(Answer::Misplaced)),
+                _ => Ok(Progress::Refused(Refused::Misplaced)),
             },
             Err(Refusal::Failed(error)) => Err(error),
         }
@@ -514,19 +470,19 @@ impl Group {
     ) -> Result<Progress, Error> {
         // On a newer snapshot it would not conflict with itself, but undo what others have done since.
         if asked.again {
-            return Ok(Progress::Answer(Answer::Unknown));
+            return Ok(Progress::Refused(Refused::Unknown));
         }
         let at = commit.snapshot;
         self.database.storage().advance(at, Timestamp(0));
         for (object, key) in &basis.present {
             let Some(leaf) = self.holder(*object, key)? else {
-                return Ok(Progress::Answer(Answer::Misplaced));
+                return Ok(Progress::Refused(Refused::Misplaced));
             };
             if let Some(by) = self.blocker(leaf.id(), &Interval::point(key), at) {
                 return Ok(Progress::Blocked(by));
             }
             if leaf.get(key, at).is_none() {
-                return Ok(Progress::Answer(Answer::Unexpected));
+                return Ok(Progress::Refused(Refused::Unexpected));
             }
         }
         if let Some(expected) = &basis.expected
@@ -542,7 +498,7 @@ impl Group {
         if let Some(by) = self.blocker(expected.object, &Interval::point(&expected.key), at) {
             return Ok(Some(Progress::Blocked(by)));
         }
-        Ok((!self.holds(expected, at)?).then_some(Progress::Answer(Answer::Unexpected)))
+        Ok((!self.holds(expected, at)?).then_some(Progress::Refused(Refused::Unexpected)))
     }
 
     /// Whether for some sweeps no leaf has come or gone. Asked once a sweep.
@@ -576,7 +532,7 @@ impl Group {
         }
         for (transaction, at, others) in unconfirmed {
             let sends = self.messages(&others, transaction, News::Ended(Outcome::Committed(at)), turn);
-            self.wait_for(Durability::Written, Timestamp(0), sends, None, vec![], turn);
+            self.tell_when(Durability::Written, Done { sends, ..Done::default() }, turn);
         }
         let blocked: Vec<_> = self.deferred.iter().map(|d| (d.by, d.asked.task.reader())).collect();
         for (by, reader) in blocked {
@@ -639,76 +595,11 @@ impl Group {
         }
     }
 
-    /// What was just carried out is answered, and told, as soon as it is durable and the clock has reached it.
-    pub(super) fn wait_for(
-        &mut self,
-        durability: Durability,
-        reach: Timestamp,
-        sends: Vec<(NodeId, Message)>,
-        reply: Option<(&Asked, Answer)>,
-        written: Vec<ObjectId>,
-        turn: &mut Turn<'_>,
-    ) {
-        let until = match durability {
-            Durability::Synced => self.ledger.record(&self.database, turn),
-            // With what is already on its way, if something is.
-            Durability::Written => self.ledger.recorded(turn),
-        };
-        let reply = reply.map(|(asked, answer)| (asked.client, asked.number, answer));
-        self.wait(Waiting { until, reach, sends, reply, written }, turn);
-    }
-
-    fn wait(&mut self, waiting: Waiting, turn: &mut Turn<'_>) {
-        self.waiting.push_back(waiting);
-        self.release(turn);
-    }
-
     /// Keeps the trees in shape after these objects were written, or whatever was left to do.
     fn keep_structure(&mut self, written: &[ObjectId], turn: &mut Turn<'_>) {
         // A disk that fails here fails the next commit too, which says so.
         let reshapes = self.keep.after(written).unwrap_or_default();
         self.wish(reshapes, turn);
-    }
-
-    /// Answers and tells what no longer has to wait.
-    pub(super) fn release(&mut self, turn: &mut Turn<'_>) {
-        if let Some(error) = self.database.storage().unsynced() {
-            return self.lose(error, turn);
-        }
-        let mut written = Vec::new();
-        while let Some(first) = self.waiting.front()
-            && first.until <= self.ledger.durable(turn)
-            && first.reach <= turn.site.clock.reached()
-            && let Some(due) = self.waiting.pop_front()
-        {
-            self.database.publish(due.reach);
-            if let Some((client, number, answer)) = due.reply {
-                self.reply(client, number, answer, turn);
-            }
-            due.sends.into_iter().for_each(|(server, message)| turn.send(server, message));
-            written.extend(due.written);
-        }
-        if !written.is_empty() {
-            written.sort_unstable();
-            written.dedup();
-            self.keep_structure(&written, turn);
-        }
-    }
-}
-
-impl Group {
-    /// The disk has failed, and may not hold what waits for it.
-    fn lose(&mut self, error: Error, turn: &mut Turn<'_>) {
-        let failed = turn.failed(error);
-        for lost in std::mem::take(&mut self.waiting) {
-            if lost.reach > Timestamp(0) {
-                self.lost = Some(self.lost.map_or(lost.reach, |first| first.min(lost.reach)));
-            }
-            // Who reads asks again, and sees what was there before.
-            if let Some((client, number, Answer::At(_))) = lost.reply {
-                self.reply(client, number, failed.clone(), turn);
-            }
-        }
     }
 }
 

@@ -11,7 +11,7 @@
 
 use super::super::message::Message;
 use super::super::news::{News, Ready, Reshape, Shape, Step};
-use super::group::Group;
+use super::group::{Done, Group};
 use super::{Linked, Turn};
 use crate::{
     Commit, Durability, Error, GroupId, Key, ObjectId, Outcome, Prepare, Restructuring, Timestamp,
@@ -172,7 +172,7 @@ impl Group {
                 self.reshapes.remove(&transaction);
                 let news = News::Ended(Outcome::Committed(at));
                 let sends = self.messages(&others, transaction, news, turn);
-                self.wait_for(Durability::Synced, Timestamp(0), sends, None, written, turn);
+                self.tell_when(Durability::Synced, Done { sends, written, ..Done::default() }, turn);
                 self.retry(transaction, turn);
             }
             Err(_) => self.abandon(transaction, turn),
@@ -223,7 +223,7 @@ impl Group {
         };
         let durability = if news == News::Refused { Durability::Written } else { Durability::Synced };
         let sends = self.messages(&[primary], transaction, news, turn);
-        self.wait_for(durability, Timestamp(0), sends, None, vec![], turn);
+        self.tell_when(durability, Done { sends, ..Done::default() }, turn);
     }
 
     fn try_step(

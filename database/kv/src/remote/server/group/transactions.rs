@@ -3,6 +3,7 @@
 use super::super::super::news::News;
 use super::super::Turn;
 use super::super::reshape::is_reshape;
+use super::answers::{Done, Refused};
 use super::{Answer, Asked, Group, Progress, Task};
 use crate::{Durability, Error, GroupId, Outcome, Prepare, Refusal, Timestamp, TransactionId};
 use fulmar_node::Time;
@@ -16,7 +17,6 @@ impl Group {
         &mut self,
         asked: &Asked,
         prepare: &Prepare,
-        durability: Durability,
         turn: &mut Turn<'_>,
     ) -> Result<Progress, Error> {
         self.begin_change(asked.client, prepare.commit.snapshot, turn)?;
@@ -31,15 +31,16 @@ impl Group {
         match storage.prepare(prepare) {
             Ok(proposal) => {
                 self.owners.insert(prepare.transaction, (asked.client, turn.now));
+                // Whatever the client wants of its commits: the other groups rely on it.
                 let reply = Some((asked, Answer::At(proposal)));
-                self.wait_for(durability, Timestamp(0), vec![], reply, vec![], turn);
-                Ok(Progress::Waits)
+                self.tell_when(Durability::Synced, Done { reply, ..Done::default() }, turn);
+                Ok(Progress::Done)
             }
             Err(Refusal::Misplaced(())) => match self.redirected(&prepare.commit)? {
                 Some(commit) if commit != prepare.commit => {
-                    self.prepare(asked, &Prepare { commit, ..prepare.clone() }, durability, turn)
+                    self.prepare(asked, &Prepare { commit, ..prepare.clone() }, turn)
                 }
-                _ => Ok(Progress::Answer(Answer::Misplaced)),
+                _ => Ok(Progress::Refused(Refused::Misplaced)),
             },
             Err(Refusal::Failed(error)) => Err(error),
         }
@@ -57,11 +58,15 @@ impl Group {
         let (decided, undecided) =
             storage.pending(|pending| (pending.committed(transaction), pending.undecided(transaction)));
         let Some(undecided) = undecided else {
-            return Ok(Progress::Answer(match decided {
-                Some(at) => Answer::At(at),
-                None if asked.again => Answer::Unknown,
-                None => Answer::Failed(Error::Conflict.into()),
-            }));
+            return Ok(match decided {
+                // It was asked for before, and may not have been told yet.
+                Some(at) => {
+                    let done = Done { reach: at, reply: Some((asked, Answer::At(at))), ..Done::default() };
+                    self.tell_when(durability, done, turn);
+                    Progress::Done
+                }
+                None => Progress::Refused(Refused::Failed(Error::Conflict)),
+            });
         };
         let Some((at, written)) = storage.decide(transaction, at)? else {
             unreachable!("it is prepared here");
@@ -72,9 +77,12 @@ impl Group {
         turn.reach(at);
         let news = News::Ended(Outcome::Committed(at));
         let sends = self.messages(&undecided.others, transaction, news, turn);
-        self.wait_for(durability, at, sends, Some((asked, Answer::At(at))), written, turn);
+        let done = Done { reach: at, reply: Some((asked, Answer::At(at))), written, ..Done::default() };
+        self.tell_when(durability, done, turn);
+        // The other groups forget what they have prepared, and so rely on the decision, whatever the client wants.
+        self.tell_when(Durability::Synced, Done { reach: at, sends, ..Done::default() }, turn);
         self.retry(transaction, turn);
-        Ok(Progress::Waits)
+        Ok(Progress::Done)
     }
 
     /// A client will not ask for the decision about its transaction.
@@ -113,7 +121,7 @@ impl Group {
         } else {
             Vec::new()
         };
-        self.wait_for(Durability::Synced, Timestamp(0), sends, None, written, turn);
+        self.tell_when(Durability::Synced, Done { sends, written, ..Done::default() }, turn);
         self.retry(transaction, turn);
     }
 
@@ -161,8 +169,7 @@ impl Group {
                         sight.waits = false;
                         self.pursue(asked, turn);
                     } else {
-                        let answer = Answer::Failed(Error::Conflict.into());
-                        self.reply(asked.client, asked.number, answer, turn);
+                        self.refuse(&asked, Refused::Failed(Error::Conflict), turn);
                     }
                 }
             }
@@ -176,7 +183,7 @@ impl Group {
                         // If another server serves the group by now, it may be prepared there: this is not told then.
                         self.database.storage().pass(Timestamp(0))?;
                         let sends = self.messages(&[from], transaction, News::Confirmed, turn);
-                        self.wait_for(Durability::Synced, Timestamp(0), sends, None, vec![], turn);
+                        self.tell_when(Durability::Synced, Done { sends, ..Done::default() }, turn);
                     }
                     self.retry(transaction, turn);
                 }
@@ -223,7 +230,7 @@ impl Group {
             News::Ended(Outcome::Aborted)
         };
         let sends = self.messages(&[asker], transaction, news, turn);
-        self.wait_for(durability, Timestamp(0), sends, None, vec![], turn);
+        self.tell_when(durability, Done { sends, ..Done::default() }, turn);
         Ok(())
     }
 

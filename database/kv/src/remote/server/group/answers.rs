@@ -1,0 +1,170 @@
+//! When a group answers.
+//!
+//! What a group has carried out may yet be lost: the disk may not have it, nor the replicas, which may follow another by now;
+//! and before the cluster's clock has reached it, a snapshot that is newer than the answer would not see it. So whatever
+//! tells of a change is held back until none of this can happen ([`Group::tell_when`]), and so is what a reader sees of it
+//! ([`Group::show`]). What may be told at once is a type of its own, [`Refused`]: no value of it can tell of a change, so an
+//! answer that comes too early cannot be written.
+//!
+//! *Known as:* output commit, acknowledgement after replication, commit wait.
+
+use super::super::super::message::{Answer, Message};
+use super::super::Turn;
+use super::{Asked, Group};
+use crate::{Durability, Error, ObjectId, Timestamp};
+use fulmar_node::{Lsn, NodeId};
+
+/// Why what was asked for was not done here.
+pub(super) enum Refused {
+    /// The cells are elsewhere by now.
+    Misplaced,
+    /// It may have been done before.
+    Unknown,
+    /// A snapshot does not see what was expected of it.
+    Unexpected,
+    Failed(Error),
+}
+
+/// What was done, or made sure of, and is to be told.
+#[derive(Default)]
+pub(in super::super) struct Done<'a> {
+    /// The clock must be there first.
+    pub(in super::super) reach: Timestamp,
+    pub(in super::super) sends: Vec<(NodeId, Message)>,
+    pub(in super::super) reply: Option<(&'a Asked, Answer)>,
+    pub(in super::super) written: Vec<ObjectId>,
+}
+
+/// What is to be told when a record is durable and the clock has reached a time.
+pub(super) struct Waiting {
+    until: Lsn,
+    reach: Timestamp,
+    sends: Vec<(NodeId, Message)>,
+    reply: Option<(NodeId, u64, Answer)>,
+    written: Vec<ObjectId>,
+}
+
+impl Group {
+    /// Whether a change is the client's next. One that was carried out before would conflict with itself, so it is never
+    /// done twice, but the client would be told the wrong thing.
+    pub(super) fn is_next(&mut self, client: NodeId, number: u64, turn: &mut Turn<'_>) -> bool {
+        match self.last.get(&client) {
+            Some((last, answer)) if *last >= number => {
+                if let Some(answer) = answer.clone().filter(|_| *last == number) {
+                    turn.send(client, Message::Answer { number, answer });
+                }
+                false
+            }
+            _ => {
+                self.last.insert(client, (number, None));
+                true
+            }
+        }
+    }
+
+    /// What is done is told as soon as it is as durable as this and the clock has reached it.
+    pub(in super::super) fn tell_when(
+        &mut self,
+        durability: Durability,
+        done: Done<'_>,
+        turn: &mut Turn<'_>,
+    ) {
+        let until = match durability {
+            Durability::Synced => self.ledger.record(&self.database, turn),
+            // With what is already on its way, if something is.
+            Durability::Written => self.ledger.recorded(turn),
+        };
+        let Done { reach, sends, reply, written } = done;
+        let reply = reply.map(|(asked, answer)| (asked.client, asked.number, answer));
+        self.waiting.push_back(Waiting { until, reach, sends, reply, written });
+        self.release(turn);
+    }
+
+    /// Tells a reader what its snapshot sees, as soon as none of that can be lost any more.
+    pub(super) fn show(&mut self, asked: &Asked, at: Timestamp, answer: Answer, turn: &mut Turn<'_>) {
+        let is_unsure = self.first_unsure().is_some_and(|first| first <= at);
+        match self.waiting.back().filter(|_| is_unsure) {
+            Some(last) => {
+                let (until, reply) = (last.until, Some((asked.client, asked.number, answer)));
+                let (sends, written) = (Vec::new(), Vec::new());
+                self.waiting.push_back(Waiting { until, reach: Timestamp(0), sends, reply, written });
+                self.release(turn);
+            }
+            None => self.reply(asked.client, asked.number, answer, turn),
+        }
+    }
+
+    /// Says why something is not done. Of what may have been done when it was asked for before, nobody can tell: it would be
+    /// in its own way.
+    pub(super) fn refuse(&mut self, asked: &Asked, refused: Refused, turn: &mut Turn<'_>) {
+        let refused = match refused {
+            Refused::Misplaced | Refused::Failed(Error::Conflict | Error::SnapshotGone | Error::Excluded)
+                if asked.again && asked.task.commits() =>
+            {
+                Refused::Unknown
+            }
+            refused => refused,
+        };
+        let answer = match refused {
+            Refused::Misplaced => Answer::Misplaced,
+            Refused::Unknown => Answer::Unknown,
+            Refused::Unexpected => Answer::Unexpected,
+            Refused::Failed(error) => turn.failed(error),
+        };
+        self.reply(asked.client, asked.number, answer, turn);
+    }
+
+    /// The first commit that may yet be lost.
+    pub(super) fn first_unsure(&self) -> Option<Timestamp> {
+        self.waiting.iter().map(|waiting| waiting.reach).filter(|reach| *reach > Timestamp(0)).min()
+    }
+
+    /// Tells what no longer has to wait.
+    pub(in super::super) fn release(&mut self, turn: &mut Turn<'_>) {
+        if let Some(error) = self.database.storage().unsynced() {
+            return self.lose(error, turn);
+        }
+        let mut written = Vec::new();
+        while let Some(first) = self.waiting.front()
+            && first.until <= self.ledger.durable(turn)
+            && first.reach <= turn.site.clock.reached()
+            && let Some(due) = self.waiting.pop_front()
+        {
+            self.database.publish(due.reach);
+            if let Some((client, number, answer)) = due.reply {
+                self.reply(client, number, answer, turn);
+            }
+            due.sends.into_iter().for_each(|(server, message)| turn.send(server, message));
+            written.extend(due.written);
+        }
+        if !written.is_empty() {
+            written.sort_unstable();
+            written.dedup();
+            self.keep_structure(&written, turn);
+        }
+    }
+
+    /// The disk has failed, and may not hold what waits for it.
+    fn lose(&mut self, error: Error, turn: &mut Turn<'_>) {
+        let failed = turn.failed(error);
+        for lost in std::mem::take(&mut self.waiting) {
+            if lost.reach > Timestamp(0) {
+                self.lost = Some(self.lost.map_or(lost.reach, |first| first.min(lost.reach)));
+            }
+            // Who reads asks again, and sees what was there before.
+            if let Some((client, number, Answer::At(_))) = lost.reply {
+                self.reply(client, number, failed.clone(), turn);
+            }
+        }
+    }
+
+    /// Nothing but what may be told is to come here.
+    fn reply(&mut self, client: NodeId, number: u64, answer: Answer, turn: &mut Turn<'_>) {
+        if let Some((last, given)) = self.last.get_mut(&client)
+            && *last == number
+        {
+            *given = Some(answer.clone());
+        }
+        turn.send(client, Message::Answer { number, answer });
+    }
+}
