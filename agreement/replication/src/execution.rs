@@ -116,6 +116,10 @@ impl<S: StateMachine> Execution<S> {
         }
     }
 
+    pub(crate) fn may_checkpoint(&self) -> bool {
+        self.state_machine.may_checkpoint()
+    }
+
     /// What has come of all that is executed, where the log has this summary.
     pub(crate) fn checkpoint(&self, summary: Summary, group: Group) -> Checkpoint {
         let state = self.state_machine.snapshot();

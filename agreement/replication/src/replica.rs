@@ -428,7 +428,9 @@ impl<S: StateMachine> Replica<S> {
         }
         if let Some(group) = self.committed_group() {
             self.end_epoch(group, now, out);
-        } else if self.committed.0 - self.checkpoint.at.0 >= self.options.checkpoint {
+        } else if self.committed.0 - self.checkpoint.at.0 >= self.options.checkpoint
+            && self.execution.may_checkpoint()
+        {
             self.take_checkpoint(out);
         }
     }

@@ -16,6 +16,12 @@ pub trait StateMachine {
     /// Answers an operation that changes nothing.
     fn query(&self, operation: &[u8]) -> Vec<u8>;
 
+    /// Whether a checkpoint may be taken of what is committed. If not, that is asked again after the next commit. A group that ends
+    /// takes one in any case: whatever is under way in it ends with it.
+    fn may_checkpoint(&self) -> bool {
+        true
+    }
+
     /// The state. Called when everything executed is committed.
     fn snapshot(&self) -> Vec<u8>;
 

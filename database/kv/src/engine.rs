@@ -48,12 +48,19 @@ pub struct Batch {
 impl Batch {
     /// About the memory that it takes in a table, or in a message.
     pub(crate) fn bytes(&self) -> u64 {
-        let sizes = self.writes.iter().map(|write| match write {
-            EngineWrite::Put { entry, .. } => entry.len(),
-            EngineWrite::Remove { .. } => 0,
-            EngineWrite::Fact { name, value } => name.len() + value.len(),
-        });
-        sizes.map(|bytes| bytes as u64 + 64).sum()
+        self.writes.iter().map(EngineWrite::bytes).sum()
+    }
+}
+
+impl EngineWrite {
+    /// About the memory that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Put { entry, .. } => entry.len(),
+            Self::Remove { .. } => 0,
+            Self::Fact { name, value } => name.len() + value.len(),
+        };
+        bytes as u64 + 64
     }
 }
 

@@ -51,13 +51,70 @@ struct State {
     journal: Journal,
     /// The last leader that has announced itself.
     leader: Option<View>,
-    /// What is executed and not committed, and who led before.
-    executed: VecDeque<(SequenceNumber, Option<View>, Operation)>,
+    /// What has come of a write of its that is not whole; and whether what is committed ends within one.
+    parts: Vec<Vec<u8>>,
+    is_within: bool,
+    /// What is executed and not committed.
+    executed: VecDeque<Executed>,
     /// What is committed and not in the engine yet.
-    due: Batch,
+    due: Due,
     /// If this server leads.
     ahead: Option<Ahead>,
 }
+
+struct Executed {
+    number: SequenceNumber,
+    effect: Effect,
+    before: Before,
+}
+
+/// What an operation does when it is committed.
+enum Effect {
+    Lead,
+    Write { view: View, upto: u64, batch: Batch },
+    Part,
+}
+
+/// What is to be as it was before an operation if that is rolled back.
+enum Before {
+    /// Nothing was changed.
+    Same,
+    Leader(Option<View>, Vec<Vec<u8>>),
+    Parts(Vec<Vec<u8>>),
+    /// There was a part less.
+    Fewer,
+}
+
+/// Writes on their way to the engine, a little at a time: whatever goes there at once, nothing else is done meanwhile.
+#[derive(Default)]
+struct Due(VecDeque<EngineWrite>);
+
+impl Due {
+    /// The next of them, about as much as is written at once; or all.
+    fn next(&mut self, all: bool) -> Batch {
+        let mut batch = Batch::default();
+        let mut bytes = 0;
+        while (all || bytes < WRITTEN_BYTES)
+            && let Some(write) = self.0.pop_front()
+        {
+            bytes += write.bytes();
+            batch.writes.push(write);
+        }
+        batch
+    }
+
+    /// Whether they are no more than is written at once.
+    fn are_few(&self) -> bool {
+        let mut bytes = 0;
+        self.0.iter().all(|write| {
+            bytes += write.bytes();
+            bytes <= WRITTEN_BYTES
+        })
+    }
+}
+
+/// So many bytes are written to the engine at once.
+const WRITTEN_BYTES: u64 = if cfg!(test) { 100 } else { 4 << 20 };
 
 impl Entries {
     /// What is kept in `engine`, which messages call `path`; with what the replica has written down of itself.
@@ -67,8 +124,15 @@ impl Entries {
     pub fn open(path: &Path, engine: Arc<dyn Engine>) -> Result<(Self, Vec<Record>), Error> {
         let damaged = |what: &str| Error::Corrupt { path: path.into(), what: format!("{what} is damaged") };
         let (journal, records) = Journal::open(&*engine, damaged)?;
-        let state =
-            State { journal, leader: None, executed: VecDeque::new(), due: Batch::default(), ahead: None };
+        let state = State {
+            journal,
+            leader: None,
+            parts: Vec::new(),
+            is_within: false,
+            executed: VecDeque::new(),
+            due: Due::default(),
+            ahead: None,
+        };
         let held = Held { path: path.into(), engine, state: Mutex::new(state) };
         Ok((Self(Arc::new(held)), records))
     }
@@ -86,19 +150,27 @@ impl Entries {
         self.0.state.lock().journal.life()
     }
 
-    /// Writes to the engine what the replica must find again, and what was committed meanwhile.
+    /// Writes to the engine what the replica must find again, and of what was committed meanwhile as much as is written at
+    /// once. What is lost in a crash of the rest is in the log, up to the next checkpoint: with that all of it is written.
     pub(crate) fn store(&self, records: &[Record]) -> Result<(), Error> {
         let mut state = self.0.state.lock();
-        if records.is_empty() && state.due.writes.is_empty() {
+        if records.is_empty() && state.due.0.is_empty() {
             return Ok(());
         }
-        let mut batch = std::mem::take(&mut state.due);
+        let is_checkpoint = records.iter().any(|record| matches!(record, Record::Checkpoint(_)));
+        let mut batch = state.due.next(is_checkpoint);
         state.journal.write(records, &mut batch);
         self.0.engine.write(batch)?;
-        if let Some(ahead) = &mut state.ahead {
+        let State { due, ahead, .. } = &mut *state;
+        if let Some(ahead) = ahead.as_mut().filter(|_| due.0.is_empty()) {
             ahead.is_stored();
         }
         Ok(())
+    }
+
+    /// Whether something that is committed is to be [stored](Self::store) yet.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.0.state.lock().due.0.is_empty()
     }
 
     /// Writes down, for good, in which of its server's lives the replica begins.
@@ -118,10 +190,11 @@ impl Entries {
         self.0.engine.sync()
     }
 
-    /// The last leader that has announced itself, if that is committed.
+    /// The last leader that has announced itself, if that is committed, and all that was before it is in the engine.
     pub(crate) fn leader(&self) -> Option<View> {
         let state = self.0.state.lock();
-        state.leader.filter(|_| state.executed.iter().all(|(.., op)| !matches!(op, Operation::Lead(_))))
+        let is_committed = state.executed.iter().all(|executed| !matches!(executed.effect, Effect::Lead));
+        state.leader.filter(|_| is_committed && state.due.0.is_empty())
     }
 
     /// Replaces what is held from `from` on, and before `next`, by these entries of another replica, and the state by its.
@@ -177,38 +250,44 @@ impl StateMachine for Entries {
     fn execute(&mut self, number: SequenceNumber, operation: &[u8]) -> Vec<u8> {
         let Some(operation) = Operation::decode(operation) else { return vec![REFUSED] };
         let mut state = self.0.state.lock();
-        let is_due = match &operation {
-            Operation::Lead(view) => state.leader.is_none_or(|leader| leader < *view),
-            Operation::Write { view, .. } => state.leader == Some(*view),
-        };
-        if !is_due {
-            return vec![REFUSED];
+        match state.execute(operation) {
+            Some((effect, before)) => {
+                state.executed.push_back(Executed { number, effect, before });
+                vec![DONE]
+            }
+            None => vec![REFUSED],
         }
-        let before = state.leader;
-        if let Operation::Lead(view) = operation {
-            state.leader = Some(view);
-        }
-        state.executed.push_back((number, before, operation));
-        vec![DONE]
     }
 
     fn rollback(&mut self, from: SequenceNumber) {
         let mut state = self.0.state.lock();
-        while let Some((_, before, _)) = state.executed.pop_back_if(|(number, ..)| *number >= from) {
-            state.leader = before;
+        while let Some(executed) = state.executed.pop_back_if(|executed| executed.number >= from) {
+            match executed.before {
+                Before::Same => {}
+                Before::Leader(leader, parts) => (state.leader, state.parts) = (leader, parts),
+                Before::Parts(parts) => state.parts = parts,
+                Before::Fewer => drop(state.parts.pop()),
+            }
         }
     }
 
     fn commit(&mut self, upto: SequenceNumber) {
         let mut state = self.0.state.lock();
-        while let Some((.., operation)) = state.executed.pop_front_if(|(number, ..)| *number <= upto) {
-            if let Operation::Write { view, upto, batch } = operation {
+        while let Some(executed) = state.executed.pop_front_if(|executed| executed.number <= upto) {
+            state.is_within = matches!(executed.effect, Effect::Part);
+            if let Effect::Write { view, upto, batch } = executed.effect {
                 if let Some(ahead) = &mut state.ahead {
                     ahead.is_committed(view, upto);
                 }
-                state.due.writes.extend(batch.writes);
+                state.due.0.extend(batch.writes);
             }
         }
+    }
+
+    /// Parts of a write are nowhere but in the log; and with a checkpoint all that is due is written at once.
+    fn may_checkpoint(&self) -> bool {
+        let state = self.0.state.lock();
+        !state.is_within && state.due.are_few()
     }
 
     /// Whether the leader of a view has announced itself, and that of no later one.
@@ -231,7 +310,45 @@ impl StateMachine for Entries {
         let mut input = Reader::new(snapshot);
         let mut state = self.0.state.lock();
         state.leader = View::decode(&mut input);
+        state.parts.clear();
+        state.is_within = false;
         state.executed.clear();
-        state.due = Batch::default();
+        state.due = Due::default();
+    }
+}
+
+impl State {
+    /// What an operation does, unless another leads by now.
+    fn execute(&mut self, operation: Operation) -> Option<(Effect, Before)> {
+        match operation {
+            Operation::Lead(view) => {
+                let is_later = self.leader.is_none_or(|leader| leader < view);
+                is_later.then(|| {
+                    let parts = std::mem::take(&mut self.parts);
+                    (Effect::Lead, Before::Leader(self.leader.replace(view), parts))
+                })
+            }
+            Operation::Write { view, upto, batch } => {
+                (self.leader == Some(view)).then_some((Effect::Write { view, upto, batch }, Before::Same))
+            }
+            Operation::Part { view, bytes, is_last } => {
+                if self.leader != Some(view) {
+                    return None;
+                }
+                self.parts.push(bytes);
+                if !is_last {
+                    return Some((Effect::Part, Before::Fewer));
+                }
+                let whole = Operation::decode(&self.parts.concat());
+                let Some(Operation::Write { view, upto, batch }) = whole.filter(|whole| whole.is_of(view))
+                else {
+                    self.parts.pop();
+                    return None;
+                };
+                let mut parts = std::mem::take(&mut self.parts);
+                parts.pop();
+                Some((Effect::Write { view, upto, batch }, Before::Parts(parts)))
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@
 mod balance;
 mod constraints;
 mod isolation;
+mod large;
 mod leaders;
 mod one_row;
 mod round_trips;

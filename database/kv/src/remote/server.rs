@@ -224,6 +224,8 @@ pub enum Timer {
     Sweep,
     /// A replica of this group does something.
     Replica((DatabaseNumber, GroupId), fulmar_replication::Timer),
+    /// The replica of this group has more to write to its engine.
+    Store((DatabaseNumber, GroupId)),
     /// The leader of this group's replicas asks them again.
     Front((DatabaseNumber, GroupId)),
 }
@@ -645,6 +647,7 @@ impl Process for Server {
         match timer {
             Timer::Sweep => self.sweep(now, out),
             Timer::Replica(place, timer) => self.wake_replica(place, timer, now, out),
+            Timer::Store(place) => self.step_replica(place, now, out, |_, _| {}),
             Timer::Front(place) => self.wake_front(place, now, out),
         }
         self.settle(now, out);

@@ -7,9 +7,9 @@ use fulmar_replication::View;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
-/// No further batch is asked for together with those that take so many bytes.
-const OPERATION_BYTES: u64 = 1 << 20;
-/// The largest batch: it is one message, for which nobody must wait so long that another leader is looked for.
+/// No further batch is asked for together with those that take so many bytes; and one that takes more goes in parts.
+const OPERATION_BYTES: usize = if cfg!(test) { 200 } else { 1 << 20 };
+/// The largest batch: it stays in each replica's memory until it is whole.
 const LARGEST: u64 = 256 << 20;
 
 /// The writes of the leader of a view.
@@ -25,6 +25,9 @@ pub(crate) struct Ahead {
     stored: u64,
     /// …and those that it has not asked for.
     unasked: VecDeque<Batch>,
+    /// What is left of one that goes in parts; with the last it has asked for so many.
+    parts: VecDeque<Operation>,
+    parted: u64,
     /// What is not in the engine here yet; nothing, if it was removed.
     entries: BTreeMap<(ObjectId, u64), Written<Option<Vec<u8>>>>,
     facts: BTreeMap<&'static str, Written<Vec<u8>>>,
@@ -87,6 +90,8 @@ impl Entries {
             committed: 0,
             stored: 0,
             unasked: VecDeque::new(),
+            parts: VecDeque::new(),
+            parted: 0,
             entries: BTreeMap::new(),
             facts: BTreeMap::new(),
         });
@@ -101,17 +106,28 @@ impl Entries {
     pub(crate) fn next_operation(&self) -> Option<Operation> {
         let mut state = self.0.state.lock();
         let ahead = state.ahead.as_mut()?;
-        let mut batch = ahead.unasked.pop_front()?;
-        ahead.asked += 1;
-        let mut bytes = batch.bytes();
-        while bytes < OPERATION_BYTES
-            && let Some(next) = ahead.unasked.pop_front()
-        {
-            bytes += next.bytes();
-            batch.writes.extend(next.writes);
-            ahead.asked += 1;
+        if ahead.parts.is_empty() {
+            let most = OPERATION_BYTES as u64;
+            let mut batch = ahead.unasked.pop_front()?;
+            let (mut bytes, mut upto) = (batch.bytes(), ahead.asked + 1);
+            while let Some(next) = ahead.unasked.pop_front_if(|next| bytes + next.bytes() <= most) {
+                bytes += next.bytes();
+                batch.writes.extend(next.writes);
+                upto += 1;
+            }
+            let operation = Operation::Write { view: ahead.view, upto, batch };
+            if bytes <= most {
+                ahead.asked = upto;
+                return Some(operation);
+            }
+            ahead.parts = operation.divide(ahead.view, OPERATION_BYTES).collect();
+            ahead.parted = upto;
         }
-        Some(Operation::Write { view: ahead.view, upto: ahead.asked, batch })
+        let part = ahead.parts.pop_front();
+        if ahead.parts.is_empty() {
+            ahead.asked = ahead.parted;
+        }
+        part
     }
 
     /// The replicas have taken what they were asked to.

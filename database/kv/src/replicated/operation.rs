@@ -20,6 +20,16 @@ pub enum Operation {
         /// What was in them.
         batch: Batch,
     },
+    /// A part of what it writes, if that is too large for one operation: a message that takes long keeps others waiting, and
+    /// with them the sign that the leader is there.
+    Part {
+        /// The view.
+        view: View,
+        /// The next bytes of an encoded write.
+        bytes: Vec<u8>,
+        /// Whether they are the last: then it is written.
+        is_last: bool,
+    },
 }
 
 impl Operation {
@@ -37,8 +47,31 @@ impl Operation {
                 put_varint(&mut out, *upto);
                 put_writes(&mut out, &batch.writes);
             }
+            Self::Part { view, bytes, is_last } => {
+                out.push(2);
+                view.encode(&mut out);
+                out.push(u8::from(*is_last));
+                put_bytes(&mut out, bytes);
+            }
         }
         out
+    }
+
+    /// Parts that come to this operation, of so many bytes at most.
+    pub(super) fn divide(&self, view: View, most: usize) -> impl Iterator<Item = Self> + use<> {
+        let mut bytes = self.encode();
+        let mut is_over = false;
+        std::iter::from_fn(move || {
+            let rest = bytes.split_off(bytes.len().min(most));
+            let part = std::mem::replace(&mut bytes, rest);
+            let is_last = bytes.is_empty();
+            (!std::mem::replace(&mut is_over, is_last)).then_some(Self::Part { view, bytes: part, is_last })
+        })
+    }
+
+    /// Whether it is a write of the leader of this view.
+    pub(super) fn is_of(&self, leader: View) -> bool {
+        matches!(self, Self::Write { view, .. } if *view == leader)
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
@@ -48,6 +81,10 @@ impl Operation {
             1 => {
                 let (view, upto) = (View::decode(&mut input)?, input.varint()?);
                 Self::Write { view, upto, batch: Batch { writes: writes(&mut input)? } }
+            }
+            2 => {
+                let (view, is_last) = (View::decode(&mut input)?, input.byte()? == 1);
+                Self::Part { view, bytes: input.bytes()?.into(), is_last }
             }
             _ => return None,
         };

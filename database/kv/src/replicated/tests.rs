@@ -49,6 +49,13 @@ impl Replica {
         self.entries.store(&[]).expect("memory");
     }
 
+    /// Writes all that is committed to the engine.
+    fn settle(&self) {
+        while self.entries.is_behind() {
+            self.entries.store(&[]).expect("memory");
+        }
+    }
+
     /// Executes what will never be committed.
     fn speculate(&mut self, operation: &Operation) {
         let next = SequenceNumber(self.executed + 1);
@@ -79,13 +86,24 @@ fn batch(random: &mut Random, model: &mut Model) -> Batch {
             model.remove(&(object, sequence));
             batch.writes.push(EngineWrite::Remove { object, sequence });
         } else {
-            let entry = random.next().to_be_bytes().to_vec();
+            let entry = random.next().to_be_bytes().repeat(if random.below(8) == 0 { 60 } else { 1 });
             model.insert((object, sequence), entry.clone());
             batch.writes.push(EngineWrite::Put { object, sequence, entry });
         }
     }
     batch.writes.push(EngineWrite::Fact { name: Core::STATE, value: random.next().to_be_bytes().into() });
     batch
+}
+
+/// A batch that goes in some parts.
+fn large(random: &mut Random) -> Batch {
+    let entry = random.next().to_be_bytes().repeat(100);
+    let writes = (0..OBJECTS).map(|object| EngineWrite::Put {
+        object: ObjectId(object),
+        sequence: 0,
+        entry: entry.clone(),
+    });
+    Batch { writes: writes.collect() }
 }
 
 /// One replica is made of parts of others, while all go on.
@@ -113,6 +131,7 @@ fn replicas_hold_what_their_leaders_write() {
             view = view.after(1 + random.below(3));
             log.push(Operation::Lead(view).encode());
             replicas[leader].commit(&log, log.len() as u64);
+            replicas[leader].settle();
             assert_eq!(replicas[leader].entries.leader(), Some(view));
             let entries = replicas[leader].entries.clone();
             entries.lead(view);
@@ -131,7 +150,11 @@ fn replicas_hold_what_their_leaders_write() {
                 }
                 let end = log.len() as u64;
                 match random.below(4) {
-                    0 => replicas[random.index(3)].speculate(&late),
+                    0 => {
+                        let part = Operation::Part { view, bytes: vec![7], is_last: random.chance(2) };
+                        let never = if random.chance(2) { &late } else { &part };
+                        replicas[random.index(3)].speculate(never);
+                    }
                     1 => {
                         let lagging = random.index(3);
                         if lagging != leader {
@@ -146,16 +169,26 @@ fn replicas_hold_what_their_leaders_write() {
                 }
                 assert_eq!(contents(&front), model);
             }
-            if let Some(operation) = entries.next_operation() {
+            while let Some(operation) = entries.next_operation() {
                 log.push(operation.encode());
+            }
+            // What is not whole when another leads has never been.
+            front.write(large(random)).expect("it leads");
+            for _ in 0..random.below(3) {
+                log.push(entries.next_operation().expect("there are more parts").encode());
             }
             entries.follow();
             assert!(front.write(Batch::default()).is_err());
         }
         // A copy of one that goes on meanwhile is whole when all that has come since is carried out again.
         let (mut source, mut copied) = (Replica::new(), Replica::new());
-        let begin = random.below(log.len() as u64);
+        let mut begin = random.below(log.len() as u64);
         source.commit(&log, begin);
+        while !source.entries.may_checkpoint() && begin < log.len() as u64 {
+            begin += 1;
+            source.commit(&log, begin);
+        }
+        source.settle();
         let (from, checkpoint) = (source.entries.clone(), source.entries.snapshot());
         copy(&from, &copied.entries, || {
             let upto = (source.committed + random.below(4)).min(log.len() as u64);
@@ -166,6 +199,7 @@ fn replicas_hold_what_their_leaders_write() {
         replicas.extend([source, copied]);
         for replica in &mut replicas {
             replica.commit(&log, log.len() as u64);
+            replica.settle();
             assert_eq!(contents(&*replica.engine), model);
         }
         Ok(())

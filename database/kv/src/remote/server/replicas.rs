@@ -238,6 +238,10 @@ impl Server {
             hosted.underway.push_back((lsn, hosted.logged));
         }
         say(turn, place, own.sends);
+        if hosted.entries.is_behind() {
+            // Others are heard in between.
+            turn.out.set_timer(Timer::Store(place), now);
+        }
         let timers = own.timers.into_iter().map(|(name, change)| (Timer::Replica(place, name), change));
         turn.out.timers.extend(timers);
         if let Some(Behind(from)) = own.events.pop() {
