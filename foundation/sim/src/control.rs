@@ -44,6 +44,7 @@ impl<P: Simulated> Sim<P> {
         node.disk.log.truncate(kept);
         node.disk.durable = kept;
         node.disk.syncing = false;
+        node.disk.tears = false;
         let alarms = mem::take(&mut node.alarms);
         let inbox = mem::take(&mut node.inbox);
         let program = node.program.take();
@@ -64,6 +65,12 @@ impl<P: Simulated> Sim<P> {
         {
             self.wheel.insert(now, Happening::Wake { program, turn });
         }
+    }
+
+    /// Has a node's process end as soon as a step of it has emitted several records, of which then some may be lost; or not any
+    /// more.
+    pub fn crash_in_write(&mut self, id: NodeId, ends: bool) {
+        self.node_mut(id).disk.tears = ends;
     }
 
     /// Lets a node that is down come up again, with a process made from the records that it has kept. It stays down if

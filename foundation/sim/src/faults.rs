@@ -18,6 +18,9 @@ pub struct Faults {
     pub down: usize,
     /// The weight of crashes, each with a restart.
     pub crash: u64,
+    /// The weight of crashes in the midst of the records of one step, each with a restart; not among those of
+    /// [`Faults::random`].
+    pub torn_write: u64,
     /// The weight of blackouts, in which as many crash at once as may be down.
     pub blackout: u64,
     /// The weight of pauses.
@@ -48,6 +51,7 @@ impl Faults {
             every: Duration::from_millis(100),
             lasting: Duration::from_millis(500),
             crash: 0,
+            torn_write: 0,
             blackout: 0,
             pause: 0,
             cut: 0,
@@ -85,7 +89,7 @@ impl Faults {
         faults
     }
 
-    const fn weights(&self) -> [(Kind, u64); 9] {
+    const fn weights(&self) -> [(Kind, u64); 10] {
         [
             (Kind::Crash, self.crash),
             (Kind::Blackout, self.blackout),
@@ -96,6 +100,7 @@ impl Faults {
             (Kind::SlowDisk, self.slow_disk),
             (Kind::BrokenDisk, self.broken_disk),
             (Kind::Clock, self.clock),
+            (Kind::TornWrite, self.torn_write),
         ]
     }
 }
@@ -111,6 +116,7 @@ enum Kind {
     SlowDisk,
     BrokenDisk,
     Clock,
+    TornWrite,
 }
 
 impl<P: Simulated> Sim<P> {
@@ -131,6 +137,7 @@ impl<P: Simulated> Sim<P> {
             self.set_clock(id, Duration::ZERO, 0);
             self.slow_disk(id, Delay::ZERO);
             self.repair_disk(id);
+            self.crash_in_write(id, false);
             self.restart(id);
             self.resume(id);
         }
@@ -162,6 +169,15 @@ impl<P: Simulated> Sim<P> {
         let (node, lasting) = (faults.nodes[first], self.moment(faults.lasting));
         match kind {
             Kind::Crash => self.crash_for(faults, node, lasting),
+            Kind::TornWrite => {
+                if self.may_go_down(faults, node) {
+                    self.crash_in_write(node, true);
+                    self.unless_healed(lasting, move |sim| {
+                        sim.crash_in_write(node, false);
+                        sim.restart(node);
+                    });
+                }
+            }
             Kind::Blackout => {
                 for &node in faults.nodes[first..].iter().chain(&faults.nodes[..first]) {
                     let lasting = self.moment(lasting);
@@ -228,7 +244,8 @@ impl<P: Simulated> Sim<P> {
 
     /// Whether the plan lets this node go down, beside those that are or may be soon.
     fn may_go_down(&self, faults: &Faults, node: NodeId) -> bool {
-        let unsteady = |&&id: &&NodeId| id != node && (!self.is_up(id) || self.node(id).disk.broken);
+        let goes = |id| !self.is_up(id) || self.node(id).disk.broken || self.node(id).disk.tears;
+        let unsteady = |&&id: &&NodeId| id != node && goes(id);
         self.is_up(node) && faults.nodes.iter().filter(unsteady).count() < faults.down
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Disk<R> {
     pub(crate) durable: usize,
     pub(crate) syncing: bool,
     pub(crate) broken: bool,
+    /// The next step with several records is its last.
+    pub(crate) tears: bool,
 }
 
 /// How long each message keeps a node busy.
@@ -89,6 +91,7 @@ impl<P: Process> Node<P> {
                 durable: 0,
                 syncing: false,
                 broken: false,
+                tears: false,
             },
             program: None,
         }

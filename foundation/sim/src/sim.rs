@@ -482,6 +482,16 @@ impl<P: Simulated> Sim<P> {
                 }
             }
         }
+        if node.disk.tears && node.out.records.len() > 1 {
+            wheel.insert(
+                at,
+                Happening::Action(Box::new(move |sim| {
+                    if sim.node(id).disk.tears {
+                        sim.crash(id);
+                    }
+                })),
+            );
+        }
         for record in &node.out.records {
             counts.records += 1;
             trace.add(at, id, What::Record, format_args!("{record:?}"));
