@@ -1,7 +1,7 @@
 //! A backup: follows the leader of its view.
 
 use crate::replica::{MOST_WAITING, Record};
-use crate::{Entry, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, Timer, View};
+use crate::{Entry, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, View};
 use fulmar_node::{NodeId, Outbox, Time};
 
 impl<S: StateMachine> Replica<S> {
@@ -10,7 +10,7 @@ impl<S: StateMachine> Replica<S> {
         if view < self.view || self.group.leader(view) != from || from == self.me.node {
             return false;
         }
-        out.set_timer(Timer::Patience, now + self.options.patience);
+        self.wait(self.options.patience, now, out);
         if view == self.view && self.is_in_view() {
             return true;
         }
@@ -80,11 +80,21 @@ impl<S: StateMachine> Replica<S> {
         log: &Log,
         out: &mut Outbox<Self>,
     ) -> Vec<(Entry, Option<NodeId>)> {
-        let mut others = self.truncate(agreed, out);
-        for entry in log.entries_after(self.log.last()) {
+        if agreed < self.log.last() {
+            self.record(Record::Truncate(agreed), out);
+        }
+        let entries = log.entries_after(agreed).cloned().map(Record::Append);
+        entries.for_each(|record| self.record(record, out));
+        self.exchange(agreed, log)
+    }
+
+    /// As [`Self::replace`], where the records are the caller's.
+    pub(crate) fn exchange(&mut self, agreed: SequenceNumber, log: &Log) -> Vec<(Entry, Option<NodeId>)> {
+        let mut others = self.cut(agreed);
+        for entry in log.entries_after(agreed) {
             let known = others.iter().position(|(other, _)| other == entry);
             let by = known.and_then(|place| others.remove(place).1);
-            self.append(entry.clone(), by, out);
+            self.put(entry.clone(), by);
         }
         others
     }
@@ -119,7 +129,8 @@ impl<S: StateMachine> Replica<S> {
     pub(crate) fn confirm(&self, out: &mut Outbox<Self>) {
         let (view, upto, round) = (self.view, self.stable, self.round);
         let ordered = self.stable_ordered;
-        if let Some(summary) = self.log.summary(upto) {
+        let may_speak = self.is_in_view() && self.is_sure;
+        if let Some(summary) = self.log.summary(upto).filter(|_| may_speak) {
             let message = Message::PrepareOk { view, ordered, upto, summary, round };
             out.send(self.group.leader(view), message);
         }

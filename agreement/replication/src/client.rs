@@ -1,6 +1,8 @@
 //! A client: one operation at a time, asked for until it is answered.
 
-use crate::wire::encode_group;
+#[cfg(test)]
+use crate::group::Defect;
+use crate::wire::{decode_group, encode_group};
 use crate::{
     ClientId, Group, GroupError, Member, Message, Operation, Protocol, SequenceNumber, Summary, View,
 };
@@ -44,6 +46,8 @@ pub struct Client {
     number: u64,
     /// Those that are not answered, the one that is asked for first.
     waiting: VecDeque<Invoke>,
+    /// The group that is asked for, if one is.
+    successor: Option<Group>,
     /// What replicas say that may come of it.
     replies: BTreeMap<NodeId, Speculation>,
     /// The last view that it has doubted.
@@ -77,6 +81,7 @@ impl Client {
             view: View::first_of(group.epoch()),
             number: 0,
             waiting: VecDeque::new(),
+            successor: None,
             replies: BTreeMap::new(),
             doubted: None,
             in_vain: 0,
@@ -108,9 +113,9 @@ impl Client {
         let (client, number, operation, is_query) = match self.waiting.front()? {
             Invoke::Execute(operation) => (self.id, self.number, operation.clone(), false),
             Invoke::Query(operation) => (self.id, self.number, operation.clone(), true),
-            Invoke::Reconfigure(members, protocol) => {
-                let next = self.group.followed_by(members.clone(), *protocol).ok()?;
-                (ClientId::GROUP, next.epoch(), encode_group(&next), false)
+            Invoke::Reconfigure(..) => {
+                let next = self.successor.as_ref()?;
+                (ClientId::GROUP, next.epoch(), encode_group(next), false)
             }
         };
         Some(Message::Request { client, epoch: self.group.epoch(), number, operation, is_query })
@@ -118,11 +123,18 @@ impl Client {
 
     /// Asks for the next operation, if there is one.
     fn go_on(&mut self, now: Time, out: &mut Outbox<Self>) {
-        while let Some(Invoke::Reconfigure(members, protocol)) = self.waiting.front()
-            && let Err(error) = self.group.followed_by(members.clone(), *protocol)
-        {
-            self.waiting.pop_front();
-            out.event(Outcome::Refused(error));
+        self.successor = None;
+        while let Some(Invoke::Reconfigure(members, protocol)) = self.waiting.front() {
+            match self.group.followed_by(members.clone(), *protocol) {
+                Ok(next) => {
+                    self.successor = Some(next);
+                    break;
+                }
+                Err(error) => {
+                    self.waiting.pop_front();
+                    out.event(Outcome::Refused(error));
+                }
+            }
         }
         self.number += u64::from(!self.waiting.is_empty());
         self.in_vain = 0;
@@ -151,7 +163,12 @@ impl Client {
     }
 
     fn waits_for(&self, client: ClientId, number: u64) -> bool {
-        (client, number) == (self.id, self.number)
+        self.successor.is_none() && (client, number) == (self.id, self.number)
+    }
+
+    /// Whether this answers that the group that it has asked for, or another, has followed.
+    fn waits_for_group(&self, client: ClientId, number: u64) -> bool {
+        client == ClientId::GROUP && self.successor.as_ref().is_some_and(|next| next.epoch() == number)
     }
 
     fn tell_all(&self, message: &Message, out: &mut Outbox<Self>) {
@@ -170,6 +187,11 @@ impl Client {
     fn compare(&mut self, now: Time, out: &mut Outbox<Self>) {
         // Who is still in an earlier view may come to another answer.
         let view = self.view;
+        #[cfg(test)]
+        if self.group.has(Defect::MixesReplies) && self.replies.len() >= self.group.superquorum() {
+            let result = self.replies.values().next_back().map(|reply| reply.result.clone());
+            return self.finish(Outcome::Result(result.unwrap_or_default()), now, out);
+        }
         self.replies.retain(|_, reply| reply.view == view);
         let mut states: BTreeMap<_, usize> = BTreeMap::new();
         self.replies.values().for_each(|reply| *states.entry(reply.state()).or_default() += 1);
@@ -184,18 +206,23 @@ impl Client {
         }
     }
 
-    /// There is another group. It knows which of a client's requests the one before has carried out.
+    /// There is another group. It knows which of a client's requests the one before has carried out. Who says so may be the only one
+    /// to hold what that has left: it is established when its leader says so.
     fn hear_of_group(&mut self, group: Group, now: Time, out: &mut Outbox<Self>) {
-        if group.epoch() <= self.group.epoch() {
-            return;
+        if self.follow(group) && !self.waiting.is_empty() {
+            self.ask(now, out);
         }
-        self.view = self.view.max(View::first_of(group.epoch()));
-        self.group = group;
-        match self.waiting.front() {
-            Some(Invoke::Reconfigure(..)) => self.finish(Outcome::Group(self.group.clone()), now, out),
-            Some(_) => self.ask(now, out),
-            None => {}
+    }
+
+    fn follow(&mut self, group: Group) -> bool {
+        let is_later = group.epoch() > self.group.epoch();
+        if is_later {
+            #[cfg(test)]
+            let group = group.with_defect(self.group.defect);
+            self.view = self.view.max(View::first_of(group.epoch()));
+            self.group = group;
         }
+        is_later
     }
 
     /// Has the replicas leave the view that they are in.
@@ -226,6 +253,13 @@ impl Process for Client {
             Message::Reply { view, client, number, result } if self.waits_for(client, number) => {
                 self.view = self.view.max(view);
                 self.finish(Outcome::Result(result), now, out);
+            }
+            Message::Reply { view, client, number, result } if self.waits_for_group(client, number) => {
+                if let Some(group) = decode_group(&result) {
+                    self.follow(group);
+                    self.view = self.view.max(view);
+                    self.finish(Outcome::Group(self.group.clone()), now, out);
+                }
             }
             Message::SpeculativeReply { view, client, number, at, summary, result }
                 if self.waits_for(client, number) =>

@@ -49,10 +49,12 @@ impl Process for Clients {
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         match message {
-            Message::Reply { client, .. } | Message::SpeculativeReply { client, .. } => {
+            Message::Reply { client, .. } | Message::SpeculativeReply { client, .. }
+                if client != ClientId::GROUP =>
+            {
                 self.step(client, out, |client, out| client.receive(now, from, message, out));
             }
-            Message::Group(_) => {
+            Message::Group(_) | Message::Reply { .. } => {
                 let names: Vec<ClientId> = self.clients.keys().copied().collect();
                 for name in names {
                     self.step(name, out, |client, out| client.receive(now, from, message.clone(), out));

@@ -10,6 +10,8 @@
 //! epochs that are over. To be told the others' state would not be enough (Michael and others 2017): a promise that was on its way
 //! when they were asked would count later.
 
+#[cfg(test)]
+use crate::group::Defect;
 use crate::replica::{Record, Status};
 use crate::wire::{decode_group, encode_group};
 use crate::{ClientId, Entry, Group, Log, Message, Replica, SequenceNumber, StateMachine, Timer, View};
@@ -20,7 +22,7 @@ use std::sync::Arc;
 impl Entry {
     /// The end of an epoch that this group is to follow.
     pub(crate) fn for_group(next: &Group) -> Self {
-        Self { client: ClientId::GROUP, number: next.epoch(), operation: encode_group(next) }
+        Self { client: ClientId::GROUP, number: next.epoch(), operation: encode_group(next), is_query: false }
     }
 
     /// The group that is to follow, if this is what the entry is for.
@@ -32,12 +34,20 @@ impl Entry {
 impl<S: StateMachine> Replica<S> {
     /// Somebody wants this group to follow the one there is.
     pub(crate) fn reconfigure(&mut self, from: NodeId, entry: Entry, now: Time, out: &mut Outbox<Self>) {
-        if !self.leads() || !self.leading.is_established {
+        let is_established = self.leading.is_established;
+        #[cfg(test)]
+        let is_established = is_established || self.group.has(Defect::GoesOnUnestablished);
+        if !self.leads() || !is_established {
             return;
         }
         let next = self.group.epoch() + 1;
         if entry.number < next {
             out.send(from, Message::Group(self.group.clone()));
+            let (view, client, number) = (self.view, ClientId::GROUP, entry.number);
+            out.send(
+                from,
+                Message::Reply { view, client, number, result: encode_group(&self.group).to_vec() },
+            );
         } else if entry.number == next && entry.next_group().is_some_and(|group| group.epoch() == next) {
             // The next view that it leads itself.
             let view = self.view.after(self.group.members().len() as u64);
@@ -62,7 +72,7 @@ impl<S: StateMachine> Replica<S> {
         }
         self.checkpoint = Arc::new(self.execution.checkpoint(summary, group));
         self.log = Log::after(self.committed, summary);
-        self.record(Record::Checkpoint(self.checkpoint.clone()), out);
+        self.record(Record::Adopt(self.checkpoint.clone()), out);
         self.begin_epoch(now, out);
     }
 
@@ -115,7 +125,7 @@ impl<S: StateMachine> Replica<S> {
             None => return,
         };
         self.group.others(self.me).for_each(|other| out.send(other, message.clone()));
-        out.set_timer(Timer::Patience, now + self.options.patience);
+        self.wait(self.options.patience, now, out);
     }
 
     /// Whether a message that only members of one group exchange is for this replica to act on: it is a member, and so is `from`, of
@@ -136,7 +146,7 @@ impl<S: StateMachine> Replica<S> {
         if self.is_behind_epoch(view.epoch) {
             self.ask_state(from, view, now, out);
         } else if view.epoch < self.group.epoch() {
-            out.send(from, Message::Group(self.group.clone()));
+            self.tell_group(from, out);
         }
         view.epoch == self.group.epoch() && self.status != Status::Outside && self.group.contains(from)
     }
@@ -148,10 +158,20 @@ impl<S: StateMachine> Replica<S> {
                 self.ask_state(from, View::first_of(group.epoch()), now, out);
             }
             Ordering::Equal if self.status == Status::Outside => {
-                self.successors.insert(from);
+                if self.group.contains(from) {
+                    self.successors.insert(from);
+                }
             }
-            Ordering::Equal if self.group.contains(from) || !self.is_in_view() || !self.is_sure => {}
-            _ => out.send(from, Message::Group(self.group.clone())),
+            Ordering::Equal if self.group.contains(from) || !self.is_in_view() => {}
+            _ => self.tell_group(from, out),
+        }
+    }
+
+    /// Tells another of its group: who is a member tells that it has begun it, too.
+    pub(crate) fn tell_group(&self, to: NodeId, out: &mut Outbox<Self>) {
+        let is_member = self.group.members().contains(&self.me);
+        if is_member && self.is_sure || !self.group.contains(self.me.node) {
+            out.send(to, Message::Group(self.group.clone()));
         }
     }
 }

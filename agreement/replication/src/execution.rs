@@ -1,5 +1,7 @@
 //! The state machine, and what each client was last answered.
 
+#[cfg(test)]
+use crate::group::Defect;
 use crate::{ClientId, Entry, Group, SequenceNumber, StateMachine, Summary};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -49,12 +51,21 @@ pub(crate) struct Execution<S> {
     /// Of each operation that was executed and is not committed, what it has replaced in `answered`; nothing, if it was in the
     /// log before, or is none of the state machine's.
     undo: VecDeque<Option<(ClientId, Option<Answered>)>>,
+    #[cfg(test)]
+    pub(crate) defect: Option<Defect>,
 }
 
 impl<S: StateMachine> Execution<S> {
     pub(crate) fn new(state_machine: S) -> Self {
         let executed = SequenceNumber(0);
-        Self { state_machine, executed, answered: BTreeMap::new(), undo: VecDeque::new() }
+        Self {
+            state_machine,
+            executed,
+            answered: BTreeMap::new(),
+            undo: VecDeque::new(),
+            #[cfg(test)]
+            defect: None,
+        }
     }
 
     pub(crate) const fn state_machine(&self) -> &S {
@@ -80,8 +91,17 @@ impl<S: StateMachine> Execution<S> {
         self.executed = self.executed.next();
         let is_operation = entry.client != ClientId::GROUP;
         let is_new = self.answered.get(&entry.client).is_none_or(|last| last.number < entry.number);
+        #[cfg(test)]
+        let is_new = is_new || self.defect == Some(Defect::ExecutesTwice);
         let replaced = (is_operation && is_new).then(|| {
-            let result = self.state_machine.execute(self.executed, &entry.operation);
+            let is_query = entry.is_query;
+            #[cfg(test)]
+            let is_query = is_query && self.defect != Some(Defect::ExecutesQueries);
+            let result = if is_query {
+                self.state_machine.query(&entry.operation)
+            } else {
+                self.state_machine.execute(self.executed, &entry.operation)
+            };
             let answered = Answered { number: entry.number, at: self.executed, result };
             (entry.client, self.answered.insert(entry.client, answered))
         });
@@ -184,7 +204,8 @@ mod tests {
                         // Now and then the same request, or an older one, is in the log again.
                         let (client, number) =
                             (ClientId(random.below(3)), 1 + step / 4 - random.below(2).min(step / 4));
-                        let entry = Entry { client, number, operation: step.to_be_bytes().into() };
+                        let operation = step.to_be_bytes().into();
+                        let entry = Entry { client, number, operation, is_query: false };
                         execution.execute(&entry);
                         log.push(entry);
                     }

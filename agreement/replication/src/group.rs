@@ -48,6 +48,28 @@ pub(crate) enum Defect {
     IgnoresLastNormal,
     /// Who has lost its memory comes back as who it was.
     KeepsIncarnation,
+    /// A replica promises what is not on its disk.
+    PromisesEarly,
+    /// A leader that has crashed goes on to lead its view.
+    LeadsAgain,
+    /// A leader answers queries without asking whether it still leads…
+    SkipsRound,
+    /// …or before it has carried out what may have been answered before it led.
+    AnswersEarly,
+    /// A request that is in the log twice takes place twice.
+    ExecutesTwice,
+    /// A client counts replies of different views and states together.
+    MixesReplies,
+    /// A group says that it has followed another before f + 1 of it hold what that has left.
+    GoesOnUnestablished,
+    /// What was promised of a log holds after a checkpoint that it did not lead to.
+    KeepsPromises,
+    /// A checkpoint whose state was copied takes the place of the log, whatever that holds.
+    DropsLog,
+    /// The log of a view and its name are two records.
+    TearsInstall,
+    /// Under speculation a query is executed.
+    ExecutesQueries,
 }
 
 /// What keeps processes from being a group.
@@ -102,6 +124,12 @@ impl Group {
     #[cfg(test)]
     pub(crate) fn with_defect(self, defect: Option<Defect>) -> Self {
         Self { defect, ..self }
+    }
+
+    /// Whether the simulation is to find this.
+    #[cfg(test)]
+    pub(crate) fn has(&self, defect: Defect) -> bool {
+        self.defect == Some(defect)
     }
 
     /// The group that is to follow this one so that `member` takes the place of its former incarnation, if that has one.

@@ -3,6 +3,8 @@
 //! A query takes no place in the log: the leader notes how far it has committed, makes sure that it still leads, by an answer
 //! of f others to a question asked after the query came, and answers from the state at that point or later.
 
+#[cfg(test)]
+use crate::group::Defect;
 use crate::{Entry, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, Timer, View};
 use fulmar_node::{NodeId, Outbox, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -74,6 +76,7 @@ impl<S: StateMachine> Replica<S> {
     pub(crate) fn begin_leading(&mut self, now: Time, out: &mut Outbox<Self>) {
         let view = self.view;
         self.leading.sent = self.log.last();
+        self.sign_due = now;
         for backup in self.group.others(self.me) {
             let (log, committed) = (self.log.suffix(self.leading.shared), self.committed);
             out.send(backup, Message::StartView { view, checkpoint: None, log, committed });
@@ -150,7 +153,7 @@ impl<S: StateMachine> Replica<S> {
     /// So many must hold what has its place from the leader.
     fn commit_quorum(&self) -> usize {
         #[cfg(test)]
-        if self.group.defect == Some(crate::group::Defect::RepliesBeforeQuorum) {
+        if self.group.has(Defect::RepliesBeforeQuorum) {
             return self.group.failures();
         }
         self.group.quorum()
@@ -161,6 +164,8 @@ impl<S: StateMachine> Replica<S> {
             return;
         }
         let index = self.committed.max(self.leading.began_with);
+        #[cfg(test)]
+        let index = if self.group.has(Defect::AnswersEarly) { SequenceNumber(0) } else { index };
         let is_idle = self.leading.queries.is_empty();
         let round = self.leading.round + 1;
         self.leading.queries.push_back(Query { round, from: index, by: from, entry });
@@ -178,8 +183,11 @@ impl<S: StateMachine> Replica<S> {
         }
     }
 
-    /// Tells the backups that the leader is there, and how far.
+    /// Tells the backups that the leader is there, and how far; not before it is sure to lead.
     pub(crate) fn tell_backups(&self, out: &mut Outbox<Self>) {
+        if !self.is_sure {
+            return;
+        }
         let (view, committed, round) = (self.view, self.committed, self.leading.round);
         let Some(summary) = self.log.summary(committed) else { return };
         let backups = self.group.others(self.me);
@@ -190,11 +198,13 @@ impl<S: StateMachine> Replica<S> {
     pub(crate) fn answer_queries(&mut self, out: &mut Outbox<Self>) {
         let rounds = self.leading.backups.values().map(|backup| backup.round).chain([self.leading.round]);
         let over = reached_by(self.group.quorum(), rounds).unwrap_or_default();
+        #[cfg(test)]
+        let over = if self.group.has(Defect::SkipsRound) { u64::MAX } else { over };
         let executed = self.execution.executed();
         while let Some(query) =
             self.leading.queries.pop_front_if(|query| query.round <= over && query.from <= executed)
         {
-            let Entry { client, number, operation } = query.entry;
+            let Entry { client, number, operation, .. } = query.entry;
             let result = self.execution.state_machine().query(&operation);
             out.send(query.by, Message::Reply { view: self.view, client, number, result });
         }
@@ -206,13 +216,14 @@ impl<S: StateMachine> Replica<S> {
 
     /// Tells the backups that the leader is there, and sees to what has not been committed since its last sign.
     pub(crate) fn give_sign(&mut self, now: Time, out: &mut Outbox<Self>) {
-        if !self.leads() || !self.is_sure {
+        if !self.leads() || !self.is_sure || now < self.sign_due {
             return;
         }
         self.tell_backups(out);
         let waits = self.leading.sent_before > self.committed;
         self.leading.stalled = if waits { self.leading.stalled + 1 } else { 0 };
-        out.set_timer(Timer::Heartbeat, now + self.options.heartbeat);
+        self.sign_due = now + self.options.heartbeat;
+        out.set_timer(Timer::Heartbeat, self.sign_due);
         match self.group.protocol() {
             Protocol::Viewstamped => self.send_again(out),
             Protocol::Fast if waits => self.impose(now, out),

@@ -53,10 +53,13 @@ pub mod applications;
 mod backup;
 mod client;
 mod clients;
+#[cfg(test)]
+mod contract;
 mod epoch;
 mod execution;
 mod fast;
 mod group;
+mod invariants;
 mod leader;
 mod log;
 mod memory;

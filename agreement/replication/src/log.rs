@@ -14,11 +14,14 @@ pub struct Entry {
     pub number: u64,
     /// What was asked.
     pub operation: Operation,
+    /// Whether it changes nothing: it is in the log all the same where replicas speculate.
+    pub is_query: bool,
 }
 
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{} {:02x?}", self.client.0, self.number, &self.operation)
+        let what = if self.is_query { "?" } else { "" };
+        write!(f, "{}.{}{what} {:02x?}", self.client.0, self.number, &self.operation)
     }
 }
 
@@ -35,6 +38,7 @@ impl Summary {
         hash.update(&self.0.to_be_bytes());
         hash.update(&entry.client.0.to_be_bytes());
         hash.update(&entry.number.to_be_bytes());
+        hash.update(&[u8::from(entry.is_query)]);
         hash.update(&entry.operation);
         Self(hash.digest128())
     }
@@ -166,7 +170,7 @@ mod tests {
     use super::*;
 
     fn entry(number: u64) -> Entry {
-        Entry { client: ClientId(1), number, operation: [7].into() }
+        Entry { client: ClientId(1), number, operation: [7].into(), is_query: false }
     }
 
     fn log(numbers: impl IntoIterator<Item = u64>) -> Log {

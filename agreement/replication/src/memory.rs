@@ -24,16 +24,28 @@ impl Standing {
                     self.ordered = last;
                 }
             }
+            Record::Install { view, after, entries } => {
+                (self.view, self.last_normal) = (*view, *view);
+                self.ordered = SequenceNumber(after.0 + entries.len() as u64);
+            }
             Record::Append(_) => {}
             Record::Truncate(last) => self.ordered = self.ordered.min(*last),
             Record::Ordered(upto) => self.ordered = *upto,
             Record::Checkpoint(checkpoint) => {
-                if self.is_ended_by(checkpoint) {
-                    let first = View::first_of(checkpoint.group.epoch());
-                    (self.view, self.last_normal) = (first, first);
-                }
+                self.begin_epoch_of(checkpoint);
                 self.ordered = self.ordered.max(checkpoint.at);
             }
+            Record::Adopt(checkpoint) => {
+                self.begin_epoch_of(checkpoint);
+                self.ordered = checkpoint.at;
+            }
+        }
+    }
+
+    fn begin_epoch_of(&mut self, checkpoint: &Checkpoint) {
+        if self.is_ended_by(checkpoint) {
+            let first = View::first_of(checkpoint.group.epoch());
+            (self.view, self.last_normal) = (first, first);
         }
     }
 
@@ -68,6 +80,12 @@ impl Memory {
         self.standing.note(record, self.log.last());
         match record {
             Record::View { .. } | Record::Ordered(_) => {}
+            Record::Install { after, entries, .. } => {
+                self.log.truncate(*after);
+                for entry in entries {
+                    self.log.append(entry.clone());
+                }
+            }
             Record::Append(entry) => {
                 self.log.append(entry.clone());
             }
@@ -78,6 +96,10 @@ impl Memory {
                 } else {
                     self.log = Log::after(checkpoint.at, checkpoint.summary);
                 }
+                self.checkpoint = Some(checkpoint.clone());
+            }
+            Record::Adopt(checkpoint) => {
+                self.log = Log::after(checkpoint.at, checkpoint.summary);
                 self.checkpoint = Some(checkpoint.clone());
             }
         }

@@ -78,7 +78,8 @@ mod tests {
     fn candidate(last_normal: u64, log: &str, ordered: u64) -> Candidate {
         let mut entries = Log::default();
         for letter in log.bytes() {
-            entries.append(Entry { client: ClientId(letter.into()), number: 1, operation: [letter].into() });
+            let (client, operation) = (ClientId(letter.into()), [letter].into());
+            entries.append(Entry { client, number: 1, operation, is_query: false });
         }
         let ordered = SequenceNumber(ordered);
         let last_normal = View { epoch: 0, number: last_normal };

@@ -1,6 +1,8 @@
 //! A replica: what its protocols have in common.
 
 use crate::execution::Execution;
+#[cfg(test)]
+use crate::group::Defect;
 use crate::leader::Leading;
 use crate::merge::Candidate;
 use crate::view_change::Votes;
@@ -61,7 +63,8 @@ pub struct Behind(pub NodeId);
 /// What whoever runs a replica wants of it.
 #[derive(Clone, Debug)]
 pub enum Wish {
-    /// That it goes on from a checkpoint, whose state it has now.
+    /// That it goes on from a checkpoint, whose state has been copied. A checkpoint that is older than what its log reaches back to is
+    /// no use any more: whoever copies a state in place tells the replica nothing but what is durable meanwhile.
     Adopt(Arc<Checkpoint>),
     /// That these members, under this protocol, go on as its group, if it leads that. As with [`crate::Invoke::Reconfigure`].
     Reconfigure(Vec<Member>, Protocol),
@@ -79,6 +82,16 @@ pub enum Record {
         /// The last view that it was in.
         last_normal: View,
     },
+    /// It has left all views before `view` and is in that, with its log: its own up to `after`, and then these entries. One record,
+    /// as the log of one view must never be taken for that of another.
+    Install {
+        /// The view.
+        view: View,
+        /// So far its log was the same.
+        after: SequenceNumber,
+        /// What comes then.
+        entries: Vec<crate::Entry>,
+    },
     /// The next entry of the log.
     Append(crate::Entry),
     /// The log has no entries after this one.
@@ -87,6 +100,8 @@ pub enum Record {
     Ordered(SequenceNumber),
     /// What comes up to this is known from it, and no record before is needed for that.
     Checkpoint(Arc<Checkpoint>),
+    /// The same, and its log has nothing after it.
+    Adopt(Arc<Checkpoint>),
 }
 
 /// Whether a replica takes part in its view.
@@ -164,6 +179,9 @@ pub struct Replica<S> {
     waiting: Vec<(NodeId, Message)>,
     /// Until then no state is asked for again.
     pub(crate) asked_state_until: Time,
+    /// Timers that expire earlier were meant for what has been since.
+    pub(crate) patience_until: Time,
+    pub(crate) sign_due: Time,
     promises: VecDeque<(Lsn, Promise)>,
     durable: Lsn,
     /// Whether it has had a life before.
@@ -210,10 +228,16 @@ impl<S: StateMachine> Replica<S> {
             early: BTreeMap::new(),
             waiting: Vec::new(),
             asked_state_until: Time::ZERO,
+            patience_until: Time::ZERO,
+            sign_due: Time::ZERO,
             promises: VecDeque::new(),
             durable: Lsn(records.len() as u64),
             is_restarted: !records.is_empty(),
         };
+        #[cfg(test)]
+        {
+            replica.execution.defect = replica.group.defect;
+        }
         if let Some(checkpoint) = checkpoint {
             replica.group = checkpoint.group.clone();
             replica.committed = checkpoint.at;
@@ -264,35 +288,6 @@ impl<S: StateMachine> Replica<S> {
         self.is_in_view().then_some(self.view)
     }
 
-    /// What [`Replica`]'s invariants say of one replica alone, and does not hold.
-    pub fn problems(&self) -> Vec<String> {
-        let (start, last, executed) = (self.log.start(), self.log.last(), self.execution.executed());
-        let mut problems = Vec::new();
-        let mut require = |holds: bool, what: &str| {
-            if !holds {
-                problems.push(format!(
-                    "{}: {what}: {start:?} {executed:?} {:?} {last:?}",
-                    self.me.node, self.committed
-                ));
-            }
-        };
-        require(start <= self.checkpoint.at, "the log begins after the checkpoint");
-        require(self.checkpoint.at <= self.committed, "the checkpoint is of the future");
-        let is_normal = self.is_in_view();
-        let may_speculate = self.group.protocol() == Protocol::Speculative;
-        require(executed <= self.committed || may_speculate, "what is executed is not committed");
-        require(executed <= last, "what is executed is not in the log");
-        require(!is_normal || self.committed <= last, "what is committed is not in the log");
-        require(self.last_normal <= self.view, "the log is of a view to come");
-        require(!is_normal || self.last_normal == self.view, "the log is of another view");
-        require(self.group == self.checkpoint.group, "the group is not that of the checkpoint");
-        require(self.view.epoch == self.group.epoch(), "the view is of another epoch");
-        let mut before_last = self.log.entries_after(start).rev().skip(1);
-        let is_last = !before_last.any(|entry| entry.client == ClientId::GROUP);
-        require(is_last, "something comes after the end of an epoch");
-        problems
-    }
-
     /// Whether it leads the view that it is in.
     pub fn leads(&self) -> bool {
         self.is_in_view() && self.is_leader_of(self.view)
@@ -321,9 +316,18 @@ impl<S: StateMachine> Replica<S> {
         }
     }
 
+    /// Loses patience after so long, unless it hears something before.
+    pub(crate) fn wait(&mut self, patience: Duration, now: Time, out: &mut Outbox<Self>) {
+        self.patience_until = now + patience;
+        out.set_timer(Timer::Patience, self.patience_until);
+    }
+
     /// Keeps a promise in mind until it can be given.
     pub(crate) fn promise(&mut self, promise: Promise, now: Time, out: &mut Outbox<Self>) {
-        if out.logged() <= self.durable || !self.options.is_durable {
+        let is_durable = out.logged() <= self.durable || !self.options.is_durable;
+        #[cfg(test)]
+        let is_durable = is_durable || self.group.has(Defect::PromisesEarly);
+        if is_durable {
             self.fulfil(promise, now, out);
         } else {
             self.promises.push_back((out.logged(), promise));
@@ -344,9 +348,9 @@ impl<S: StateMachine> Replica<S> {
     }
 
     /// Keeps a request in mind until a view begins. If there are very many, their clients ask again.
-    fn keep_waiting(&mut self, from: NodeId, epoch: u64, entry: crate::Entry, is_query: bool) {
+    fn keep_waiting(&mut self, from: NodeId, epoch: u64, entry: crate::Entry) {
         if self.waiting.len() < MOST_WAITING {
-            let crate::Entry { client, number, operation } = entry;
+            let crate::Entry { client, number, operation, is_query } = entry;
             self.waiting.push((from, Message::Request { client, epoch, number, operation, is_query }));
         }
     }
@@ -378,24 +382,36 @@ impl<S: StateMachine> Replica<S> {
 
     /// Appends to the log what a client has asked for.
     pub(crate) fn append(&mut self, entry: crate::Entry, by: Option<NodeId>, out: &mut Outbox<Self>) {
-        self.asked.insert(entry.client, Asked { number: entry.number, by });
         self.record(Record::Append(entry.clone()), out);
+        self.put(entry, by);
+    }
+
+    /// As [`Self::append`], where the record is the caller's.
+    pub(crate) fn put(&mut self, entry: crate::Entry, by: Option<NodeId>) {
+        self.asked.insert(entry.client, Asked { number: entry.number, by });
         self.log.append(entry);
     }
 
-    /// Removes from the log what comes after `last`; answers what that was, and who had asked for it.
-    pub(crate) fn truncate(
-        &mut self,
-        last: SequenceNumber,
-        out: &mut Outbox<Self>,
-    ) -> Vec<(crate::Entry, Option<NodeId>)> {
+    /// Removes from the log what comes after `last`; answers what that was, and who had asked for it. The record is the caller's.
+    pub(crate) fn cut(&mut self, last: SequenceNumber) -> Vec<(crate::Entry, Option<NodeId>)> {
         if last >= self.log.last() {
             return Vec::new();
         }
         self.execution.rollback(last);
         let removed: Vec<_> = self.log.entries_after(last).cloned().collect();
         self.log.truncate(last);
-        self.record(Record::Truncate(last), out);
+        self.take_back(last);
+        let asked = &mut self.asked;
+        let with_asker = |entry: crate::Entry| {
+            let is_it = asked.get(&entry.client).is_some_and(|asked| asked.number == entry.number);
+            let by = if is_it { asked.remove(&entry.client).and_then(|asked| asked.by) } else { None };
+            (entry, by)
+        };
+        removed.into_iter().map(with_asker).collect()
+    }
+
+    /// What comes after `last` is no more what it was: nothing that is said of it, or was to be said, holds.
+    pub(crate) fn take_back(&mut self, last: SequenceNumber) {
         self.ordered = self.ordered.min(last);
         self.stable = self.stable.min(last);
         self.stable_ordered = self.stable_ordered.min(last);
@@ -404,13 +420,6 @@ impl<S: StateMachine> Replica<S> {
                 (*upto, *ordered) = ((*upto).min(last), (*ordered).min(last));
             }
         }
-        let asked = &mut self.asked;
-        let with_asker = |entry: crate::Entry| {
-            let is_it = asked.get(&entry.client).is_some_and(|asked| asked.number == entry.number);
-            let by = if is_it { asked.remove(&entry.client).and_then(|asked| asked.by) } else { None };
-            (entry, by)
-        };
-        removed.into_iter().map(with_asker).collect()
     }
 
     /// Commits all that is in the log up to here, and executes it.
@@ -436,7 +445,7 @@ impl<S: StateMachine> Replica<S> {
     }
 
     /// The client of an operation that is committed now is answered by the leader, unless it knows by itself.
-    fn reply(&mut self, number: SequenceNumber, out: &mut Outbox<Self>) {
+    pub(crate) fn reply(&mut self, number: SequenceNumber, out: &mut Outbox<Self>) {
         let leads = self.leads();
         let knows = self.group.protocol() == Protocol::Speculative && number > self.leading.began_with;
         let Some(entry) = self.log.get(number) else { return };
@@ -475,6 +484,8 @@ impl<S: StateMachine> Process for Replica<S> {
     /// nothing before it is sure to know that it has begun.
     fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
         let led = self.is_restarted && self.is_leader_of(self.view);
+        #[cfg(test)]
+        let led = led && !self.group.has(Defect::LeadsAgain);
         if self.status == Status::Outside {
             self.stay_outside(now, out);
         } else if led {
@@ -494,18 +505,18 @@ impl<S: StateMachine> Process for Replica<S> {
         }
         match message {
             Message::Request { client, epoch, number, operation, is_query } => {
-                let entry = crate::Entry { client, number, operation };
+                let entry = crate::Entry { client, number, operation, is_query };
                 if client == ClientId::GROUP {
                     return self.reconfigure(from, entry, now, out);
                 }
                 if epoch < self.group.epoch() {
-                    return out.send(from, Message::Group(self.group.clone()));
+                    return self.tell_group(from, out);
                 }
                 if epoch > self.group.epoch() || self.status == Status::Outside {
                     return;
                 }
                 if !self.is_in_view() || self.log.is_closed() {
-                    return self.keep_waiting(from, epoch, entry, is_query);
+                    return self.keep_waiting(from, epoch, entry);
                 }
                 match self.group.protocol() {
                     Protocol::Speculative => self.speculate(from, entry, now, out),
@@ -542,11 +553,10 @@ impl<S: StateMachine> Process for Replica<S> {
 
     fn request(&mut self, now: Time, wish: Wish, out: &mut Outbox<Self>) {
         match wish {
-            Wish::Adopt(checkpoint) if self.is_ahead(&checkpoint) => {
-                self.go_on_from(&checkpoint, now, out);
+            Wish::Adopt(checkpoint) => {
+                self.adopt_copied(&checkpoint, now, out);
                 self.begin(now, out);
             }
-            Wish::Adopt(_) => {}
             Wish::Reconfigure(members, protocol) => {
                 if let Ok(next) = self.group.followed_by(members, protocol) {
                     self.reconfigure(self.me.node, crate::Entry::for_group(&next), now, out);

@@ -1,15 +1,22 @@
 //! Groups and clients in the simulator, while what can fail does.
 
+mod defects;
+mod registers;
+mod role;
+mod rough;
+
+pub(crate) use registers::{Registers, decode_output, invocation};
+
 use crate::group::Defect;
 use crate::{
-    Behind, Client, ClientId, Group, Invoke, Member, Message, Options, Outcome, Protocol, Record, Replica,
-    SequenceNumber, StateMachine, Summary, Timer, Wish,
+    Behind, Client, ClientId, Group, Invoke, Member, Options, Outcome, Protocol, Record, Replica,
+    SequenceNumber, Summary, Wish,
 };
-use fulmar_history::linearizability::{
-    self, CallOf, KeyValue, KeyValueOperation, Model, RegisterOperation, RegisterOutput,
-};
-use fulmar_node::{Lsn, MulticastId, NodeId, Outbox, Process, Random, Time};
-use fulmar_sim::{Delay, Faults, Seed, Sim, check, seeds};
+use fulmar_history::linearizability::{self, CallOf, KeyValue, KeyValueOperation, RegisterOperation};
+use fulmar_node::{MulticastId, NodeId, Random, Time};
+use fulmar_sim::{Delay, Faults, Seed, Sim, seeds};
+use role::{Order, Role, Said};
+use rough::Rough;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,215 +27,6 @@ const OPERATIONS: usize = 25;
 pub(crate) const KEYS: u64 = 3;
 /// All replicas.
 const ALL: MulticastId = MulticastId(0);
-
-/// Registers, replicated.
-#[derive(Default)]
-pub(crate) struct Registers {
-    state: KeyValue,
-    executed: SequenceNumber,
-    /// Before each operation that may be rolled back: its place, and what the state was.
-    before: Vec<(SequenceNumber, KeyValue)>,
-}
-
-fn encode_value(value: Option<u64>, out: &mut Vec<u8>) {
-    out.extend(value.unwrap_or(u64::MAX).to_be_bytes());
-}
-
-pub(crate) fn invocation(operation: KeyValueOperation, is_query: bool) -> Invoke {
-    let operation = encode(operation).into();
-    if is_query { Invoke::Query(operation) } else { Invoke::Execute(operation) }
-}
-
-fn encode(operation: KeyValueOperation) -> Vec<u8> {
-    let mut out = operation.key.to_be_bytes().to_vec();
-    match operation.operation {
-        RegisterOperation::Read => {}
-        RegisterOperation::Write(value) => encode_value(value, &mut out),
-        RegisterOperation::CompareAndSwap { expected, new } => {
-            encode_value(expected, &mut out);
-            encode_value(new, &mut out);
-        }
-    }
-    out
-}
-
-fn decode(bytes: &[u8]) -> KeyValueOperation {
-    let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_be_bytes(*word)).collect();
-    let value = |word: u64| (word != u64::MAX).then_some(word);
-    let operation = match words[1..] {
-        [new] => RegisterOperation::Write(value(new)),
-        [expected, new] => RegisterOperation::CompareAndSwap { expected: value(expected), new: value(new) },
-        _ => RegisterOperation::Read,
-    };
-    KeyValueOperation { key: words[0], operation }
-}
-
-fn encode_output(output: RegisterOutput) -> Vec<u8> {
-    match output {
-        RegisterOutput::Value(value) => {
-            let mut out = vec![0];
-            encode_value(value, &mut out);
-            out
-        }
-        RegisterOutput::Written => vec![1],
-        RegisterOutput::Swapped(swapped) => vec![2, u8::from(swapped)],
-    }
-}
-
-pub(crate) fn decode_output(bytes: &[u8]) -> RegisterOutput {
-    match bytes {
-        [1] => RegisterOutput::Written,
-        [2, swapped] => RegisterOutput::Swapped(*swapped == 1),
-        value => {
-            let word = u64::from_be_bytes(value[1..].try_into().expect("eight bytes"));
-            RegisterOutput::Value((word != u64::MAX).then_some(word))
-        }
-    }
-}
-
-impl StateMachine for Registers {
-    fn execute(&mut self, number: SequenceNumber, operation: &[u8]) -> Vec<u8> {
-        assert!(number > self.executed);
-        self.executed = number;
-        self.before.push((number, self.state.clone()));
-        encode_output(self.state.apply(&decode(operation)))
-    }
-
-    fn rollback(&mut self, from: SequenceNumber) {
-        self.executed = SequenceNumber(from.0 - 1);
-        while let Some((_, before)) = self.before.pop_if(|(number, _)| *number >= from) {
-            self.state = before;
-        }
-    }
-
-    fn commit(&mut self, upto: SequenceNumber) {
-        self.before.retain(|(number, _)| *number > upto);
-    }
-
-    fn query(&self, operation: &[u8]) -> Vec<u8> {
-        encode_output(self.state.clone().apply(&decode(operation)))
-    }
-
-    fn snapshot(&self) -> Vec<u8> {
-        let registers = self.state.0.iter();
-        registers
-            .flat_map(|(key, register)| {
-                let mut out = key.to_be_bytes().to_vec();
-                encode_value(register.0, &mut out);
-                out
-            })
-            .collect()
-    }
-
-    fn restore(&mut self, at: SequenceNumber, snapshot: &[u8]) {
-        self.executed = at;
-        self.state = KeyValue::default();
-        self.before.clear();
-        for pair in snapshot.as_chunks::<16>().0 {
-            if let RegisterOperation::Write(value) = decode(pair).operation {
-                let key = decode(pair).key;
-                self.state.apply(&KeyValueOperation { key, operation: RegisterOperation::Write(value) });
-            }
-        }
-    }
-}
-
-/// A node of the simulation.
-enum Role {
-    Replica { process: Box<Replica<Registers>>, own: Outbox<Replica<Registers>> },
-    Client(Client, Outbox<Client>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Alarm {
-    Replica(Timer),
-    Client,
-}
-
-impl Role {
-    fn step(
-        &mut self,
-        out: &mut Outbox<Self>,
-        replica: impl FnOnce(&mut Replica<Registers>, &mut Outbox<Replica<Registers>>),
-        client: impl FnOnce(&mut Client, &mut Outbox<Client>),
-    ) {
-        match self {
-            Self::Replica { process, own } => {
-                replica(process, own);
-                out.sends.append(&mut own.sends);
-                out.records.extend(own.records.iter().cloned());
-                out.timers.extend(own.timers.iter().map(|(timer, change)| (Alarm::Replica(*timer), *change)));
-                out.events.extend(own.events.iter().map(|behind| Said::Replica(*behind)));
-                own.clear();
-            }
-            Self::Client(process, own) => {
-                client(process, own);
-                out.sends.append(&mut own.sends);
-                out.multicasts.append(&mut own.multicasts);
-                out.events.extend(own.events.drain(..).map(Said::Client));
-                out.timers.extend(own.timers.iter().map(|((), change)| (Alarm::Client, *change)));
-                own.clear();
-            }
-        }
-    }
-}
-
-/// What a node is asked for.
-#[derive(Clone, Debug)]
-enum Order {
-    Client(Invoke),
-    Replica(Wish),
-}
-
-/// What a node tells.
-#[derive(Clone, Debug)]
-enum Said {
-    Client(Outcome),
-    Replica(Behind),
-}
-
-impl Process for Role {
-    type Message = Message;
-    type Timer = Alarm;
-    type Request = Order;
-    type Event = Said;
-    type Record = Record;
-
-    fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
-        self.step(out, |replica, out| replica.start(now, out), |client, out| client.start(now, out));
-    }
-
-    fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
-        let again = message.clone();
-        self.step(
-            out,
-            |replica, out| replica.receive(now, from, message, out),
-            |client, out| client.receive(now, from, again, out),
-        );
-    }
-
-    fn expire(&mut self, now: Time, timer: Alarm, out: &mut Outbox<Self>) {
-        let replica = |replica: &mut Replica<Registers>, out: &mut Outbox<_>| {
-            if let Alarm::Replica(timer) = timer {
-                replica.expire(now, timer, out);
-            }
-        };
-        self.step(out, replica, |client, out| client.expire(now, (), out));
-    }
-
-    fn request(&mut self, now: Time, order: Order, out: &mut Outbox<Self>) {
-        match order {
-            Order::Replica(wish) => self.step(out, |replica, out| replica.request(now, wish, out), |_, _| {}),
-            Order::Client(invoke) => {
-                self.step(out, |_, _| {}, |client, out| client.request(now, invoke, out))
-            }
-        }
-    }
-
-    fn durable(&mut self, now: Time, upto: Lsn, out: &mut Outbox<Self>) {
-        self.step(out, |replica, out| replica.durable(now, upto, out), |_, _| {});
-    }
-}
 
 /// Remembers what any replica has ever committed, and where.
 #[derive(Default)]
@@ -276,8 +74,13 @@ struct Users {
     unique: u64,
     /// Whether another group has been asked for.
     is_changing: bool,
+    /// All replicas.
+    nodes: Vec<NodeId>,
+    incarnations: Incarnations,
     /// They wait up to so long before they ask for something new.
     thinking: Duration,
+    /// A state is copied in up to so long.
+    copying: Duration,
 }
 
 impl Users {
@@ -299,23 +102,30 @@ impl Users {
 
     fn hear(&mut self, sim: &mut Sim<Role>, node: NodeId, said: &Said) {
         match (said, self.underway.get(&node).copied()) {
-            (Said::Replica(behind), _) => copy_state(sim, node, *behind),
+            (Said::Replica(behind), _) => copy_state(sim, node, *behind, self.copying),
             (Said::Client(Outcome::Result(result)), Some((call, left))) => {
                 let now = sim.now().as_nanos();
                 self.history[call].response = Some((now, decode_output(result)));
                 self.invoke(sim, node, left - 1);
             }
-            // That of who changes the group.
-            _ => self.is_changing = false,
+            // That of who changes the group: whom it has no more, it needs no more.
+            (Said::Client(outcome), _) => {
+                self.is_changing = false;
+                if let Outcome::Group(group) = outcome
+                    && sim.random().one_in(2)
+                {
+                    retire(sim, &self.incarnations, group, &self.nodes);
+                }
+            }
         }
     }
 }
 
 /// Copies the state for a replica that is behind, which takes its time.
-fn copy_state(sim: &mut Sim<Role>, node: NodeId, Behind(from): Behind) {
+fn copy_state(sim: &mut Sim<Role>, node: NodeId, Behind(from): Behind, within: Duration) {
     let checkpoint = replicas(sim).find(|(other, _)| *other == from).map(|(_, it)| it.checkpoint().clone());
     if let Some(checkpoint) = checkpoint {
-        let time = Duration::from_millis(sim.random().below(100));
+        let time = within.mul_f64(sim.random().fraction());
         sim.after(time, move |sim| sim.request(node, Order::Replica(Wish::Adopt(checkpoint))));
     }
 }
@@ -347,12 +157,25 @@ fn is_settled(sim: &Sim<Role>, group: &Group, node: NodeId) -> bool {
 /// A replica loses its memory for ever, if its group can do without.
 fn wipe(sim: &mut Sim<Role>, incarnations: &Incarnations, victim: NodeId, lasting: Duration) {
     let Some(group) = newest_group(sim) else { return };
-    let is_other = u64::from(group.defect != Some(Defect::KeepsIncarnation));
+    let is_other = u64::from(!group.has(Defect::KeepsIncarnation));
     let unsettled = group.nodes().filter(|node| *node != victim && !is_settled(sim, &group, *node)).count();
     if unsettled < group.failures() {
         *incarnations.borrow_mut().entry(victim).or_default() += is_other;
         sim.replace_disk(victim);
         sim.after(lasting, move |sim| sim.restart(victim));
+    }
+}
+
+/// A group is said to go on: then who is not in it loses its memory, and so may one of f who are.
+fn retire(sim: &mut Sim<Role>, incarnations: &Incarnations, group: &Group, nodes: &[NodeId]) {
+    let one = group.members()[sim.random().index(group.members().len())].node;
+    let lost = group.members().iter().filter(|it| it.node != one && **it != member(incarnations, it.node));
+    let may_lose = lost.count() < group.failures();
+    for node in nodes.iter().filter(|node| !group.contains(**node) || (**node == one && may_lose)) {
+        let is_other = u64::from(!group.has(Defect::KeepsIncarnation));
+        *incarnations.borrow_mut().entry(*node).or_default() += is_other;
+        sim.replace_disk(*node);
+        sim.restart(*node);
     }
 }
 
@@ -384,13 +207,12 @@ fn world(
             let told = told.as_ref().filter(|_| records.is_empty());
             let group = told.map_or_else(|| group.clone(), |newest| newest.borrow().clone());
             let replica = Replica::new(member, group, options.clone(), registers, records);
-            let own = Outbox::after(Lsn(records.len() as u64));
-            Role::Replica { process: Box::new(replica), own }
+            Role::replica(replica, records)
         } else {
             let client = Client::new(ClientId(node.0.into()), group.clone(), Duration::from_millis(150));
             // Some have a multicast.
             let client = if node.0.is_multiple_of(2) { client } else { client.by_multicast(ALL) };
-            Role::Client(client, Outbox::default())
+            Role::Client(client, fulmar_node::Outbox::default())
         }
     });
     (0..replicas + clients).for_each(|node| sim.add(NodeId(node)));
@@ -437,15 +259,32 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
         })
     });
     let mut faults = Faults::random(nodes.clone(), sim.random());
+    // What befalls the links of replicas befalls those of clients, too.
+    let everybody = (0..founders + spares + CLIENTS + 1).map(NodeId);
+    let mut cuts = Faults::none(everybody);
+    (cuts.cut, cuts.every) = (faults.cut, faults.every * 4);
+    sim.inject(cuts);
+    let rough = Rough::random(&mut Random::new(seed_number ^ 0x0807));
+    rough.befall(&mut sim, &nodes);
+    faults.torn_write = rough.torn_write;
     if !options.is_durable {
         // Without disks every crash is the loss of a memory, and waits for its turn.
-        (faults.crash, faults.blackout, faults.broken_disk) = (0, 0, 0);
+        (faults.crash, faults.blackout, faults.broken_disk, faults.torn_write) = (0, 0, 0, 0);
     }
     sim.inject(faults);
     // Logs that grow slowly are of different lengths for longer.
     let thinking = Duration::from_millis([0, 2, 20, 150][chance.index(4)]);
     let underway = BTreeMap::new();
-    let mut users = Users { history: Vec::new(), underway, unique: 0, is_changing: false, thinking };
+    let mut users = Users {
+        history: Vec::new(),
+        underway,
+        unique: 0,
+        is_changing: false,
+        nodes: nodes.clone(),
+        incarnations: incarnations.clone(),
+        thinking,
+        copying: rough.copying,
+    };
     let clients = founders + spares;
     for client in (clients..clients + CLIENTS).map(NodeId) {
         users.invoke(&mut sim, client, OPERATIONS);
@@ -459,6 +298,7 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
             let [leader, other] = [(); 2].map(|()| nodes[resigning.index(nodes.len())]);
             sim.request(leader, Order::Replica(Wish::Resign(other)));
         }
+        rough.disturb(&mut sim, &nodes, options.is_copied, &mut resigning);
         if is_steady || users.is_changing {
             continue;
         }
@@ -470,6 +310,7 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
             sim.request(operator, Order::Client(reconfiguration));
         }
     }
+    rough.end(&mut sim, &nodes);
     sim.heal(nodes);
     let limit = sim.now() + Duration::from_secs(120);
     while !users.underway.is_empty() || !are_together(&sim) {
@@ -516,23 +357,6 @@ fn speculative_paxos_is_linearizable() {
 /// Groups of three and of five by turns, and now and then one replica alone.
 fn size(seed: &Seed) -> u32 {
     if seed.number % 16 == 15 { 1 } else { 3 + 2 * u32::from(seed.number % 2 == 1) }
-}
-
-#[test]
-fn defects_are_found() {
-    for (protocol, defect) in [
-        (Protocol::Viewstamped, Defect::RepliesBeforeQuorum),
-        (Protocol::Fast, Defect::MajorityForSuperquorum),
-        (Protocol::Speculative, Defect::MajorityForSuperquorum),
-        (Protocol::Speculative, Defect::IgnoresLastNormal),
-        (Protocol::Viewstamped, Defect::KeepsIncarnation),
-        (Protocol::Fast, Defect::KeepsIncarnation),
-        (Protocol::Speculative, Defect::KeepsIncarnation),
-    ] {
-        let found = (0..2_000)
-            .find(|seed| check("defect", *seed..seed + 1, |seed| run(seed, protocol, Some(defect))).is_err());
-        assert!(found.is_some(), "{protocol:?}: {defect:?} is not found");
-    }
 }
 
 /// How long a request takes from its client and back, in message delays, and how many messages the busiest replica has to do with

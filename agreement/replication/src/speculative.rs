@@ -5,6 +5,8 @@
 //! differ a view change reconciles them (section 4.2.4): what is to be undone is undone, and what f + 1 hold of the log with which
 //! the view begins is committed.
 
+#[cfg(test)]
+use crate::group::Defect;
 use crate::{Entry, Message, Protocol, Replica, SequenceNumber, StateMachine, View};
 use fulmar_node::{NodeId, Outbox, Time};
 
@@ -16,6 +18,12 @@ impl<S: StateMachine> Replica<S> {
         }
         self.append(entry, Some(from), out);
         self.execute_speculatively();
+        #[cfg(test)]
+        if self.group.has(Defect::AnswersEarly)
+            && let Some(entry) = self.log.get(self.log.last())
+        {
+            self.reply_speculatively(from, entry, out);
+        }
         self.promise_log(now, out);
         if self.leads() && self.log.last().0 >= self.leading.sent.0 + self.options.synchronize {
             self.leading.sent = self.log.last();
@@ -46,7 +54,10 @@ impl<S: StateMachine> Replica<S> {
 
     /// Answers a client what comes of its request, if that is stable, but not committed.
     fn reply_speculatively(&self, to: NodeId, entry: &Entry, out: &mut Outbox<Self>) {
-        let speculated = self.committed.next()..=self.stable;
+        let stable = self.stable;
+        #[cfg(test)]
+        let stable = if self.group.has(Defect::AnswersEarly) { self.log.last() } else { stable };
+        let speculated = self.committed.next()..=stable;
         let Some(answered) = self.execution.result_of(entry) else { return };
         if let Some(summary) = self.log.summary(answered.at).filter(|_| speculated.contains(&answered.at)) {
             let (view, client, number, at) = (self.view, entry.client, entry.number, answered.at);

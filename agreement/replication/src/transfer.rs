@@ -1,5 +1,7 @@
 //! From one replica to another that has missed something: the log of a view that goes on, or a state that will not change.
 
+#[cfg(test)]
+use crate::group::Defect;
 use crate::replica::{Behind, Record};
 use crate::{Checkpoint, Log, Message, Replica, SequenceNumber, StateMachine, View};
 use fulmar_node::{NodeId, Outbox, Time};
@@ -23,7 +25,7 @@ impl<S: StateMachine> Replica<S> {
         out: &mut Outbox<Self>,
     ) {
         let checkpoint = (self.log.start() > committed).then(|| self.checkpoint.clone());
-        if self.leads() && self.view >= view {
+        if self.leads() && self.is_sure && self.view >= view {
             let (view, log) = (self.view, self.log.suffix(committed));
             out.send(to, Message::StartView { view, checkpoint, log, committed: self.committed });
         } else if let Some(checkpoint) = checkpoint {
@@ -70,18 +72,56 @@ impl<S: StateMachine> Replica<S> {
         }
     }
 
-    /// Goes on from a checkpoint that is ahead. What its own log has after one that it does not lead to was never committed.
-    pub(crate) fn go_on_from(&mut self, checkpoint: &Arc<Checkpoint>, now: Time, out: &mut Outbox<Self>) {
+    /// Goes on from a checkpoint that is ahead, and that its own log does not lead to: so what that has after it was never
+    /// committed.
+    fn go_on_from(&mut self, checkpoint: &Arc<Checkpoint>, now: Time, out: &mut Outbox<Self>) {
         let begins_epoch = self.is_behind_epoch(checkpoint.group.epoch());
+        let has_led = self.leads();
         self.log = Log::after(checkpoint.at, checkpoint.summary);
         self.asked.clear();
         self.committed = checkpoint.at;
         self.execution.restore(checkpoint);
         self.checkpoint = checkpoint.clone();
-        self.record(Record::Checkpoint(checkpoint.clone()), out);
-        self.record(Record::Truncate(checkpoint.at), out);
+        self.record(Record::Adopt(checkpoint.clone()), out);
+        let last = SequenceNumber(0);
+        #[cfg(test)]
+        let last = if self.group.has(Defect::KeepsPromises) { SequenceNumber(u64::MAX) } else { last };
+        self.take_back(last);
         if begins_epoch {
             self.begin_epoch(now, out);
+        } else if has_led {
+            // The leader of a later view has committed what this one has not.
+            self.leave_for(self.view.after(1), now, out);
+        } else if self.is_in_view() {
+            self.promise_log(now, out);
+        }
+    }
+
+    /// Goes on from a checkpoint whose state has been copied. Meanwhile its own log may have come to reach further: it holds that
+    /// for the others, and carries it out again.
+    pub(crate) fn adopt_copied(&mut self, checkpoint: &Arc<Checkpoint>, now: Time, out: &mut Outbox<Self>) {
+        let leads_to = self.log.summary(checkpoint.at) == Some(checkpoint.summary);
+        #[cfg(test)]
+        let leads_to = leads_to && !self.group.has(Defect::DropsLog);
+        if !leads_to {
+            if self.is_ahead(checkpoint) {
+                self.go_on_from(checkpoint, now, out);
+            }
+            return;
+        }
+        let (before, committed) = (self.committed, self.committed.max(checkpoint.at));
+        self.committed = checkpoint.at;
+        self.execution.restore(checkpoint);
+        (before.0 + 1..=checkpoint.at.0).map(SequenceNumber).for_each(|number| self.reply(number, out));
+        if checkpoint.at > self.checkpoint.at && checkpoint.group == self.group {
+            self.log.drop_until(checkpoint.at);
+            self.checkpoint = checkpoint.clone();
+            self.record(Record::Checkpoint(checkpoint.clone()), out);
+        }
+        self.commit(committed, now, out);
+        self.execute_speculatively();
+        if self.is_in_view() {
+            self.promise_log(now, out);
         }
     }
 }

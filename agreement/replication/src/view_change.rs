@@ -2,6 +2,8 @@
 //! knows that f others want the view, too, sends its log to the view's leader; of f + 1 logs that chooses the one with which the
 //! view begins.
 
+#[cfg(test)]
+use crate::group::Defect;
 use crate::leader::Leading;
 use crate::merge::{Candidate, merge};
 use crate::replica::{Promise, Record, Status};
@@ -39,13 +41,16 @@ impl<S: StateMachine> Replica<S> {
         self.leading = Leading::default();
         self.record(Record::View { view, last_normal: self.last_normal }, out);
         let patience = self.options.patience * (1 << self.failed_views.min(5));
-        out.set_timer(Timer::Patience, now + patience);
+        self.wait(patience, now, out);
         out.cancel_timer(Timer::Heartbeat);
         self.promise(Promise::View(view), now, out);
     }
 
     /// The leader is not heard of, or the view does not begin.
     pub(crate) fn lose_patience(&mut self, now: Time, out: &mut Outbox<Self>) {
+        if now < self.patience_until {
+            return;
+        }
         if self.status == Status::Outside {
             self.knock(now, out);
         } else if !self.leads() {
@@ -156,8 +161,7 @@ impl<S: StateMachine> Replica<S> {
         if let Some(entry) = self.votes.closing.take().filter(|_| !log.is_closed()) {
             log.append(entry);
         }
-        self.install(&log, out);
-        self.enter(now, out);
+        self.install(&log, now, out);
         self.leading.shared = least.unwrap_or_default();
         // As the leader that it is now: it answers those who wait for that.
         self.commit(committed.unwrap_or_default(), now, out);
@@ -165,7 +169,7 @@ impl<S: StateMachine> Replica<S> {
 
     fn merge(&self, logs: &BTreeMap<NodeId, Candidate>) -> Option<(NodeId, Log)> {
         #[cfg(test)]
-        if self.group.defect == Some(crate::group::Defect::IgnoresLastNormal) {
+        if self.group.defect == Some(Defect::IgnoresLastNormal) {
             let same = |(owner, log): (&NodeId, &Candidate)| {
                 (*owner, Candidate { last_normal: View::first_of(0), ordered: log.committed, ..log.clone() })
             };
@@ -174,17 +178,29 @@ impl<S: StateMachine> Replica<S> {
         merge(logs)
     }
 
-    /// Makes its log the same as `log`, which has all that is committed.
-    fn install(&mut self, log: &Log, out: &mut Outbox<Self>) {
-        let agreed = self.log.agrees_until(log, self.committed).unwrap_or(self.committed);
-        self.replace(agreed, log, out);
+    /// Takes part in its view, with this log, which has all that is committed.
+    fn install(&mut self, log: &Log, now: Time, out: &mut Outbox<Self>) {
+        let after = self.log.agrees_until(log, self.committed).unwrap_or(self.committed);
+        let entries = log.entries_after(after).cloned().collect();
+        #[cfg(test)]
+        if self.group.has(Defect::TearsInstall) {
+            self.replace(after, log, out);
+            return self.enter(now, out);
+        }
+        self.record(Record::Install { view: self.view, after, entries }, out);
+        self.exchange(after, log);
+        self.take_part(now, out);
     }
 
     /// Takes part in its view, whose log it has.
     pub(crate) fn enter(&mut self, now: Time, out: &mut Outbox<Self>) {
+        self.record(Record::View { view: self.view, last_normal: self.view }, out);
+        self.take_part(now, out);
+    }
+
+    fn take_part(&mut self, now: Time, out: &mut Outbox<Self>) {
         self.last_normal = self.view;
         self.ordered = self.log.last();
-        self.record(Record::View { view: self.view, last_normal: self.view }, out);
         self.resume(now, out);
     }
 
@@ -201,7 +217,7 @@ impl<S: StateMachine> Replica<S> {
         if self.leads() {
             out.cancel_timer(Timer::Patience);
         } else {
-            out.set_timer(Timer::Patience, now + self.options.patience);
+            self.wait(self.options.patience, now, out);
         }
         self.promise_log(now, out);
     }
@@ -228,8 +244,7 @@ impl<S: StateMachine> Replica<S> {
         }
         if !is_in_it {
             self.view = view;
-            self.install(&log, out);
-            self.enter(now, out);
+            self.install(&log, now, out);
             self.commit(committed, now, out);
         } else if self.is_other(&log) {
             self.leave_for(view.after(1), now, out);

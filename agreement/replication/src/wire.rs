@@ -11,14 +11,16 @@ use fulmar_transport::{Malformed, Wire};
 use std::sync::Arc;
 
 fn put_entry(out: &mut Vec<u8>, entry: &Entry) {
+    out.push(u8::from(entry.is_query));
     put_varint(out, entry.client.0);
     put_varint(out, entry.number);
     put_bytes(out, &entry.operation);
 }
 
 fn entry(input: &mut Reader<'_>) -> Option<Entry> {
+    let is_query = input.byte().filter(|byte| *byte <= 1)? == 1;
     let (client, number) = (ClientId(input.varint()?), input.varint()?);
-    Some(Entry { client, number, operation: input.bytes()?.into() })
+    Some(Entry { client, number, operation: input.bytes()?.into(), is_query })
 }
 
 fn put_entries<'a>(out: &mut Vec<u8>, entries: impl ExactSizeIterator<Item = &'a Entry>) {
@@ -241,8 +243,8 @@ impl Wire for Message {
 fn message(input: &mut Reader<'_>) -> Option<Message> {
     Some(match input.byte()? {
         tag @ (0 | 1) => {
-            let epoch = input.varint()?;
-            let Entry { client, number, operation } = entry(input)?;
+            let (epoch, client) = (input.varint()?, ClientId(input.varint()?));
+            let (number, operation) = (input.varint()?, input.bytes()?.into());
             Message::Request { client, epoch, number, operation, is_query: tag == 1 }
         }
         2 => {
@@ -315,6 +317,16 @@ impl Wire for Record {
                 out.push(4);
                 put_checkpoint(out, checkpoint);
             }
+            Self::Adopt(checkpoint) => {
+                out.push(5);
+                put_checkpoint(out, checkpoint);
+            }
+            Self::Install { view, after, entries } => {
+                out.push(6);
+                view.encode(out);
+                put_varint(out, after.0);
+                put_entries(out, entries.iter());
+            }
         }
     }
 
@@ -332,6 +344,12 @@ fn record(input: &mut Reader<'_>) -> Option<Record> {
         2 => Record::Truncate(sequence_number(input)?),
         3 => Record::Ordered(sequence_number(input)?),
         4 => Record::Checkpoint(checkpoint(input)?),
+        5 => Record::Adopt(checkpoint(input)?),
+        6 => Record::Install {
+            view: View::decode(input)?,
+            after: sequence_number(input)?,
+            entries: list(input, entry)?,
+        },
         _ => return None,
     })
 }
@@ -342,7 +360,12 @@ mod tests {
     use fulmar_node::Random;
 
     fn samples() -> (Vec<Message>, Vec<Record>) {
-        let entry = |number| Entry { client: ClientId(7), number, operation: [1, 2, 3].into() };
+        let entry = |number| Entry {
+            client: ClientId(7),
+            number,
+            operation: [1, 2, 3].into(),
+            is_query: number == 2,
+        };
         let mut log = Log::after(SequenceNumber(4), Summary(u128::MAX / 3));
         (1..4).for_each(|number| assert!(log.append(entry(number)) > SequenceNumber(4)));
         let (view, at, summary) = (View { epoch: 2, number: 300 }, SequenceNumber(5), Summary(1 << 100));
@@ -389,7 +412,9 @@ mod tests {
             Record::Append(entry(2)),
             Record::Truncate(at),
             Record::Ordered(at),
-            Record::Checkpoint(checkpoint),
+            Record::Checkpoint(checkpoint.clone()),
+            Record::Adopt(checkpoint),
+            Record::Install { view, after: at, entries: vec![entry(1), entry(2)] },
         ];
         (messages, records)
     }

@@ -54,7 +54,7 @@ impl Journal {
         };
         let mut records = Vec::new();
         if let Some(record) = record(CHECKPOINT)? {
-            if let Record::Checkpoint(checkpoint) = &record {
+            if let Record::Checkpoint(checkpoint) | Record::Adopt(checkpoint) = &record {
                 (journal.start, journal.last) = (checkpoint.at, checkpoint.at);
             }
             records.push(record);
@@ -117,10 +117,11 @@ impl Journal {
         self.standing.note(record, self.last);
         match record {
             Record::View { .. } | Record::Ordered(_) => {}
-            Record::Append(_) => {
-                self.last = self.last.next();
-                let entry = encoded(record);
-                batch.writes.push(EngineWrite::Put { object: LOG, sequence: self.last.0, entry });
+            Record::Append(_) => self.append(encoded(record), batch),
+            Record::Install { after, entries, .. } => {
+                remove(after.0 + 1..=self.last.0, batch);
+                self.last = *after;
+                entries.iter().for_each(|entry| self.append(encoded(&Record::Append(entry.clone())), batch));
             }
             Record::Truncate(last) => {
                 remove(last.0 + 1..=self.last.0, batch);
@@ -132,7 +133,17 @@ impl Journal {
                 self.last = self.last.max(checkpoint.at);
                 put_fact(CHECKPOINT, encoded(record), batch);
             }
+            Record::Adopt(checkpoint) => {
+                remove(self.start.0 + 1..=self.last.0, batch);
+                (self.start, self.last) = (checkpoint.at, checkpoint.at);
+                put_fact(CHECKPOINT, encoded(record), batch);
+            }
         }
+    }
+
+    fn append(&mut self, entry: Vec<u8>, batch: &mut Batch) {
+        self.last = self.last.next();
+        batch.writes.push(EngineWrite::Put { object: LOG, sequence: self.last.0, entry });
     }
 }
 

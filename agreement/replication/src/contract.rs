@@ -1,0 +1,330 @@
+//! What one replica does under any driver that keeps to the contract of [`fulmar_node::Process`], however late, early or often.
+
+use crate::applications::Timestamps;
+use crate::{
+    Behind, Checkpoint, ClientId, Entry, Group, Log, Member, Memory, Message, Options, Protocol, Record,
+    Replica, SequenceNumber, StateMachine, Summary, Timer, View, Wish,
+};
+use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
+use std::sync::Arc;
+
+const ME: NodeId = NodeId(1);
+const LEADER: NodeId = NodeId(0);
+
+fn at(number: u64) -> SequenceNumber {
+    SequenceNumber(number)
+}
+
+fn group(protocol: Protocol) -> Group {
+    Group::new([0, 1, 2].map(NodeId), protocol).expect("three")
+}
+
+fn entry(number: u64) -> Entry {
+    Entry { client: ClientId(number), number: 1, operation: Timestamps::take(1).into(), is_query: false }
+}
+
+fn log(numbers: impl IntoIterator<Item = u64>) -> Log {
+    let mut log = Log::default();
+    for number in numbers {
+        log.append(entry(number));
+    }
+    log
+}
+
+/// The second of three replicas, and all that it has ever written down.
+struct One {
+    replica: Replica<Timestamps>,
+    out: Outbox<Replica<Timestamps>>,
+    records: Vec<Record>,
+    sent: Vec<(NodeId, Message)>,
+    behind: Vec<Behind>,
+}
+
+impl One {
+    fn new(protocol: Protocol, options: Options, records: &[Record]) -> Self {
+        let me = Member { node: ME, incarnation: 0 };
+        let replica = Replica::new(me, group(protocol), options, Timestamps::default(), records);
+        let out = Outbox::after(Lsn(records.len() as u64));
+        let mut one = Self { replica, out, records: records.to_vec(), sent: Vec::new(), behind: Vec::new() };
+        one.step(|replica, out| replica.start(Time::ZERO, out));
+        one
+    }
+
+    /// As it is when all that it has written down is on the disk.
+    fn begun(protocol: Protocol, options: Options) -> Self {
+        let mut one = Self::new(protocol, options, &[]);
+        one.sync();
+        one
+    }
+
+    fn step(&mut self, step: impl FnOnce(&mut Replica<Timestamps>, &mut Outbox<Replica<Timestamps>>)) {
+        step(&mut self.replica, &mut self.out);
+        self.records.append(&mut self.out.records.clone());
+        self.sent.append(&mut self.out.sends.clone());
+        self.behind.append(&mut self.out.events.clone());
+        self.out.clear();
+        assert_eq!(self.replica.problems(), Vec::<String>::new());
+    }
+
+    fn hear(&mut self, from: NodeId, message: Message) {
+        self.step(|replica, out| replica.receive(Time::ZERO, from, message, out));
+    }
+
+    fn sync(&mut self) {
+        self.sync_until(self.records.len());
+    }
+
+    fn sync_until(&mut self, records: usize) {
+        let upto = Lsn(records as u64);
+        self.step(|replica, out| replica.durable(Time::ZERO, upto, out));
+    }
+
+    /// The leader of the first view has the log go on with these, of which so many are committed.
+    fn follow(&mut self, before: &Log, numbers: impl IntoIterator<Item = u64>, committed: u64) {
+        let message = Message::Prepare {
+            view: View::first_of(0),
+            from: before.last().next(),
+            before: before.summary(before.last()).expect("its own"),
+            entries: numbers.into_iter().map(entry).collect(),
+            committed: at(committed),
+        };
+        self.hear(LEADER, message);
+    }
+
+    fn said(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.sent).into_iter().map(|(_, message)| message).collect()
+    }
+}
+
+/// What those come to who have carried out the log up to a place.
+fn checkpoint(protocol: Protocol, log: &Log, upto: u64) -> Arc<Checkpoint> {
+    let mut execution = crate::execution::Execution::new(Timestamps::default());
+    log.entries_after(at(0))
+        .take(usize::try_from(upto).expect("few"))
+        .for_each(|entry| execution.execute(entry));
+    execution.commit(at(upto));
+    Arc::new(execution.checkpoint(log.summary(at(upto)).expect("its own"), group(protocol)))
+}
+
+/// How far it says that it holds the log of a view.
+fn promised(messages: &[Message]) -> Option<(SequenceNumber, Summary)> {
+    let promise = |message: &Message| match message {
+        Message::PrepareOk { upto, summary, .. } => Some((*upto, *summary)),
+        _ => None,
+    };
+    messages.iter().filter_map(promise).max()
+}
+
+fn heartbeat(committed: u64, log: &Log) -> Message {
+    let summary = log.summary(at(committed)).expect("its own");
+    Message::Commit { view: View::first_of(0), committed: at(committed), summary, round: 0 }
+}
+
+#[test]
+fn after_another_checkpoint_nothing_is_said_that_is_not_durable() {
+    for protocol in [Protocol::Fast, Protocol::Speculative] {
+        let mut one = One::begun(protocol, Options::default());
+        // Where it found them they do not stay.
+        for number in [9, 8, 7, 6, 5, 4] {
+            let Entry { client, number, operation, is_query } = entry(number);
+            one.hear(NodeId(7), Message::Request { client, epoch: 0, number, operation, is_query });
+        }
+        let unsynced = one.records.len();
+        one.sync_until(unsynced - 2);
+        let whole = log(1..=6);
+        one.said();
+        let view = View::first_of(0);
+        let start = |log: Log| Message::StartView {
+            view,
+            checkpoint: Some(checkpoint(protocol, &whole, 3)),
+            log,
+            committed: at(3),
+        };
+        one.hear(LEADER, start(whole.suffix(at(3))));
+        // What was promised before, and what is on the disk now, was another log.
+        one.sync_until(unsynced);
+        one.hear(LEADER, heartbeat(3, &whole));
+        assert_eq!(promised(&one.said()), None, "{protocol:?}");
+        one.sync();
+        one.hear(LEADER, heartbeat(3, &whole));
+        let last = (at(6), whole.summary(at(6)).expect("its own"));
+        assert_eq!(promised(&one.said()), Some(last), "{protocol:?}");
+    }
+}
+
+#[test]
+fn a_leader_whose_log_is_not_what_others_have_committed_leads_no_more() {
+    let records = [
+        Record::View { view: View::first_of(0), last_normal: View::first_of(0) },
+        Record::Install { view: View { epoch: 0, number: 1 }, after: at(0), entries: vec![] },
+    ];
+    // It leads the second view, in which it has begun with what it has written down.
+    let mut one = One::begun(Protocol::Viewstamped, Options::default());
+    one.hear(NodeId(2), Message::StartViewChange { view: View { epoch: 0, number: 1 } });
+    one.sync();
+    let empty = Message::DoViewChange {
+        view: View { epoch: 0, number: 1 },
+        last_normal: View::first_of(0),
+        log: Log::default(),
+        ordered: at(0),
+        committed: at(0),
+    };
+    one.hear(NodeId(2), empty);
+    one.sync();
+    assert!(one.replica.leads());
+    assert_eq!(one.records[one.records.len() - 1], records[1]);
+    one.hear(NodeId(2), Message::State(checkpoint(Protocol::Viewstamped, &log(1..=3), 3)));
+    assert!(!one.replica.leads());
+    assert_eq!(one.replica.committed(), at(3));
+}
+
+#[test]
+fn a_copied_checkpoint_leaves_what_the_log_holds_after_it() {
+    let options = Options { is_copied: true, ..Options::default() };
+    let mut one = One::begun(Protocol::Viewstamped, options.clone());
+    let whole = log(1..=6);
+    one.follow(&Log::default(), 1..=6, 1);
+    one.sync();
+    assert_eq!(promised(&one.said()).map(|(upto, _)| upto), Some(at(6)));
+    // What it was behind of when the copy began has come by itself.
+    let copied = checkpoint(Protocol::Viewstamped, &whole, 3);
+    one.step(|replica, out| replica.request(Time::ZERO, Wish::Adopt(copied.clone()), out));
+    assert_eq!((one.replica.committed(), one.replica.log().last()), (at(3), at(6)));
+    assert_eq!(one.replica.log().summary(at(6)), whole.summary(at(6)));
+    // So it is after a crash, wherever that cuts off what is written.
+    for kept in 0..=one.records.len() {
+        let mut memory = Memory::default();
+        one.records[..kept].iter().for_each(|record| memory.note(record));
+        let reaches = memory.log.last() == at(6) || kept < 7;
+        assert!(reaches, "{kept} of {:?}", one.records);
+    }
+    one.follow(&whole, [7], 7);
+    let mut all = Timestamps::default();
+    (1..=7).for_each(|number| drop(all.execute(at(number), &entry(number).operation)));
+    all.commit(at(7));
+    assert_eq!(one.replica.state_machine().snapshot(), all.snapshot());
+    // A copy that is older than what it has committed changes nothing.
+    one.step(|replica, out| replica.request(Time::ZERO, Wish::Adopt(copied), out));
+    assert_eq!(one.replica.committed(), at(7));
+    assert_eq!(one.replica.state_machine().snapshot(), all.snapshot());
+}
+
+#[test]
+fn a_copied_checkpoint_that_the_log_does_not_lead_to_replaces_it() {
+    let options = Options { is_copied: true, ..Options::default() };
+    let mut one = One::begun(Protocol::Viewstamped, options);
+    one.follow(&Log::default(), 1..=2, 0);
+    one.hear(NodeId(2), Message::State(checkpoint(Protocol::Viewstamped, &log(1..=4), 4)));
+    assert_eq!(one.behind, [Behind(NodeId(2))]);
+    let copied = checkpoint(Protocol::Viewstamped, &log(1..=4), 4);
+    one.step(|replica, out| replica.request(Time::ZERO, Wish::Adopt(copied), out));
+    assert_eq!((one.replica.committed(), one.replica.log().last()), (at(4), at(4)));
+}
+
+/// Whatever a crash leaves of what a replica writes where a view begins, its log is that of one view: the one before, or that one.
+#[test]
+fn a_crash_leaves_the_log_of_one_view() {
+    for protocol in [Protocol::Viewstamped, Protocol::Fast, Protocol::Speculative] {
+        let mut one = One::begun(protocol, Options::default());
+        for number in [9, 8] {
+            let Entry { client, number, operation, is_query } = entry(number);
+            one.hear(NodeId(7), Message::Request { client, epoch: 0, number, operation, is_query });
+        }
+        let mut whole = log(1..=3);
+        let members = one.replica.group().members()[..1].to_vec();
+        let next = one.replica.group().followed_by(members, protocol).expect("one is odd");
+        whole.append(Entry::for_group(&next));
+        let view = View { epoch: 0, number: 2 };
+        let before = one.records.len();
+        one.hear(
+            NodeId(2),
+            Message::StartView { view, checkpoint: None, log: whole.clone(), committed: at(0) },
+        );
+        for kept in before..=one.records.len() {
+            let again = One::new(protocol, Options::default(), &one.records[..kept]);
+            let is_later = again.replica.last_normal == view;
+            let has_later = again.replica.log().summary(at(4)) == whole.summary(at(4));
+            let has_any =
+                (1..=4).any(|number| again.replica.log().summary(at(number)) == whole.summary(at(number)));
+            assert_eq!(
+                (is_later, is_later),
+                (has_later, has_any),
+                "{protocol:?}: {:?}",
+                &one.records[before..kept]
+            );
+        }
+    }
+}
+
+/// One whose queries tell how much was executed, and that nobody may execute.
+#[derive(Default)]
+struct Counter(u64);
+
+impl StateMachine for Counter {
+    fn execute(&mut self, _number: SequenceNumber, operation: &[u8]) -> Vec<u8> {
+        assert_eq!(operation, b"add", "not a query");
+        self.0 += 1;
+        vec![]
+    }
+    fn rollback(&mut self, _from: SequenceNumber) {
+        self.0 = 0;
+    }
+    fn commit(&mut self, _upto: SequenceNumber) {}
+    fn query(&self, _operation: &[u8]) -> Vec<u8> {
+        self.0.to_be_bytes().into()
+    }
+    fn snapshot(&self) -> Vec<u8> {
+        Vec::new()
+    }
+    fn restore(&mut self, _at: SequenceNumber, _snapshot: &[u8]) {}
+}
+
+#[test]
+fn a_query_is_not_executed_under_speculation() {
+    let me = Member { node: ME, incarnation: 0 };
+    let group = group(Protocol::Speculative);
+    let options = Options { is_durable: false, ..Options::default() };
+    let mut replica = Replica::new(me, group, options, Counter::default(), &[]);
+    let mut out = Outbox::default();
+    replica.start(Time::ZERO, &mut out);
+    let request = |client, operation: &[u8], is_query| Message::Request {
+        client: ClientId(client),
+        epoch: 0,
+        number: 1,
+        operation: operation.into(),
+        is_query,
+    };
+    replica.receive(Time::ZERO, NodeId(7), request(1, b"add", false), &mut out);
+    out.clear();
+    replica.receive(Time::ZERO, NodeId(7), request(2, b"how many", true), &mut out);
+    let told = out.sends.iter().find_map(|(_, message)| match message {
+        Message::SpeculativeReply { result, at, .. } => Some((result.clone(), *at)),
+        _ => None,
+    });
+    assert_eq!(told, Some((1_u64.to_be_bytes().into(), at(2))));
+    assert_eq!(replica.state_machine().0, 1);
+}
+
+#[test]
+fn a_timer_that_was_put_off_means_nothing() {
+    let mut one = One::begun(Protocol::Viewstamped, Options::default());
+    one.step(|replica, out| replica.expire(Time::ZERO, Timer::Patience, out));
+    assert_eq!(one.replica.view(), Some(View::first_of(0)));
+}
+
+#[test]
+fn who_leaves_the_group_promises_nothing_in_the_next() {
+    let mut one = One::begun(Protocol::Viewstamped, Options::default());
+    let others = [0, 2, 3].map(|node| Member { node: NodeId(node), incarnation: 0 });
+    let next = one.replica.group().followed_by(others.to_vec(), Protocol::Viewstamped).expect("three");
+    let mut whole = Log::default();
+    whole.append(Entry::for_group(&next));
+    let view = View { epoch: 0, number: 2 };
+    one.hear(NodeId(2), Message::StartView { view, checkpoint: None, log: whole.clone(), committed: at(0) });
+    one.sync();
+    one.said();
+    let summary = whole.summary(at(1)).expect("its own");
+    one.hear(NodeId(2), Message::Commit { view, committed: at(1), summary, round: 1 });
+    assert_eq!(one.replica.group(), &next);
+    assert_eq!(promised(&one.said()), None);
+}
