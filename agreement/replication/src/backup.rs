@@ -3,6 +3,7 @@
 use crate::replica::{MOST_WAITING, Record};
 use crate::{Entry, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, View};
 use fulmar_node::{NodeId, Outbox, Time};
+use std::time::Duration;
 
 impl<S: StateMachine> Replica<S> {
     /// Whether `from` is the leader of the view that this replica is in: then it was heard of.
@@ -10,13 +11,23 @@ impl<S: StateMachine> Replica<S> {
         if view < self.view || self.group.leader(view) != from || from == self.me.node {
             return false;
         }
-        self.wait(self.options.patience, now, out);
         if view == self.view && self.is_in_view() {
+            self.trust();
+            self.gap = self.gap.max(now.since(self.heard_leader));
+            self.heard_leader = now;
+            self.wait(self.patience(), now, out);
             return true;
         }
+        self.wait(self.options.patience, now, out);
         // The view has begun without it.
         self.ask_state(from, view, now, out);
         false
+    }
+
+    /// How long it waits for a sign of the leader: longer, where that or this replica or the network between them is slow.
+    pub(crate) fn patience(&self) -> Duration {
+        let patience = self.options.patience;
+        (self.gap * 3).clamp(patience, patience * 3)
     }
 
     /// Takes over the places that the leader has given.
@@ -43,6 +54,9 @@ impl<S: StateMachine> Replica<S> {
         }
         let mut next = Some((part, committed));
         while let Some((part, committed)) = next {
+            if self.is_other(&part) {
+                return self.leave_for(view.after(1), now, out);
+            }
             if self.follow_order(&part, out) {
                 self.commit(committed.min(part.last()), now, out);
             } else if part.last() > self.committed {
@@ -51,6 +65,7 @@ impl<S: StateMachine> Replica<S> {
             let last = self.log.last();
             next = self.early.first_entry().filter(|early| *early.key() <= last).map(|early| early.remove());
         }
+        self.execute_speculatively();
         self.promise_log(now, out);
     }
 
@@ -60,7 +75,7 @@ impl<S: StateMachine> Replica<S> {
         let from = part.start().max(self.committed);
         let Some(agreed) = self.log.agrees_until(part, from) else { return false };
         let others = if agreed < part.last() { self.replace(agreed, part, out) } else { Vec::new() };
-        if self.group.protocol() == Protocol::Fast && self.ordered < part.last() {
+        if self.group.protocol() != Protocol::Viewstamped && self.ordered < part.last() {
             self.ordered = part.last();
             self.record(Record::Ordered(self.ordered), out);
         }
@@ -113,6 +128,7 @@ impl<S: StateMachine> Replica<S> {
             return;
         }
         self.round = self.round.max(round);
+        self.gap -= self.gap / 64;
         match self.log.summary(committed) {
             Some(own) if own == summary => self.commit(committed, now, out),
             // It is committed already.
@@ -129,9 +145,11 @@ impl<S: StateMachine> Replica<S> {
     pub(crate) fn confirm(&self, out: &mut Outbox<Self>) {
         let (view, upto, round) = (self.view, self.stable, self.round);
         let ordered = self.stable_ordered;
-        let may_speak = self.is_in_view() && self.is_sure;
-        if let Some(summary) = self.log.summary(upto).filter(|_| may_speak) {
-            let message = Message::PrepareOk { view, ordered, upto, summary, round };
+        let message = match self.log.summary(upto).filter(|_| self.is_sure) {
+            Some(summary) => Message::PrepareOk { view, ordered, upto, summary, round },
+            None => Message::Alive { view },
+        };
+        if self.is_in_view() && !self.leads() {
             out.send(self.group.leader(view), message);
         }
     }

@@ -328,3 +328,22 @@ fn who_leaves_the_group_promises_nothing_in_the_next() {
     assert_eq!(one.replica.group(), &next);
     assert_eq!(promised(&one.said()), None);
 }
+
+#[test]
+fn a_leader_that_is_slow_is_waited_for_longer_and_not_for_ever() {
+    let options = Options::default();
+    let mut one = One::begun(Protocol::Viewstamped, options.clone());
+    let log = Log::default();
+    let mut now = Time::ZERO;
+    let mut waits = |gap: std::time::Duration| {
+        now = now + gap;
+        one.step(|replica, out| replica.receive(now, LEADER, heartbeat(0, &log), out));
+        one.replica.patience_until.since(now)
+    };
+    assert_eq!(waits(options.heartbeat), options.patience);
+    assert_eq!(waits(options.patience / 2), options.patience * 3 / 2);
+    assert_eq!(waits(options.patience * 2), options.patience * 3);
+    // What is long ago does not count.
+    let last = (0..500).map(|_| waits(options.heartbeat)).last();
+    assert_eq!(last, Some(options.patience));
+}

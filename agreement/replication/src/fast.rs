@@ -6,7 +6,7 @@
 //! one that was found. Only the leader learns what was found, so it may overrule what it has not learned.
 
 use crate::replica::Record;
-use crate::{Entry, Replica, StateMachine};
+use crate::{Entry, Protocol, Replica, SequenceNumber, StateMachine};
 use fulmar_node::{NodeId, Outbox, Time};
 
 impl<S: StateMachine> Replica<S> {
@@ -17,15 +17,30 @@ impl<S: StateMachine> Replica<S> {
         }
         self.append(entry, Some(from), out);
         self.promise_log(now, out);
+        self.impose_at_once(now, out);
     }
 
-    /// As the leader: gives all that is not committed the place that it has in the leader's log.
-    pub(crate) fn impose(&mut self, now: Time, out: &mut Outbox<Self>) {
-        if !self.is_sure || self.committed == self.log.last() {
+    /// Whether a leader may give places without a view change. Under Speculative Paxos clients learn what was found, too: so only where
+    /// nothing can be found without the leader.
+    pub(crate) fn may_impose(&self) -> bool {
+        self.group.protocol() != Protocol::Speculative
+            || self.group.superquorum() == self.group.members().len()
+    }
+
+    /// As the leader: gives what has come a place, if it was in vain to wait until a superquorum has found one.
+    pub(crate) fn impose_at_once(&mut self, now: Time, out: &mut Outbox<Self>) {
+        if self.leads() && self.leading.imposes {
+            self.impose(self.committed.max(self.leading.sent), now, out);
+        }
+    }
+
+    /// As the leader: gives all that comes after `last`, and is not committed, the place that it has in the leader's log.
+    pub(crate) fn impose(&mut self, last: SequenceNumber, now: Time, out: &mut Outbox<Self>) {
+        if !self.is_sure || last >= self.log.last() {
             return;
         }
         // In one message: a part of it might meet another order at a backup.
-        self.leading.sent = self.send_prepare(self.committed.next(), None, usize::MAX, out);
+        self.leading.sent = self.send_prepare(last.next(), None, usize::MAX, out);
         self.ordered = self.log.last();
         self.record(Record::Ordered(self.ordered), out);
         self.promise_log(now, out);

@@ -70,6 +70,8 @@ pub(crate) enum Defect {
     TearsInstall,
     /// Under speculation a query is executed.
     ExecutesQueries,
+    /// Who hears of no leader wants the next view, whatever others hear.
+    Impatient,
 }
 
 /// What keeps processes from being a group.

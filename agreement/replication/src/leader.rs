@@ -29,6 +29,12 @@ pub(crate) struct Leading {
     pub(crate) is_established: bool,
     /// How many signs ago something was committed, if something is to be.
     pub(crate) stalled: u32,
+    /// Up to here a superquorum has the same log.
+    pub(crate) found: SequenceNumber,
+    /// Whether a superquorum was missing at the last sign: then what comes gets its place from the leader at once.
+    pub(crate) imposes: bool,
+    /// It leads since then.
+    since: Time,
 }
 
 /// What a backup has said.
@@ -42,6 +48,8 @@ struct Backup {
     ahead: VecDeque<(SequenceNumber, Summary)>,
     /// The last of the leader's questions that it has answered.
     round: u64,
+    /// When it was heard of.
+    heard: Time,
 }
 
 /// Something to be answered when a round is over.
@@ -59,8 +67,14 @@ impl Leading {
         self.backups.get(&backup).is_some_and(|backup| backup.ordered.max(backup.same) >= upto)
     }
 
-    pub(crate) fn after(last: SequenceNumber) -> Self {
-        Self { began_with: last, sent: last, ..Self::default() }
+    pub(crate) fn after(last: SequenceNumber, since: Time) -> Self {
+        Self { began_with: last, sent: last, since, ..Self::default() }
+    }
+
+    /// How many others were heard of since, or might yet have been.
+    fn heard_since(&self, time: Time) -> usize {
+        let heard = self.backups.values().filter(|backup| backup.heard >= time).count();
+        if self.since >= time { usize::MAX } else { heard }
     }
 }
 
@@ -98,6 +112,7 @@ impl<S: StateMachine> Replica<S> {
         if !self.leads() || view != self.view || from == self.me.node {
             return;
         }
+        self.hear_backup(from, view, now);
         let backup = self.leading.backups.entry(from).or_default();
         backup.ordered = backup.ordered.max(ordered);
         backup.round = backup.round.max(round);
@@ -109,6 +124,13 @@ impl<S: StateMachine> Replica<S> {
         if self.leads() {
             self.advance(now, out);
             self.answer_queries(out);
+        }
+    }
+
+    /// A member of its view is there.
+    pub(crate) fn hear_backup(&mut self, from: NodeId, view: View, now: Time) {
+        if self.leads() && view == self.view {
+            self.leading.backups.entry(from).or_default().heard = now;
         }
     }
 
@@ -128,7 +150,7 @@ impl<S: StateMachine> Replica<S> {
         }
         // A backup has other operations than the leader where both have some.
         match self.group.protocol() {
-            Protocol::Fast if differs > Some(self.leading.sent) => self.impose(now, out),
+            Protocol::Fast if differs > Some(self.leading.sent) => self.impose(self.committed, now, out),
             Protocol::Speculative if differs.is_some() => self.leave_for(self.view.after(1), now, out),
             // What was sent will tell.
             _ => {}
@@ -142,7 +164,9 @@ impl<S: StateMachine> Replica<S> {
         let given = reached_by(self.commit_quorum(), backups.clone().map(|b| b.ordered).chain([own]));
         let found = reached_by(self.group.superquorum(), backups.map(|b| b.same).chain([self.stable]));
         self.leading.is_established |= given >= Some(self.leading.began_with);
-        let upto = given.unwrap_or_default().max(found.unwrap_or_default());
+        self.leading.found = self.leading.found.max(found.unwrap_or_default());
+        self.leading.imposes &= self.leading.found < self.leading.sent_before;
+        let upto = given.unwrap_or_default().max(self.leading.found);
         if upto > self.committed {
             self.leading.stalled = 0;
             self.commit(upto, now, out);
@@ -219,14 +243,23 @@ impl<S: StateMachine> Replica<S> {
         if !self.leads() || !self.is_sure || now < self.sign_due {
             return;
         }
+        self.sign_due = now + self.options.heartbeat;
+        out.set_timer(Timer::Heartbeat, self.sign_due);
+        let unheard = now.since(self.leading.since).saturating_sub(self.options.patience);
+        if self.leading.heard_since(self.leading.since + unheard) < self.group.failures() {
+            // Nobody is to wait for a leader that hears nobody.
+            let view = self.view;
+            return self.group.others(self.me).for_each(|other| out.send(other, Message::Suspect { view }));
+        }
         self.tell_backups(out);
         let waits = self.leading.sent_before > self.committed;
         self.leading.stalled = if waits { self.leading.stalled + 1 } else { 0 };
-        self.sign_due = now + self.options.heartbeat;
-        out.set_timer(Timer::Heartbeat, self.sign_due);
         match self.group.protocol() {
             Protocol::Viewstamped => self.send_again(out),
-            Protocol::Fast if waits => self.impose(now, out),
+            Protocol::Fast | Protocol::Speculative if waits && self.may_impose() => {
+                self.leading.imposes = true;
+                self.impose(self.committed, now, out);
+            }
             Protocol::Speculative if self.leading.stalled > 2 => self.leave_for(self.view.after(1), now, out),
             Protocol::Fast | Protocol::Speculative => {}
         }
@@ -275,6 +308,7 @@ impl<S: StateMachine> Replica<S> {
         }
         let before = self.stable;
         self.stable = self.stable.max(upto);
+        let is_ordered = ordered > self.stable_ordered.max(self.committed);
         self.stable_ordered = self.stable_ordered.max(ordered);
         let enters = !std::mem::replace(&mut self.is_sure, true);
         if self.group.protocol() == Protocol::Speculative {
@@ -288,7 +322,7 @@ impl<S: StateMachine> Replica<S> {
             if self.leads() {
                 self.advance(now, out);
             }
-        } else if enters || self.group.protocol() != Protocol::Speculative {
+        } else if enters || self.group.protocol() != Protocol::Speculative || is_ordered {
             self.confirm(out);
         }
         if enters {

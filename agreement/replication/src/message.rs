@@ -141,6 +141,16 @@ pub enum Message {
         /// The last of the leader's questions that it has heard.
         round: u64,
     },
+    /// A backup has heard the leader, and cannot promise anything yet.
+    Alive {
+        /// The view of both.
+        view: View,
+    },
+    /// A replica hears of no leader. It stays where it is: f others have to say so, too, before it wants a later view.
+    Suspect {
+        /// The view that it is in, or wants to be.
+        view: View,
+    },
     /// A replica wants a later view to begin, and has left those before it.
     StartViewChange {
         /// Which.
@@ -190,6 +200,8 @@ impl Message {
             Self::Prepare { view, .. }
             | Self::Commit { view, .. }
             | Self::PrepareOk { view, .. }
+            | Self::Alive { view }
+            | Self::Suspect { view }
             | Self::StartViewChange { view }
             | Self::DoViewChange { view, .. }
             | Self::StartView { view, .. } => Some(*view),

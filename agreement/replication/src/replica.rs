@@ -21,7 +21,8 @@ use std::time::Duration;
 pub struct Options {
     /// How often a leader gives a sign.
     pub heartbeat: Duration,
-    /// How long a replica waits for one, or for a view to begin, before it wants a later view: several heartbeats.
+    /// How long a replica waits for one, or for a view to begin, before it wants a later view: several heartbeats. If they come in
+    /// greater intervals it waits for three of those, and at most three times as long.
     pub patience: Duration,
     /// A message holds at most so many operations.
     pub batch: usize,
@@ -179,6 +180,12 @@ pub struct Replica<S> {
     waiting: Vec<(NodeId, Message)>,
     /// Until then no state is asked for again.
     pub(crate) asked_state_until: Time,
+    /// Whether it hears of no leader, and which others have said when that they do not.
+    pub(crate) is_suspicious: bool,
+    pub(crate) suspects: BTreeMap<NodeId, Time>,
+    /// When it has heard the leader, and the longest time that it has not of late.
+    pub(crate) heard_leader: Time,
+    pub(crate) gap: Duration,
     /// Timers that expire earlier were meant for what has been since.
     pub(crate) patience_until: Time,
     pub(crate) sign_due: Time,
@@ -228,6 +235,10 @@ impl<S: StateMachine> Replica<S> {
             early: BTreeMap::new(),
             waiting: Vec::new(),
             asked_state_until: Time::ZERO,
+            is_suspicious: false,
+            suspects: BTreeMap::new(),
+            heard_leader: Time::ZERO,
+            gap: Duration::ZERO,
             patience_until: Time::ZERO,
             sign_due: Time::ZERO,
             promises: VecDeque::new(),
@@ -447,7 +458,8 @@ impl<S: StateMachine> Replica<S> {
     /// The client of an operation that is committed now is answered by the leader, unless it knows by itself.
     pub(crate) fn reply(&mut self, number: SequenceNumber, out: &mut Outbox<Self>) {
         let leads = self.leads();
-        let knows = self.group.protocol() == Protocol::Speculative && number > self.leading.began_with;
+        let is_found = number > self.leading.began_with && number <= self.leading.found;
+        let knows = self.group.protocol() == Protocol::Speculative && is_found;
         let Some(entry) = self.log.get(number) else { return };
         if let Entry::Occupied(asked) = self.asked.entry(entry.client)
             && asked.get().number == entry.number
@@ -537,6 +549,8 @@ impl<S: StateMachine> Process for Replica<S> {
             Message::PrepareOk { view, ordered, upto, summary, round } => {
                 self.prepared(from, view, (ordered, upto, summary), round, now, out);
             }
+            Message::Alive { view } => self.hear_backup(from, view, now),
+            Message::Suspect { view } => self.hear_suspicion(from, view, now, out),
             Message::StartViewChange { view } => self.vote(from, view, now, out),
             Message::DoViewChange { view, last_normal, log, ordered, committed } => {
                 let candidate = Candidate { last_normal, log, ordered, committed };

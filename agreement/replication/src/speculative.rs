@@ -29,6 +29,7 @@ impl<S: StateMachine> Replica<S> {
             self.leading.sent = self.log.last();
             self.tell_backups(out);
         }
+        self.impose_at_once(now, out);
     }
 
     /// Executes what is in the log.
@@ -66,9 +67,14 @@ impl<S: StateMachine> Replica<S> {
         }
     }
 
-    /// A client doubts that the replicas of this view are in the same state.
+    /// A client doubts that the replicas of this view are in the same state. Its leader sees to it, if there is one.
     pub(crate) fn doubt(&mut self, view: View, now: Time, out: &mut Outbox<Self>) {
-        if self.is_in_view() && view == self.view {
+        if !self.leads() || view != self.view || !self.is_sure {
+            return;
+        }
+        if self.may_impose() {
+            self.impose(self.committed, now, out);
+        } else {
             self.leave_for(view.after(1), now, out);
         }
     }

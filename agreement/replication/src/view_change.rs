@@ -39,6 +39,7 @@ impl<S: StateMachine> Replica<S> {
         self.view = view;
         self.votes = Votes { closing, ..Votes::default() };
         self.leading = Leading::default();
+        self.trust();
         self.record(Record::View { view, last_normal: self.last_normal }, out);
         let patience = self.options.patience * (1 << self.failed_views.min(5));
         self.wait(patience, now, out);
@@ -54,9 +55,51 @@ impl<S: StateMachine> Replica<S> {
         if self.status == Status::Outside {
             self.knock(now, out);
         } else if !self.leads() {
+            self.suspect(now, out);
+        }
+    }
+
+    /// It hears of no leader, and says so as long as that is so. Who has left a view tells that again, too: it may not have been heard.
+    pub(crate) fn suspect(&mut self, now: Time, out: &mut Outbox<Self>) {
+        let view = self.view;
+        self.is_suspicious = true;
+        for other in self.group.others(self.me) {
+            if self.votes.is_promised {
+                out.send(other, Message::StartViewChange { view });
+            }
+            out.send(other, Message::Suspect { view });
+        }
+        if self.votes.is_sent && !self.is_leader_of(view) {
+            out.send(self.group.leader(view), self.do_view_change(self.committed));
+        }
+        self.wait(self.options.patience / 2, now, out);
+        self.agree_to_leave(now, out);
+    }
+
+    /// Another hears of no leader.
+    pub(crate) fn hear_suspicion(&mut self, from: NodeId, view: View, now: Time, out: &mut Outbox<Self>) {
+        self.hear_backup(from, view, now);
+        self.suspects.insert(from, now);
+        self.agree_to_leave(now, out);
+    }
+
+    /// Wants the next view, if f others hear of no leader either: whoever hears nothing cannot disturb those who hear each other.
+    fn agree_to_leave(&mut self, now: Time, out: &mut Outbox<Self>) {
+        let since = self.options.patience;
+        self.suspects.retain(|_, said| now.since(*said) <= since);
+        let needed = self.group.failures();
+        #[cfg(test)]
+        let needed = if self.group.has(Defect::Impatient) { 0 } else { needed };
+        if self.is_suspicious && self.suspects.len() >= needed && !self.leads() {
             self.failed_views += u32::from(self.status == Status::ViewChange);
             self.leave_for(self.view.after(1), now, out);
         }
+    }
+
+    /// There is a leader, or may be soon.
+    pub(crate) fn trust(&mut self) {
+        self.is_suspicious = false;
+        self.suspects.clear();
     }
 
     /// It will not go back to an earlier view, and may say so.
@@ -76,9 +119,9 @@ impl<S: StateMachine> Replica<S> {
         if view == self.view && self.status == Status::ViewChange {
             self.votes.wanted_by.insert(from);
             self.send_log(now, out);
-        } else if view == self.view {
+        } else if view == self.view && self.leads() {
             // It has begun, and the other has not heard of it.
-            self.give_state(from, view, SequenceNumber(0), out);
+            self.tell_backups(out);
         }
     }
 
@@ -137,11 +180,12 @@ impl<S: StateMachine> Replica<S> {
         if view > self.view {
             self.leave_for(view, now, out);
         }
+        let committed = candidate.committed;
         if view == self.view && self.status == Status::ViewChange && self.is_leader_of(view) {
             self.votes.logs.insert(from, candidate);
             self.begin(now, out);
         } else if view == self.view {
-            self.give_state(from, view, SequenceNumber(0), out);
+            self.give_state(from, view, committed, out);
         }
     }
 
@@ -209,15 +253,17 @@ impl<S: StateMachine> Replica<S> {
         self.status = Status::Normal;
         self.votes = Votes::default();
         self.failed_views = 0;
+        self.trust();
+        self.heard_leader = now;
         (self.stable, self.stable_ordered, self.is_sure) = (SequenceNumber(0), SequenceNumber(0), false);
         self.round = 0;
         self.early.clear();
-        self.leading = Leading::after(self.log.last());
+        self.leading = Leading::after(self.log.last(), now);
         self.execute_speculatively();
         if self.leads() {
             out.cancel_timer(Timer::Patience);
         } else {
-            self.wait(self.options.patience, now, out);
+            self.wait(self.patience(), now, out);
         }
         self.promise_log(now, out);
     }
@@ -257,8 +303,11 @@ impl<S: StateMachine> Replica<S> {
     }
 
     /// Whether it has answered clients from a log that is not the leader's.
-    fn is_other(&self, log: &Log) -> bool {
+    pub(crate) fn is_other(&self, log: &Log) -> bool {
         let last = self.log.last().min(log.last());
-        self.group.protocol() == Protocol::Speculative && self.log.summary(last) != log.summary(last)
+        let is_known = last >= log.start().max(self.log.start());
+        self.group.protocol() == Protocol::Speculative
+            && is_known
+            && self.log.summary(last) != log.summary(last)
     }
 }

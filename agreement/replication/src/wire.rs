@@ -197,6 +197,14 @@ impl Wire for Message {
                 [ordered.0, upto.0, *round].into_iter().for_each(|n| put_varint(out, n));
                 put_summary(out, *summary);
             }
+            Self::Alive { view } => {
+                out.push(15);
+                view.encode(out);
+            }
+            Self::Suspect { view } => {
+                out.push(16);
+                view.encode(out);
+            }
             Self::StartViewChange { view } => {
                 out.push(8);
                 view.encode(out);
@@ -289,6 +297,8 @@ fn message(input: &mut Reader<'_>) -> Option<Message> {
         12 => Message::GetState { view: View::decode(input)?, committed: sequence_number(input)? },
         13 => Message::State(checkpoint(input)?),
         14 => Message::Group(Group::decode(input)?),
+        15 => Message::Alive { view: View::decode(input)? },
+        16 => Message::Suspect { view: View::decode(input)? },
         _ => return None,
     })
 }
@@ -394,6 +404,8 @@ mod tests {
             Message::Commit { view, committed: at, summary, round: 1 << 40 },
             Message::PrepareOk { view, ordered: at, upto: at, summary, round: 0 },
             Message::StartViewChange { view },
+            Message::Alive { view },
+            Message::Suspect { view },
             Message::DoViewChange {
                 view,
                 last_normal: View::first_of(2),
