@@ -90,6 +90,12 @@ const EDITS: &[Edit] = &[
               \x20 u32 szFulmarStash;        /* How much fits */\n",
     },
     Edit {
+        place: "struct Vdbe: a statement that has ended its transaction before its rows",
+        find: "  bft haveEqpOps:1;       /* Bytecode supports EXPLAIN QUERY PLAN */\n",
+        put: "  bft haveEqpOps:1;       /* Bytecode supports EXPLAIN QUERY PLAN */\n\
+              \x20 bft bFulmarLeft:1;      /* It wrote, and takes part in no transaction any more */\n",
+    },
+    Edit {
         place: "sqlite3_serialize: databases without pages",
         find: "  pBt = db->aDb[iDb].pBt;\n  if( pBt==0 ) goto serialize_out;\n",
         put: "  pBt = db->aDb[iDb].pBt;\n  if( pBt==0 ) goto serialize_out;\n  if( fulmarServes(pBt) ){\n\
@@ -119,9 +125,26 @@ const EDITS: &[Edit] = &[
               \x20         sqlite3RollbackAll(db, SQLITE_OK);\n",
     },
     Edit {
+        place: "sqlite3VdbeHalt: a statement that has ended its transaction before its rows",
+        find: "  if( !p->readOnly ) db->nVdbeWrite--;\n  if( p->bIsReader ) db->nVdbeRead--;\n",
+        put: "  if( !p->readOnly ) db->nVdbeWrite--;\n  if( p->bIsReader ) db->nVdbeRead--;\n\
+              \x20 if( p->bFulmarLeft ) fulmarHaltLeft(p);\n",
+    },
+    Edit {
         place: "sqlite3_step: run again a statement whose own transaction lost a conflict",
         find: "  while( (rc = sqlite3Step(v))==SQLITE_SCHEMA\n",
         put: "  while( (rc = fulmarStep(v))==SQLITE_SCHEMA\n",
+    },
+    Edit {
+        place: "sqlite3_stmt_readonly: a statement that has ended its transaction before its rows",
+        find: "  return pStmt ? ((Vdbe*)pStmt)->readOnly : 1;\n",
+        put: "  return pStmt ? ((Vdbe*)pStmt)->readOnly && !((Vdbe*)pStmt)->bFulmarLeft : 1;\n",
+    },
+    Edit {
+        place: "OP_FkCheck: all is changed, and the first row not yet returned",
+        find: "  if( (rc = sqlite3VdbeCheckFkImmediate(p))!=SQLITE_OK ){\n    goto abort_due_to_error;\n  }\n",
+        put: "  if( (rc = sqlite3VdbeCheckFkImmediate(p))!=SQLITE_OK ){\n    goto abort_due_to_error;\n  }\n\
+              \x20 if( (rc = fulmarCommitBeforeRows(p))!=SQLITE_OK ) goto abort_due_to_error;\n",
     },
     Edit {
         place: "OP_OpenRead: a cursor that looks for the parent of a foreign key",
@@ -175,6 +198,11 @@ const EDITS: &[Edit] = &[
         place: "sqlite3VdbeExec: why an operation failed",
         find: "    sqlite3VdbeError(p, \"%s\", sqlite3ErrStr(rc));\n  }\n  p->rc = rc;\n  sqlite3SystemError(db, rc);\n",
         put: "    sqlite3VdbeError(p, \"%s\", fulmarErrorText(db, rc));\n  }\n  p->rc = rc;\n  sqlite3SystemError(db, rc);\n",
+    },
+    Edit {
+        place: "sqlite3_blob_open: a handle whose closing commits",
+        find: "      sqlite3VdbeAddOp4Int(v, OP_Transaction, iDb, wrFlag,\n",
+        put: "      sqlite3VdbeAddOp4Int(v, OP_Transaction, iDb, fulmarBlobLevel(db, iDb, wrFlag),\n",
     },
     Edit {
         place: "attachFunc: why a database could not be opened",

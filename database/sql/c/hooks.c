@@ -34,6 +34,109 @@ static void fulmarExplainCommit(Vdbe *p, int rc){
   if( p->zErrMsg==0 && z!=sqlite3ErrStr(rc) ) sqlite3VdbeError(p, "%s", z);
 }
 
+/* Whether the connection has a database of ours; with bWrites, one with a write transaction. */
+static int fulmarHas(sqlite3 *db, int bWrites){
+  int i;
+  for(i=0; i<db->nDb; i++){
+    Btree *p = db->aDb[i].pBt;
+    if( fulmarServes(p) && (bWrites==0 || p->inTrans==TRANS_WRITE) ) return 1;
+  }
+  return 0;
+}
+
+/*
+** A statement that counts as a writer takes part in no transaction any more,
+** though it still has rows to return: it does not count until it ends.
+*/
+static void fulmarLeave(Vdbe *p){
+  sqlite3 *db = p->db;
+  assert( p->eVdbeState==VDBE_RUN_STATE && !p->readOnly && p->bIsReader );
+  db->nVdbeWrite--;
+  db->nVdbeRead--;
+  p->readOnly = 1;
+  p->bIsReader = 0;
+  p->bFulmarLeft = 1;
+}
+
+/* The end of a statement that has left its transaction. */
+static void fulmarHaltLeft(Vdbe *p){
+  if( p->changeCntOn ) sqlite3VdbeSetChanges(p->db, p->nChange);
+  p->nChange = 0;
+  p->readOnly = 0;
+  p->bIsReader = 1;
+  p->bFulmarLeft = 0;
+}
+
+/*
+** OP_FkCheck: a statement has made all its changes, and is about to return rows
+** (RETURNING, PRAGMA count_changes) from registers and a temporary table. If it
+** is a transaction of its own, this commits as sqlite3VdbeHalt would later: many
+** drivers ignore what sqlite3_reset and sqlite3_finalize say, and a commit that
+** has lost must not have returned rows.
+*/
+static int fulmarCommitBeforeRows(Vdbe *p){
+  sqlite3 *db = p->db;
+  int rc;
+  int i;
+  if( db->autoCommit==0 || db->nVdbeWrite!=1 || sqlite3VtabInSync(db) || !fulmarHas(db, 1) ){
+    return SQLITE_OK;
+  }
+  assert( p->pFrame==0 );
+  for(i=0; i<p->nCursor; i++){
+    VdbeCursor *pC = p->apCsr[i];
+    if( pC && !pC->isEphemeral ){
+      sqlite3VdbeFreeCursorNN(p, pC);
+      p->apCsr[i] = 0;
+    }
+  }
+  if( sqlite3VdbeCheckFkDeferred(p) ){
+    rc = SQLITE_CONSTRAINT_FOREIGNKEY;
+  }else if( db->flags & SQLITE_CorruptRdOnly ){
+    rc = SQLITE_CORRUPT;
+    db->flags &= ~SQLITE_CorruptRdOnly;
+  }else{
+    rc = vdbeCommit(db, p);
+  }
+  if( rc ){
+    fulmarExplainCommit(p, rc);
+    sqlite3RollbackAll(db, SQLITE_OK);
+    p->nChange = 0;
+  }else{
+    db->nDeferredCons = 0;
+    db->nDeferredImmCons = 0;
+    db->flags &= ~(u64)SQLITE_DeferFKs;
+    sqlite3CommitInternalChanges(db);
+  }
+  db->nStatement = 0;
+  p->iStatement = 0;
+  fulmarLeave(p);
+  return rc;
+}
+
+/*
+** Whether a statement that has returned a row counts as a writer and writes
+** nothing: EXPLAIN, PRAGMA journal_mode, PRAGMA wal_checkpoint. While such a one
+** is not reset, SQLite would put off every commit of the connection.
+*/
+static int fulmarOnlyCounts(const Vdbe *v){
+  int i;
+  if( v->readOnly ) return 0;
+  for(i=0; v->explain==0 && i<v->nOp; i++){
+    if( v->aOp[i].opcode==OP_Transaction && v->aOp[i].p2 ) return 0;
+  }
+  return fulmarHas(v->db, 0);
+}
+
+/*
+** sqlite3_blob_open outside a transaction, to write: what is written is committed
+** when the handle is closed, where few programs look at the answer. So that this
+** commit cannot lose, it keeps other writers out, as in SQLite.
+*/
+static int fulmarBlobLevel(sqlite3 *db, int iDb, int wrFlag){
+  int bAlone = db->autoCommit && db->nVdbeWrite==0 && fulmarServes(db->aDb[iDb].pBt);
+  return wrFlag && bAlone ? 2 : wrFlag;
+}
+
 /* sqlite3_open has failed. */
 static void fulmarOpenError(sqlite3 *db, int rc){
   const char *z = fulmar_open_failure(0);
@@ -127,13 +230,15 @@ static int fulmarReadsOneRow(const Vdbe *v){
 }
 
 /*
-** Steps a statement. One that is a transaction of its own, and loses a conflict
-** before it has returned a row, is run again. So is one that has changed rows
-** without looking whether they are there, and fails in whatever way: looking.
+** Steps a statement. One that is a transaction of its own, and loses a conflict,
+** is run again; it commits before its first row, so none was returned. So is one
+** that has changed rows without looking whether they are there, and fails in
+** whatever way: looking. Active statements that have left their transaction are
+** not in the way.
 */
 static int fulmarStep(Vdbe *v){
   sqlite3 *db = v->db;
-  int bAlone = db->autoCommit && v->eVdbeState!=VDBE_RUN_STATE && db->nVdbeActive==0;
+  int bAlone = db->autoCommit && v->eVdbeState!=VDBE_RUN_STATE && db->nVdbeRead==0;
   int bAssumes = bAlone && !v->readOnly && v->nResColumn==0 && fulmarServes(db->aDb[0].pBt);
   FulmarHandle *pAssumes = bAssumes ? db->aDb[0].pBt->pFulmar : 0;
   int bReads = bAlone && v->readOnly && fulmarServes(db->aDb[0].pBt)
@@ -164,5 +269,6 @@ static int fulmarStep(Vdbe *v){
     rc = sqlite3Step(v);
   }
   if( pQueued ) fulmar_leave_retry(pQueued);
+  if( rc==SQLITE_ROW && fulmarOnlyCounts(v) ) fulmarLeave(v);
   return rc;
 }

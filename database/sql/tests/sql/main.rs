@@ -9,5 +9,6 @@ mod faces;
 mod features;
 mod pair;
 mod races;
+mod returning;
 mod schemas;
 mod sequences;
