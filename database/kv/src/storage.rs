@@ -121,8 +121,8 @@ impl Storage {
     pub(crate) fn open(path: &Path, options: &Options) -> Result<Self, Error> {
         let home = Home::enter(path, options.create, options.lock.as_deref())?;
         // The engine needs blocks only until their objects are cached here.
-        let complete = |engine: &Fjall| home.require_synced(restore(engine, path)?.0.sequence, "commit");
-        let engine = Fjall::open(&home.engine(), options.cache_bytes / 8, complete)?;
+        let complete = |state: Option<&[u8]>| home.require_synced(restore(state, path)?.0.sequence, "commit");
+        let engine = Fjall::open(&home.engine(), options.cache_bytes / 8, Core::STATE, complete)?;
         home.finish()?;
         // What is left of seven eighths is lost between objects of ever-changing sizes: measured.
         let objects = options.cache_bytes / 8 * 5;
@@ -136,7 +136,7 @@ impl Storage {
         home: Option<Home>,
         group: GroupId,
     ) -> Result<Self, Error> {
-        let (core, next_object) = restore(&*engine, path)?;
+        let (core, next_object) = restore(engine.fact(Core::STATE)?.as_deref(), path)?;
         let cache_bytes = if engine.keeps_entries() { cache_bytes } else { u64::MAX };
         let cache_bytes = usize::try_from(cache_bytes).unwrap_or(usize::MAX);
         let storage = Self {
@@ -492,8 +492,7 @@ impl Storage {
 }
 
 /// The core as the newest commit in `engine` left it, and the first name of an object that was never given.
-fn restore(engine: &dyn Engine, path: &Path) -> Result<(Core, u64), Error> {
-    let state = engine.fact(Core::STATE)?;
+fn restore(state: Option<&[u8]>, path: &Path) -> Result<(Core, u64), Error> {
     let what = || "the state of the last commit is damaged".into();
-    Core::restore(state.as_deref()).ok_or_else(|| Error::Corrupt { path: path.into(), what: what() })
+    Core::restore(state).ok_or_else(|| Error::Corrupt { path: path.into(), what: what() })
 }

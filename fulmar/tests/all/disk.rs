@@ -4,7 +4,7 @@
 use crate::server::{Server, sql};
 use fulmar_dbt::remote::Cluster;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -206,4 +206,46 @@ fn a_server_without_room_to_begin_says_so() {
     disk.run("sh", &["-c", "rm \"$0/filler\""]);
     let server = disk.serve("127.0.0.1:0", &[]);
     assert_eq!(sql(&format!("{}/birds", server.address), &["SELECT count(*) FROM t"]), "0");
+}
+
+/// It copied its log to open it, for which there was no room, and left the copy.
+#[test]
+fn an_embedded_database_on_a_full_disk_opens_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let disk = Disk::new(&directory.path().join("small"), "40m");
+    let shell = |mode: &str, statements: &str| {
+        let name = format!("fulmar:{}/birds?mode={mode}", disk.path.display());
+        let mut command = disk.enter(FULMAR);
+        let mut shell = command
+            .args(["sql", &name])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the shell starts");
+        // A shell that could not open has ended.
+        let _ = shell.stdin.take().expect("a pipe").write_all(statements.as_bytes());
+        let output = shell.wait_with_output().expect("it ends");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let used = || String::from_utf8_lossy(&disk.run("du", &["-s"]).stdout).into_owned();
+    let insert = "INSERT INTO t VALUES (randomblob(20000));\n";
+    let count = "SELECT count(*) FROM t;\n";
+    let fill = format!("CREATE TABLE t(a);\n{}{count}", insert.repeat(2200));
+    let (acknowledged, why) = shell("rwc", &fill);
+    assert!(why.contains("No space left on device"), "{acknowledged}: {why}");
+    assert_ne!(acknowledged, "0");
+
+    assert_eq!(shell("ro", count), (acknowledged.clone(), String::new()));
+    let before = used();
+    for mode in ["ro", "rw", "rw"] {
+        assert_eq!(shell(mode, count), (acknowledged.clone(), String::new()), "{mode}");
+    }
+    assert_eq!(used(), before, "opening does not fill it further");
+
+    disk.resize("200m");
+    let more = (acknowledged.parse::<i64>().expect("a number") + 1).to_string();
+    let (answer, why) = shell("rw", &format!("{insert}{count}PRAGMA integrity_check;\n"));
+    assert_eq!((answer, why), (format!("{more}\nok"), String::new()));
 }

@@ -37,7 +37,8 @@ impl Fjall {
     /// Opens the database in `path`, making it if it does not exist, with at most `cache_bytes` of blocks cached.
     ///
     /// What follows the last whole batch of the log is dropped if `complete` finds nothing missing then, as after a power
-    /// cut in the midst of a write. Otherwise the log is left as it was.
+    /// cut in the midst of a write. Otherwise the log is left as it was. `complete` is told the value of the fact `marker`,
+    /// which grows with what is written.
     ///
     /// # Errors
     /// [`Error::Io`] if the operating system refuses, [`Error::Corrupt`] if the files are damaged, or what `complete`
@@ -45,15 +46,19 @@ impl Fjall {
     pub fn open(
         path: &Path,
         cache_bytes: u64,
-        complete: impl FnOnce(&Self) -> Result<(), Error>,
+        marker: &str,
+        complete: impl Fn(Option<&[u8]>) -> Result<(), Error>,
     ) -> Result<Self, Error> {
         is_complete(path)?;
-        let torn = TornTail::cut(path)?;
+        let torn = TornTail::cut(path, marker, |value| complete(Some(value)).is_ok())?;
         // It asserts of its files what it should check.
         let opened = panic::catch_unwind(|| Self::open_sound(path, cache_bytes));
         let what = || "the engine's files are damaged".into();
         let opened = opened.unwrap_or_else(|_| Err(Error::Corrupt { path: path.into(), what: what() }));
-        let completed = opened.and_then(|engine| complete(&engine).map(|()| engine));
+        let completed = opened.and_then(|engine| {
+            complete(engine.fact(marker)?.as_deref())?;
+            Ok(engine)
+        });
         if let Some(torn) = torn {
             match completed {
                 Ok(_) => torn.forget()?,
@@ -214,7 +219,7 @@ mod tests {
     #[test]
     fn a_load_sees_a_batch_as_a_whole() {
         let directory = tempfile::tempdir().unwrap();
-        let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20, |_| Ok(())).unwrap();
+        let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20, "marker", |_| Ok(())).unwrap();
         let object = ObjectId(1);
         let put = |sequence| EngineWrite::Put { object, sequence, entry: vec![0] };
         fjall.write(Batch { writes: vec![put(0)] }).unwrap();
@@ -233,13 +238,43 @@ mod tests {
         });
     }
 
+    /// A disk that is full has no room for a copy of the log, and yet the database must open.
+    #[test]
+    fn a_torn_tail_is_cut_without_a_copy_if_the_log_shows_that_nothing_is_missing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("engine");
+        let open = |least: u8| {
+            Fjall::open(&path, 1 << 20, "marker", |value| match value {
+                Some([marker]) if *marker >= least => Ok(()),
+                _ => Err(Error::Conflict),
+            })
+        };
+        let fact = |value| EngineWrite::Fact { name: "marker", value: vec![value] };
+        let first = Fjall::open(&path, 1 << 20, "marker", |_| Ok(())).unwrap();
+        for value in [1, 2] {
+            first.write(Batch { writes: vec![fact(value)] }).unwrap();
+        }
+        drop(first);
+        // As many bytes as the disk took of a batch; and where a copy of the log would be, there cannot be one.
+        let log = path.join("0.jnl");
+        let mut whole = std::fs::read(&log).unwrap();
+        whole.truncate(whole.iter().rposition(|byte| *byte != 0).unwrap() + 1);
+        let torn = [&whole[..], &whole[..20]].concat();
+        std::fs::write(&log, &torn).unwrap();
+        std::fs::create_dir(log.with_extension("copy")).unwrap();
+        assert!(matches!(open(3), Err(Error::Io { .. })));
+        assert_eq!(std::fs::read(&log).unwrap(), torn, "it is left as it was found");
+        assert_eq!(open(2).unwrap().fact("marker").unwrap(), Some(vec![2]));
+        assert_eq!(std::fs::read(&log).unwrap(), whole);
+    }
+
     /// It hung in a commit when writing tables failed while four of them waited.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "that the writer waits shows only in what it does not do")]
     fn a_write_that_waits_for_room_hears_of_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("engine");
-        let fjall = Fjall::open(&path, 1 << 20, |_| Ok(())).unwrap();
+        let fjall = Fjall::open(&path, 1 << 20, "marker", |_| Ok(())).unwrap();
         let written = AtomicU64::new(0);
         let writes_until_it_fails = || {
             loop {
@@ -270,7 +305,7 @@ mod tests {
     #[test]
     fn the_last_write_of_a_batch_counts() {
         let directory = tempfile::tempdir().unwrap();
-        let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20, |_| Ok(())).unwrap();
+        let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20, "marker", |_| Ok(())).unwrap();
         for engine in [&fjall as &dyn Engine, &Memory::default()] {
             let object = ObjectId(1);
             let put = |sequence, text: &str| EngineWrite::Put { object, sequence, entry: text.into() };

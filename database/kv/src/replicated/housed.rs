@@ -19,8 +19,8 @@ struct Housed {
 /// As [`Database::open`](crate::Database::open).
 pub fn replica_engine(path: &Path, options: &Options) -> Result<Arc<dyn Engine>, Error> {
     let home = Home::enter(path, true, None)?;
-    let complete = |engine: &Fjall| home.require_synced(journal::written(engine)?, "write");
-    let engine = Fjall::open(&home.engine(), options.cache_bytes / 8, complete)?;
+    let complete = |value: Option<&[u8]>| home.require_synced(journal::written_in(value), "write");
+    let engine = Fjall::open(&home.engine(), options.cache_bytes / 8, journal::WRITTEN, complete)?;
     home.finish()?;
     Ok(Arc::new(Housed { engine, home }))
 }

@@ -8,7 +8,7 @@ use fulmar_transport::Wire;
 /// The object whose entries are those of the log; no group has one of this name.
 pub(super) const LOG: ObjectId = ObjectId(u64::MAX);
 
-const WRITTEN: &str = "written";
+pub(super) const WRITTEN: &str = "written";
 const LIFE: &str = "life";
 const VIEW: &str = "view";
 const ORDERED: &str = "ordered";
@@ -16,8 +16,12 @@ const CHECKPOINT: &str = "checkpoint";
 
 /// How many batches were written to this engine.
 pub(super) fn written(engine: &dyn Engine) -> Result<u64, Error> {
-    let bytes = engine.fact(WRITTEN)?.and_then(|value| value.try_into().ok());
-    Ok(bytes.map_or(0, u64::from_be_bytes))
+    Ok(written_in(engine.fact(WRITTEN)?.as_deref()))
+}
+
+/// The same, of a value of the fact [`WRITTEN`].
+pub(super) fn written_in(value: Option<&[u8]>) -> u64 {
+    value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_be_bytes)
 }
 
 /// Where the replica's records stand.

@@ -17,6 +17,8 @@ const START: u8 = 1;
 const ITEM: u8 = 2;
 const END: u8 = 3;
 const MAGIC: [u8; 4] = *b"FJL\x03";
+/// The keyspace of facts: the second that is made, after fjall's own.
+const FACTS: u64 = 2;
 
 /// A tail that was cut off, until it is known that nothing is missing now.
 pub(super) struct TornTail {
@@ -26,8 +28,14 @@ pub(super) struct TornTail {
 }
 
 impl TornTail {
-    /// Cuts what is not a whole batch off the newest log in `directory`, if there is anything such.
-    pub(super) fn cut(directory: &Path) -> Result<Option<Self>, Error> {
+    /// Cuts what is not a whole batch off the newest log in `directory`, if there is anything such. `complete` is told the
+    /// value of the fact `marker` in the last whole batch that has one: if it finds nothing missing, neither does
+    /// anybody who looks later, and nothing is kept of the tail. A full disk has no room for it.
+    pub(super) fn cut(
+        directory: &Path,
+        marker: &str,
+        complete: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<Option<Self>, Error> {
         let mut logs = logs(directory).map_err(|e| Error::io(directory, e))?;
         let Some(newest) = logs.pop() else { return Ok(None) };
         let torn = Self { found: newest.with_extension("found"), log: newest };
@@ -35,29 +43,46 @@ impl TornTail {
             // An earlier attempt was cut short before its verdict.
             torn.put_back()?;
         }
+        let mut marked = None;
         for log in logs {
-            let extent = Extent::of(&log).map_err(|e| Error::io(&log, e))?;
-            if extent.has_rest {
+            let extent = Extent::of(&log, marker).map_err(|e| Error::io(&log, e))?;
+            if extent.whole_batches < extent.written {
                 // It was synced before the next one was begun.
                 let what = format!("the engine's log is damaged at byte {}", extent.whole_batches);
                 return Err(Error::Corrupt { path: log, what });
             }
+            marked = extent.marked.or(marked);
         }
-        let extent = Extent::of(&torn.log).map_err(|e| Error::io(&torn.log, e))?;
-        if !extent.has_rest {
+        let extent = Extent::of(&torn.log, marker).map_err(|e| Error::io(&torn.log, e))?;
+        if extent.whole_batches == extent.written {
             return Ok(None);
         }
+        let is_complete = extent.marked.as_ref().or(marked.as_ref()).is_some_and(|value| complete(value));
+        if !is_complete {
+            torn.keep(extent.written).map_err(|e| Error::io(&torn.log, e))?;
+        }
         torn.cut_at(extent.whole_batches).map_err(|e| Error::io(&torn.log, e))?;
-        Ok(Some(torn))
+        Ok((!is_complete).then_some(torn))
+    }
+
+    /// Copies the log, whose first `written` bytes are not reserved space only.
+    fn keep(&self, written: u64) -> io::Result<()> {
+        // The copy gets its name when it is whole.
+        let name = self.log.with_extension("copy");
+        let copied = File::create(&name).and_then(|mut copy| {
+            io::copy(&mut File::open(&self.log)?.take(written), &mut copy)?;
+            copy.sync_all()
+        });
+        if let Err(error) = copied {
+            // It may be what fills the disk. What stays of it is written over next time.
+            let _ = fs::remove_file(&name);
+            return Err(error);
+        }
+        fs::rename(&name, &self.found)?;
+        sync_directory_of(&self.log)
     }
 
     fn cut_at(&self, length: u64) -> io::Result<()> {
-        // The copy gets its name when it is whole.
-        let copy = self.log.with_extension("copy");
-        fs::copy(&self.log, &copy)?;
-        File::open(&copy)?.sync_all()?;
-        fs::rename(&copy, &self.found)?;
-        sync_directory_of(&self.log)?;
         let log = OpenOptions::new().write(true).open(&self.log)?;
         log.set_len(length)?;
         log.sync_all()
@@ -108,46 +133,57 @@ fn logs(directory: &Path) -> io::Result<Vec<PathBuf>> {
 struct Extent {
     /// Bytes from its start.
     whole_batches: u64,
-    /// Whether anything but reserved space, zeros, follows.
-    has_rest: bool,
+    /// Bytes from its start that anything but reserved space, zeros, is in. Not less than `whole_batches`.
+    written: u64,
+    /// The value of the marker in the last whole batch that has one.
+    marked: Option<Vec<u8>>,
 }
 
 impl Extent {
-    fn of(log: &Path) -> io::Result<Self> {
+    fn of(log: &Path, marker: &str) -> io::Result<Self> {
         let file = File::open(log)?;
         let length = file.metadata()?.len();
-        let mut reader = LogReader { log: BufReader::with_capacity(1 << 16, file), left: length };
-        let mut whole_batches = 0;
-        let mut last = None;
+        let log_file = BufReader::with_capacity(1 << 16, file);
+        let mut reader = LogReader { log: log_file, left: length, marker: marker.as_bytes(), marked: None };
+        let (mut whole_batches, mut marked, mut last) = (0, None, None);
         while let Some(sequence) = reader.batch()?
             && last.is_none_or(|last| last < sequence)
         {
             whole_batches = length - reader.left;
             last = Some(sequence);
+            marked = reader.marked.take().or(marked);
         }
         let mut rest = File::open(log)?;
         io::Seek::seek(&mut rest, io::SeekFrom::Start(whole_batches))?;
-        Ok(Self { whole_batches, has_rest: !only_zeros(rest)? })
+        Ok(Self { whole_batches, written: whole_batches + bytes_before_zeros(rest)?, marked })
     }
 }
 
-fn only_zeros(mut file: File) -> io::Result<bool> {
+/// How long the file is without the zeros at its end.
+fn bytes_before_zeros(mut file: File) -> io::Result<u64> {
     let mut buffer = vec![0; 1 << 16];
+    let (mut read, mut until) = (0, 0);
     loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(true),
-            n if buffer[..n].iter().any(|byte| *byte != 0) => return Ok(false),
-            _ => {}
+        let n = file.read(&mut buffer)?;
+        if n == 0 {
+            return Ok(until);
         }
+        if let Some(last) = buffer[..n].iter().rposition(|byte| *byte != 0) {
+            until = read + last as u64 + 1;
+        }
+        read += n as u64;
     }
 }
 
-struct LogReader {
+struct LogReader<'m> {
     log: BufReader<File>,
     left: u64,
+    /// The name of a fact, and the last value of it in what was read.
+    marker: &'m [u8],
+    marked: Option<Vec<u8>>,
 }
 
-impl LogReader {
+impl LogReader<'_> {
     /// The sequence number of the batch that begins here; `None` if it is not whole.
     fn batch(&mut self) -> io::Result<Option<u64>> {
         let Some([START]) = self.array()? else { return Ok(None) };
@@ -167,14 +203,24 @@ impl LogReader {
     fn item(&mut self, checksum: &mut Xxh3) -> io::Result<Option<()>> {
         // Tag, kind, compression, keyspace; lengths of key, value, and value as stored.
         let Some(head) = self.array::<21>()? else { return Ok(None) };
-        let [ITEM, _, _, _, _, _, _, _, _, _, _, k0, k1, _, _, _, _, v0, v1, v2, v3] = head else {
+        let [ITEM, _, _, e0, e1, e2, e3, e4, e5, e6, e7, k0, k1, _, _, _, _, v0, v1, v2, v3] = head else {
             return Ok(None);
         };
         checksum.update(&head);
-        let length =
-            u64::from(u16::from_le_bytes([k0, k1])) + u64::from(u32::from_le_bytes([v0, v1, v2, v3]));
+        let keyspace = u64::from_le_bytes([e0, e1, e2, e3, e4, e5, e6, e7]);
+        let key = u64::from(u16::from_le_bytes([k0, k1]));
+        let length = key + u64::from(u32::from_le_bytes([v0, v1, v2, v3]));
         let Some(left) = self.left.checked_sub(length) else { return Ok(None) };
         self.left = left;
+        if keyspace == FACTS && key == self.marker.len() as u64 {
+            let mut fact = Vec::new();
+            Read::by_ref(&mut self.log).take(length).read_to_end(&mut fact)?;
+            checksum.update(&fact);
+            if let Some(value) = fact.strip_prefix(self.marker) {
+                self.marked = Some(value.into());
+            }
+            return Ok(Some(()));
+        }
         let mut rest = length;
         let mut buffer = [0; 4096];
         while rest > 0 {
