@@ -69,7 +69,9 @@ mod welcome;
 pub use check::check;
 pub use cursor::{Cursor, Seek};
 pub use directory::{Directory, Kept, Single, Transient, write_whole};
-pub use fulmar_kv::{Durability, Error, Exclusion, Numbers, ObjectId, Options, Store, Timestamp, remote};
+pub use fulmar_kv::{
+    Durability, Error, Exclusion, Numbers, ObjectId, Options, Store, Timestamp, follow_directory, remote,
+};
 pub use site::{Held, Site};
 pub use transaction::{Mark, Put, Transaction};
 
@@ -155,6 +157,15 @@ impl Database {
             kv.reopen_snapshot(*at);
         }
         Self::on(kv)
+    }
+
+    /// Opens the database in the directory `path` as it is now, for reading only: see
+    /// [`fulmar_kv::Database::open_frozen`].
+    ///
+    /// # Errors
+    /// As [`fulmar_kv::Database::open`].
+    pub fn open_frozen(path: &Path, options: &Options) -> Result<Self, Error> {
+        Self::on(fulmar_kv::Database::open_frozen(path, options)?)
     }
 
     /// A database that is gone with its last handle.

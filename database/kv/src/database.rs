@@ -85,6 +85,14 @@ impl Database {
         Ok(Self::on(Storage::open(path, options)?))
     }
 
+    /// Opens the database in the directory `path` as it is now, for reading only: also where this process may not write.
+    ///
+    /// # Errors
+    /// As [`Database::open`].
+    pub fn open_frozen(path: &Path, options: &Options) -> Result<Self, Error> {
+        Ok(Self::on(Storage::open_frozen(path, options)?))
+    }
+
     /// A database that is gone with its last handle. All of it is in memory, whatever the options say of a cache.
     pub fn transient(options: &Options) -> Result<Self, Error> {
         Self::with_engine(Path::new("(memory)"), Box::new(Catalogue::default()), options)

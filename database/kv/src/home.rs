@@ -1,9 +1,10 @@
 //! The directory of a database: what format it has, and who has it open.
 
 use crate::Error;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use crate::frozen::Frozen;
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -32,7 +33,12 @@ pub(crate) struct Home {
 impl Drop for Home {
     /// Closing the file would not do, while a process that another thread is just starting still has it open too.
     fn drop(&mut self) {
-        if self.process == std::process::id() && !self.passed.load(Relaxed) {
+        if self.process != std::process::id() {
+            return;
+        }
+        // The engine has made files meanwhile. Whoever cannot open them then is told so by the system.
+        let _ = follow_directory(&self.path);
+        if !self.passed.load(Relaxed) {
             // It can only fail if it is not locked.
             let _ = self.lock.unlock();
         }
@@ -74,14 +80,16 @@ impl Home {
 
     /// Declares a new directory to be a database, now that the engine has made its files.
     pub(crate) fn finish(&self) -> Result<(), Error> {
-        if !self.is_new {
-            return Ok(());
+        if self.is_new {
+            // Before there can be a commit: whoever made the directory may have been killed before it was synced.
+            sync_directory(parent(&self.path))?;
+            let unfinished = self.path.join(UNFINISHED_FILE);
+            fs::rename(&unfinished, self.path.join(FORMAT_FILE)).map_err(|e| Error::io(&unfinished, e))?;
+            sync_directory(&self.path)?;
         }
-        // Before there can be a commit: whoever made the directory may have been killed before it was synced.
-        sync_directory(parent(&self.path))?;
-        let unfinished = self.path.join(UNFINISHED_FILE);
-        fs::rename(&unfinished, self.path.join(FORMAT_FILE)).map_err(|e| Error::io(&unfinished, e))?;
-        sync_directory(&self.path)
+        // It fails for who may not do that, and need not.
+        let _ = follow_at_once(&self.path);
+        Ok(())
     }
 
     /// Notes that the engine holds everything up to this commit. Not synced itself: what is read later is a lower bound.
@@ -92,27 +100,25 @@ impl Home {
         self.synced.write_all_at(&note, 0).map_err(|e| Error::io(&self.path.join(SYNCED_FILE), e))
     }
 
-    /// The engine must hold at least this commit, or it has lost some.
-    pub(crate) fn synced(&self) -> u64 {
-        let mut note = [0; 16];
-        // Short or torn: the note was never made, or its sector was being written when the power failed.
-        let whole = self.synced.read_exact_at(&mut note, 0).is_ok();
-        let (number, complement) = note.split_at(8);
-        let number = number.try_into().map_or(0, u64::from_be_bytes);
-        let complement = complement.try_into().map_or(0, u64::from_be_bytes);
-        if whole && number == !complement { number } else { 0 }
-    }
-
     /// Requires that the engine holds at least what was synced, of what it is counted in: `unit`.
     pub(crate) fn require_synced(&self, held: u64, unit: &str) -> Result<(), Error> {
-        let synced = self.synced();
-        if synced <= held {
-            return Ok(());
+        require(&self.path, synced_in(&self.synced), held, unit)
+    }
+
+    /// Copies what a database in `path` is, for who may not write there; and the commit that it must hold.
+    pub(crate) fn freeze(path: &Path) -> Result<(Frozen, u64), Error> {
+        if Self::look(path)? != Existing::Database {
+            return Err(Error::io(path, io::Error::from(io::ErrorKind::NotFound)));
         }
-        let what = format!(
-            "the engine's log is damaged: it ends at {unit} {held}, but {unit} {synced} was on the disk before"
-        );
-        Err(Error::Corrupt { path: self.path.clone(), what })
+        // Without the file nobody has ever written there.
+        let lock = File::open(path.join(LOCK_FILE)).ok();
+        if let Some(lock) = &lock
+            && let Err(TryLockError::WouldBlock) = lock.try_lock_shared()
+        {
+            return Err(held(path, lock));
+        }
+        let synced = File::open(path.join(SYNCED_FILE)).map_or(0, |file| synced_in(&file));
+        Ok((Frozen::of(&path.join(ENGINE_DIRECTORY))?, synced))
     }
 
     /// The file whose lock holds the directory.
@@ -185,18 +191,103 @@ enum Existing {
     Database,
 }
 
+/// Gives what lies in the directory of a database its owner and mode, as SQLite's journals follow the database: or else what
+/// root has made there locks the owner out, one user of a group the others, and a reader is kept from some files (the
+/// engine makes a few for its user alone). Who was kept out by the umask under which the database was made, stays out.
+pub fn follow_directory(path: &Path) -> io::Result<()> {
+    let (directory, format) = (fs::metadata(path)?, fs::metadata(path.join(FORMAT_FILE))?);
+    let user = fs::metadata("/proc/self")?.uid();
+    let owner = is_another_users(user, &directory).then(|| (directory.uid(), directory.gid()));
+    let group = if group_writes(&directory) { 0o060 } else { 0 };
+    let for_files = directory.mode() & (format.mode() | group) & 0o666;
+    let follow = |path: PathBuf, found: &fs::Metadata| {
+        if let Some((uid, gid)) = owner
+            && (found.uid(), found.gid()) != (uid, gid)
+        {
+            lchown(&path, Some(uid), Some(gid))?;
+        }
+        let kind = found.file_type();
+        // Who may read a folder may look into it.
+        let mode = if kind.is_file() { for_files } else { for_files | (for_files & 0o444) >> 2 };
+        if !kind.is_symlink() && (user == ROOT || user == found.uid()) && found.mode() & 0o777 != mode {
+            fs::set_permissions(&path, Permissions::from_mode(found.mode() & 0o7000 | mode))?;
+        }
+        Ok(kind.is_dir().then_some(path))
+    };
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            match entry.metadata().and_then(|found| follow(entry.path(), &found)) {
+                Ok(inner) => folders.extend(inner),
+                // The engine has removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+const ROOT: u32 = 0;
+
+/// Whether what this process makes in the directory would not be its owner's, and can be.
+fn is_another_users(user: u32, directory: &fs::Metadata) -> bool {
+    user == ROOT && directory.uid() != ROOT
+}
+
+fn group_writes(directory: &fs::Metadata) -> bool {
+    directory.mode() & 0o020 != 0
+}
+
+/// As [`follow_directory`], where somebody else may want the database before it is closed.
+fn follow_at_once(path: &Path) -> io::Result<()> {
+    let directory = fs::metadata(path)?;
+    let user = fs::metadata("/proc/self")?.uid();
+    if is_another_users(user, &directory) || group_writes(&directory) {
+        follow_directory(path)
+    } else {
+        Ok(())
+    }
+}
+
+/// The engine must hold at least this commit, or it has lost some.
+fn synced_in(file: &File) -> u64 {
+    let mut note = [0; 16];
+    // Short or torn: the note was never made, or its sector was being written when the power failed.
+    let whole = file.read_exact_at(&mut note, 0).is_ok();
+    let (number, complement) = note.split_at(8);
+    let number = number.try_into().map_or(0, u64::from_be_bytes);
+    let complement = complement.try_into().map_or(0, u64::from_be_bytes);
+    if whole && number == !complement { number } else { 0 }
+}
+
+/// Requires that the engine in `path` holds at least what was synced, of what it is counted in: `unit`.
+pub(crate) fn require(path: &Path, synced: u64, held: u64, unit: &str) -> Result<(), Error> {
+    if synced <= held {
+        return Ok(());
+    }
+    let what = format!(
+        "the engine's log is damaged: it ends at {unit} {held}, but {unit} {synced} was on the disk before"
+    );
+    Err(Error::Corrupt { path: path.into(), what })
+}
+
+/// Somebody has the lock in this file.
+fn held(directory: &Path, mut lock: &File) -> Error {
+    let mut holder = String::new();
+    let read = lock.read_to_string(&mut holder);
+    let holder = if read.is_ok() && !holder.is_empty() { holder } else { "unknown".into() };
+    Error::Held { path: directory.into(), holder: holder.trim_end().into() }
+}
+
 fn lock(directory: &Path, passed: Option<&File>) -> Result<File, Error> {
     let path = directory.join(LOCK_FILE);
     let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
     let mut file = passed.map_or_else(open, File::try_clone).map_err(|e| Error::io(&path, e))?;
     match file.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            let read = file.read_to_string(&mut holder);
-            let holder = if read.is_ok() && !holder.is_empty() { holder } else { "unknown".into() };
-            return Err(Error::Held { path: directory.into(), holder: holder.trim_end().into() });
-        }
+        Err(TryLockError::WouldBlock) => return Err(held(directory, &file)),
         Err(TryLockError::Error(e)) => return Err(Error::io(&path, e)),
     }
     let record = |file: &mut File| {

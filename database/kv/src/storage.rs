@@ -8,7 +8,8 @@ mod tests;
 use crate::cache::Cache;
 use crate::core::{Core, Loading, Outcome, Pending, Prepare, Staged};
 use crate::engine::{Batch, Engine, Fjall};
-use crate::home::Home;
+use crate::frozen::Frozen;
+use crate::home::{self, Home};
 use crate::{
     Commit, Error, FIRST_FRESH, GroupId, Moved, Object, ObjectId, Options, Refusal, Restructuring, Timestamp,
     TransactionId,
@@ -42,6 +43,8 @@ pub(crate) struct Storage {
     engine: Box<dyn Engine>,
     /// Unlocks the directory, after the engine has let go of it.
     home: Option<Home>,
+    /// Instead of that, where it may only be read.
+    frozen: Option<Frozen>,
 }
 
 /// An error that all later commits answer too.
@@ -129,6 +132,20 @@ impl Storage {
         Self::on(Box::new(engine), path, objects, Some(home), options.group)
     }
 
+    /// What is kept in the directory `path` now, to be read only, by who may not write there.
+    pub(crate) fn open_frozen(path: &Path, options: &Options) -> Result<Self, Error> {
+        let (frozen, synced) = Home::freeze(path)?;
+        let complete =
+            |state: Option<&[u8]>| home::require(path, synced, restore(state, path)?.0.sequence, "commit");
+        let engine = Fjall::open(&frozen.engine(), options.cache_bytes / 8, Core::STATE, complete)?;
+        let objects = options.cache_bytes / 8 * 5;
+        let mut storage = Self::on(Box::new(engine), path, objects, None, options.group)?;
+        let message = format!("{}: this process may read it only", path.display());
+        *storage.failed.lock() = Some(Reason { kind: io::ErrorKind::ReadOnlyFilesystem, message });
+        storage.frozen = Some(frozen);
+        Ok(storage)
+    }
+
     pub(crate) fn on(
         engine: Box<dyn Engine>,
         path: &Path,
@@ -152,6 +169,7 @@ impl Storage {
             unsynced: AtomicBool::new(false),
             engine,
             home,
+            frozen: None,
         };
         if let Some(records) = storage.read(Pending::records(group))? {
             let what = || "the records of its transactions are damaged".into();

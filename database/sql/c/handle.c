@@ -79,6 +79,10 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
     return original_sqlite3BtreeOpen(pVfs, zFilename, db, ppBtree, flags, vfsFlags);
   }
   *ppBtree = 0;
+  /* file:x.db?immutable=1: whoever says so does not expect it to change. */
+  if( sqlite3_uri_boolean(zFilename, "immutable", 0) ){
+    vfsFlags &= ~(SQLITE_OPEN_READWRITE|SQLITE_OPEN_CREATE);
+  }
   rc = fulmar_open(zFilename, (vfsFlags & SQLITE_OPEN_READWRITE)!=0,
                    (vfsFlags & SQLITE_OPEN_CREATE)!=0, &pFulmar);
   if( rc ) return rc;

@@ -135,10 +135,10 @@ impl Handle {
         let (store, database) = Store::open(&name, access)?;
         Ok(Self {
             name: CString::new(store.name()).unwrap_or_default(),
+            read_only: access == Access::Read || store.is_read_only(),
             store: Some(store),
             database: Some(database),
             opened: (name, access),
-            read_only: access == Access::Read,
             durability: Durability::Synced,
             open: None,
             meta: Meta::default(),

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// What a name begins with that is ours.
 const SCHEME: &str = "fulmar:";
+/// As many links as Linux follows.
+const MOST_LINKS: usize = 40;
 
 /// How a database may be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,6 +105,33 @@ pub(crate) fn of(path: &Path) -> String {
         }
     }
     name
+}
+
+/// The file or directory itself, links followed, also if it does not exist: SQLite makes a database where a link points.
+pub(crate) fn resolve(path: &Path) -> Result<PathBuf, Failure> {
+    let cannot = |path: &Path, why: &dyn std::fmt::Display| {
+        Failure::new(CANTOPEN, format!("{}: {why}", path.display()))
+    };
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        if let Ok(found) = path.canonicalize() {
+            return Ok(found);
+        }
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let parent = parent.canonicalize().map_err(|error| cannot(parent, &error))?;
+        match path.file_name() {
+            Some(name) => path = parent.join(name),
+            None => return Err(cannot(&path, &"not a name for a file or directory")),
+        }
+        match path.read_link() {
+            Ok(target) => path = parent.join(target),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(cannot(&path, &"too many links"))
 }
 
 fn decode(text: &str) -> Option<String> {

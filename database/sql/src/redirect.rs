@@ -67,7 +67,7 @@ pub(crate) fn open(name: &str, access: Access) -> Result<Handle, Failure> {
 
 fn open_behind(name: &str, access: Access) -> Result<Handle, Failure> {
     let opening = OPENING.lock();
-    let file = absolute(Path::new(name))?;
+    let file = name::resolve(Path::new(name))?;
     let shown = file.to_string_lossy();
     match (find(&file, access, servers())?, access) {
         // The marker stands for an existing database, so it may be made even where only an existing one may be opened.
@@ -93,7 +93,7 @@ fn servers() -> Option<&'static str> {
 }
 
 fn matches_any(patterns: &str, file: &Path) -> bool {
-    let Ok(path) = absolute(file) else { return false };
+    let Ok(path) = name::resolve(file) else { return false };
     let path = path.to_string_lossy();
     let name = path.rsplit('/').next().unwrap_or_default();
     let mut patterns = patterns.split(':').filter(|pattern| !pattern.is_empty());
@@ -110,19 +110,6 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
         ([p, pattern @ ..], [t, text @ ..]) if p == t => glob(pattern, text),
         _ => false,
     }
-}
-
-/// The file itself, links followed, also if it does not exist.
-fn absolute(file: &Path) -> Result<PathBuf, Failure> {
-    if let Ok(found) = file.canonicalize() {
-        return Ok(found);
-    }
-    let parent =
-        file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    let parent = parent.canonicalize().map_err(|error| cannot(parent, &error))?;
-    file.file_name()
-        .map(|name| parent.join(name))
-        .ok_or_else(|| Failure::new(CANTOPEN, "the name of a folder"))
 }
 
 /// The data of a file: those that its marker names, or new ones, on these servers if there are some.
@@ -339,6 +326,34 @@ mod tests {
         let data = opened(&file, Access::ReadWriteCreate).expect("made");
         assert!(file.is_file() && data.ends_with("x.db-fulmar/1"));
         assert_eq!(opened(&file, Access::Read), Ok(data));
+    }
+
+    /// A link to a database that is yet to be made, in a volume of a container.
+    #[test]
+    fn a_dangling_link_stays_and_the_data_are_where_it_points() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [app, volume] = ["app", "volume"].map(|name| folder.path().join(name));
+        for made in [&app, &volume] {
+            fs::create_dir(made).expect("made");
+        }
+        let (link, second) = (app.join("x.db"), app.join("y.db"));
+        std::os::unix::fs::symlink("../volume/z.db", &second).expect("linked");
+        std::os::unix::fs::symlink("y.db", &link).expect("linked");
+        let name = link.to_string_lossy();
+        drop(open(&name, Access::ReadWriteCreate).map_err(|failure| failure.message).expect("made"));
+        assert!(link.is_symlink() && second.is_symlink());
+        assert!(volume.join("z.db").is_file() && volume.join("z.db-fulmar/1").is_dir());
+        drop(open(&name, Access::ReadWrite).map_err(|failure| failure.message).expect("found again"));
+        // A directory of the other kind of name, too.
+        let link = app.join("directory");
+        std::os::unix::fs::symlink("../volume/directory", &link).expect("linked");
+        let handle = Handle::open(&name::of(&link), Access::ReadWriteCreate);
+        drop(handle.map_err(|failure| failure.message).expect("made"));
+        assert!(link.is_symlink() && volume.join("directory/FORMAT").is_file());
+        std::os::unix::fs::symlink("loop", app.join("loop")).expect("linked");
+        let failure =
+            open(&app.join("loop").to_string_lossy(), Access::ReadWriteCreate).err().expect("refused");
+        assert_eq!(failure.code, CANTOPEN);
     }
 
     #[test]

@@ -22,7 +22,7 @@ mod program;
 use crate::codes::{CANTOPEN, Failure};
 use crate::fork::ClosedInChild;
 use fulmar_dbt::remote::{Connection, Door, Doors, Remote};
-use fulmar_dbt::{Database, Error, Exclusion, Held, Options, Site, Store, Timestamp};
+use fulmar_dbt::{Database, Error, Exclusion, Held, Options, Site, Store, Timestamp, follow_directory};
 use parking_lot::Mutex;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use std::io::{self, Read};
@@ -48,6 +48,8 @@ const MOVED: &str = "moved";
 pub(crate) struct Shared {
     path: PathBuf,
     options: Options,
+    /// Whether this process may only read it, as it was when it was opened.
+    is_frozen: bool,
     state: Mutex<State>,
 }
 
@@ -56,6 +58,12 @@ enum State {
     Here(Here),
     /// On the server.
     There,
+}
+
+/// Whether the system has refused because this process may not write there.
+fn may_not_write(error: &Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error, Error::Io { source, .. } if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
 }
 
 /// What is dropped first is done first: whoever finds the database unlocked shall not find our door any more.
@@ -77,12 +85,23 @@ impl Shared {
     /// Takes hold of the database, or else finds the server that has it.
     pub(crate) fn open(path: &Path, options: Options) -> Result<Arc<Self>, Failure> {
         let deadline = Instant::now() + PATIENCE;
-        let shared =
-            |state| Arc::new(Self { path: path.into(), options: options.clone(), state: Mutex::new(state) });
+        let shared = |state, is_frozen| {
+            let options = options.clone();
+            Arc::new(Self { path: path.into(), options, is_frozen, state: Mutex::new(state) })
+        };
         loop {
-            let held = match Database::open(path, &options) {
+            let opened = match Database::open(path, &options) {
+                Err(error) if may_not_write(&error) => match Database::open_frozen(path, &options) {
+                    Ok(database) => return Ok(shared(State::Here(Here::new(database, Vec::new())), true)),
+                    Err(held @ Error::Held { .. }) => Err(held),
+                    // What it cannot do either explains less.
+                    Err(_) => Err(error),
+                },
+                opened => opened,
+            };
+            let held = match opened {
                 Ok(database) => {
-                    let shared = shared(State::Here(Here::new(database, Vec::new())));
+                    let shared = shared(State::Here(Here::new(database, Vec::new())), false);
                     shared.listen();
                     return Ok(shared);
                 }
@@ -90,7 +109,7 @@ impl Shared {
                 Err(error) => return Err(error.into()),
             };
             match knock(path, deadline) {
-                Answer::Server => return Ok(shared(State::There)),
+                Answer::Server => return Ok(shared(State::There, false)),
                 Answer::Moved | Answer::Nobody if Instant::now() < deadline => thread::sleep(PAUSE),
                 Answer::No(why) => return Err(refused(&held, &why)),
                 _ => return Err(refused(&held, "it does not answer")),
@@ -100,6 +119,10 @@ impl Shared {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.is_frozen
     }
 
     /// The database, for one more user.
@@ -214,10 +237,18 @@ enum Answer {
 /// Asks whoever has the database to share it.
 fn knock(path: &Path, deadline: Instant) -> Answer {
     let Ok(doors) = Doors::of(path) else { return Answer::Nobody };
-    if doors.knock(Door::Server).is_ok() {
-        return Answer::Server;
+    let refused = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+    let not_ours = || Answer::No("(nothing, as this process may not write to its socket)".into());
+    match doors.knock(Door::Server) {
+        Ok(_) => return Answer::Server,
+        Err(error) if refused(&error) => return not_ours(),
+        Err(_) => {}
     }
-    let Ok(mut holder) = doors.knock(Door::Holder) else { return Answer::Nobody };
+    let mut holder = match doors.knock(Door::Holder) {
+        Ok(holder) => holder,
+        Err(error) if refused(&error) => return not_ours(),
+        Err(_) => return Answer::Nobody,
+    };
     let mut answer = String::new();
     let left = deadline.saturating_duration_since(Instant::now()).max(PAUSE);
     let read = holder.set_read_timeout(Some(left)).and_then(|()| holder.read_to_string(&mut answer));
@@ -266,6 +297,8 @@ impl OpenDoor {
     fn open(path: &Path, shared: Weak<Shared>) -> io::Result<Self> {
         let doors = Doors::of(path)?;
         let listener = Arc::new(doors.listen(Door::Holder)?);
+        // As to the database's own files: the owner of the directory may knock.
+        let _ = follow_directory(path);
         let door = Self {
             doors,
             _listener: ClosedInChild::new(listener.as_raw_fd()),

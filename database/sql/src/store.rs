@@ -102,7 +102,7 @@ impl Store {
     }
 
     fn open_here(path: &Path, cache_bytes: Option<u64>, access: Access) -> Result<Arc<Self>, Failure> {
-        let path = canonical(path)?;
+        let path = name::resolve(path)?;
         let mut open = OPEN.lock();
         match open.get(&path).and_then(Weak::upgrade) {
             Some(store) if store.generation.is_past() => std::mem::forget(store),
@@ -121,6 +121,11 @@ impl Store {
         let store = Arc::new(Self::of(name::of(&path), Some(shared)));
         open.insert(path, Arc::downgrade(&store));
         Ok(store)
+    }
+
+    /// Whether this process may only read it.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.is_frozen())
     }
 
     /// Whether a parent of this process has opened it.
@@ -145,23 +150,5 @@ impl Store {
     /// The name under which it can be opened again.
     pub(crate) fn name(&self) -> &str {
         &self.name
-    }
-}
-
-/// One spelling for each directory, also for one that is yet to be made.
-fn canonical(path: &Path) -> Result<PathBuf, Failure> {
-    if let Ok(path) = path.canonicalize() {
-        return Ok(path);
-    }
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let parent = parent
-        .canonicalize()
-        .map_err(|error| Failure::new(CANTOPEN, format!("{}: {error}", parent.display())))?;
-    match path.file_name() {
-        Some(file) => Ok(parent.join(file)),
-        None => Err(Failure::new(CANTOPEN, format!("{}: not a name for a directory", path.display()))),
     }
 }

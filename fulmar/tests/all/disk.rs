@@ -249,3 +249,23 @@ fn an_embedded_database_on_a_full_disk_opens_again() {
     let (answer, why) = shell("rw", &format!("{insert}{count}PRAGMA integrity_check;\n"));
     assert_eq!((answer, why), (format!("{more}\nok"), String::new()));
 }
+
+#[test]
+fn a_database_on_a_read_only_file_system_is_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let disk = Disk::new(&directory.path().join("small"), "40m");
+    let shell = |statements: &str| {
+        let name = format!("fulmar:{}/birds", disk.path.display());
+        let output = disk.enter(FULMAR).args(["sql", &name, statements]).output().expect("it runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        (text(&output.stdout), text(&output.stderr))
+    };
+    assert_eq!(shell("CREATE TABLE t(a); INSERT INTO t VALUES (1), (2)").1, "");
+    let remount = |how| assert!(disk.run("mount", &["-o", &format!("remount,{how}")]).status.success());
+    remount("ro");
+    assert_eq!(shell("SELECT sum(a) FROM t; PRAGMA integrity_check"), ("3\nok".into(), String::new()));
+    let refused = shell("INSERT INTO t VALUES (3)").1;
+    assert!(refused.contains("reading only"), "{refused}");
+    remount("rw");
+    assert_eq!(shell("INSERT INTO t VALUES (3); SELECT sum(a) FROM t").0, "6");
+}

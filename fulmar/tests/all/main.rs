@@ -13,3 +13,4 @@ mod sessions;
 mod sharing;
 mod strangers;
 mod transfer;
+mod users;

@@ -1,0 +1,88 @@
+//! Databases that users of different rights have. These tests need root, and `setpriv` to become somebody else.
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const FULMAR: &str = env!("CARGO_BIN_EXE_fulmar");
+/// A user who is not root.
+const SOMEBODY: u32 = 65_534;
+
+/// A shell of a user's, and what it says: its answers and its complaints.
+fn shell(user: u32, name: &str, statements: &str) -> (String, String) {
+    let mut command = Command::new("setpriv");
+    let id = user.to_string();
+    command.args(["--reuid", &id, "--regid", &id, "--clear-groups", FULMAR, "sql", name, statements]);
+    let output = command.env("FULMAR_DATABASES", "*.db").output().expect("setpriv is there");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// A directory that everybody may look into, and that is a user's.
+fn folder(user: u32) -> (tempfile::TempDir, PathBuf) {
+    assert_eq!(fs::metadata("/proc/self").expect("is there").uid(), 0, "this needs root");
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).expect("ours");
+    chown(directory.path(), Some(user), Some(user)).expect("root may");
+    let path = directory.path().join("birds");
+    (directory, path)
+}
+
+fn name(path: &Path) -> String {
+    format!("fulmar:{}", path.display())
+}
+
+#[test]
+fn who_may_not_write_reads() {
+    let (_directory, path) = folder(0);
+    let fill = "CREATE TABLE t(a); INSERT INTO t VALUES (1), (2)";
+    assert_eq!(shell(0, &name(&path), fill).1, "");
+    let count = "SELECT sum(a) FROM t";
+    for mode in ["", "?mode=ro"] {
+        let name = name(&path) + mode;
+        assert_eq!(shell(SOMEBODY, &name, count), ("3".into(), String::new()), "{mode}");
+        let refused = shell(SOMEBODY, &name, "INSERT INTO t VALUES (3)").1;
+        assert!(refused.contains("reading only"), "{refused}");
+    }
+    assert_eq!(shell(0, &name(&path), "INSERT INTO t VALUES (3); SELECT sum(a) FROM t").0, "6");
+    assert_eq!(shell(SOMEBODY, &name(&path), count).0, "6");
+    // Also behind a file that stands for it, and nothing is left of what was read.
+    let file = format!("file:{}", path.with_file_name("x.db").display());
+    let file = file.as_str();
+    assert_eq!(shell(0, file, fill).1, "");
+    assert_eq!(shell(SOMEBODY, file, count).0, "3");
+}
+
+#[test]
+fn what_root_makes_in_a_users_database_is_the_users() {
+    let (_directory, path) = folder(SOMEBODY);
+    assert_eq!(shell(SOMEBODY, &name(&path), "CREATE TABLE t(a); INSERT INTO t VALUES (1)").1, "");
+    let mut root = Command::new("sh")
+        .args(["-c", "umask 077 && exec \"$0\" sql \"$1\"", FULMAR, &name(&path)])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut input = root.stdin.take().expect("a pipe");
+    input.write_all(b"INSERT INTO t SELECT 1 FROM t; SELECT 1;\n").expect("it reads");
+    // Beside it: its owner may knock at its socket.
+    let count = "INSERT INTO t VALUES (1); SELECT count(*) > 1 FROM t";
+    assert_eq!(shell(SOMEBODY, &name(&path), count), ("1".into(), String::new()));
+    drop(input);
+    assert!(root.wait().expect("it ends").success());
+    assert_eq!(shell(SOMEBODY, &name(&path), count), ("1".into(), String::new()));
+}
+
+#[test]
+fn an_immutable_database_is_not_written() {
+    let (_directory, path) = folder(0);
+    let file = format!("file:{}", path.with_file_name("x.db").display());
+    let file = file.as_str();
+    assert_eq!(shell(0, file, "CREATE TABLE t(a); INSERT INTO t VALUES (1)").1, "");
+    let name = format!("{file}?immutable=1");
+    assert_eq!(shell(0, &name, "SELECT a FROM t").0, "1");
+    let refused = shell(0, &name, "INSERT INTO t VALUES (2)").1;
+    assert!(refused.contains("reading only"), "{refused}");
+}
