@@ -47,7 +47,7 @@ impl Server {
         } else {
             let settings = data.with_extension("toml");
             fs::write(&settings, "replicas = 3\n")?;
-            command.arg("--config").arg(settings);
+            command.arg("--found").arg("--config").arg(settings);
         }
         // Ctrl-C is for the shell.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -69,19 +69,19 @@ fn left(cluster: &Cluster, server: NodeId) -> Result<Option<String>, Box<dyn Err
     let others = cluster.map.servers.iter().filter(|(other, _)| **other != server);
     let mut failure = "there is no other server".into();
     for (_, address) in others {
-        match Cluster::meet(address) {
-            Ok(now) => return Ok(now.map.servers.get(&server).map(|address| held(&now, server, address))),
+        match cluster.now(address) {
+            Ok(now) => return Ok(now.map.servers.get(&server).map(|_| held(&now, server))),
             Err(why) => failure = why.to_string(),
         }
     }
     Err(failure.into())
 }
 
-fn held(cluster: &Cluster, server: NodeId, address: &str) -> String {
+fn held(cluster: &Cluster, server: NodeId) -> String {
     let counted = |count, one, more| format!("{count} {}", if count == 1 { one } else { more });
     let replicas = cluster.map.replicas_left(server) as u64;
     let is_alone = |group: &&GroupStatus| !cluster.map.is_replicated(group.database, group.group);
-    match cluster.examine(address) {
+    match cluster.examine(server) {
         Ok(status) => {
             let nodes = status.groups.iter().filter(is_alone).map(|group| group.nodes).sum();
             let replicas = counted(replicas, "replica", "replicas");

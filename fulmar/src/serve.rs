@@ -2,7 +2,10 @@
 
 mod beacon;
 mod genesis;
+mod home;
 mod local;
+mod reach;
+mod seek;
 mod service;
 mod settings;
 
@@ -11,13 +14,15 @@ use crate::files;
 use crate::signals;
 use beacon::Beacon;
 use clap::Args;
-use fulmar_dbt::remote::{Cluster, Connection, FIRST, NodeId, Remote, Service, new_cluster, new_server};
-use fulmar_dbt::{Database, Directory, Options, Timestamp, Transient, write_whole};
-use fulmar_transport::Notice;
+use fulmar_dbt::remote::{Cluster, Connection, FIRST, NodeId, Remote, Server, Service, new_cluster};
+use fulmar_dbt::{Database, Directory, Options, Timestamp, Transient};
+use fulmar_transport::{ClusterId, Handle, Notice, Refusal};
+use home::{Home, Identity};
+use seek::Seeker;
 use settings::Settings;
 pub(crate) use settings::{Agreement as Protocol, Service as Serviced};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::AsFd;
@@ -36,7 +41,7 @@ const DEFAULT_ADDRESS: &str = "127.0.0.1:7400";
                         fulmar sql fulmar://127.0.0.1:7400/birds 'CREATE TABLE sighting(species)'\n\n\
                         with node.toml:\n  data = \"/var/lib/fulmar\"     # the databases; made if there are none\n  \
                         listen = \"127.0.0.1:7400\"   # where to accept connections; port 0 takes a free one\n  \
-                        join = \"db1.example:7400\"    # servers of the cluster to be one of, with commas; without it, this is the first\n  \
+                        join = \"db1.example:7400\"    # servers of the cluster to be one of, with commas; a new server without it founds one\n  \
                         advertise = \"db2.example:7400\" # where others find this server, if not where it listens\n  \
                         cache_mb = 256              # memory for the cached data of each database\n  \
                         discovery = false           # not to be found by `fulmar discover` and by servers that join by way of others\n  \
@@ -62,11 +67,14 @@ pub struct Serve {
     /// Where to accept connections, instead of what the settings say
     #[arg(long, value_name = "IP:PORT")]
     listen: Option<String>,
+    /// Where others find this server, instead of what the settings say
+    #[arg(long, value_name = "HOST:PORT")]
+    advertise: Option<String>,
     /// Servers of the cluster to be one of, instead of those in the settings
     #[arg(long, value_name = "HOST:PORT[,…]")]
     join: Option<String>,
-    /// Founds a service: for the first start of each of its replicas, and never again
-    #[arg(long, requires = "config", conflicts_with = "join")]
+    /// Founds a cluster, or a service: for the first start of its first server, or of each replica, and never again
+    #[arg(long, conflicts_with_all = ["join", "memory"])]
     found: bool,
     /// Starts only on what was agreed on: on settings that match this file of `fulmar agree`
     #[arg(long, value_name = "FILE", requires = "config", conflicts_with = "local")]
@@ -105,6 +113,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     settings.join = serve.join.clone().or(settings.join);
     settings.data = serve.data.clone().or(settings.data);
     settings.listen = serve.listen.clone().or(settings.listen);
+    settings.advertise = serve.advertise.clone().or(settings.advertise);
     if let Some(agreed) = &serve.genesis {
         genesis::require(agreed, &settings)?;
     }
@@ -114,60 +123,53 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         }
         return service::run(service, &settings, serve.found);
     }
-    if serve.found || settings.members.is_some() {
-        return Err("the settings lack `service`, without which nobody is a member or founds anything".into());
+    if settings.members.is_some() {
+        return Err("the settings lack `service`, without which nobody is a member".into());
     }
-    let replication = settings.replication(settings.join.is_some())?;
-    let listen = settings.listen.unwrap_or_else(|| DEFAULT_ADDRESS.into());
+    let listen = settings.listen.as_deref().unwrap_or(DEFAULT_ADDRESS);
     let listener =
-        TcpListener::bind(&listen).map_err(|error| format!("cannot listen on {listen}: {error}"))?;
+        TcpListener::bind(listen).map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr()?;
+    let advertised = settings.advertise.clone().unwrap_or_else(|| address.to_string());
+    reach::require(&listener, &advertised)?;
     let mut options = Options::default();
     if let Some(cache) = settings.cache_mb {
         options.cache_bytes = cache << 20;
     }
-    let advertised = settings.advertise.unwrap_or_else(|| address.to_string());
-    let known = settings.join.iter().flat_map(|join| join.split(','));
-    let mut beacon = if settings.discovery == Some(false) {
+    let beacon = if settings.discovery == Some(false) {
         Beacon::off()
     } else {
-        Beacon::new(address, &advertised, known)
+        Beacon::new(address, &advertised, settings.join().iter().map(String::as_str))
     };
-    let (mut service, what) = if serve.memory {
+    let place = Place { advertised: &advertised, beacon: &beacon, founds: serve.found };
+    let (mut start, what) = if serve.memory {
         let databases = Box::new(Transient::new(options));
-        (Service::first(new_cluster()?, databases, &advertised, replication)?, "memory".into())
+        let cluster = new_cluster()?;
+        let service = Service::first(cluster, databases, &advertised, settings.replication()?)?;
+        (Start { service, cluster, home: None, is_unsure: false }, "memory".into())
     } else {
-        let data = settings.data.ok_or("the settings lack `data`, a directory")?;
-        fs::create_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
-        let mut databases = Box::new(Directory::new(data.clone(), options));
-        let service = match settings.join.as_deref() {
-            None => {
-                let name = cluster(&data)?;
-                if let Some(cluster) = Cluster::remembered(name, &mut *databases)? {
-                    require_undrained(&cluster, FIRST, &data)?;
-                }
-                Service::first(name, databases, &advertised, replication)?
-            }
-            Some(known) => {
-                let cluster = find(known, &beacon, &data, &mut databases)?;
-                agree(&data, cluster.name)?;
-                let name = name(&data)?;
-                require_undrained(&cluster, name, &data)?;
-                require_own(&advertised, &cluster, name, &data)?;
-                Service::other(cluster, name, databases, &advertised)?
-            }
-        };
-        (service, data.display().to_string())
+        let data = settings.data.as_ref().ok_or("the settings lack `data`, a directory")?;
+        let home = Home::open(data)?;
+        let databases = Box::new(Directory::new(data.clone(), options));
+        (start(home, databases, &settings, &place)?, data.display().to_string())
     };
-    service.listen(listener)?;
-    beacon.serve();
+    start.service.listen(listener)?;
+    let beacon = Arc::new(Mutex::new(beacon));
+    seek::locked(&beacon).serve();
+    let handle = start.service.handle();
+    let seeker = Seeker::start(start.cluster, settings.join(), Arc::clone(&beacon), handle.clone());
     let (own, known_as) = (address.to_string(), advertised);
     thread::spawn(move || welcome(&own, &known_as));
     let stop = service.handle();
     signals::on(&[signals::SIGINT, signals::SIGTERM], move || stop.stop())?;
     println!("serving {what} on fulmar://{address}");
     let mut unreachable = BTreeMap::new();
-    service.run(|notice| {
+    let claim = Claim::default();
+    start.service.run(|notice| {
+        seeker.notice(notice);
+        if start.is_unsure {
+            claim.notice(notice, &handle);
+        }
         let said = notice.to_string();
         match notice {
             // It is tried every second.
@@ -213,110 +215,43 @@ fn try_welcome(own: &str, known_as: &str) -> Result<bool, Box<dyn std::error::Er
     Ok(true)
 }
 
-/// How often a cluster is asked for whose first server may only be about to start, once a second.
-const TRIES: u32 = 60;
-
-/// The cluster that one of the servers `HOST:PORT[,…]` is one of, or one of those that are found from there. If none of them answers it is as this server has known it
-/// before, if it has.
-fn find(
-    servers: &str,
-    beacon: &Beacon,
-    data: &Path,
-    directory: &mut Directory,
-) -> Result<Cluster, Box<dyn std::error::Error>> {
-    let mut said = String::new();
-    for attempt in 1.. {
-        let mut failure = None;
-        let found = beacon.servers();
-        for server in servers.split(',').chain(found.iter().map(String::as_str)) {
-            match Cluster::meet(server) {
-                Ok(cluster) => return Ok(cluster),
-                Err(why) => failure = failure.or(Some(why)),
-            }
-        }
-        let Some(why) = failure else { return Err("there is no server to join".into()) };
-        if let Some(name) = read_number(&data.join("CLUSTER"))?
-            && let Some(cluster) = Cluster::remembered(name, directory)?
-        {
-            eprintln!("{servers} does not answer ({why}); going on with what was known of the cluster");
-            return Ok(cluster);
-        }
-        if attempt == TRIES {
-            return Err(why.into());
-        }
-        let why = why.to_string();
-        if why != said {
-            eprintln!("waiting for {servers}, for {TRIES} seconds: {why}");
-            said = why;
-        }
-        thread::sleep(Duration::from_secs(1));
-    }
-    unreachable!("the last attempt returns")
-}
-
 /// Requires that the server has not left the cluster for good.
-fn require_undrained(cluster: &Cluster, name: NodeId, data: &Path) -> Result<(), String> {
+fn require_undrained(cluster: &Cluster, name: NodeId, data: &str) -> Result<(), String> {
     if !cluster.map.draining.contains(&name) || cluster.map.servers.contains_key(&name) {
         return Ok(());
     }
-    let what = "this server was drained; with another directory it joins the cluster anew";
-    Err(format!("{}: {what}", data.display()))
+    Err(format!("{data}: this server was drained; with another directory it joins the cluster anew"))
 }
 
 /// Requires that no other server of the cluster is known at this address.
-fn require_own(address: &str, cluster: &Cluster, name: NodeId, data: &Path) -> Result<(), String> {
-    let is_other = |(other, known): &(&NodeId, &String)| **other != name && *known == address;
-    let Some((other, _)) = cluster.map.servers.iter().find(is_other) else { return Ok(()) };
-    let own = data.join("SERVER");
+fn require_own(address: &str, cluster: &Cluster, home: &Home) -> Result<(), String> {
+    let Some((other, _)) = cluster.map.servers.iter().find(|(_, known)| *known == address) else {
+        return Ok(());
+    };
     Err(format!(
         "{address} is the address of another server of the cluster: each needs one of its own. If this one is to take the \
          place of that, which has lost its data, write its name, {:032x}, to {}",
         other.0,
-        own.display()
+        home.server_file().display()
     ))
 }
 
-/// Whether the data belong to this cluster, or to none yet.
-fn agree(data: &Path, cluster: u128) -> Result<(), Box<dyn std::error::Error>> {
-    let path = data.join("CLUSTER");
-    let own = known(&path, || Ok(cluster))?;
-    if own == cluster {
+/// Requires that others have what a server had that has lost its data.
+fn require_replaceable(cluster: &Cluster, name: NodeId, data: &str) -> Result<(), String> {
+    let map = &cluster.map;
+    if map.records.is_none() && map.keeper == name {
+        return Err(format!(
+            "{data}: server {name} kept the cluster's clock and map alone, so nothing can take its place; a backup of its \
+             databases can be restored to another cluster"
+        ));
+    }
+    let lost: Vec<_> = map.without_replicas(name).collect();
+    if lost.is_empty() {
         return Ok(());
     }
-    Err(format!("{}: these data belong to cluster {own:032x}, and not to {cluster:032x}", path.display())
-        .into())
 }
-
-/// The name of the cluster that the data belong to, given when there are none yet.
-fn cluster(data: &Path) -> Result<u128, Box<dyn std::error::Error>> {
-    known(&data.join("CLUSTER"), new_cluster)
-}
-
-/// The name of this server, given when it first joins a cluster.
-fn name(data: &Path) -> Result<NodeId, Box<dyn std::error::Error>> {
-    let name = known(&data.join("SERVER"), || Ok(new_server()?.0.into()))?;
-    Ok(NodeId(u32::try_from(name)?))
-}
-
-/// The number in this file, which is made if it is not there.
-fn known(path: &Path, new: impl FnOnce() -> io::Result<u128>) -> Result<u128, Box<dyn std::error::Error>> {
-    if let Some(number) = read_number(path)? {
-        return Ok(number);
-    }
-    let number = new()?;
-    write_whole(path, format!("{number:032x}\n").as_bytes())
-        .map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(number)
-}
-
-/// The number in this file, if there is one.
-fn read_number(path: &Path) -> Result<Option<u128>, Box<dyn std::error::Error>> {
-    match fs::read_to_string(path) {
-        Ok(text) => {
-            let number = u128::from_str_radix(text.trim(), 16).map(Some);
-            number.map_err(|_| format!("{}: not a name that was given by fulmar", path.display()).into())
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("{}: {error}", path.display()).into()),
-    }
-}
+    Err(format!(
+        "{data}: server {name} held parts of {} that have no replicas, so nothing can take its place; a backup of them can be \
+         restored to another cluster",
+        lost.join(", ")
+    ))

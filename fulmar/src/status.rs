@@ -30,8 +30,8 @@ pub fn run(options: &Options) -> ExitCode {
     let told: BTreeMap<NodeId, Result<Status, String>> = cluster
         .map
         .servers
-        .iter()
-        .map(|(name, address)| (*name, cluster.examine(address).map_err(|error| error.to_string())))
+        .keys()
+        .map(|name| (*name, cluster.examine(*name).map_err(|error| error.to_string())))
         .collect();
     let out = &mut io::stdout().lock();
     let printed =

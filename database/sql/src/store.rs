@@ -76,12 +76,8 @@ impl Store {
     ) -> Result<(Arc<Self>, Database), Failure> {
         let name = format!("fulmar://{}/{database}", servers.join(","));
         let create = access == Access::ReadWriteCreate;
-        let mut failure = Failure::new(CANTOPEN, format!("{name}: names no server"));
-        let connection = servers.iter().find_map(|server| {
-            let tried = Connection::connect(server, database, create);
-            tried.map_err(|why| failure = Failure::new(CANTOPEN, format!("{name}: {why}"))).ok()
-        });
-        let Some(connection) = connection else { return Err(failure) };
+        let connection = Connection::to_any(servers, database, create)
+            .map_err(|why| Failure::new(CANTOPEN, format!("{name}: {why}")))?;
         let store = Remote::new(Path::new(&name), connection);
         let database = Database::remote(Arc::new(store));
         // Whether the database exists is the server's to say.

@@ -476,8 +476,9 @@ impl Net {
                         Ok(place) => Hello::decode(connection.link.input.body(place.clone())),
                         Err(_) => Err(Refusal::NotFulmar),
                     };
+                    let call = hello.as_ref().ok().and_then(|hello| Some((hello.from?, hello.to?)));
                     if let Err(why) = hello.and_then(|hello| self.welcome(key, hello)) {
-                        self.refuse(key, why);
+                        self.refuse(key, call, why);
                     }
                 }
                 (Stage::Answer(peer), place) => {
@@ -536,11 +537,11 @@ impl Net {
         }
     }
 
-    fn refuse(&mut self, key: u64, why: Refusal) {
+    fn refuse(&mut self, key: u64, call: Option<(NodeId, NodeId)>, why: Refusal) {
         let Some(mut connection) = self.connections.remove(&key) else { return };
         let answer = Answer::Refusal(why.to_string()).encode(self.protocol.version);
         connection.link.part_with(&answer);
-        self.notices.push(Notice::Refused { address: connection.link.other_end(), why });
+        self.notices.push(Notice::Refused { address: connection.link.other_end(), call, why });
     }
 
     /// Ends a connection.

@@ -29,6 +29,8 @@ pub enum Notice {
     Refused {
         /// Who.
         address: String,
+        /// If it says that it is a server: which, and which it looks for.
+        call: Option<(NodeId, NodeId)>,
         /// Why not.
         why: Refusal,
     },
@@ -64,7 +66,7 @@ impl fmt::Display for Notice {
         match self {
             Self::Connected { peer, address } => write!(f, "{peer} connected: {address}"),
             Self::Closed { peer, why } => write!(f, "connection to {peer} ended: {why}"),
-            Self::Refused { address, why } => write!(f, "refused a connection from {address}: {why}"),
+            Self::Refused { address, why, .. } => write!(f, "refused a connection from {address}: {why}"),
             Self::Unknown { address, why } => write!(f, "a connection from {address} ended: {why}"),
             Self::Unreachable { peer, address, why } => write!(f, "cannot reach {peer} at {address}: {why}"),
             Self::CannotAccept(why) => write!(f, "cannot accept connections: {why}"),

@@ -53,8 +53,8 @@ impl Beacon {
     }
 
     /// Says farewell.
-    pub(super) fn leave(self) {
-        if let Some(node) = self.0 {
+    pub(super) fn leave(&mut self) {
+        if let Some(node) = self.0.take() {
             node.host.leave();
         }
     }

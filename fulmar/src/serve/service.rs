@@ -1,5 +1,6 @@
 //! A replica of a service: timestamps, or locks.
 
+use super::reach;
 use super::settings::{Service, Settings};
 use crate::signals;
 use fulmar_services::{Charter, Members, Server};
@@ -31,6 +32,7 @@ pub(super) fn run(service: Service, settings: &Settings, founds: bool) -> Result
     let listener =
         TcpListener::bind(listen).map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr()?;
+    reach::require(&listener, advertised)?;
     server.run(listener, |stop| {
         signals::on(&[signals::SIGINT, signals::SIGTERM], stop)?;
         println!("serving {what} on {address}");

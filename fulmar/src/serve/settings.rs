@@ -83,14 +83,14 @@ impl From<Service> for Application {
 }
 
 impl Settings {
+    /// Servers of the cluster.
+    pub(super) fn join(&self) -> Vec<String> {
+        self.join.iter().flat_map(|join| join.split(',')).map(str::to_owned).collect()
+    }
+
     /// How new databases are to be replicated.
-    pub(super) fn replication(&self, joins: bool) -> Result<Replication, String> {
+    pub(super) fn replication(&self) -> Result<Replication, String> {
         let Some(replicas) = self.replicas else { return Ok(Replication::default()) };
-        if joins {
-            return Err(
-                "`replicas` is for the first server of a cluster to say, and this one joins it".into()
-            );
-        }
         if replicas % 2 == 0 {
             let enough = replicas.max(2) - 1;
             return Err(format!(
@@ -99,5 +99,15 @@ impl Settings {
             ));
         }
         Ok(Replication { replicas, protocol: self.replication.into() })
+    }
+
+    /// Requires that they leave to the first server what is its to say.
+    pub(super) fn require_no_replicas(&self) -> Result<(), String> {
+        match self.replicas {
+            Some(_) => {
+                Err("`replicas` is for the first server of a cluster to say, and this one joins it".into())
+            }
+            None => Ok(()),
+        }
     }
 }

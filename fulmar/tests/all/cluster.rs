@@ -1,8 +1,8 @@
 //! Several servers that are one cluster, as they are run.
 
 use crate::server::{Server, sql};
-use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 fn status(server: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_fulmar")).args(["status", server]).output();
@@ -52,20 +52,23 @@ fn a_transaction_spans_servers_that_are_killed_and_come_back() {
 }
 
 #[test]
-fn a_server_of_another_cluster_is_refused() {
+fn a_server_of_another_cluster_is_passed_over() {
     let data = tempfile::tempdir().expect("a directory");
     let one = Server::start(&data.path().join("one"), "127.0.0.1:0");
     let other = Server::start(&data.path().join("other"), "127.0.0.1:0");
     let third = data.path().join("third");
     drop(Server::start_with(&third, "127.0.0.1:0", &["--join", one.port()]));
-    let wrong = Command::new(env!("CARGO_BIN_EXE_fulmar"))
-        .args(["serve", "--listen", "127.0.0.1:0", "--join", other.port(), "--data"])
-        .arg(&third)
-        .output()
-        .expect("the program runs");
-    let complaint = String::from_utf8_lossy(&wrong.stderr).into_owned();
-    assert!(complaint.contains("these data belong to cluster"), "{complaint}");
-    assert!(fs::exists(third.join("SERVER")).expect("it can be looked at"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--join", other.port(), "--data"]).arg(&third);
+    let mut wrong = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
+    let lines = BufReader::new(wrong.stderr.take().expect("a pipe")).lines();
+    let told = lines.map(|line| line.expect("a line")).find(|line| line.contains("passed over"));
+    let told = told.expect("it says so");
+    assert!(told.contains(&format!("{}: a server of another cluster", other.port())), "{told}");
+    one.await_servers(2);
+    wrong.kill().expect("it runs");
+    wrong.wait().expect("it ends");
+    assert!(status(other.port()).contains("1 servers"));
     assert!(status("127.0.0.1:1").contains("cannot reach a server at 127.0.0.1:1"));
 }
 

@@ -4,6 +4,7 @@ mod agree;
 mod cluster;
 mod discover;
 mod disk;
+mod founding;
 mod lab;
 mod program;
 mod replicas;

@@ -14,14 +14,14 @@ const ROUNDS: usize = 9;
 const ROWS: u64 = 20;
 
 /// Three servers with their data in a directory each; the first says how databases are replicated.
-struct Cluster {
-    settings: PathBuf,
-    data: Vec<PathBuf>,
-    servers: Vec<Server>,
+pub(crate) struct Cluster {
+    pub(crate) settings: PathBuf,
+    pub(crate) data: Vec<PathBuf>,
+    pub(crate) servers: Vec<Server>,
 }
 
 impl Cluster {
-    fn start(folder: &std::path::Path, protocol: &str) -> Self {
+    pub(crate) fn start(folder: &std::path::Path, protocol: &str) -> Self {
         let settings = folder.join("node.toml");
         fs::write(&settings, format!("replicas = 3\nreplication = \"{protocol}\"\n")).expect("a file");
         let data = ["a", "b", "c"].map(|name| folder.join(name)).to_vec();
@@ -36,7 +36,7 @@ impl Cluster {
     }
 
     /// A name of a database that any of the servers can tell of.
-    fn database(&self, name: &str) -> String {
+    pub(crate) fn database(&self, name: &str) -> String {
         let ports: Vec<_> = self.servers.iter().map(Server::port).collect();
         format!("fulmar://{}/{name}", ports.join(","))
     }
@@ -46,11 +46,15 @@ impl Cluster {
         command.arg("serve").arg("--data").arg(&self.data[place]);
         match self.servers.first() {
             Some(first) if place > 0 => Server::of(&mut command, listen, &["--join", first.port()]),
-            _ => Server::of(command.arg("--config").arg(&self.settings), listen, &[]),
+            _ => {
+                let is_new = !self.data[place].join("CLUSTER").exists();
+                let found: &[&str] = if is_new { &["--found"] } else { &[] };
+                Server::of(command.arg("--config").arg(&self.settings), listen, found)
+            }
         }
     }
 
-    fn restart(&mut self, place: usize) {
+    pub(crate) fn restart(&mut self, place: usize) {
         let port = self.servers[place].port().to_owned();
         self.servers[place] = self.serve(place, &port);
     }

@@ -22,7 +22,12 @@ impl Server {
     /// With more arguments.
     pub(crate) fn start_with(data: &Path, listen: &str, more: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
-        Self::of(command.arg("serve").arg("--data").arg(data), listen, more)
+        command.arg("serve").arg("--data").arg(data);
+        if !more.contains(&"--join") && !data.join("CLUSTER").exists() {
+            // It need not look whether it is another's who has lost its data.
+            command.arg("--found");
+        }
+        Self::of(&mut command, listen, more)
     }
 
     /// By a command that lacks only some arguments.

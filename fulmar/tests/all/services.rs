@@ -318,7 +318,6 @@ fn wrong_settings_are_refused() {
     refused(&settings(&[a, b, c], a, "").replace("locks", "birds"), &[], "unknown variant `birds`");
     refused("service = \"locks\"\ndata = \"x\"", &[], "the settings lack `members`");
     refused(&format!("data = \"x\"\nmembers = [{a:?}]"), &[], "the settings lack `service`");
-    refused("data = \"x\"", &["--found"], "the settings lack `service`");
     assert!(!data.exists(), "nothing is half done");
     drop(place.start(0, &["--found"]));
     refused(&settings(&[a, b, c], a, ""), &["--found"], "start it without `--found`");

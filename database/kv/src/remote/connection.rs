@@ -1,7 +1,7 @@
 //! A client on sockets, on its caller's thread.
 
 use super::client::{Ask, Client, Reply};
-use super::message::VERSION;
+use super::message::{Answer, Failed, VERSION};
 use super::store::{Call, Unreachable};
 use fulmar_files::chance_u64;
 use fulmar_node::NodeId;
@@ -52,6 +52,35 @@ pub enum ConnectError {
     /// The system gives no random numbers, of which a client's name is made.
     #[error("the system gives no random numbers: {0}")]
     Chance(#[source] io::Error),
+    /// It is of another cluster.
+    #[error("{server}: a server of another cluster, {theirs}, and not of {ours}")]
+    Stranger {
+        /// `HOST:PORT`.
+        server: String,
+        /// Its cluster.
+        theirs: ClusterId,
+        /// That of those who look for it.
+        ours: ClusterId,
+    },
+    /// A database is nowhere, and where it is to be made is not clear.
+    #[error(
+        "{} is a server of cluster {}, and {} of {}: no database is made before all that are named are of one",
+        servers.0, clusters.0, servers.1, clusters.1
+    )]
+    Clusters {
+        /// Two of the servers.
+        servers: (String, String),
+        /// Theirs.
+        clusters: (ClusterId, ClusterId),
+    },
+    /// Another server of the cluster is there.
+    #[error("{server}: another server of the cluster is there, {found}")]
+    Other {
+        /// `HOST:PORT`.
+        server: String,
+        /// Which.
+        found: NodeId,
+    },
     /// It cannot be reached, or is not one of ours.
     #[error(transparent)]
     Meet(#[from] MeetError),
@@ -75,6 +104,54 @@ impl Connection {
             }
         }
         Err(failure)
+    }
+
+    /// A connection to the first of the servers `HOST:PORT` that can be reached and knows the database; if none does and
+    /// `create` is set, to the first that can be reached: there it is made.
+    ///
+    /// A server may stand where one of another cluster was, which has the database. So one that does not know it is not
+    /// enough to say that there is none.
+    ///
+    /// # Errors
+    /// [`ConnectError`]; of several, the last one's reason. [`ConnectError::Clusters`] if the database would be made, and the
+    /// servers are of several clusters.
+    pub fn to_any(servers: &[String], name: &str, create: bool) -> Result<Self, ConnectError> {
+        if let [server] = servers {
+            return Self::connect(server, name, create);
+        }
+        let nobody = io::Error::new(io::ErrorKind::NotFound, "names no server");
+        let mut failure = ConnectError::Resolve { server: servers.join(","), why: nobody };
+        let mut without: Option<(&String, Self)> = None;
+        for server in servers {
+            let mut connection = match Self::connect(server, name, false) {
+                Ok(connection) => connection,
+                Err(why) => {
+                    failure = why;
+                    continue;
+                }
+            };
+            match connection.call(Ask::Groups) {
+                Ok(Reply::Answer(Answer::Failed(Failed::Missing(_)))) => match &without {
+                    None => without = Some((server, connection)),
+                    Some((other, known)) if create && known.0.cluster() != connection.0.cluster() => {
+                        return Err(ConnectError::Clusters {
+                            servers: (other.to_string(), server.clone()),
+                            clusters: (known.0.cluster(), connection.0.cluster()),
+                        });
+                    }
+                    Some(_) => {}
+                },
+                // What it fails at, it says when it is used.
+                Ok(Reply::Groups(_) | Reply::Answer(_)) => return Ok(connection),
+                Ok(Reply::Silence) => failure = silent(server, "no answer"),
+                Err(unreachable) => failure = silent(server, &unreachable.0),
+            }
+        }
+        match without {
+            Some((server, _)) if create => Self::connect(server, name, true),
+            Some((_, connection)) => Ok(connection),
+            None => Err(failure),
+        }
     }
 
     /// A connection to the server at `address`, for the database `name`, which is made if there is none and `create` is
@@ -111,6 +188,10 @@ impl Connection {
     pub fn meet(&mut self, address: Address) -> Result<(), MeetError> {
         self.0.meet(address).map(|_| ())
     }
+}
+
+fn silent(server: &str, why: &str) -> ConnectError {
+    ConnectError::Silent { server: server.into(), why: why.into() }
 }
 
 impl Call for Connection {

@@ -386,6 +386,15 @@ impl Map {
         self.replicas((database, group)).is_some()
     }
 
+    /// The names of databases that have groups on this server alone.
+    pub fn without_replicas(&self, server: NodeId) -> impl Iterator<Item = &str> {
+        let is_on = move |placement: &&Placement| {
+            let mut groups = (0..).map(GroupId).zip(&placement.groups);
+            groups.any(|(group, on)| *on == server && !placement.replicated.contains_key(&group))
+        };
+        self.databases.values().filter(is_on).map(|placement| &*placement.name)
+    }
+
     /// How many replicas a server has, or is to have.
     pub fn replicas_left(&self, server: NodeId) -> usize {
         self.replicas_on(server).count()

@@ -34,6 +34,22 @@ impl Service {
         Self::new(cluster, FIRST, Server::first((FIRST, address), directory, replication)?)
     }
 
+    /// As [`Service::first`], but nobody has said that there is no other cluster at this address: as long as it has nothing, it
+    /// makes no database before servers of another had time to look for theirs here. [`Notice::Refused`] tells of these.
+    ///
+    /// # Errors
+    /// As for [`Service::first`].
+    pub fn unsure_first(
+        cluster: u128,
+        directory: Box<dyn Open>,
+        address: &str,
+        replication: Replication,
+    ) -> Result<Self, Error> {
+        let mut server = Server::first((FIRST, address), directory, replication)?;
+        server.hesitate();
+        Self::new(cluster, FIRST, server)
+    }
+
     /// Another server of a cluster that was [met](Cluster::meet), called `name`; others find it at `address`.
     ///
     /// # Errors
@@ -54,7 +70,7 @@ impl Service {
         let log = SyncLog::of(&server);
         let mut service = fulmar_transport::Server::new(me, protocol, limits(), server, Lsn(0))
             .map_err(|source| Error::io(Path::new("server"), source))?;
-        service.directory(|server: &Server, other| resolve(server.map().servers.get(&other)?));
+        service.directory(|server: &Server, other| resolve(server.address(other)?));
         Ok(Self { service, log })
     }
 
@@ -98,16 +114,54 @@ impl Cluster {
         Ok(remembered(directory)?.map(|map| Self { name, map }))
     }
 
+    /// Writes down where its servers are, for [`Cluster::remembered`].
+    ///
+    /// # Errors
+    /// [`Error::Io`]
+    pub fn remember(&self, directory: &mut dyn Open) -> Result<(), Error> {
+        let mut servers = Vec::new();
+        self.map.whereabouts().encode(&mut servers);
+        directory.remember(&servers)
+    }
+
     /// Asks the server `HOST:PORT`.
     ///
     /// # Errors
     /// [`ConnectError`]; a server that does not know its own cluster yet is one that cannot be reached.
     pub fn meet(server: &str) -> Result<Self, ConnectError> {
-        let (name, maps) = ask(server, Message::Ask(MapRequest::Newer(0)))?;
+        let ((name, _), maps) = ask(server, Message::Ask(MapRequest::Newer(0)))?;
         match maps {
             Message::Map { map, .. } => Ok(Self { name, map }),
             _ => Err(ConnectError::Silent { server: server.into(), why: "another answer".into() }),
         }
+    }
+
+    /// Asks the server `HOST:PORT` which it is, and of which cluster.
+    ///
+    /// # Errors
+    /// [`ConnectError`]
+    pub fn identify(server: &str) -> Result<(u128, NodeId), ConnectError> {
+        let (client, met) = greet(server)?;
+        Ok((client.cluster().0, met))
+    }
+
+    /// The same cluster, as the server `HOST:PORT` knows it now.
+    ///
+    /// # Errors
+    /// [`ConnectError`], also if what is there is of another cluster.
+    pub fn now(&self, server: &str) -> Result<Self, ConnectError> {
+        let found = Self::meet(server)?;
+        self.require(server, found.name)?;
+        Ok(found)
+    }
+
+    /// Requires that the cluster of the server is this one.
+    fn require(&self, server: &str, cluster: u128) -> Result<(), ConnectError> {
+        if cluster == self.name {
+            return Ok(());
+        }
+        let (theirs, ours) = (ClusterId(cluster), ClusterId(self.name));
+        Err(ConnectError::Stranger { server: server.into(), theirs, ours })
     }
 
     /// Has the server at `address`, as it stands on the map, hand over all that it holds to the others. That goes on after
@@ -134,11 +188,17 @@ impl Cluster {
     /// Asks a server of it how it is.
     ///
     /// # Errors
-    /// [`ConnectError`]
-    pub fn examine(&self, server: &str) -> Result<Status, ConnectError> {
-        match ask(server, Message::Examine)? {
-            (_, Message::Status(status)) => Ok(status),
-            _ => Err(ConnectError::Silent { server: server.into(), why: "another answer".into() }),
+    /// [`ConnectError`], also if what is at its address is another server.
+    pub fn examine(&self, server: NodeId) -> Result<Status, ConnectError> {
+        let address = self.map.servers.get(&server).map_or("", String::as_str);
+        let ((cluster, found), answer) = ask(address, Message::Examine)?;
+        self.require(address, cluster)?;
+        if found != server {
+            return Err(ConnectError::Other { server: address.into(), found });
+        }
+        match answer {
+            Message::Status(status) => Ok(status),
+            _ => Err(ConnectError::Silent { server: address.into(), why: "another answer".into() }),
         }
     }
 }
@@ -175,17 +235,23 @@ pub enum DrainError {
     Connect(#[from] ConnectError),
 }
 
-/// Asks a server something that it answers strangers too; with the name of its cluster.
-fn ask(server: &str, question: Message) -> Result<(u128, Message), ConnectError> {
+/// A client of the server, which has told its name and that of its cluster.
+fn greet(server: &str) -> Result<(fulmar_transport::Client<Stranger>, NodeId), ConnectError> {
     let nobody = || io::Error::new(io::ErrorKind::NotFound, "stands for no address");
     let unresolved = |why| ConnectError::Resolve { server: server.into(), why };
     let address = resolve(server).ok_or_else(nobody).map_err(unresolved)?;
     let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), Stranger);
     let met = client.meet(address)?;
+    Ok((client, met))
+}
+
+/// Asks a server something that it answers strangers too; with the names of its cluster and itself.
+fn ask(server: &str, question: Message) -> Result<((u128, NodeId), Message), ConnectError> {
+    let (mut client, met) = greet(server)?;
     let silent = |why| ConnectError::Silent { server: server.into(), why };
     let mut answers = client.request((met, question)).map_err(|why| silent(why.to_string()))?;
     let answer = answers.pop().flatten().ok_or_else(|| silent("no answer".into()))?;
-    Ok((client.cluster().0, answer))
+    Ok(((client.cluster().0, met), answer))
 }
 
 /// Asks one question, and says what the answer is, if one comes.

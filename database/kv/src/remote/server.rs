@@ -40,6 +40,9 @@ pub use synced::{SyncLog, Synced};
 /// How often a server looks for what waits in vain.
 const SWEEP: Duration = Duration::from_millis(250);
 
+/// A server of another cluster that looks for one of its own tries every second.
+const HESITATION: Duration = Duration::from_secs(2);
+
 /// Groups by the servers that hold them, in the order of their names.
 fn numbered(servers: &[NodeId]) -> impl Iterator<Item = (GroupId, &NodeId)> {
     (0..).map(GroupId).zip(servers)
@@ -140,7 +143,7 @@ pub struct Server {
     arriving: BTreeMap<(DatabaseNumber, GroupId), Arriving>,
     /// Questions of clients for databases that are not on the map as it is known here.
     unplaced: Vec<(NodeId, u64, String)>,
-    /// Replicas of groups.
+    /// Replicas of groups, and those of them whose disk has failed.
     replicas: BTreeMap<(DatabaseNumber, GroupId), Hosted>,
     /// What the clock has said, if it is not to be heard before a newer map is.
     early: Option<Message>,
@@ -155,6 +158,10 @@ struct Site {
     replication: Option<Replication>,
     map: Map,
     /// Who was asked last for a newer map, beside the one who keeps it.
+    /// Where servers were met that are elsewhere by the map.
+    met: BTreeMap<NodeId, String>,
+    /// As a first server that nobody has told to found a cluster: until when it makes no database.
+    hesitates: Option<Time>,
     asked: NodeId,
     clock: Clock,
     snapshots: Snapshots,
@@ -268,6 +275,8 @@ impl Server {
             replication: None,
             map,
             asked: me,
+            met: BTreeMap::new(),
+            hesitates: None,
             clock: Clock::default(),
             snapshots: Snapshots::default(),
             loads: BTreeMap::new(),
@@ -297,6 +306,29 @@ impl Server {
 
     /// The map, as it is known here.
     pub fn map(&self) -> &Map {
+    /// Has it make no database in a cluster without any for a while after it has started.
+    pub(super) fn hesitate(&mut self) {
+        self.site.hesitates = Some(Time::ZERO);
+    }
+
+    /// Whether the cluster is this server alone, and has no databases.
+    pub fn is_unused(&self) -> bool {
+        let map = self.manager.as_ref().map_or(&self.site.map, Manager::map);
+        map.databases.is_empty() && map.servers.len() <= 1
+    }
+
+    /// Another server of the cluster was met at this address, wherever it is by the map.
+    pub fn met(&mut self, server: NodeId, address: &str) {
+        if !self.site.map.has(server, address) {
+            self.site.met.insert(server, address.into());
+        }
+    }
+
+    /// Where another server is, as far as that is known here.
+    pub fn address(&self, server: NodeId) -> Option<&str> {
+        self.site.met.get(&server).or_else(|| self.site.map.servers.get(&server)).map(String::as_str)
+    }
+
         &self.site.map
     }
 
@@ -629,6 +661,7 @@ impl Process for Server {
         let turn = &mut self.site.turn(now, out);
         if let Some(manager) = &mut self.manager {
             manager.start(None, turn);
+        self.site.hesitates = self.site.hesitates.map(|_| now + HESITATION);
         }
         self.host(now, out);
         let turn = &mut self.site.turn(now, out);

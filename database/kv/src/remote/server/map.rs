@@ -116,6 +116,10 @@ impl Server {
         (name, create): (String, bool),
         out: &mut Outbox<Self>,
     ) {
+        if create && self.site.hesitates.is_some_and(|until| now < until) && self.is_unused() {
+            // It is asked for again.
+            return;
+        }
         let turn = &mut self.site.turn(now, out);
         let Some(manager) = &mut self.manager else { return };
         let is_known = manager.map().layout(&name).is_some();
@@ -164,7 +168,10 @@ impl Server {
     fn know_map(&mut self, map: Map, now: Time, out: &mut Outbox<Self>) {
         let kept = |map: &Map| (map.keeper, map.records.as_ref().and_then(|records| records.view));
         let is_kept_anew = kept(&map) != kept(&self.site.map);
-        self.site.map = map;
+        let before = std::mem::replace(&mut self.site.map, map);
+        // It has told since where it is.
+        let servers = &self.site.map.servers;
+        self.site.met.retain(|server, _| before.servers.get(server) == servers.get(server));
         let mut servers = Vec::new();
         self.site.map.whereabouts().encode(&mut servers);
         // What fails is tried again with the next map; until then what was known before has to do.

@@ -1,0 +1,140 @@
+//! A server's directory: which cluster it is of, as which of its servers, and that no other process is there.
+
+use fulmar_dbt::remote::{FIRST, NodeId, new_cluster, new_server};
+use fulmar_dbt::write_whole;
+use std::error::Error;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The name of its cluster.
+const CLUSTER: &str = "CLUSTER";
+/// Its own name there. Directories of first servers of older versions lack it.
+const SERVER: &str = "SERVER";
+/// No database is called so, nor as what follows.
+const LOCK: &str = ".lock";
+/// The records of a first server, those of its replica of them, and where it last knew the servers.
+const RECORDS: [&str; 2] = [".cluster", "..cluster.0.replica"];
+const SERVERS: &str = ".servers";
+
+/// A directory that is this process's as long as this lives.
+pub(super) struct Home {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// Whose directory it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// Nobody's yet.
+    New,
+    /// That of a server which has lost what it had, and is to take its own place again.
+    Replacement(NodeId),
+    /// A server's of this cluster.
+    Member(u128, NodeId),
+}
+
+impl Home {
+    /// The directory at `path`, made if there is none.
+    pub(super) fn open(path: &Path) -> Result<Self, Box<dyn Error>> {
+        let failed = |path: &Path, why: io::Error| format!("{}: {why}", path.display());
+        fs::create_dir_all(path).map_err(|why| failed(path, why))?;
+        let lock_path = path.join(LOCK);
+        let lock = File::options().write(true).create(true).truncate(false).open(&lock_path);
+        let lock = lock.map_err(|why| failed(&lock_path, why))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path: path.into(), _lock: lock }),
+            Err(TryLockError::WouldBlock) => {
+                let what = "another server runs in this directory: each needs one of its own";
+                Err(format!("{}: {what}", path.display()).into())
+            }
+            Err(TryLockError::Error(why)) => Err(failed(&lock_path, why).into()),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn server_file(&self) -> PathBuf {
+        self.path.join(SERVER)
+    }
+
+    pub(super) fn identity(&self) -> Result<Identity, Box<dyn Error>> {
+        let server = match read_number(&self.server_file())? {
+            Some(number) => Some(NodeId(u32::try_from(number)?)),
+            None => None,
+        };
+        Ok(match (read_number(&self.path.join(CLUSTER))?, server) {
+            (Some(cluster), server) => Identity::Member(cluster, server.unwrap_or(FIRST)),
+            (None, _) if self.holds_groups()? => {
+                let what = "this directory is a server's, and the file which says of what cluster is gone; put it back";
+                return Err(format!("{}: {what}", self.path.join(CLUSTER).display()).into());
+            }
+            (None, Some(server)) => Identity::Replacement(server),
+            (None, None) => Identity::New,
+        })
+    }
+
+    /// Whether there is what only a member of a cluster makes, beside what it writes down before it is one.
+    fn holds_groups(&self) -> io::Result<bool> {
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if entry.file_name().as_encoded_bytes().starts_with(b".") && entry.file_type()?.is_dir() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// A name for a new server, kept before anybody hears it.
+    pub(super) fn name_server(&self) -> Result<NodeId, Box<dyn Error>> {
+        let server = new_server()?;
+        write_number(&self.server_file(), server.0.into())?;
+        Ok(server)
+    }
+
+    /// From now on it belongs to this cluster. With that a server is a member: what else it has to know is written before.
+    pub(super) fn join(&self, cluster: u128) -> Result<(), Box<dyn Error>> {
+        write_number(&self.path.join(CLUSTER), cluster)
+    }
+
+    /// Makes this the directory of the first server of a new cluster.
+    pub(super) fn found(&self) -> Result<u128, Box<dyn Error>> {
+        let cluster = new_cluster()?;
+        // In one step: the name of a server alone is that of one which has lost its data.
+        self.join(cluster)?;
+        Ok(cluster)
+    }
+
+    /// Takes back what [`Home::found`] and a first server without databases have left here.
+    pub(super) fn disband(&self) -> io::Result<()> {
+        let removed = |result: io::Result<()>| match result {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
+            _ => Ok(()),
+        };
+        for directory in RECORDS {
+            removed(fs::remove_dir_all(self.path.join(directory)))?;
+        }
+        removed(fs::remove_file(self.path.join(SERVERS)))?;
+        // Last: without it the rest would be that of a directory that nobody knows.
+        fs::remove_file(self.path.join(CLUSTER))
+    }
+}
+
+fn write_number(path: &Path, number: u128) -> Result<(), Box<dyn Error>> {
+    let written = write_whole(path, format!("{number:032x}\n").as_bytes());
+    written.map_err(|why| format!("{}: {why}", path.display()).into())
+}
+
+/// The number in this file, if there is one.
+fn read_number(path: &Path) -> Result<Option<u128>, Box<dyn Error>> {
+    match fs::read_to_string(path) {
+        Ok(text) => {
+            let number = u128::from_str_radix(text.trim(), 16).map(Some);
+            number.map_err(|_| format!("{}: not a name that was given by fulmar", path.display()).into())
+        }
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(why) => Err(format!("{}: {why}", path.display()).into()),
+    }
+}
