@@ -28,7 +28,7 @@ use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -160,7 +160,9 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     let seeker = Seeker::start(start.cluster, settings.join(), Arc::clone(&beacon), handle.clone());
     let (own, known_as) = (address.to_string(), advertised);
     thread::spawn(move || welcome(&own, &known_as));
-    let stop = service.handle();
+    let watched = handle.clone();
+    thread::spawn(move || report_failures(&watched));
+    let stop = handle.clone();
     signals::on(&[signals::SIGINT, signals::SIGTERM], move || stop.stop())?;
     println!("serving {what} on fulmar://{address}");
     let mut unreachable = BTreeMap::new();
@@ -183,8 +185,197 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         }
         eprintln!("{said}");
     })?;
-    beacon.leave();
-    Ok(())
+    seek::locked(&beacon).leave();
+    match start.home.zip(claim.ended()) {
+        Some((home, claimed)) => Err(disbanded(&home, &claimed).into()),
+        None => Ok(()),
+    }
+}
+
+/// What a server needs to begin, beside its directory.
+struct Place<'a> {
+    advertised: &'a str,
+    beacon: &'a Beacon,
+    founds: bool,
+}
+
+/// A server that is about to begin.
+struct Start {
+    service: Service,
+    cluster: u128,
+    /// Its directory, locked; nothing, if it is in memory.
+    home: Option<Home>,
+    /// Whether there may have been another server at this address.
+    is_unsure: bool,
+}
+
+/// The server that the directory is of; a new one, if it is nobody's.
+fn start(
+    home: Home,
+    mut databases: Box<Directory>,
+    settings: &Settings,
+    place: &Place<'_>,
+) -> Result<Start, Box<dyn std::error::Error>> {
+    let (join, data) = (settings.join(), home.path().display().to_string());
+    match home.identity()? {
+        Identity::Member(..) if place.founds => Err(format!(
+            "{data}: the server has lived before, and a cluster is founded once; start it without `--found`, or, to found \
+             another cluster, with an empty directory"
+        )
+        .into()),
+        Identity::Member(cluster, FIRST) => {
+            if let Some(known) = Cluster::remembered(cluster, &mut *databases)? {
+                require_undrained(&known, FIRST, &data)?;
+            }
+            first(home, cluster, databases, settings, place)
+        }
+        Identity::Member(cluster, name) => {
+            settings.require_no_replicas()?;
+            let known = match Cluster::remembered(cluster, &mut *databases)? {
+                Some(known) => seek::find_again(&join, place.beacon, known),
+                None if join.is_empty() => {
+                    return Err(format!("{data}: this server has not met the others yet, and `join` is missing").into());
+                }
+                None => seek::find(&join, place.beacon)?,
+            };
+            if known.name != cluster {
+                let theirs = known.name;
+                return Err(format!("{data}: these data belong to cluster {cluster:032x}, and not to {theirs:032x}").into());
+            }
+            other(home, known, name, databases, place)
+        }
+        Identity::Replacement(name) if join.is_empty() || place.founds => Err(format!(
+            "{data}: this directory is to become that of server {name}, which has lost its data, again (it holds the file \
+             SERVER and nothing else), and such a server joins the others: name one of them by `join`"
+        )
+        .into()),
+        Identity::Replacement(name) => {
+            if name != FIRST {
+                settings.require_no_replicas()?;
+            }
+            let cluster = seek::find(&join, place.beacon)?;
+            require_replaceable(&cluster, name, &data)?;
+            other(home, cluster, name, databases, place)
+        }
+        Identity::New if join.is_empty() || place.founds => {
+            // Its settings are looked at before anything is made.
+            settings.replication()?;
+            let cluster = home.found()?;
+            first(home, cluster, databases, settings, place)
+        }
+        Identity::New => {
+            settings.require_no_replicas()?;
+            let cluster = seek::find(&join, place.beacon)?;
+            require_own(place.advertised, &cluster, &home)?;
+            let name = home.name_server()?;
+            other(home, cluster, name, databases, place)
+        }
+    }
+}
+
+fn first(
+    home: Home,
+    cluster: u128,
+    databases: Box<Directory>,
+    settings: &Settings,
+    place: &Place<'_>,
+) -> Result<Start, Box<dyn std::error::Error>> {
+    let replication = settings.replication()?;
+    let is_unsure = !place.founds;
+    let begin = if is_unsure { Service::unsure_first } else { Service::first };
+    let service = begin(cluster, databases, place.advertised, replication)?;
+    Ok(Start { service, cluster, home: Some(home), is_unsure })
+}
+
+fn other(
+    home: Home,
+    known: Cluster,
+    name: NodeId,
+    mut databases: Box<Directory>,
+    place: &Place<'_>,
+) -> Result<Start, Box<dyn std::error::Error>> {
+    let cluster = known.name;
+    require_undrained(&known, name, &home.path().display().to_string())?;
+    known.remember(&mut *databases)?;
+    home.join(cluster)?;
+    let service = Service::other(known, name, databases, place.advertised)?;
+    Ok(Start { service, cluster, home: Some(home), is_unsure: false })
+}
+
+/// Servers of another cluster that have looked for one of theirs at this address, where a cluster without databases has been
+/// founded.
+#[derive(Default)]
+struct Claim(Arc<Mutex<Option<Claimed>>>);
+
+struct Claimed {
+    cluster: ClusterId,
+    /// Who looks for whom, and from where.
+    by: NodeId,
+    wanted: NodeId,
+    from: String,
+}
+
+impl Claim {
+    /// Ends the server if it has nothing yet.
+    fn notice(&self, notice: &Notice, handle: &Handle<Server>) {
+        let Notice::Refused { address, call: Some((by, wanted)), why: Refusal::Cluster { theirs, .. } } =
+            notice
+        else {
+            return;
+        };
+        let claimed = Claimed { cluster: *theirs, by: *by, wanted: *wanted, from: address.clone() };
+        let (claim, stop) = (Arc::clone(&self.0), handle.clone());
+        // It has ended, or is about to.
+        let _ = handle.run(move |server, _, _| {
+            if server.is_unused() {
+                seek::locked(&claim).get_or_insert(claimed);
+                stop.stop();
+            }
+        });
+    }
+
+    fn ended(&self) -> Option<Claimed> {
+        seek::locked(&self.0).take()
+    }
+}
+
+/// Takes back that a cluster was founded, and says what to do instead.
+fn disbanded(home: &Home, claimed: &Claimed) -> String {
+    let Claimed { cluster, by, wanted, from } = claimed;
+    let data = home.path().display();
+    let left =
+        home.disband().err().map(|why| format!(" (what it has made there could not be removed: {why})"));
+    format!(
+        "{data}: nothing was there, but server {by} of cluster {cluster} (at {from}) looks for its server {wanted} at this address, \
+         so that server has lost its data, or its disk is not mounted; no other cluster is founded{}. To bring it back, if \
+         others have replicas of all it had: write its name, {:032x}, to {}, and start it with `--join` and the address of another. To \
+         found another cluster here all the same: start it with `--found`",
+        left.unwrap_or_default(),
+        wanted.0,
+        home.server_file().display()
+    )
+}
+
+/// Says once what of the server takes no part, and when it does again.
+fn report_failures(server: &Handle<Server>) {
+    let mut known = Vec::new();
+    let (tell, told) = mpsc::channel();
+    loop {
+        let tell = tell.clone();
+        // Who asked may be gone.
+        if !server.run(move |server, _, _| drop(tell.send(server.failures()))) {
+            return;
+        }
+        let Ok(failures) = told.recv() else { return };
+        failures
+            .iter()
+            .filter(|failure| !known.contains(*failure))
+            .for_each(|failure| eprintln!("{failure}"));
+        let over = known.iter().filter(|failure| !failures.contains(*failure));
+        over.for_each(|failure| eprintln!("no longer: {failure}"));
+        known = failures;
+        thread::sleep(Duration::from_secs(1));
+    }
 }
 
 /// Once this server is on the map: gives the groups that databases have got on it what all their groups have. What fails is
@@ -249,9 +440,9 @@ fn require_replaceable(cluster: &Cluster, name: NodeId, data: &str) -> Result<()
     if lost.is_empty() {
         return Ok(());
     }
-}
     Err(format!(
         "{data}: server {name} held parts of {} that have no replicas, so nothing can take its place; a backup of them can be \
          restored to another cluster",
         lost.join(", ")
     ))
+}

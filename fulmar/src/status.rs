@@ -10,7 +10,7 @@ use std::process::ExitCode;
 /// `fulmar status`
 #[derive(Args)]
 #[command(after_help = "Example:\n  fulmar status 127.0.0.1:7400\n\n\
-                        Exit status: 0 all servers answer, 1 one does not, 2 bad usage.")]
+                        Exit status: 0 all servers answer and take part, 1 one does not, 2 bad usage.")]
 pub struct Options {
     /// A server of the cluster
     #[arg(value_name = "HOST:PORT")]
@@ -42,7 +42,9 @@ pub fn run(options: &Options) -> ExitCode {
     {
         return failed(error);
     }
-    if told.values().all(Result::is_ok) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let is_well =
+        |told: &Result<Status, String>| told.as_ref().is_ok_and(|status| status.failures.is_empty());
+    if told.values().all(is_well) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Where the cluster's clock is, as far as any server knows.
@@ -72,6 +74,9 @@ fn print_table(
                     _ => "",
                 };
                 writeln!(out, "{address:<24} {:>10} {lag:>10} {groups:>8}{note}", status.snapshots)?;
+                for failure in &status.failures {
+                    writeln!(out, "{:<24} {failure}", "")?;
+                }
             }
             Err(error) => writeln!(out, "{address:<24} does not answer: {error}")?,
         }
@@ -134,7 +139,7 @@ fn print_json(
                     "{}",
                     serde_json::json!({
                         "server": address, "now": status.now.0, "watermark": status.watermark.0,
-                        "snapshots": status.snapshots,
+                        "snapshots": status.snapshots, "failures": status.failures,
                     })
                 )?;
                 for g in &status.groups {

@@ -1,6 +1,7 @@
 //! Servers whose disk is full. The disks are file systems in memory, in a mount namespace of their own, so these tests need
 //! `unshare` and `nsenter`, and root or unprivileged user namespaces.
 
+use crate::founding::status;
 use crate::server::{Server, sql};
 use fulmar_dbt::remote::Cluster;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -186,6 +187,55 @@ fn the_first_server_goes_on_to_be_read_when_its_disk_is_full() {
     let server = disk.serve(&port, &[]);
     assert_eq!(sql(&name, &["SELECT count(*) FROM t; INSERT INTO t VALUES (1)"]), acknowledged.to_string());
     assert_eq!(sql(&format!("{}/more", server.address), &["CREATE TABLE t(x); SELECT 1"]), "1");
+}
+
+/// The session of docs/operations.md.
+#[test]
+fn a_replica_without_room_says_so_and_takes_part_again_when_there_is_some() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let settings = directory.path().join("node.toml");
+    std::fs::write(&settings, "replicas = 3\n").expect("a file");
+    let mut command = Command::new(FULMAR);
+    command
+        .args(["serve", "--found", "--config"])
+        .arg(&settings)
+        .arg("--data")
+        .arg(directory.path().join("a"));
+    let first = Server::of(&mut command, "127.0.0.1:0", &[]);
+    let disk = Disk::new(&directory.path().join("small"), "200m");
+    let join = ["--join", first.port()];
+    let mut second = Server::start_with(&directory.path().join("b"), "127.0.0.1:0", &join);
+    let small = disk.serve("127.0.0.1:0", &join);
+    first.await_keepers(3);
+    let name = format!("fulmar://{},{},{}/birds", first.port(), second.port(), small.port());
+    let connection = open(&name);
+    connection.execute_batch("CREATE TABLE t(a)").expect("a table");
+    disk.fill();
+    // The others go on; the table of servers says that one does not, and why.
+    let mut rows = 0;
+    let told = loop {
+        connection.execute_batch("INSERT INTO t VALUES (randomblob(20000))").expect("two of three");
+        rows += 1;
+        let (code, told) = status(first.port());
+        if told.contains("takes no part") {
+            assert_eq!(code, Some(1), "{told}");
+            break told;
+        }
+    };
+    assert!(told.contains("No space left on device"), "{told}");
+    disk.run("sh", &["-c", "rm \"$0/filler\""]);
+    loop {
+        let (code, told) = status(first.port());
+        if code == Some(0) {
+            break;
+        }
+        assert!(told.contains("takes no part") || told.contains("is not up to date yet"), "{told}");
+    }
+    // It has what the others have, and does without one of them.
+    second.signal("KILL");
+    connection.execute_batch("INSERT INTO t VALUES (1)").expect("two of three");
+    assert_eq!(count(&connection, "t"), rows + 1);
+    assert_eq!(sql(&name, &["PRAGMA integrity_check"]), "ok");
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub use keep::{Keep, Linked, Walked};
 use ledger::Ledger;
 use manager::Manager;
 pub(super) use map::remembered;
-use replicas::Hosted;
+use replicas::{Failure, Hosted};
 use snapshots::Snapshots;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -145,6 +145,7 @@ pub struct Server {
     unplaced: Vec<(NodeId, u64, String)>,
     /// Replicas of groups, and those of them whose disk has failed.
     replicas: BTreeMap<(DatabaseNumber, GroupId), Hosted>,
+    failures: BTreeMap<(DatabaseNumber, GroupId), Failure>,
     /// What the clock has said, if it is not to be heard before a newer map is.
     early: Option<Message>,
 }
@@ -157,11 +158,11 @@ struct Site {
     /// As the first server: how new databases are to be replicated.
     replication: Option<Replication>,
     map: Map,
-    /// Who was asked last for a newer map, beside the one who keeps it.
     /// Where servers were met that are elsewhere by the map.
     met: BTreeMap<NodeId, String>,
     /// As a first server that nobody has told to found a cluster: until when it makes no database.
     hesitates: Option<Time>,
+    /// Who was asked last for a newer map, beside the one who keeps it.
     asked: NodeId,
     clock: Clock,
     snapshots: Snapshots,
@@ -274,9 +275,9 @@ impl Server {
             address: address.into(),
             replication: None,
             map,
-            asked: me,
             met: BTreeMap::new(),
             hesitates: None,
+            asked: me,
             clock: Clock::default(),
             snapshots: Snapshots::default(),
             loads: BTreeMap::new(),
@@ -300,12 +301,11 @@ impl Server {
             arriving: BTreeMap::new(),
             unplaced: Vec::new(),
             replicas: BTreeMap::new(),
+            failures: BTreeMap::new(),
             early: None,
         }
     }
 
-    /// The map, as it is known here.
-    pub fn map(&self) -> &Map {
     /// Has it make no database in a cluster without any for a while after it has started.
     pub(super) fn hesitate(&mut self) {
         self.site.hesitates = Some(Time::ZERO);
@@ -329,6 +329,8 @@ impl Server {
         self.site.met.get(&server).or_else(|| self.site.map.servers.get(&server)).map(String::as_str)
     }
 
+    /// The map, as it is known here.
+    pub fn map(&self) -> &Map {
         &self.site.map
     }
 
@@ -589,6 +591,7 @@ impl Server {
                     watermark: self.site.clock.watermark(),
                     snapshots: self.site.snapshots.count(),
                     groups: self.groups.values().map(Group::status).collect(),
+                    failures: [self.failures(), self.behind()].concat(),
                 };
                 self.site.turn(now, out).send(from, Message::Status(status));
             }
@@ -658,10 +661,10 @@ impl Process for Server {
     fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
         self.site.durable = out.logged();
         self.site.clock.start(now);
+        self.site.hesitates = self.site.hesitates.map(|_| now + HESITATION);
         let turn = &mut self.site.turn(now, out);
         if let Some(manager) = &mut self.manager {
             manager.start(None, turn);
-        self.site.hesitates = self.site.hesitates.map(|_| now + HESITATION);
         }
         self.host(now, out);
         let turn = &mut self.site.turn(now, out);

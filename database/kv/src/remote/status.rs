@@ -3,7 +3,7 @@
 use super::message::DatabaseNumber;
 use crate::core::group;
 use crate::{GroupId, Timestamp};
-use fulmar_transport::coding::{Reader, list, number, put_varint};
+use fulmar_transport::coding::{Reader, list, number, put_bytes, put_varint, text};
 
 /// What a server tells about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct Status {
     pub snapshots: u64,
     /// The groups that it has open.
     pub groups: Vec<GroupStatus>,
+    /// What of it takes no part, and why.
+    pub failures: Vec<String>,
 }
 
 /// What it tells about a group.
@@ -48,6 +50,8 @@ impl Status {
             put_varint(out, group.0.into());
             [reads, commits, prepared, cached, nodes].into_iter().for_each(|count| put_varint(out, *count));
         }
+        put_varint(out, self.failures.len() as u64);
+        self.failures.iter().for_each(|failure| put_bytes(out, failure.as_bytes()));
     }
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
@@ -64,6 +68,7 @@ impl Status {
                 nodes: input.varint()?,
             })
         };
-        Some(Self { now, watermark, snapshots, groups: list(input, one)? })
+        let groups = list(input, one)?;
+        Some(Self { now, watermark, snapshots, groups, failures: list(input, text)? })
     }
 }

@@ -93,9 +93,8 @@ impl Server {
         if (copying.from, copying.next) != (from, part.from) {
             return;
         }
-        if hosted.entries.replace((part.from, part.next), part.entries).is_err() {
-            hosted.is_broken = true;
-            return;
+        if let Err(why) = hosted.entries.replace((part.from, part.next), part.entries) {
+            return self.fail_replica(place, why, now);
         }
         copying.checkpoint = part.checkpoint.or_else(|| copying.checkpoint.take());
         copying.attempts = 0;

@@ -12,7 +12,7 @@ use super::copying::Copying;
 use super::group::Group;
 use super::ledger::Ledger;
 use super::manager::Manager;
-use super::{Server, Synced, Timer, Turn};
+use super::{Server, Site, Synced, Timer, Turn};
 use crate::replicated::{DONE, Entries, Leading, Operation};
 use crate::{Database, Error, GroupId};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
@@ -31,6 +31,9 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const UNSERVED: u32 = 6;
 /// …until all its replicas have been there for so many. Then the first of them is to lead it again, too.
 const COMPLETE: u32 = 40;
+/// A replica whose disk has failed begins again after so long: there may be room by then.
+const REST: Duration = Duration::from_secs(2);
+
 /// A replica of a group.
 pub(super) struct Hosted {
     pub(super) replica: Replica<Entries>,
@@ -48,6 +51,13 @@ pub(super) struct Hosted {
     complete: u32,
     /// Its disk has failed: it takes part no more.
     pub(super) is_broken: bool,
+}
+
+/// Why a replica takes no part.
+pub(super) struct Failure {
+    why: String,
+    /// When it is to begin again.
+    again: Time,
 }
 
 /// As the leader of a view.
@@ -142,8 +152,18 @@ impl Server {
         let missing: Vec<_> =
             self.site.map.replicas_on(me).filter(|place| !self.replicas.contains_key(place)).collect();
         for place in missing {
-            // A disk that fails is tried again; without this replica the others go on.
-            let Ok(Some(hosted)) = self.open_replica(place, now, out) else { continue };
+            if self.failures.get(&place).is_some_and(|failure| now < failure.again) {
+                continue;
+            }
+            // It is tried again; without this replica the others go on.
+            let hosted = match self.open_replica(place, now, out) {
+                Ok(Some(hosted)) => hosted,
+                Ok(None) => continue,
+                Err(why) => {
+                    self.fail_replica(place, why, now);
+                    continue;
+                }
+            };
             let life = hosted.life;
             self.replicas.insert(place, hosted);
             self.step_replica(place, now, out, |replica, out| replica.start(now, out));
@@ -228,9 +248,8 @@ impl Server {
         let mut own = Outbox::after(hosted.logged);
         step(&mut hosted.replica, &mut own);
         hosted.logged = own.logged();
-        if hosted.entries.store(&own.records).is_err() {
-            hosted.is_broken = true;
-            return self.follow(place);
+        if let Err(why) = hosted.entries.store(&own.records) {
+            return self.fail_replica(place, why, now);
         }
         let turn = &mut self.site.turn(now, out);
         if !own.records.is_empty() {
@@ -248,6 +267,50 @@ impl Server {
             hosted.copy_from(from, place, turn);
         }
         self.observe(place, now, out);
+    }
+
+    /// The disk of a replica fails: it takes part no more before it has begun again, as if the server had crashed.
+    pub(super) fn fail_replica(&mut self, place: Place, why: Error, now: Time) {
+        if let Some(hosted) = self.replicas.get_mut(&place) {
+            hosted.is_broken = true;
+        }
+        self.failures.insert(place, Failure { why: why.to_string(), again: now + REST });
+        self.follow(place);
+    }
+
+    fn called(&self, place: Place) -> String {
+        match place {
+            RECORDS => "the cluster's clock and map".to_owned(),
+            (_, group) => {
+                format!("group {} of {}", group.0, self.site.map.name(place).unwrap_or("a database"))
+            }
+        }
+    }
+
+    /// What of this server takes no part, and why.
+    pub fn failures(&self) -> Vec<String> {
+        let replicas = self.failures.iter().map(|(place, failure)| {
+            format!("the replica of {} takes no part: {}", self.called(*place), failure.why)
+        });
+        let failed =
+            |(_, group): &(&Place, &Group)| !group.is_replicated() && group.database().storage().has_failed();
+        let alone = self.groups.iter().filter(failed).map(|(place, _)| {
+            format!(
+                "{} is only read: a write to its disk has failed; make room, and start the server again",
+                self.called(*place)
+            )
+        });
+        replicas.chain(alone).collect()
+    }
+
+    /// Replicas that do not count yet, as they have to hear first what the others have.
+    pub(super) fn behind(&self) -> Vec<String> {
+        let is_there = |hosted: &Hosted| hosted.copying.is_none() && hosted.replica.view().is_some();
+        let places = self.site.map.replicas_on(self.site.me);
+        let behind = places.filter(|place| {
+            !self.failures.contains_key(place) && !self.replicas.get(place).is_some_and(is_there)
+        });
+        behind.map(|place| format!("the replica of {} is not up to date yet", self.called(place))).collect()
     }
 
     /// Leads, or follows, as the replica does.
@@ -373,6 +436,8 @@ impl Server {
 
     /// The map has changed.
     pub(super) fn look_at_map(&mut self, now: Time, out: &mut Outbox<Self>) {
+        let Site { map, me, .. } = &self.site;
+        self.failures.retain(|place, _| map.replicas(*place).is_some_and(|replicas| replicas.are_on(*me)));
         self.host(now, out);
         let places: Vec<_> = self.replicas.keys().copied().collect();
         for place in places {
@@ -485,6 +550,7 @@ impl Server {
                 durable = Some(own);
             }
             if let Some(own) = durable {
+                self.failures.remove(&place);
                 self.step_replica(place, now, out, |replica, out| replica.durable(now, own, out));
             }
         }
@@ -492,6 +558,11 @@ impl Server {
 
     /// Asks again for what was not answered.
     pub(super) fn sweep_replicas(&mut self, now: Time, out: &mut Outbox<Self>) {
+        // What its engine holds is let go of before it is opened again.
+        let failures = &self.failures;
+        self.replicas.retain(|place, hosted| {
+            !hosted.is_broken || failures.get(place).is_some_and(|failure| now < failure.again)
+        });
         self.host(now, out);
         let places: Vec<_> = self.replicas.keys().copied().collect();
         let me = self.site.me;
