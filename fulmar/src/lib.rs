@@ -2,7 +2,8 @@
 //!
 //! - [`shell`]: `fulmar sql`, a shell as people know it from `sqlite3`. Its core takes lines and writes to anything, so
 //!   whole sessions are tested against golden files.
-//! - [`mod@serve`]: `fulmar serve`, databases or services for others; [`timestamp`] and [`lock`] are clients of services.
+//! - [`mod@serve`]: `fulmar serve`, databases or services for others; [`timestamp`] and [`lock`] are clients of services, and
+//!   [`fence`] is what keeps late holders of locks out.
 //! - [`mod@agree`]: `fulmar agree`, a configuration agreed on in spite of liars, on which alone `serve` starts if told to.
 //! - [`discover`]: `fulmar discover`, all members of a network from the addresses of some.
 //! - [`transfer`]: `fulmar import`, `export`, `backup` and `restore`, from and to ordinary SQLite files.
@@ -34,6 +35,7 @@ pub mod demo;
 pub mod discover;
 pub mod drain;
 mod ending;
+pub mod fence;
 mod files;
 pub mod lab;
 pub mod lock;

@@ -1,10 +1,11 @@
 //! `fulmar lock`: a command that runs while it holds a lock, as `flock` has it on one machine.
 
 use crate::ending::failed;
+use crate::fence::VARIABLE;
 use crate::signals;
 use clap::Args;
 use fulmar_replication::applications::LockMode;
-use fulmar_services::{Application, Charter, Lease, LockError, LockSession, Members};
+use fulmar_services::{Application, Charter, Fence, Lease, LockError, LockSession, Members};
 use rustix::process::{Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
 use std::error::Error;
 use std::ffi::OsString;
@@ -22,7 +23,9 @@ use std::time::Duration;
     after_help = "Example:\n  fulmar lock 10.0.0.1:7500,10.0.0.2:7500,10.0.0.3:7500 backup -- ./backup.sh\n\n\
                         It waits for the lock behind all who wait for it already. If it ends in any way, so does the \
                         command, but not what that has started. If the replicas do not hear of it in time, others get \
-                        the lock, and it kills the command before.\n\n\
+                        the lock, and it kills the command before; if it was stopped meanwhile, after. So what must not be \
+                        changed by two goes by `fulmar fence` with the fencing token in FULMAR_FENCE, which is larger than \
+                        that of each holder before.\n\n\
                         Exit status: that of the command, or 128 and the signal that has ended it; 1 failed, 2 bad \
                         usage."
 )]
@@ -61,13 +64,13 @@ fn hold(lock: &Lock) -> Result<ExitCode, Box<dyn Error>> {
     let expires = Duration::from_secs(lock.expires.into());
     let mut session = LockSession::open(&charter, expires)?;
     let mode = if lock.shared { LockMode::Read } else { LockMode::Write };
-    session.acquire(lock.name.as_bytes(), mode)?;
+    let fence = session.acquire(lock.name.as_bytes(), mode)?;
     let handle = Arc::new(OnceLock::new());
     let known = handle.clone();
     signals::on(&[signals::SIGTERM], move || pass_on(known.get()))?;
     // A terminal sends it to the command, too.
     signals::on(&[signals::SIGINT], || ())?;
-    let mut child = start(lock)?;
+    let mut child = start(lock, fence)?;
     let opened = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
     handle.get_or_init(|| opened);
     let lease = session.lease().clone();
@@ -89,10 +92,10 @@ fn close(session: LockSession, expires: Duration) -> Result<(), LockError> {
 }
 
 /// Starts the command so that it ends with this process, whose thread waits for it.
-fn start(lock: &Lock) -> Result<Child, Box<dyn Error>> {
+fn start(lock: &Lock, fence: Fence) -> Result<Child, Box<dyn Error>> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["lock", "--under", &process::id().to_string(), &lock.members, &lock.name, "--"]);
-    Ok(command.args(&lock.command).spawn()?)
+    Ok(command.args(&lock.command).env(VARIABLE, fence.0.to_string()).spawn()?)
 }
 
 /// Becomes the command, which is killed when its parent ends.

@@ -8,6 +8,7 @@ use fulmar::bench::{self, Bench};
 use fulmar::demo::{self, Demo};
 use fulmar::discover::{self, Discover};
 use fulmar::drain::{self, Drain};
+use fulmar::fence;
 use fulmar::lab::{self, Lab};
 use fulmar::lock::{self, Lock};
 use fulmar::serve::{self, Serve};
@@ -50,6 +51,8 @@ enum Command {
     Timestamp(Draw),
     /// Runs a command while it holds a lock of the replicas that serve locks
     Lock(Lock),
+    /// Runs a command unless its lock has had a later holder
+    Fence(fence::Options),
     /// Moves all that a server of a cluster holds to the others
     Drain(Drain),
     /// Runs virtual switches, or says what they do with packets
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Command::Status(options) => status::run(&options),
         Command::Timestamp(draw) => timestamp::run(&draw),
         Command::Lock(lock) => lock::run(&lock),
+        Command::Fence(options) => fence::run(&options),
         Command::Drain(options) => drain::run(&options),
         Command::Switch(switch) => switch::run(&switch),
         Command::Transfer(transfer) => transfer::run(&transfer),

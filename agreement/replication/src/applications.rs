@@ -5,5 +5,5 @@ mod locks;
 mod timestamps;
 mod undo;
 
-pub use locks::{LockAnswer, LockMode, LockOperation, Locks, SessionId};
+pub use locks::{Fence, LockAnswer, LockMode, LockOperation, Locks, SessionId};
 pub use timestamps::Timestamps;

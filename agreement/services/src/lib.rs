@@ -20,7 +20,8 @@
 //! - [`Charter`], [`Members`], [`Application`]: which group.
 //! - [`Server`]: a replica of it. `home`: its directory; `journal`: its records there; `ticker`: the time that passes for
 //!   sessions of locks; `report`: what is said of the other replicas.
-//! - [`TimestampClient`], [`LockSession`] and its [`Lease`]: what clients do; `caller`: how they ask.
+//! - [`TimestampClient`], [`LockSession`] and its [`Lease`]: what clients do; `caller`: how they ask. [`FenceFile`]: how what a lock
+//!   protects refuses a holder that comes late.
 //!
 //! # Example
 //!
@@ -32,7 +33,8 @@
 //! let members = Members::new(["10.0.0.1:7500", "10.0.0.2:7500", "10.0.0.3:7500"])?;
 //! let charter = Charter::find(Application::Locks, &members)?;
 //! let mut session = LockSession::open(&charter, Duration::from_secs(10))?;
-//! session.acquire(b"eggs", LockMode::Write)?;
+//! let fence = session.acquire(b"eggs", LockMode::Write)?;
+//! println!("{}", fence.0);
 //! assert!(!session.lease().is_over());
 //! session.close()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -42,7 +44,11 @@
 //!
 //! What `fulmar-replication` guarantees, for replicas that crash at any time and lose no more than f directories before the first
 //! of them is back. A journal's torn end is cut off; damage before its end is found, and refused. While a [`Lease`] is not over nobody
-//! else holds its session's locks, if clocks gain less than a second on each other in the time in which it expires.
+//! else holds its session's locks, if clocks gain less than a second on each other in the time in which it expires. The fencing
+//! tokens of a lock grow from holder to holder.
+//!
+//! A [`Lease`] that is not over says nothing of the next moment: its process may be stopped before it acts. What must not be
+//! changed by a holder that is late has to look at fencing tokens.
 //!
 //! Not guaranteed: that the last batch of a journal is not lost if the disk damages it after its sync, since that looks as if it was
 //! torn; anything against those who can write to the ports or the directories.
@@ -50,6 +56,7 @@
 mod caller;
 mod chance;
 mod charter;
+mod fence;
 mod home;
 mod journal;
 mod lease;
@@ -63,6 +70,8 @@ use caller::Caller;
 
 pub use caller::CallError;
 pub use charter::{Application, Charter, Members, MembersError};
+pub use fence::{Admitted, FenceError, FenceFile};
+pub use fulmar_replication::applications::Fence;
 pub use home::HomeError;
 pub use journal::JournalError;
 pub use lease::Lease;

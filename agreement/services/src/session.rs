@@ -3,7 +3,7 @@
 use crate::lease::{Lease, keep};
 use crate::ticker::TICK;
 use crate::{CallError, Caller, Charter};
-use fulmar_replication::applications::{LockAnswer, LockMode, LockOperation, SessionId};
+use fulmar_replication::applications::{Fence, LockAnswer, LockMode, LockOperation, SessionId};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -58,19 +58,20 @@ impl LockSession {
         &self.lease
     }
 
-    /// Takes a lock, and waits behind all who wait for it already.
+    /// Takes a lock, and waits behind all who wait for it already. Returns its fencing token, which is larger than that of all
+    /// who were given the lock before: see [`FenceFile`](crate::FenceFile).
     ///
     /// # Errors
     /// [`LockError`]
-    pub fn acquire(&mut self, name: &[u8], mode: LockMode) -> Result<(), LockError> {
+    pub fn acquire(&mut self, name: &[u8], mode: LockMode) -> Result<Fence, LockError> {
         let acquire = LockOperation::Acquire { session: self.id, name: name.into(), mode, waits: true };
         let mut answer = call(&mut self.caller, &acquire)?;
         let look = LockOperation::Look(self.id, name.into()).encode();
         loop {
             match answer {
-                LockAnswer::Held if !self.lease.is_over() => return Ok(()),
+                LockAnswer::Held(fence) if !self.lease.is_over() => return Ok(fence),
                 LockAnswer::Waits if !self.lease.is_over() => thread::sleep(LOOK),
-                LockAnswer::Held | LockAnswer::Waits | LockAnswer::Gone => return Err(LockError::Expired),
+                LockAnswer::Held(_) | LockAnswer::Waits | LockAnswer::Gone => return Err(LockError::Expired),
                 other => return Err(CallError::Answer(format!("{other:?}").into()).into()),
             }
             let told = self.caller.query(look.clone())?;

@@ -3,8 +3,9 @@
 use crate::server::Server;
 use fulmar_services::{Application, Charter, Members, TimestampClient};
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::num::NonZeroU64;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -269,6 +270,62 @@ fn who_is_not_heard_of_ends_its_command() {
     assert!(complaint(&ended).contains("the session has expired"), "{ended:?}");
     servers[1..].iter().for_each(|server| server.send("CONT"));
     assert_eq!(answer(&mut place.lock(&[], &["echo", "mine"])), "mine\n");
+}
+
+/// What the lock protects is a list of who has written.
+#[test]
+fn who_was_stopped_for_longer_than_its_lease_is_refused() {
+    let place = Place::new("locks", "viewstamped");
+    let _servers = place.found();
+    let path = |name: &str| place.folder.path().join(name).to_string_lossy().into_owned();
+    let (list, fence) = (path("list"), path("fence"));
+    let write = "\"$0\" fence \"$1\" -- sh -c 'echo $FULMAR_FENCE >> \"$0\"' \"$2\"";
+    // It says who it is, waits for a word, and writes.
+    let late = format!("echo $$; read go; {write}; echo $?");
+    let command = ["sh", "-c", &late, FULMAR, &fence, &list];
+    let mut first = place.lock(&["--expires", "1"], &command);
+    let first = first.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut first = first.spawn().expect("the program runs");
+    let mut said = BufReader::new(first.stdout.take().expect("a pipe")).lines();
+    let command = said.next().expect("it has the lock").expect("a line");
+    let send = |signal: &str, to: &str| {
+        let sent = Command::new("kill").args(["-s", signal, "--", to]).status().expect("kill is there");
+        assert!(sent.success());
+    };
+    let all = format!("-{}", first.id());
+    send("STOP", &all);
+    // Who comes next gets the lock, as the first is not heard of.
+    let next = ["sh", "-c", write, FULMAR, &fence, &list];
+    answer(&mut place.lock(&[], &next));
+    let seen = fs::read_to_string(&list).expect("it has written");
+    // The first goes on: its command before the program that is to end it.
+    writeln!(first.stdin.take().expect("a pipe"), "go").expect("it is read");
+    send("CONT", &command);
+    assert_eq!(said.next().expect("it goes on").expect("a line"), "1");
+    send("CONT", &all);
+    let ended = first.wait_with_output().expect("it runs");
+    let complaint = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(complaint.contains("the lock has had a later holder"), "{complaint}");
+    assert_eq!(fs::read_to_string(&list).expect("it is there"), seen);
+    let tokens: Vec<u64> = seen.lines().map(|line| line.parse().expect("a number")).collect();
+    assert_eq!(tokens, [2]);
+}
+
+#[test]
+fn a_command_without_a_token_is_not_let_through() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let fence = directory.path().join("fence");
+    let run = |token: Option<&str>, arguments: &[&str]| {
+        let mut command = Command::new(FULMAR);
+        command.arg("fence").arg(&fence).args(arguments).env_remove("FULMAR_FENCE");
+        token.map(|token| command.env("FULMAR_FENCE", token));
+        command.output().expect("the program runs")
+    };
+    assert!(complaint(&run(None, &["--", "true"])).contains("expected to run under `fulmar lock`"));
+    assert!(complaint(&run(Some("birds"), &[])).contains("expected a number"));
+    assert_eq!(run(Some("7"), &["--", "sh", "-c", "exit 9"]).status.code(), Some(9));
+    assert!(complaint(&run(None, &["--token", "6"])).contains("its token is 7, and this one is 6"));
+    assert!(run(Some("7"), &[]).status.success());
 }
 
 #[test]

@@ -3,6 +3,10 @@
 //! A state machine has no clock. Time passes by an operation, [`LockOperation::Tick`], which whoever runs the service invokes at
 //! regular intervals; sessions live for a number of ticks after they were last heard of. An invocation names its tick, so time goes
 //! no faster if several invoke it.
+//!
+//! Whoever is given a lock is given a fencing token with it, a number that is larger than all before, of any lock. Time may have
+//! passed for the session and not for its holder, which was stopped, say: then what the lock protects sees its token after the next
+//! holder's, and can refuse it.
 
 use super::undo::Undoable;
 use crate::{SequenceNumber, StateMachine};
@@ -12,6 +16,10 @@ use std::collections::BTreeMap;
 /// Names a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
+
+/// A fencing token: says of two who were given a lock which was later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence(pub u64);
 
 /// What a lock is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +68,8 @@ pub enum LockAnswer {
     Opened(SessionId),
     /// It is done.
     Done,
-    /// The session holds the lock.
-    Held,
+    /// The session holds the lock, and was given it with this token.
+    Held(Fence),
     /// It waits for it.
     Waits,
     /// There were so many ticks.
@@ -76,7 +84,7 @@ pub enum LockAnswer {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Lock {
-    holders: Vec<SessionId>,
+    holders: Vec<(SessionId, Fence)>,
     is_write: bool,
     queue: Vec<(SessionId, bool)>,
 }
@@ -92,7 +100,7 @@ struct Session {
 pub struct Locks {
     locks: Undoable<Vec<u8>, Lock>,
     sessions: Undoable<SessionId, Session>,
-    /// How many ticks there were, and how many sessions.
+    /// How many ticks there were, how many sessions, and how many fencing tokens.
     counts: Undoable<Count, u64>,
 }
 
@@ -100,6 +108,7 @@ pub struct Locks {
 enum Count {
     Ticks,
     Sessions,
+    Fences,
 }
 
 impl Default for Locks {
@@ -176,8 +185,8 @@ impl Locks {
 
     fn look(&self, session: SessionId, name: &Vec<u8>) -> LockAnswer {
         let Some(lock) = self.locks.get(name) else { return LockAnswer::Free };
-        if lock.holders.contains(&session) {
-            LockAnswer::Held
+        if let Some(fence) = lock.held_by(session) {
+            LockAnswer::Held(fence)
         } else if lock.queue.iter().any(|(waiting, _)| *waiting == session) {
             LockAnswer::Waits
         } else {
@@ -192,10 +201,11 @@ impl Locks {
         }
         let mut lock = self.locks.get(&name).cloned().unwrap_or_default();
         lock.queue.push((session, mode == LockMode::Write));
-        lock.grant();
-        if !lock.holders.contains(&session) && !waits {
+        let last = lock.grant(self.count(Count::Fences));
+        if lock.held_by(session).is_none() && !waits {
             return LockAnswer::Free;
         }
+        self.counts.set(Count::Fences, Some(last));
         self.locks.set(name.clone(), Some(lock));
         self.look(session, &name)
     }
@@ -204,9 +214,10 @@ impl Locks {
         if self.look(session, &name) != LockAnswer::Free
             && let Some(mut lock) = self.locks.get(&name).cloned()
         {
-            lock.holders.retain(|holder| *holder != session);
+            lock.holders.retain(|(holder, _)| *holder != session);
             lock.queue.retain(|(waiting, _)| *waiting != session);
-            lock.grant();
+            let last = lock.grant(self.count(Count::Fences));
+            self.counts.set(Count::Fences, Some(last));
             self.locks.set(name, Some(lock).filter(|lock| !lock.holders.is_empty()));
         }
     }
@@ -219,15 +230,22 @@ impl Locks {
 }
 
 impl Lock {
-    /// Gives the lock to the first who wait, as many as can hold it together.
-    fn grant(&mut self) {
+    fn held_by(&self, session: SessionId) -> Option<Fence> {
+        self.holders.iter().find(|(holder, _)| *holder == session).map(|(_, fence)| *fence)
+    }
+
+    /// Gives the lock to the first who wait, as many as can hold it together. Returns the last fencing token then, which was
+    /// `last` before.
+    fn grant(&mut self, mut last: u64) -> u64 {
         while let Some((session, is_write)) = self.queue.first().copied()
             && (self.holders.is_empty() || (!is_write && !self.is_write))
         {
             self.queue.remove(0);
-            self.holders.push(session);
+            last += 1;
+            self.holders.push((session, Fence(last)));
             self.is_write = is_write;
         }
+        last
     }
 }
 
@@ -277,12 +295,15 @@ impl StateMachine for Locks {
             put_bytes(&mut out, name);
             out.push(lock.is_write.into());
             put_varint(&mut out, lock.holders.len() as u64);
-            lock.holders.iter().for_each(|holder| put_varint(&mut out, holder.0));
+            lock.holders.iter().for_each(|(holder, _)| put_varint(&mut out, holder.0));
             put_varint(&mut out, lock.queue.len() as u64);
             lock.queue.iter().for_each(|(waiting, is_write)| {
                 put_varint(&mut out, waiting.0 << 1 | u64::from(*is_write));
             });
         }
+        put_varint(&mut out, self.count(Count::Fences));
+        let holders = self.locks.values().values().flat_map(|lock| &lock.holders);
+        holders.for_each(|(_, fence)| put_varint(&mut out, fence.0));
         out
     }
 
@@ -293,7 +314,8 @@ impl StateMachine for Locks {
 
 impl Locks {
     fn read(at: SequenceNumber, input: &mut Reader<'_>) -> Option<Self> {
-        let counts = BTreeMap::from([(Count::Ticks, input.varint()?), (Count::Sessions, input.varint()?)]);
+        let mut counts =
+            BTreeMap::from([(Count::Ticks, input.varint()?), (Count::Sessions, input.varint()?)]);
         let session = |input: &mut Reader<'_>| {
             let id = SessionId(input.varint()?);
             Some((id, Session { ticks: input.varint()?, heard_at: input.varint()? }))
@@ -301,14 +323,21 @@ impl Locks {
         let sessions = list(input, session)?.into_iter().collect();
         let lock = |input: &mut Reader<'_>| {
             let (name, is_write) = (input.bytes()?.to_vec(), input.byte()? == 1);
-            let holders = list(input, |input| input.varint().map(SessionId))?;
+            let holders = list(input, |input| Some((SessionId(input.varint()?), Fence(0))))?;
             let waiting = |input: &mut Reader<'_>| {
                 let bits = input.varint()?;
                 Some((SessionId(bits >> 1), bits & 1 == 1))
             };
             Some((name, Lock { holders, is_write, queue: list(input, waiting)? }))
         };
-        let locks = list(input, lock)?.into_iter().collect();
+        let mut locks: BTreeMap<_, Lock> = list(input, lock)?.into_iter().collect();
+        // A snapshot of before there were tokens ends here.
+        if let Some(last) = input.varint() {
+            counts.insert(Count::Fences, last);
+            for (_, fence) in locks.values_mut().flat_map(|lock| &mut lock.holders) {
+                *fence = Fence(input.varint()?);
+            }
+        }
         Some(Self::of(locks, sessions, counts, at))
     }
 }
@@ -362,7 +391,7 @@ impl LockAnswer {
         let (tag, number) = match self {
             Self::Opened(session) => (0, session.0),
             Self::Done => (1, 0),
-            Self::Held => (2, 0),
+            Self::Held(fence) => (2, fence.0),
             Self::Waits => (3, 0),
             Self::Free => (4, 0),
             Self::Gone => (5, 0),
@@ -382,7 +411,7 @@ impl LockAnswer {
         let answers = [
             Self::Opened(SessionId(number)),
             Self::Done,
-            Self::Held,
+            Self::Held(Fence(number)),
             Self::Waits,
             Self::Free,
             Self::Gone,
@@ -446,18 +475,18 @@ mod tests {
             Opened(A),
             Opened(B),
             Opened(C),
-            Held,
-            Held,
+            Held(Fence(1)),
+            Held(Fence(2)),
             Free,
             Waits,
             Done,
             Free,
             Waits,
             Done,
-            Held,
+            Held(Fence(3)),
             Waits,
             Done,
-            Held,
+            Held(Fence(4)),
         ];
         assert_eq!(answers, expected);
     }
@@ -477,7 +506,9 @@ mod tests {
             look(A),
             look(B),
         ]);
-        let expected = [Opened(A), Opened(B), Held, Waits, Ticks(1), Done, Ticks(2), Ticks(3), Gone, Held];
+        // The token of who comes after is the larger one.
+        let (first, next) = (Held(Fence(1)), Held(Fence(2)));
+        let expected = [Opened(A), Opened(B), first, Waits, Ticks(1), Done, Ticks(2), Ticks(3), Gone, next];
         assert_eq!(answers, expected);
     }
 
@@ -549,7 +580,13 @@ mod tests {
             for (name, lock) in locks.locks.values() {
                 assert!(!lock.holders.is_empty(), "nobody holds {name:?}, and it is kept");
                 assert!(!lock.is_write || lock.holders.len() == 1, "{lock:?}");
-                assert!(lock.holders.iter().all(|holder| locks.sessions.get(holder).is_some()), "{lock:?}");
+                let lives = |(holder, _): &(SessionId, Fence)| locks.sessions.get(holder).is_some();
+                assert!(lock.holders.iter().all(lives), "{lock:?}");
+                let last = Fence(locks.count(Count::Fences));
+                assert!(
+                    lock.holders.iter().all(|(_, fence)| *fence > Fence(0) && *fence <= last),
+                    "{lock:?}"
+                );
             }
         }
     }
