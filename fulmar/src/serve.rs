@@ -21,7 +21,7 @@ use home::{Home, Identity};
 use seek::Seeker;
 use settings::Settings;
 pub(crate) use settings::{Agreement as Protocol, Service as Serviced};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::net::TcpListener;
@@ -165,7 +165,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     let stop = handle.clone();
     signals::on(&[signals::SIGINT, signals::SIGTERM], move || stop.stop())?;
     println!("serving {what} on fulmar://{address}");
-    let mut unreachable = BTreeMap::new();
+    let (mut unreachable, mut refused) = (BTreeMap::new(), BTreeSet::new());
     let claim = Claim::default();
     start.service.run(|notice| {
         seeker.notice(notice);
@@ -181,6 +181,8 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
                 return;
             }
             Notice::Connected { peer, .. } => drop(unreachable.remove(peer)),
+            // So is this.
+            Notice::Refused { call: Some(_), why, .. } if !refused.insert(why.to_string()) => return,
             _ => {}
         }
         eprintln!("{said}");

@@ -26,13 +26,16 @@ pub(super) fn run(service: Service, settings: &Settings, founds: bool) -> Result
         (Some(address), None) | (None, Some(address)) => (address, address),
         (None, None) => return Err("the settings lack `listen`, the member that this one is".into()),
     };
-    let charter = Charter { application: service.into(), members, protocol: settings.replication.into() };
-    let what = charter.application;
-    let server = Server::open(charter, advertised, data, founds, |news| eprintln!("{news}"))?;
     let listener =
         TcpListener::bind(listen).map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr()?;
-    reach::require(&listener, advertised)?;
+    // Who is none is told that.
+    if members.iter().any(|(_, member)| member == advertised) {
+        reach::require(&listener, advertised)?;
+    }
+    let charter = Charter { application: service.into(), members, protocol: settings.replication.into() };
+    let what = charter.application;
+    let server = Server::open(charter, advertised, data, founds, |news| eprintln!("{news}"))?;
     server.run(listener, |stop| {
         signals::on(&[signals::SIGINT, signals::SIGTERM], stop)?;
         println!("serving {what} on {address}");

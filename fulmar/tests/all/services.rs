@@ -371,6 +371,8 @@ fn wrong_settings_are_refused() {
     refused(&settings(&[a, b, c], "127.0.0.1:1", ""), &[], "127.0.0.1:1 is not among the members");
     let elsewhere = "advertise = \"there:1\"";
     refused(&settings(&[a, b, c], a, elsewhere), &[], "there:1 is not among the members");
+    let deaf = settings(&[a, b, c], "127.0.0.1:0", &format!("advertise = {a:?}"));
+    refused(&deaf, &["--found"], "others would not find this server there");
     refused(&settings(&[a, b, c], a, "replicas = 3"), &[], "`replicas` is for servers of databases");
     refused(&settings(&[a, b, c], a, "").replace("locks", "birds"), &[], "unknown variant `birds`");
     refused("service = \"locks\"\ndata = \"x\"", &[], "the settings lack `members`");
