@@ -83,6 +83,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Names a tree: the group that holds its root, and its number there. `Tree(0)` and `Tree(1)` always exist. Each group has
 /// the cells of `Tree(0)`, for those who rely on them to find them where they are anyway; its keys that begin with `0xff`
@@ -261,6 +262,11 @@ impl Database {
     /// How many times it has waited for servers: see [`Store::round_trips`].
     pub fn round_trips(&self) -> u64 {
         self.store.round_trips()
+    }
+
+    /// How long servers may take to answer: see [`Store::set_limit`].
+    pub fn set_limit(&self, limit: Option<Duration>) {
+        self.store.set_limit(limit);
     }
 
     /// Keeps all others from committing: see [`Store::exclude`].

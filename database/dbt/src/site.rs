@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One user's way to the objects. Nothing moves while one of its operations runs.
 pub struct Site {
@@ -137,6 +137,10 @@ impl Store for Site {
 
     fn round_trips(&self) -> u64 {
         self.stay().store().round_trips()
+    }
+
+    fn set_limit(&self, limit: Option<Duration>) {
+        self.stay().store().set_limit(limit);
     }
 
     fn groups(&self) -> Result<Groups, Error> {

@@ -18,7 +18,7 @@ mod status;
 mod store;
 
 pub use client::{Ask, Client, Reply};
-pub use connection::{ConnectError, Connection, FIRST};
+pub use connection::{ConnectError, Connection, FIRST, report_waits};
 pub use fulmar_node::NodeId;
 pub use fulmar_replication::Protocol;
 pub use local::{Door, Doors, LOCAL_CLUSTER};

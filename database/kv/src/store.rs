@@ -4,6 +4,7 @@ use crate::{Commit, Database, Durability, Error, GroupId, Key, Object, ObjectId,
 use std::cell::{OnceCell, RefCell};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Which cells of an object a reader is after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,9 @@ pub trait Store: Send + Sync {
     fn round_trips(&self) -> u64 {
         0
     }
+
+    /// From now on servers may take so long to answer, if there are any; or as long as they do if nothing is said.
+    fn set_limit(&self, _limit: Option<Duration>) {}
 
     /// Ends a snapshot that was opened.
     fn close_snapshot(&self, at: Timestamp);

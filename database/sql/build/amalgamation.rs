@@ -266,6 +266,11 @@ const EDITS: &[Edit] = &[
         put: "    fulmarOpenError(db, rc);\n    goto opendb_out;\n  }\n  sqlite3BtreeEnter(db->aDb[0].pBt);\n",
     },
     Edit {
+        place: "sqlite3Pragma: PragTyp_BUSY_TIMEOUT",
+        find: "      sqlite3_busy_timeout(db, n);\n    }\n    returnSingleInt(v, db->busyTimeout);\n",
+        put: "      sqlite3_busy_timeout(db, n);\n      fulmarBusyTimeout(db);\n    }\n    returnSingleInt(v, db->busyTimeout);\n",
+    },
+    Edit {
         place: "sqlite3_file_control: SQLITE_FCNTL_DATA_VERSION",
         find: "      *(unsigned int*)pArg = sqlite3PagerDataVersion(pPager);\n",
         put: "      *(unsigned int*)pArg = fulmarServes(pBtree) ? fulmarDataVersion(pBtree) : sqlite3PagerDataVersion(pPager);\n",

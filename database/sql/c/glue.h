@@ -55,6 +55,7 @@ int fulmar_meta(FulmarHandle*, int i, u32 *pValue);
 int fulmar_set_meta(FulmarHandle*, int i, u32 iValue);
 u32 fulmar_data_version(const FulmarHandle*);
 i64 fulmar_round_trips(const FulmarHandle*);
+void fulmar_set_limit(const FulmarHandle*, i64 nMilliseconds);
 int fulmar_has_content(FulmarHandle*);
 int fulmar_empty(FulmarHandle*);
 int fulmar_check(FulmarHandle*, u32 iRoot, void*, void(*xReport)(void*,const char*));

@@ -26,6 +26,18 @@ static i64 fulmarRoundTrips(Btree *p){
 }
 
 /*
+** PRAGMA busy_timeout: servers may take as long to answer. (Not for
+** sqlite3_busy_timeout, which drivers call with what they think is usual.)
+*/
+static void fulmarBusyTimeout(sqlite3 *db){
+  int i;
+  for(i=0; i<db->nDb; i++){
+    Btree *p = db->aDb[i].pBt;
+    if( fulmarServes(p) ) fulmar_set_limit(p->pFulmar, db->busyTimeout);
+  }
+}
+
+/*
 ** Another cursor, or a rollback, changes the tree iRoot, or all if it is 0:
 ** cursors other than pExcept find their place again when next used. A pinned
 ** one may not; nor after its own deletion, which leaves SQLite's cursors valid.

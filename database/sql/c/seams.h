@@ -21,6 +21,7 @@ static int fulmarServes(Btree*);
 static Pgno fulmarLastRoot(Btree*);
 static u32 fulmarDataVersion(Btree*);
 static i64 fulmarRoundTrips(Btree*);
+static void fulmarBusyTimeout(sqlite3*);
 static void fulmarOpenError(sqlite3*, int);
 static char *fulmarOpenErrorText(sqlite3*, const char*);
 static const char *fulmarErrorText(sqlite3*, int);

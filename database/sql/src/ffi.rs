@@ -16,6 +16,7 @@ use std::cmp::Ordering;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+use std::time::Duration;
 
 thread_local! {
     /// Why the last attempt of this thread to open a database failed.
@@ -277,6 +278,14 @@ extern "C" fn fulmar_data_version(handle: *const Handle) -> u32 {
 extern "C" fn fulmar_round_trips(handle: *const Handle) -> i64 {
     // SAFETY: as in `attempt`.
     unsafe { &*handle }.round_trips()
+}
+
+/// How long servers may take to answer; zero, as long as they do if nothing is said.
+#[unsafe(no_mangle)]
+extern "C" fn fulmar_set_limit(handle: *const Handle, milliseconds: i64) {
+    let limit = u64::try_from(milliseconds).ok().filter(|limit| *limit > 0).map(Duration::from_millis);
+    // SAFETY: as in `attempt`.
+    unsafe { &*handle }.set_limit(limit);
 }
 
 #[unsafe(no_mangle)]

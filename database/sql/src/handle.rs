@@ -13,6 +13,7 @@ use std::ffi::{CString, c_int};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// The tree of facts about the database; a meta value is the cell `m` followed by its number.
 const FACTS: Tree = Tree(0);
@@ -537,6 +538,10 @@ impl Handle {
     }
 
     /// How many times it has waited for servers.
+    pub(crate) fn set_limit(&self, limit: Option<Duration>) {
+        self.database().set_limit(limit);
+    }
+
     pub(crate) fn round_trips(&self) -> i64 {
         self.database().round_trips().cast_signed()
     }

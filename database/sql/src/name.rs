@@ -2,6 +2,7 @@
 
 use crate::codes::{CANTOPEN, Failure};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What a name begins with that is ours.
 const SCHEME: &str = "fulmar:";
@@ -22,6 +23,8 @@ pub(crate) struct Name {
     pub(crate) place: Place,
     pub(crate) cache_bytes: Option<u64>,
     pub(crate) access: Option<Access>,
+    /// How long servers may take to answer.
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// Where a database is.
@@ -40,7 +43,7 @@ pub(crate) enum Place {
 
 impl Name {
     /// Parses `fulmar:PATH[?cache=SIZE&mode=ro|rw|rwc]`, where `%HH` stands for a byte, as in a URI, or
-    /// `fulmar://HOST:PORT[,HOST:PORT…]/DATABASE[?mode=ro|rw|rwc]`.
+    /// `fulmar://HOST:PORT[,HOST:PORT…]/DATABASE[?mode=ro|rw|rwc&timeout=TIME]`.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let wrong = |what: String| Failure::new(CANTOPEN, format!("{text}: {what}"));
         let rest = text.strip_prefix(SCHEME).unwrap_or(text);
@@ -54,7 +57,7 @@ impl Name {
             Some(rest) => there(rest).ok_or_else(|| wrong("expected fulmar://HOST:PORT/DATABASE".into()))?,
             None => Place::Here(PathBuf::from(path)),
         };
-        let mut name = Self { place, cache_bytes: None, access: None };
+        let mut name = Self { place, cache_bytes: None, access: None, timeout: None };
         for parameter in parameters.split('&').filter(|p| !p.is_empty()) {
             let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             match key {
@@ -71,7 +74,14 @@ impl Name {
                         _ => return Err(wrong(format!("mode={value}: expected ro, rw or rwc"))),
                     });
                 }
-                _ => return Err(wrong(format!("unknown parameter {key}; known are cache and mode"))),
+                "timeout" => {
+                    name.timeout = Some(time(value).ok_or_else(|| {
+                        wrong(format!("timeout={value}: expected a time such as 5s, 500ms or 2m"))
+                    })?);
+                }
+                _ => {
+                    return Err(wrong(format!("unknown parameter {key}; known are cache, mode and timeout")));
+                }
             }
         }
         Ok(name)
@@ -148,6 +158,19 @@ fn decode(text: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
+/// A time that is not zero: digits, then `ms`, `s` or `m`.
+fn time(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().ok().filter(|number| *number > 0)?;
+    match unit {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        "m" => number.checked_mul(60).map(Duration::from_secs),
+        _ => None,
+    }
+}
+
 /// A size in bytes: digits, then `KB`, `MB`, `GB` (powers of 1024) or nothing.
 fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -172,16 +195,17 @@ mod tests {
 
     #[test]
     fn names() {
-        let plain = Name { place: Place::Here("a/b".into()), cache_bytes: None, access: None };
+        let plain = Name { place: Place::Here("a/b".into()), cache_bytes: None, access: None, timeout: None };
         assert_eq!(parsed("fulmar:a/b"), Ok(plain));
         let full = Name {
             place: Place::Here("/x y?".into()),
             cache_bytes: Some(64 << 20),
             access: Some(Access::ReadWrite),
+            timeout: Some(Duration::from_millis(1500)),
         };
-        assert_eq!(parsed("fulmar:/x%20y%3F?cache=64MB&mode=rw"), Ok(full));
+        assert_eq!(parsed("fulmar:/x%20y%3F?cache=64MB&mode=rw&timeout=1500ms"), Ok(full));
         let place = Place::There { servers: vec!["a:1".into(), "[::1]:2".into()], database: "db".into() };
-        let there = Name { place, cache_bytes: None, access: Some(Access::Read) };
+        let there = Name { place, cache_bytes: None, access: Some(Access::Read), timeout: None };
         assert_eq!(parsed("fulmar://a:1,[::1]:2/db?mode=ro"), Ok(there));
         assert_eq!(of(Path::new("/50%?")), "fulmar:/50%25%3F");
     }
@@ -195,6 +219,9 @@ mod tests {
             ("fulmar://host:7400/a/b", "expected fulmar://HOST:PORT/DATABASE"),
             ("fulmar:a?cache=many", "expected a size"),
             ("fulmar:a?mode=w", "expected ro, rw or rwc"),
+            ("fulmar:a?timeout=5", "expected a time such as 5s"),
+            ("fulmar:a?timeout=0s", "expected a time such as 5s"),
+            ("fulmar:a?timeout=-1s", "expected a time such as 5s"),
             ("fulmar:a?speed=9", "unknown parameter speed"),
             ("fulmar:%z1", "two hexadecimal digits"),
         ] {

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// What the connections of this process to one database tell each other.
 pub(crate) struct Store {
@@ -65,7 +66,7 @@ impl Store {
                     None => Err(Failure::new(CANTOPEN, format!("{}: not a directory", path.display()))),
                 }
             }
-            Place::There { servers, database } => Self::open_there(servers, database, access),
+            Place::There { servers, database } => Self::open_there(servers, database, access, name.timeout),
         }
     }
 
@@ -73,10 +74,11 @@ impl Store {
         servers: &[String],
         database: &str,
         access: Access,
+        timeout: Option<Duration>,
     ) -> Result<(Arc<Self>, Database), Failure> {
         let name = format!("fulmar://{}/{database}", servers.join(","));
         let create = access == Access::ReadWriteCreate;
-        let connection = Connection::to_any(servers, database, create)
+        let connection = Connection::to_any(servers, database, create, timeout)
             .map_err(|why| Failure::new(CANTOPEN, format!("{name}: {why}")))?;
         let store = Remote::new(Path::new(&name), connection);
         let database = Database::remote(Arc::new(store));

@@ -225,6 +225,11 @@ impl<P: Process<Message: Wire>> Client<P> {
         self.faults.get(&server)
     }
 
+    /// Where a server is, if it was noted or met.
+    pub fn known(&self, server: NodeId) -> Option<&Address> {
+        self.book.address(server)
+    }
+
     /// What was counted.
     pub const fn counters(&self) -> Counters {
         self.counters

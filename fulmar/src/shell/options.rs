@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufReader, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use clap::{ArgAction, Args, Command};
 
@@ -189,8 +190,21 @@ impl Options {
     }
 }
 
+/// Says what a statement waits for, once for each reason.
+fn say_wait(why: &str) {
+    static SAID: Mutex<String> = Mutex::new(String::new());
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    if *said != why {
+        eprintln!("waiting: {why}");
+        why.clone_into(&mut said);
+    }
+}
+
 /// Runs `fulmar sql`; what happens to the terminal happens here.
 pub fn run(options: &Options) -> ExitCode {
+    if io::stderr().is_terminal() {
+        fulmar_dbt::remote::report_waits(say_wait);
+    }
     match session(options) {
         Ok(status) => ExitCode::from(status),
         // Who reads the output, `head` perhaps, has seen enough.

@@ -2,6 +2,7 @@
 
 use crate::replicas::Cluster;
 use crate::server::{Server, sql};
+use rusqlite::Connection;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -278,4 +279,29 @@ fn a_backup_outlives_a_majority() {
     let done = run(&["restore", &backup, &restored]);
     assert!(done.status.success(), "{done:?}");
     assert_eq!(sql(&restored, &["SELECT a FROM t"]), "7");
+}
+
+/// Two of three replicas are stopped: nothing is refused, and nothing is answered.
+#[test]
+fn who_waits_is_told_for_what_and_for_as_long_as_it_wants() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut cluster = Cluster::start(folder.path(), "viewstamped");
+    let birds = cluster.database("birds");
+    assert_eq!(sql(&birds, &["CREATE TABLE t(a); INSERT INTO t VALUES (7)"]), "");
+    let connection = Connection::open(&birds).expect("a connection");
+    connection.execute_batch("SELECT a FROM t; PRAGMA busy_timeout = 1500").expect("all are there");
+    let third = cluster.servers[2].port().to_owned();
+    let first = cluster.servers[0].port().to_owned();
+    cluster.servers[0].signal("KILL");
+    cluster.servers[1].signal("KILL");
+    let alone =
+        |timeout: &str| sql(&format!("fulmar://{third}/birds?timeout={timeout}"), &["SELECT a FROM t"]);
+    let told = alone("2s");
+    assert!(told.contains("no answer for 2s"), "{told}");
+    // It has asked the one that it knows, and those of which that knows.
+    assert!(told.contains(&third) || told.contains(&first), "{told}");
+    assert!(told.contains("fulmar status") || told.contains("cannot reach"), "{told}");
+    assert!(alone("5").contains("expected a time such as 5s"));
+    let error = connection.query_row("SELECT a FROM t", [], |_| Ok(())).expect_err("nobody answers");
+    assert!(error.to_string().contains("no answer for 1.5s"), "{error}");
 }

@@ -12,8 +12,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// …or after as long as it takes at so many bytes a second: a large one that is sent again before it has arrived gets in
 /// its own way.
 const SLOWEST: u64 = 32 << 20;
-/// After so many times its patience a client gives up.
-const ATTEMPTS: u32 = 120;
+/// After so long a client gives up, if it was told nothing else; a question is sent twice at least.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// What a client can be asked for.
 #[derive(Clone, Debug)]
@@ -29,18 +29,22 @@ pub enum Ask {
     Groups,
     /// From now on this server is asked where the database is.
     Server(NodeId),
+    /// From now on an answer may take so long in all, and [`Reply::Waiting`] tells that it takes its time.
+    Limit(Option<Duration>),
     /// To tell who has opened it that a snapshot has ended: nothing answers.
     CloseSnapshot(Timestamp),
 }
 
-/// What a client tells its user: one for each question.
+/// What a client tells its user: one for each question, but for [`Reply::Waiting`].
 #[derive(Clone, Debug)]
 pub enum Reply {
     /// What the server said.
     Answer(Answer),
     /// How many groups there are.
     Groups(Groups),
-    /// It has not answered for a minute. Whether it has done what it was asked is unknown.
+    /// There is no answer yet, and the question was sent again.
+    Waiting,
+    /// There was no answer for a minute, or for as long as the client waits. Whether what was asked is done is unknown.
     Silence,
 }
 
@@ -62,6 +66,11 @@ pub struct Client {
     /// How many bytes to ask for ahead, when what is asked now is answered.
     scanning: Option<u64>,
     committing: Option<Committing>,
+    /// How long an answer may take in all, and whether it tells that it waits.
+    limit: Option<Duration>,
+    tells: bool,
+    /// Who was asked last.
+    waits_for: Option<NodeId>,
     /// Snapshots that are open, and the servers that have opened them.
     snapshots: BTreeMap<Timestamp, Vec<NodeId>>,
 }
@@ -135,6 +144,9 @@ impl Client {
             ahead: None,
             scanning: None,
             committing: None,
+            limit: None,
+            tells: false,
+            waits_for: None,
             snapshots: BTreeMap::new(),
         }
     }
@@ -142,6 +154,16 @@ impl Client {
     /// Where a server of the database listens, if that is known.
     pub fn address(&self, server: NodeId) -> Option<&str> {
         self.known.get(&server).map(String::as_str)
+    }
+
+    /// Who was asked last.
+    pub(super) fn waits_for(&self) -> Option<NodeId> {
+        self.waits_for
+    }
+
+    /// How long an answer may take in all.
+    pub(super) fn limit(&self) -> Duration {
+        self.limit.unwrap_or(LIMIT)
     }
 
     fn begin(&mut self, group: GroupId, question: Question) -> u64 {
@@ -160,6 +182,7 @@ impl Client {
     fn send_by(&mut self, number: u64, is_new: bool, now: Time, out: &mut Outbox<Self>) {
         out.set_timer((), now + self.patience());
         let Some(asked) = self.asked.get_mut(&number) else { return };
+        self.waits_for = self.server;
         let Some(layout) = &self.layout else { return self.open(number, out) };
         let Some(server) = layout.server(asked.group) else {
             // The group is newer than what is known here. If it is newer than what the server knows, too, it is asked again
@@ -170,6 +193,7 @@ impl Client {
             }
             return;
         };
+        self.waits_for = Some(server);
         let again = std::mem::replace(&mut asked.sent, true);
         let (database, group) = (layout.database, asked.group);
         let question = asked.question.clone();
@@ -262,7 +286,7 @@ impl Client {
     /// How long an answer may take.
     fn patience(&self) -> Duration {
         let bytes: u64 = self.asked.values().map(|asked| asked.size).sum();
-        PATIENCE + Duration::from_secs(bytes / SLOWEST)
+        (PATIENCE + Duration::from_secs(bytes / SLOWEST)).min(self.limit())
     }
 
     fn open(&self, number: u64, out: &mut Outbox<Self>) {
@@ -364,6 +388,7 @@ impl Process for Client {
                 self.send(number, now, out);
             }
             Ask::Server(server) => self.server = Some(server),
+            Ask::Limit(limit) => (self.limit, self.tells) = (limit, true),
             Ask::CloseSnapshot(at) => {
                 self.ahead = None;
                 if let Some(servers) = self.snapshots.get_mut(&at)
@@ -440,8 +465,9 @@ impl Process for Client {
             return self.scan_afresh(group, question, bytes, now, out);
         }
         // As long as for short ones in all, and twice at least.
-        let attempts = u128::from(ATTEMPTS) * PATIENCE.as_nanos() / self.patience().as_nanos();
-        if self.asked.values().any(|asked| u128::from(asked.attempts) >= attempts.max(2)) {
+        let attempts = self.limit().as_nanos() / self.patience().as_nanos().max(1);
+        let fewest = if self.limit.is_some() { 1 } else { 2 };
+        if self.asked.values().any(|asked| u128::from(asked.attempts) >= attempts.max(fewest)) {
             self.give_up(out);
             self.asked.clear();
             self.committing = None;
@@ -451,6 +477,9 @@ impl Process for Client {
         self.asked.values_mut().for_each(|asked| asked.attempts += 1);
         self.doubt();
         self.send_all(false, now, out);
+        if self.tells {
+            out.event(Reply::Waiting);
+        }
     }
 }
 

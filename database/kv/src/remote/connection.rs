@@ -8,6 +8,7 @@ use fulmar_node::NodeId;
 use fulmar_transport::{Address, ClientError, ClusterId, Limits, MeetError, Protocol};
 use std::io;
 use std::net::ToSocketAddrs;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The largest message: a commit, or a row that is read.
@@ -112,18 +113,30 @@ impl Connection {
     /// A server may stand where one of another cluster was, which has the database. So one that does not know it is not
     /// enough to say that there is none.
     ///
+    /// An answer may take as long as `limit` says, or a minute.
+    ///
     /// # Errors
     /// [`ConnectError`]; of several, the last one's reason. [`ConnectError::Clusters`] if the database would be made, and the
     /// servers are of several clusters.
-    pub fn to_any(servers: &[String], name: &str, create: bool) -> Result<Self, ConnectError> {
+    pub fn to_any(
+        servers: &[String],
+        name: &str,
+        create: bool,
+        limit: Option<Duration>,
+    ) -> Result<Self, ConnectError> {
+        let limited = |server: &str, create| {
+            let mut connection = Self::connect(server, name, create)?;
+            connection.tell(Ask::Limit(limit));
+            Ok(connection)
+        };
         if let [server] = servers {
-            return Self::connect(server, name, create);
+            return limited(server, create);
         }
         let nobody = io::Error::new(io::ErrorKind::NotFound, "names no server");
         let mut failure = ConnectError::Resolve { server: servers.join(","), why: nobody };
         let mut without: Option<(&String, Self)> = None;
         for server in servers {
-            let mut connection = match Self::connect(server, name, false) {
+            let mut connection = match limited(server, false) {
                 Ok(connection) => connection,
                 Err(why) => {
                     failure = why;
@@ -143,12 +156,12 @@ impl Connection {
                 },
                 // What it fails at, it says when it is used.
                 Ok(Reply::Groups(_) | Reply::Answer(_)) => return Ok(connection),
-                Ok(Reply::Silence) => failure = silent(server, "no answer"),
+                Ok(Reply::Silence | Reply::Waiting) => failure = silent(server, &connection.silence()),
                 Err(unreachable) => failure = silent(server, &unreachable.0),
             }
         }
         match without {
-            Some((server, _)) if create => Self::connect(server, name, true),
+            Some((server, _)) if create => limited(server, true),
             Some((_, connection)) => Ok(connection),
             None => Err(failure),
         }
@@ -196,10 +209,25 @@ fn silent(server: &str, why: &str) -> ConnectError {
 
 impl Call for Connection {
     fn call(&mut self, ask: Ask) -> Result<Reply, Unreachable> {
-        let events = self.0.request(ask);
         let unreachable = |error: ClientError| Unreachable(error.to_string());
-        let last = events.map_err(unreachable)?.pop();
-        last.ok_or_else(|| Unreachable("no answer".into()))
+        let mut events = self.0.request(ask).map_err(unreachable)?;
+        loop {
+            match events.pop() {
+                Some(Reply::Waiting) => {
+                    if let Some(hear) = WAITS.get() {
+                        hear(&self.waits());
+                    }
+                    events = self.0.wait().map_err(unreachable)?;
+                }
+                Some(reply) => return Ok(reply),
+                None => return Err(Unreachable("no answer".into())),
+            }
+        }
+    }
+
+    fn silence(&self) -> String {
+        let limit = self.0.process().limit();
+        format!("no answer for {limit:?}: {}", self.waits())
     }
 
     fn tell(&mut self, ask: Ask) {
@@ -214,6 +242,34 @@ impl Call for Connection {
 /// A client that no other is called like: not even one in a process that this one forks.
 fn process(name: &str, create: bool) -> io::Result<Client> {
     Ok(Client::new(chance_u64()?, name, create))
+}
+
+/// Who hears what connections wait for.
+static WAITS: OnceLock<fn(&str)> = OnceLock::new();
+
+/// From now on `hear` is told whenever an answer takes its time: whose, and why as far as that is known. Only the first who
+/// asks for that is heard.
+pub fn report_waits(hear: fn(&str)) {
+    // Who comes second is not heard.
+    let _ = WAITS.set(hear);
+}
+
+impl Connection {
+    /// What it waits for.
+    fn waits(&self) -> String {
+        let client = self.0.process();
+        let Some(server) = client.waits_for() else { return "no server is known".into() };
+        let address = client.address(server).map(str::to_owned);
+        let address = address.or_else(|| self.0.known(server).map(ToString::to_string));
+        let address = address.unwrap_or_else(|| format!("server {server}"));
+        match self.0.fault(server) {
+            Some(why) => format!("cannot reach {address}: {why}"),
+            None => format!(
+                "{address} does not answer: it is stopped, or waits itself for the servers that hold the data with it or keep the \
+                 cluster's clock; `fulmar status {address}` tells which are away"
+            ),
+        }
+    }
 }
 
 /// Where a name leads, the first place of several.

@@ -14,6 +14,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes of cells that a reader asks for at a place where it has not read before: some rows, if the reader before it went
 /// on from its place…
@@ -40,6 +41,11 @@ pub trait Call: Send {
 
     /// Hands the client something that is not answered.
     fn tell(&mut self, ask: Ask);
+
+    /// Why there was no answer, as far as that is known.
+    fn silence(&self) -> String {
+        "the server does not answer".into()
+    }
 
     /// How many times the client has waited for servers, if they are counted.
     fn round_trips(&self) -> u64 {
@@ -105,9 +111,14 @@ impl<C: Call> Remote<C> {
         match reply {
             Ok(Reply::Answer(answer)) => Ok(answer),
             Ok(Reply::Groups(_)) => unreachable!("not asked for"),
-            Ok(Reply::Silence) => Err(self.io(io::ErrorKind::TimedOut, "the server does not answer".into())),
+            Ok(Reply::Silence | Reply::Waiting) => Err(self.silent()),
             Err(unreachable) => Err(self.io(io::ErrorKind::NotConnected, unreachable.to_string())),
         }
+    }
+
+    fn silent(&self) -> Error {
+        let why = self.line.lock().client.silence();
+        self.io(io::ErrorKind::TimedOut, why)
     }
 
     fn io(&self, kind: io::ErrorKind, what: String) -> Error {
@@ -216,6 +227,10 @@ impl<C: Call> Store for Remote<C> {
         self.line.lock().client.round_trips()
     }
 
+    fn set_limit(&self, limit: Option<Duration>) {
+        self.line.lock().client.tell(Ask::Limit(limit));
+    }
+
     fn read(&self, object: ObjectId, part: Part<'_>, at: &Snapshot) -> Result<Option<Arc<Object>>, Error> {
         if let Some(node) = self.nodes.known(object) {
             return Ok(Some(node));
@@ -271,7 +286,7 @@ impl<C: Call> Store for Remote<C> {
         match reply {
             Ok(Reply::Groups(groups)) => Ok(groups),
             Ok(Reply::Answer(answer)) => Err(self.failed(answer)),
-            Ok(Reply::Silence) => Err(self.io(io::ErrorKind::TimedOut, "the server does not answer".into())),
+            Ok(Reply::Silence | Reply::Waiting) => Err(self.silent()),
             Err(unreachable) => Err(self.io(io::ErrorKind::NotConnected, unreachable.to_string())),
         }
     }
