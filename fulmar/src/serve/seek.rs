@@ -60,7 +60,7 @@ pub(super) fn find(join: &[String], beacon: &Beacon) -> Result<Cluster, String> 
         for (server, found) in met {
             match found {
                 Ok(cluster) => drop(clusters.insert(cluster.name, (server, cluster))),
-                Err(why) => failure = failure.or(Some(why.to_string())),
+                Err(why) => failure = failure.or_else(|| Some(why.to_string())),
             }
         }
         if let Some((one, (here, cluster))) = clusters.pop_first() {

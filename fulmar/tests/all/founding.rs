@@ -118,6 +118,10 @@ fn a_stranger_where_the_first_server_was_is_passed_over() {
     assert!(told.contains("no database is made before all that are named are of one"), "{told}");
     let told = sql(&format!("{}?mode=rw", cluster.database("dogs")), &["SELECT 1"]);
     assert!(told.contains("no such database"), "{told}");
+    // Nor by one that cannot ask the others.
+    let nobody = [address(), address()].join(",");
+    let told = sql(&format!("fulmar://{},{nobody}/dogs", cluster.servers[1].port()), &["CREATE TABLE t(a)"]);
+    assert!(told.contains("on 1 of the 3 servers") && told.contains("Connection refused"), "{told}");
     // A new server joins one of them, and not whichever answers first.
     let join = [cluster.servers[0].port(), cluster.servers[1].port()].join(",");
     let told = complaint(&folder.path().join("new"), &["--listen", "127.0.0.1:0", "--join", &join]);

@@ -74,6 +74,19 @@ pub enum ConnectError {
         /// Theirs.
         clusters: (ClusterId, ClusterId),
     },
+    /// A database is nowhere as far as is known, and that is not far enough to make it.
+    #[error(
+        "there is no such database on {asked} of the {named} servers that are named, and the others cannot be asked ({why}): \
+         none is made before most of them say so"
+    )]
+    Few {
+        /// So many have said so.
+        asked: usize,
+        /// Of so many.
+        named: usize,
+        /// Why another was not asked.
+        why: Box<Self>,
+    },
     /// Another server of the cluster is there.
     #[error("{server}: another server of the cluster is there, {found}")]
     Other {
@@ -111,13 +124,13 @@ impl Connection {
     /// `create` is set, to the first that can be reached: there it is made.
     ///
     /// A server may stand where one of another cluster was, which has the database. So one that does not know it is not
-    /// enough to say that there is none.
+    /// enough to say that there is none: most of those that are named have to, and be of one cluster.
     ///
     /// An answer may take as long as `limit` says, or a minute.
     ///
     /// # Errors
-    /// [`ConnectError`]; of several, the last one's reason. [`ConnectError::Clusters`] if the database would be made, and the
-    /// servers are of several clusters.
+    /// [`ConnectError`]; of several, the last one's reason. If the database would be made, [`ConnectError::Clusters`] or
+    /// [`ConnectError::Few`].
     pub fn to_any(
         servers: &[String],
         name: &str,
@@ -135,6 +148,7 @@ impl Connection {
         let nobody = io::Error::new(io::ErrorKind::NotFound, "names no server");
         let mut failure = ConnectError::Resolve { server: servers.join(","), why: nobody };
         let mut without: Option<(&String, Self)> = None;
+        let mut asked = 0;
         for server in servers {
             let mut connection = match limited(server, false) {
                 Ok(connection) => connection,
@@ -144,16 +158,19 @@ impl Connection {
                 }
             };
             match connection.call(Ask::Groups) {
-                Ok(Reply::Answer(Answer::Failed(Failed::Missing(_)))) => match &without {
-                    None => without = Some((server, connection)),
-                    Some((other, known)) if create && known.0.cluster() != connection.0.cluster() => {
-                        return Err(ConnectError::Clusters {
-                            servers: (other.to_string(), server.clone()),
-                            clusters: (known.0.cluster(), connection.0.cluster()),
-                        });
+                Ok(Reply::Answer(Answer::Failed(Failed::Missing(_)))) => {
+                    asked += 1;
+                    match &without {
+                        None => without = Some((server, connection)),
+                        Some((other, known)) if create && known.0.cluster() != connection.0.cluster() => {
+                            return Err(ConnectError::Clusters {
+                                servers: (other.to_string(), server.clone()),
+                                clusters: (known.0.cluster(), connection.0.cluster()),
+                            });
+                        }
+                        Some(_) => {}
                     }
-                    Some(_) => {}
-                },
+                }
                 // What it fails at, it says when it is used.
                 Ok(Reply::Groups(_) | Reply::Answer(_)) => return Ok(connection),
                 Ok(Reply::Silence | Reply::Waiting) => failure = silent(server, &connection.silence()),
@@ -161,6 +178,9 @@ impl Connection {
             }
         }
         match without {
+            Some(_) if create && 2 * asked <= servers.len() => {
+                Err(ConnectError::Few { asked, named: servers.len(), why: Box::new(failure) })
+            }
             Some((server, _)) if create => limited(server, true),
             Some((_, connection)) => Ok(connection),
             None => Err(failure),
