@@ -25,12 +25,28 @@ pub(crate) struct Ahead {
     stored: u64,
     /// …and those that it has not asked for.
     unasked: VecDeque<Batch>,
-    /// What is left of one that goes in parts; with the last it has asked for so many.
-    parts: VecDeque<Operation>,
-    parted: u64,
+    /// An operation that goes in parts.
+    parted: Option<Parted>,
     /// What is not in the engine here yet; nothing, if it was removed.
     entries: BTreeMap<(ObjectId, u64), Written<Option<Vec<u8>>>>,
     facts: BTreeMap<&'static str, Written<Vec<u8>>>,
+}
+
+/// An operation whose encoding goes in parts, up to `begun` so far. With the last the leader has asked for the batches up to
+/// `upto`.
+struct Parted {
+    encoded: Vec<u8>,
+    begun: usize,
+    upto: u64,
+}
+
+impl Parted {
+    fn next(&mut self, view: View) -> Operation {
+        let rest = &self.encoded[self.begun..];
+        let bytes = rest[..rest.len().min(OPERATION_BYTES)].to_vec();
+        self.begun += bytes.len();
+        Operation::Part { view, bytes, is_last: self.begun == self.encoded.len() }
+    }
 }
 
 /// What was written last, and in which batch.
@@ -90,8 +106,7 @@ impl Entries {
             committed: 0,
             stored: 0,
             unasked: VecDeque::new(),
-            parts: VecDeque::new(),
-            parted: 0,
+            parted: None,
             entries: BTreeMap::new(),
             facts: BTreeMap::new(),
         });
@@ -106,7 +121,7 @@ impl Entries {
     pub(crate) fn next_operation(&self) -> Option<Operation> {
         let mut state = self.0.state.lock();
         let ahead = state.ahead.as_mut()?;
-        if ahead.parts.is_empty() {
+        if ahead.parted.is_none() {
             let most = OPERATION_BYTES as u64;
             let mut batch = ahead.unasked.pop_front()?;
             let (mut bytes, mut upto) = (batch.bytes(), ahead.asked + 1);
@@ -120,14 +135,15 @@ impl Entries {
                 ahead.asked = upto;
                 return Some(operation);
             }
-            ahead.parts = operation.divide(ahead.view, OPERATION_BYTES).collect();
-            ahead.parted = upto;
+            ahead.parted = Some(Parted { encoded: operation.encode(), begun: 0, upto });
         }
-        let part = ahead.parts.pop_front();
-        if ahead.parts.is_empty() {
-            ahead.asked = ahead.parted;
+        let parted = ahead.parted.as_mut()?;
+        let part = parted.next(ahead.view);
+        if parted.begun == parted.encoded.len() {
+            ahead.asked = parted.upto;
+            ahead.parted = None;
         }
-        part
+        Some(part)
     }
 
     /// The replicas have taken what they were asked to.

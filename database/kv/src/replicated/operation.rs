@@ -57,18 +57,6 @@ impl Operation {
         out
     }
 
-    /// Parts that come to this operation, of so many bytes at most.
-    pub(super) fn divide(&self, view: View, most: usize) -> impl Iterator<Item = Self> + use<> {
-        let mut bytes = self.encode();
-        let mut is_over = false;
-        std::iter::from_fn(move || {
-            let rest = bytes.split_off(bytes.len().min(most));
-            let part = std::mem::replace(&mut bytes, rest);
-            let is_last = bytes.is_empty();
-            (!std::mem::replace(&mut is_over, is_last)).then_some(Self::Part { view, bytes: part, is_last })
-        })
-    }
-
     /// Whether it is a write of the leader of this view.
     pub(super) fn is_of(&self, leader: View) -> bool {
         matches!(self, Self::Write { view, .. } if *view == leader)
