@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 
+mod addresses;
 mod balance;
 mod constraints;
 mod isolation;
