@@ -70,7 +70,10 @@ impl TornTail {
         // The copy gets its name when it is whole.
         let name = self.log.with_extension("copy");
         let copied = File::create(&name).and_then(|mut copy| {
-            io::copy(&mut File::open(&self.log)?.take(written), &mut copy)?;
+            let log = File::open(&self.log)?;
+            let length = log.metadata()?.len();
+            io::copy(&mut log.take(written), &mut copy)?;
+            copy.set_len(length)?;
             copy.sync_all()
         });
         if let Err(error) = copied {
