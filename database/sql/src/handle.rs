@@ -136,7 +136,7 @@ impl Handle {
         let (store, database) = Store::open(&name, access)?;
         Ok(Self {
             name: CString::new(store.name()).unwrap_or_default(),
-            read_only: access == Access::Read || store.is_read_only(),
+            read_only: access == Access::Read || store.read_only().is_some(),
             store: Some(store),
             database: Some(database),
             opened: (name, access),
@@ -211,7 +211,9 @@ impl Handle {
     pub(crate) fn begin(&mut self, level: Level, keep_base: bool) -> Result<(), Failure> {
         self.make_own()?;
         if level > Level::Read && self.read_only {
-            return Err(Failure::new(READONLY, format!("{} is open for reading only", self.store().name())));
+            let why = self.store().read_only().map(|why| format!(": {why}")).unwrap_or_default();
+            let what = format!("{} is open for reading only{why}", self.store().name());
+            return Err(Failure::new(READONLY, what));
         }
         let fresh = self.open.is_none();
         if fresh {

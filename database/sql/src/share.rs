@@ -48,8 +48,8 @@ const MOVED: &str = "moved";
 pub(crate) struct Shared {
     path: PathBuf,
     options: Options,
-    /// Whether this process may only read it, as it was when it was opened.
-    is_frozen: bool,
+    /// Why this process only reads it, as it was when it was opened, if it does.
+    frozen: Option<String>,
     state: Mutex<State>,
 }
 
@@ -85,14 +85,17 @@ impl Shared {
     /// Takes hold of the database, or else finds the server that has it.
     pub(crate) fn open(path: &Path, options: Options) -> Result<Arc<Self>, Failure> {
         let deadline = Instant::now() + PATIENCE;
-        let shared = |state, is_frozen| {
+        let shared = |state, frozen| {
             let options = options.clone();
-            Arc::new(Self { path: path.into(), options, is_frozen, state: Mutex::new(state) })
+            Arc::new(Self { path: path.into(), options, frozen, state: Mutex::new(state) })
         };
         loop {
             let opened = match Database::open(path, &options) {
                 Err(error) if may_not_write(&error) => match Database::open_frozen(path, &options) {
-                    Ok(database) => return Ok(shared(State::Here(Here::new(database, Vec::new())), true)),
+                    Ok(database) => {
+                        let here = State::Here(Here::new(database, Vec::new()));
+                        return Ok(shared(here, Some(error.to_string())));
+                    }
                     Err(held @ Error::Held { .. }) => Err(held),
                     // What it cannot do either explains less.
                     Err(_) => Err(error),
@@ -101,7 +104,7 @@ impl Shared {
             };
             let held = match opened {
                 Ok(database) => {
-                    let shared = shared(State::Here(Here::new(database, Vec::new())), false);
+                    let shared = shared(State::Here(Here::new(database, Vec::new())), None);
                     shared.listen();
                     return Ok(shared);
                 }
@@ -109,7 +112,7 @@ impl Shared {
                 Err(error) => return Err(error.into()),
             };
             match knock(path, deadline) {
-                Answer::Server => return Ok(shared(State::There, false)),
+                Answer::Server => return Ok(shared(State::There, None)),
                 Answer::Moved | Answer::Nobody if Instant::now() < deadline => thread::sleep(PAUSE),
                 Answer::No(why) => return Err(refused(&held, &why)),
                 _ => return Err(refused(&held, "it does not answer")),
@@ -121,8 +124,8 @@ impl Shared {
         &self.path
     }
 
-    pub(crate) fn is_frozen(&self) -> bool {
-        self.is_frozen
+    pub(crate) fn frozen(&self) -> Option<&str> {
+        self.frozen.as_deref()
     }
 
     /// The database, for one more user.

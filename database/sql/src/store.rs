@@ -121,9 +121,9 @@ impl Store {
         Ok(store)
     }
 
-    /// Whether this process may only read it.
-    pub(crate) fn is_read_only(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| shared.is_frozen())
+    /// Why this process may only read it, if that is so.
+    pub(crate) fn read_only(&self) -> Option<&str> {
+        self.shared.as_ref().and_then(|shared| shared.frozen())
     }
 
     /// Whether a parent of this process has opened it.
