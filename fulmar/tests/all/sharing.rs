@@ -1,5 +1,6 @@
 //! Processes that share a database in a directory.
 
+use rusqlite::Connection;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -347,4 +348,52 @@ fn the_server_may_be_killed() {
     first.ask("INSERT INTO t VALUES (9, 9);");
     let left = if second.ask("COMMIT;").is_empty() { 1 } else { 2 * ROWS + 1 };
     assert_eq!(second.ask("SELECT count(*) FROM t;"), left.to_string());
+}
+
+/// The first column of the first row; the statement is only reset then, and what that says is ignored, as many drivers do.
+fn first(connection: &Connection, sql: &str) -> Option<i64> {
+    let mut statement = connection.prepare(sql).expect("a statement");
+    let mut rows = statement.query([]).expect("a query");
+    rows.next().expect("no error before the row").map(|row| row.get(0).expect("a number"))
+}
+
+/// In several processes, which are this test again. A claim was lost when the statement was reset, and nobody heard of it.
+#[test]
+fn each_job_is_claimed_once_by_several_processes() {
+    const OF: &str = "FULMAR_TEST_CLAIMS";
+    const THIS: &str = "sharing::each_job_is_claimed_once_by_several_processes";
+    const JOBS: usize = 200;
+    if let Ok(name) = std::env::var(OF) {
+        let connection = Connection::open(name).expect("shared");
+        let claim = "UPDATE job SET owner = 1
+                     WHERE id = (SELECT id FROM job WHERE owner IS NULL ORDER BY id LIMIT 1) RETURNING id";
+        while let Some(job) = first(&connection, claim) {
+            println!("\nclaimed {job}");
+        }
+        return;
+    }
+    let (_directory, path) = folder();
+    let connection = Connection::open(name(&path)).expect("a database");
+    let jobs = format!(
+        "CREATE TABLE job(id INTEGER PRIMARY KEY, owner);
+         WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < {JOBS})
+         INSERT INTO job(id) SELECT i FROM n"
+    );
+    connection.execute_batch(&jobs).expect("jobs");
+    let workers: Vec<Child> = (0..4)
+        .map(|_| {
+            let mut command = Command::new(std::env::current_exe().expect("this test"));
+            command.args(["--exact", THIS, "--nocapture"]).env(OF, name(&path));
+            command.stdout(Stdio::piped()).spawn().expect("it starts")
+        })
+        .collect();
+    let mut claims = Vec::new();
+    for worker in workers {
+        let output = worker.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        claims.extend(text.lines().filter_map(|line| Some(line.strip_prefix("claimed ")?.to_owned())));
+    }
+    let once: BTreeSet<_> = claims.iter().collect();
+    assert_eq!((claims.len(), once.len()), (JOBS, JOBS));
 }

@@ -1,6 +1,7 @@
 //! Whole-system tests: each module is one kind of check, with its broken variants beside it.
 
 mod bad_input;
+mod claims;
 mod damage;
 mod disk;
 mod fuzz;
