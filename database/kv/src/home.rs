@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::frozen::Frozen;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -284,19 +284,20 @@ fn held(directory: &Path, mut lock: &File) -> Error {
 fn lock(directory: &Path, passed: Option<&File>) -> Result<File, Error> {
     let path = directory.join(LOCK_FILE);
     let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = passed.map_or_else(open, File::try_clone).map_err(|e| Error::io(&path, e))?;
+    let file = passed.map_or_else(open, File::try_clone).map_err(|e| Error::io(&path, e))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(held(directory, &file)),
         Err(TryLockError::Error(e)) => return Err(Error::io(&path, e)),
     }
-    let record = |file: &mut File| {
-        file.set_len(0)?;
-        file.rewind()?;
-        writeln!(file, "process {} ({})", std::process::id(), command_line())
+    let record = || {
+        let text = format!("process {} ({})\n", std::process::id(), command_line());
+        // Over what is there: to free a block of the disk and take another costs more than all else here.
+        file.write_all_at(text.as_bytes(), 0)?;
+        file.set_len(text.len() as u64)
     };
     // Only for whoever is refused: a full disk need not keep a database from being read.
-    let _ = record(&mut file);
+    let _ = record();
     Ok(file)
 }
 

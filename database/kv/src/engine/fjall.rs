@@ -70,6 +70,8 @@ impl Fjall {
 
     fn open_sound(path: &Path, cache_bytes: u64) -> Result<Self, Error> {
         let fault = |e| fault(path, e);
+        let keyspaces = path.join("keyspaces");
+        let is_new = !is_made(&keyspaces);
         let database = Database::builder(path)
             .cache_size(cache_bytes)
             .worker_threads(4)
@@ -80,9 +82,10 @@ impl Fjall {
         let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMORY_TABLE_BYTES);
         let entries = database.keyspace("entries", options).map_err(fault)?;
         let facts = database.keyspace("facts", options).map_err(fault)?;
-        // It does not sync the names of keyspaces that it has made.
-        let keyspaces = path.join("keyspaces");
-        sync_directory(&keyspaces).map_err(|e| Error::io(&keyspaces, e))?;
+        if is_new {
+            // It does not sync the names of keyspaces that it has made.
+            sync_directory(&keyspaces).map_err(|e| Error::io(&keyspaces, e))?;
+        }
         Ok(Self { path: path.into(), database, entries, facts, inserting: RwLock::default() })
     }
 
@@ -183,6 +186,11 @@ fn is_complete(path: &Path) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Whether both our keyspaces are there. A directory in which they were made and not synced is no database yet, and is made anew.
+fn is_made(keyspaces: &Path) -> bool {
+    ["1", "2"].iter().all(|keyspace| keyspaces.join(keyspace).exists())
 }
 
 fn sync_directory(path: &Path) -> io::Result<()> {
