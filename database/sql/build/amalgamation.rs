@@ -195,6 +195,11 @@ const EDITS: &[Edit] = &[
               \x20 pPager = sqlite3BtreePager(pBt);\n  eOld = sqlite3PagerGetJournalMode(pPager);\n",
     },
     Edit {
+        place: "OP_Pagecount: as many as what is stored would fill",
+        find: "  pOut->u.i = sqlite3BtreeLastPage(db->aDb[pOp->p1].pBt);\n",
+        put: "  pOut->u.i = fulmarPageCount(db->aDb[pOp->p1].pBt);\n",
+    },
+    Edit {
         place: "sqlite3VdbeExec: why an operation failed",
         find: "    sqlite3VdbeError(p, \"%s\", sqlite3ErrStr(rc));\n  }\n  p->rc = rc;\n  sqlite3SystemError(db, rc);\n",
         put: "    sqlite3VdbeError(p, \"%s\", fulmarErrorText(db, rc));\n  }\n  p->rc = rc;\n  sqlite3SystemError(db, rc);\n",
@@ -208,6 +213,11 @@ const EDITS: &[Edit] = &[
         place: "attachFunc: why a database could not be opened",
         find: "        zErrDyn = sqlite3MPrintf(db, \"unable to open database: %s\", zFile);\n",
         put: "        zErrDyn = fulmarOpenErrorText(db, zFile);\n",
+    },
+    Edit {
+        place: "sqlite3BeginTransaction: BEGIN IMMEDIATE that is to be alone",
+        find: "      }else if( type==TK_EXCLUSIVE ){\n        eTxnType = 2;  /* Exclusive txn */\n",
+        put: "      }else if( type==TK_EXCLUSIVE || fulmarImmediateIsExclusive(pBt) ){\n        eTxnType = 2;  /* Exclusive txn */\n",
     },
     Edit {
         place: "sqlite3CreateIndex: of which table",
@@ -280,6 +290,8 @@ const EDITS: &[Edit] = &[
         find: "    }else if( op==SQLITE_FCNTL_RESET_CACHE ){\n",
         put: "    }else if( op==FULMAR_FCNTL_ROUND_TRIPS && fulmarServes(pBtree) ){\n\
               \x20     *(sqlite3_int64*)pArg = fulmarRoundTrips(pBtree);\n      rc = SQLITE_OK;\n\
+              \x20   }else if( op==SQLITE_FCNTL_PRAGMA && fulmarServes(pBtree) ){\n\
+              \x20     rc = fulmarPragma(db, pBtree, (char**)pArg);\n\
               \x20   }else if( op==SQLITE_FCNTL_RESET_CACHE ){\n",
     },
 ];

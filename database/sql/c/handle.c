@@ -25,6 +25,37 @@ static i64 fulmarRoundTrips(Btree *p){
   return fulmar_round_trips(p->pFulmar);
 }
 
+/* PRAGMA page_count: pages of PRAGMA page_size that what is stored would fill. */
+static i64 fulmarPageCount(Btree *p){
+  i64 nByte, szPage;
+  if( !fulmarServes(p) ) return sqlite3BtreeLastPage(p);
+  nByte = fulmar_bytes(p->pFulmar);
+  szPage = sqlite3BtreeGetPageSize(p);
+  return (nByte + szPage - 1) / szPage;
+}
+
+/* Whether BEGIN IMMEDIATE keeps other writers out, as BEGIN EXCLUSIVE does. */
+static int fulmarImmediateIsExclusive(Btree *p){
+  return fulmarServes(p) && fulmar_immediate_is_exclusive(p->pFulmar);
+}
+
+/*
+** PRAGMAs of ours: asked before SQLite looks for its own. azArg has the answer,
+** the name, and the value or 0.
+*/
+static int fulmarPragma(sqlite3 *db, Btree *p, char **azArg){
+  int rc = SQLITE_OK;
+  if( sqlite3_stricmp(azArg[1], "fulmar_immediate") ) return SQLITE_NOTFOUND;
+  if( azArg[2] ){
+    rc = fulmar_set_immediate(p->pFulmar, azArg[2]);
+    /* A BEGIN IMMEDIATE that was prepared before has the old meaning. */
+    sqlite3ExpirePreparedStatements(db, 0);
+  }
+  azArg[0] = rc ? sqlite3_mprintf("fulmar_immediate = %s: expected shared or exclusive", azArg[2])
+                : sqlite3_mprintf("%s", fulmarImmediateIsExclusive(p) ? "exclusive" : "shared");
+  return azArg[0] ? rc : SQLITE_NOMEM;
+}
+
 /*
 ** PRAGMA busy_timeout: servers may take as long to answer. (Not for
 ** sqlite3_busy_timeout, which drivers call with what they think is usual.)

@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use std::io::ErrorKind;
 
 pub(crate) const OK: c_int = 0;
+pub(crate) const ERROR: c_int = 1;
 pub(crate) const INTERNAL: c_int = 2;
 pub(crate) const BUSY: c_int = 5;
 pub(crate) const BUSY_SNAPSHOT: c_int = BUSY | (2 << 8);

@@ -7,7 +7,7 @@ use crate::codes::{self, Failure};
 use crate::cursor::Cursor;
 use crate::handle::{Handle, Level};
 use crate::key::{Collation, Encoding, Field};
-use crate::name::{self, Access};
+use crate::name::{self, Access, Immediate};
 use crate::record::Value;
 use crate::redirect;
 use fulmar_dbt::{Durability, Tree};
@@ -286,6 +286,30 @@ extern "C" fn fulmar_set_limit(handle: *const Handle, milliseconds: i64) {
     let limit = u64::try_from(milliseconds).ok().filter(|limit| *limit > 0).map(Duration::from_millis);
     // SAFETY: as in `attempt`.
     unsafe { &*handle }.set_limit(limit);
+}
+
+/// About how many bytes it takes on this machine's disk; 0 if it is on servers.
+#[unsafe(no_mangle)]
+extern "C" fn fulmar_bytes(handle: *const Handle) -> i64 {
+    // SAFETY: as in `attempt`.
+    unsafe { &*handle }.bytes().try_into().unwrap_or(i64::MAX)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn fulmar_immediate_is_exclusive(handle: *const Handle) -> c_int {
+    // SAFETY: as in `attempt`.
+    c_int::from(unsafe { &*handle }.immediate() == Immediate::Exclusive)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn fulmar_set_immediate(handle: *mut Handle, value: *const c_char) -> c_int {
+    // SAFETY: C passes a terminated string.
+    let value = unsafe { CStr::from_ptr(value) }.to_str().ok().and_then(Immediate::parse);
+    attempt(handle, |handle| {
+        let value = value.ok_or_else(|| Failure::new(codes::ERROR, "expected shared or exclusive"))?;
+        handle.set_immediate(value);
+        Ok(codes::OK)
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -2,7 +2,7 @@
 
 use crate::codes::{BUSY, Failure, MISUSE, READONLY, SCHEMA_CHANGED};
 use crate::cursor::Cursor;
-use crate::name::{Access, Name};
+use crate::name::{Access, Immediate, Name};
 use crate::record::{Value, Values};
 use crate::sequences::Raised;
 use crate::store::Store;
@@ -46,6 +46,7 @@ pub(crate) struct Handle {
     opened: (Name, Access),
     name: CString,
     read_only: bool,
+    immediate: Immediate,
     durability: Durability,
     open: Option<Open>,
     meta: Meta,
@@ -133,8 +134,10 @@ impl Handle {
             (Access::ReadWrite, _) | (_, Some(Access::ReadWrite)) => Access::ReadWrite,
             (Access::ReadWriteCreate, _) => Access::ReadWriteCreate,
         };
+        let immediate = name.immediate.map_or_else(Immediate::of_environment, Ok)?;
         let (store, database) = Store::open(&name, access)?;
         Ok(Self {
+            immediate,
             name: CString::new(store.name()).unwrap_or_default(),
             read_only: access == Access::Read || store.read_only().is_some(),
             store: Some(store),
@@ -176,6 +179,19 @@ impl Handle {
 
     pub(crate) fn is_read_only(&self) -> bool {
         self.read_only
+    }
+
+    pub(crate) fn immediate(&self) -> Immediate {
+        self.immediate
+    }
+
+    pub(crate) fn set_immediate(&mut self, immediate: Immediate) {
+        self.immediate = immediate;
+    }
+
+    /// About how many bytes it takes on this machine's disk; 0 if it is on servers.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.store().bytes()
     }
 
     pub(crate) fn set_durability(&mut self, durability: Durability) {

@@ -2,6 +2,7 @@
 
 use crate::codes::{CANTOPEN, Failure};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// What a name begins with that is ours.
@@ -17,6 +18,39 @@ pub(crate) enum Access {
     ReadWriteCreate,
 }
 
+/// What `BEGIN IMMEDIATE` does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Immediate {
+    /// Takes its snapshot at once, and keeps nobody out.
+    Shared,
+    /// Is alone among writers, as `BEGIN EXCLUSIVE`: as in SQLite.
+    Exclusive,
+}
+
+impl Immediate {
+    /// The variable that decides where neither the name nor a PRAGMA does.
+    const VARIABLE: &str = "FULMAR_IMMEDIATE";
+
+    pub(crate) fn parse(value: &str) -> Option<Self> {
+        match value.to_ascii_lowercase().as_str() {
+            "shared" => Some(Self::Shared),
+            "exclusive" => Some(Self::Exclusive),
+            _ => None,
+        }
+    }
+
+    /// As the environment says when it is first asked.
+    pub(crate) fn of_environment() -> Result<Self, Failure> {
+        static FOUND: OnceLock<String> = OnceLock::new();
+        let value = FOUND.get_or_init(|| std::env::var(Self::VARIABLE).unwrap_or_default());
+        if value.is_empty() {
+            return Ok(Self::Shared);
+        }
+        let wrong = || format!("{}={value}: expected shared or exclusive", Self::VARIABLE);
+        Self::parse(value).ok_or_else(|| Failure::new(CANTOPEN, wrong()))
+    }
+}
+
 /// A parsed name.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Name {
@@ -25,6 +59,7 @@ pub(crate) struct Name {
     pub(crate) access: Option<Access>,
     /// How long servers may take to answer.
     pub(crate) timeout: Option<Duration>,
+    pub(crate) immediate: Option<Immediate>,
 }
 
 /// Where a database is.
@@ -42,8 +77,8 @@ pub(crate) enum Place {
 }
 
 impl Name {
-    /// Parses `fulmar:PATH[?cache=SIZE&mode=ro|rw|rwc]`, where `%HH` stands for a byte, as in a URI, or
-    /// `fulmar://HOST:PORT[,HOST:PORT…]/DATABASE[?mode=ro|rw|rwc&timeout=TIME]`.
+    /// Parses `fulmar:PATH[?cache=SIZE&mode=ro|rw|rwc&immediate=shared|exclusive]`, where `%HH` stands for a byte, as in a
+    /// URI, or `fulmar://HOST:PORT[,HOST:PORT…]/DATABASE[?mode=…&immediate=…&timeout=TIME]`.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let wrong = |what: String| Failure::new(CANTOPEN, format!("{text}: {what}"));
         let rest = text.strip_prefix(SCHEME).unwrap_or(text);
@@ -57,7 +92,7 @@ impl Name {
             Some(rest) => there(rest).ok_or_else(|| wrong("expected fulmar://HOST:PORT/DATABASE".into()))?,
             None => Place::Here(PathBuf::from(path)),
         };
-        let mut name = Self { place, cache_bytes: None, access: None, timeout: None };
+        let mut name = Self { place, cache_bytes: None, access: None, timeout: None, immediate: None };
         for parameter in parameters.split('&').filter(|p| !p.is_empty()) {
             let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             match key {
@@ -79,8 +114,15 @@ impl Name {
                         wrong(format!("timeout={value}: expected a time such as 5s, 500ms or 2m"))
                     })?);
                 }
+                "immediate" => {
+                    name.immediate =
+                        Some(Immediate::parse(value).ok_or_else(|| {
+                            wrong(format!("immediate={value}: expected shared or exclusive"))
+                        })?);
+                }
                 _ => {
-                    return Err(wrong(format!("unknown parameter {key}; known are cache, mode and timeout")));
+                    let known = "known are immediate, cache, mode and timeout";
+                    return Err(wrong(format!("unknown parameter {key}; {known}")));
                 }
             }
         }
@@ -195,17 +237,26 @@ mod tests {
 
     #[test]
     fn names() {
-        let plain = Name { place: Place::Here("a/b".into()), cache_bytes: None, access: None, timeout: None };
+        let plain = Name {
+            place: Place::Here("a/b".into()),
+            cache_bytes: None,
+            access: None,
+            timeout: None,
+            immediate: None,
+        };
         assert_eq!(parsed("fulmar:a/b"), Ok(plain));
         let full = Name {
             place: Place::Here("/x y?".into()),
             cache_bytes: Some(64 << 20),
             access: Some(Access::ReadWrite),
             timeout: Some(Duration::from_millis(1500)),
+            immediate: Some(Immediate::Exclusive),
         };
-        assert_eq!(parsed("fulmar:/x%20y%3F?cache=64MB&mode=rw&timeout=1500ms"), Ok(full));
+        let text = "fulmar:/x%20y%3F?cache=64MB&mode=rw&timeout=1500ms&immediate=exclusive";
+        assert_eq!(parsed(text), Ok(full));
         let place = Place::There { servers: vec!["a:1".into(), "[::1]:2".into()], database: "db".into() };
-        let there = Name { place, cache_bytes: None, access: Some(Access::Read), timeout: None };
+        let access = Some(Access::Read);
+        let there = Name { place, cache_bytes: None, access, timeout: None, immediate: None };
         assert_eq!(parsed("fulmar://a:1,[::1]:2/db?mode=ro"), Ok(there));
         assert_eq!(of(Path::new("/50%?")), "fulmar:/50%25%3F");
     }
@@ -222,6 +273,7 @@ mod tests {
             ("fulmar:a?timeout=5", "expected a time such as 5s"),
             ("fulmar:a?timeout=0s", "expected a time such as 5s"),
             ("fulmar:a?timeout=-1s", "expected a time such as 5s"),
+            ("fulmar:a?immediate=now", "expected shared or exclusive"),
             ("fulmar:a?speed=9", "unknown parameter speed"),
             ("fulmar:%z1", "two hexadecimal digits"),
         ] {

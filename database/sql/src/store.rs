@@ -11,6 +11,7 @@ use fulmar_dbt::remote::{Connection, Remote};
 use fulmar_dbt::{Database, Numbers, Options};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
@@ -121,6 +122,11 @@ impl Store {
         Ok(store)
     }
 
+    /// About how many bytes its files take, if they are on this machine.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.shared.as_ref().map_or(0, |shared| bytes_in(shared.path()))
+    }
+
     /// Why this process may only read it, if that is so.
     pub(crate) fn read_only(&self) -> Option<&str> {
         self.shared.as_ref().and_then(|shared| shared.frozen())
@@ -149,4 +155,16 @@ impl Store {
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
+}
+
+/// What the files in a directory take on the disk. A log has room reserved that it does not take yet.
+fn bytes_in(directory: &Path) -> u64 {
+    const BLOCK: u64 = 512;
+    // What is just being removed takes nothing.
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let sizes = entries.filter_map(|entry| {
+        let found = entry.metadata().ok()?;
+        Some(if found.is_dir() { bytes_in(&entry.path()) } else { found.len().min(found.blocks() * BLOCK) })
+    });
+    sizes.sum()
 }

@@ -45,32 +45,35 @@ pub(crate) fn write_sql_literal(out: &mut dyn Write, cell: Cell<'_>, line_ends: 
             write_hex(out, blob)?;
             out.write_all(b"'")
         }
-        Cell::Text(text) if line_ends == LineEnds::Plain => write_quoted(out, text),
-        Cell::Text(text) => {
-            let newline = text.contains(&b'\n').then(|| absent_mark(text, "\\n", "\\012"));
-            let carriage = text.contains(&b'\r').then(|| absent_mark(text, "\\r", "\\015"));
-            let mut escaped = text.to_vec();
-            if let Some(mark) = &newline {
-                out.write_all(b"replace(")?;
-                escaped = replace_byte(&escaped, b'\n', mark.as_bytes());
-            }
-            if let Some(mark) = &carriage {
-                out.write_all(b"replace(")?;
-                escaped = replace_byte(&escaped, b'\r', mark.as_bytes());
-            }
-            write_quoted(out, &escaped)?;
-            if let Some(mark) = &carriage {
-                write!(out, ",'{mark}',char(13))")?;
-            }
-            if let Some(mark) = &newline {
-                write!(out, ",'{mark}',char(10))")?;
-            }
-            Ok(())
-        }
+        Cell::Text(text) => write_text(out, text, line_ends),
     }
 }
 
-/// A stand-in for a line end that the text does not hold already.
+/// A text as a literal of SQL. A string literal would end at a NUL, so that one is always escaped.
+fn write_text(out: &mut dyn Write, text: &[u8], line_ends: LineEnds) -> io::Result<()> {
+    const NUL: (u8, [&str; 2]) = (0, ["\\0", "\\000"]);
+    const CARRIAGE_RETURN: (u8, [&str; 2]) = (b'\r', ["\\r", "\\015"]);
+    const NEWLINE: (u8, [&str; 2]) = (b'\n', ["\\n", "\\012"]);
+    let escapes: &[_] = match line_ends {
+        LineEnds::Plain => &[NUL],
+        LineEnds::Escaped => &[NEWLINE, CARRIAGE_RETURN, NUL],
+    };
+    let mut escaped = text.to_vec();
+    let mut calls = Vec::new();
+    for (byte, [first, second]) in escapes.iter().filter(|(byte, _)| text.contains(byte)) {
+        let mark = absent_mark(&escaped, first, second);
+        escaped = replace_byte(&escaped, *byte, mark.as_bytes());
+        out.write_all(b"replace(")?;
+        calls.push((mark, byte));
+    }
+    write_quoted(out, &escaped)?;
+    for (mark, byte) in calls.iter().rev() {
+        write!(out, ",'{mark}',char({byte}))")?;
+    }
+    Ok(())
+}
+
+/// A stand-in for a character that the text does not hold already.
 fn absent_mark(text: &[u8], first: &str, second: &str) -> String {
     let absent = |mark: &str| !text.windows(mark.len()).any(|window| window == mark.as_bytes());
     [first, second].into_iter().find(|mark| absent(mark)).map_or_else(
@@ -194,6 +197,7 @@ mod tests {
         assert_eq!(literal("it's"), "'it''s'");
         assert_eq!(literal("a\nb"), r"replace('a\nb','\n',char(10))");
         assert_eq!(literal("a\r\nb"), r"replace(replace('a\r\nb','\r',char(13)),'\n',char(10))");
+        assert_eq!(literal("a\0'b"), r"replace('a\0''b','\0',char(0))");
         assert_eq!(literal("\\n\n"), r"replace('\n\012','\012',char(10))");
         assert_eq!(literal("\\n\\012\n"), r"replace('\n\012(\n0)','(\n0)',char(10))");
     }

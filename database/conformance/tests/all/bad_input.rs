@@ -106,7 +106,7 @@ fn names_are_explained() {
         ("fulmar:/nowhere/at/all", ["/nowhere/at", "No such file"]),
         ("fulmar:db?cache=much", ["cache=much", "64MB"]),
         ("fulmar:db?mode=append", ["mode=append", "ro, rw or rwc"]),
-        ("fulmar:db?color=blue", ["unknown parameter color", "cache and mode"]),
+        ("fulmar:db?color=blue", ["unknown parameter color", "cache, mode and timeout"]),
         ("fulmar:%zz", ["%zz", "hexadecimal"]),
     ] {
         assert_refused(name, CANTOPEN, &words);

@@ -12,3 +12,4 @@ mod races;
 mod returning;
 mod schemas;
 mod sequences;
+mod settings;
