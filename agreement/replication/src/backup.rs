@@ -1,8 +1,9 @@
 //! A backup: follows the leader of its view.
 
-use crate::replica::{MOST_WAITING, Record};
+use crate::replica::{MOST_WAITING, MOST_WAITING_BYTES, Record};
 use crate::{Entry, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, View};
 use fulmar_node::{NodeId, Outbox, Time};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl<S: StateMachine> Replica<S> {
@@ -47,7 +48,12 @@ impl<S: StateMachine> Replica<S> {
         for entry in entries {
             part.append(entry);
         }
-        if part.start() > self.log.last() && self.early.len() < MOST_WAITING {
+        let bytes = |part: &Log| part.entries_after(part.start()).map(Entry::size).sum::<usize>();
+        let has_room = |early: &BTreeMap<SequenceNumber, (Log, SequenceNumber)>| {
+            early.len() < MOST_WAITING
+                && early.values().map(|(part, _)| bytes(part)).sum::<usize>() < MOST_WAITING_BYTES
+        };
+        if part.start() > self.log.last() && has_room(&self.early) {
             // It has overtaken what is to come before.
             self.early.insert(part.start(), (part, committed));
             return;

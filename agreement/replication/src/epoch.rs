@@ -112,7 +112,8 @@ impl<S: StateMachine> Replica<S> {
     pub(crate) fn knock(&mut self, now: Time, out: &mut Outbox<Self>) {
         let message = match self.group.with_incarnation(self.me) {
             _ if self.is_behind_epoch(self.group.epoch()) => {
-                Message::GetState { view: self.view, committed: self.committed }
+                let committed = self.committed;
+                Message::GetState { view: self.view, committed, after: committed }
             }
             Some(next) => Message::Request {
                 client: ClientId::GROUP,

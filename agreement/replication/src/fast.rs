@@ -39,8 +39,10 @@ impl<S: StateMachine> Replica<S> {
         if !self.is_sure || last >= self.log.last() {
             return;
         }
-        // In one message: a part of it might meet another order at a backup.
-        self.leading.sent = self.send_prepare(last.next(), None, usize::MAX, out);
+        self.leading.sent = last;
+        while self.leading.sent < self.log.last() {
+            self.leading.sent = self.send_prepare(self.leading.sent.next(), None, usize::MAX, out);
+        }
         self.ordered = self.log.last();
         self.record(Record::Ordered(self.ordered), out);
         self.promise_log(now, out);

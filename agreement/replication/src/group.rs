@@ -70,6 +70,8 @@ pub(crate) enum Defect {
     TearsInstall,
     /// Under speculation a query is executed.
     ExecutesQueries,
+    /// A log goes in one message, however long it is.
+    SendsWholeLogs,
     /// Who hears of no leader wants the next view, whatever others hear.
     Impatient,
 }

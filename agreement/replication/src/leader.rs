@@ -88,12 +88,10 @@ fn reached_by<T: Ord + Copy>(count: usize, values: impl Iterator<Item = T>) -> O
 impl<S: StateMachine> Replica<S> {
     /// What it holds of its view's log is stable now.
     pub(crate) fn begin_leading(&mut self, now: Time, out: &mut Outbox<Self>) {
-        let view = self.view;
         self.leading.sent = self.log.last();
         self.sign_due = now;
         for backup in self.group.others(self.me) {
-            let (log, committed) = (self.log.suffix(self.leading.shared), self.committed);
-            out.send(backup, Message::StartView { view, checkpoint: None, log, committed });
+            out.send(backup, self.start_of_view(None, self.leading.shared));
         }
         self.give_sign(now, out);
         self.answer_queries(out);
@@ -286,7 +284,14 @@ impl<S: StateMachine> Replica<S> {
     ) -> SequenceNumber {
         let before = SequenceNumber(from.0 - 1);
         let Some(summary) = self.log.summary(before) else { return before };
-        let entries: Vec<Entry> = self.log.entries_after(before).take(most).cloned().collect();
+        let (mut size, bytes) = (0, self.part_bytes());
+        let fits = |entry: &&Entry| {
+            let is_first = size == 0;
+            size += entry.size();
+            is_first || size <= bytes
+        };
+        let entries = self.log.entries_after(before).take(most).take_while(fits);
+        let entries: Vec<Entry> = entries.cloned().collect();
         let last = SequenceNumber(before.0 + entries.len() as u64);
         let (view, committed) = (self.view, self.committed);
         let message = Message::Prepare { view, from, before: summary, entries, committed };

@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use xxhash_rust::xxh3::Xxh3;
 
+/// What an entry takes in a message beside its operation, at most.
+const ENTRY_BYTES: usize = 32;
+
 /// An operation in the log, and whose it is.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -16,6 +19,13 @@ pub struct Entry {
     pub operation: Operation,
     /// Whether it changes nothing: it is in the log all the same where replicas speculate.
     pub is_query: bool,
+}
+
+impl Entry {
+    /// About as many bytes it takes in a message.
+    pub(crate) fn size(&self) -> usize {
+        self.operation.len() + ENTRY_BYTES
+    }
 }
 
 impl fmt::Debug for Entry {
@@ -152,16 +162,37 @@ impl Log {
         Some(SequenceNumber(agreed))
     }
 
-    /// The same log without what comes up to `start`, or all of it.
+    /// The same log without what comes up to `start`, if it tells of that, and with no more than so many bytes, but one entry.
     #[must_use]
-    pub fn suffix(&self, start: SequenceNumber) -> Self {
-        match self.summary(start) {
-            Some(before) => {
-                let first = self.place(start.next()).unwrap_or_default();
-                Self { start, before, entries: self.entries.range(first..).cloned().collect() }
+    pub fn part(&self, start: SequenceNumber, bytes: usize) -> Self {
+        let (start, before) = self.summary(start).map_or((self.start, self.before), |before| (start, before));
+        let mut part = Self::after(start, before);
+        let first = self.place(start.next()).unwrap_or_default();
+        let mut size = 0;
+        for (entry, summary) in self.entries.range(first..) {
+            size += entry.size();
+            if size > bytes && !part.entries.is_empty() {
+                break;
             }
-            None => self.clone(),
+            part.entries.push_back((entry.clone(), *summary));
         }
+        part
+    }
+
+    /// Goes on with a part, from where that begins; says whether it is known to lead there.
+    pub fn go_on_with(&mut self, part: &Self) -> bool {
+        let leads_to = self.summary(part.start) == Some(part.before);
+        if leads_to {
+            self.truncate(part.start);
+            self.entries.extend(part.entries.iter().cloned());
+        }
+        leads_to
+    }
+
+    /// The last place, and the summary of all up to it.
+    #[must_use]
+    pub fn end(&self) -> (SequenceNumber, Summary) {
+        (self.last(), self.entries.back().map_or(self.before, |(_, summary)| *summary))
     }
 }
 
@@ -188,10 +219,25 @@ mod tests {
         assert_eq!(a.agrees_until(&b, at(0)), Some(at(4)));
         assert_eq!(a.agrees_until(&log(1..=9), at(3)), Some(at(9)));
         assert_eq!(a.agrees_until(&b, at(5)), None);
-        let late = a.suffix(at(6));
+        let late = a.part(at(6), usize::MAX);
         assert_eq!((late.start(), late.last()), (at(6), at(9)));
         assert_eq!(late.agrees_until(&a, at(6)), Some(at(9)));
         assert_eq!(late.agrees_until(&a, at(5)), None);
+    }
+
+    #[test]
+    fn parts_of_it_come_to_the_same() {
+        let whole = log(1..=9);
+        for bytes in [1, 70, 120, 1_000] {
+            let mut again = whole.part(SequenceNumber(2), bytes);
+            while again.end() != whole.end() {
+                let part = whole.part(again.last(), bytes);
+                assert!(part.last().0 - part.start().0 <= (bytes as u64 / 33).max(1));
+                assert!(again.go_on_with(&part));
+            }
+            assert_eq!(again, whole.part(SequenceNumber(2), usize::MAX));
+            assert!(!again.go_on_with(&log([3, 4, 5]).part(SequenceNumber(2), 1_000)));
+        }
     }
 
     #[test]

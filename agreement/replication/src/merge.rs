@@ -13,10 +13,19 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Candidate {
     /// Whose view's log it is.
     pub(crate) last_normal: View,
+    /// As far as it has come.
     pub(crate) log: Log,
+    /// Where all of it ends.
+    pub(crate) end: (SequenceNumber, Summary),
     /// Up to here it has its places from the leader of that view.
     pub(crate) ordered: SequenceNumber,
     pub(crate) committed: SequenceNumber,
+}
+
+impl Candidate {
+    pub(crate) fn is_whole(&self) -> bool {
+        self.log.last() >= self.end.0
+    }
 }
 
 /// The merged log, and the replica from whose log it goes on.
@@ -83,7 +92,8 @@ mod tests {
         }
         let ordered = SequenceNumber(ordered);
         let last_normal = View { epoch: 0, number: last_normal };
-        Candidate { last_normal, log: entries, ordered, committed: SequenceNumber(0) }
+        let end = entries.end();
+        Candidate { last_normal, log: entries, end, ordered, committed: SequenceNumber(0) }
     }
 
     fn letters(log: &Log) -> String {

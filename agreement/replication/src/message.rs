@@ -162,8 +162,10 @@ pub enum Message {
         view: View,
         /// The last view whose log this is.
         last_normal: View,
-        /// The log.
+        /// The log, as far as there is room in a message.
         log: Log,
+        /// Where all of it ends, and the summary there.
+        end: (SequenceNumber, Summary),
         /// Up to where a leader has given it its places.
         ordered: SequenceNumber,
         /// Up to where it is committed.
@@ -175,8 +177,10 @@ pub enum Message {
         view: View,
         /// The state, if the log does not reach back to what the receiver has committed.
         checkpoint: Option<Arc<Checkpoint>>,
-        /// The log.
+        /// The log, as far as there is room in a message.
         log: Log,
+        /// Nobody is in the view who does not have it up to here, where it has this summary.
+        end: (SequenceNumber, Summary),
         /// Up to where it is committed.
         committed: SequenceNumber,
     },
@@ -186,6 +190,8 @@ pub enum Message {
         view: View,
         /// Up to where it has committed, and needs nothing.
         committed: SequenceNumber,
+        /// Up to where it has what it has asked for.
+        after: SequenceNumber,
     },
     /// A state, from one who is in no view and has no log to give.
     State(Arc<Checkpoint>),
@@ -194,6 +200,11 @@ pub enum Message {
 }
 
 impl Message {
+    /// How long the operation of a request is.
+    pub(crate) fn operation_bytes(&self) -> usize {
+        if let Self::Request { operation, .. } = self { operation.len() } else { 0 }
+    }
+
     /// The view that a message is of, by which only members of its group may act.
     pub(crate) const fn view(&self) -> Option<View> {
         match self {

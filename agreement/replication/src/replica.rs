@@ -29,8 +29,12 @@ pub struct Options {
     /// So many messages of operations are on their way at most; further operations wait for one to be committed, and then go
     /// together.
     pub window: usize,
-    /// So many operations are executed from one checkpoint to the next.
+    /// A message holds no more bytes of operations than that, but one operation. What is longer comes in parts.
+    pub bytes: usize,
+    /// So many operations are executed from one checkpoint to the next…
     pub checkpoint: u64,
+    /// …or so many bytes of them.
+    pub checkpoint_bytes: usize,
     /// A leader that speculates looks after so many operations whether the others have done the same, or when it gives a sign.
     pub synchronize: u64,
     /// Whether nothing is promised before it is on the disk. Without, a replica that has crashed comes back as another incarnation.
@@ -48,7 +52,9 @@ impl Default for Options {
             patience: Duration::from_millis(100),
             batch: 64,
             window: 2,
+            bytes: 1 << 20,
             checkpoint: 10_000,
+            checkpoint_bytes: 64 << 20,
             synchronize: 100,
             is_durable: true,
             is_copied: false,
@@ -127,6 +133,7 @@ pub(crate) enum Promise {
 
 /// So many requests may wait for a view, and so many messages of a leader for the one before them.
 pub(crate) const MOST_WAITING: usize = 1_000;
+pub(crate) const MOST_WAITING_BYTES: usize = 64 << 20;
 
 /// A request that is in the log and not committed, and whom to answer.
 pub(crate) struct Asked {
@@ -155,6 +162,8 @@ pub struct Replica<S> {
     pub(crate) committed: SequenceNumber,
     pub(crate) execution: Execution<S>,
     pub(crate) checkpoint: Arc<Checkpoint>,
+    /// So many bytes of operations were committed since.
+    since_checkpoint: usize,
     /// What is in the log and not committed.
     pub(crate) asked: BTreeMap<ClientId, Asked>,
     /// Up to here the leader of `last_normal` has given the log's entries their places; kept only where not all have them so.
@@ -174,6 +183,8 @@ pub struct Replica<S> {
     pub(crate) successors: BTreeSet<NodeId>,
     /// How many views in a row have not begun.
     pub(crate) failed_views: u32,
+    /// What has come of the log of a view that has begun.
+    pub(crate) incoming: Option<(View, Log)>,
     /// What came of the leader's places before what precedes it, by where it begins, with what was committed then.
     pub(crate) early: BTreeMap<SequenceNumber, (Log, SequenceNumber)>,
     /// What clients have asked for while a view was to begin, and from where.
@@ -222,6 +233,7 @@ impl<S: StateMachine> Replica<S> {
             execution: Execution::new(state_machine),
             checkpoint: Arc::new(Checkpoint::first(group.clone())),
             group,
+            since_checkpoint: 0,
             asked: BTreeMap::new(),
             ordered,
             stable: SequenceNumber(0),
@@ -232,6 +244,7 @@ impl<S: StateMachine> Replica<S> {
             votes: Votes::default(),
             successors: BTreeSet::new(),
             failed_views: 0,
+            incoming: None,
             early: BTreeMap::new(),
             waiting: Vec::new(),
             asked_state_until: Time::ZERO,
@@ -360,7 +373,8 @@ impl<S: StateMachine> Replica<S> {
 
     /// Keeps a request in mind until a view begins. If there are very many, their clients ask again.
     fn keep_waiting(&mut self, from: NodeId, epoch: u64, entry: crate::Entry) {
-        if self.waiting.len() < MOST_WAITING {
+        let bytes: usize = self.waiting.iter().map(|(_, request)| request.operation_bytes()).sum();
+        if self.waiting.len() < MOST_WAITING && bytes < MOST_WAITING_BYTES {
             let crate::Entry { client, number, operation, is_query } = entry;
             self.waiting.push((from, Message::Request { client, epoch, number, operation, is_query }));
         }
@@ -444,13 +458,14 @@ impl<S: StateMachine> Replica<S> {
         }
         self.execution.commit(self.committed);
         for number in (before.0 + 1..=self.committed.0).map(SequenceNumber) {
+            self.since_checkpoint += self.log.get(number).map_or(0, crate::Entry::size);
             self.reply(number, out);
         }
+        let is_due = self.committed.0 - self.checkpoint.at.0 >= self.options.checkpoint
+            || self.since_checkpoint >= self.options.checkpoint_bytes;
         if let Some(group) = self.committed_group() {
             self.end_epoch(group, now, out);
-        } else if self.committed.0 - self.checkpoint.at.0 >= self.options.checkpoint
-            && self.execution.may_checkpoint()
-        {
+        } else if is_due && self.committed > self.checkpoint.at && self.execution.may_checkpoint() {
             self.take_checkpoint(out);
         }
     }
@@ -480,6 +495,7 @@ impl<S: StateMachine> Replica<S> {
             self.execute_speculatively();
             let before = std::mem::replace(&mut self.checkpoint, checkpoint.clone());
             self.log.drop_until(before.at);
+            self.since_checkpoint = 0;
             self.record(Record::Checkpoint(checkpoint), out);
         }
     }
@@ -552,14 +568,16 @@ impl<S: StateMachine> Process for Replica<S> {
             Message::Alive { view } => self.hear_backup(from, view, now),
             Message::Suspect { view } => self.hear_suspicion(from, view, now, out),
             Message::StartViewChange { view } => self.vote(from, view, now, out),
-            Message::DoViewChange { view, last_normal, log, ordered, committed } => {
-                let candidate = Candidate { last_normal, log, ordered, committed };
+            Message::DoViewChange { view, last_normal, log, end, ordered, committed } => {
+                let candidate = Candidate { last_normal, log, end, ordered, committed };
                 self.collect(from, view, candidate, now, out);
             }
-            Message::StartView { view, checkpoint, log, committed } => {
-                self.start_view(from, view, checkpoint, (log, committed), now, out);
+            Message::StartView { view, checkpoint, log, end, committed } => {
+                self.start_view(from, view, checkpoint, (log, end, committed), now, out);
             }
-            Message::GetState { view, committed } => self.give_state(from, view, committed, out),
+            Message::GetState { view, committed, after } => {
+                self.give_state(from, view, (committed, after), out);
+            }
             Message::State(checkpoint) => self.take_state(from, &checkpoint, now, out),
             Message::Group(group) => self.hear_of_group(from, &group, now, out),
         }

@@ -2,6 +2,7 @@
 
 mod deaf;
 mod defects;
+mod large;
 mod registers;
 mod role;
 mod rough;
@@ -240,7 +241,13 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
     let options = Options {
         batch: 1 + chance.index(8),
         window: 1 + chance.index(3),
+        bytes: if seed_number % 4 == 3 {
+            [40, 100, 400][usize::try_from(seed_number / 4 % 3).unwrap_or_default()]
+        } else {
+            1 << 20
+        },
         checkpoint: 2 + chance.below(30),
+        checkpoint_bytes: if seed_number.is_multiple_of(5) { 300 } else { 1 << 20 },
         synchronize: 1 + chance.below(20),
         heartbeat: Duration::from_millis(5 + chance.below(15)),
         patience: Duration::from_millis(50 + chance.below(100)),

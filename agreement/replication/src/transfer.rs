@@ -3,7 +3,7 @@
 #[cfg(test)]
 use crate::group::Defect;
 use crate::replica::{Behind, Record};
-use crate::{Checkpoint, Log, Message, Replica, SequenceNumber, StateMachine, View};
+use crate::{Checkpoint, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, View};
 use fulmar_node::{NodeId, Outbox, Time};
 use std::sync::Arc;
 
@@ -12,8 +12,14 @@ impl<S: StateMachine> Replica<S> {
     pub(crate) fn ask_state(&mut self, from: NodeId, view: View, now: Time, out: &mut Outbox<Self>) {
         if now >= self.asked_state_until {
             self.asked_state_until = now + self.options.heartbeat;
-            out.send(from, Message::GetState { view, committed: self.committed });
+            self.ask_next_part(from, view, out);
         }
+    }
+
+    /// One part is asked for when the one before has come.
+    pub(crate) fn ask_next_part(&self, from: NodeId, view: View, out: &mut Outbox<Self>) {
+        let (committed, after) = (self.committed, self.has_until(view));
+        out.send(from, Message::GetState { view, committed, after });
     }
 
     /// Gives another what it has not, after what it has committed: the view that this replica leads, or its last checkpoint.
@@ -21,18 +27,89 @@ impl<S: StateMachine> Replica<S> {
         &self,
         to: NodeId,
         view: View,
-        committed: SequenceNumber,
+        (committed, after): (SequenceNumber, SequenceNumber),
         out: &mut Outbox<Self>,
     ) {
         let checkpoint = (self.log.start() > committed).then(|| self.checkpoint.clone());
+        let after = checkpoint.as_ref().map_or(after, |checkpoint| checkpoint.at);
         if self.leads() && self.is_sure && self.view >= view {
-            let (view, log) = (self.view, self.log.suffix(committed));
-            out.send(to, Message::StartView { view, checkpoint, log, committed: self.committed });
+            out.send(to, self.start_of_view(checkpoint, after));
         } else if let Some(checkpoint) = checkpoint {
             out.send(to, Message::State(checkpoint));
         } else {
-            self.send_log_again(to, view, committed, out);
+            self.send_log_again(to, view, after, out);
         }
+    }
+
+    /// Up to where it has what it asks for of this view.
+    fn has_until(&self, view: View) -> SequenceNumber {
+        match &self.incoming {
+            Some((of, log)) if *of == view && (log.start()..=log.last()).contains(&self.committed) => {
+                log.last()
+            }
+            _ if view == self.view && self.is_in_view() && self.group.protocol() == Protocol::Viewstamped => {
+                self.log.last()
+            }
+            _ => self.committed,
+        }
+    }
+
+    /// The log of the view that it leads, after a place, as far as there is room.
+    pub(crate) fn start_of_view(
+        &self,
+        checkpoint: Option<Arc<Checkpoint>>,
+        after: SequenceNumber,
+    ) -> Message {
+        let log = self.log.part(after, self.part_bytes());
+        let last = self.leading.began_with.max(self.log.start());
+        let end = (last, self.log.summary(last).unwrap_or_default());
+        Message::StartView { view: self.view, checkpoint, log, end, committed: self.committed }
+    }
+
+    pub(crate) fn part_bytes(&self) -> usize {
+        #[cfg(test)]
+        if self.group.has(Defect::SendsWholeLogs) {
+            return usize::MAX;
+        }
+        self.options.bytes
+    }
+
+    /// Puts together the log of a view that has begun; asks for what has not come.
+    pub(crate) fn assemble(
+        &mut self,
+        from: NodeId,
+        view: View,
+        part: Log,
+        (end, summary): (SequenceNumber, Summary),
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) -> Option<Log> {
+        let mut log = part;
+        if self.log.summary(end) == Some(summary) && end >= self.committed && log.last() < end {
+            // It has all of it.
+            log = self.log.part(self.committed, usize::MAX);
+            log.truncate(end);
+            return Some(log);
+        }
+        let mut is_next = true;
+        if let Some((of, mut before)) = self.incoming.take()
+            && of == view
+            && (before.start()..=before.last()).contains(&self.committed)
+        {
+            // A part that came before, or comes too early, leaves what has come.
+            is_next = log.last() > before.last() && before.go_on_with(&log);
+            log = before;
+        }
+        if log.start() <= self.committed && log.last() >= end.max(self.committed) {
+            return Some(log);
+        }
+        self.incoming = Some((view, log));
+        if is_next {
+            self.ask_next_part(from, view, out);
+        } else {
+            self.ask_state(from, view, now, out);
+        }
+        None
     }
 
     /// What another knows to be committed is here.

@@ -7,7 +7,9 @@ use crate::group::Defect;
 use crate::leader::Leading;
 use crate::merge::{Candidate, merge};
 use crate::replica::{Promise, Record, Status};
-use crate::{Checkpoint, Entry, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Timer, View};
+use crate::{
+    Checkpoint, Entry, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, Timer, View,
+};
 use fulmar_node::{NodeId, Outbox, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -134,25 +136,26 @@ impl<S: StateMachine> Replica<S> {
         votes.is_sent = true;
         let leader = self.group.leader(self.view);
         if leader == self.me.node {
-            self.collect(leader, self.view, self.candidate(self.committed), now, out);
+            self.collect(leader, self.view, self.candidate(self.committed, usize::MAX), now, out);
         } else {
             out.send(leader, self.do_view_change(self.committed));
         }
     }
 
     /// Its log, as far as it comes after `from`: what is committed there has its place for ever.
-    fn candidate(&self, from: SequenceNumber) -> Candidate {
+    fn candidate(&self, from: SequenceNumber, bytes: usize) -> Candidate {
         Candidate {
             last_normal: self.last_normal,
-            log: self.log.suffix(from),
+            log: self.log.part(from, bytes),
+            end: self.log.end(),
             ordered: self.ordered(),
             committed: self.committed,
         }
     }
 
     fn do_view_change(&self, from: SequenceNumber) -> Message {
-        let Candidate { last_normal, log, ordered, committed } = self.candidate(from);
-        Message::DoViewChange { view: self.view, last_normal, log, ordered, committed }
+        let Candidate { last_normal, log, end, ordered, committed } = self.candidate(from, self.part_bytes());
+        Message::DoViewChange { view: self.view, last_normal, log, end, ordered, committed }
     }
 
     /// The leader of the view that is to begin has committed less than this replica, and wants its log from there on.
@@ -182,23 +185,60 @@ impl<S: StateMachine> Replica<S> {
         }
         let committed = candidate.committed;
         if view == self.view && self.status == Status::ViewChange && self.is_leader_of(view) {
-            self.votes.logs.insert(from, candidate);
+            self.take_part_of_log(from, candidate, now, out);
             self.begin(now, out);
         } else if view == self.view {
-            self.give_state(from, view, committed, out);
+            self.give_state(from, view, (committed, committed), out);
         }
+    }
+
+    /// Part of a log has come: what it has itself need not come, and what has not come yet it asks for.
+    fn take_part_of_log(
+        &mut self,
+        from: NodeId,
+        mut candidate: Candidate,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
+        let (end, summary) = candidate.end;
+        let part = &candidate.log;
+        let mut is_next = true;
+        if !candidate.is_whole()
+            && self.log.summary(end) == Some(summary)
+            && self.log.summary(part.start()) == part.summary(part.start())
+        {
+            candidate.log = self.log.part(part.start(), usize::MAX);
+            candidate.log.truncate(end);
+        } else if let Some(mut before) = self.votes.logs.remove(&from)
+            && before.end == candidate.end
+            && before.log.start() <= candidate.log.start()
+        {
+            // A part that came before, or comes too early, leaves what has come.
+            is_next = candidate.log.last() > before.log.last() && before.log.go_on_with(&candidate.log);
+            candidate.log = before.log;
+        }
+        if !candidate.is_whole() && (is_next || now >= self.asked_state_until) {
+            let (view, committed, after) = (self.view, self.committed, candidate.log.last());
+            self.asked_state_until = now + self.options.heartbeat;
+            out.send(from, Message::GetState { view, committed, after });
+        }
+        if is_next && !candidate.is_whole() {
+            self.wait(self.options.patience, now, out);
+        }
+        self.votes.logs.insert(from, candidate);
     }
 
     /// Begins the view, if its log can be told.
     pub(crate) fn begin(&mut self, now: Time, out: &mut Outbox<Self>) {
-        let logs = &self.votes.logs;
-        if !self.votes.is_sent || logs.len() < self.group.quorum() {
+        let whole = self.votes.logs.iter().filter(|(_, candidate)| candidate.is_whole());
+        if !self.votes.is_sent || whole.clone().count() < self.group.quorum() {
             return;
         }
+        let logs = &whole.map(|(owner, candidate)| (*owner, candidate.clone())).collect();
         let Some((owner, mut log)) = self.merge(logs) else { return };
         if log.start() > self.committed {
             let (view, committed) = (self.view, self.committed);
-            return out.send(owner, Message::GetState { view, committed });
+            return out.send(owner, Message::GetState { view, committed, after: committed });
         }
         let committed = logs.values().map(|candidate| candidate.committed);
         let (least, committed) = (committed.clone().min(), committed.max());
@@ -258,6 +298,7 @@ impl<S: StateMachine> Replica<S> {
         (self.stable, self.stable_ordered, self.is_sure) = (SequenceNumber(0), SequenceNumber(0), false);
         self.round = 0;
         self.early.clear();
+        self.incoming = None;
         self.leading = Leading::after(self.log.last(), now);
         self.execute_speculatively();
         if self.leads() {
@@ -274,7 +315,7 @@ impl<S: StateMachine> Replica<S> {
         from: NodeId,
         view: View,
         checkpoint: Option<Arc<Checkpoint>>,
-        (log, committed): (Log, SequenceNumber),
+        (log, end, committed): (Log, (SequenceNumber, Summary), SequenceNumber),
         now: Time,
         out: &mut Outbox<Self>,
     ) {
@@ -285,20 +326,26 @@ impl<S: StateMachine> Replica<S> {
         if let Some(checkpoint) = checkpoint {
             self.adopt(from, &checkpoint, now, out);
         }
-        if log.start() > self.committed {
-            return self.ask_state(from, view, now, out);
-        }
         if !is_in_it {
+            let Some(log) = self.assemble(from, view, log, end, now, out) else { return };
             self.view = view;
             self.install(&log, now, out);
-            self.commit(committed, now, out);
+            // What comes after it is not the leader's.
+            self.commit(committed.min(log.last()), now, out);
         } else if self.is_other(&log) {
             self.leave_for(view.after(1), now, out);
         } else {
-            self.follow_order(&log, out);
+            let before = self.log.last();
+            if !self.follow_order(&log, out) {
+                return self.ask_state(from, view, now, out);
+            }
             self.execute_speculatively();
             self.commit(committed.min(log.last()), now, out);
             self.promise_log(now, out);
+            let is_next = self.log.last() > before;
+            if self.is_in_view() && is_next && self.log.last() < committed.max(end.0) {
+                self.ask_next_part(from, view, out);
+            }
         }
     }
 

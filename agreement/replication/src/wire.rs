@@ -52,6 +52,15 @@ fn log(input: &mut Reader<'_>) -> Option<Log> {
     Some(log)
 }
 
+fn put_end(out: &mut Vec<u8>, (last, summary): (SequenceNumber, Summary)) {
+    put_varint(out, last.0);
+    put_summary(out, summary);
+}
+
+fn end(input: &mut Reader<'_>) -> Option<(SequenceNumber, Summary)> {
+    Some((sequence_number(input)?, summary(input)?))
+}
+
 fn sequence_number(input: &mut Reader<'_>) -> Option<SequenceNumber> {
     // A log that ends at the largest number has no place for another entry.
     input.varint().filter(|number| *number < 1 << 62).map(SequenceNumber)
@@ -209,26 +218,28 @@ impl Wire for Message {
                 out.push(8);
                 view.encode(out);
             }
-            Self::DoViewChange { view, last_normal, log, ordered, committed } => {
+            Self::DoViewChange { view, last_normal, log, end, ordered, committed } => {
                 out.push(9);
                 view.encode(out);
                 last_normal.encode(out);
+                put_end(out, *end);
                 [ordered.0, committed.0].into_iter().for_each(|n| put_varint(out, n));
                 put_log(out, log);
             }
-            Self::StartView { view, checkpoint, log, committed } => {
+            Self::StartView { view, checkpoint, log, end, committed } => {
                 out.push(10 + u8::from(checkpoint.is_some()));
                 view.encode(out);
+                put_end(out, *end);
                 put_varint(out, committed.0);
                 if let Some(checkpoint) = checkpoint {
                     put_checkpoint(out, checkpoint);
                 }
                 put_log(out, log);
             }
-            Self::GetState { view, committed } => {
+            Self::GetState { view, committed, after } => {
                 out.push(12);
                 view.encode(out);
-                put_varint(out, committed.0);
+                [committed.0, after.0].into_iter().for_each(|n| put_varint(out, n));
             }
             Self::State(checkpoint) => {
                 out.push(13);
@@ -285,16 +296,19 @@ fn message(input: &mut Reader<'_>) -> Option<Message> {
         }
         8 => Message::StartViewChange { view: View::decode(input)? },
         9 => {
-            let (view, last_normal) = (View::decode(input)?, View::decode(input)?);
+            let (view, last_normal, end) = (View::decode(input)?, View::decode(input)?, end(input)?);
             let (ordered, committed) = (sequence_number(input)?, sequence_number(input)?);
-            Message::DoViewChange { view, last_normal, log: log(input)?, ordered, committed }
+            Message::DoViewChange { view, last_normal, log: log(input)?, end, ordered, committed }
         }
         tag @ (10 | 11) => {
-            let (view, committed) = (View::decode(input)?, sequence_number(input)?);
+            let (view, end, committed) = (View::decode(input)?, end(input)?, sequence_number(input)?);
             let checkpoint = if tag == 11 { Some(checkpoint(input)?) } else { None };
-            Message::StartView { view, checkpoint, log: log(input)?, committed }
+            Message::StartView { view, checkpoint, log: log(input)?, end, committed }
         }
-        12 => Message::GetState { view: View::decode(input)?, committed: sequence_number(input)? },
+        12 => {
+            let (view, committed) = (View::decode(input)?, sequence_number(input)?);
+            Message::GetState { view, committed, after: sequence_number(input)? }
+        }
         13 => Message::State(checkpoint(input)?),
         14 => Message::Group(Group::decode(input)?),
         15 => Message::Alive { view: View::decode(input)? },
@@ -393,7 +407,9 @@ mod tests {
             operation: [].into(),
             is_query,
         };
-        let start = |checkpoint| Message::StartView { view, checkpoint, log: log.clone(), committed: at };
+        let end = log.end();
+        let start =
+            |checkpoint| Message::StartView { view, checkpoint, log: log.clone(), end, committed: at };
         let messages = vec![
             request(false),
             request(true),
@@ -410,12 +426,13 @@ mod tests {
                 view,
                 last_normal: View::first_of(2),
                 log: log.clone(),
+                end,
                 ordered: at,
                 committed: at,
             },
             start(None),
             start(Some(checkpoint.clone())),
-            Message::GetState { view, committed: at },
+            Message::GetState { view, committed: at, after: at },
             Message::State(checkpoint.clone()),
             Message::Group(group),
         ];

@@ -1,6 +1,7 @@
 //! A node of the simulation: a replica with what is on its disk, beside which all that it says is held; or a client.
 
 use super::registers::Registers;
+use crate::group::Defect;
 use crate::{Behind, Client, Invoke, Memory, Message, Outcome, Record, Replica, Timer, View, Wish};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use std::collections::VecDeque;
@@ -60,6 +61,17 @@ impl Disk {
     }
 }
 
+fn is_short(message: &Message, bytes: usize) -> bool {
+    let entries: Vec<_> = match message {
+        Message::Prepare { entries, .. } => entries.iter().collect(),
+        Message::DoViewChange { log, .. } | Message::StartView { log, .. } => {
+            log.entries_after(log.start()).collect()
+        }
+        _ => return true,
+    };
+    entries.len() <= 1 || entries.iter().map(|entry| entry.size()).sum::<usize>() <= bytes
+}
+
 impl Role {
     pub(super) fn replica(process: Replica<Registers>, records: &[Record]) -> Self {
         let own = Outbox::after(Lsn(records.len() as u64));
@@ -80,6 +92,13 @@ impl Role {
                     let early = own.sends.iter().find(|(_, message)| !disk.holds(message));
                     assert_eq!(early, None, "said before it is durable: {:?}", disk.memory);
                 }
+                // What is longer than a message can be is lost; but one operation may be as long as it likes.
+                let (bytes, loses) = (process.options.bytes, process.group.has(Defect::SendsWholeLogs));
+                own.sends.retain(|(_, message)| {
+                    let fits = is_short(message, bytes);
+                    assert!(fits || loses, "longer than {bytes} bytes: {message:?}");
+                    fits
+                });
                 out.sends.append(&mut own.sends);
                 out.records.extend(own.records.iter().cloned());
                 out.timers.extend(own.timers.iter().map(|(timer, change)| (Alarm::Replica(*timer), *change)));

@@ -1,0 +1,46 @@
+//! Logs that are longer than a message can be.
+
+use super::registers::invocation;
+use super::role::{Order, Said};
+use super::{Incarnations, world};
+use crate::group::Defect;
+use crate::{Group, Options, Outcome, Protocol};
+use fulmar_history::linearizability::{KeyValueOperation, RegisterOperation};
+use fulmar_node::NodeId;
+use fulmar_sim::{Delay, Seed};
+use std::time::Duration;
+
+const REPLICAS: u32 = 3;
+
+/// Whether a client is answered again after all replicas have lost power, with logs of many messages and different lengths.
+fn is_answered_after_a_power_cut(protocol: Protocol, defect: Option<Defect>) -> bool {
+    let client = NodeId(REPLICAS);
+    let group = Group::new((0..REPLICAS).map(NodeId), protocol).expect("three").with_defect(defect);
+    let options = Options { bytes: 100, ..Options::default() };
+    let mut sim = world(Seed::from(1), &group, (0, 1), &options, &Incarnations::default());
+    sim.set_sync(NodeId(1), Delay::Fixed(Duration::from_millis(300)));
+    let write = KeyValueOperation { key: 1, operation: RegisterOperation::Write(Some(1)) };
+    sim.run(Duration::from_secs(1), |_, _, _| {});
+    for _ in 0..50 {
+        sim.request(client, Order::Client(invocation(write, false)));
+    }
+    let mut answered = 0;
+    sim.run(Duration::from_secs(60), |sim, _, said| {
+        answered += usize::from(matches!(said, Said::Client(Outcome::Result(_))));
+        if answered == 40 {
+            (0..REPLICAS).map(NodeId).for_each(|node| sim.crash(node));
+            (0..REPLICAS).map(NodeId).for_each(|node| sim.restart(node));
+        }
+    });
+    assert!(answered >= 40, "{protocol:?}: {answered}");
+    answered == 50
+}
+
+#[test]
+fn a_group_goes_on_whose_log_is_longer_than_a_message() {
+    for protocol in [Protocol::Viewstamped, Protocol::Fast, Protocol::Speculative] {
+        assert!(is_answered_after_a_power_cut(protocol, None), "{protocol:?}");
+        let whole = is_answered_after_a_power_cut(protocol, Some(Defect::SendsWholeLogs));
+        assert!(!whole, "{protocol:?}");
+    }
+}
