@@ -23,6 +23,6 @@ fn keys_that_children_draw_by_chance_are_unique() {
     let children: Vec<_> =
         (0..CHILDREN).map(|n| if n % 2 == 0 { fork(by_inherited) } else { fork(by_own) }).collect();
     let ended: Vec<_> = children.into_iter().map(wait).collect();
-    assert_eq!(ended, [0; CHILDREN as usize], "keys that another child has drawn, too");
+    assert!(ended.iter().all(|status| *status == 0), "keys that another child has drawn, too: {ended:?}");
     assert_eq!(count(&parent), Ok(CHILDREN * KEYS));
 }
