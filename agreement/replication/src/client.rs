@@ -192,7 +192,8 @@ impl Client {
             let result = self.replies.values().next_back().map(|reply| reply.result.clone());
             return self.finish(Outcome::Result(result.unwrap_or_default()), now, out);
         }
-        self.replies.retain(|_, reply| reply.view == view);
+        let group = &self.group;
+        self.replies.retain(|node, reply| reply.view == view && group.contains(*node));
         let mut states: BTreeMap<_, usize> = BTreeMap::new();
         self.replies.values().for_each(|reply| *states.entry(reply.state()).or_default() += 1);
         let Some((state, most)) = states.into_iter().max_by_key(|(_, count)| *count) else { return };

@@ -78,8 +78,11 @@ impl<S: StateMachine> Replica<S> {
         self.agree_to_leave(now, out);
     }
 
-    /// Another hears of no leader.
+    /// Another hears of no leader. If it is in a later view, enough have left this one, and it may wait for this replica there.
     pub(crate) fn hear_suspicion(&mut self, from: NodeId, view: View, now: Time, out: &mut Outbox<Self>) {
+        if view > self.view {
+            return self.leave_for(view, now, out);
+        }
         self.hear_backup(from, view, now);
         self.suspects.insert(from, now);
         self.agree_to_leave(now, out);

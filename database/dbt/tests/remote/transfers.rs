@@ -191,7 +191,7 @@ fn every_snapshot_on_replicas_holds_the_same_sum() {
 /// One server loses all that it had, and comes back; when it has had time to catch up, another is gone for good.
 #[test]
 fn replicas_outlive_their_servers() {
-    seeds("replicas_outlive_their_servers", 0..100, |seed| {
+    seeds("replicas_outlive_their_servers", 0..200, |seed| {
         let (replication, disks) = (replicas(&seed), Disks::default());
         let mut sim = world(seed, &disks, CLIENTS, Defect::Nothing, replication);
         let bank = open(&mut sim);
