@@ -83,6 +83,10 @@ impl<S: StateMachine> Replica<S> {
         if view > self.view {
             return self.leave_for(view, now, out);
         }
+        if view == self.view && from == self.group.leader(view) {
+            // The leader may have missed what this replica had to say, and gives no sign that would be answered.
+            self.confirm(out);
+        }
         self.hear_backup(from, view, now);
         self.suspects.insert(from, now);
         self.agree_to_leave(now, out);
