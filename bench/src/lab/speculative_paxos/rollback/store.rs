@@ -15,7 +15,7 @@ macro_rules! sources {
 }
 
 /// All of the store but its network, with what each file is called.
-pub(super) const SOURCES: [(&str, &str); 27] = sources!(
+pub(super) const SOURCES: [(&str, &str); 28] = sources!(
     "cache",
     "commit",
     "core",
@@ -27,6 +27,7 @@ pub(super) const SOURCES: [(&str, &str); 27] = sources!(
     "engine/fjall/log",
     "engine/memory",
     "error",
+    "frozen",
     "home",
     "interval",
     "key",
