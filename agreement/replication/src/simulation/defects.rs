@@ -20,7 +20,6 @@ fn defects_are_found() {
         (Defect::MixesReplies, &[Speculative]),
         (Defect::GoesOnUnestablished, &[Viewstamped, Fast, Speculative]),
         (Defect::ExecutesQueries, &[Speculative]),
-        (Defect::DropsLog, &[Viewstamped]),
         (Defect::KeepsPromises, &[Fast]),
     ] {
         for protocol in protocols {
