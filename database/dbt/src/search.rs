@@ -6,10 +6,14 @@
 
 use crate::{Database, Error, Transaction, Tree};
 use fulmar_kv::{Interval, Key, Object, ObjectId, Part, Snapshot, Store, linked};
+use std::io;
 use std::sync::Arc;
 
-/// A search that goes astray this often has met a tree whose links and fences disagree, not a restructuring.
+/// A search that goes astray this often has met a tree whose links and fences disagree, not a restructuring: if the tree is
+/// near. Of a tree on servers it has met some that disagree for too long.
 const ASTRAY: usize = 1_000;
+/// After so often it is led by somebody who has not heard of a restructuring, such as a server that leads a group no more.
+const MISLED: usize = 16;
 
 /// Where a descent ended.
 enum Descent {
@@ -49,8 +53,18 @@ impl Database {
             }
             match self.descend(&root, part, level, at)? {
                 Descent::Found(node) => return Ok(node),
-                Descent::Astray(path) => self.store.mistrust(&path[path.len().saturating_sub(attempt)..]),
+                Descent::Astray(path) => {
+                    self.store.mistrust(&path[path.len().saturating_sub(attempt)..]);
+                    if attempt >= MISLED {
+                        self.store.reconsider()?;
+                    }
+                }
             }
+        }
+        if self.is_far() {
+            let what = format!("tree {}: servers disagree about where its leaves are; try again", tree.0);
+            let source = io::Error::new(io::ErrorKind::TimedOut, what);
+            return Err(Error::Io { path: self.store.path().into(), source });
         }
         Err(self.corrupt(format!("tree {}: links and fences disagree", tree.0)))
     }

@@ -174,6 +174,10 @@ impl Store for Site {
         self.stay().store().mistrust(path);
     }
 
+    fn reconsider(&self) -> Result<(), Error> {
+        self.stay().store().reconsider()
+    }
+
     fn excuse(&self, node: ObjectId) {
         self.stay().store().excuse(node);
     }

@@ -68,6 +68,15 @@ pub trait Store: Send + Sync {
     /// Links have led astray: objects, read from the top down, did not fit together. The next to be read are newer.
     fn mistrust(&self, path: &[ObjectId]);
 
+    /// Objects that are read afresh lead astray, too: whoever tells of them may not have heard of a change. Waits a little, and then
+    /// finds out anew who is to be asked.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if nobody can be asked.
+    fn reconsider(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// This inner node has led to a leaf that has given away what was looked for, and the store has found it nevertheless.
     fn excuse(&self, node: ObjectId);
 

@@ -12,6 +12,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// …or after as long as it takes at so many bytes a second: a large one that is sent again before it has arrived gets in
 /// its own way.
 const SLOWEST: u64 = 32 << 20;
+/// How long a client waits for servers to hear of a change that others have told it of.
+const PAUSE: Duration = Duration::from_millis(20);
 /// After so long a client gives up, if it was told nothing else; a question is sent twice at least.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -27,6 +29,8 @@ pub enum Ask {
     Commit(BTreeMap<GroupId, Commit>, Durability),
     /// How many groups the database has.
     Groups,
+    /// The same, after a little while and of another server: what is known of where the groups are seems to be old.
+    Reconsider,
     /// From now on this server is asked where the database is.
     Server(NodeId),
     /// From now on an answer may take so long in all, and [`Reply::Waiting`] tells that it takes its time.
@@ -386,6 +390,11 @@ impl Process for Client {
                 self.layout = None;
                 let number = self.begin(GroupId(0), self.opening());
                 self.send(number, now, out);
+            }
+            Ask::Reconsider => {
+                self.doubt();
+                self.begin(GroupId(0), self.opening());
+                out.set_timer((), now + PAUSE);
             }
             Ask::Server(server) => self.server = Some(server),
             Ask::Limit(limit) => (self.limit, self.tells) = (limit, true),

@@ -116,6 +116,17 @@ impl<C: Call> Remote<C> {
         }
     }
 
+    /// Asks where the database's groups are.
+    fn layout(&self, ask: Ask) -> Result<Groups, Error> {
+        let reply = self.line.lock().client.call(ask);
+        match reply {
+            Ok(Reply::Groups(groups)) => Ok(groups),
+            Ok(Reply::Answer(answer)) => Err(self.failed(answer)),
+            Ok(Reply::Silence | Reply::Waiting) => Err(self.silent()),
+            Err(unreachable) => Err(self.io(io::ErrorKind::NotConnected, unreachable.to_string())),
+        }
+    }
+
     fn silent(&self) -> Error {
         let why = self.line.lock().client.silence();
         self.io(io::ErrorKind::TimedOut, why)
@@ -282,13 +293,11 @@ impl<C: Call> Store for Remote<C> {
     }
 
     fn groups(&self) -> Result<Groups, Error> {
-        let reply = self.line.lock().client.call(Ask::Groups);
-        match reply {
-            Ok(Reply::Groups(groups)) => Ok(groups),
-            Ok(Reply::Answer(answer)) => Err(self.failed(answer)),
-            Ok(Reply::Silence | Reply::Waiting) => Err(self.silent()),
-            Err(unreachable) => Err(self.io(io::ErrorKind::NotConnected, unreachable.to_string())),
-        }
+        self.layout(Ask::Groups)
+    }
+
+    fn reconsider(&self) -> Result<(), Error> {
+        self.layout(Ask::Reconsider).map(|_| ())
     }
 
     fn is_leaf(&self, object: ObjectId) -> bool {

@@ -1,0 +1,124 @@
+//! Searches that are led by servers which have not heard of a change.
+
+use fulmar_dbt::{Database, Durability, Error, Options};
+use fulmar_kv::{
+    Basis, Commit, Exclusion, Groups, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp,
+};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+/// A store elsewhere that finds no leaf of the tree but its root until it was reconsidered so often.
+struct Misled {
+    store: fulmar_kv::Database,
+    left: Arc<AtomicU32>,
+}
+
+impl Store for Misled {
+    fn path(&self) -> &Path {
+        self.store.path()
+    }
+
+    fn open_snapshot(&self) -> Result<Timestamp, Error> {
+        Store::open_snapshot(&self.store)
+    }
+
+    fn is_far(&self) -> bool {
+        true
+    }
+
+    fn close_snapshot(&self, at: Timestamp) {
+        Store::close_snapshot(&self.store, at);
+    }
+
+    fn newest(&self) -> Result<Timestamp, Error> {
+        Store::newest(&self.store)
+    }
+
+    fn read(&self, object: ObjectId, part: Part<'_>, at: &Snapshot) -> Result<Option<Arc<Object>>, Error> {
+        let found = Store::read(&self.store, object, part, at)?;
+        let is_hidden = |found: &Arc<Object>| found.level() == 0 && self.left.load(SeqCst) > 0;
+        Ok(found.filter(|found| !is_hidden(found)))
+    }
+
+    fn groups(&self) -> Result<Groups, Error> {
+        self.store.groups()
+    }
+
+    fn is_leaf(&self, object: ObjectId) -> bool {
+        self.store.is_leaf(object)
+    }
+
+    fn mistrust(&self, path: &[ObjectId]) {
+        self.store.mistrust(path);
+    }
+
+    fn reconsider(&self) -> Result<(), Error> {
+        let left = self.left.load(SeqCst);
+        self.left.store(left.saturating_sub(u32::from(left < u32::MAX)), SeqCst);
+        Ok(())
+    }
+
+    fn excuse(&self, node: ObjectId) {
+        self.store.excuse(node);
+    }
+
+    fn commit(&self, commit: Commit, durability: Durability) -> Result<Timestamp, Refusal<Commit>> {
+        Store::commit(&self.store, commit, durability)
+    }
+
+    fn commit_unread(
+        &self,
+        commit: Commit,
+        basis: Basis,
+        durability: Durability,
+    ) -> Result<Timestamp, Refusal<Commit>> {
+        self.store.commit_unread(commit, basis, durability)
+    }
+
+    fn pick(&self, tree: ObjectId, next: i64, at: Timestamp) -> Result<Option<i64>, Error> {
+        self.store.pick(tree, next, at)
+    }
+
+    fn exclude(&self, exclusion: Exclusion) -> Result<bool, Error> {
+        self.store.exclude(exclusion)
+    }
+
+    fn cached_bytes(&self) -> usize {
+        Store::cached_bytes(&self.store)
+    }
+}
+
+/// What is found in a tree of several leaves by a store that is misled until it was reconsidered so often.
+fn found(times: u32) -> Result<bool, Error> {
+    let store = fulmar_kv::Database::transient(&Options::default())?;
+    let near = Database::on(store.clone())?;
+    let mut transaction = near.begin()?;
+    let tree = transaction.create_tree()?;
+    for row in 0..2_000_u64 {
+        transaction.put(tree, &row.to_be_bytes(), &[7; 100])?;
+    }
+    transaction.commit(Durability::Written)?;
+    let left = Arc::new(AtomicU32::new(times));
+    let far = Database::remote(Arc::new(Misled { store, left }));
+    let transaction = far.begin()?;
+    Ok(transaction.get(tree, &1_234_u64.to_be_bytes())?.is_some())
+}
+
+#[test]
+fn who_is_misled_asks_anew_whom_to_ask() {
+    assert!(found(0).unwrap());
+    assert!(found(5).unwrap());
+}
+
+#[test]
+fn servers_that_disagree_for_ever_are_no_corruption() {
+    match found(u32::MAX) {
+        Err(Error::Io { source, .. }) => {
+            assert_eq!(source.kind(), ErrorKind::TimedOut);
+            assert!(source.to_string().contains("servers disagree"), "{source}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
