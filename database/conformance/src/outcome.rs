@@ -103,7 +103,8 @@ impl Outcome {
 pub fn run(connection: &Connection, sql: &str) -> Outcome {
     let mut outcome = observe(connection, sql, &mut |_| {});
     // Fulmar commits before the first row of RETURNING, so a deferred foreign key fails there and not behind the rows.
-    if outcome.failure.as_ref().is_some_and(|failure| failure.code == FOREIGN_KEY) {
+    let is_returning = sql.to_ascii_uppercase().contains("RETURNING");
+    if is_returning && outcome.failure.as_ref().is_some_and(|failure| failure.code == FOREIGN_KEY) {
         outcome.rows.clear();
     }
     outcome
