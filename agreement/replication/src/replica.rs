@@ -583,6 +583,10 @@ impl<S: StateMachine> Process for Replica<S> {
         }
     }
 
+    fn busy(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
+        self.bear_with(peer, now, out);
+    }
+
     fn request(&mut self, now: Time, wish: Wish, out: &mut Outbox<Self>) {
         match wish {
             Wish::Adopt(checkpoint) => {

@@ -1,5 +1,6 @@
 //! Groups and clients in the simulator, while what can fail does.
 
+mod busy;
 mod deaf;
 mod defects;
 mod large;

@@ -14,6 +14,9 @@ use fulmar_node::{NodeId, Outbox, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// So many times its patience a replica waits for a leader that works on something.
+const LONGEST_WORK: u32 = 20;
+
 /// What is known of a view that is to begin.
 #[derive(Default)]
 pub(crate) struct Votes {
@@ -102,6 +105,22 @@ impl<S: StateMachine> Replica<S> {
         if self.is_suspicious && self.suspects.len() >= needed && !self.leads() {
             self.failed_views += u32::from(self.status == Status::ViewChange);
             self.leave_for(self.view.after(1), now, out);
+        }
+    }
+
+    /// Another member is there, though it works on something: nobody loses patience with it, for a while.
+    pub(crate) fn bear_with(&mut self, peer: NodeId, now: Time, out: &mut Outbox<Self>) {
+        if self.status == Status::Outside {
+            return;
+        }
+        if self.group.leader(self.view) == peer {
+            if now.since(self.heard_leader) < self.options.patience * LONGEST_WORK {
+                self.trust();
+                self.wait(self.patience(), now, out);
+            }
+        } else if self.leads() && self.group.contains(peer) {
+            self.hear_backup(peer, self.view, now);
+            self.leading.stalled = 0;
         }
     }
 

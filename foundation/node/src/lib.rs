@@ -104,6 +104,11 @@ pub trait Process {
         let _ = (now, from, message, out);
     }
 
+    /// Another process is there and has nothing to say yet: it works on something, or waits for its disk.
+    fn busy(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
+        let _ = (now, peer, out);
+    }
+
     /// A deadline has passed. It may be late, and a deadline that was replaced or cancelled may fire all the same: who
     /// cares looks at the time.
     fn expire(&mut self, now: Time, timer: Self::Timer, out: &mut Outbox<Self>) {

@@ -3,6 +3,8 @@
 use std::ops::Range;
 
 const PREFIX: usize = 4;
+/// A frame of no message, in place of a length.
+pub(crate) const KEEP_ALIVE: [u8; PREFIX] = [0xff; PREFIX];
 
 /// What a connection keeps to read into when nothing is under way, so that thousands of idle ones cost little.
 const SMALL: usize = 4 << 10;
@@ -30,7 +32,7 @@ pub(crate) fn append_frame(
     body(output);
     let length = output.len() - start - PREFIX;
     match u32::try_from(length) {
-        Ok(prefix) if length <= limit => {
+        Ok(prefix) if length <= limit && prefix.to_le_bytes() != KEEP_ALIVE => {
             output[start..start + PREFIX].copy_from_slice(&prefix.to_le_bytes());
             Ok(())
         }
@@ -41,17 +43,35 @@ pub(crate) fn append_frame(
     }
 }
 
+/// Where the frame ends in which this place of whole frames is; at the place itself, if that is between two.
+pub(crate) fn end_of_frame(frames: &[u8], place: usize) -> usize {
+    let mut end = 0;
+    while end < place
+        && let Some(prefix) = frames[end..].first_chunk::<PREFIX>()
+    {
+        end += PREFIX + u32::from_le_bytes(*prefix) as usize;
+    }
+    end
+}
+
 /// Bytes received, cut into frames.
 #[derive(Debug)]
 pub(crate) struct FrameReader {
     bytes: Vec<u8>,
     /// Bytes before this place belong to frames that were taken. Never beyond the end of `bytes`.
     taken: usize,
+    /// The other end has said that it is there.
+    is_alive: bool,
 }
 
 impl FrameReader {
     pub(crate) const fn empty() -> Self {
-        Self { bytes: Vec::new(), taken: 0 }
+        Self { bytes: Vec::new(), taken: 0, is_alive: false }
+    }
+
+    /// Whether the other end has said that it is there since this was last asked.
+    pub(crate) const fn take_keep_alive(&mut self) -> bool {
+        std::mem::replace(&mut self.is_alive, false)
     }
 
     /// Room to append received bytes to. Grows only when bytes have filled what was there, whatever length a frame
@@ -80,6 +100,10 @@ impl FrameReader {
 
     /// Takes the next frame, if all of it is here. The place is good until [`Self::room`] is called.
     pub(crate) fn next(&mut self, limit: usize) -> Result<Option<Range<usize>>, FrameTooLong> {
+        while self.bytes[self.taken..].starts_with(&KEEP_ALIVE) {
+            self.taken += PREFIX;
+            self.is_alive = true;
+        }
         let Some((prefix, rest)) = self.bytes[self.taken..].split_first_chunk::<PREFIX>() else {
             return Ok(None);
         };

@@ -24,6 +24,9 @@ pub struct Limits {
     /// For how long a driver looks for work before it sleeps, as long as its waits end within that time: trades idle time
     /// of a core for the time that waking up takes.
     pub spin: Duration,
+    /// For how long a turn of a server may last before other servers take it to be gone: up to then they
+    /// [hear](fulmar_node::Process::busy) that it is there. Zero: they hear nothing during a turn.
+    pub busy: Duration,
 }
 
 impl Default for Limits {
@@ -36,6 +39,7 @@ impl Default for Limits {
             idle: None,
             dead: Duration::from_secs(10),
             spin: Duration::ZERO,
+            busy: Duration::ZERO,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! One connection: a stream socket, what was received on it and what is still to be sent.
 
 use crate::address::Address;
-use crate::frame::{FrameReader, FrameTooLong, append_frame};
+use crate::frame::{FrameReader, FrameTooLong, append_frame, end_of_frame};
+use crate::keep_alive::{self, Tail};
 use crate::wire::Malformed;
 use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, ioctl_fionbio};
@@ -12,6 +13,7 @@ use rustix::net::{
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A connection that has sent its backlog gives back what a long one took.
@@ -61,8 +63,10 @@ pub(crate) struct Link {
     connecting: bool,
     pub(crate) input: FrameReader,
     output: Vec<u8>,
-    /// Bytes of `output` that have left. Less than its length, or both are zero.
+    /// Bytes of `output` that have left, or are in the tail. Less than its length, or both are zero.
     sent: usize,
+    /// If another thread may send keep-alives, the frame that is being sent: then `output` begins with another.
+    tail: Option<Arc<Tail>>,
 }
 
 impl fmt::Debug for Link {
@@ -104,7 +108,7 @@ impl Link {
     }
 
     const fn new(socket: OwnedFd, connecting: bool) -> Self {
-        Self { socket, connecting, input: FrameReader::empty(), output: Vec::new(), sent: 0 }
+        Self { socket, connecting, input: FrameReader::empty(), output: Vec::new(), sent: 0, tail: None }
     }
 
     /// The other end, for people.
@@ -132,6 +136,17 @@ impl Link {
         Ok(())
     }
 
+    /// Has another thread send keep-alives, from now on if nothing was sent yet.
+    pub(crate) fn share(&mut self) -> io::Result<()> {
+        self.tail = Some(Arc::new(Tail::of(&self.socket)?));
+        Ok(())
+    }
+
+    /// Where another thread may send keep-alives.
+    pub(crate) fn tail(&self) -> Option<Arc<Tail>> {
+        self.tail.clone()
+    }
+
     /// Appends a frame to what is to be sent.
     pub(crate) fn append(
         &mut self,
@@ -142,8 +157,9 @@ impl Link {
     }
 
     /// Bytes that have not left.
-    pub(crate) const fn unsent(&self) -> usize {
-        self.output.len() - self.sent
+    pub(crate) fn unsent(&self) -> usize {
+        let tail = self.tail.as_ref().map_or(0, |tail| tail.bytes.lock().len());
+        self.output.len() - self.sent + tail
     }
 
     /// Sends what the network takes without waiting; returns how much.
@@ -157,16 +173,36 @@ impl Link {
         self.push(SendFlags::MORE)
     }
 
+    fn push(&mut self, more: SendFlags) -> usize {
+        let Some(tail) = self.tail.clone() else { return self.push_output(more) };
+        let mut bytes = tail.bytes.lock();
+        let count = keep_alive::push(&self.socket, &mut bytes, more);
+        if !bytes.is_empty() {
+            return count;
+        }
+        let sent = self.send(more);
+        let end = end_of_frame(&self.output[self.sent..], sent);
+        bytes.extend_from_slice(&self.output[self.sent..][sent..end]);
+        self.is_sent(end);
+        count + sent
+    }
+
+    fn push_output(&mut self, more: SendFlags) -> usize {
+        let count = self.send(more);
+        self.is_sent(count);
+        count
+    }
+
     /// No error: when the connection is broken, what the other end said last tells why, and that is to be read. What
     /// was to be sent is forgotten.
-    fn push(&mut self, more: SendFlags) -> usize {
+    fn send(&mut self, more: SendFlags) -> usize {
         if self.connecting || self.output.is_empty() {
             return 0;
         }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL | more;
-        let count = loop {
+        loop {
             match send(&self.socket, &self.output[self.sent..], flags) {
-                Ok(count) => break count,
+                Ok(count) => return count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return 0,
                 Err(_) => {
@@ -174,7 +210,11 @@ impl Link {
                     return 0;
                 }
             }
-        };
+        }
+    }
+
+    /// So many more bytes of the output have left.
+    fn is_sent(&mut self, count: usize) {
         self.sent += count;
         if self.sent == self.output.len() {
             self.forget_output();
@@ -182,7 +222,6 @@ impl Link {
             self.output.drain(..self.sent);
             self.sent = 0;
         }
-        count
     }
 
     fn forget_output(&mut self) {
@@ -250,4 +289,49 @@ fn tune(socket: &OwnedFd, family: AddressFamily, dead_after: Duration) -> rustix
     sockopt::set_tcp_keepcnt(socket, 4)?;
     let milliseconds = u32::try_from(dead_after.as_millis()).unwrap_or(u32::MAX);
     sockopt::set_tcp_user_timeout(socket, milliseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fulmar_node::Random;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    /// Keep-alives between any two sends, on a connection that takes a little at a time.
+    #[test]
+    fn keep_alives_leave_frames_whole() {
+        let mut random = Random::new(1);
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("two");
+        sockopt::set_socket_send_buffer_size(&ours, 4 << 10).expect("a small buffer");
+        let (mut link, mut other) = (Link::new(ours, false), Link::new(theirs, false));
+        link.share().expect("another descriptor");
+        let tail = link.tail().expect("shared");
+        let (mut sent, mut received, mut keep_alives) = (Vec::new(), Vec::new(), 0);
+        while received.len() < 500 {
+            if sent.len() < 500 && random.one_in(3) {
+                let longest = if random.one_in(8) { 100_000 } else { 300 };
+                let body = vec![random.next().to_le_bytes()[0]; random.index(longest)];
+                link.append(1 << 20, |output| output.extend_from_slice(&body)).expect("short");
+                sent.push(body);
+            }
+            if random.one_in(2) {
+                let before = link.unsent();
+                let count = link.flush();
+                assert_eq!(link.unsent() + count, before);
+            }
+            if random.one_in(4) {
+                tail.keep_alive();
+            }
+            if random.one_in(2) {
+                other.receive(false).expect("an open connection");
+                while let Some(frame) = other.input.next(1 << 20).expect("a frame") {
+                    received.push(other.input.body(frame).to_vec());
+                }
+                keep_alives += u32::from(other.input.take_keep_alive());
+            }
+        }
+        assert_eq!(received, sent);
+        assert!(keep_alives > 50, "{keep_alives}");
+    }
 }

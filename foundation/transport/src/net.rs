@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
 use crate::hello::{Answer, FIRST_CLIENT, HELLO_LIMIT, Hello, Protocol, Refusal};
+use crate::keep_alive::{KeepAlive, Tail};
 use crate::limits::Limits;
 use crate::link::{Link, LinkError};
 use crate::notice::Notice;
@@ -124,6 +125,9 @@ pub(crate) struct Net {
     pub(crate) now: Time,
     spin: Spin,
     next_sweep: Option<Time>,
+    keep_alive: Option<KeepAlive>,
+    /// Servers that have said that they are there, and nothing else.
+    pub(crate) busy: Vec<NodeId>,
     pub(crate) counters: Counters,
     pub(crate) notices: Vec<Notice>,
 }
@@ -155,9 +159,19 @@ impl Net {
             now: Time::ZERO,
             spin: Spin::new(limits.spin),
             next_sweep: None,
+            keep_alive: None,
+            busy: Vec::new(),
             counters: Counters::default(),
             notices: Vec::new(),
         })
+    }
+
+    /// Has other servers hear of this one though a turn takes long.
+    pub(crate) fn keep_alive(&mut self, clock: Clock) -> io::Result<()> {
+        if self.limits.busy > Duration::ZERO {
+            self.keep_alive = Some(KeepAlive::start(clock, self.limits.busy)?);
+        }
+        Ok(())
     }
 
     pub(crate) fn waker(&self) -> Arc<OwnedFd> {
@@ -188,12 +202,14 @@ impl Net {
             deadline => deadline.map(|deadline| deadline.since(self.now)),
         };
         self.stirred.clear();
+        self.keep_alive.iter().for_each(KeepAlive::end_turn);
         let begun = clock.now();
         if !self.look(clock, begun, timeout)? {
             self.poll(timeout)?;
         }
         let now = clock.now();
         self.spin.learn(now.since(begun));
+        self.keep_alive.iter().for_each(|keep_alive| keep_alive.begin_turn(now));
         self.begin_turn(now);
         Ok(())
     }
@@ -446,7 +462,14 @@ impl Net {
             }
             let open = matches!(connection.stage, Stage::Open(_));
             let limit = if open { self.limits.message } else { HELLO_LIMIT };
-            let Some(place) = connection.link.input.next(limit).transpose() else {
+            let next = connection.link.input.next(limit);
+            if connection.link.input.take_keep_alive()
+                && let Stage::Open(peer) = connection.stage
+                && peer < FIRST_CLIENT
+            {
+                self.busy.push(peer);
+            }
+            let Some(place) = next.transpose() else {
                 if !connection.readable {
                     return Ok(None);
                 }
@@ -487,8 +510,10 @@ impl Net {
                         Some(Answer::Welcome { .. }) => {
                             connection.stage = Stage::Open(peer);
                             let address = connection.link.other_end();
+                            let tail = connection.link.tail();
                             self.book.reached(peer);
                             self.notices.push(Notice::Connected { peer, address });
+                            self.watch(key, tail);
                         }
                         Some(Answer::Refusal(reason)) => return Err(LinkError::Refused(reason)),
                         None => return Err(LinkError::NotFulmar),
@@ -515,13 +540,26 @@ impl Net {
         }
         let Some(connection) = self.connections.get_mut(&key) else { return Ok(()) };
         connection.stage = Stage::Open(peer);
+        if peer < FIRST_CLIENT && self.keep_alive.is_some() {
+            // Without, it says nothing during a turn.
+            let _ = connection.link.share();
+        }
         let appended = connection.link.append(HELLO_LIMIT, |output| output.extend_from_slice(&answer));
         appended.expect("a greeting is short");
         let address = connection.link.other_end();
+        let tail = connection.link.tail();
+        self.watch(key, tail);
         self.routes.insert(peer, key);
         self.notices.push(Notice::Connected { peer, address });
         self.soil(key);
         Ok(())
+    }
+
+    /// There is a connection with another server.
+    fn watch(&self, key: u64, tail: Option<Arc<Tail>>) {
+        if let Some((keep_alive, tail)) = self.keep_alive.as_ref().zip(tail) {
+            keep_alive.add(key, tail);
+        }
     }
 
     /// A name that no connection has.
@@ -547,6 +585,7 @@ impl Net {
     /// Ends a connection.
     fn close(&mut self, key: u64, why: LinkError) {
         let Some(connection) = self.connections.remove(&key) else { return };
+        self.keep_alive.iter().for_each(|keep_alive| keep_alive.remove(key));
         self.forget_unread(key);
         let notice = match connection.stage {
             Stage::Hello => Notice::Unknown { address: connection.link.other_end(), why },
@@ -604,6 +643,9 @@ impl Net {
         let address = self.book.address(to)?.clone();
         let hello = Hello { protocol: self.protocol, from: Some(self.me), to: Some(to) }.encode();
         let dialed = Link::dial(&address, self.limits.dead).map_err(LinkError::from).and_then(|mut link| {
+            if self.keep_alive.is_some() {
+                link.share()?;
+            }
             link.append(HELLO_LIMIT, |output| output.extend_from_slice(&hello))?;
             self.add(link, Stage::Answer(to), true)
         });

@@ -255,6 +255,7 @@ impl<P: Process<Message: Wire>> Server<P> {
     ///
     /// [`ServeError`]: the log has failed, or the system.
     pub fn run(mut self, log: &mut impl Log<P::Record>, user: &mut impl User<P>) -> Result<P, ServeError> {
+        self.net.keep_alive(self.clock).map_err(ServeError::Wait)?;
         self.net.now = self.clock.now();
         self.step(P::start);
         self.finish_turn(log, user)?;
@@ -360,6 +361,9 @@ impl<P: Process<Message: Wire>> Server<P> {
                 }
                 Err(why) => self.net.reject(&frame, why.into()),
             }
+        }
+        for peer in std::mem::take(&mut self.net.busy) {
+            self.step(|process, now, out| process.busy(now, peer, out));
         }
     }
 

@@ -499,6 +499,29 @@ fn an_idle_client_is_let_go_and_comes_back() {
     server.stop();
 }
 
+#[test]
+fn a_server_whose_turn_takes_long_is_heard_of() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let limits = Limits { busy: MINUTE, ..Limits::default() };
+    let (one, two) = (Running::start(ONE, limits), Running::start(TWO, limits));
+    one.handle.address(TWO, two.address.clone());
+    let mut client = client_of(&[(ONE, &one)]);
+    client.request(Ask::relayed(&[2])).unwrap();
+    // Whoever has dialed is heard by the other, and the other by it.
+    for (busy, name, idle) in [(&one, ONE, &two), (&two, TWO, &one)] {
+        let (sender, heard) = mpsc::channel();
+        idle.handle.run(|echo, _, _| echo.told_of_busy = Some(sender));
+        let (end, ended) = mpsc::channel::<()>();
+        busy.handle.run(move |_, _, _| _ = ended.recv());
+        assert_eq!(heard.recv_timeout(MINUTE), Ok(name));
+        assert_eq!(heard.recv_timeout(MINUTE), Ok(name), "more than once");
+        drop(end);
+    }
+    client.request(Ask::relayed(&[2])).unwrap();
+    one.stop();
+    two.stop();
+}
+
 /// Passes what a caller tells on to the test.
 struct Told(Sender<Vec<Vec<u8>>>);
 

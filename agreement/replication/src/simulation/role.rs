@@ -124,6 +124,8 @@ pub(super) enum Order {
     Replica(Wish),
     /// A timer expires that was replaced or cancelled.
     Expire(Timer),
+    /// To hear that another works on something.
+    BearWith(NodeId),
 }
 
 /// What a node tells.
@@ -166,6 +168,7 @@ impl Process for Role {
         match order {
             Order::Replica(wish) => self.step(out, |replica, out| replica.request(now, wish, out), |_, _| {}),
             Order::Expire(timer) => self.step(out, |replica, out| replica.expire(now, timer, out), |_, _| {}),
+            Order::BearWith(peer) => self.step(out, |replica, out| replica.busy(now, peer, out), |_, _| {}),
             Order::Client(invoke) => {
                 self.step(out, |_, _| {}, |client, out| client.request(now, invoke, out));
             }

@@ -18,12 +18,15 @@ pub(super) const LARGEST_COMMIT: u64 = (1 << 30) - (32 << 20);
 /// Longer than a question takes whose answer is in memory, when nobody else asks.
 const SPIN: Duration = Duration::from_micros(50);
 
+/// A server that works on one thing for longer, or waits so long for its disk, is taken to be gone: replicas choose another leader.
+const BUSY: Duration = Duration::from_secs(5);
+
 /// The name of the first server of every cluster.
 pub const FIRST: NodeId = NodeId(0);
 
 /// How servers and clients of storage limit each other.
 pub(super) fn limits() -> Limits {
-    Limits { message: LARGEST_MESSAGE, unsent: 64 << 20, spin: SPIN, ..Limits::default() }
+    Limits { message: LARGEST_MESSAGE, unsent: 64 << 20, spin: SPIN, busy: BUSY, ..Limits::default() }
 }
 
 /// What servers and clients of storage speak, in this cluster.

@@ -679,6 +679,14 @@ impl Process for Server {
         self.settle(now, out);
     }
 
+    fn busy(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
+        let places: Vec<_> = self.replicas.keys().copied().collect();
+        for place in places {
+            self.step_replica(place, now, out, |replica, out| replica.busy(now, peer, out));
+        }
+        self.settle(now, out);
+    }
+
     fn expire(&mut self, now: Time, timer: Timer, out: &mut Outbox<Self>) {
         match timer {
             Timer::Sweep => self.sweep(now, out),

@@ -3,6 +3,7 @@
 use fulmar_node::{Lsn, MulticastId, NodeId, Outbox, Process, Time};
 use fulmar_transport::{Malformed, Wire};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 /// What is sent: a tag of the sender's choice, which comes back, servers to pass the body on to, and the body.
@@ -44,6 +45,8 @@ pub(crate) struct Echo {
     relayed: BTreeMap<u64, (NodeId, u64)>,
     next_tag: u64,
     pub(crate) requests: u32,
+    /// Who hears which other servers are busy.
+    pub(crate) told_of_busy: Option<Sender<NodeId>>,
 }
 
 impl Echo {
@@ -58,6 +61,11 @@ impl Process for Echo {
     type Request = ();
     type Event = ();
     type Record = u8;
+
+    fn busy(&mut self, _now: Time, peer: NodeId, _out: &mut Outbox<Self>) {
+        // A test that has seen enough no longer listens.
+        let _ = self.told_of_busy.as_ref().map(|told| told.send(peer));
+    }
 
     fn receive(&mut self, _now: Time, from: NodeId, mut parcel: Parcel, out: &mut Outbox<Self>) {
         if parcel.tag & ANSWER != 0 {

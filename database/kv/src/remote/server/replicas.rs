@@ -17,8 +17,8 @@ use crate::replicated::{DONE, Entries, Leading, Operation};
 use crate::{Database, Error, GroupId};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_replication::{
-    Behind, Client, ClientId, Group as Members, Invoke, Member, Options, Outcome, Protocol, Replica, View,
-    Wish,
+    Behind, Client, ClientId, Group as Members, Invoke, Member, Options, Outcome, Protocol, Replica,
+    SequenceNumber, View, Wish,
 };
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -49,6 +49,8 @@ pub(super) struct Hosted {
     /// many it could do with its protocol of choice.
     unserved: u32,
     complete: u32,
+    /// What was committed at the last sweep.
+    committed: SequenceNumber,
     /// Its disk has failed: it takes part no more.
     pub(super) is_broken: bool,
 }
@@ -106,7 +108,8 @@ impl Hosted {
     /// Paxos, section 4.2.5). And when all are there again, the first of the members leads, so that work is shared as it was.
     fn wish(&mut self, replicas: &Replicas, me: NodeId) -> Option<Wish> {
         if let Some(front) = &self.front {
-            let is_served = front.stage == Stage::Serving && !front.is_asking;
+            let before = std::mem::replace(&mut self.committed, self.replica.committed());
+            let is_served = front.stage == Stage::Serving && (!front.is_asking || self.committed > before);
             self.unserved = if is_served { 0 } else { self.unserved + 1 };
         }
         self.complete = if self.replica.is_complete() { self.complete + 1 } else { 0 };
@@ -233,6 +236,7 @@ impl Server {
             copying: None,
             unserved: 0,
             complete: 0,
+            committed: SequenceNumber(0),
             is_broken: false,
         }))
     }
