@@ -18,7 +18,7 @@ const MISLED: usize = 16;
 /// Where a descent ended.
 enum Descent {
     Found(Arc<Object>),
-    /// Below the last of these nodes, which begin with the root: what it links to does not hold what is looked for.
+    /// At the last of these nodes, which begin with the root: it does not hold what is looked for.
     Astray(Vec<ObjectId>),
 }
 
@@ -54,7 +54,8 @@ impl Database {
             match self.descend(&root, part, level, at)? {
                 Descent::Found(node) => return Ok(node),
                 Descent::Astray(path) => {
-                    self.store.mistrust(&path[path.len().saturating_sub(attempt)..]);
+                    // Either of the last two may be the old one.
+                    self.store.mistrust(&path[path.len().saturating_sub(attempt + 1)..]);
                     if attempt >= MISLED {
                         self.store.reconsider()?;
                     }
@@ -90,7 +91,10 @@ impl Database {
                     }
                     node = Some(next);
                 }
-                _ => return Ok(Descent::Astray(path)),
+                _ => {
+                    path.push(child);
+                    return Ok(Descent::Astray(path));
+                }
             }
         }
     }

@@ -1,10 +1,12 @@
 //! The deterministic core: what a commit does to objects. No clock, no thread, no input or output but the objects it
 //! is handed and the batch it fills, so that replicas that execute the same commits in the same order agree.
 
+mod outcomes;
 mod prepared;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use outcomes::Outcomes;
 pub use prepared::{Outcome, Prepare};
 pub(crate) use prepared::{Pending, Undecided, group};
 
@@ -12,7 +14,8 @@ use crate::commit::{link, linked};
 use crate::engine::{Batch, EngineWrite};
 use crate::object::{Log, encode_changes};
 use crate::{
-    Change, Commit, Error, Interval, Key, Object, ObjectId, Refusal, Restructuring, Timestamp, Write,
+    Change, Commit, Error, GroupId, Interval, Key, Object, ObjectId, Refusal, Restructuring, Timestamp,
+    TransactionId, Write,
 };
 use fulmar_transport::coding::{Reader, put_varint};
 use std::borrow::Cow;
@@ -47,6 +50,8 @@ pub(crate) struct Core {
     touched_bound: usize,
     /// Transactions of several groups.
     pub(crate) pending: Pending,
+    /// What has become of clients' last transactions.
+    pub(crate) outcomes: Outcomes,
 }
 
 /// When each cell, by its root and key, was last touched. Never stored: it matters to open transactions only.
@@ -140,6 +145,18 @@ impl Core {
         self.touch(touched, at, staged.watermark);
         self.last = at;
         self.finish(changed, staged);
+        Ok(at)
+    }
+
+    /// As [`Core::execute`], for a client that may ask for it again.
+    pub(crate) fn execute_for(
+        &mut self,
+        (group, transaction): (GroupId, TransactionId),
+        commit: &Commit,
+        staged: &mut Staged<'_>,
+    ) -> Executed<Timestamp> {
+        let at = self.execute(commit, staged)?;
+        self.outcomes.note(group, transaction, at, staged);
         Ok(at)
     }
 

@@ -125,6 +125,13 @@ pub struct TransactionId {
     pub number: u64,
 }
 
+impl TransactionId {
+    /// Whether it is of a client: the first bit is for servers' own.
+    pub(crate) const fn is_of_client(self) -> bool {
+        self.client >> 63 == 0
+    }
+}
+
 /// A point in the order of commits; zero is before the first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp(pub u64);

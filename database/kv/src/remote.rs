@@ -17,6 +17,11 @@ mod server;
 mod status;
 mod store;
 
+use std::time::Duration;
+
+/// For so long at least a group remembers what has become of a client's last transaction. A client asks again for half as long.
+const OUTCOME_KEPT: Duration = Duration::from_secs(600);
+
 pub use client::{Ask, Client, Reply};
 pub use connection::{ConnectError, Connection, FIRST, report_waits};
 pub use fulmar_node::NodeId;

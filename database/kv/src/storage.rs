@@ -6,7 +6,7 @@
 mod tests;
 
 use crate::cache::Cache;
-use crate::core::{Core, Loading, Outcome, Pending, Prepare, Staged};
+use crate::core::{Core, Loading, Outcome, Outcomes, Pending, Prepare, Staged};
 use crate::engine::{Batch, Engine, Fjall};
 use crate::frozen::Frozen;
 use crate::home::{self, Home};
@@ -177,6 +177,15 @@ impl Storage {
             storage.core.lock().pending =
                 pending.ok_or_else(|| Error::Corrupt { path: path.into(), what: what() })?;
         }
+        let (mut outcomes, mut is_sound) = (Outcomes::default(), true);
+        storage.engine.load(Outcomes::records(group), &mut |entry, record| {
+            is_sound &= outcomes.restore(entry, record).is_some();
+        })?;
+        if !is_sound {
+            let what = "the records of clients' transactions are damaged".into();
+            return Err(Error::Corrupt { path: path.into(), what });
+        }
+        storage.core.lock().outcomes = outcomes;
         Ok(storage)
     }
 
@@ -261,14 +270,33 @@ impl Storage {
 
     /// Carries out commits, one after the other, and writes what they did to the engine.
     pub(crate) fn execute(&self, commits: &[&Commit]) -> Executed {
+        self.execute_all(commits.len(), |core, staged| {
+            commits.iter().map(|commit| core.execute(commit, staged)).collect()
+        })
+    }
+
+    /// Carries out a commit of a client that may ask for it again, and writes what it did to the engine.
+    pub(crate) fn execute_for(
+        &self,
+        transaction: TransactionId,
+        commit: &Commit,
+    ) -> Result<Timestamp, Refusal<()>> {
+        let of = (self.group, transaction);
+        let executed = self.execute_all(1, |core, staged| vec![core.execute_for(of, commit, staged)]);
+        executed.results.into_iter().next().unwrap_or_else(|| unreachable!("a result for the commit"))
+    }
+
+    fn execute_all(
+        &self,
+        count: usize,
+        execute: impl FnOnce(&mut Core, &mut Staged<'_>) -> Vec<Result<Timestamp, Refusal<()>>>,
+    ) -> Executed {
         if let Some(reason) = &*self.failed.lock() {
-            let results = commits.iter().map(|_| Err(self.latched(reason).into())).collect();
+            let results = (0..count).map(|_| Err(self.latched(reason).into())).collect();
             return Executed { results, written: None };
         }
-        let mut results = Vec::with_capacity(commits.len());
-        let written = self.change(|core, staged| {
-            results.extend(commits.iter().map(|commit| core.execute(commit, staged)));
-        });
+        let mut results = Vec::new();
+        let written = self.change(|core, staged| results = execute(core, staged));
         match written {
             Ok(written) => Executed { results, written },
             Err(error) => Executed { results: self.fail(results, error), written: None },
@@ -342,7 +370,11 @@ impl Storage {
 
     /// The first object from `from` on.
     pub(crate) fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
-        self.engine.next(from)
+        let outcomes = Outcomes::records(self.group);
+        match self.engine.next(from)? {
+            Some(next) if next == outcomes => self.engine.next(ObjectId(outcomes.0 + 1)),
+            next => Ok(next),
+        }
     }
 
     /// Where the names of new objects begin.
@@ -400,6 +432,11 @@ impl Storage {
                 error
             }
         })
+    }
+
+    /// What the group knows of what has become of clients' last transactions.
+    pub(crate) fn outcomes<T>(&self, look: impl FnOnce(&mut Outcomes) -> T) -> T {
+        look(&mut self.core.lock().outcomes)
     }
 
     /// What the group knows of transactions of several groups.

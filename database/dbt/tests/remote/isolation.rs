@@ -126,7 +126,11 @@ impl Client {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotConnected => {
                 Err(Ended::Crashed)
             }
-            Err(Error::Io { .. }) => Err(Ended::Unknown),
+            Err(Error::Io { source, .. }) => {
+                // That nobody answers in time is nobody's fault; but whoever answers knows.
+                assert!(source.kind() != io::ErrorKind::ConnectionReset, "{source}");
+                Err(Ended::Unknown)
+            }
             Err(Error::Conflict | Error::SnapshotGone) => Err(Ended::Aborted),
             Err(error) => panic!("{error}"),
         }

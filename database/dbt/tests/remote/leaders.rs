@@ -255,6 +255,68 @@ fn ask_again(seed: Seed, defect: Defect) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("told {told:?}, and it has taken place: {seen:?}")) }
 }
 
+/// Whoever serves a group crashes, or is cut off, at some moment of a commit; its client asks whoever serves it next, which knows
+/// whether it has taken place.
+fn commit_while_the_leader_goes(seed: Seed) -> Result<(), String> {
+    let replication = Replication { replicas: 3, ..Replication::default() };
+    let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, replication);
+    sim.run(Duration::from_secs(2), |_, _, _| {});
+    let tree = plant(&mut sim, GROUP, OLD)?;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let outcomes = Arc::clone(&told);
+    let reads = sim.random().one_in(2);
+    sim.host(NodeId(SERVERS), move |port| {
+        let database = connect(port);
+        for number in 0..20_u64 {
+            let change = || {
+                let mut transaction = database.begin()?;
+                if reads {
+                    transaction.get(tree, b"bird")?;
+                }
+                transaction.put(tree, &number.to_be_bytes(), b"fulmar")?;
+                transaction.commit(Durability::Synced)
+            };
+            let outcome = change().map_err(|error| error.to_string());
+            outcomes.lock().push(outcome);
+        }
+    });
+    let begun = Arc::clone(&told);
+    sim.run_until(Duration::from_secs(10), |_, _, _| {}, move |_| begun.lock().len() > 2);
+    let moment = Duration::from_micros(sim.random().below(3_000));
+    sim.run(moment, |_, _, _| {});
+    if sim.random().one_in(2) {
+        sim.crash(OLD);
+    } else {
+        sim.partition([OLD], [MANAGER, OTHER, NodeId(SERVERS)]);
+    }
+    if !sim.run_until(Duration::from_secs(200), |_, _, _| {}, |sim| sim.programs_running() == 0) {
+        return Err("a program does not end".into());
+    }
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let found = Arc::clone(&seen);
+    run(&mut sim, 1, move |port| {
+        let transaction = connect(port).begin()?;
+        for number in 0..20_u64 {
+            found.lock().push(transaction.get(tree, &number.to_be_bytes())?.is_some());
+        }
+        Ok(())
+    })?;
+    let (told, seen) = (told.lock().clone(), seen.lock().clone());
+    let unknown = told.iter().find(|told| told.as_ref().is_err_and(|why| why.contains("unknown")));
+    if let Some(unknown) = unknown {
+        return Err(format!("{unknown:?}"));
+    }
+    match told.iter().zip(&seen).position(|(told, seen)| told.is_ok() != *seen) {
+        None => Ok(()),
+        Some(number) => Err(format!("{number}: told {:?}, seen {}", told[number], seen[number])),
+    }
+}
+
+#[test]
+fn whoever_leads_next_knows_what_was_committed() {
+    seeds("whoever_leads_next_knows_what_was_committed", 0..60, commit_while_the_leader_goes);
+}
+
 #[test]
 fn a_decision_is_told_when_it_holds() {
     seeds("a_decision_is_told_when_it_holds", 0..60, |seed| ask_again(seed, Defect::Nothing));

@@ -4,15 +4,20 @@ use fulmar_dbt::{Database, Durability, Error, Options};
 use fulmar_kv::{
     Basis, Commit, Exclusion, Groups, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp,
 };
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-/// A store elsewhere that finds no leaf of the tree but its root until it was reconsidered so often.
+/// A store elsewhere that finds no leaf of the tree but its root until it was reconsidered so often; nor an inner node below the
+/// root, if it remembers others, before that is mistrusted.
 struct Misled {
     store: fulmar_kv::Database,
     left: Arc<AtomicU32>,
+    remembers: bool,
+    mistrusted: Mutex<BTreeSet<ObjectId>>,
 }
 
 impl Store for Misled {
@@ -38,7 +43,10 @@ impl Store for Misled {
 
     fn read(&self, object: ObjectId, part: Part<'_>, at: &Snapshot) -> Result<Option<Arc<Object>>, Error> {
         let found = Store::read(&self.store, object, part, at)?;
-        let is_hidden = |found: &Arc<Object>| found.level() == 0 && self.left.load(SeqCst) > 0;
+        let is_hidden = |found: &Arc<Object>| match found.level() {
+            0 => self.left.load(SeqCst) > 0,
+            _ => self.remembers && found.id() != found.root() && !self.mistrusted.lock().contains(&object),
+        };
         Ok(found.filter(|found| !is_hidden(found)))
     }
 
@@ -51,6 +59,7 @@ impl Store for Misled {
     }
 
     fn mistrust(&self, path: &[ObjectId]) {
+        self.mistrusted.lock().extend(path);
         self.store.mistrust(path);
     }
 
@@ -90,31 +99,39 @@ impl Store for Misled {
     }
 }
 
-/// What is found in a tree of several leaves by a store that is misled until it was reconsidered so often.
-fn found(times: u32) -> Result<bool, Error> {
+/// What is found in a tree of three levels by a store that is misled until it was reconsidered so often, or remembers inner nodes that
+/// are no more.
+fn found(times: u32, remembers: bool) -> Result<bool, Error> {
+    // Keys so long that there are few in a node.
+    let key = |row: u64| -> Vec<u8> { [&[0; 1_000], &row.to_be_bytes()[..]].concat() };
     let store = fulmar_kv::Database::transient(&Options::default())?;
     let near = Database::on(store.clone())?;
     let mut transaction = near.begin()?;
     let tree = transaction.create_tree()?;
-    for row in 0..2_000_u64 {
-        transaction.put(tree, &row.to_be_bytes(), &[7; 100])?;
+    for row in 0..500 {
+        transaction.put(tree, &key(row), &[7])?;
     }
     transaction.commit(Durability::Written)?;
     let left = Arc::new(AtomicU32::new(times));
-    let far = Database::remote(Arc::new(Misled { store, left }));
+    let far = Database::remote(Arc::new(Misled { store, left, remembers, mistrusted: Mutex::default() }));
     let transaction = far.begin()?;
-    Ok(transaction.get(tree, &1_234_u64.to_be_bytes())?.is_some())
+    Ok(transaction.get(tree, &key(123))?.is_some())
 }
 
 #[test]
 fn who_is_misled_asks_anew_whom_to_ask() {
-    assert!(found(0).unwrap());
-    assert!(found(5).unwrap());
+    assert!(found(0, false).unwrap());
+    assert!(found(5, false).unwrap());
+}
+
+#[test]
+fn an_inner_node_that_is_no_more_is_not_remembered_for_ever() {
+    assert!(found(0, true).unwrap());
 }
 
 #[test]
 fn servers_that_disagree_for_ever_are_no_corruption() {
-    match found(u32::MAX) {
+    match found(u32::MAX, false) {
         Err(Error::Io { source, .. }) => {
             assert_eq!(source.kind(), ErrorKind::TimedOut);
             assert!(source.to_string().contains("servers disagree"), "{source}");

@@ -425,6 +425,9 @@ impl Core {
             self.receive(&prepared.commit.restructurings);
             self.last = self.last.max(at);
             self.finish(changed, staged);
+            if prepared.primary == group && transaction.is_of_client() {
+                self.outcomes.note(group, transaction, at, staged);
+            }
             if prepared.primary == group && !prepared.others.is_empty() {
                 let committed = Committed { at, unconfirmed: prepared.others.into_iter().collect() };
                 self.pending.committed.insert(transaction, committed.clone());

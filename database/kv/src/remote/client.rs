@@ -1,10 +1,12 @@
 //! The client: what its user wants of one database, asked of the servers that hold it.
 
+use super::OUTCOME_KEPT;
 use super::map::Layout;
 use super::message::{Answer, DatabaseNumber, Direction, Message, Question, Sight};
-use crate::{Commit, Durability, GroupId, Groups, Prepare, Timestamp, TransactionId};
+use crate::{Basis, Commit, Durability, GroupId, Groups, Prepare, Timestamp, TransactionId};
 use fulmar_node::{NodeId, Outbox, Process, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// After so long without an answer it is found out anew whom to ask, and the question is asked again…
@@ -25,8 +27,10 @@ pub enum Ask {
     /// To read a part of a leaf, from a snapshot that is open, after which the reader is going to want the next part: that
     /// is asked for, so many bytes, while the reader is busy with this one.
     Scan(GroupId, Question, u64),
+    /// To commit a transaction of this group alone; on the newest snapshot, if what was read is as the basis says.
+    Commit(GroupId, Arc<Commit>, Option<Basis>, Durability),
     /// To commit a transaction whose parts are these groups', two at least.
-    Commit(BTreeMap<GroupId, Commit>, Durability),
+    CommitParts(BTreeMap<GroupId, Commit>, Durability),
     /// How many groups the database has.
     Groups,
     /// The same, after a little while and of another server: what is known of where the groups are seems to be old.
@@ -83,10 +87,21 @@ struct Asked {
     group: GroupId,
     question: Question,
     attempts: u32,
+    /// Since when.
+    since: Option<Time>,
     /// About how long it is, bytes.
     size: u64,
     /// Whether it has been sent: then a server may have done what it asks, whatever it said when it was sent again.
     sent: bool,
+}
+
+impl Asked {
+    /// Whether a server may have forgotten by now that it has done what this asks.
+    fn is_too_late_to_ask_again(&self, now: Time) -> bool {
+        let commits =
+            matches!(self.question, Question::Commit(..) | Question::CommitUnread(..) | Question::Decide(..));
+        commits && self.since.is_some_and(|since| now.since(since) >= OUTCOME_KEPT / 2)
+    }
 }
 
 /// A part of a leaf that was asked for before anybody wanted it. It is not asked for again if the answer is lost.
@@ -173,7 +188,8 @@ impl Client {
     fn begin(&mut self, group: GroupId, question: Question) -> u64 {
         self.number += 1;
         let size = size(&question);
-        self.asked.insert(self.number, Asked { group, question, attempts: 1, size, sent: false });
+        self.asked
+            .insert(self.number, Asked { group, question, attempts: 1, since: None, size, sent: false });
         self.number
     }
 
@@ -186,6 +202,7 @@ impl Client {
     fn send_by(&mut self, number: u64, is_new: bool, now: Time, out: &mut Outbox<Self>) {
         out.set_timer((), now + self.patience());
         let Some(asked) = self.asked.get_mut(&number) else { return };
+        asked.since.get_or_insert(now);
         self.waits_for = self.server;
         let Some(layout) = &self.layout else { return self.open(number, out) };
         let Some(server) = layout.server(asked.group) else {
@@ -385,7 +402,16 @@ impl Process for Client {
                 self.send(number, now, out);
             }
             Ask::Scan(group, question, bytes) => self.scan(group, question, bytes, now, out),
-            Ask::Commit(parts, durability) => self.commit(parts, durability, now, out),
+            Ask::Commit(group, commit, basis, durability) => {
+                let transaction = TransactionId { client: self.name, number: self.number + 1 };
+                let question = match basis {
+                    Some(basis) => Question::CommitUnread(transaction, commit, basis, durability),
+                    None => Question::Commit(transaction, commit, durability),
+                };
+                let number = self.begin(group, question);
+                self.send(number, now, out);
+            }
+            Ask::CommitParts(parts, durability) => self.commit(parts, durability, now, out),
             Ask::Groups => {
                 self.layout = None;
                 let number = self.begin(GroupId(0), self.opening());
@@ -476,7 +502,10 @@ impl Process for Client {
         // As long as for short ones in all, and twice at least.
         let attempts = self.limit().as_nanos() / self.patience().as_nanos().max(1);
         let fewest = if self.limit.is_some() { 1 } else { 2 };
-        if self.asked.values().any(|asked| u128::from(asked.attempts) >= attempts.max(fewest)) {
+        let is_over = |asked: &Asked| {
+            u128::from(asked.attempts) >= attempts.max(fewest) || asked.is_too_late_to_ask_again(now)
+        };
+        if self.asked.values().any(is_over) {
             self.give_up(out);
             self.asked.clear();
             self.committing = None;
@@ -495,7 +524,7 @@ impl Process for Client {
 /// About how long a question is, bytes.
 fn size(question: &Question) -> u64 {
     match question {
-        Question::Commit(commit, _) | Question::CommitUnread(commit, ..) => bytes(commit),
+        Question::Commit(_, commit, _) | Question::CommitUnread(_, commit, ..) => bytes(commit),
         Question::Prepare(prepare) => bytes(&prepare.commit),
         _ => 0,
     }

@@ -242,7 +242,7 @@ pub enum Question {
         bytes: u64,
     },
     /// See [`crate::Store::commit`]: of a transaction of this group alone.
-    Commit(Arc<Commit>, Durability),
+    Commit(TransactionId, Arc<Commit>, Durability),
     /// See [`crate::Store::pick`].
     Pick {
         /// The root of the tree.
@@ -257,7 +257,7 @@ pub enum Question {
     /// See [`crate::Store::exclude`].
     Exclude(Exclusion),
     /// See [`crate::Store::commit_unread`].
-    CommitUnread(Arc<Commit>, Basis, Durability),
+    CommitUnread(TransactionId, Arc<Commit>, Basis, Durability),
     /// To check and lock this group's part of a transaction. The answer waits until that is durable, as the other groups rely
     /// on it.
     Prepare(Prepare),

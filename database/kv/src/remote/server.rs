@@ -461,12 +461,14 @@ impl Server {
                 };
                 Task::Read { object, from, direction, bytes, sight }
             }
-            message::Question::Commit(commit, durability) => Task::Commit(commit, durability),
-            message::Question::CommitUnread(mut commit, basis, durability) => {
+            message::Question::Commit(transaction, commit, durability) => {
+                Task::Commit(transaction, commit, durability)
+            }
+            message::Question::CommitUnread(transaction, mut commit, basis, durability) => {
                 // What the clock has not reached yet would be a conflict, and the next try would find another.
                 Arc::make_mut(&mut commit).snapshot =
                     turn.site.clock.now().max(group.database().storage().last());
-                Task::CommitUnread(commit, basis, durability)
+                Task::CommitUnread(transaction, commit, basis, durability)
             }
             message::Question::Prepare(prepare) => Task::Prepare(prepare),
             message::Question::Decide(transaction, at, durability) => {

@@ -326,9 +326,9 @@ impl<C: Call> Store for Remote<C> {
         let commit = Arc::new(commit);
         let group = commit.groups().next().unwrap_or_default();
         let ask = if commit.is_of(group) {
-            Ask::Question(group, Question::Commit(commit.clone(), durability))
+            Ask::Commit(group, commit.clone(), None, durability)
         } else {
-            Ask::Commit(Commit::clone(&commit).by_group(), durability)
+            Ask::CommitParts(Commit::clone(&commit).by_group(), durability)
         };
         let answer = self.call(ask)?;
         self.committed(answer, commit)
@@ -344,7 +344,7 @@ impl<C: Call> Store for Remote<C> {
         let commit = Arc::new(commit);
         let group = commit.groups().next().unwrap_or_default();
         basis.expected = basis.expected.map(|expected| expected.in_group(group));
-        match self.ask(group, Question::CommitUnread(commit.clone(), basis, durability))? {
+        match self.call(Ask::Commit(group, commit.clone(), Some(basis), durability))? {
             Answer::Unexpected => Err(Error::Conflict.into()),
             other => self.committed(other, commit),
         }

@@ -357,11 +357,13 @@ fn put_question(out: &mut Vec<u8>, question: &Question) {
             put_sight(out, at);
             put_varint(out, *bytes);
         }
-        Question::Commit(commit, durability) => {
+        Question::Commit(transaction, commit, durability) => {
+            put_transaction(out, *transaction);
             put_durability(out, *durability);
             commit.encode(out);
         }
-        Question::CommitUnread(commit, Basis { present, expected }, durability) => {
+        Question::CommitUnread(transaction, commit, Basis { present, expected }, durability) => {
+            put_transaction(out, *transaction);
             put_durability(out, *durability);
             put_cells(out, present);
             put_sight(out, &Sight::New(expected.clone()));
@@ -399,8 +401,8 @@ fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
             Question::Read { object, from, direction, at, bytes: input.varint()? }
         }
         3 => {
-            let durability = durability(input)?;
-            Question::Commit(Arc::new(commit(input)?), durability)
+            let (transaction, durability) = (transaction(input)?, durability(input)?);
+            Question::Commit(transaction, Arc::new(commit(input)?), durability)
         }
         4 => Question::Open { create: input.byte()? == 1, name: text(input)? },
         5 => {
@@ -415,10 +417,11 @@ fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
             Question::Decide(transaction(input)?, Timestamp(input.varint()?), durability)
         }
         7 => {
-            let durability = durability(input)?;
+            let (transaction, durability) = (transaction(input)?, durability(input)?);
             let present = list(input, cell)?;
             let Sight::New(expected) = sight(input)? else { return None };
-            Question::CommitUnread(Arc::new(commit(input)?), Basis { present, expected }, durability)
+            let basis = Basis { present, expected };
+            Question::CommitUnread(transaction, Arc::new(commit(input)?), basis, durability)
         }
         8 => Question::ReopenSnapshot(Timestamp(input.varint()?)),
         9 => {

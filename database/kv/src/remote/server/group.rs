@@ -4,6 +4,7 @@ mod answers;
 mod redirect;
 mod transactions;
 
+use super::super::OUTCOME_KEPT;
 use super::super::message::{Answer, DatabaseNumber, Direction, Message};
 use super::super::news::News;
 use super::super::status::GroupStatus;
@@ -11,7 +12,7 @@ use super::balance::Heat;
 use super::ledger::Ledger;
 use super::reshape::Underway;
 use super::{Keep, Turn};
-use crate::core::Undecided;
+use crate::core::{Outcomes, Undecided};
 use crate::{
     Basis, Commit, Database, Durability, Error, Exclusion, Expected, GroupId, Interval, Key, Numbers, Object,
     ObjectId, Outcome, Part, Prepare, Refusal, Restructuring, Timestamp, TransactionId,
@@ -63,6 +64,8 @@ pub(super) struct Group {
     pub(super) heat: Heat,
     /// Where to go on looking for leaves that are to move.
     pub(super) walked: Option<(ObjectId, Key)>,
+    /// When outcomes of transactions were last forgotten.
+    aged: Time,
     /// How many objects there were at the last sweep, and how many sweeps ago there were not so many.
     objects: u64,
     steady: u32,
@@ -82,8 +85,8 @@ pub(super) struct Asked {
 
 pub(super) enum Task {
     Read { object: ObjectId, from: Key, direction: Direction, bytes: u64, sight: Sighted },
-    Commit(Arc<Commit>, Durability),
-    CommitUnread(Arc<Commit>, Basis, Durability),
+    Commit(TransactionId, Arc<Commit>, Durability),
+    CommitUnread(TransactionId, Arc<Commit>, Basis, Durability),
     Prepare(Prepare),
     Decide(TransactionId, Timestamp, Durability),
 }
@@ -111,9 +114,22 @@ impl Task {
         }
     }
 
-    /// Whether it has taken place if it was done before; what is only prepared has not.
-    fn commits(&self) -> bool {
-        matches!(self, Self::Commit(..) | Self::CommitUnread(..) | Self::Decide(..))
+    /// The transaction that has taken place if this was done before; what is only prepared has not.
+    fn commits(&self) -> Option<(TransactionId, Durability)> {
+        match self {
+            Self::Commit(transaction, _, durability)
+            | Self::CommitUnread(transaction, _, _, durability)
+            | Self::Decide(transaction, _, durability) => Some((*transaction, *durability)),
+            Self::Read { .. } | Self::Prepare(_) => None,
+        }
+    }
+
+    /// What it has read; nothing, if it has read what there is when it is done.
+    fn snapshot(&self) -> Option<Timestamp> {
+        match self {
+            Self::Commit(_, commit, _) => Some(commit.snapshot),
+            _ => None,
+        }
     }
 }
 
@@ -136,8 +152,11 @@ impl Group {
         let now = turn.site.clock.now();
         let opened_at = storage.last();
         turn.reach(opened_at);
-        // What is known in memory only has not come along.
+        // What is known in memory only has not come along; nor has what replicas know, if it comes from elsewhere.
         let arrived = if has_arrived { opened_at } else { Timestamp(0) };
+        if matches!(ledger, Ledger::Disk) {
+            storage.outcomes(|outcomes| outcomes.forget_until(arrived));
+        }
         storage.advance(now, turn.site.clock.forgotten().max(arrived));
         // Somebody may have read beneath the locks of what this group is to decide, up to now: it was told, and has
         // forgotten.
@@ -167,6 +186,7 @@ impl Group {
             excluding: None,
             heat: Heat::default(),
             walked: None,
+            aged: turn.now,
             objects: 0,
             steady: 0,
             reads: 0,
@@ -267,13 +287,20 @@ impl Group {
     }
 
     fn pursue(&mut self, asked: Asked, turn: &mut Turn<'_>) {
+        if let Some((transaction, durability)) = asked.task.commits()
+            && let Some(outcome) = self.database.storage().outcomes(|outcomes| outcomes.of(transaction))
+        {
+            return self.tell_outcome(&asked, outcome, durability, turn);
+        }
         let progress = match &asked.task {
             Task::Read { object, from, direction, bytes, sight } => {
                 self.read(&asked, *object, direction.part(from), *bytes, sight, turn)
             }
-            Task::Commit(commit, durability) => self.commit(&asked, commit, *durability, turn),
-            Task::CommitUnread(commit, basis, durability) => {
-                self.commit_unread(&asked, commit, basis, *durability, turn)
+            Task::Commit(transaction, commit, durability) => {
+                self.commit(&asked, (*transaction, commit), *durability, turn)
+            }
+            Task::CommitUnread(transaction, commit, basis, durability) => {
+                self.commit_unread(&asked, (*transaction, commit), basis, *durability, turn)
             }
             Task::Prepare(prepare) => self.prepare(&asked, prepare, turn),
             Task::Decide(transaction, at, durability) => {
@@ -423,7 +450,7 @@ impl Group {
     fn commit(
         &mut self,
         asked: &Asked,
-        commit: &Commit,
+        (transaction, commit): (TransactionId, &Commit),
         durability: Durability,
         turn: &mut Turn<'_>,
     ) -> Result<Progress, Error> {
@@ -437,7 +464,7 @@ impl Group {
                 self.heat.note(write.object, &change.key);
             }
         }
-        match self.database.execute(commit) {
+        match self.database.storage().execute_for(transaction, commit) {
             Ok(at) => {
                 self.commits += 1;
                 turn.reach(at);
@@ -447,11 +474,9 @@ impl Group {
                 self.tell_when(durability, done, turn);
                 Ok(Progress::Done)
             }
-            // Placed anew it would conflict with itself, if it has taken place before.
-            Err(Refusal::Misplaced(_)) if asked.again => Ok(Progress::Refused(Refused::Unknown)),
-            Err(Refusal::Misplaced(_)) => match self.redirected(commit)? {
+            Err(Refusal::Misplaced(())) => match self.redirected(commit)? {
                 Some(redirected) if redirected != *commit => {
-                    self.commit(asked, &redirected, durability, turn)
+                    self.commit(asked, (transaction, &redirected), durability, turn)
                 }
                 _ => Ok(Progress::Refused(Refused::Misplaced)),
             },
@@ -463,13 +488,13 @@ impl Group {
     fn commit_unread(
         &mut self,
         asked: &Asked,
-        commit: &Commit,
+        (transaction, commit): (TransactionId, &Commit),
         basis: &Basis,
         durability: Durability,
         turn: &mut Turn<'_>,
     ) -> Result<Progress, Error> {
         // On a newer snapshot it would not conflict with itself, but undo what others have done since.
-        if asked.again {
+        if asked.again && self.may_have_committed(None) {
             return Ok(Progress::Refused(Refused::Unknown));
         }
         let at = commit.snapshot;
@@ -490,7 +515,7 @@ impl Group {
         {
             return Ok(progress);
         }
-        self.commit(asked, commit, durability, turn)
+        self.commit(asked, (transaction, commit), durability, turn)
     }
 
     /// What to do if a snapshot does not see what is expected of it, or may not.
@@ -539,6 +564,10 @@ impl Group {
             self.inquire(by, reader, turn);
         }
         self.abandon_old(turn);
+        if turn.now >= self.aged + OUTCOME_KEPT {
+            self.aged = turn.now;
+            self.database.storage().outcomes(Outcomes::age);
+        }
         self.keep_structure(&[], turn);
     }
 

@@ -11,7 +11,7 @@
 use super::super::super::message::{Answer, Message};
 use super::super::Turn;
 use super::{Asked, Group};
-use crate::{Durability, Error, ObjectId, Timestamp};
+use crate::{Durability, Error, ObjectId, Outcome, Timestamp};
 use fulmar_node::{Lsn, NodeId};
 
 /// Why what was asked for was not done here.
@@ -94,17 +94,45 @@ impl Group {
         }
     }
 
-    /// Says why something is not done. Of what may have been done when it was asked for before, nobody can tell: it would be
-    /// in its own way.
+    /// Tells a client that asks again what has become of its transaction.
+    pub(super) fn tell_outcome(
+        &mut self,
+        asked: &Asked,
+        outcome: Outcome,
+        durability: Durability,
+        turn: &mut Turn<'_>,
+    ) {
+        match outcome {
+            Outcome::Committed(at) => {
+                let done = Done { reach: at, reply: Some((asked, Answer::At(at))), ..Done::default() };
+                self.tell_when(durability, done, turn);
+            }
+            Outcome::Aborted => self.refuse(asked, Refused::Failed(Error::Conflict), turn),
+        }
+    }
+
+    /// Whether a transaction that was asked for before, and of which nothing is known, may have taken place. It has read what
+    /// this snapshot sees, or what there was.
+    pub(super) fn may_have_committed(&self, snapshot: Option<Timestamp>) -> bool {
+        self.database.storage().outcomes(|outcomes| outcomes.may_have_forgotten(snapshot))
+    }
+
+    /// Says why something is not done. Of what may have been done when it was asked for before, and is forgotten, nobody can
+    /// tell: it would be in its own way.
     pub(super) fn refuse(&mut self, asked: &Asked, refused: Refused, turn: &mut Turn<'_>) {
+        let transaction = asked.task.commits().map(|(transaction, _)| transaction);
+        let is_unknown = || asked.again && self.may_have_committed(asked.task.snapshot());
         let refused = match refused {
             Refused::Misplaced | Refused::Failed(Error::Conflict | Error::SnapshotGone | Error::Excluded)
-                if asked.again && asked.task.commits() =>
+                if transaction.is_some() && is_unknown() =>
             {
                 Refused::Unknown
             }
             refused => refused,
         };
+        if let Some(transaction) = transaction {
+            self.database.storage().outcomes(|outcomes| outcomes.refuse(transaction));
+        }
         let answer = match refused {
             Refused::Misplaced => Answer::Misplaced,
             Refused::Unknown => Answer::Unknown,

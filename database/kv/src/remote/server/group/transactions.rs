@@ -55,18 +55,9 @@ impl Group {
         turn: &mut Turn<'_>,
     ) -> Result<Progress, Error> {
         let storage = self.database.storage();
-        let (decided, undecided) =
-            storage.pending(|pending| (pending.committed(transaction), pending.undecided(transaction)));
+        let undecided = storage.pending(|pending| pending.undecided(transaction));
         let Some(undecided) = undecided else {
-            return Ok(match decided {
-                // It was asked for before, and may not have been told yet.
-                Some(at) => {
-                    let done = Done { reach: at, reply: Some((asked, Answer::At(at))), ..Done::default() };
-                    self.tell_when(durability, done, turn);
-                    Progress::Done
-                }
-                None => Progress::Refused(Refused::Failed(Error::Conflict)),
-            });
+            return Ok(Progress::Refused(Refused::Failed(Error::Conflict)));
         };
         let Some((at, written)) = storage.decide(transaction, at)? else {
             unreachable!("it is prepared here");

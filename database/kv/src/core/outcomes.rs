@@ -1,0 +1,214 @@
+//! What has become of each client's last transaction, so that one who asks again is told, whoever serves the group by then.
+//!
+//! The record of an outcome is written together with what it tells of, in an entry that is the client's. Of a client that has
+//! asked for nothing for a long time the record is forgotten: it does not ask again so late.
+//!
+//! *Known as:* completion records (RIFL: Lee and others 2015, section 3), exactly-once semantics.
+
+use super::{Outcome, Staged};
+use crate::engine::EngineWrite;
+use crate::{FIRST_FRESH, GroupId, ObjectId, Timestamp, TransactionId};
+use fulmar_transport::coding::{Reader, put_varint};
+use std::collections::BTreeMap;
+
+/// The outcomes of so many clients are remembered.
+const MOST: u64 = if cfg!(test) { 10 } else { 100_000 };
+/// The entry that says what was forgotten; those of clients follow.
+const FORGOTTEN: u64 = 0;
+
+/// The outcomes of clients' last transactions.
+#[derive(Debug, Default)]
+pub(crate) struct Outcomes {
+    last: BTreeMap<u64, Last>,
+    /// Entries of clients that are forgotten.
+    free: Vec<u64>,
+    /// How many entries there are.
+    entries: u64,
+    /// There may be commits up to here of which nothing is remembered, though it is not long ago.
+    forgotten: Timestamp,
+    forgotten_in: u64,
+    /// How often [`Outcomes::age`] was called.
+    age: u64,
+}
+
+#[derive(Debug)]
+struct Last {
+    /// Its entry, if it has one.
+    entry: Option<u64>,
+    number: u64,
+    outcome: Outcome,
+    /// When it was heard of.
+    age: u64,
+}
+
+impl Outcomes {
+    /// The object whose entries they are; it is no object otherwise.
+    pub(crate) fn records(group: GroupId) -> ObjectId {
+        ObjectId::new(group, FIRST_FRESH - 2)
+    }
+
+    /// Learns an entry again; nothing, if it is damaged.
+    pub(crate) fn restore(&mut self, entry: u64, record: &[u8]) -> Option<()> {
+        let mut input = Reader::new(record);
+        let first = input.varint()?;
+        if entry == FORGOTTEN {
+            self.forgotten = Timestamp(first);
+        } else {
+            let (number, at) = (input.varint()?, Timestamp(input.varint()?));
+            self.entries = self.entries.max(entry);
+            let last = Last { entry: Some(entry), number, outcome: Outcome::Committed(at), age: self.age };
+            // An entry that was forgotten and not used again may be an earlier one of the same client.
+            let older = match self.last.get(&first) {
+                Some(known) if known.number >= number => Some(last),
+                _ => self.last.insert(first, last),
+            };
+            self.free.extend(older.and_then(|older| older.entry));
+        }
+        input.is_empty().then_some(())
+    }
+
+    /// What has become of a transaction of a client, if that is known. One before the client's last has been answered.
+    pub(crate) fn of(&self, transaction: TransactionId) -> Option<Outcome> {
+        let last = self.last.get(&transaction.client).filter(|last| last.number >= transaction.number)?;
+        Some(if last.number == transaction.number { last.outcome } else { Outcome::Aborted })
+    }
+
+    /// Whether a transaction on this snapshot that is not known may have been committed; or one on any snapshot.
+    pub(crate) fn may_have_forgotten(&self, snapshot: Option<Timestamp>) -> bool {
+        self.forgotten > snapshot.unwrap_or_default()
+    }
+
+    /// Nothing may be remembered of commits up to this one.
+    pub(crate) fn forget_until(&mut self, at: Timestamp) {
+        self.forgotten = self.forgotten.max(at);
+        self.forgotten_in = self.age;
+    }
+
+    /// A transaction was carried out.
+    pub(super) fn note(
+        &mut self,
+        group: GroupId,
+        TransactionId { client, number }: TransactionId,
+        at: Timestamp,
+        staged: &mut Staged<'_>,
+    ) {
+        let known = self.last.get(&client).and_then(|last| last.entry);
+        let entry = known.or_else(|| self.free.pop()).or_else(|| {
+            (self.entries < MOST).then(|| {
+                self.entries += 1;
+                self.entries
+            })
+        });
+        let mut record = Vec::new();
+        if entry.is_some() {
+            let last = Last { entry, number, outcome: Outcome::Committed(at), age: self.age };
+            self.last.insert(client, last);
+            [client, number, at.0].iter().for_each(|part| put_varint(&mut record, *part));
+        } else {
+            self.forget_until(at);
+            put_varint(&mut record, at.0);
+        }
+        if staged.keeps_entries {
+            let (object, sequence) = (Self::records(group), entry.unwrap_or(FORGOTTEN));
+            staged.batch.writes.push(EngineWrite::Put { object, sequence, entry: record });
+        }
+    }
+
+    /// A transaction is not carried out: if it is asked for once more, by a message that comes late, it is not either.
+    pub(crate) fn refuse(&mut self, TransactionId { client, number }: TransactionId) {
+        let before = self.last.get(&client);
+        if before.is_none_or(|last| last.number < number) {
+            let entry = before.and_then(|last| last.entry);
+            self.last.insert(client, Last { entry, number, outcome: Outcome::Aborted, age: self.age });
+        }
+    }
+
+    /// Forgets those that were not heard of since this was called last: longer ago than anyone asks again.
+    pub(crate) fn age(&mut self) {
+        let Self { last, free, age, .. } = self;
+        last.retain(|_, last| {
+            let is_kept = last.age == *age;
+            free.extend(last.entry.filter(|_| !is_kept));
+            is_kept
+        });
+        if self.forgotten_in < self.age {
+            self.forgotten = Timestamp(0);
+        }
+        self.age += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Batch, Engine, Memory};
+    use fulmar_node::Random;
+
+    const GROUP: GroupId = GroupId(3);
+
+    fn write(engine: &Memory, note: impl FnOnce(&mut Staged<'_>)) {
+        let nothing = |_| Ok(None);
+        let mut staged = Staged::new(&nothing, Timestamp(0), true);
+        note(&mut staged);
+        engine.write(Batch { writes: staged.batch.writes }).expect("memory");
+    }
+
+    fn restored(engine: &Memory) -> Outcomes {
+        let mut outcomes = Outcomes::default();
+        engine
+            .load(Outcomes::records(GROUP), &mut |entry, record| {
+                outcomes.restore(entry, record).expect("sound");
+            })
+            .expect("memory");
+        outcomes
+    }
+
+    /// Against the last transaction of each client; whoever is not remembered may have been forgotten.
+    #[test]
+    fn the_last_outcome_of_each_client_is_remembered_or_known_to_be_forgotten() {
+        for seed in 0..300 {
+            let mut random = Random::new(seed);
+            let (engine, mut outcomes) = (Memory::default(), Outcomes::default());
+            // By client: the last number, when it was committed if it was, and when it was asked for.
+            let mut last: BTreeMap<u64, (u64, Option<Timestamp>, u64)> = BTreeMap::new();
+            let (mut age, mut is_restored) = (0, false);
+            for now in 1..200 {
+                let client = random.below(MOST + 4);
+                let number = last.get(&client).map_or(1, |(number, ..)| number + 1 + random.below(2));
+                let transaction = TransactionId { client, number };
+                match random.below(20) {
+                    0 => {
+                        outcomes.age();
+                        age += 1;
+                    }
+                    1 => (outcomes, is_restored) = (restored(&engine), true),
+                    2..5 => {
+                        outcomes.refuse(transaction);
+                        last.insert(client, (number, None, age));
+                    }
+                    _ => {
+                        let at = Timestamp(now);
+                        write(&engine, |staged| outcomes.note(GROUP, transaction, at, staged));
+                        last.insert(client, (number, Some(at), age));
+                    }
+                }
+                for (client, (number, committed, asked)) in &last {
+                    let transaction = TransactionId { client: *client, number: *number };
+                    let known = outcomes.of(transaction);
+                    match committed {
+                        Some(at) if *asked == age => assert!(
+                            known == Some(Outcome::Committed(*at))
+                                || outcomes.may_have_forgotten(Some(Timestamp(at.0 - 1))),
+                            "{seed}: {transaction:?}"
+                        ),
+                        Some(at) => assert!(known.is_none_or(|known| known == Outcome::Committed(*at))),
+                        // That is not written down.
+                        None => assert!(is_restored || *asked < age || known == Some(Outcome::Aborted)),
+                    }
+                    let next = TransactionId { number: number + 1, ..transaction };
+                    assert_eq!(outcomes.of(next), None);
+                }
+            }
+        }
+    }
+}
