@@ -6,6 +6,15 @@ import sys
 
 import outcomes
 
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fulmar/tests/golden")
+
+
+def golden(name):
+    """A session of our shell's tests: the original shell must answer the same."""
+    with open(os.path.join(GOLDEN, f"{name}.sql")) as script, open(os.path.join(GOLDEN, f"{name}.out")) as expected:
+        return script.read(), expected.read()
+
+
 SESSIONS = {
     "schema": (
         "CREATE TABLE note(id INTEGER PRIMARY KEY, text TEXT UNIQUE);\nCREATE VIEW v AS SELECT text FROM note;\n.tables\n",
@@ -28,6 +37,7 @@ SESSIONS = {
         "INSERT INTO note VALUES(3,'three');\nINSERT INTO note VALUES(4,'four');\nCOMMIT;\n",
     ),
     "save": (".save copy.db\nATTACH 'copy.db' AS copy;\nSELECT count(*) FROM copy.note;\n", "4\n"),
+    "functions": golden("functions"),
     "integrity": ("PRAGMA integrity_check;\n", "ok\n"),
 }
 

@@ -3,14 +3,15 @@
 //! [`Shell`] is the whole of it apart from the terminal: it takes lines and writes to whatever it was given, so
 //! that a test plays a session from a text file. A line that begins with a dot is a command to the shell
 //! (`dot/`); all others gather until they are complete SQL (`script`), which is then run (`execute`) and its
-//! rows written in the current format (`format`, `printer`, `grid`, `quoting`). `interactive` puts a line editor
-//! in front, `options` the command line.
+//! rows written in the current format (`format`, `printer`, `grid`, `quoting`). `functions` are those that SQL has here
+//! and not elsewhere. `interactive` puts a line editor in front, `options` the command line.
 
 mod completion;
 mod dot;
 mod execute;
 mod failure;
 mod format;
+mod functions;
 mod grid;
 mod import;
 mod interactive;
@@ -116,7 +117,7 @@ impl Shell {
         errors: Box<dyn Write>,
     ) -> Result<Self, OpenError> {
         let interrupt = Interrupt::default();
-        let connection = connect(&database, settings.read_only)?;
+        let connection = connect_shell(&database, settings.read_only)?;
         interrupt.aim_at(&connection);
         Ok(Self {
             connection: Rc::new(connection),
@@ -227,7 +228,7 @@ impl Shell {
 
     /// Closes the current database and opens another; on an error the current one stays open.
     fn reopen(&mut self, database: Database) -> Result<(), Failure> {
-        let connection = connect(&database, self.settings.read_only).map_err(Failure::Open)?;
+        let connection = connect_shell(&database, self.settings.read_only).map_err(Failure::Open)?;
         self.interrupt.aim_at(&connection);
         self.connection = Rc::new(connection);
         self.database = database;
@@ -254,6 +255,15 @@ fn without_name(error: rusqlite::Error, name: &str) -> rusqlite::Error {
             rusqlite::Error::SqliteFailure(code, Some(plain.unwrap_or(message)))
         }
         other => other,
+    }
+}
+
+/// Opens a database for a shell, whose SQL has functions of its own.
+fn connect_shell(database: &Database, read_only: bool) -> Result<Connection, OpenError> {
+    let connection = connect(database, read_only)?;
+    match functions::register(&connection) {
+        Ok(()) => Ok(connection),
+        Err(source) => Err(OpenError { name: database.sqlite_name(), source }),
     }
 }
 

@@ -152,6 +152,12 @@ impl<'connection> Statement<'connection> {
         unsafe { ffi::sqlite3_stmt_isexplain(self.raw.as_ptr()) }
     }
 
+    /// Whether it changes no database.
+    pub(crate) fn is_read_only(&self) -> bool {
+        // SAFETY: the statement is not finalized.
+        unsafe { ffi::sqlite3_stmt_readonly(self.raw.as_ptr()) != 0 }
+    }
+
     /// A counter that SQLite keeps for the statement (`SQLITE_STMTSTATUS_…`).
     pub(crate) fn counter(&self, counter: c_int) -> c_int {
         // SAFETY: the statement is not finalized; SQLite ignores counters it does not know.
@@ -319,10 +325,20 @@ pub(crate) fn exact_real(number: f64) -> String {
     if number.is_infinite() {
         return if number > 0.0 { "1e999".into() } else { "-1e999".into() };
     }
-    // SAFETY: the format takes one double. SQLite answers a terminated string of its own, or null when it is
-    // out of memory; it is copied and freed once.
+    printed(c"%!.20g", number)
+}
+
+/// A number as SQLite turns it into text.
+pub(crate) fn real_text(number: f64) -> String {
+    printed(c"%!.17g", number)
+}
+
+/// `format` takes one number.
+fn printed(format: &'static CStr, number: f64) -> String {
+    // SAFETY: the two callers' formats take one double. SQLite answers a terminated string of its own, or null when
+    // it is out of memory; it is copied and freed once.
     unsafe {
-        let text = ffi::sqlite3_mprintf(c"%!.20g".as_ptr(), number);
+        let text = ffi::sqlite3_mprintf(format.as_ptr(), number);
         let copy = owned(text);
         ffi::sqlite3_free(text.cast());
         copy

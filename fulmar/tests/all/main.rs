@@ -5,6 +5,7 @@ mod cluster;
 mod discover;
 mod disk;
 mod founding;
+mod functions;
 mod lab;
 mod program;
 mod replicas;

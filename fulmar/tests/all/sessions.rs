@@ -26,7 +26,7 @@ impl Write for Transcript {
 }
 
 /// Plays a script; answers the transcript, how it ended and how many errors there were.
-fn play(database: Database, script: &str) -> (String, Flow, u64) {
+pub(crate) fn play(database: Database, script: &str) -> (String, Flow, u64) {
     let transcript = Transcript::default();
     let (output, errors) = (Box::new(transcript.clone()), Box::new(transcript.clone()));
     let mut shell = Shell::open(database, Settings::default(), output, errors).unwrap();
