@@ -30,6 +30,8 @@ fn needs_quotes(name: &str) -> bool {
 pub(crate) enum LineEnds {
     /// They stand in the literal as they are.
     Plain,
+    /// Newlines do. Carriage returns are escaped: who reads a script takes one before a newline for part of the line end.
+    Newlines,
     /// The literal stays on one line: `replace('a\nb','\n',char(10))`.
     Escaped,
 }
@@ -45,6 +47,12 @@ pub(crate) fn write_sql_literal(out: &mut dyn Write, cell: Cell<'_>, line_ends: 
             write_hex(out, blob)?;
             out.write_all(b"'")
         }
+        // A script is UTF-8, whatever the texts in it are.
+        Cell::Text(text) if std::str::from_utf8(text).is_err() => {
+            out.write_all(b"CAST(X'")?;
+            write_hex(out, text)?;
+            out.write_all(b"' AS TEXT)")
+        }
         Cell::Text(text) => write_text(out, text, line_ends),
     }
 }
@@ -56,6 +64,7 @@ fn write_text(out: &mut dyn Write, text: &[u8], line_ends: LineEnds) -> io::Resu
     const NEWLINE: (u8, [&str; 2]) = (b'\n', ["\\n", "\\012"]);
     let escapes: &[_] = match line_ends {
         LineEnds::Plain => &[NUL],
+        LineEnds::Newlines => &[CARRIAGE_RETURN, NUL],
         LineEnds::Escaped => &[NEWLINE, CARRIAGE_RETURN, NUL],
     };
     let mut escaped = text.to_vec();
@@ -187,9 +196,13 @@ mod tests {
     use super::*;
 
     fn literal(text: &str) -> String {
+        literal_with(text.as_bytes(), LineEnds::Escaped)
+    }
+
+    fn literal_with(text: &[u8], line_ends: LineEnds) -> String {
         let mut out = Vec::new();
-        write_sql_literal(&mut out, Cell::Text(text.as_bytes()), LineEnds::Escaped).expect("a vector grows");
-        String::from_utf8(out).expect("UTF-8 in, UTF-8 out")
+        write_sql_literal(&mut out, Cell::Text(text), line_ends).expect("a vector grows");
+        String::from_utf8(out).expect("a script is UTF-8")
     }
 
     #[test]
@@ -200,6 +213,17 @@ mod tests {
         assert_eq!(literal("a\0'b"), r"replace('a\0''b','\0',char(0))");
         assert_eq!(literal("\\n\n"), r"replace('\n\012','\012',char(10))");
         assert_eq!(literal("\\n\\012\n"), r"replace('\n\012(\n0)','(\n0)',char(10))");
+    }
+
+    #[test]
+    fn text_that_is_not_utf_8_is_a_cast() {
+        assert_eq!(literal_with(b"\xffA", LineEnds::Escaped), "CAST(X'ff41' AS TEXT)");
+    }
+
+    #[test]
+    fn newlines_may_stand_in_a_script_and_carriage_returns_may_not() {
+        assert_eq!(literal_with(b"a\r\nb", LineEnds::Newlines), "replace('a\\r\nb','\\r',char(13))");
+        assert_eq!(literal_with(b"a\r\nb", LineEnds::Plain), "'a\r\nb'");
     }
 
     #[test]

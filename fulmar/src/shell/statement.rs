@@ -325,6 +325,10 @@ pub(crate) fn exact_real(number: f64) -> String {
     if number.is_infinite() {
         return if number > 0.0 { "1e999".into() } else { "-1e999".into() };
     }
+    if number == 0.0 && number.is_sign_negative() {
+        // SQLite reads the sign of a zero, and does not write it.
+        return "-0.0".into();
+    }
     printed(c"%!.20g", number)
 }
 

@@ -4,6 +4,7 @@ mod agree;
 mod cluster;
 mod discover;
 mod disk;
+mod dump;
 mod founding;
 mod functions;
 mod lab;

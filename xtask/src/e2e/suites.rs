@@ -109,9 +109,13 @@ fn sqlalchemy(run: &Run<'_>) -> Result<Command> {
     Ok(command)
 }
 
-/// The original `sqlite3` shell.
+/// The original `sqlite3` shell, and what it reads of ours.
 fn shell(run: &Run<'_>) -> Result<Command> {
-    with_shell(run, "sqlite3_shell.py")
+    let mut command = with_shell(run, "sqlite3_shell.py")?;
+    if run.mode == Mode::Fulmar {
+        command.env("FULMAR_SQL", install::fulmar()?);
+    }
+    Ok(command)
 }
 
 /// A script of `e2e/` that finds the original shell.

@@ -34,7 +34,7 @@ pub(in crate::shell) const COMMANDS: &[Command] = &[
         "Write the main database as SQL",
         Shell::dump,
         "--data-only      Only INSERT statements\n\
-         --newlines       Line ends in strings stay as they are\n\
+         --newlines       Newlines in strings stay as they are\n\
          --nosys          Leave system tables out\n\
          --preserve-rowids  Write the rowids too\n\
          PATTERN is a LIKE pattern for names of tables, indexes, views and triggers."

@@ -14,7 +14,7 @@ use crate::shell::{Flow, Shell, SqlError};
 #[derive(Default)]
 struct Options {
     data_only: bool,
-    plain_line_ends: bool,
+    keeps_newlines: bool,
     no_system: bool,
     rowids: bool,
     patterns: Vec<String>,
@@ -48,8 +48,11 @@ impl Shell {
 
     fn dump_all(&mut self, options: &Options) -> Result<(), Failure> {
         let mut has_virtual_table = false;
+        // `sqlite_sequence` stays when nothing needs it any more, but only AUTOINCREMENT makes it again.
         let tables = format!(
             "SELECT name, sql FROM sqlite_schema AS o WHERE type = 'table' AND sql IS NOT NULL AND {}
+             AND (name <> 'sqlite_sequence'
+                  OR EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'))
              ORDER BY tbl_name = 'sqlite_sequence', rowid",
             options.condition()
         );
@@ -80,7 +83,8 @@ impl Shell {
             writeln!(self.output, "{sql};")?;
         }
         if has_virtual_table {
-            writeln!(self.output, "PRAGMA writable_schema=OFF;")?;
+            // Who reads the dump then reads the schema anew, and finds the virtual tables in it.
+            writeln!(self.output, "PRAGMA writable_schema=RESET;")?;
         }
         Ok(())
     }
@@ -98,7 +102,7 @@ impl Shell {
             None => sql_name(table),
         };
         let select = format!("SELECT {} FROM {}", selected.join(","), quoted_name(table));
-        let line_ends = if options.plain_line_ends { LineEnds::Plain } else { LineEnds::Escaped };
+        let line_ends = if options.keeps_newlines { LineEnds::Newlines } else { LineEnds::Escaped };
         self.write_rows(&into, &select, line_ends)
     }
 
@@ -185,7 +189,7 @@ impl Options {
             match word.strip_prefix("--").or_else(|| word.strip_prefix('-')) {
                 None => options.patterns.push((*word).to_owned()),
                 Some("data-only") => options.data_only = true,
-                Some("newlines") => options.plain_line_ends = true,
+                Some("newlines") => options.keeps_newlines = true,
                 Some("nosys") => options.no_system = true,
                 Some("preserve-rowids") => options.rowids = true,
                 Some(_) => return Err(Failure::Arguments(format!("unknown option \"{word}\""))),
