@@ -75,13 +75,14 @@ impl<'connection> Statement<'connection> {
         connection: &'connection Connection,
         sql: &str,
     ) -> Result<(Option<Self>, usize), SqlError> {
-        let too_big = || SqlError {
+        let refused = |code, message: &str| SqlError {
             phase: Phase::Parse,
-            code: ffi::SQLITE_TOOBIG,
-            message: "string or blob too big".into(),
+            code,
+            message: message.into(),
             place: None,
         };
-        let length = c_int::try_from(sql.len()).map_err(|_| too_big())?;
+        let length =
+            c_int::try_from(sql.len()).map_err(|_| refused(ffi::SQLITE_TOOBIG, "string or blob too big"))?;
         let mut raw = ptr::null_mut();
         let mut tail = ptr::null();
         // SAFETY: `sql` is valid for `length` bytes, the out-pointers are local, and the connection is open as
@@ -106,6 +107,10 @@ impl<'connection> Statement<'connection> {
         let taken = unsafe { tail.offset_from(sql.as_ptr().cast::<c_char>()) };
         let taken = usize::try_from(taken).unwrap_or(sql.len()).min(sql.len());
         let statement = NonNull::new(raw).map(|raw| Self { raw, connection: PhantomData });
+        if sql.as_bytes().get(taken) == Some(&0) {
+            // To SQLite it is the end of the text, from which it would never get on.
+            return Err(refused(ffi::SQLITE_ERROR, "a NUL outside a string"));
+        }
         Ok((statement, taken))
     }
 

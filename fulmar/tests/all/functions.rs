@@ -109,6 +109,7 @@ fn what_cannot_be_answered_says_why() {
             "error SQL statement [SELECT missing]: no such column: missing",
         ),
         ("SELECT 'x' REGEXP '('", "regular expression \"(\": unclosed group"),
+        ("SELECT regexp('(' || char(0), 'x')", "regular expression \"(\\0\": unclosed group"),
         ("SELECT decimal_pow2(20001)", "decimal_pow2() takes -20000 to 20000, not 20001"),
     ];
     for (statement, expected) in cases {

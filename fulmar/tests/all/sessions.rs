@@ -137,3 +137,12 @@ fn scripts_end_where_they_say() {
     assert_eq!((flow, errors), (Flow::Continue, 1), "{text}");
     assert!(!text.contains("\n1\n"), "{text}");
 }
+
+#[test]
+fn a_nul_in_a_script_is_an_error_and_not_its_end() {
+    for line in ["SELECT 1;\0SELECT 2;", "SELECT 1\0;", "SELECT sha3_query('SELECT 1;' || char(0));"] {
+        let (text, _, errors) = play(Database::Memory, &format!("{line}\nSELECT 3;\n"));
+        assert_eq!(errors, 1, "{text}");
+        assert!(text.contains("a NUL outside a string") && text.ends_with("\n3\n"), "{text}");
+    }
+}

@@ -75,8 +75,10 @@ fn write_file(call: &Context<'_>) -> rusqlite::Result<Option<i64>> {
         }
         _ => Err(error),
     });
-    let (Err(source), Some(mode)) = (&written, mode) else { return Ok(written.ok().flatten()) };
-    let source = io::Error::new(source.kind(), source.to_string());
+    let (source, mode) = match (written, mode) {
+        (Err(source), Some(mode)) => (source, mode),
+        (written, _) => return Ok(written.ok().flatten()),
+    };
     let path = path.display().to_string();
     Err(match Kind::of(mode) {
         Kind::Link => FunctionError::Create { kind: "symlink", path, source },

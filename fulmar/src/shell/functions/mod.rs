@@ -81,6 +81,7 @@ enum FunctionError {
 
 impl From<FunctionError> for rusqlite::Error {
     fn from(error: FunctionError) -> Self {
-        Self::UserFunctionError(Box::new(error))
+        // SQLite would be given nothing of a message with NUL, which names and patterns may have.
+        Self::UserFunctionError(error.to_string().replace('\0', "\\0").into())
     }
 }

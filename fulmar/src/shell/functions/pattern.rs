@@ -22,16 +22,16 @@ fn matches(call: &Context<'_>, ignore_case: bool) -> rusqlite::Result<Option<boo
     Ok(value::text(call.get_raw(1)).map(|text| regex.is_match(&text)))
 }
 
-fn compile(pattern: ValueRef<'_>, ignore_case: bool) -> Result<Regex, FunctionError> {
+fn compile(pattern: ValueRef<'_>, ignore_case: bool) -> rusqlite::Result<Regex> {
     let pattern = value::text(pattern).unwrap_or_default();
     let pattern = String::from_utf8_lossy(&pattern);
     // In SQLite's, too, a dot is any character.
     let built = RegexBuilder::new(&pattern).case_insensitive(ignore_case).dot_matches_new_line(true).build();
-    built.map_err(|error| {
+    Ok(built.map_err(|error| {
         // The lines before the last draw where it is.
         let error = error.to_string();
         let reason = error.lines().last().unwrap_or_default();
         let reason = reason.strip_prefix("error: ").unwrap_or(reason).to_owned();
         FunctionError::Pattern { pattern: pattern.into_owned(), reason }
-    })
+    })?)
 }
