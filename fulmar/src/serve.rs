@@ -257,6 +257,7 @@ fn start(
             }
             let cluster = seek::find(&join, place.beacon)?;
             require_replaceable(&cluster, name, &data)?;
+            home.keep_name(name)?;
             other(home, cluster, name, databases, place)
         }
         Identity::New if join.is_empty() || place.founds => {

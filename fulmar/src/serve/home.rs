@@ -90,8 +90,13 @@ impl Home {
     /// A name for a new server, kept before anybody hears it.
     pub(super) fn name_server(&self) -> Result<NodeId, Box<dyn Error>> {
         let server = new_server()?;
-        write_number(&self.server_file(), server.0.into())?;
+        self.keep_name(server)?;
         Ok(server)
+    }
+
+    /// Writes the server's name again, durably: who wrote it by hand has not synced it.
+    pub(super) fn keep_name(&self, server: NodeId) -> Result<(), Box<dyn Error>> {
+        write_number(&self.server_file(), server.0.into())
     }
 
     /// From now on it belongs to this cluster. With that a server is a member: what else it has to know is written before.
