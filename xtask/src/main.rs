@@ -6,6 +6,7 @@
 //!
 //! Nothing is skipped silently: a step that cannot run fails, and says what is missing.
 
+mod chaos;
 mod deny;
 mod dropin;
 mod e2e;
@@ -28,7 +29,9 @@ usage: cargo xtask TASK
                  --stock   on the system's own libsqlite3 instead, to tell our failures from theirs
                  --plain   on the drop-in with ordinary files only; --fulmar: with Fulmar databases only;
                            --cluster: with Fulmar databases on three servers only
-  soak [--full]  kills, power cuts, failing disks, concurrent transfers, sqllogictest on servers, fuzzers; --full is hours
+  soak [--full]  kills, power cuts, failing disks, concurrent transfers, sqllogictest on servers, fuzzers, some chaos; --full is hours
+  soak chaos [PROTOCOL] [SEED]
+                 500 faults on real servers and clients, under each protocol or one; as root
   fuzz SECONDS   each fuzzer of what the network takes from strangers
   tidy           the house rules alone
   deny           licences, banned and duplicate crates, sources
@@ -43,6 +46,9 @@ fn main() -> ExitCode {
         ["e2e", rest @ ..] => e2e::main(rest),
         ["soak"] => soak::soak(soak::Length::Slice),
         ["soak", "--full"] => soak::soak(soak::Length::Full),
+        ["soak", "chaos"] => chaos::whole(&chaos::PROTOCOLS, None),
+        ["soak", "chaos", protocol] => chaos::whole(&[*protocol], None),
+        ["soak", "chaos", protocol, seed] => chaos::whole(&[*protocol], Some(*seed)),
         ["fuzz", seconds] => fuzz::fuzz(seconds),
         ["tidy"] => tidy::tidy(),
         ["deny"] => deny::deny(),

@@ -1,7 +1,8 @@
 //! Long runs: the conformance crate's `soak` and `disk` binaries, and tests of which more is asked, with budgets.
 
+use crate::chaos;
 use crate::fuzz::fuzz;
-use crate::run::{Result, Step, cargo, run, side_by_side};
+use crate::run::{Result, Step, cargo, run, side_by_side, steps};
 use std::process::Command;
 
 /// How long to soak.
@@ -71,7 +72,12 @@ pub(crate) fn soak(length: Length) -> Result {
             run(cargo(&crowd).arg(seeds))
         }),
     ];
-    side_by_side(&[&database, &rest])
+    side_by_side(&[&database, &rest])?;
+    // It measures waits, so nothing else runs meanwhile.
+    steps(&[("chaos", &|| match length {
+        Length::Slice => chaos::slice(),
+        Length::Full => chaos::whole(&chaos::PROTOCOLS, None),
+    })])
 }
 
 fn binary(name: &str, arguments: &[&str]) -> Result {

@@ -7,6 +7,7 @@
 //! - [`transfers`]: threads move amounts between accounts; every snapshot must hold the same sum.
 //! - [`kill`]: a process that commits is killed, again and again; what it acknowledged must be there, and whole.
 //! - [`disk`]: power cuts and failing calls under a process that commits; the same must hold.
+//! - [`chaos`]: real servers are killed, cut off, wiped, moved, while clients write and check.
 //! - [`memory`]: a process works on a database ten times larger than its cache, and takes no more memory for that.
 //!
 //! ```
@@ -24,6 +25,7 @@
 // Links SQLite on Fulmar's tree, whose symbols rusqlite calls.
 use fulmar_sql as _;
 
+pub mod chaos;
 pub mod database;
 pub mod disk;
 pub mod fuzz;

@@ -1,6 +1,6 @@
 //! The checks of this crate for as long as one likes: `soak kill --rounds 1000`, `soak transfers --rounds 100000`.
 
-use fulmar_conformance::{database, fuzz, kill, memory, slt, transfers};
+use fulmar_conformance::{chaos, database, fuzz, kill, memory, slt, transfers};
 use std::borrow::Cow;
 use std::error::Error;
 use std::process::{Command, ExitCode};
@@ -11,6 +11,7 @@ const USAGE: &str = "usage: soak kill --rounds N
        soak memory --cache MEGABYTES
        soak fuzz --statements N [--seed SEED]
        soak slt [--files BEGINNING]
+       soak chaos --protocol PROTOCOL --events N --seed SEED --logs DIRECTORY    as root
 With FULMAR_ON_SERVERS=N, the databases of transfers, fuzz and slt are on N servers.";
 
 fn main() -> ExitCode {
@@ -26,6 +27,12 @@ fn main() -> ExitCode {
         ["fuzz", "--statements", statements, "--seed", seed] => differ(statements, seed),
         ["slt"] => scripts(""),
         ["slt", "--files", beginning] => scripts(beginning),
+        ["chaos", "--protocol", protocol, "--events", events, "--seed", seed, "--logs", logs] => {
+            endure(protocol, events, seed, logs)
+        }
+        // What `chaos` starts: the run itself, and its clients.
+        ["chaos-apart", protocol, events, seed, logs] => endure_apart(protocol, events, seed, logs),
+        ["client", directory, number, seed] => work(directory, number, seed),
         // What `memory` starts and measures.
         ["fill", name, bytes] => {
             bytes.parse().map_err(Into::into).and_then(|bytes| memory::work(name, bytes).map_err(Into::into))
@@ -90,6 +97,29 @@ fn transfer(rounds: u32) -> Result<(), Box<dyn Error>> {
     let moved = transfers::run(&database::under_test(directory.path()), 16, rounds)?;
     println!("{moved} transfers by 16 threads, none lost, every snapshot whole");
     Ok(())
+}
+
+fn endure(protocol: &str, events: &str, seed: &str, logs: &str) -> Result<(), Box<dyn Error>> {
+    std::fs::create_dir_all(logs)?;
+    println!("{protocol}: {events} events, seed {seed}, logs in {logs}");
+    let logs = std::fs::canonicalize(logs)?.to_string_lossy().into_owned();
+    let arguments = ["chaos-apart", protocol, events, seed, &logs].map(str::to_owned);
+    let status = chaos::apart::again(&arguments).map_err(|failure| failure as Box<dyn Error>)?;
+    if status.success() { Ok(()) } else { Err(format!("{protocol}, seed {seed}: {status}").into()) }
+}
+
+fn endure_apart(protocol: &str, events: &str, seed: &str, logs: &str) -> Result<(), Box<dyn Error>> {
+    let plan = chaos::run::Plan {
+        protocol: protocol.into(),
+        events: events.parse()?,
+        seed: seed.parse()?,
+        logs: logs.into(),
+    };
+    chaos::run::run(&plan).map_err(|failure| failure as _)
+}
+
+fn work(directory: &str, number: &str, seed: &str) -> Result<(), Box<dyn Error>> {
+    chaos::client::work(directory, number.parse()?, seed.parse()?).map_err(|failure| failure as _)
 }
 
 /// The sqllogictest files whose names begin so, each on a new database.

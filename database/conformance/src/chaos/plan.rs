@@ -1,0 +1,159 @@
+//! Which faults, in which order, for how long: all of it follows from the seed.
+
+use crate::random::Random;
+use std::fmt;
+use std::time::Duration;
+
+/// Servers.
+pub const SERVERS: usize = 3;
+/// The place of the clients in the network, beside those of the servers.
+pub const CLIENTS: usize = SERVERS;
+
+/// What fails. Numbers are places of servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// SIGKILL, and started again.
+    Kill(usize),
+    /// SIGSTOP and SIGCONT.
+    Stop(usize),
+    /// A server is told to end, and started again.
+    End(usize),
+    /// Two are killed, and started again.
+    KillTwo(usize, usize),
+    /// The disk is lost; the server joins again under its name.
+    Wipe(usize),
+    /// Nothing reaches it, and nothing it sends arrives.
+    CutOff(usize),
+    /// The same, but clients reach it still.
+    CutFromServers(usize),
+    /// Two servers do not reach each other.
+    CutPair(usize, usize),
+    /// What the first sends to the second is lost.
+    CutOneWay(usize, usize),
+    /// It sends, and hears nobody.
+    Deafen(usize),
+    /// Connections of living clients are shut.
+    BreakConnections,
+    /// The disk is full.
+    Fill(usize),
+    /// Syncs take until it is over.
+    Hang(usize),
+    /// Every call to the disk fails; the server is started again when the disk is back.
+    FailDisk(usize),
+    /// The clock leaps by so many seconds, and again when the server is started anew.
+    Leap(usize, i64),
+    /// All are without power at once, and what they had not synced is lost.
+    Power,
+    /// It is started again at another address.
+    Rename(usize),
+    /// All are.
+    RenameAll,
+}
+
+/// How many kinds there are.
+const KINDS: usize = 18;
+
+impl Fault {
+    fn draw(kind: usize, random: &mut Random) -> Self {
+        let place = random.below(SERVERS);
+        let other = (place + 1 + random.below(SERVERS - 1)) % SERVERS;
+        match kind {
+            0 => Self::Kill(place),
+            1 => Self::Stop(place),
+            2 => Self::End(place),
+            3 => Self::KillTwo(place, other),
+            4 => Self::Wipe(place),
+            5 => Self::CutOff(place),
+            6 => Self::CutFromServers(place),
+            7 => Self::CutPair(place, other),
+            8 => Self::CutOneWay(place, other),
+            9 => Self::Deafen(place),
+            10 => Self::BreakConnections,
+            11 => Self::Fill(place),
+            12 => Self::Hang(place),
+            13 => Self::FailDisk(place),
+            14 => Self::Leap(place, random.between(-1_000_000, 1_000_000)),
+            15 => Self::Power,
+            16 => Self::Rename(place),
+            _ => Self::RenameAll,
+        }
+    }
+
+    /// What kind it is, for figures.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Kill(_) => "killed",
+            Self::Stop(_) => "stopped",
+            Self::End(_) => "ended by SIGTERM",
+            Self::KillTwo(..) => "two killed",
+            Self::Wipe(_) => "wiped",
+            Self::CutOff(_) => "cut off",
+            Self::CutFromServers(_) => "cut off from servers",
+            Self::CutPair(..) => "a pair cut",
+            Self::CutOneWay(..) => "cut one way",
+            Self::Deafen(_) => "deaf",
+            Self::BreakConnections => "connections broken",
+            Self::Fill(_) => "disk full",
+            Self::Hang(_) => "disk hangs",
+            Self::FailDisk(_) => "disk fails",
+            Self::Leap(..) => "clock leaps",
+            Self::Power => "power cut",
+            Self::Rename(_) => "renamed",
+            Self::RenameAll => "all renamed",
+        }
+    }
+}
+
+/// A fault, and how long it lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What fails.
+    pub fault: Fault,
+    /// Until it is healed.
+    pub hold: Duration,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} for {} ms", self.fault, self.hold.as_millis())
+    }
+}
+
+/// So many steps. Kinds are dealt from a shuffled deck: none comes twice before all have come.
+#[must_use]
+pub fn draw(seed: u64, steps: usize) -> Vec<Step> {
+    let mut random = Random::new(seed);
+    let mut deck: Vec<usize> = Vec::new();
+    let step = |_| {
+        if deck.is_empty() {
+            deck = (0..KINDS).collect();
+            for left in (1..KINDS).rev() {
+                deck.swap(left, random.below(left + 1));
+            }
+        }
+        let fault = Fault::draw(deck.pop().unwrap_or(0), &mut random);
+        // Mostly long enough to have another leader begin, sometimes not.
+        let hold = Duration::from_millis([100, 1_200, 1_200, 2_500][random.below(4)]);
+        Step { fault, hold }
+    };
+    (0..steps).map(step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_seed_gives_one_plan_and_others_another() {
+        assert_eq!(draw(7, 50), draw(7, 50));
+        assert_ne!(draw(7, 50), draw(8, 50));
+    }
+
+    #[test]
+    fn all_kinds_come_before_one_comes_again() {
+        let kinds: BTreeSet<_> = draw(3, KINDS).iter().map(|step| step.fault.kind()).collect();
+        assert_eq!(kinds.len(), KINDS);
+    }
+}
