@@ -4,14 +4,15 @@ use fulmar_conformance::{chaos, database, fuzz, kill, memory, slt, transfers};
 use std::borrow::Cow;
 use std::error::Error;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const USAGE: &str = "usage: soak kill --rounds N
        soak transfers --rounds N
        soak memory --cache MEGABYTES
        soak fuzz --statements N [--seed SEED]
        soak slt [--files BEGINNING]
-       soak chaos --protocol PROTOCOL --events N --seed SEED --logs DIRECTORY    as root
+       soak chaos --protocol PROTOCOL --events N --seed SEED --logs DIRECTORY [--only KIND] [--hold MILLISECONDS]
+                  as root
 With FULMAR_ON_SERVERS=N, the databases of transfers, fuzz and slt are on N servers.";
 
 fn main() -> ExitCode {
@@ -27,11 +28,13 @@ fn main() -> ExitCode {
         ["fuzz", "--statements", statements, "--seed", seed] => differ(statements, seed),
         ["slt"] => scripts(""),
         ["slt", "--files", beginning] => scripts(beginning),
-        ["chaos", "--protocol", protocol, "--events", events, "--seed", seed, "--logs", logs] => {
-            endure(protocol, events, seed, logs)
+        ["chaos", "--protocol", protocol, "--events", events, "--seed", seed, "--logs", logs, given @ ..] => {
+            endure([protocol, events, seed, logs], given)
         }
         // What `chaos` starts: the run itself, and its clients.
-        ["chaos-apart", protocol, events, seed, logs] => endure_apart(protocol, events, seed, logs),
+        ["chaos-apart", protocol, events, seed, logs, given @ ..] => {
+            endure_apart([protocol, events, seed, logs], given)
+        }
         ["client", directory, number, seed] => work(directory, number, seed),
         // What `memory` starts and measures.
         ["fill", name, bytes] => {
@@ -99,22 +102,30 @@ fn transfer(rounds: u32) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn endure(protocol: &str, events: &str, seed: &str, logs: &str) -> Result<(), Box<dyn Error>> {
+fn endure([protocol, events, seed, logs]: [&str; 4], given: &[&str]) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(logs)?;
     println!("{protocol}: {events} events, seed {seed}, logs in {logs}");
     let logs = std::fs::canonicalize(logs)?.to_string_lossy().into_owned();
-    let arguments = ["chaos-apart", protocol, events, seed, &logs].map(str::to_owned);
+    let arguments = [&["chaos-apart", protocol, events, seed, &logs], given].concat();
     let status = chaos::apart::again(&arguments).map_err(|failure| failure as Box<dyn Error>)?;
     if status.success() { Ok(()) } else { Err(format!("{protocol}, seed {seed}: {status}").into()) }
 }
 
-fn endure_apart(protocol: &str, events: &str, seed: &str, logs: &str) -> Result<(), Box<dyn Error>> {
-    let plan = chaos::run::Plan {
+fn endure_apart([protocol, events, seed, logs]: [&str; 4], given: &[&str]) -> Result<(), Box<dyn Error>> {
+    let mut plan = chaos::run::Plan {
         protocol: protocol.into(),
         events: events.parse()?,
         seed: seed.parse()?,
+        given: chaos::plan::Given::default(),
         logs: logs.into(),
     };
+    for option in given.chunks(2) {
+        match option {
+            ["--only", kind] => plan.given.kind = Some((*kind).into()),
+            ["--hold", hold] => plan.given.hold = Some(Duration::from_millis(hold.parse()?)),
+            _ => return Err(USAGE.into()),
+        }
+    }
     chaos::run::run(&plan).map_err(|failure| failure as _)
 }
 

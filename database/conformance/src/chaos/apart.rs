@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 ///
 /// # Errors
 /// If `unshare` is not there, or may not do that (it needs root).
-pub fn again(arguments: &[String]) -> Result<ExitStatus, Failure> {
+pub fn again(arguments: &[&str]) -> Result<ExitStatus, Failure> {
     let mut command = Command::new("unshare");
     command.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]);
     command.arg(std::env::current_exe()?).args(arguments);

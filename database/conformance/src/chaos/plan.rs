@@ -120,24 +120,38 @@ impl fmt::Display for Step {
     }
 }
 
+/// What of a plan is not drawn.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// The one kind there is.
+    pub kind: Option<String>,
+    /// How long each fault lasts.
+    pub hold: Option<Duration>,
+}
+
 /// So many steps. Kinds are dealt from a shuffled deck: none comes twice before all have come.
 #[must_use]
-pub fn draw(seed: u64, steps: usize) -> Vec<Step> {
+pub fn draw(seed: u64, steps: usize, given: &Given) -> Vec<Step> {
     let mut random = Random::new(seed);
     let mut deck: Vec<usize> = Vec::new();
-    let step = |_| {
+    let kinds = (0..KINDS).filter(|kind| {
+        let drawn = Fault::draw(*kind, &mut Random::new(0)).kind();
+        given.kind.as_ref().is_none_or(|given| given == drawn)
+    });
+    let kinds: Vec<_> = kinds.collect();
+    let mut step = || {
         if deck.is_empty() {
-            deck = (0..KINDS).collect();
-            for left in (1..KINDS).rev() {
+            deck.clone_from(&kinds);
+            for left in (1..deck.len()).rev() {
                 deck.swap(left, random.below(left + 1));
             }
         }
-        let fault = Fault::draw(deck.pop().unwrap_or(0), &mut random);
+        let fault = Fault::draw(deck.pop()?, &mut random);
         // Mostly long enough to have another leader begin, sometimes not.
         let hold = Duration::from_millis([100, 1_200, 1_200, 2_500][random.below(4)]);
-        Step { fault, hold }
+        Some(Step { fault, hold: given.hold.unwrap_or(hold) })
     };
-    (0..steps).map(step).collect()
+    (0..steps).map_while(|_| step()).collect()
 }
 
 #[cfg(test)]
@@ -147,13 +161,24 @@ mod tests {
 
     #[test]
     fn a_seed_gives_one_plan_and_others_another() {
-        assert_eq!(draw(7, 50), draw(7, 50));
-        assert_ne!(draw(7, 50), draw(8, 50));
+        assert_eq!(draw(7, 50, &Given::default()), draw(7, 50, &Given::default()));
+        assert_ne!(draw(7, 50, &Given::default()), draw(8, 50, &Given::default()));
     }
 
     #[test]
     fn all_kinds_come_before_one_comes_again() {
-        let kinds: BTreeSet<_> = draw(3, KINDS).iter().map(|step| step.fault.kind()).collect();
+        let kinds: BTreeSet<_> =
+            draw(3, KINDS, &Given::default()).iter().map(|step| step.fault.kind()).collect();
         assert_eq!(kinds.len(), KINDS);
+    }
+
+    #[test]
+    fn one_kind_can_be_asked_for() {
+        let given = Given { kind: Some("cut off".into()), hold: Some(Duration::from_secs(7)) };
+        let steps = draw(3, 5, &given);
+        assert_eq!(steps.len(), 5);
+        assert!(steps.iter().all(|step| step.fault.kind() == "cut off" && step.hold.as_secs() == 7));
+        let unknown = Given { kind: Some("bored".into()), hold: None };
+        assert_eq!(draw(3, 5, &unknown), []);
     }
 }

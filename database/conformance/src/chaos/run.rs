@@ -27,6 +27,8 @@ pub struct Plan {
     pub events: usize,
     /// From which they follow.
     pub seed: u64,
+    /// But for this.
+    pub given: plan::Given,
     /// Where the servers' logs and the history are left.
     pub logs: PathBuf,
 }
@@ -42,6 +44,10 @@ const CALM: Duration = Duration::from_millis(300);
 /// Violations, writers that do not come back, or what kept the run from going on.
 pub fn run(plan: &Plan) -> Result<(), Failure> {
     apart::settle()?;
+    let steps = plan::draw(plan.seed, plan.events, &plan.given);
+    if steps.len() < plan.events {
+        return Err("there is no such kind of fault: docs/server.md shows a table of them".into());
+    }
     let directory = plan.logs.join("run");
     std::fs::create_dir_all(&directory)?;
     output(Command::new("mount").args(["-t", "tmpfs", "none"]).arg(&directory))?;
@@ -49,7 +55,7 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     client::prepare(&database::open(&cluster.name())?)?;
     let clients = Clients::start(plan, &directory)?;
     let mut pauses = Pauses::default();
-    let endured = plan::draw(plan.seed, plan.events)
+    let endured = steps
         .into_iter()
         .enumerate()
         .try_for_each(|(number, step)| endure(&mut cluster, &clients, number + 1, step, &mut pauses));
