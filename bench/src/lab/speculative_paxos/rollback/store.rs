@@ -15,10 +15,11 @@ macro_rules! sources {
 }
 
 /// All of the store but its network, with what each file is called.
-pub(super) const SOURCES: [(&str, &str); 28] = sources!(
+pub(super) const SOURCES: [(&str, &str); 29] = sources!(
     "cache",
     "commit",
     "core",
+    "core/outcomes",
     "core/prepared",
     "database",
     "engine",
