@@ -434,6 +434,17 @@ impl Storage {
         })
     }
 
+    /// What has become of a client's transaction, if that is known. After a failed write it is not: what was carried out may
+    /// not be there.
+    pub(crate) fn outcome(&self, transaction: TransactionId) -> Option<Outcome> {
+        self.outcomes(|outcomes| outcomes.of(transaction)).filter(|_| !self.has_failed())
+    }
+
+    /// Whether a transaction whose outcome is not known may have been committed, see [`Outcomes::may_have_forgotten`].
+    pub(crate) fn may_have_committed(&self, snapshot: Option<Timestamp>) -> bool {
+        self.has_failed() || self.outcomes(|outcomes| outcomes.may_have_forgotten(snapshot))
+    }
+
     /// What the group knows of what has become of clients' last transactions.
     pub(crate) fn outcomes<T>(&self, look: impl FnOnce(&mut Outcomes) -> T) -> T {
         look(&mut self.core.lock().outcomes)

@@ -1,14 +1,18 @@
 use super::Storage;
+use crate::core::Outcome;
 use crate::engine::{Batch, Engine, Memory};
-use crate::{Error, GroupId, ObjectId};
+use crate::{Commit, Error, GroupId, ObjectId, Restructuring, TransactionId};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A disk that loses what is not synced.
+/// A disk that loses what is not synced, and takes nothing when it is full.
 #[derive(Clone, Default)]
 struct Disk {
+    is_full: Arc<AtomicBool>,
     synced: Arc<Mutex<Vec<Batch>>>,
     written: Arc<Mutex<Vec<Batch>>>,
 }
@@ -27,6 +31,9 @@ impl Disk {
 
 impl Engine for OnDisk {
     fn write(&self, batch: Batch) -> Result<(), Error> {
+        if self.1.is_full.load(Relaxed) {
+            return Err(Error::io(Path::new("lossy"), io::ErrorKind::StorageFull.into()));
+        }
         self.1.written.lock().push(batch.clone());
         self.0.write(batch)
     }
@@ -55,4 +62,30 @@ fn names_that_were_lost_are_not_given_again() {
         // Each is the name of an object that is seen, and lost before it is synced.
         assert!((0..10).all(|_| given.insert(storage.fresh())));
     }
+}
+
+#[test]
+fn what_was_not_written_has_not_taken_place() {
+    let disk = Disk::default();
+    let storage = disk.open();
+    let create = |number| {
+        let object = ObjectId::new(GroupId(0), 100 + number);
+        let commit = Commit { restructurings: vec![Restructuring::Create { object }], ..Commit::default() };
+        (TransactionId { client: 7, number }, commit)
+    };
+    let (first, commit) = create(1);
+    let at = storage.execute_for(first, &commit).expect("room");
+    assert_eq!(storage.outcome(first), Some(Outcome::Committed(at)));
+    disk.is_full.store(true, Relaxed);
+    let (second, commit) = create(2);
+    storage.execute_for(second, &commit).expect_err("no room");
+    // Nor can anything be told of those before, whatever they are asked for.
+    for transaction in [first, second] {
+        assert_eq!(storage.outcome(transaction), None);
+    }
+    assert!(storage.may_have_committed(None));
+    disk.is_full.store(false, Relaxed);
+    storage.sync_all().expect("room");
+    assert_eq!(disk.open().outcome(first), Some(Outcome::Committed(at)));
+    assert_eq!(disk.open().outcome(second), None);
 }

@@ -288,7 +288,7 @@ impl Group {
 
     fn pursue(&mut self, asked: Asked, turn: &mut Turn<'_>) {
         if let Some((transaction, durability)) = asked.task.commits()
-            && let Some(outcome) = self.database.storage().outcomes(|outcomes| outcomes.of(transaction))
+            && let Some(outcome) = self.database.storage().outcome(transaction)
         {
             return self.tell_outcome(&asked, outcome, durability, turn);
         }

@@ -114,7 +114,7 @@ impl Group {
     /// Whether a transaction that was asked for before, and of which nothing is known, may have taken place. It has read what
     /// this snapshot sees, or what there was.
     pub(super) fn may_have_committed(&self, snapshot: Option<Timestamp>) -> bool {
-        self.database.storage().outcomes(|outcomes| outcomes.may_have_forgotten(snapshot))
+        self.database.storage().may_have_committed(snapshot)
     }
 
     /// Says why something is not done. Of what may have been done when it was asked for before, and is forgotten, nobody can
