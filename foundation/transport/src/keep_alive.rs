@@ -9,10 +9,10 @@
 
 use crate::clock::Clock;
 use crate::frame::KEEP_ALIVE;
+use crate::link::send_at_once;
 use fulmar_node::Time;
 use parking_lot::Mutex;
-use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
+use rustix::net::SendFlags;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -52,24 +52,12 @@ impl Tail {
 /// Sends what the network takes of `bytes` without waiting, and removes it; answers how much that was. Of a connection that is
 /// broken nothing remains: reading tells why.
 pub(crate) fn push(socket: &OwnedFd, bytes: &mut Vec<u8>, more: SendFlags) -> usize {
-    if bytes.is_empty() {
+    let Some(count) = send_at_once(socket, bytes, more) else {
+        bytes.clear();
         return 0;
-    }
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL | more;
-    loop {
-        match send(socket, bytes, flags) {
-            Ok(count) => {
-                bytes.drain(..count);
-                return count;
-            }
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return 0,
-            Err(_) => {
-                bytes.clear();
-                return 0;
-            }
-        }
-    }
+    };
+    bytes.drain(..count);
+    count
 }
 
 /// The turns of a server, as a thread watches them.

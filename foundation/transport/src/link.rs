@@ -196,21 +196,14 @@ impl Link {
     /// No error: when the connection is broken, what the other end said last tells why, and that is to be read. What
     /// was to be sent is forgotten.
     fn send(&mut self, more: SendFlags) -> usize {
-        if self.connecting || self.output.is_empty() {
+        if self.connecting {
             return 0;
         }
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL | more;
-        loop {
-            match send(&self.socket, &self.output[self.sent..], flags) {
-                Ok(count) => return count,
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return 0,
-                Err(_) => {
-                    self.forget_output();
-                    return 0;
-                }
-            }
-        }
+        let count = send_at_once(&self.socket, &self.output[self.sent..], more);
+        count.unwrap_or_else(|| {
+            self.forget_output();
+            0
+        })
     }
 
     /// So many more bytes of the output have left.
@@ -273,6 +266,22 @@ impl Link {
 impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+/// Sends what the network takes of `bytes` without waiting: how much, or nothing if the connection is broken.
+pub(crate) fn send_at_once(socket: &OwnedFd, bytes: &[u8], more: SendFlags) -> Option<usize> {
+    if bytes.is_empty() {
+        return Some(0);
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL | more;
+    loop {
+        match send(socket, bytes, flags) {
+            Ok(count) => return Some(count),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Some(0),
+            Err(_) => return None,
+        }
     }
 }
 

@@ -213,6 +213,19 @@ mod tests {
         Read { slot: 1, begin, end, sums: [sum, sum], rows: vec![(0, rows.into())] }
     }
 
+    /// The same, but a reader sees nothing that is older than this, as there are so many rows, and ends then.
+    fn with_newer_rows(oldest: Time, end: Time) -> (Vec<Event>, Final) {
+        let (mut history, mut state) = sound();
+        let newer: Vec<Time> = (oldest..).take(super::super::client::NEWEST).collect();
+        let more = Write::Transfer { source: 0, target: 0, amount: 0 };
+        for n in &newer {
+            history.push(Event::Try(0, *n, more));
+            state.rows.push((0, *n, more));
+        }
+        history[3] = Event::Read(read(30, end, &newer));
+        (history, state)
+    }
+
     #[test]
     fn what_is_sound_passes() {
         let (history, state) = sound();
@@ -287,27 +300,13 @@ mod tests {
 
     #[test]
     fn rows_that_were_not_asked_for_are_not_missed() {
-        let (mut history, mut state) = sound();
-        let newer: Vec<Time> = (11..).take(super::super::client::NEWEST).collect();
-        let more = Write::Transfer { source: 0, target: 0, amount: 0 };
-        for n in &newer {
-            history.push(Event::Try(0, *n, more));
-            state.rows.push((0, *n, more));
-        }
-        history[3] = Event::Read(read(30, 40, &newer));
+        let (history, state) = with_newer_rows(11, 40);
         assert_eq!(check(&history, &state), []);
     }
 
     #[test]
     fn rows_that_are_newer_than_a_slow_readers_beginning_say_nothing() {
-        let (mut history, mut state) = sound();
-        let newer: Vec<Time> = (50..).take(super::super::client::NEWEST).collect();
-        let more = Write::Transfer { source: 0, target: 0, amount: 0 };
-        for n in &newer {
-            history.push(Event::Try(0, *n, more));
-            state.rows.push((0, *n, more));
-        }
-        history[3] = Event::Read(read(30, 90, &newer));
+        let (history, state) = with_newer_rows(50, 90);
         assert_eq!(check(&history, &state), []);
     }
 
