@@ -7,7 +7,7 @@
 //! seed: servers are killed, stopped, wiped, moved and cut off, disks fill, hang and fail, clocks leap, power goes.
 //!
 //! - [`plan`]: which faults, in which order, for how long.
-//! - [`network`], [`volume`], [`node`], [`cluster`]: what the servers run on, and how it is broken.
+//! - `network`, `volume`, `node`, `cluster`: what the servers run on, and how it is broken.
 //! - [`client`]: what the clients do; [`history`]: what they tell.
 //! - [`check`]: whether that history and the database in the end are possible. A function, with a planted history for
 //!   each kind of violation.
