@@ -370,3 +370,45 @@ fn a_leader_that_is_slow_is_waited_for_longer_and_not_for_ever() {
     let last = (0..500).map(|_| waits(options.heartbeat)).last();
     assert_eq!(last, Some(options.patience));
 }
+
+/// What was committed where it came, without a leader that had given it its place, keeps that in a view that begins with logs whose
+/// parts come one by one, and of which the new leader has the rest itself.
+#[test]
+fn a_log_that_comes_in_parts_is_no_shorter_at_its_beginning() {
+    let mut one = One::begun(Protocol::Fast, Options::default());
+    let (whole, first) = (log(1..=6), View::first_of(0));
+    one.hear(
+        LEADER,
+        Message::StartView {
+            view: first,
+            checkpoint: Some(checkpoint(Protocol::Fast, &whole, 3)),
+            log: Log::after(at(3), whole.summary(at(3)).expect("its own")),
+            end: log(1..=3).end(),
+            committed: at(3),
+        },
+    );
+    for number in 4..=6 {
+        let Entry { client, number, operation, is_query } = entry(number);
+        one.hear(NodeId(7), Message::Request { client, epoch: 0, number, operation, is_query });
+    }
+    let view = first.after(1);
+    [LEADER, NodeId(2)].into_iter().for_each(|other| one.hear(other, Message::StartViewChange { view }));
+    one.sync();
+    for parts in [1..=4, 5..=5] {
+        let mut part = log(1..=*parts.end());
+        part.drop_until(at(parts.start() - 1));
+        one.hear(
+            LEADER,
+            Message::DoViewChange {
+                view,
+                last_normal: first,
+                log: part,
+                end: whole.end(),
+                ordered: at(0),
+                committed: at(0),
+            },
+        );
+    }
+    assert_eq!(one.replica.view(), Some(view));
+    assert_eq!(one.replica.log, whole.part(at(3), usize::MAX));
+}

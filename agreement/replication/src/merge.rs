@@ -23,8 +23,13 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
+    /// Whether it tells of all that comes after what is committed. Who knew less could take what was committed elsewhere for lost.
     pub(crate) fn is_whole(&self) -> bool {
-        self.log.last() >= self.end.0
+        self.has_begin() && self.log.last() >= self.end.0
+    }
+
+    pub(crate) fn has_begin(&self) -> bool {
+        self.log.start() <= self.committed
     }
 }
 

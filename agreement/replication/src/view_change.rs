@@ -226,25 +226,26 @@ impl<S: StateMachine> Replica<S> {
         now: Time,
         out: &mut Outbox<Self>,
     ) {
-        let (end, summary) = candidate.end;
-        let part = &candidate.log;
-        let mut is_next = true;
+        let (start, (end, summary)) = (candidate.log.start(), candidate.end);
         if !candidate.is_whole()
             && self.log.summary(end) == Some(summary)
-            && self.log.summary(part.start()) == part.summary(part.start())
+            && self.log.summary(start) == candidate.log.summary(start)
         {
-            candidate.log = self.log.part(part.start(), usize::MAX);
+            candidate.log = self.log.part(start, usize::MAX);
             candidate.log.truncate(end);
-        } else if let Some(mut before) = self.votes.logs.remove(&from)
+        }
+        let mut is_next = true;
+        if let Some(mut before) = self.votes.logs.remove(&from)
             && before.end == candidate.end
-            && before.log.start() <= candidate.log.start()
+            && before.log.start() <= start
         {
             // A part that came before, or comes too early, leaves what has come.
             is_next = candidate.log.last() > before.log.last() && before.log.go_on_with(&candidate.log);
             candidate.log = before.log;
         }
         if !candidate.is_whole() && (is_next || now >= self.asked_state_until) {
-            let (view, committed, after) = (self.view, self.committed, candidate.log.last());
+            let (view, committed) = (self.view, self.committed);
+            let after = if candidate.has_begin() { candidate.log.last() } else { candidate.committed };
             self.asked_state_until = now + self.options.heartbeat;
             out.send(from, Message::GetState { view, committed, after });
         }
