@@ -162,8 +162,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     thread::spawn(move || welcome(&own, &known_as));
     let watched = handle.clone();
     thread::spawn(move || report_failures(&watched));
-    let stop = handle.clone();
-    signals::on(&[signals::SIGINT, signals::SIGTERM], move || stop.stop())?;
+    signals::on(&[signals::SIGINT, signals::SIGTERM], start.service.stop())?;
     println!("serving {what} on fulmar://{address}");
     let (mut unreachable, mut refused) = (BTreeMap::new(), BTreeSet::new());
     let claim = Claim::default();

@@ -67,6 +67,12 @@ impl Leading {
         self.backups.get(&backup).is_some_and(|backup| backup.ordered.max(backup.same) >= upto)
     }
 
+    /// Of the backups that have said that they hold the log up to here, the one that was heard of last.
+    pub(crate) fn nearest(&self, upto: SequenceNumber) -> Option<NodeId> {
+        let holders = self.backups.iter().filter(|(backup, _)| self.holds(**backup, upto));
+        holders.max_by_key(|(_, backup)| backup.heard).map(|(backup, _)| *backup)
+    }
+
     pub(crate) fn after(last: SequenceNumber, since: Time) -> Self {
         Self { began_with: last, sent: last, since, ..Self::default() }
     }

@@ -317,6 +317,18 @@ impl<S: StateMachine> Replica<S> {
         self.is_in_view() && self.is_leader_of(self.view)
     }
 
+    /// Before it ends: has another lead, if it leads and another could at once. Whether there is nothing of that to be done any
+    /// more; it is to be called again until then.
+    pub fn retire(&mut self, now: Time, out: &mut Outbox<Self>) -> bool {
+        match self.leading.nearest(self.committed).filter(|_| self.leads()) {
+            Some(successor) => {
+                self.request(now, Wish::Resign(successor), out);
+                false
+            }
+            None => self.status != Status::ViewChange,
+        }
+    }
+
     pub(crate) fn is_leader_of(&self, view: View) -> bool {
         self.group.leader(view) == self.me.node
     }
@@ -585,6 +597,10 @@ impl<S: StateMachine> Process for Replica<S> {
 
     fn busy(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
         self.bear_with(peer, now, out);
+    }
+
+    fn disconnected(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
+        self.miss(peer, now, out);
     }
 
     fn request(&mut self, now: Time, wish: Wish, out: &mut Outbox<Self>) {

@@ -55,8 +55,11 @@ pub enum ServerError {
     Serve(#[from] ServeError),
 }
 
-/// Ends a server, from any thread.
-pub type Stop = Box<dyn Fn() + Send>;
+/// Ends a server, from any thread: as soon as another leads its group, after a second, or when it is called again.
+pub type Stop = Box<dyn FnMut() + Send>;
+
+/// So long a server that is to end waits for another to lead.
+const RETIRING: Duration = Duration::from_secs(1);
 
 /// A replica of a service. [`Server::run`] is one thread's work.
 pub struct Server {
@@ -132,8 +135,7 @@ impl Server {
         let reporter = self.reporter.clone();
         server.directory(move |_, node| reporter.resolve(node));
         server.listen(listener).map_err(ServerError::Begin)?;
-        let stop = server.handle();
-        begun(Box::new(move || stop.stop())).map_err(ServerError::Begin)?;
+        begun(Box::new(server.handle().retiring(RETIRING, Replica::retire))).map_err(ServerError::Begin)?;
         assist(server.handle());
         server.run(journal, &mut Ear(&self.reporter))?;
         Ok(())

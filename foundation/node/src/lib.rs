@@ -109,6 +109,12 @@ pub trait Process {
         let _ = (now, peer, out);
     }
 
+    /// The connection with another process has ended: that one may be gone, and what was on its way may be lost. Who goes on
+    /// without a connection, or loses its machine, is not told of.
+    fn disconnected(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
+        let _ = (now, peer, out);
+    }
+
     /// A deadline has passed. It may be late, and a deadline that was replaced or cancelled may fire all the same: who
     /// cares looks at the time.
     fn expire(&mut self, now: Time, timer: Self::Timer, out: &mut Outbox<Self>) {

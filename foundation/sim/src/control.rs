@@ -41,6 +41,7 @@ impl<P: Simulated> Sim<P> {
         node.serving = false;
         node.sending = false;
         node.paused = false;
+        node.refuses = false;
         node.disk.log.truncate(kept);
         node.disk.durable = kept;
         node.disk.syncing = false;
@@ -65,6 +66,28 @@ impl<P: Simulated> Sim<P> {
         {
             self.wheel.insert(now, Happening::Wake { program, turn });
         }
+    }
+
+    /// Ends a node's process alone: as [`Sim::crash`], but its machine closes its connections, and refuses new ones; those who can
+    /// hear that do.
+    pub fn kill(&mut self, id: NodeId) {
+        self.crash(id);
+        self.node_mut(id).refuses = true;
+        let others = self.processes().iter().map(|(other, _)| other);
+        let hear = others.filter(|other| !self.network.is_cut(id, *other)).collect::<Vec<_>>();
+        hear.into_iter().for_each(|other| self.hear_disconnected(other, id));
+    }
+
+    /// Ends the connection between two nodes; both hear of it.
+    pub fn disconnect(&mut self, one: NodeId, other: NodeId) {
+        self.hear_disconnected(one, other);
+        self.hear_disconnected(other, one);
+    }
+
+    pub(crate) fn hear_disconnected(&mut self, id: NodeId, peer: NodeId) {
+        let incarnation = self.node(id).incarnation;
+        let input = Input::Disconnected(peer);
+        self.wheel.insert(self.now, Happening::Input { node: id, incarnation, input });
     }
 
     /// Has a node's process end as soon as a step of it has emitted several records, of which then some may be lost; or not any

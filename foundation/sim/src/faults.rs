@@ -232,7 +232,12 @@ impl<P: Simulated> Sim<P> {
 
     fn crash_for(&mut self, faults: &Faults, node: NodeId, lasting: Duration) {
         if self.may_go_down(faults, node) {
-            self.crash(node);
+            // Others hear of every other one.
+            if self.counts.crashes.is_multiple_of(2) {
+                self.kill(node)
+            } else {
+                self.crash(node)
+            }
             self.unless_healed(lasting, move |sim| sim.restart(node));
         }
     }

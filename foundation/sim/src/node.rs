@@ -14,6 +14,7 @@ pub(crate) enum Input<P: Process> {
     Timer(P::Timer),
     Request(P::Request),
     Durable(Lsn),
+    Disconnected(NodeId),
     Wake { program: usize, turn: u64 },
 }
 
@@ -56,6 +57,8 @@ pub(crate) struct Node<P: Process> {
     /// What it has sent is leaving: it does nothing else until that is done. Never while `serving`.
     pub(crate) sending: bool,
     pub(crate) paused: bool,
+    /// While the process is down its machine is there, and says so to who wants to connect.
+    pub(crate) refuses: bool,
     /// How long a message keeps it busy; nothing if it takes no time.
     pub(crate) service: Option<Service<P::Message>>,
     /// How long each message that it sends keeps it busy.
@@ -80,6 +83,7 @@ impl<P: Process> Node<P> {
             serving: false,
             sending: false,
             paused: false,
+            refuses: false,
             service: None,
             departure: Delay::ZERO,
             messages: 0,

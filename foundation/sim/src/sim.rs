@@ -307,6 +307,9 @@ impl<P: Simulated> Sim<P> {
         } else {
             self.counts.dead += 1;
             self.trace.add(self.now, to, What::Dead, format_args!("n{} {message:?}", from.0));
+            if self.nodes.get(to.0 as usize).and_then(Option::as_deref).is_some_and(|node| node.refuses) {
+                self.hear_disconnected(from, to);
+            }
         }
     }
 
@@ -419,6 +422,10 @@ impl<P: Simulated> Sim<P> {
             Input::Durable(lsn) => {
                 trace.add(at, id, What::Durable, format_args!("{}", lsn.0));
                 process.durable(now, lsn, out);
+            }
+            Input::Disconnected(peer) => {
+                trace.add(at, id, What::Disconnect, format_args!("{peer}"));
+                process.disconnected(now, peer, out);
             }
             Input::Wake { program, turn } => {
                 self.wake(program, turn);

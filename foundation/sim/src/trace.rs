@@ -41,6 +41,7 @@ pub(crate) enum What {
     Network,
     Program,
     Note,
+    Disconnect,
 }
 
 impl What {
@@ -66,6 +67,7 @@ impl What {
             Self::Network => "network",
             Self::Program => "program",
             Self::Note => "note",
+            Self::Disconnect => "disconnect",
         }
     }
 }

@@ -87,6 +87,8 @@ pub struct Client<P: Process> {
     peers: BTreeMap<NodeId, Peer>,
     /// Why servers that are not connected are not.
     faults: BTreeMap<NodeId, LinkError>,
+    /// Those of them that the process is to hear of.
+    disconnected: Vec<NodeId>,
     clock: Clock,
     now: Time,
     spin: Spin,
@@ -120,6 +122,7 @@ impl<P: Process<Message: Wire>> Client<P> {
             book: Book::default(),
             peers: BTreeMap::new(),
             faults: BTreeMap::new(),
+            disconnected: Vec::new(),
             clock: Clock::start(),
             now: Time::ZERO,
             spin: Spin::new(limits.spin),
@@ -298,10 +301,13 @@ impl<P: Process<Message: Wire>> Client<P> {
 
     fn go_on(&mut self) -> Result<Vec<P::Event>, ClientError> {
         loop {
+            // What was lost has been waited for, too.
+            let depth = self.peers.values().map(|peer| peer.depth).max().unwrap_or(0);
+            for peer in std::mem::take(&mut self.disconnected) {
+                self.step(depth, |process, now, out| process.disconnected(now, peer, out));
+            }
             for _ in 0..self.timers.due(self.now) {
                 let Some(timer) = self.timers.expire(self.now) else { break };
-                // What was lost has been waited for, too.
-                let depth = self.peers.values().map(|peer| peer.depth).max().unwrap_or(0);
                 self.step(depth, |process, now, out| process.expire(now, timer, out));
             }
             self.flush();
@@ -458,6 +464,7 @@ impl<P: Process<Message: Wire>> Client<P> {
                 self.book.failed(server, self.now);
             }
             self.faults.insert(server, why);
+            self.disconnected.push(server);
         }
     }
 
@@ -520,6 +527,7 @@ impl<P: Process<Message: Wire>> Client<P> {
             Err(why) => {
                 self.book.failed(to, self.now);
                 self.faults.insert(to, why);
+                self.disconnected.push(to);
             }
         }
     }

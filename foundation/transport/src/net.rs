@@ -128,6 +128,8 @@ pub(crate) struct Net {
     keep_alive: Option<KeepAlive>,
     /// Servers that have said that they are there, and nothing else.
     pub(crate) busy: Vec<NodeId>,
+    /// Whose connections have ended.
+    pub(crate) disconnected: Vec<NodeId>,
     pub(crate) counters: Counters,
     pub(crate) notices: Vec<Notice>,
 }
@@ -161,6 +163,7 @@ impl Net {
             next_sweep: None,
             keep_alive: None,
             busy: Vec::new(),
+            disconnected: Vec::new(),
             counters: Counters::default(),
             notices: Vec::new(),
         })
@@ -603,6 +606,9 @@ impl Net {
             && self.routes.get(&peer) == Some(&key)
         {
             self.routes.remove(&peer);
+            if matches!(connection.stage, Stage::Open(_)) {
+                self.disconnected.push(peer);
+            }
         }
     }
 

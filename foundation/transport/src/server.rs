@@ -18,9 +18,14 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// So often in one turn a process and its user may answer themselves before others are heard.
 const ROUNDS: u32 = 16;
+
+/// How often a server that is to stop is asked whether it may.
+const STEP: Duration = Duration::from_millis(5);
 
 /// Where a process's records are kept.
 pub trait Log<R> {
@@ -135,6 +140,51 @@ impl<P: Process> Handle<P> {
     /// Ends the server after this turn. What is unsent then is sent as far as the network takes it.
     pub fn stop(&self) {
         self.command(Command::Stop);
+    }
+
+    /// What ends the server as soon as `step` says that it may, which is run again and again between two steps of the process;
+    /// after so long at the latest; and at once when it is called again. It does not wait for the end.
+    pub fn retiring(
+        self,
+        within: Duration,
+        step: impl Fn(&mut P, Time, &mut Outbox<P>) -> bool + Send + Sync + 'static,
+    ) -> impl FnMut() + Send + 'static
+    where
+        P: 'static,
+        P::Request: Send,
+    {
+        let step = Arc::new(step);
+        let mut is_called = false;
+        move || {
+            let until = Instant::now() + within;
+            let (handle, step) = (self.clone(), Arc::clone(&step));
+            let wait = move || {
+                while !handle.is_done(&step, until) {
+                    thread::sleep(STEP);
+                }
+                handle.stop();
+            };
+            if std::mem::replace(&mut is_called, true)
+                || thread::Builder::new().name("stop".into()).spawn(wait).is_err()
+            {
+                self.stop();
+            }
+        }
+    }
+
+    /// What the step says, or that it says nothing in time.
+    fn is_done(
+        &self,
+        step: &Arc<impl Fn(&mut P, Time, &mut Outbox<P>) -> bool + Send + Sync + 'static>,
+        until: Instant,
+    ) -> bool {
+        let (answer, done) = mpsc::channel();
+        let step = Arc::clone(step);
+        self.run(move |process, now, out| {
+            // Nobody hears it when the time is over.
+            let _ = answer.send(step(process, now, out));
+        });
+        done.recv_timeout(until.saturating_duration_since(Instant::now())).unwrap_or(true)
     }
 
     fn command(&self, command: Command<P>) -> bool {
@@ -389,7 +439,8 @@ impl<P: Process<Message: Wire>> Server<P> {
 
     /// Nothing is left to do without news.
     fn is_finished(&self) -> bool {
-        self.out.is_empty() && self.own.is_empty() && self.requests.is_empty()
+        let is_heard = self.net.disconnected.is_empty();
+        self.out.is_empty() && self.own.is_empty() && self.requests.is_empty() && is_heard
     }
 
     /// Makes records durable, tells the user, and lets go of what is to be sent.
@@ -418,6 +469,9 @@ impl<P: Process<Message: Wire>> Server<P> {
             }
             for event in events {
                 user.event(event, &mut self.requests);
+            }
+            for peer in std::mem::take(&mut self.net.disconnected) {
+                self.step(|process, now, out| process.disconnected(now, peer, out));
             }
             for notice in self.net.notices.drain(..) {
                 user.notice(notice, &mut self.requests);

@@ -175,6 +175,10 @@ impl Process for Role {
         }
     }
 
+    fn disconnected(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
+        self.step(out, |replica, out| replica.disconnected(now, peer, out), |_, _| {});
+    }
+
     fn durable(&mut self, now: Time, upto: Lsn, out: &mut Outbox<Self>) {
         if let Self::Replica { disk, .. } = self {
             disk.sync(upto);

@@ -2,7 +2,7 @@
 //! specification of snapshot isolation.
 
 use crate::transfers::{check_trees, found};
-use crate::world::{Defect, Disks, Role, SERVERS, Wish, connect, disturb, replicas, servers, stir, world};
+use crate::world::{Defect, Disks, Role, SERVERS, connect, disturb, replicas, servers, stir, world};
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_history::isolation::{self, Isolation, Operation, Order, Outcome, Transaction};
 use fulmar_kv::remote::Replication;
@@ -142,7 +142,7 @@ pub(crate) fn crash_client(sim: &mut Sim<Role>, client: NodeId, noticed: Duratio
     sim.crash(client);
     sim.after(noticed, move |sim| {
         for server in servers().filter(|server| sim.is_up(*server)).collect::<Vec<_>>() {
-            sim.request(server, Wish::Gone(client));
+            sim.disconnect(server, client);
         }
     });
 }

@@ -1,7 +1,7 @@
 //! Who leads a group, and who takes itself for its leader.
 
 use crate::world::{
-    Defect, Disks, LATE, MANAGER, Role, SERVERS, Wish, connect, connect_to, replicas, servers, world,
+    Defect, Disks, LATE, MANAGER, Role, SERVERS, connect, connect_to, replicas, servers, world,
 };
 use fulmar_dbt::{Durability, Tree};
 use fulmar_kv::remote::{DatabaseNumber, Replication};
@@ -34,7 +34,7 @@ fn await_other(sim: &mut Sim<Role>, group: GroupId, old: NodeId, know: &[NodeId]
 }
 
 /// Runs a program on a client to its end.
-fn run(
+pub(crate) fn run(
     sim: &mut Sim<Role>,
     client: u32,
     program: impl FnOnce(Port<Role>) -> Result<(), Error> + Send + 'static,
@@ -49,7 +49,7 @@ fn run(
 }
 
 /// A tree with a bird in it, in a group that this server leads; known to the first client.
-fn plant(sim: &mut Sim<Role>, group: GroupId, leader: NodeId) -> Result<Tree, String> {
+pub(crate) fn plant(sim: &mut Sim<Role>, group: GroupId, leader: NodeId) -> Result<Tree, String> {
     let tree = Arc::new(Mutex::new(None));
     let made = Arc::clone(&tree);
     run(sim, 0, move |port| {
@@ -233,7 +233,7 @@ fn ask_again(seed: Seed, defect: Defect) -> Result<(), String> {
     sim.partition([client], others);
     let broken = sim.partition([client], [OLD]);
     sim.run(Duration::from_millis(20), |_, _, _| {});
-    sim.request(OLD, Wish::Gone(client));
+    sim.disconnect(OLD, client);
     sim.mend(broken);
     await_other(&mut sim, GROUP, OLD, &others)?;
     sim.run(Duration::from_secs(2), |_, _, _| {});

@@ -10,6 +10,7 @@ mod isolation;
 mod large;
 mod leaders;
 mod one_row;
+mod retiring;
 mod round_trips;
 mod transfers;
 mod world;

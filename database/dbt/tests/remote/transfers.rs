@@ -194,6 +194,13 @@ fn replicas_outlive_their_servers() {
     seeds("replicas_outlive_their_servers", 0..200, |seed| {
         let (replication, disks) = (replicas(&seed), Disks::default());
         let mut sim = world(seed, &disks, CLIENTS, Defect::Nothing, replication);
+        let have_clock = |sim: &Sim<Role>| match sim.process(MANAGER) {
+            Some(Role::Server(server, ..)) => server.map().keepers().len() == SERVERS as usize,
+            _ => false,
+        };
+        if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, have_clock) {
+            return Err("the clock has no replicas".into());
+        }
         let bank = open(&mut sim);
         let faults = Faults::random(servers(), sim.random());
         sim.inject(Faults { crash: 0, blackout: 0, broken_disk: 0, ..faults });

@@ -3,8 +3,8 @@
 use fulmar_dbt::{Database, Options, Tree};
 use fulmar_kv::engine::{Batch, Engine, EngineWrite, Memory};
 use fulmar_kv::remote::{
-    Answer, Ask, Call, Client, Cluster, DatabaseNumber, Keep, Map, MapRequest, Message, News, Note, Open,
-    Question, Remote, Replication, Reply, Reshape, Server, Shape, Sight, Synced, Timer, Unreachable,
+    Answer, Ask, Call, Client, Cluster, DatabaseNumber, Keep, Map, MapRequest, Message, News, Open, Question,
+    Remote, Replication, Reply, Reshape, Server, Shape, Sight, Synced, Timer, Unreachable,
 };
 use fulmar_kv::{Commit, Durability, Error, GroupId, Object, ObjectId, Outcome, Restructuring, linked};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// How many servers there are; the first keeps the clock and the map.
@@ -199,11 +200,11 @@ pub(crate) enum Alarm {
 #[derive(Clone, Debug)]
 pub(crate) enum Wish {
     Ask(Ask),
-    /// The connection with this client, or server, has ended.
-    Gone(NodeId),
     Reshape(Reshape),
     /// To hold nothing any more.
     Drain(NodeId),
+    /// To have others lead what it leads; and to tell whether they do.
+    Retire(Arc<AtomicBool>),
 }
 
 impl Process for Role {
@@ -254,7 +255,6 @@ impl Process for Role {
             (Self::Client(client, _), Wish::Ask(ask)) => as_client(out, |out| client.request(now, ask, out)),
             (Self::Server(server, _, connections), wish) => {
                 let step = |out: &mut Outbox<Server>| match wish {
-                    Wish::Gone(peer) => server.request(now, Note::Gone(connections.end(peer)), out),
                     Wish::Reshape(reshape) => {
                         let message = Message::Reshape { database: DatabaseNumber(0), reshape };
                         server.receive(now, MANAGER, message, out);
@@ -263,12 +263,24 @@ impl Process for Role {
                         let message = Message::Ask(MapRequest::Drain(drained.to_string()));
                         server.receive(now, drained, message, out);
                     }
+                    Wish::Retire(has_retired) => has_retired.store(server.retire(now, out), Relaxed),
                     Wish::Ask(_) => panic!("not for a server"),
                 };
                 as_server(out, step);
                 connections.route(&mut out.sends);
             }
             _ => panic!("not for this one"),
+        }
+    }
+
+    fn disconnected(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
+        match self {
+            Self::Server(server, _, connections) => {
+                let named = connections.end(peer);
+                as_server(out, |out| server.disconnected(now, named, out));
+                connections.route(&mut out.sends);
+            }
+            Self::Client(client, _) => as_client(out, |out| client.disconnected(now, peer, out)),
         }
     }
 
@@ -551,7 +563,7 @@ pub(crate) fn disturb(sim: &mut Sim<Role>, clients: u32, until: Duration) {
         };
         sim.after(lasting, move |sim| {
             if breaks && sim.is_up(server) {
-                sim.request(server, Wish::Gone(client));
+                sim.disconnect(server, client);
             }
             sim.mend(cut);
         });

@@ -14,8 +14,10 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// …or after as long as it takes at so many bytes a second: a large one that is sent again before it has arrived gets in
 /// its own way.
 const SLOWEST: u64 = 32 << 20;
-/// How long a client waits for servers to hear of a change that others have told it of.
+/// How long a client waits for servers to hear of a change that others have told it of, and twice as long each time that they
+/// have not, a few times.
 const PAUSE: Duration = Duration::from_millis(20);
+const MOST_DOUBLINGS: u32 = 3;
 /// After so long a client gives up, if it was told nothing else; a question is sent twice at least.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -79,6 +81,10 @@ pub struct Client {
     tells: bool,
     /// Who was asked last.
     waits_for: Option<NodeId>,
+    /// How often since the user has asked a group was not where it was taken to be, or who holds it was gone.
+    misses: u32,
+    /// Whether it was told so since it has asked last.
+    has_missed: bool,
     /// Snapshots that are open, and the servers that have opened them.
     snapshots: BTreeMap<Timestamp, Vec<NodeId>>,
 }
@@ -166,6 +172,8 @@ impl Client {
             limit: None,
             tells: false,
             waits_for: None,
+            misses: 0,
+            has_missed: false,
             snapshots: BTreeMap::new(),
         }
     }
@@ -187,6 +195,9 @@ impl Client {
 
     fn begin(&mut self, group: GroupId, question: Question) -> u64 {
         self.number += 1;
+        if self.asked.is_empty() {
+            self.misses = 0;
+        }
         let size = size(&question);
         self.asked
             .insert(self.number, Asked { group, question, attempts: 1, since: None, size, sent: false });
@@ -229,6 +240,18 @@ impl Client {
         if let Some((next, _)) = next {
             self.server = Some(*next);
         }
+    }
+
+    /// Another may hold a group in a moment. The server that has told where it is hears of that, too, unless it never does.
+    fn ask_soon(&mut self, now: Time, out: &mut Outbox<Self>) {
+        if self.misses > 0 {
+            self.doubt();
+        }
+        self.layout = None;
+        let pause = PAUSE * (1 << self.misses.min(MOST_DOUBLINGS));
+        self.misses += 1;
+        self.has_missed = true;
+        out.set_timer((), now + pause.min(self.patience()));
     }
 
     /// Asks for a part of a leaf, if that was not done ahead.
@@ -476,7 +499,7 @@ impl Process for Client {
                 }
             }
             // Where it is, is asked in a while: a server that has just begun does not know it either.
-            Answer::Elsewhere => self.layout = None,
+            Answer::Elsewhere => self.ask_soon(now, out),
             answer => {
                 if let (Answer::Opened(at, _), _)
                 | (Answer::At(at), Question::OpenSnapshot | Question::ReopenSnapshot(_)) =
@@ -493,17 +516,34 @@ impl Process for Client {
         }
     }
 
+    fn disconnected(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
+        let layout = self.layout.as_ref();
+        let is_asked =
+            |group| layout.and_then(|layout| layout.server(group)).map_or(self.server, Some) == Some(peer);
+        // What was asked for ahead, and is not wanted yet, is asked for when it is.
+        let ahead = self.ahead.take_if(|ahead| ahead.answer.is_none() && is_asked(ahead.group));
+        let wanted = ahead.filter(|ahead| ahead.wanted.is_some());
+        let waits = wanted.is_some() || self.asked.values().any(|asked| is_asked(asked.group));
+        self.ahead = self.ahead.take().or(wanted);
+        if waits {
+            if self.server == Some(peer) {
+                self.doubt();
+            }
+            self.ask_soon(now, out);
+        }
+    }
+
     fn expire(&mut self, now: Time, _timer: (), out: &mut Outbox<Self>) {
         if let Some(Ahead { group, wanted: Some((question, bytes)), .. }) =
             self.ahead.take_if(|ahead| ahead.wanted.is_some())
         {
             return self.scan_afresh(group, question, bytes, now, out);
         }
-        // As long as for short ones in all, and twice at least.
-        let attempts = self.limit().as_nanos() / self.patience().as_nanos().max(1);
         let fewest = if self.limit.is_some() { 1 } else { 2 };
+        let limit = self.limit();
         let is_over = |asked: &Asked| {
-            u128::from(asked.attempts) >= attempts.max(fewest) || asked.is_too_late_to_ask_again(now)
+            let is_late = asked.since.is_some_and(|since| now.since(since) >= limit);
+            is_late && asked.attempts >= fewest || asked.is_too_late_to_ask_again(now)
         };
         if self.asked.values().any(is_over) {
             self.give_up(out);
@@ -513,9 +553,12 @@ impl Process for Client {
             return out.event(Reply::Silence);
         }
         self.asked.values_mut().for_each(|asked| asked.attempts += 1);
-        self.doubt();
+        if !std::mem::take(&mut self.has_missed) {
+            self.doubt();
+        }
         self.send_all(false, now, out);
-        if self.tells {
+        let has_waited = |asked: &Asked| asked.since.is_some_and(|since| now.since(since) >= PATIENCE);
+        if self.tells && self.asked.values().any(has_waited) {
             out.event(Reply::Waiting);
         }
     }

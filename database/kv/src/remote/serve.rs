@@ -3,7 +3,7 @@
 use super::connection::{ConnectError, FIRST, limits, protocol, resolve};
 use super::map::{Map, Replication, Spared};
 use super::message::{MapRequest, Message};
-use super::server::{Note, Open, Server, SyncLog, remembered};
+use super::server::{Open, Server, SyncLog, remembered};
 use super::status::Status;
 use crate::Error;
 use fulmar_files::chance;
@@ -12,6 +12,9 @@ use fulmar_transport::{ClusterId, Handle, Listener, Notice, ServeError, User};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
+
+/// So long a server that is to end waits for others to lead what it leads.
+const RETIRING: Duration = Duration::from_secs(1);
 
 /// A server with its sockets: [`Service::run`] is one thread's work.
 pub struct Service {
@@ -82,7 +85,12 @@ impl Service {
         self.service.listen(listener)
     }
 
-    /// A way to stop it from other threads.
+    /// What ends it, from any thread: as soon as others lead what it leads, after a second, or when it is called again.
+    pub fn stop(&self) -> impl FnMut() + Send + 'static {
+        self.service.handle().retiring(RETIRING, Server::retire)
+    }
+
+    /// A way to it from other threads.
     pub fn handle(&self) -> Handle<Server> {
         self.service.handle()
     }
@@ -92,7 +100,7 @@ impl Service {
     /// # Errors
     /// [`ServeError`]: a disk has failed, or the system.
     pub fn run(mut self, report: impl FnMut(&Notice)) -> Result<(), ServeError> {
-        self.service.run(&mut self.log, &mut Connections(report)).map(|_| ())
+        self.service.run(&mut self.log, &mut Watcher(report)).map(|_| ())
     }
 }
 
@@ -300,16 +308,13 @@ pub fn new_cluster() -> io::Result<u128> {
     Ok(u128::from_be_bytes(chance()?).max(1))
 }
 
-/// Tells the server whose connections end.
-struct Connections<R>(R);
+/// Is told what happens to connections.
+struct Watcher<R>(R);
 
-impl<R: FnMut(&Notice)> User<Server> for Connections<R> {
-    fn event(&mut self, _event: (), _requests: &mut Vec<Note>) {}
+impl<R: FnMut(&Notice)> User<Server> for Watcher<R> {
+    fn event(&mut self, _event: (), _requests: &mut Vec<()>) {}
 
-    fn notice(&mut self, notice: Notice, requests: &mut Vec<Note>) {
+    fn notice(&mut self, notice: Notice, _requests: &mut Vec<()>) {
         (self.0)(&notice);
-        if let Notice::Closed { peer, .. } = notice {
-            requests.push(Note::Gone(peer));
-        }
     }
 }

@@ -12,6 +12,7 @@ mod manager;
 mod map;
 mod replicas;
 mod reshape;
+mod retiring;
 mod snapshots;
 mod synced;
 
@@ -46,13 +47,6 @@ const HESITATION: Duration = Duration::from_secs(2);
 /// Groups by the servers that hold them, in the order of their names.
 fn numbered(servers: &[NodeId]) -> impl Iterator<Item = (GroupId, &NodeId)> {
     (0..).map(GroupId).zip(servers)
-}
-
-/// What the server's user tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// The connection with a client or another server has ended, and with it a client's snapshots.
-    Gone(NodeId),
 }
 
 /// Where a server finds its databases.
@@ -656,7 +650,7 @@ impl Question {
 impl Process for Server {
     type Message = Message;
     type Timer = Timer;
-    type Request = Note;
+    type Request = ();
     type Event = ();
     type Record = Synced;
 
@@ -682,10 +676,7 @@ impl Process for Server {
     }
 
     fn busy(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
-        let places: Vec<_> = self.replicas.keys().copied().collect();
-        for place in places {
-            self.step_replica(place, now, out, |replica, out| replica.busy(now, peer, out));
-        }
+        self.step_replicas(now, out, |replica, out| replica.busy(now, peer, out));
         self.settle(now, out);
     }
 
@@ -699,8 +690,8 @@ impl Process for Server {
         self.settle(now, out);
     }
 
-    fn request(&mut self, now: Time, note: Note, out: &mut Outbox<Self>) {
-        let Note::Gone(peer) = note;
+    /// With a client's connection its snapshots end.
+    fn disconnected(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
         self.site.snapshots.forget(peer);
         if let Some(manager) = &mut self.manager {
             manager.forget(peer);
@@ -709,6 +700,9 @@ impl Process for Server {
         self.unplaced.retain(|(client, ..)| *client != peer);
         for group in self.groups.values_mut() {
             group.forget(peer, &mut self.site.turn(now, out));
+        }
+        if self.site.map.servers.contains_key(&peer) {
+            self.step_replicas(now, out, |replica, out| replica.disconnected(now, peer, out));
         }
         self.settle(now, out);
         if self.is_alone() {

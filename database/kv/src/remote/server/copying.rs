@@ -94,7 +94,7 @@ impl Server {
             return;
         }
         if let Err(why) = hosted.entries.replace((part.from, part.next), part.entries) {
-            return self.fail_replica(place, why, now);
+            return self.fail_replica(place, why, now, out);
         }
         copying.checkpoint = part.checkpoint.or_else(|| copying.checkpoint.take());
         copying.attempts = 0;

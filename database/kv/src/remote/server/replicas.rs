@@ -163,7 +163,7 @@ impl Server {
                 Ok(Some(hosted)) => hosted,
                 Ok(None) => continue,
                 Err(why) => {
-                    self.fail_replica(place, why, now);
+                    self.fail_replica(place, why, now, out);
                     continue;
                 }
             };
@@ -253,7 +253,7 @@ impl Server {
         step(&mut hosted.replica, &mut own);
         hosted.logged = own.logged();
         if let Err(why) = hosted.entries.store(&own.records) {
-            return self.fail_replica(place, why, now);
+            return self.fail_replica(place, why, now, out);
         }
         let turn = &mut self.site.turn(now, out);
         if !own.records.is_empty() {
@@ -273,13 +273,24 @@ impl Server {
         self.observe(place, now, out);
     }
 
+    pub(super) fn step_replicas(
+        &mut self,
+        now: Time,
+        out: &mut Outbox<Self>,
+        step: impl Fn(&mut Replica<Entries>, &mut Outbox<Replica<Entries>>),
+    ) {
+        for place in self.replicas.keys().copied().collect::<Vec<_>>() {
+            self.step_replica(place, now, out, &step);
+        }
+    }
+
     /// The disk of a replica fails: it takes part no more before it has begun again, as if the server had crashed.
-    pub(super) fn fail_replica(&mut self, place: Place, why: Error, now: Time) {
+    pub(super) fn fail_replica(&mut self, place: Place, why: Error, now: Time, out: &mut Outbox<Self>) {
         if let Some(hosted) = self.replicas.get_mut(&place) {
             hosted.is_broken = true;
         }
         self.failures.insert(place, Failure { why: why.to_string(), again: now + REST });
-        self.follow(place);
+        self.follow(place, now, out);
     }
 
     fn called(&self, place: Place) -> String {
@@ -323,7 +334,7 @@ impl Server {
         let leads = hosted.replica.view().filter(|_| hosted.replica.leads() && hosted.copying.is_none());
         if hosted.front.as_ref().map(|front| front.view) != leads {
             hosted.front = None;
-            self.follow(place);
+            self.follow(place, now, out);
             if let Some(view) = leads {
                 self.lead(place, view, now, out);
             }
@@ -355,14 +366,16 @@ impl Server {
     }
 
     /// Has nothing more to say for a group.
-    fn follow(&mut self, place: Place) {
+    fn follow(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
         if let Some(hosted) = self.replicas.get_mut(&place) {
             hosted.entries.follow();
             if let Some(front) = &mut hosted.front {
                 front.stage = Stage::Over;
             }
         }
-        self.groups.remove(&place);
+        if let Some(mut group) = self.groups.remove(&place) {
+            group.redirect(&mut self.site.turn(now, out));
+        }
         self.manager.take_if(|_| place == RECORDS);
     }
 
@@ -398,7 +411,7 @@ impl Server {
         let Some(Hosted { front: Some(front), entries, .. }) = self.replicas.get_mut(&place) else { return };
         front.is_asking = false;
         if !is_done {
-            return self.follow(place);
+            return self.follow(place, now, out);
         }
         if front.stage == Stage::Announcing {
             return self.observe(place, now, out);
@@ -446,13 +459,13 @@ impl Server {
         let places: Vec<_> = self.replicas.keys().copied().collect();
         for place in places {
             if self.site.map.replicas(place).is_none_or(|replicas| !replicas.are_on(self.site.me)) {
-                self.follow(place);
+                self.follow(place, now, out);
                 self.replicas.remove(&place);
             }
             let serving = self.site.map.replicas(place).and_then(|replicas| replicas.view);
             let Some(Hosted { front: Some(front), .. }) = self.replicas.get_mut(&place) else { continue };
             if serving > Some(front.view) {
-                self.follow(place);
+                self.follow(place, now, out);
             } else if serving == Some(front.view) && front.stage == Stage::Registering {
                 front.stage = Stage::Timing(self.site.clock.next());
                 self.site.turn(now, out).ask_time_again();

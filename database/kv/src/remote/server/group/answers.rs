@@ -172,6 +172,18 @@ impl Group {
         }
     }
 
+    /// Another serves the group, or is about to: who waits for an answer is to ask there.
+    pub(in super::super) fn redirect(&mut self, turn: &mut Turn<'_>) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let replies = waiting.iter().filter_map(|waiting| waiting.reply.as_ref());
+        let told = replies.map(|(client, number, _)| (*client, *number));
+        let deferred = std::mem::take(&mut self.deferred);
+        let blocked = deferred.iter().map(|deferred| (deferred.asked.client, deferred.asked.number));
+        for (client, number) in told.chain(blocked) {
+            turn.send(client, Message::Answer { number, answer: Answer::Elsewhere });
+        }
+    }
+
     /// The disk has failed, and may not hold what waits for it.
     fn lose(&mut self, error: Error, turn: &mut Turn<'_>) {
         let failed = turn.failed(error);
