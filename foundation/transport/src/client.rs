@@ -19,7 +19,7 @@ use std::io;
 use std::time::Duration;
 
 /// How long a server may take to greet.
-const GREETING: Duration = Duration::from_secs(5);
+pub const GREETING: Duration = Duration::from_secs(5);
 /// After a rest of this length a client looks whether servers have closed connections meanwhile.
 const REST: Duration = Duration::from_millis(100);
 
@@ -156,7 +156,16 @@ impl<P: Process<Message: Wire>> Client<P> {
     ///
     /// [`MeetError`] if it cannot be reached, refuses, or is none.
     pub fn meet(&mut self, address: Address) -> Result<NodeId, MeetError> {
-        match self.greet(&address) {
+        self.meet_within(address, GREETING)
+    }
+
+    /// As [`Self::meet`], but a server may take so long to greet, and no longer.
+    ///
+    /// # Errors
+    ///
+    /// [`MeetError`]; [`LinkError::Mute`] if it takes longer.
+    pub fn meet_within(&mut self, address: Address, patience: Duration) -> Result<NodeId, MeetError> {
+        match self.greet(&address, patience) {
             Ok((server, link)) => {
                 self.book.insert(server, address);
                 self.peers.insert(server, Peer { link, greeted: true, depth: 0, awaited: 0, patience: None });
@@ -166,15 +175,15 @@ impl<P: Process<Message: Wire>> Client<P> {
         }
     }
 
-    fn greet(&mut self, address: &Address) -> Result<(NodeId, Link), LinkError> {
+    fn greet(&mut self, address: &Address, patience: Duration) -> Result<(NodeId, Link), LinkError> {
         let mut link = Link::dial(address, self.limits.dead)?;
         self.counters.connections += 1;
         self.append_hello(&mut link, None)?;
-        let deadline = self.clock.now() + GREETING;
+        let deadline = self.clock.now() + patience;
         loop {
             let now = self.clock.now();
             if now >= deadline {
-                return Err(LinkError::Mute(GREETING));
+                return Err(LinkError::Mute(patience));
             }
             wait_for([&link], Some(deadline.since(now)))?;
             if link.is_connecting() {

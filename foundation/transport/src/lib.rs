@@ -126,7 +126,7 @@ mod spin;
 mod wire;
 
 pub use address::{Address, Listener, NoAddress};
-pub use client::{Client, ClientError, MeetError};
+pub use client::{Client, ClientError, GREETING, MeetError};
 pub use counters::Counters;
 pub use datagrams::{Datagrams, Disturbance, LARGEST_DATAGRAM};
 pub use frame::FrameTooLong;

@@ -106,3 +106,32 @@ fn a_value_that_is_too_large_is_refused_and_the_connection_goes_on() {
     let sum: i64 = connection.query_row("SELECT sum(a) FROM t", [], |row| row.get(0)).expect("all is there");
     assert_eq!(sum, 15);
 }
+
+/// A server that does not greet at once is given up for the next; when nobody else is of use it is asked again, for longer.
+#[test]
+fn a_slow_server_on_a_list_keeps_nobody_and_is_not_forgotten() {
+    let data = tempfile::tempdir().expect("a directory");
+    let server = Server::start(data.path(), "127.0.0.1:0");
+    assert_eq!(
+        sql(&format!("{}/birds", server.address), &["CREATE TABLE t(a); INSERT INTO t VALUES (7)"]),
+        ""
+    );
+    let slow = TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let name = format!("fulmar://{},127.0.0.1:1/birds", slow.local_addr().expect("an address"));
+    let port = server.port().to_owned();
+    thread::spawn(move || {
+        let (mut given_up, _) = slow.accept().expect("a client");
+        given_up.read_to_end(&mut Vec::new()).expect("the end");
+        for client in slow.incoming() {
+            let client = client.expect("the client again");
+            let server = TcpStream::connect(&port).expect("a connection");
+            for (from, to) in [(&client, &server), (&server, &client)] {
+                let both = from.try_clone().and_then(|from| Ok((from, to.try_clone()?)));
+                let (mut from, mut to) = both.expect("descriptors");
+                // A connection that ends is the test's end.
+                thread::spawn(move || drop(std::io::copy(&mut from, &mut to)));
+            }
+        }
+    });
+    assert_eq!(sql(&name, &["SELECT a FROM t"]), "7");
+}

@@ -5,7 +5,8 @@ use super::message::{Answer, Failed, VERSION};
 use super::store::{Call, Unreachable};
 use fulmar_files::chance_u64;
 use fulmar_node::NodeId;
-use fulmar_transport::{Address, ClientError, ClusterId, Limits, MeetError, Protocol};
+use fulmar_transport::{Address, ClientError, ClusterId, GREETING, Limits, LinkError, MeetError, Protocol};
+use std::collections::VecDeque;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::sync::OnceLock;
@@ -20,6 +21,10 @@ const SPIN: Duration = Duration::from_micros(50);
 
 /// A server that works on one thing for longer, or waits so long for its disk, is taken to be gone: replicas choose another leader.
 const BUSY: Duration = Duration::from_secs(5);
+
+/// How long one of several servers may take to greet before the next is tried. Who took longer is tried again, with all patience,
+/// when the others were of no use: so a machine that is cut off costs its clients no more than this.
+const BRIEFLY: Duration = Duration::from_millis(300);
 
 /// The name of the first server of every cluster.
 pub const FIRST: NodeId = NodeId(0);
@@ -112,10 +117,20 @@ impl Connection {
     /// # Errors
     /// [`ConnectError`]; of several addresses, the last one's reason.
     pub fn connect(server: &str, name: &str, create: bool) -> Result<Self, ConnectError> {
+        Self::connect_within(server, name, create, GREETING)
+    }
+
+    /// As [`Self::connect`], but a server may take so long to greet, and no longer.
+    fn connect_within(
+        server: &str,
+        name: &str,
+        create: bool,
+        patience: Duration,
+    ) -> Result<Self, ConnectError> {
         let resolve = |why| ConnectError::Resolve { server: server.into(), why };
         let mut failure = resolve(io::Error::new(io::ErrorKind::NotFound, "stands for no address"));
         for address in server.to_socket_addrs().map_err(resolve)? {
-            match Self::open(address.into(), name, create) {
+            match Self::open_within(address.into(), name, create, patience) {
                 Ok(connection) => return Ok(connection),
                 Err(why) => failure = why,
             }
@@ -140,22 +155,26 @@ impl Connection {
         create: bool,
         limit: Option<Duration>,
     ) -> Result<Self, ConnectError> {
-        let limited = |server: &str, create| {
-            let mut connection = Self::connect(server, name, create)?;
+        let limited = |server: &str, create, patience| {
+            let mut connection = Self::connect_within(server, name, create, patience)?;
             connection.tell(Ask::Limit(limit));
             Ok(connection)
         };
         if let [server] = servers {
-            return limited(server, create);
+            return limited(server, create, GREETING);
         }
         let nobody = io::Error::new(io::ErrorKind::NotFound, "names no server");
         let mut failure = ConnectError::Resolve { server: servers.join(","), why: nobody };
         let mut without: Option<(&String, Self)> = None;
         let mut asked = 0;
-        for server in servers {
-            let mut connection = match limited(server, false) {
+        let mut untried: VecDeque<_> = servers.iter().map(|server| (server, BRIEFLY)).collect();
+        while let Some((server, patience)) = untried.pop_front() {
+            let mut connection = match limited(server, false, patience) {
                 Ok(connection) => connection,
                 Err(why) => {
+                    if patience == BRIEFLY && is_mute(&why) {
+                        untried.push_back((server, GREETING));
+                    }
                     failure = why;
                     continue;
                 }
@@ -184,7 +203,7 @@ impl Connection {
             Some(_) if create && 2 * asked <= servers.len() => {
                 Err(ConnectError::Few { asked, named: servers.len(), why: Box::new(failure) })
             }
-            Some((server, _)) if create => limited(server, true),
+            Some((server, _)) if create => limited(server, true, GREETING),
             Some((_, connection)) => Ok(connection),
             None => Err(failure),
         }
@@ -196,10 +215,19 @@ impl Connection {
     /// # Errors
     /// [`ConnectError`] if there is no server, or not one of ours.
     pub fn open(address: Address, name: &str, create: bool) -> Result<Self, ConnectError> {
+        Self::open_within(address, name, create, GREETING)
+    }
+
+    fn open_within(
+        address: Address,
+        name: &str,
+        create: bool,
+        patience: Duration,
+    ) -> Result<Self, ConnectError> {
         let process = process(name, create).map_err(ConnectError::Chance)?;
         let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), process);
         client.directory(|process, server| resolve(process.address(server)?));
-        let server: NodeId = client.meet(address)?;
+        let server: NodeId = client.meet_within(address, patience)?;
         client.tell(Ask::Server(server));
         Ok(Self(client))
     }
@@ -224,6 +252,11 @@ impl Connection {
     pub fn meet(&mut self, address: Address) -> Result<(), MeetError> {
         self.0.meet(address).map(|_| ())
     }
+}
+
+/// Whether a server may only be slow.
+fn is_mute(error: &ConnectError) -> bool {
+    matches!(error, ConnectError::Meet(MeetError { why: LinkError::Mute(_), .. }))
 }
 
 fn silent(server: &str, why: &str) -> ConnectError {
