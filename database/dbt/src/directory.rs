@@ -66,6 +66,17 @@ impl Open for Directory {
         fulmar_kv::Database::open(&self.path.join(".cluster"), &options)
     }
 
+    fn has_room(&mut self) -> bool {
+        let path = self.path.join(".room");
+        let written = File::create(&path).and_then(|mut file| {
+            file.write_all(&[0; ROOM])?;
+            file.sync_all()
+        });
+        // What is left of it is written over next time.
+        let _ = fs::remove_file(&path);
+        written.is_ok()
+    }
+
     fn remember(&mut self, servers: &[u8]) -> Result<(), Error> {
         let path = self.path.join(SERVERS);
         write_whole(&path, servers).map_err(|source| Error::Io { path, source })
@@ -97,6 +108,9 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::rename(&draft, path)?;
     path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }
+
+/// A disk has room again if it takes so many bytes.
+const ROOM: usize = 1 << 20;
 
 /// Memory for what is cached of the cluster's own records, bytes.
 const RECORDS_CACHE: u64 = 4 << 20;

@@ -125,6 +125,17 @@ fn insert_until_full(connection: &Connection, table: &str) -> (i64, String) {
     unreachable!("some disk is full at last")
 }
 
+fn insert_when_there_is_room(connection: &Connection, table: &str) {
+    let insert = format!("INSERT INTO {table} VALUES (1)");
+    for _ in 0..100_000 {
+        match connection.execute_batch(&insert) {
+            Ok(()) => return,
+            Err(error) => assert_eq!(error.sqlite_error_code(), Some(ErrorCode::DiskFull), "{error}"),
+        }
+    }
+    panic!("nobody finds out that there is room again");
+}
+
 #[test]
 fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -181,12 +192,20 @@ fn the_first_server_goes_on_to_be_read_when_its_disk_is_full() {
     let new = sql(&format!("{}/more", server.address), &["CREATE TABLE t(x)"]);
     assert!(new.contains("No space left on device"), "{new}");
     assert_eq!(count(&connection, "t"), acknowledged);
+    assert!(status(server.port()).1.contains("only read until there is room"));
     disk.resize("200m");
+    // It finds that out by itself.
+    insert_when_there_is_room(&connection, "t");
+    assert_eq!(count(&open(&name), "t"), acknowledged + 1);
+    assert_eq!(status(server.port()).0, Some(0));
+    assert_eq!(sql(&format!("{}/more", server.address), &["CREATE TABLE t(x); SELECT 1"]), "1");
     let port = server.port().to_owned();
     drop((server, connection));
-    let server = disk.serve(&port, &[]);
-    assert_eq!(sql(&name, &["SELECT count(*) FROM t; INSERT INTO t VALUES (1)"]), acknowledged.to_string());
-    assert_eq!(sql(&format!("{}/more", server.address), &["CREATE TABLE t(x); SELECT 1"]), "1");
+    let _server = disk.serve(&port, &[]);
+    assert_eq!(
+        sql(&name, &["SELECT count(*) FROM t; PRAGMA integrity_check"]),
+        format!("{}\nok", acknowledged + 1)
+    );
 }
 
 /// The session of docs/operations.md.
@@ -223,6 +242,14 @@ fn a_replica_without_room_says_so_and_takes_part_again_when_there_is_some() {
         }
     };
     assert!(told.contains("No space left on device"), "{told}");
+    // So it is with the map, which has nothing to write by itself when there is room again.
+    for database in 0.. {
+        let more = format!("fulmar://{},{}/more{database}", first.port(), second.port());
+        assert_eq!(sql(&more, &["CREATE TABLE t(a); SELECT 1"]), "1");
+        if status(first.port()).1.contains("the replica of the cluster's clock and map takes no part") {
+            break;
+        }
+    }
     disk.run("sh", &["-c", "rm \"$0/filler\""]);
     loop {
         let (code, told) = status(first.port());

@@ -3,6 +3,7 @@
 mod balance;
 mod clock;
 mod copying;
+mod failures;
 mod group;
 mod hand_over;
 mod keep;
@@ -23,6 +24,7 @@ use crate::engine::Engine;
 use crate::{Database, Error, GroupId, Options, Timestamp};
 pub use balance::Load;
 use clock::Clock;
+use failures::Failures;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use group::{Asked, Group, Sighted, Task};
 use hand_over::{Arriving, Leaving};
@@ -30,7 +32,7 @@ pub use keep::{Keep, Linked, Walked};
 use ledger::Ledger;
 use manager::Manager;
 pub(super) use map::remembered;
-use replicas::{Failure, Hosted};
+use replicas::Hosted;
 use snapshots::Snapshots;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -90,6 +92,11 @@ pub trait Open: Send {
     /// What opening them says.
     fn records(&mut self) -> Result<Database, Error>;
 
+    /// Whether its disk takes something, after it has failed; no, also where what is open cannot be opened again.
+    fn has_room(&mut self) -> bool {
+        false
+    }
+
     /// Keeps in mind where the cluster's servers are.
     ///
     /// # Errors
@@ -139,7 +146,7 @@ pub struct Server {
     unplaced: Vec<(NodeId, u64, String)>,
     /// Replicas of groups, and those of them whose disk has failed.
     replicas: BTreeMap<(DatabaseNumber, GroupId), Hosted>,
-    failures: BTreeMap<(DatabaseNumber, GroupId), Failure>,
+    failures: Failures,
     /// What the clock has said, if it is not to be heard before a newer map is.
     early: Option<Message>,
 }
@@ -295,7 +302,7 @@ impl Server {
             arriving: BTreeMap::new(),
             unplaced: Vec::new(),
             replicas: BTreeMap::new(),
-            failures: BTreeMap::new(),
+            failures: Failures::default(),
             early: None,
         }
     }
@@ -602,6 +609,7 @@ impl Server {
             group.sweep(&mut self.site.turn(now, out));
         }
         self.sweep_replicas(now, out);
+        self.reopen_failed(now, out);
         self.sweep_records(now, out);
         self.balance(now, out);
         self.hand_over(now, out);

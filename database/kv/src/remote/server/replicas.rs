@@ -31,8 +31,6 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const UNSERVED: u32 = 6;
 /// …until all its replicas have been there for so many. Then the first of them is to lead it again, too.
 const COMPLETE: u32 = 40;
-/// A replica whose disk has failed begins again after so long: there may be room by then.
-const REST: Duration = Duration::from_secs(2);
 
 /// A replica of a group.
 pub(super) struct Hosted {
@@ -53,13 +51,6 @@ pub(super) struct Hosted {
     committed: SequenceNumber,
     /// Its disk has failed: it takes part no more.
     pub(super) is_broken: bool,
-}
-
-/// Why a replica takes no part.
-pub(super) struct Failure {
-    why: String,
-    /// When it is to begin again.
-    again: Time,
 }
 
 /// As the leader of a view.
@@ -97,6 +88,11 @@ fn options() -> Options {
 }
 
 impl Hosted {
+    /// Writes down in which of the server's lives it has begun.
+    pub(super) fn begin(&self) -> Result<(), Error> {
+        self.entries.begin(self.life)
+    }
+
     /// The view in which it serves the group.
     pub(super) fn serves(&self) -> Option<View> {
         self.front.as_ref().filter(|front| front.stage == Stage::Serving).map(|front| front.view)
@@ -155,11 +151,12 @@ impl Server {
         let missing: Vec<_> =
             self.site.map.replicas_on(me).filter(|place| !self.replicas.contains_key(place)).collect();
         for place in missing {
-            if self.failures.get(&place).is_some_and(|failure| now < failure.again) {
+            if self.failures.rests(place, now) {
                 continue;
             }
             // It is tried again; without this replica the others go on.
-            let hosted = match self.open_replica(place, now, out) {
+            let opened = self.open_replica(place, now, out);
+            let hosted = match opened.and_then(|hosted| self.try_disk(place, hosted)) {
                 Ok(Some(hosted)) => hosted,
                 Ok(None) => continue,
                 Err(why) => {
@@ -284,50 +281,6 @@ impl Server {
         }
     }
 
-    /// The disk of a replica fails: it takes part no more before it has begun again, as if the server had crashed.
-    pub(super) fn fail_replica(&mut self, place: Place, why: Error, now: Time, out: &mut Outbox<Self>) {
-        if let Some(hosted) = self.replicas.get_mut(&place) {
-            hosted.is_broken = true;
-        }
-        self.failures.insert(place, Failure { why: why.to_string(), again: now + REST });
-        self.follow(place, now, out);
-    }
-
-    fn called(&self, place: Place) -> String {
-        match place {
-            RECORDS => "the cluster's clock and map".to_owned(),
-            (_, group) => {
-                format!("group {} of {}", group.0, self.site.map.name(place).unwrap_or("a database"))
-            }
-        }
-    }
-
-    /// What of this server takes no part, and why.
-    pub fn failures(&self) -> Vec<String> {
-        let replicas = self.failures.iter().map(|(place, failure)| {
-            format!("the replica of {} takes no part: {}", self.called(*place), failure.why)
-        });
-        let failed =
-            |(_, group): &(&Place, &Group)| !group.is_replicated() && group.database().storage().has_failed();
-        let alone = self.groups.iter().filter(failed).map(|(place, _)| {
-            format!(
-                "{} is only read: a write to its disk has failed; make room, and start the server again",
-                self.called(*place)
-            )
-        });
-        replicas.chain(alone).collect()
-    }
-
-    /// Replicas that do not count yet, as they have to hear first what the others have.
-    pub(super) fn behind(&self) -> Vec<String> {
-        let is_there = |hosted: &Hosted| hosted.copying.is_none() && hosted.replica.view().is_some();
-        let places = self.site.map.replicas_on(self.site.me);
-        let behind = places.filter(|place| {
-            !self.failures.contains_key(place) && !self.replicas.get(place).is_some_and(is_there)
-        });
-        behind.map(|place| format!("the replica of {} is not up to date yet", self.called(place))).collect()
-    }
-
     /// Leads, or follows, as the replica does.
     fn observe(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
         let Some(hosted) = self.replicas.get_mut(&place) else { return };
@@ -366,7 +319,7 @@ impl Server {
     }
 
     /// Has nothing more to say for a group.
-    fn follow(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
+    pub(super) fn follow(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
         if let Some(hosted) = self.replicas.get_mut(&place) {
             hosted.entries.follow();
             if let Some(front) = &mut hosted.front {
@@ -454,7 +407,7 @@ impl Server {
     /// The map has changed.
     pub(super) fn look_at_map(&mut self, now: Time, out: &mut Outbox<Self>) {
         let Site { map, me, .. } = &self.site;
-        self.failures.retain(|place, _| map.replicas(*place).is_some_and(|replicas| replicas.are_on(*me)));
+        self.failures.retain(|place| map.replicas(place).is_some_and(|replicas| replicas.are_on(*me)));
         self.host(now, out);
         let places: Vec<_> = self.replicas.keys().copied().collect();
         for place in places {
@@ -567,7 +520,6 @@ impl Server {
                 durable = Some(own);
             }
             if let Some(own) = durable {
-                self.failures.remove(&place);
                 self.step_replica(place, now, out, |replica, out| replica.durable(now, own, out));
             }
         }
@@ -576,10 +528,7 @@ impl Server {
     /// Asks again for what was not answered.
     pub(super) fn sweep_replicas(&mut self, now: Time, out: &mut Outbox<Self>) {
         // What its engine holds is let go of before it is opened again.
-        let failures = &self.failures;
-        self.replicas.retain(|place, hosted| {
-            !hosted.is_broken || failures.get(place).is_some_and(|failure| now < failure.again)
-        });
+        self.replicas.retain(|place, hosted| !hosted.is_broken || self.failures.rests(*place, now));
         self.host(now, out);
         let places: Vec<_> = self.replicas.keys().copied().collect();
         let me = self.site.me;

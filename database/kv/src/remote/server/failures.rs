@@ -1,0 +1,109 @@
+//! Disks that fail: what takes no part, why, and when it is tried again.
+
+use super::super::map::RECORDS;
+use super::Server;
+use super::group::Group;
+use super::replicas::{Hosted, Place};
+use crate::Error;
+use fulmar_node::{Outbox, Time};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What has failed is tried again after so long: there may be room by then.
+const REST: Duration = Duration::from_secs(2);
+
+/// Replicas whose disk has failed; and when groups without replicas are looked at next.
+#[derive(Default)]
+pub(super) struct Failures(BTreeMap<Place, Failure>, Time);
+
+struct Failure {
+    why: String,
+    /// When it is to begin again.
+    again: Time,
+}
+
+impl Failures {
+    /// Whether a replica is not to begin again yet.
+    pub(super) fn rests(&self, place: Place, now: Time) -> bool {
+        self.0.get(&place).is_some_and(|failure| now < failure.again)
+    }
+
+    pub(super) fn retain(&mut self, is_wanted: impl Fn(Place) -> bool) {
+        self.0.retain(|place, _| is_wanted(*place));
+    }
+}
+
+impl Server {
+    /// The disk of a replica fails: it takes part no more before it has begun again, as if the server had crashed.
+    pub(super) fn fail_replica(&mut self, place: Place, why: Error, now: Time, out: &mut Outbox<Self>) {
+        if let Some(hosted) = self.replicas.get_mut(&place) {
+            hosted.is_broken = true;
+        }
+        self.failures.0.insert(place, Failure { why: why.to_string(), again: now + REST });
+        self.follow(place, now, out);
+    }
+
+    fn called(&self, place: Place) -> String {
+        match place {
+            RECORDS => "the cluster's clock and map".to_owned(),
+            (_, group) => {
+                format!("group {} of {}", group.0, self.site.map.name(place).unwrap_or("a database"))
+            }
+        }
+    }
+
+    /// What of this server takes no part, and why.
+    pub fn failures(&self) -> Vec<String> {
+        let replicas = self.failures.0.iter().map(|(place, failure)| {
+            format!("the replica of {} takes no part: {}", self.called(*place), failure.why)
+        });
+        let alone = self.failed_alone().map(|place| {
+            let called = self.called(place);
+            format!("{called} is only read until there is room: a write to its disk has failed")
+        });
+        replicas.chain(alone).collect()
+    }
+
+    fn failed_alone(&self) -> impl Iterator<Item = Place> {
+        let failed =
+            |(_, group): &(&Place, &Group)| !group.is_replicated() && group.database().storage().has_failed();
+        self.groups.iter().filter(failed).map(|(place, _)| *place)
+    }
+
+    /// Groups without replicas whose disk has failed are opened again when it takes something, as if the server had been started
+    /// again.
+    pub(super) fn reopen_failed(&mut self, now: Time, out: &mut Outbox<Self>) {
+        if now < self.failures.1 {
+            return;
+        }
+        self.failures.1 = now + REST;
+        for place in self.failed_alone().collect::<Vec<_>>() {
+            if self.directory.has_room()
+                && let Some(mut group) = self.groups.remove(&place)
+            {
+                group.redirect(&mut self.site.turn(now, out));
+            }
+        }
+    }
+
+    /// Replicas that do not count yet, as they have to hear first what the others have.
+    pub(super) fn behind(&self) -> Vec<String> {
+        let is_there = |hosted: &Hosted| hosted.copying.is_none() && hosted.replica.view().is_some();
+        let places = self.site.map.replicas_on(self.site.me);
+        let behind = places.filter(|place| {
+            !self.failures.0.contains_key(place) && !self.replicas.get(place).is_some_and(is_there)
+        });
+        behind.map(|place| format!("the replica of {} is not up to date yet", self.called(place))).collect()
+    }
+
+    /// A replica whose disk has failed takes part again when that takes something: it may have nothing else to write for long.
+    pub(super) fn try_disk(&mut self, place: Place, hosted: Option<Hosted>) -> Result<Option<Hosted>, Error> {
+        if let Some(hosted) = &hosted
+            && self.failures.0.contains_key(&place)
+        {
+            hosted.begin()?;
+            self.failures.0.remove(&place);
+        }
+        Ok(hosted)
+    }
+}
