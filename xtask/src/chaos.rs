@@ -9,7 +9,7 @@ pub(crate) const PROTOCOLS: [&str; 3] = ["viewstamped", "fast-paxos", "speculati
 
 /// A few faults under each protocol.
 pub(crate) fn slice() -> Result {
-    chaos(&PROTOCOLS, "10", None)
+    chaos(&PROTOCOLS, "6", None)
 }
 
 /// Hours of them.

@@ -6,7 +6,7 @@ use crate::{deny, tidy};
 /// How many runs of simulated replicas are judged, each by what must hold in it…
 const SEEDS_OF_REPLICAS: &str = "20000";
 /// …how many of a cluster, and of one whose groups have replicas: these take longer.
-const SEEDS_OF_CLUSTERS: &str = "10000";
+const SEEDS_OF_CLUSTERS: &str = "6000";
 const SEEDS_OF_BOTH: &str = "1000";
 const JUDGED: [&str; 4] = [
     "what_clients_see_is_snapshot_isolation",

@@ -16,7 +16,7 @@ pub(crate) enum Length {
 
 pub(crate) fn soak(length: Length) -> Result {
     let (kills, cuts, failures, transfers, cache, statements, scripts, seconds) = match length {
-        Length::Slice => ("25", "250", "100", "500", "40", "100000", "index-random-", "10"),
+        Length::Slice => ("25", "150", "60", "500", "40", "100000", "index-random-", "10"),
         Length::Full => ("1000", "3000", "1000", "100000", "256", "1000000", "", "1200"),
     };
     let database: [Step<'_>; 6] = [
