@@ -1,4 +1,4 @@
-//! A server is told to end: it has others lead first.
+//! How long writers wait when a server ends that leads what they write to, keeps the clock and the map, or both.
 
 use crate::leaders::{plant, run};
 use crate::world::{Defect, Disks, Role, SERVERS, Wish, connect_to, replicas, servers, world};
@@ -11,26 +11,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A client that commits without a pause waits so long at most.
-const PAUSE: Duration = Duration::from_millis(200);
+/// How a server leaves the others.
+#[derive(Clone, Copy)]
+enum End {
+    /// It is told to end, and has others lead first.
+    Retires,
+    /// Its process is killed: its machine closes its connections.
+    Killed,
+    /// It hears and says nothing any more.
+    Stopped,
+}
+
+impl End {
+    /// A client that commits without a pause waits so long at most.
+    fn pause(self) -> Duration {
+        Duration::from_millis(match self {
+            Self::Retires => 200,
+            Self::Killed => 500,
+            Self::Stopped => 1_000,
+        })
+    }
+}
 
 /// Tells the server to end until it has nothing to lead any more, or a second is over; then it is gone.
-fn end(sim: &mut Sim<Role>, server: NodeId, until: Time, retires: bool) {
-    let has_retired = Arc::new(AtomicBool::new(!retires));
-    if retires {
-        sim.request(server, Wish::Retire(Arc::clone(&has_retired)));
-    }
+fn retire(sim: &mut Sim<Role>, server: NodeId, until: Time) {
+    let has_retired = Arc::new(AtomicBool::new(false));
+    sim.request(server, Wish::Retire(Arc::clone(&has_retired)));
     sim.after(Duration::from_millis(5), move |sim| {
         if has_retired.load(Relaxed) || sim.now() >= until {
             sim.kill(server);
         } else {
-            end(sim, server, until, true);
+            retire(sim, server, until);
         }
     });
 }
 
-/// The longest pause of a writer while a server ends that leads what it writes to, or keeps the clock and the map, or both.
-fn longest_pause(seed: Seed, retires: bool) -> Result<Duration, String> {
+/// The longest pause of a writer while a server ends.
+fn longest_pause(seed: Seed, end: End) -> Result<Duration, String> {
     let replication = replicas(&seed);
     let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, replication);
     sim.run(Duration::from_secs(2), |_, _, _| {});
@@ -56,7 +73,11 @@ fn longest_pause(seed: Seed, retires: bool) -> Result<Duration, String> {
     let (begun, second) = (Arc::clone(&told), Duration::from_secs(1));
     sim.run_until(Duration::from_secs(10), |_, _, _| {}, move |_| begun.lock().len() > 20);
     let until = sim.now() + second;
-    end(&mut sim, leaving, until, retires);
+    match end {
+        End::Retires => retire(&mut sim, leaving, until),
+        End::Killed => sim.kill(leaving),
+        End::Stopped => sim.pause(leaving),
+    }
     let (mut last, mut longest) = ((sim.now(), 0), Duration::ZERO);
     let counted = Arc::clone(&told);
     let ends = sim.run_until(
@@ -68,7 +89,7 @@ fn longest_pause(seed: Seed, retires: bool) -> Result<Duration, String> {
                 longest = longest.max(sim.now().since(last.0));
                 last = (sim.now(), count);
             }
-            sim.programs_running() == 0 && !sim.is_up(leaving)
+            sim.programs_running() == 0
         },
     );
     if !ends {
@@ -88,17 +109,33 @@ fn longest_pause(seed: Seed, retires: bool) -> Result<Duration, String> {
     Ok(longest)
 }
 
-#[test]
-fn who_is_to_end_has_others_lead_first() {
-    seeds("who_is_to_end_has_others_lead_first", 0..60, |seed| {
-        let pause = longest_pause(seed, true)?;
-        if pause <= PAUSE { Ok(()) } else { Err(format!("a pause of {pause:?}")) }
+fn judge(name: &str, end: End) {
+    seeds(name, 0..60, |seed| {
+        let pause = longest_pause(seed, end)?;
+        if pause <= end.pause() { Ok(()) } else { Err(format!("a pause of {pause:?}")) }
     });
 }
 
-/// The check above finds a server that ends as if it were killed.
 #[test]
-fn who_ends_at_once_is_missed() {
-    let pauses = (0..20).map(|seed| longest_pause(Seed::new(seed, Detail::Numbers), false));
-    assert!(pauses.flatten().any(|pause| pause > PAUSE), "nobody waits");
+fn who_is_to_end_has_others_lead_first() {
+    judge("who_is_to_end_has_others_lead_first", End::Retires);
+}
+
+#[test]
+fn who_is_killed_is_missed_at_once() {
+    judge("who_is_killed_is_missed_at_once", End::Killed);
+}
+
+#[test]
+fn who_is_stopped_is_missed_within_a_second() {
+    judge("who_is_stopped_is_missed_within_a_second", End::Stopped);
+}
+
+/// The checks above tell these apart.
+#[test]
+fn who_says_less_is_missed_for_longer() {
+    for (end, less) in [(End::Retires, End::Killed), (End::Killed, End::Stopped)] {
+        let pauses = (0..20).map(|seed| longest_pause(Seed::new(seed, Detail::Numbers), less));
+        assert!(pauses.flatten().any(|pause| pause > end.pause()), "nobody waits");
+    }
 }

@@ -18,6 +18,9 @@ const SLOWEST: u64 = 32 << 20;
 /// have not, a few times.
 const PAUSE: Duration = Duration::from_millis(20);
 const MOST_DOUBLINGS: u32 = 3;
+/// Who does not answer may be gone, and another in its place in a moment: so often, and so many times, is asked who that is.
+const LOOK: Duration = Duration::from_millis(100);
+const LOOKS: u32 = 10;
 /// After so long a client gives up, if it was told nothing else; a question is sent twice at least.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -99,6 +102,8 @@ struct Asked {
     size: u64,
     /// Whether it has been sent: then a server may have done what it asks, whatever it said when it was sent again.
     sent: bool,
+    /// Who has it, since when, and may answer yet.
+    awaited: Option<(NodeId, Time)>,
 }
 
 impl Asked {
@@ -199,8 +204,10 @@ impl Client {
             self.misses = 0;
         }
         let size = size(&question);
-        self.asked
-            .insert(self.number, Asked { group, question, attempts: 1, since: None, size, sent: false });
+        self.asked.insert(
+            self.number,
+            Asked { group, question, attempts: 1, since: None, size, sent: false, awaited: None },
+        );
         self.number
     }
 
@@ -211,8 +218,10 @@ impl Client {
 
     /// As [`Client::send`]; the layout has just been asked for, if `is_new`.
     fn send_by(&mut self, number: u64, is_new: bool, now: Time, out: &mut Outbox<Self>) {
-        out.set_timer((), now + self.patience());
+        let patience = self.patience();
         let Some(asked) = self.asked.get_mut(&number) else { return };
+        let looks = (2..2 + LOOKS).contains(&asked.attempts);
+        out.set_timer((), now + if looks { LOOK } else { patience });
         asked.since.get_or_insert(now);
         self.waits_for = self.server;
         let Some(layout) = &self.layout else { return self.open(number, out) };
@@ -226,6 +235,10 @@ impl Client {
             return;
         };
         self.waits_for = Some(server);
+        if is_new && asked.awaited.is_some_and(|(by, since)| by == server && now.since(since) < patience) {
+            return;
+        }
+        asked.awaited = Some((server, now));
         let again = std::mem::replace(&mut asked.sent, true);
         let (database, group) = (layout.database, asked.group);
         let question = asked.question.clone();
@@ -477,7 +490,7 @@ impl Process for Client {
             return;
         }
         // Others answer what was asked twice.
-        let Some(asked) = self.asked.get(&number) else { return };
+        let Some(asked) = self.asked.get_mut(&number) else { return };
         match answer {
             Answer::Open(layout) => {
                 if self.layout.is_none() {
@@ -499,7 +512,10 @@ impl Process for Client {
                 }
             }
             // Where it is, is asked in a while: a server that has just begun does not know it either.
-            Answer::Elsewhere => self.ask_soon(now, out),
+            Answer::Elsewhere => {
+                asked.awaited = None;
+                self.ask_soon(now, out);
+            }
             answer => {
                 if let (Answer::Opened(at, _), _)
                 | (Answer::At(at), Question::OpenSnapshot | Question::ReopenSnapshot(_)) =
@@ -526,6 +542,9 @@ impl Process for Client {
         let waits = wanted.is_some() || self.asked.values().any(|asked| is_asked(asked.group));
         self.ahead = self.ahead.take().or(wanted);
         if waits {
+            self.asked
+                .values_mut()
+                .for_each(|asked| asked.awaited = asked.awaited.filter(|(by, _)| *by != peer));
             if self.server == Some(peer) {
                 self.doubt();
             }
