@@ -1,7 +1,7 @@
 //! Leaves spread over the servers, by what they hold and by what is asked of them.
 
 use crate::transfers::{check_trees, found};
-use crate::world::{Defect, Disks, LATE, Role, SERVERS, connect, servers, world};
+use crate::world::{Defect, Disks, LATE, LONERS, Role, SERVERS, connect, replicas, servers, world};
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_kv::remote::Replication;
 use fulmar_kv::{GroupId, ObjectId, linked};
@@ -109,6 +109,47 @@ fn leaves_go_where_there_is_time() {
         }
         sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
         check_trees(&mut sim, &[tree])
+    });
+}
+
+/// All nodes that the servers hold.
+fn nodes(sim: &Sim<Role>) -> Vec<ObjectId> {
+    let server = |server| match sim.process(server) {
+        Some(Role::Server(server, ..)) => server.databases().cloned().collect(),
+        _ => Vec::new(),
+    };
+    let after = |kv: &fulmar_kv::Database, from| kv.next(from).unwrap();
+    let all = |kv: fulmar_kv::Database| {
+        let mut found = after(&kv, ObjectId(0));
+        std::iter::from_fn(move || {
+            let node = found?;
+            found = after(&kv, ObjectId(node.0 + 1));
+            Some(node)
+        })
+    };
+    servers().flat_map(server).flat_map(all).collect()
+}
+
+/// Each group of each database moved a leaf when the three servers held too different numbers: ninety together, so that the
+/// emptiest was the fullest next. Ten databases and more never came to rest.
+#[test]
+fn many_small_databases_come_to_rest() {
+    seeds("many_small_databases_come_to_rest", 0..3, |seed| {
+        let replication = replicas(&seed);
+        let mut sim = world(seed, &Disks::default(), 0, Defect::Nothing, replication);
+        for loner in (0..30).map(|n| NodeId(LONERS.0 + n)) {
+            sim.add(loner);
+            let mut random = sim.random().fork();
+            sim.host(loner, move |port: Port<Role>| {
+                fill(&connect(port), 60 * random.below(2)).unwrap();
+            });
+        }
+        sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
+        sim.run(Duration::from_secs(10), |_, _, _| {});
+        let before = nodes(&sim);
+        sim.run(Duration::from_secs(10), |_, _, _| {});
+        let after = nodes(&sim);
+        if before == after { Ok(()) } else { Err(format!("{} nodes, and leaves still move", after.len())) }
     });
 }
 

@@ -23,6 +23,9 @@ pub(crate) const MANAGER: NodeId = NodeId(0);
 /// A server that is not there from the beginning.
 pub(crate) const LATE: NodeId = NodeId(1_000);
 
+/// Clients from this one on have a database each.
+pub(crate) const LONERS: NodeId = NodeId(500);
+
 pub(crate) fn servers() -> impl Iterator<Item = NodeId> {
     (0..SERVERS).map(NodeId)
 }
@@ -493,7 +496,8 @@ pub(crate) fn world(
     let disks = disks.clone();
     let mut sim = Sim::new(seed, move |id, records: &[Synced]| {
         if id.0 >= SERVERS && id != LATE {
-            return Role::Client(Box::new(Client::new(u64::from(id.0), "bank", true)), defect);
+            let name = if id < LONERS { "bank".into() } else { id.to_string() };
+            return Role::Client(Box::new(Client::new(u64::from(id.0), &name, true)), defect);
         }
         disks.crash(id, records);
         let mut databases = Box::new(Databases(id, disks.clone(), defect));

@@ -26,7 +26,7 @@ const SAMPLED: u64 = 8;
 const WATCHED: usize = 256;
 /// Of each so many keys are remembered.
 const KEYS: usize = 16;
-/// A group asks for so many changes at once.
+/// A server asks for so many changes at once.
 const AT_ONCE: usize = 16;
 
 /// How much a server holds and does.
@@ -160,6 +160,16 @@ impl<'a> Room<'a> {
         if excess > SLACK.max(self.objects / 8) { excess } else { 0 }
     }
 
+    /// How many leaves the groups on one server may have moved at once. All servers do so at the same time, and know loads from
+    /// a sweep ago: so they fill but half of what the emptiest lacks, or it would be the fullest next, and leaves would go to
+    /// and fro for ever.
+    fn share(&self) -> usize {
+        let emptiest = self.loads.iter().filter(|(server, _)| self.stays(**server));
+        let missing = emptiest.map(|(_, load)| self.objects.saturating_sub(load.objects)).max().unwrap_or(0);
+        let share = missing.div_ceil(2 * self.loads.len() as u64);
+        usize::try_from(share).unwrap_or(AT_ONCE).min(AT_ONCE)
+    }
+
     /// Whom a server may give work to, and how much that has: the busiest the idlest, the next the next, so that not all
     /// choose the same.
     fn partner(&self, server: NodeId) -> Option<(NodeId, u64)> {
@@ -217,9 +227,12 @@ impl Server {
         turn.send(turn.site.map.keeper, super::Message::Load(load));
         let (loads, draining) = (turn.site.loads.clone(), turn.site.map.draining.clone());
         let Some(room) = Room::of(&loads, &draining) else { return };
+        // Those that are underway have not changed the loads yet.
+        let underway = self.groups.values().map(Group::moves_underway).sum();
+        let mut most = room.share().saturating_sub(underway);
         for group in self.groups.values_mut() {
             // What cannot be done now is tried again.
-            let _ = group.even_out(&room, turn);
+            most -= group.even_out(&room, most, turn).unwrap_or(0);
         }
         // As others know it, and of the same time.
         let known = loads.get(&turn.site.me).map_or(0, |load| load.work);
@@ -237,31 +250,30 @@ impl Server {
 }
 
 impl Group {
-    /// As the group of trees' roots: moves some leaves from servers that hold too much.
-    fn even_out(&mut self, room: &Room<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
+    /// As the group of trees' roots: moves some leaves from servers that hold too much, at most so many; and says how many.
+    fn even_out(&mut self, room: &Room<'_>, most: usize, turn: &mut Turn<'_>) -> Result<usize, Error> {
         let (database, _) = self.name;
-        let Some(placement) = turn.site.map.databases.get(&database) else { return Ok(()) };
+        let Some(placement) = turn.site.map.databases.get(&database) else { return Ok(0) };
         let servers = placement.groups.clone();
         let stay = super::numbered(&servers).filter(|(_, server)| room.stays(**server));
         let Some((to, emptiest)) = stay.min_by_key(|(_, server)| room.objects(**server)) else {
-            return Ok(());
+            return Ok(0);
         };
-        let missing = room.objects.saturating_sub(room.objects(*emptiest));
-        if missing == 0 || servers.iter().all(|server| room.excess(*server) == 0) {
-            return Ok(());
+        let has_room = room.objects(*emptiest) < room.objects;
+        if most == 0 || !has_room || servers.iter().all(|server| room.excess(*server) == 0) {
+            return Ok(0);
         }
-        // The groups of all roots do so at once.
-        let most = missing.div_ceil(servers.len() as u64);
-        let most = usize::try_from(most).unwrap_or(AT_ONCE).min(AT_ONCE);
-        let Some(walked) = self.keep.leaves(self.walked.take())? else { return Ok(()) };
+        let Some(walked) = self.keep.leaves(self.walked.take())? else { return Ok(0) };
         let excess = |leaf: ObjectId| servers.get(usize::from(leaf.group().0)).map_or(0, |s| room.excess(*s));
         let full = walked.links.iter().filter(|(_, leaf)| excess(*leaf) > 0);
+        let mut moved = 0;
         for (low, leaf) in full.take(most) {
             let (low, shape) = (low.clone(), Shape::Move(to));
             self.reshape(Reshape { root: walked.root, leaf: *leaf, low, shape }, turn)?;
+            moved += 1;
         }
         self.walked = walked.next;
-        Ok(())
+        Ok(moved)
     }
 
     /// As the group of leaves: wishes some away that do no more than `most`, and has those cut that do more.

@@ -187,6 +187,12 @@ impl Group {
         self.tell(&underway.asked, transaction, news, turn);
     }
 
+    /// How many leaves are on their way from one group to another.
+    pub(super) fn moves_underway(&self) -> usize {
+        let is_move = |underway: &&Underway| matches!(underway.reshape.shape, Shape::Move(_));
+        self.reshapes.values().filter(is_move).count()
+    }
+
     /// Gives up what takes too long.
     pub(super) fn abandon_old(&mut self, turn: &mut Turn<'_>) {
         let is_old = |underway: &Underway| turn.now >= underway.since + PATIENCE;
