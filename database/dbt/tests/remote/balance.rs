@@ -135,8 +135,8 @@ fn nodes(sim: &Sim<Role>) -> Vec<ObjectId> {
 #[test]
 fn many_small_databases_come_to_rest() {
     seeds("many_small_databases_come_to_rest", 0..3, |seed| {
-        let replication = replicas(&seed);
-        let mut sim = world(seed, &Disks::default(), 0, Defect::Nothing, replication);
+        let (disks, replication) = (Disks::default(), replicas(&seed));
+        let mut sim = world(seed, &disks, 0, Defect::Nothing, replication);
         for loner in (0..30).map(|n| NodeId(LONERS.0 + n)) {
             sim.add(loner);
             let mut random = sim.random().fork();
@@ -149,7 +149,15 @@ fn many_small_databases_come_to_rest() {
         let before = nodes(&sim);
         sim.run(Duration::from_secs(10), |_, _, _| {});
         let after = nodes(&sim);
-        if before == after { Ok(()) } else { Err(format!("{} nodes, and leaves still move", after.len())) }
+        if before != after {
+            return Err(format!("{} nodes, and leaves still move", after.len()));
+        }
+        // With each change of the map, what replicas are kept in was opened anew until they had begun.
+        let opened = disks.opened("replica of");
+        if opened.iter().all(|count| *count == 1) {
+            return Ok(());
+        }
+        Err(format!("{} replicas were opened {} times", opened.len(), opened.iter().sum::<usize>()))
     });
 }
 

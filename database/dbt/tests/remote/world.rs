@@ -319,6 +319,8 @@ pub(crate) struct Disks(Arc<Mutex<BTreeMap<PathBuf, Disk>>>, Arc<Mutex<Known>>);
 struct Known {
     servers: BTreeMap<NodeId, Vec<u8>>,
     wiped: BTreeSet<NodeId>,
+    /// How often servers have opened each.
+    opened: BTreeMap<PathBuf, usize>,
 }
 
 #[derive(Clone, Default)]
@@ -338,6 +340,18 @@ impl Disks {
         self.0.lock().retain(|name, _| !name.starts_with(server.to_string()));
         self.1.lock().servers.remove(&server);
         self.1.lock().wiped.insert(server);
+    }
+
+    /// How often servers have opened each whose name has this in it.
+    pub(crate) fn opened(&self, name: &str) -> Vec<usize> {
+        let known = self.1.lock();
+        let of = known.opened.iter().filter(|(opened, _)| opened.to_string_lossy().contains(name));
+        of.map(|(_, count)| *count).collect()
+    }
+
+    fn open(&self, name: &Path) -> Disk {
+        *self.1.lock().opened.entry(name.into()).or_default() += 1;
+        self.get(name)
     }
 
     /// A server that is already there, or was when this one began.
@@ -443,7 +457,7 @@ impl Open for Databases {
     fn open(&mut self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
         let options = Options { group, ..self.options() };
         let name = self.name(name, group);
-        fulmar_kv::Database::with_engine(&name, Box::new(self.1.get(&name).engine(self.2)), &options)
+        fulmar_kv::Database::with_engine(&name, Box::new(self.1.open(&name).engine(self.2)), &options)
     }
 
     fn keep(&mut self, group: &fulmar_kv::Database) -> Result<Box<dyn Keep>, Error> {
@@ -457,7 +471,7 @@ impl Open for Databases {
 
     fn engine(&mut self, name: &str, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
         let name = self.name(&format!("replica of {name}"), group);
-        let engine = self.1.get(&name).engine(self.2);
+        let engine = self.1.open(&name).engine(self.2);
         Ok((name, Arc::new(engine)))
     }
 

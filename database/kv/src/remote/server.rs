@@ -21,11 +21,13 @@ use super::map::{Map, Replicas, Replication};
 use super::message::{self, Answer, DatabaseNumber, Failed, Message, Sight};
 use super::status::Status;
 use crate::engine::Engine;
+use crate::replicated::Entries;
 use crate::{Database, Error, GroupId, Options, Timestamp};
 pub use balance::Load;
 use clock::Clock;
 use failures::Failures;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
+use fulmar_replication::Record;
 use group::{Asked, Group, Sighted, Task};
 use hand_over::{Arriving, Leaving};
 pub use keep::{Keep, Linked, Walked};
@@ -144,8 +146,10 @@ pub struct Server {
     arriving: BTreeMap<(DatabaseNumber, GroupId), Arriving>,
     /// Questions of clients for databases that are not on the map as it is known here.
     unplaced: Vec<(NodeId, u64, String)>,
-    /// Replicas of groups, and those of them whose disk has failed.
+    /// Replicas of groups; what others are kept in, which begin as soon as the map tells that they do; and those whose disk
+    /// has failed.
     replicas: BTreeMap<(DatabaseNumber, GroupId), Hosted>,
+    opened: BTreeMap<(DatabaseNumber, GroupId), (Entries, Vec<Record>)>,
     failures: Failures,
     /// What the clock has said, if it is not to be heard before a newer map is.
     early: Option<Message>,
@@ -231,6 +235,8 @@ struct Question {
 pub enum Timer {
     /// It looks for what waits in vain.
     Sweep,
+    /// It begins another of the replicas that it is to hold.
+    Host,
     /// A replica of this group does something.
     Replica((DatabaseNumber, GroupId), fulmar_replication::Timer),
     /// The replica of this group has more to write to its engine.
@@ -302,6 +308,7 @@ impl Server {
             arriving: BTreeMap::new(),
             unplaced: Vec::new(),
             replicas: BTreeMap::new(),
+            opened: BTreeMap::new(),
             failures: Failures::default(),
             early: None,
         }
@@ -691,6 +698,7 @@ impl Process for Server {
     fn expire(&mut self, now: Time, timer: Timer, out: &mut Outbox<Self>) {
         match timer {
             Timer::Sweep => self.sweep(now, out),
+            Timer::Host => self.host(now, out),
             Timer::Replica(place, timer) => self.wake_replica(place, timer, now, out),
             Timer::Store(place) => self.step_replica(place, now, out, |_, _| {}),
             Timer::Front(place) => self.wake_front(place, now, out),

@@ -150,8 +150,14 @@ impl Server {
         let me = self.site.me;
         let missing: Vec<_> =
             self.site.map.replicas_on(me).filter(|place| !self.replicas.contains_key(place)).collect();
+        let mut has_opened = false;
         for place in missing {
             if self.failures.rests(place, now) {
+                continue;
+            }
+            if !self.opened.contains_key(&place) && std::mem::replace(&mut has_opened, true) {
+                // To make what a replica is kept in takes dozens of syncs: others are heard in between.
+                out.set_timer(Timer::Host, now);
                 continue;
             }
             // It is tried again; without this replica the others go on.
@@ -197,10 +203,18 @@ impl Server {
         let (Some(name), Some(replicas)) = (self.site.map.name(place), self.site.map.replicas(place)) else {
             return Ok(None);
         };
-        let (path, engine) = self.directory.engine(name, place.1)?;
-        let (entries, records) = Entries::open(&path, engine)?;
+        let (entries, records) = match self.opened.remove(&place) {
+            Some(opened) => opened,
+            None => {
+                let (path, engine) = self.directory.engine(name, place.1)?;
+                Entries::open(&path, engine)?
+            }
+        };
         let new_life = || if self.founds && place == RECORDS { Some(FIRST_LIFE) } else { self.life() };
-        let Some(life) = entries.life().or_else(new_life) else { return Ok(None) };
+        let Some(life) = entries.life().or_else(new_life) else {
+            self.opened.insert(place, (entries, records));
+            return Ok(None);
+        };
         if entries.life().is_none() {
             // Before others count on it.
             entries.begin(life)?;
@@ -210,6 +224,7 @@ impl Server {
         let begun = replicas.begun.get(&me).copied();
         if is_founder && begun.is_none() {
             self.tell_begin(place, life, now, out);
+            self.opened.insert(place, (entries, records));
             return Ok(None);
         }
         let incarnation = if is_founder && begun == Some(life) { 0 } else { life };
@@ -407,7 +422,9 @@ impl Server {
     /// The map has changed.
     pub(super) fn look_at_map(&mut self, now: Time, out: &mut Outbox<Self>) {
         let Site { map, me, .. } = &self.site;
-        self.failures.retain(|place| map.replicas(place).is_some_and(|replicas| replicas.are_on(*me)));
+        let is_here = |place: Place| map.replicas(place).is_some_and(|replicas| replicas.are_on(*me));
+        self.failures.retain(is_here);
+        self.opened.retain(|place, _| is_here(*place));
         self.host(now, out);
         let places: Vec<_> = self.replicas.keys().copied().collect();
         for place in places {
