@@ -13,4 +13,5 @@ mod one_row;
 mod retiring;
 mod round_trips;
 mod transfers;
+mod unused;
 mod world;

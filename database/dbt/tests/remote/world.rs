@@ -545,6 +545,21 @@ pub(crate) fn world(
     sim
 }
 
+/// A server that is alone.
+pub(crate) fn alone(seed: Seed, disks: &Disks) -> Sim<Role> {
+    let disks = disks.clone();
+    let mut sim = Sim::new(seed, move |id, _: &[Synced]| {
+        if id != MANAGER {
+            return Role::Client(Box::new(Client::new(u64::from(id.0), "bank", true)), Defect::Nothing);
+        }
+        let databases = Box::new(Databases(id, disks.clone(), Defect::Nothing));
+        let server = Server::first((id, &id.to_string()), databases, Replication::default());
+        Role::Server(Box::new(server.expect("a sound disk")), Defect::Nothing, Connections::default())
+    });
+    sim.add(MANAGER);
+    sim
+}
+
 /// For so long, leaves of these trees are moved, joined and split at random.
 pub(crate) fn stir(sim: &mut Sim<Role>, trees: Vec<Tree>, until: Duration) {
     let mut random = sim.random().fork();

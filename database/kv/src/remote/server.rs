@@ -16,6 +16,7 @@ mod reshape;
 mod retiring;
 mod snapshots;
 mod synced;
+mod unused;
 
 use super::map::{Map, Replicas, Replication};
 use super::message::{self, Answer, DatabaseNumber, Failed, Message, Sight};
@@ -41,6 +42,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 pub use synced::{SyncLog, Synced};
+use unused::Unused;
 
 /// How often a server looks for what waits in vain.
 const SWEEP: Duration = Duration::from_millis(250);
@@ -124,6 +126,7 @@ pub struct Server {
     site: Site,
     directory: Box<dyn Open>,
     groups: BTreeMap<(DatabaseNumber, GroupId), Group>,
+    unused: Unused,
     /// If this server is the one that keeps the clock and the map.
     manager: Option<Manager>,
     /// Whether it is to found the replicas that keep the clock and the map.
@@ -296,6 +299,7 @@ impl Server {
             site,
             directory,
             groups: BTreeMap::new(),
+            unused: Unused::default(),
             manager: None,
             founds: false,
             remembered: Vec::new(),
@@ -620,6 +624,7 @@ impl Server {
         self.sweep_records(now, out);
         self.balance(now, out);
         self.hand_over(now, out);
+        self.close_unused(now);
         let turn = &mut self.site.turn(now, out);
         turn.ask_time_again();
         turn.ask_map();
@@ -714,16 +719,11 @@ impl Process for Server {
         }
         self.untimed.retain(|(_, asked)| asked.client != peer);
         self.unplaced.retain(|(client, ..)| *client != peer);
-        for group in self.groups.values_mut() {
-            group.forget(peer, &mut self.site.turn(now, out));
-        }
+        self.forget_user(peer, now, out);
         if self.site.map.servers.contains_key(&peer) {
             self.step_replicas(now, out, |replica, out| replica.disconnected(now, peer, out));
         }
         self.settle(now, out);
-        if self.is_alone() {
-            self.groups.retain(|_, group| !group.is_idle());
-        }
     }
 
     fn durable(&mut self, now: Time, upto: Lsn, out: &mut Outbox<Self>) {
