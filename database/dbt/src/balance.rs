@@ -13,8 +13,11 @@ use std::sync::Arc;
 
 /// An inner node larger than this is split, bytes of cells.
 const INNER_BYTES: usize = 16 << 10;
-/// How many mostly stale nodes one commit cleans up after others.
-const COLLECTED_AT_ONCE: usize = 16;
+/// How many nodes with much that is stale one commit cleans up after others.
+pub(crate) const COLLECTED_AT_ONCE: usize = 16;
+/// How many a transaction does that wrote nothing, as it may have been what kept them so: some 30 MB, which take a tenth of a
+/// second.
+const COLLECTED_AT_MOST: usize = 4096;
 /// How many nodes of dropped trees one commit removes.
 const REMOVED_AT_ONCE: usize = 64;
 
@@ -112,9 +115,9 @@ impl Keeper<'_> {
         Ok(self.restructure(restructurings)?.then_some(parent))
     }
 
-    /// Rewrites nodes that are mostly stale, and merges those that this leaves sparse.
-    pub(crate) fn merge_stale(&self, elsewhere: &mut Vec<Reshape>) -> Result<(), Error> {
-        for object in self.kv.stale(COLLECTED_AT_ONCE) {
+    /// Rewrites nodes of which much is stale, and merges those that this leaves sparse.
+    pub(crate) fn merge_stale(&self, most: usize, elsewhere: &mut Vec<Reshape>) -> Result<(), Error> {
+        for object in self.kv.stale(most) {
             self.restructure(vec![Restructuring::Collect { object }])?;
             if let Some(node) = self.kv.read(object)? {
                 let Some(tree) = Tree::of(node.root()) else { continue };
@@ -261,6 +264,16 @@ impl Keeper<'_> {
 }
 
 impl Database {
+    /// Cleans up after a transaction that wrote nothing and is over: versions that it kept readable are removed, as nobody else
+    /// may come to do that. Where the storage is elsewhere, the server does it.
+    pub fn clean_up(&self) {
+        let _here = self.store.stay();
+        if let Some(keeper) = self.keeper() {
+            // A disk that fails here fails the next commit too. A storage in this process has one group.
+            let _ = keeper.merge_stale(COLLECTED_AT_MOST, &mut Vec::new());
+        }
+    }
+
     /// The node that links to the leaf for `key` in the tree with this root; nothing, if the root is a leaf or there is none.
     fn lowest_inner(&self, root: ObjectId, key: &[u8]) -> Result<Option<Arc<Object>>, Error> {
         let Some(tree) = Tree::of(root) else { return Ok(None) };
@@ -282,7 +295,7 @@ impl Keep for Database {
             keeper.split_leaf(*id, &mut elsewhere)?;
             keeper.keep_inner(*id, &mut elsewhere)?;
         }
-        keeper.merge_stale(&mut elsewhere)?;
+        keeper.merge_stale(COLLECTED_AT_ONCE, &mut elsewhere)?;
         if written.contains(&keeper.facts().root()) {
             self.dropped.lock().clear();
             keeper.find_dropped()?;

@@ -3,6 +3,7 @@
 //! A plan is made of the tree as it looks now, outside of any lock. If the tree changes before the plan is carried out,
 //! the plan is refused as misplaced, and the next one is made.
 
+use crate::balance::COLLECTED_AT_ONCE;
 use crate::search::Place;
 use crate::transaction::TreeChanges;
 use crate::{Database, Durability, Error, OWN, Timestamp, Transaction, Tree};
@@ -378,7 +379,7 @@ impl Database {
         keeper.split_above(parents)?;
         // A storage in this process has one group.
         let elsewhere = &mut Vec::new();
-        keeper.merge_stale(elsewhere)?;
+        keeper.merge_stale(COLLECTED_AT_ONCE, elsewhere)?;
         self.dropped.lock().extend(dropped.iter().map(|tree| (*at, *tree)));
         keeper.remove_dropped(elsewhere)
     }

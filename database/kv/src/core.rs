@@ -22,7 +22,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// When an object that is mostly stale is worth a rewrite of its own, bytes.
+/// When an object of which a quarter is stale is worth a rewrite of its own, bytes. (After each row was changed once under a
+/// snapshot, half of all is.)
 const WORTH_COLLECTING: usize = 2 << 10;
 /// Changes are kept beside a checkpoint until they take this many bytes, or half as many as the object …
 const DELTA_BYTES: usize = 2 << 10;
@@ -206,7 +207,7 @@ impl Core {
             object.log.stored = 1;
             staged.batch.writes.push(EngineWrite::Put { object: id, sequence: 0, entry: Vec::new() });
         }
-        if object.stale() > WORTH_COLLECTING.max(object.size() / 2) {
+        if object.stale() > WORTH_COLLECTING.max(object.size() / 4) {
             staged.stale.push((object.newest(), id));
         }
         staged.objects.insert(id, Some(Arc::new(object)));

@@ -393,6 +393,8 @@ impl Handle {
         }
         if !open.transaction.is_changed() {
             self.leave(open.level, None);
+            drop(open);
+            self.database().clean_up();
             return Ok(());
         }
         let cookie = meta_key(SCHEMA_COOKIE);
@@ -447,6 +449,8 @@ impl Handle {
             self.meta = Meta::default();
         }
         if !keep_reading {
+            drop(open);
+            self.database().clean_up();
             return Ok(());
         }
         if changed {
@@ -677,6 +681,8 @@ impl Drop for Handle {
         }
         if let Some(open) = self.open.take() {
             self.leave(open.level, None);
+            drop(open);
+            self.database().clean_up();
         }
         // They may hold on to parts of the database.
         self.spare.clear();

@@ -9,4 +9,5 @@ mod disk;
 mod model;
 #[path = "../../../kv/src/random.rs"]
 mod random;
+mod stale;
 mod threads;
