@@ -31,6 +31,9 @@ pub trait Engine: Send + Sync {
     /// The fact stored under `name`.
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error>;
 
+    /// About so many bytes of entries were replaced by little: if that is much of all, their space is given back soon.
+    fn compact(&self, _replaced: u64) {}
+
     /// Whether entries can be loaded. Of an engine that keeps none, all objects stay in memory, and it is told of each
     /// only when it comes, by an empty entry, and when it goes.
     fn keeps_entries(&self) -> bool {

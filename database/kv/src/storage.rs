@@ -25,6 +25,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 /// More objects than are made between two syncs: with leaves of 8 KiB they take 8 GiB.
 const LOST_NAMES: u64 = 1 << 20;
 
+/// When so many objects were rewritten that were mostly stale, the engine is told, and how large one is, about, bytes.
+const COLLECTED: u64 = 1 << 10;
+const COLLECTED_BYTES: u64 = 8 << 10;
+
 pub(crate) struct Storage {
     path: PathBuf,
     group: GroupId,
@@ -32,6 +36,8 @@ pub(crate) struct Storage {
     snapshots: Mutex<Snapshots>,
     core: Mutex<Core>,
     stale: Mutex<Stale>,
+    /// How many of them were rewritten since the engine was told.
+    collected: AtomicU64,
     /// Held while the objects of a group of commits change one after the other.
     placing: Mutex<()>,
     /// Objects with this number and above do not exist yet.
@@ -163,6 +169,7 @@ impl Storage {
             snapshots: Mutex::new(Snapshots { published: core.last, open: BTreeMap::new(), elsewhere: None }),
             core: Mutex::new(core),
             stale: Mutex::default(),
+            collected: AtomicU64::new(0),
             placing: Mutex::default(),
             next_object: AtomicU64::new(next_object.max(FIRST_FRESH)),
             failed: Mutex::default(),
@@ -257,11 +264,18 @@ impl Storage {
         ObjectId::new(self.group, self.next_object.fetch_add(1, Relaxed))
     }
 
-    /// Up to `limit` objects that are mostly stale, and that no snapshot keeps so.
+    /// Up to `limit` objects of which much is stale, and that no snapshot keeps so.
     pub(crate) fn stale(&self, limit: usize) -> Vec<ObjectId> {
         let watermark = self.snapshots.lock().watermark();
         let mut stale = self.stale.lock();
-        std::iter::from_fn(|| stale.pop(watermark)).take(limit).collect()
+        let due: Vec<_> = std::iter::from_fn(|| stale.pop(watermark)).take(limit).collect();
+        drop(stale);
+        let collected = self.collected.fetch_add(due.len() as u64, Relaxed);
+        if due.is_empty() && collected >= COLLECTED {
+            self.collected.store(0, Relaxed);
+            self.engine.compact(collected * COLLECTED_BYTES);
+        }
+        due
     }
 
     pub(crate) fn cached_bytes(&self) -> usize {

@@ -5,15 +5,16 @@ mod log;
 use super::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
 use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::fs::File;
 use std::io;
 use std::panic;
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use log::TornTail;
+use log::{Log, TornTail};
 
 /// A table in memory is written to the disk when it is larger, bytes.
 const MEMORY_TABLE_BYTES: u64 = 16 << 20;
@@ -21,13 +22,23 @@ const MEMORY_TABLE_BYTES: u64 = 16 << 20;
 const WAITING_TABLES: usize = 4;
 /// With so many runs of tables on the lowest level that wait to be merged, too.
 const WAITING_RUNS: usize = 30;
+/// When it is closed with more in its log, bytes, that goes to tables: to replay so much takes a millisecond, when it is opened.
+const REPLAYED_BYTES: u64 = 1 << 20;
+/// It begins another log after 64 MB. As soon as a whole one is over, what of it is only in memory goes to tables, and it is
+/// removed: this is the least that it takes.
+const FINISHED_LOGS_BYTES: u64 = 64 << 20;
 
 /// A fjall database in a directory of its own.
 pub struct Fjall {
     path: PathBuf,
-    database: Database,
     entries: Keyspace,
     facts: Keyspace,
+    database: Database,
+    /// Below the database: emptied when that is closed.
+    log: Log,
+    /// About how much is in it, bytes.
+    logged: AtomicU64,
+    compaction: Mutex<Option<JoinHandle<()>>>,
     /// Held shared by loads and alone by a write: fjall's snapshots do not keep a load from a batch that is half inserted,
     /// as a flush that ends just then makes it visible.
     inserting: RwLock<()>,
@@ -76,7 +87,7 @@ impl Fjall {
             .cache_size(cache_bytes)
             .worker_threads(4)
             .journal_compression(CompressionType::None)
-            .max_journaling_size(128 << 20)
+            .max_journaling_size(FINISHED_LOGS_BYTES)
             .open()
             .map_err(fault)?;
         let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMORY_TABLE_BYTES);
@@ -86,7 +97,11 @@ impl Fjall {
             // It does not sync the names of keyspaces that it has made.
             sync_directory(&keyspaces).map_err(|e| Error::io(&keyspaces, e))?;
         }
-        Ok(Self { path: path.into(), database, entries, facts, inserting: RwLock::default() })
+        let log = Log::newest(path);
+        // What is reserved in a new one is not cut off yet.
+        let logged = AtomicU64::new(if is_new { 0 } else { log.bytes() });
+        let (inserting, compaction) = (RwLock::default(), Mutex::default());
+        Ok(Self { path: path.into(), entries, facts, database, log, logged, compaction, inserting })
     }
 
     /// Waits until fjall will not: in a commit it would not notice when the threads that should make room have ended
@@ -112,9 +127,41 @@ impl Fjall {
     }
 }
 
+impl Drop for Fjall {
+    fn drop(&mut self) {
+        if let Some(compaction) = self.compaction.get_mut().take() {
+            // If it has panicked, what it was to replace is still there.
+            let _ = compaction.join();
+        }
+        // What fails is in the log, and is replayed.
+        if self.logged.load(Relaxed) > REPLAYED_BYTES
+            && flush(&self.database, &[&self.entries, &self.facts]).is_ok()
+        {
+            self.log.empty_when_closed();
+        }
+    }
+}
+
+/// Writes to tables what is in memory.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "fjall would wait without noticing that its threads have ended"
+)]
+fn flush(database: &Database, keyspaces: &[&Keyspace]) -> fjall::Result<()> {
+    for keyspace in keyspaces {
+        keyspace.rotate_memtable()?;
+    }
+    while keyspaces.iter().any(|keyspace| keyspace.sealed_memtable_count() > 0) {
+        database.persist(PersistMode::Buffer)?;
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
 impl Engine for Fjall {
     fn write(&self, batch: Batch) -> Result<(), Error> {
         self.wait_for_room(&batch)?;
+        self.logged.fetch_add(batch.bytes(), Relaxed);
         let mut atomic = self.database.batch();
         for write in last_writes(batch) {
             match write {
@@ -150,6 +197,21 @@ impl Engine for Fjall {
         let Some(entry) = self.entries.range(from.0.to_be_bytes()..).next() else { return Ok(None) };
         let key = entry.key().map_err(|e| self.fault(e))?;
         Ok(key.first_chunk().map(|object| ObjectId(u64::from_be_bytes(*object))))
+    }
+
+    /// By itself it merges the first tables when there are four, and finds out what was replaced in others much later.
+    fn compact(&self, replaced: u64) {
+        let mut compaction = self.compaction.lock();
+        let is_running = compaction.as_ref().is_some_and(|running| !running.is_finished());
+        if is_running || replaced < self.entries.disk_space() / 4 {
+            return;
+        }
+        let (database, entries) = (self.database.clone(), self.entries.clone());
+        let merge = move || {
+            // What fails here leaves all as it was.
+            let _ = flush(&database, &[&entries]).and_then(|()| entries.major_compact());
+        };
+        *compaction = thread::Builder::new().name("compaction".into()).spawn(merge).ok();
     }
 
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
@@ -307,6 +369,58 @@ mod tests {
             drop(no_table_is_written);
             assert!(matches!(writer.join().unwrap(), Error::Io { .. }));
         });
+    }
+
+    #[test]
+    fn what_was_replaced_takes_no_space_after_a_compaction() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("engine");
+        let mut engine = Fjall::open(&path, 1 << 20, "marker", |_| Ok(())).unwrap();
+        let write = |engine: &Fjall, round: u8, bytes: usize| {
+            let put = |sequence: u64| {
+                // It does not compress to nothing.
+                let mut random = crate::random::Random(u64::from(round) << 8 | sequence);
+                let entry = (0..bytes).map(|_| random.next().to_le_bytes()[0]).collect();
+                EngineWrite::Put { object: ObjectId(1), sequence, entry }
+            };
+            engine.write(Batch { writes: (0..20).map(put).collect() }).unwrap();
+        };
+        write(&engine, 0, 1 << 18);
+        flush(&engine.database, &[&engine.entries]).unwrap();
+        let before = engine.entries.disk_space();
+        write(&engine, 1, 1);
+        engine.compact(before / 8);
+        assert!(engine.compaction.get_mut().is_none(), "not worth it");
+        engine.compact(before);
+        engine.compaction.get_mut().take().unwrap().join().unwrap();
+        let after = engine.entries.disk_space();
+        assert!(after < before / 10, "{after} of {before} bytes");
+    }
+
+    /// To replay 40 MB took 40 ms, each time.
+    #[test]
+    fn a_long_log_is_in_tables_when_it_is_closed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("engine");
+        let complete = |value: Option<&[u8]>| if value == Some(&[1]) { Ok(()) } else { Err(Error::Conflict) };
+        let first = Fjall::open(&path, 1 << 20, "marker", |_| Ok(())).unwrap();
+        let put = |sequence, bytes| EngineWrite::Put { object: ObjectId(1), sequence, entry: vec![7; bytes] };
+        let marker = EngineWrite::Fact { name: "marker", value: vec![1] };
+        first.write(Batch { writes: vec![put(0, 2 << 20), put(1, 1), marker] }).unwrap();
+        drop(first);
+        assert_eq!(path.join("0.jnl").metadata().unwrap().len(), 0);
+        for sequence in 2..4 {
+            // What comes next is not taken for older than what is there.
+            let again = Fjall::open(&path, 1 << 20, "marker", complete).unwrap();
+            again.write(Batch { writes: vec![put(1, sequence), put(sequence as u64, 1)] }).unwrap();
+            drop(again);
+            assert!(path.join("0.jnl").metadata().unwrap().len() > 0, "a short one is replayed");
+            let again = Fjall::open(&path, 1 << 20, "marker", complete).unwrap();
+            let mut found = Vec::new();
+            again.load(ObjectId(1), &mut |_, entry| found.push(entry.len())).unwrap();
+            assert_eq!(found[..2], [2 << 20, sequence]);
+            assert_eq!(found.len(), sequence + 1);
+        }
     }
 
     /// Also what [`Memory`] does, which everything else is tested on.

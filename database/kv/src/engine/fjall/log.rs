@@ -8,8 +8,10 @@
 //! checksum of the items, magic). Clearing a keyspace (tag 4) does not happen here. Numbers are little-endian.
 
 use crate::Error;
+use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -111,6 +113,45 @@ impl TornTail {
     }
 }
 
+/// The log that is written to.
+pub(super) struct Log {
+    directory: PathBuf,
+    is_emptied: bool,
+}
+
+impl Log {
+    pub(super) fn newest(directory: &Path) -> Self {
+        Self { directory: directory.into(), is_emptied: false }
+    }
+
+    fn path(&self) -> Option<PathBuf> {
+        logs(&self.directory).ok()?.pop()
+    }
+
+    /// How long it is.
+    pub(super) fn bytes(&self) -> u64 {
+        self.path().and_then(|log| log.metadata().ok()).map_or(0, |log| log.len())
+    }
+
+    /// All that is in it is in tables, and nothing more is written.
+    pub(super) fn empty_when_closed(&mut self) {
+        self.is_emptied = true;
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        if let Some(log) = self.path().filter(|_| self.is_emptied) {
+            let emptied = OpenOptions::new().write(true).open(log).and_then(|log| {
+                log.set_len(0)?;
+                log.sync_all()
+            });
+            // What stays in it is passed over when it is replayed.
+            drop(emptied);
+        }
+    }
+}
+
 /// The logs in `directory` from the oldest to the newest.
 fn logs(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut logs = Vec::new();
@@ -156,25 +197,29 @@ impl Extent {
             last = Some(sequence);
             marked = reader.marked.take().or(marked);
         }
-        let mut rest = File::open(log)?;
-        io::Seek::seek(&mut rest, io::SeekFrom::Start(whole_batches))?;
-        Ok(Self { whole_batches, written: whole_batches + bytes_before_zeros(rest)?, marked })
+        Ok(Self { whole_batches, written: end_before_zeros(&File::open(log)?, whole_batches)?, marked })
     }
 }
 
-/// How long the file is without the zeros at its end.
-fn bytes_before_zeros(mut file: File) -> io::Result<u64> {
+/// Where the file ends without the zeros at its end; not before `from`.
+fn end_before_zeros(file: &File, from: u64) -> io::Result<u64> {
     let mut buffer = vec![0; 1 << 16];
-    let (mut read, mut until) = (0, 0);
+    let (mut at, mut end) = (from, from);
     loop {
-        let n = file.read(&mut buffer)?;
+        // Reserved space is no data, and 64 MB of it would take longer to read than all else that opening does.
+        at = match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => return Ok(end),
+            Err(error) => return Err(error.into()),
+        };
+        let n = file.read_at(&mut buffer, at)?;
         if n == 0 {
-            return Ok(until);
+            return Ok(end);
         }
         if let Some(last) = buffer[..n].iter().rposition(|byte| *byte != 0) {
-            until = read + last as u64 + 1;
+            end = at + last as u64 + 1;
         }
-        read += n as u64;
+        at += n as u64;
     }
 }
 
