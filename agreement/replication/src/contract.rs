@@ -3,8 +3,8 @@
 use crate::applications::Timestamps;
 use crate::group::Defect;
 use crate::{
-    Behind, Checkpoint, ClientId, Entry, Group, Log, Member, Memory, Message, Options, Protocol, Record,
-    Replica, SequenceNumber, StateMachine, Summary, Timer, View, Wish,
+    Behind, Checkpoint, ClientId, Entry, Group, Log, Member, Message, Options, Protocol, Record, Replica,
+    SequenceNumber, StateMachine, Summary, Timer, View, Wish,
 };
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use std::sync::Arc;
@@ -181,67 +181,81 @@ fn a_leader_whose_log_is_not_what_others_have_committed_leads_no_more() {
     assert_eq!(one.replica.committed(), at(3));
 }
 
-#[test]
-fn a_copied_checkpoint_leaves_what_the_log_holds_after_it() {
-    let options = Options { is_copied: true, ..Options::default() };
-    let mut one = One::begun(Protocol::Viewstamped, options.clone());
-    let whole = log(1..=6);
-    one.follow(&Log::default(), 1..=6, 1);
-    one.sync();
-    assert_eq!(promised(&one.said()).map(|(upto, _)| upto), Some(at(6)));
-    // What it was behind of when the copy began has come by itself.
-    let copied = checkpoint(Protocol::Viewstamped, &whole, 3);
-    one.step(|replica, out| replica.request(Time::ZERO, Wish::Adopt(copied.clone()), out));
-    assert_eq!((one.replica.committed(), one.replica.log().last()), (at(3), at(6)));
-    assert_eq!(one.replica.log().summary(at(6)), whole.summary(at(6)));
-    // So it is after a crash, wherever that cuts off what is written.
-    for kept in 0..=one.records.len() {
-        let mut memory = Memory::default();
-        one.records[..kept].iter().for_each(|record| memory.note(record));
-        let reaches = memory.log.last() == at(6) || kept < 7;
-        assert!(reaches, "{kept} of {:?}", one.records);
-    }
-    one.follow(&whole, [7], 7);
-    let mut all = Timestamps::default();
-    (1..=7).for_each(|number| drop(all.execute(at(number), &entry(number).operation)));
-    all.commit(at(7));
-    assert_eq!(one.replica.state_machine().snapshot(), all.snapshot());
-    // A copy that is older than what it has committed changes nothing.
-    one.step(|replica, out| replica.request(Time::ZERO, Wish::Adopt(copied), out));
-    assert_eq!(one.replica.committed(), at(7));
-    assert_eq!(one.replica.state_machine().snapshot(), all.snapshot());
-}
-
-/// How far the log reaches when a checkpoint has been adopted of what is in it.
-fn reaches_after_a_copy(defect: Option<Defect>) -> SequenceNumber {
-    let mut one = One::begun(Protocol::Viewstamped, Options { is_copied: true, ..Options::default() });
-    one.replica.group = one.replica.group.clone().with_defect(defect);
-    Arc::make_mut(&mut one.replica.checkpoint).group = one.replica.group.clone();
-    one.follow(&Log::default(), 1..=6, 1);
-    one.sync();
-    let mut copied = checkpoint(Protocol::Viewstamped, &log(1..=6), 3);
-    Arc::make_mut(&mut copied).group = one.replica.group.clone();
-    one.step(|replica, out| replica.request(Time::ZERO, Wish::Adopt(copied), out));
-    one.replica.log().last()
-}
-
-/// Random runs find that, too, but once in some 20,000.
-#[test]
-fn a_copy_that_drops_the_log_after_it_is_found() {
-    assert_eq!(reaches_after_a_copy(None), at(6));
-    assert_eq!(reaches_after_a_copy(Some(Defect::DropsLog)), at(3));
-}
-
-#[test]
-fn a_copied_checkpoint_that_the_log_does_not_lead_to_replaces_it() {
-    let options = Options { is_copied: true, ..Options::default() };
-    let mut one = One::begun(Protocol::Viewstamped, options);
+/// One that has missed what the others no longer have in their logs, up to the third operation, and has all of their log since.
+fn copying(protocol: Protocol) -> (One, Log) {
+    let mut one = One::begun(protocol, Options { is_copied: true, ..Options::default() });
     one.follow(&Log::default(), 1..=2, 0);
-    one.hear(NodeId(2), Message::State(checkpoint(Protocol::Viewstamped, &log(1..=4), 4)));
-    assert_eq!(one.behind, [Behind(NodeId(2))]);
-    let copied = checkpoint(Protocol::Viewstamped, &log(1..=4), 4);
-    one.step(|replica, out| replica.request(Time::ZERO, Wish::Adopt(copied), out));
-    assert_eq!((one.replica.committed(), one.replica.log().last()), (at(4), at(4)));
+    one.sync();
+    let others = log([9, 8, 7]);
+    let checkpoint = checkpoint(protocol, &others, 3);
+    one.said();
+    one.hear(NodeId(2), Message::State(checkpoint));
+    assert_eq!(std::mem::take(&mut one.behind), [Behind(NodeId(2))]);
+    one.follow(&others, 4..=6, 5);
+    let mut whole = others;
+    for number in 4..=6 {
+        whole.append(entry(number));
+    }
+    (one, whole)
+}
+
+#[test]
+fn who_copies_follows_and_promises_nothing() {
+    for protocol in [Protocol::Viewstamped, Protocol::Fast, Protocol::Speculative] {
+        let (mut one, whole) = copying(protocol);
+        assert_eq!((one.replica.committed(), one.replica.log().last()), (at(3), at(6)));
+        one.sync();
+        one.hear(LEADER, heartbeat(5, &whole));
+        assert_eq!(promised(&one.said()), None, "{protocol:?}");
+        // It carries out no more than those had of whom the parts are: the next part may be as old as the last.
+        let copied = |upto, is_whole| Wish::Copied { upto: at(upto), is_whole };
+        one.step(|replica, out| replica.request(Time::ZERO, copied(4, false), out));
+        one.hear(LEADER, heartbeat(5, &whole));
+        assert_eq!(one.replica.committed(), at(4));
+        one.step(|replica, out| replica.request(Time::ZERO, copied(4, true), out));
+        assert_eq!(promised(&one.said()), None, "not before that is durable");
+        one.sync();
+        let last = (at(6), whole.summary(at(6)).expect("its own"));
+        assert_eq!(promised(&one.said()), Some(last), "{protocol:?}");
+        one.hear(LEADER, heartbeat(5, &whole));
+        assert_eq!(one.replica.committed(), at(5));
+    }
+}
+
+#[test]
+fn who_copies_goes_on_with_that_after_a_crash() {
+    let (mut one, _) = copying(Protocol::Viewstamped);
+    one.sync();
+    let options = Options { is_copied: true, ..Options::default() };
+    for kept in 0..=one.records.len() {
+        let copies = one.records[..kept].contains(&Record::Copying(true));
+        let mut again = One::new(Protocol::Viewstamped, options.clone(), &one.records[..kept]);
+        assert_eq!((again.replica.is_copying(), again.behind.len()), (copies, usize::from(copies)));
+        let is_whole = |upto| Wish::Copied { upto, is_whole: true };
+        let upto = again.replica.committed();
+        again.step(|replica, out| replica.request(Time::ZERO, is_whole(upto), out));
+        let again = One::new(Protocol::Viewstamped, options.clone(), &again.records);
+        assert!(!again.replica.is_copying());
+    }
+}
+
+#[test]
+fn who_copies_leads_no_view() {
+    let (mut one, _) = copying(Protocol::Viewstamped);
+    let view = View { epoch: 0, number: 1 };
+    one.hear(NodeId(2), Message::StartViewChange { view });
+    one.sync();
+    let log = log([9, 8, 7]);
+    let (end, last_normal) = (log.end(), View::first_of(0));
+    one.hear(
+        NodeId(2),
+        Message::DoViewChange { view, last_normal, log, end, ordered: at(3), committed: at(3) },
+    );
+    one.sync();
+    assert!(!one.replica.leads());
+    let whole = Wish::Copied { upto: at(3), is_whole: true };
+    one.step(|replica, out| replica.request(Time::ZERO, whole, out));
+    assert!(one.replica.leads());
 }
 
 /// Whether there is a place at which a crash leaves a log that is neither that of the view before nor that of the one that begins.

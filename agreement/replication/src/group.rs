@@ -64,8 +64,6 @@ pub(crate) enum Defect {
     GoesOnUnestablished,
     /// What was promised of a log holds after a checkpoint that it did not lead to.
     KeepsPromises,
-    /// A checkpoint whose state was copied takes the place of the log, whatever that holds.
-    DropsLog,
     /// The log of a view and its name are two records.
     TearsInstall,
     /// Under speculation a query is executed.

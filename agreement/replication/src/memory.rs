@@ -12,6 +12,8 @@ pub struct Standing {
     pub last_normal: View,
     /// Up to here the leader of that view has given the log's entries their places.
     pub ordered: SequenceNumber,
+    /// Whether its state is to be copied yet.
+    pub is_copying: bool,
 }
 
 impl Standing {
@@ -39,6 +41,7 @@ impl Standing {
                 self.begin_epoch_of(checkpoint);
                 self.ordered = checkpoint.at;
             }
+            Record::Copying(is_copying) => self.is_copying = *is_copying,
         }
     }
 
@@ -56,9 +59,9 @@ impl Standing {
 
     /// Records that come to the same after those of the log. The second is said in another way by the first.
     #[must_use]
-    pub fn records(&self) -> [Record; 2] {
-        let Self { view, last_normal, ordered } = *self;
-        [Record::View { view, last_normal }, Record::Ordered(ordered)]
+    pub fn records(&self) -> [Record; 3] {
+        let Self { view, last_normal, ordered, is_copying } = *self;
+        [Record::View { view, last_normal }, Record::Ordered(ordered), Record::Copying(is_copying)]
     }
 }
 
@@ -79,7 +82,7 @@ impl Memory {
             matches!(record, Record::Checkpoint(checkpoint) if self.standing.is_ended_by(checkpoint));
         self.standing.note(record, self.log.last());
         match record {
-            Record::View { .. } | Record::Ordered(_) => {}
+            Record::View { .. } | Record::Ordered(_) | Record::Copying(_) => {}
             Record::Install { after, entries, .. } => {
                 self.log.truncate(*after);
                 for entry in entries {

@@ -40,7 +40,8 @@ pub struct Options {
     /// Whether nothing is promised before it is on the disk. Without, a replica that has crashed comes back as another incarnation.
     pub is_durable: bool,
     /// Whether states are too large for a message. Then a checkpoint holds only what [`StateMachine::snapshot`] says of the state, and
-    /// whoever runs a replica that is [`Behind`] copies the state itself, and has it [adopt](Wish::Adopt) the checkpoint.
+    /// whoever runs a replica that is [`Behind`] copies the state itself, part by part, while the replica goes on: so operations are such
+    /// that carried out over a state that is newer in part they come to the same, if all that follow are, too.
     pub is_copied: bool,
 }
 
@@ -62,17 +63,23 @@ impl Default for Options {
     }
 }
 
-/// A replica has missed what the others no longer have in their logs: it needs the state of one that is not behind, such as
-/// this one, if states are copied.
+/// A replica has missed what the others no longer have in their logs: it goes on from a checkpoint, and its state is to be copied,
+/// from the beginning, from one that is not behind, such as this one. When it starts again meanwhile it says so again, and what was
+/// copied before still counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behind(pub NodeId);
 
 /// What whoever runs a replica wants of it.
 #[derive(Clone, Debug)]
 pub enum Wish {
-    /// That it goes on from a checkpoint, whose state has been copied. A checkpoint that is older than what its log reaches back to is
-    /// no use any more: whoever copies a state in place tells the replica nothing but what is durable meanwhile.
-    Adopt(Arc<Checkpoint>),
+    /// That it counts on a part of the state that was copied, in place, from a replica that had committed all up to `upto`, which is
+    /// no less than this one has; with the last part the state `is_whole`.
+    Copied {
+        /// Up to here that replica had committed.
+        upto: SequenceNumber,
+        /// Whether that was all.
+        is_whole: bool,
+    },
     /// That these members, under this protocol, go on as its group, if it leads that. As with [`crate::Invoke::Reconfigure`].
     Reconfigure(Vec<Member>, Protocol),
     /// That the member there leads, if it leads itself.
@@ -109,6 +116,8 @@ pub enum Record {
     Checkpoint(Arc<Checkpoint>),
     /// The same, and its log has nothing after it.
     Adopt(Arc<Checkpoint>),
+    /// Whether the state that the checkpoint leads to is to be copied yet: again, from its beginning, if this comes once more.
+    Copying(bool),
 }
 
 /// Whether a replica takes part in its view.
@@ -162,6 +171,8 @@ pub struct Replica<S> {
     pub(crate) committed: SequenceNumber,
     pub(crate) execution: Execution<S>,
     pub(crate) checkpoint: Arc<Checkpoint>,
+    /// While its state is copied: it commits no more than those had from whom the parts so far are.
+    pub(crate) copied: Option<SequenceNumber>,
     /// So many bytes of operations were committed since.
     since_checkpoint: usize,
     /// What is in the log and not committed.
@@ -221,7 +232,7 @@ impl<S: StateMachine> Replica<S> {
             let first = View::first_of(group.epoch());
             (standing.view, standing.last_normal) = (first, first);
         }
-        let Standing { view, last_normal, ordered } = standing;
+        let Standing { view, last_normal, ordered, is_copying } = standing;
         let mut replica = Self {
             me,
             options,
@@ -232,6 +243,7 @@ impl<S: StateMachine> Replica<S> {
             committed: SequenceNumber(0),
             execution: Execution::new(state_machine),
             checkpoint: Arc::new(Checkpoint::first(group.clone())),
+            copied: None,
             group,
             since_checkpoint: 0,
             asked: BTreeMap::new(),
@@ -268,6 +280,7 @@ impl<S: StateMachine> Replica<S> {
             replica.execution.restore(&checkpoint);
             replica.checkpoint = checkpoint;
         }
+        replica.copied = is_copying.then_some(replica.committed);
         if replica.last_normal < replica.view {
             replica.status = Status::ViewChange;
         }
@@ -377,8 +390,11 @@ impl<S: StateMachine> Replica<S> {
         }
     }
 
-    /// Promises to keep its log as it is.
+    /// Promises to keep its log as it is; not while it lacks what comes before.
     pub(crate) fn promise_log(&mut self, now: Time, out: &mut Outbox<Self>) {
+        if self.is_copying() {
+            return;
+        }
         let held = (self.log.last(), self.ordered());
         self.promise(Promise::Log(self.view, held), now, out);
     }
@@ -447,6 +463,12 @@ impl<S: StateMachine> Replica<S> {
         removed.into_iter().map(with_asker).collect()
     }
 
+    /// Nothing that was to be said of its log will be.
+    pub(crate) fn promise_no_log(&mut self) {
+        self.promises.retain(|(_, promise)| matches!(promise, Promise::View(_)));
+        self.is_sure = false;
+    }
+
     /// What comes after `last` is no more what it was: nothing that is said of it, or was to be said, holds.
     pub(crate) fn take_back(&mut self, last: SequenceNumber) {
         self.ordered = self.ordered.min(last);
@@ -462,6 +484,7 @@ impl<S: StateMachine> Replica<S> {
     /// Commits all that is in the log up to here, and executes it.
     pub(crate) fn commit(&mut self, upto: SequenceNumber, now: Time, out: &mut Outbox<Self>) {
         let before = self.committed;
+        let upto = self.copied.map_or(upto, |copied| copied.min(upto));
         self.committed = before.max(upto.min(self.log.last()));
         while self.execution.executed() < self.committed
             && let Some(entry) = self.log.get(self.execution.executed().next())
@@ -526,6 +549,7 @@ impl<S: StateMachine> Process for Replica<S> {
         let led = self.is_restarted && self.is_leader_of(self.view);
         #[cfg(test)]
         let led = led && !self.group.has(Defect::LeadsAgain);
+        self.copy_on(out);
         if self.status == Status::Outside {
             self.stay_outside(now, out);
         } else if led {
@@ -555,7 +579,7 @@ impl<S: StateMachine> Process for Replica<S> {
                 if epoch > self.group.epoch() || self.status == Status::Outside {
                     return;
                 }
-                if !self.is_in_view() || self.log.is_closed() {
+                if !self.is_in_view() || self.log.is_closed() || self.is_copying() {
                     return self.keep_waiting(from, epoch, entry);
                 }
                 match self.group.protocol() {
@@ -605,10 +629,7 @@ impl<S: StateMachine> Process for Replica<S> {
 
     fn request(&mut self, now: Time, wish: Wish, out: &mut Outbox<Self>) {
         match wish {
-            Wish::Adopt(checkpoint) => {
-                self.adopt_copied(&checkpoint, now, out);
-                self.begin(now, out);
-            }
+            Wish::Copied { upto, is_whole } => self.take_copied(upto, is_whole, now, out),
             Wish::Reconfigure(members, protocol) => {
                 if let Ok(next) = self.group.followed_by(members, protocol) {
                     self.reconfigure(self.me.node, crate::Entry::for_group(&next), now, out);

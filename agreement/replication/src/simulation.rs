@@ -1,6 +1,7 @@
 //! Groups and clients in the simulator, while what can fail does.
 
 mod busy;
+mod copying;
 mod deaf;
 mod defects;
 mod large;
@@ -12,9 +13,10 @@ pub(crate) use registers::{Registers, decode_output, invocation};
 
 use crate::group::Defect;
 use crate::{
-    Behind, Client, ClientId, Group, Invoke, Member, Options, Outcome, Protocol, Record, Replica,
-    SequenceNumber, Summary, Wish,
+    Client, ClientId, Group, Invoke, Member, Options, Outcome, Protocol, Record, Replica, SequenceNumber,
+    Summary, Wish,
 };
+use copying::Copies;
 use fulmar_history::linearizability::{self, CallOf, KeyValue, KeyValueOperation, RegisterOperation};
 use fulmar_node::{MulticastId, NodeId, Random, Time};
 use fulmar_sim::{Delay, Faults, Seed, Sim, seeds};
@@ -82,8 +84,9 @@ struct Users {
     incarnations: Incarnations,
     /// They wait up to so long before they ask for something new.
     thinking: Duration,
-    /// A state is copied in up to so long.
+    /// A part of a state is copied in up to so long.
     copying: Duration,
+    copies: Copies,
 }
 
 impl Users {
@@ -105,7 +108,7 @@ impl Users {
 
     fn hear(&mut self, sim: &mut Sim<Role>, node: NodeId, said: &Said) {
         match (said, self.underway.get(&node).copied()) {
-            (Said::Replica(behind), _) => copy_state(sim, node, *behind, self.copying),
+            (Said::Behind, _) => self.copies.begin(sim, node, self.copying),
             (Said::Client(Outcome::Result(result)), Some((call, left))) => {
                 let now = sim.now().as_nanos();
                 self.history[call].response = Some((now, decode_output(result)));
@@ -121,15 +124,6 @@ impl Users {
                 }
             }
         }
-    }
-}
-
-/// Copies the state for a replica that is behind, which takes its time.
-fn copy_state(sim: &mut Sim<Role>, node: NodeId, Behind(from): Behind, within: Duration) {
-    let checkpoint = replicas(sim).find(|(other, _)| *other == from).map(|(_, it)| it.checkpoint().clone());
-    if let Some(checkpoint) = checkpoint {
-        let time = within.mul_f64(sim.random().fraction());
-        sim.after(time, move |sim| sim.request(node, Order::Replica(Wish::Adopt(checkpoint))));
     }
 }
 
@@ -293,6 +287,7 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
         incarnations: incarnations.clone(),
         thinking,
         copying: rough.copying,
+        copies: Copies::default(),
     };
     let clients = founders + spares;
     for client in (clients..clients + CLIENTS).map(NodeId) {
@@ -307,7 +302,7 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
             let [leader, other] = [(); 2].map(|()| nodes[resigning.index(nodes.len())]);
             sim.request(leader, Order::Replica(Wish::Resign(other)));
         }
-        rough.disturb(&mut sim, &nodes, options.is_copied, &mut resigning);
+        rough.disturb(&mut sim, &nodes, &mut resigning);
         if is_steady || users.is_changing {
             continue;
         }

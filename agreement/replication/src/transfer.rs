@@ -35,7 +35,9 @@ impl<S: StateMachine> Replica<S> {
         if self.leads() && self.is_sure && self.view >= view {
             out.send(to, self.start_of_view(checkpoint, after));
         } else if let Some(checkpoint) = checkpoint {
-            out.send(to, Message::State(checkpoint));
+            if !self.is_copying() {
+                out.send(to, Message::State(checkpoint));
+            }
         } else {
             self.send_log_again(to, view, after, out);
         }
@@ -47,7 +49,11 @@ impl<S: StateMachine> Replica<S> {
             Some((of, log)) if *of == view && (log.start()..=log.last()).contains(&self.committed) => {
                 log.last()
             }
-            _ if view == self.view && self.is_in_view() && self.group.protocol() == Protocol::Viewstamped => {
+            // All of it is the leader's.
+            _ if view == self.view
+                && self.is_in_view()
+                && (self.group.protocol() == Protocol::Viewstamped || self.is_copying()) =>
+            {
                 self.log.last()
             }
             _ => self.committed,
@@ -142,9 +148,10 @@ impl<S: StateMachine> Replica<S> {
         }
         if self.log.summary(checkpoint.at) == Some(checkpoint.summary) {
             self.commit(checkpoint.at, now, out);
-        } else if self.options.is_copied {
-            out.event(Behind(from));
         } else {
+            if self.options.is_copied {
+                self.copy(from, checkpoint.at, out);
+            }
             self.go_on_from(checkpoint, now, out);
         }
     }
@@ -174,31 +181,48 @@ impl<S: StateMachine> Replica<S> {
         }
     }
 
-    /// Goes on from a checkpoint whose state has been copied. Meanwhile its own log may have come to reach further: it holds that
-    /// for the others, and carries it out again.
-    pub(crate) fn adopt_copied(&mut self, checkpoint: &Arc<Checkpoint>, now: Time, out: &mut Outbox<Self>) {
-        let leads_to = self.log.summary(checkpoint.at) == Some(checkpoint.summary);
-        #[cfg(test)]
-        let leads_to = leads_to && !self.group.has(Defect::DropsLog);
-        if !leads_to {
-            if self.is_ahead(checkpoint) {
-                self.go_on_from(checkpoint, now, out);
-            }
+    /// Whether its state lacks something of what comes before its log, which is copied: then it follows, and carries out what is
+    /// committed, over a state that is newer in part; but it promises nothing of its log, and begins no view. Those who did, f + 1, have
+    /// all that it lacks.
+    pub const fn is_copying(&self) -> bool {
+        self.copied.is_some()
+    }
+
+    /// What its state lacks is to be copied, from `from`.
+    fn copy(&mut self, from: NodeId, at: SequenceNumber, out: &mut Outbox<Self>) {
+        self.copied = Some(at);
+        self.promise_no_log();
+        self.record(Record::Copying(true), out);
+        out.event(Behind(from));
+    }
+
+    /// The same, again, if that was not over when it ended.
+    pub(crate) fn copy_on(&self, out: &mut Outbox<Self>) {
+        if self.is_copying()
+            && let Some(other) = self.group.others(self.me).next()
+        {
+            out.event(Behind(other));
+        }
+    }
+
+    /// A part of its state has been copied.
+    pub(crate) fn take_copied(
+        &mut self,
+        upto: SequenceNumber,
+        is_whole: bool,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
+        if !self.is_copying() {
             return;
         }
-        let (before, committed) = (self.committed, self.committed.max(checkpoint.at));
-        self.committed = checkpoint.at;
-        self.execution.restore(checkpoint);
-        (before.0 + 1..=checkpoint.at.0).map(SequenceNumber).for_each(|number| self.reply(number, out));
-        if checkpoint.at > self.checkpoint.at && checkpoint.group == self.group {
-            self.log.drop_until(checkpoint.at);
-            self.checkpoint = checkpoint.clone();
-            self.record(Record::Checkpoint(checkpoint.clone()), out);
-        }
-        self.commit(committed, now, out);
-        self.execute_speculatively();
-        if self.is_in_view() {
-            self.promise_log(now, out);
+        self.copied = self.copied.max(Some(upto)).filter(|_| !is_whole);
+        if is_whole {
+            self.record(Record::Copying(false), out);
+            if self.is_in_view() {
+                self.promise_log(now, out);
+            }
+            self.begin(now, out);
         }
     }
 }

@@ -266,7 +266,7 @@ impl<S: StateMachine> Replica<S> {
     /// Begins the view, if its log can be told.
     pub(crate) fn begin(&mut self, now: Time, out: &mut Outbox<Self>) {
         let whole = self.votes.logs.iter().filter(|(_, candidate)| candidate.is_whole());
-        if !self.votes.is_sent || whole.clone().count() < self.group.quorum() {
+        if !self.votes.is_sent || whole.clone().count() < self.group.quorum() || self.is_copying() {
             return;
         }
         let logs = &whole.map(|(owner, candidate)| (*owner, candidate.clone())).collect();

@@ -351,6 +351,7 @@ impl Wire for Record {
                 put_varint(out, after.0);
                 put_entries(out, entries.iter());
             }
+            Self::Copying(is_copying) => out.extend([7, u8::from(*is_copying)]),
         }
     }
 
@@ -374,6 +375,11 @@ fn record(input: &mut Reader<'_>) -> Option<Record> {
             after: sequence_number(input)?,
             entries: list(input, entry)?,
         },
+        7 => Record::Copying(match input.byte()? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        }),
         _ => return None,
     })
 }
@@ -443,6 +449,7 @@ mod tests {
             Record::Ordered(at),
             Record::Checkpoint(checkpoint.clone()),
             Record::Adopt(checkpoint),
+            Record::Copying(true),
             Record::Install { view, after: at, entries: vec![entry(1), entry(2)] },
         ];
         (messages, records)

@@ -56,7 +56,9 @@ struct State {
     is_within: bool,
     /// What is executed and not committed.
     executed: VecDeque<Executed>,
-    /// What is committed and not in the engine yet.
+    /// So far it is committed, as far as it is known…
+    committed: SequenceNumber,
+    /// …and of that this is not in the engine yet.
     due: Due,
     /// If this server leads.
     ahead: Option<Ahead>,
@@ -113,6 +115,15 @@ impl Due {
     }
 }
 
+/// A part of what a replica holds.
+pub(crate) struct Part {
+    /// So far that replica has committed.
+    pub(crate) upto: SequenceNumber,
+    pub(crate) entries: Vec<EngineWrite>,
+    /// Where the next part begins, if this is not the last.
+    pub(crate) next: Option<ObjectId>,
+}
+
 /// So many bytes are written to the engine at once.
 const WRITTEN_BYTES: u64 = if cfg!(test) { 100 } else { 4 << 20 };
 
@@ -130,6 +141,7 @@ impl Entries {
             parts: Vec::new(),
             is_within: false,
             executed: VecDeque::new(),
+            committed: SequenceNumber(0),
             due: Due::default(),
             ahead: None,
         };
@@ -157,7 +169,8 @@ impl Entries {
         if records.is_empty() && state.due.0.is_empty() {
             return Ok(());
         }
-        let is_checkpoint = records.iter().any(|record| matches!(record, Record::Checkpoint(_)));
+        let is_checkpoint =
+            records.iter().any(|record| matches!(record, Record::Checkpoint(_) | Record::Adopt(_)));
         let mut batch = state.due.next(is_checkpoint);
         state.journal.write(records, &mut batch);
         self.0.engine.write(batch)?;
@@ -197,14 +210,16 @@ impl Entries {
         state.leader.filter(|_| is_committed && state.due.0.is_empty())
     }
 
-    /// Replaces what is held from `from` on, and before `next`, by these entries of another replica, and the state by its.
-    pub(crate) fn replace(
-        &self,
-        (from, next): (ObjectId, Option<ObjectId>),
-        entries: Vec<EngineWrite>,
-    ) -> Result<(), Error> {
+    /// While the state is copied: where the next part begins.
+    pub(crate) fn copied(&self) -> ObjectId {
+        self.0.state.lock().journal.copied()
+    }
+
+    /// Replaces what is held from there on, and before `next`, by these entries of a replica that has committed as much, or more.
+    /// What was committed here carries less or the same, and what will be carries the rest.
+    pub(crate) fn replace(&self, next: Option<ObjectId>, entries: Vec<EngineWrite>) -> Result<(), Error> {
         let mut batch = Batch::default();
-        let mut at = from;
+        let mut at = self.copied();
         while let Some(object) = self.next(at)?.filter(|object| next.is_none_or(|next| *object < next)) {
             self.0.engine.load(object, &mut |sequence, _| {
                 batch.writes.push(EngineWrite::Remove { object, sequence });
@@ -213,6 +228,7 @@ impl Entries {
         }
         batch.writes.extend(entries);
         let mut state = self.0.state.lock();
+        state.journal.copy_from(next.unwrap_or(journal::LOG), &mut batch);
         state.journal.count(&mut batch);
         self.0.engine.write(batch)
     }
@@ -222,26 +238,30 @@ impl Entries {
         Ok(self.0.engine.next(from)?.filter(|object| *object != journal::LOG))
     }
 
-    /// The entries of an object, and of objects after it as long as they take less than so many bytes; with those that are facts.
-    /// Answers where the rest begins, too.
-    pub(crate) fn part(
-        &self,
-        from: ObjectId,
-        bytes: usize,
-    ) -> Result<(Vec<EngineWrite>, Option<ObjectId>), Error> {
-        let (mut part, mut size) = (Vec::new(), 0);
+    /// The entries of an object, and of objects after it as long as they take less than so many bytes, as they are after all that is
+    /// committed; and where the rest begins.
+    pub(crate) fn part(&self, from: ObjectId, bytes: usize) -> Result<Part, Error> {
+        let state = self.0.state.lock();
+        let (mut entries, mut size) = (Vec::new(), 0);
         let mut next = self.next(from)?;
         while let Some(object) = next.filter(|_| size < bytes) {
             self.0.engine.load(object, &mut |sequence, entry| {
                 size += entry.len();
-                part.push(EngineWrite::Put { object, sequence, entry: entry.into() });
+                entries.push(EngineWrite::Put { object, sequence, entry: entry.into() });
             })?;
             next = self.next(ObjectId(object.0 + 1))?;
         }
         if let Some(value) = self.0.engine.fact(crate::core::Core::STATE)? {
-            part.push(EngineWrite::Fact { name: crate::core::Core::STATE, value });
+            entries.push(EngineWrite::Fact { name: crate::core::Core::STATE, value });
         }
-        Ok((part, next))
+        let is_in_it = |write: &&EngineWrite| match write {
+            EngineWrite::Put { object, .. } | EngineWrite::Remove { object, .. } => {
+                *object >= from && next.is_none_or(|next| *object < next)
+            }
+            EngineWrite::Fact { .. } => true,
+        };
+        entries.extend(state.due.0.iter().filter(is_in_it).cloned());
+        Ok(Part { upto: state.committed, entries, next })
     }
 }
 
@@ -273,6 +293,7 @@ impl StateMachine for Entries {
 
     fn commit(&mut self, upto: SequenceNumber) {
         let mut state = self.0.state.lock();
+        state.committed = upto;
         while let Some(executed) = state.executed.pop_front_if(|executed| executed.number <= upto) {
             state.is_within = matches!(executed.effect, Effect::Part);
             if let Effect::Write { view, upto, batch } = executed.effect {
@@ -306,13 +327,14 @@ impl StateMachine for Entries {
         out
     }
 
-    fn restore(&mut self, _at: SequenceNumber, snapshot: &[u8]) {
+    fn restore(&mut self, at: SequenceNumber, snapshot: &[u8]) {
         let mut input = Reader::new(snapshot);
         let mut state = self.0.state.lock();
         state.leader = View::decode(&mut input);
         state.parts.clear();
         state.is_within = false;
         state.executed.clear();
+        state.committed = at;
         state.due = Due::default();
     }
 }

@@ -2,7 +2,7 @@
 
 use super::registers::Registers;
 use crate::group::Defect;
-use crate::{Behind, Client, Invoke, Memory, Message, Outcome, Record, Replica, Timer, View, Wish};
+use crate::{Client, Invoke, Memory, Message, Outcome, Record, Replica, Timer, View, Wish};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use std::collections::VecDeque;
 
@@ -61,6 +61,11 @@ impl Disk {
     }
 }
 
+/// Whether others may count on the one who says this to have what comes before.
+fn is_promise(message: &Message) -> bool {
+    matches!(message, Message::PrepareOk { .. } | Message::SpeculativeReply { .. } | Message::Prepare { .. })
+}
+
 fn is_short(message: &Message, bytes: usize) -> bool {
     let entries: Vec<_> = match message {
         Message::Prepare { entries, .. } => entries.iter().collect(),
@@ -92,6 +97,8 @@ impl Role {
                     let early = own.sends.iter().find(|(_, message)| !disk.holds(message));
                     assert_eq!(early, None, "said before it is durable: {:?}", disk.memory);
                 }
+                let promises = own.sends.iter().any(|(_, message)| is_promise(message));
+                assert!(!promises || !process.is_copying(), "what comes before is not there yet");
                 // What is longer than a message can be is lost; but one operation may be as long as it likes.
                 let (bytes, loses) = (process.options.bytes, process.group.has(Defect::SendsWholeLogs));
                 own.sends.retain(|(_, message)| {
@@ -102,7 +109,7 @@ impl Role {
                 out.sends.append(&mut own.sends);
                 out.records.extend(own.records.iter().cloned());
                 out.timers.extend(own.timers.iter().map(|(timer, change)| (Alarm::Replica(*timer), *change)));
-                out.events.extend(own.events.iter().map(|behind| Said::Replica(*behind)));
+                out.events.extend(own.events.iter().map(|_| Said::Behind));
                 own.clear();
             }
             Self::Client(process, own) => {
@@ -132,7 +139,7 @@ pub(super) enum Order {
 #[derive(Clone, Debug)]
 pub(super) enum Said {
     Client(Outcome),
-    Replica(Behind),
+    Behind,
 }
 
 impl Process for Role {

@@ -1,8 +1,7 @@
 //! Drivers that do all that the contract allows, and most never do.
 
-use super::copy_state;
 use super::role::{Order, Role};
-use crate::{Behind, Timer};
+use crate::Timer;
 use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Delay, Link, Sim};
 use std::time::Duration;
@@ -15,9 +14,7 @@ pub(super) struct Rough {
     overtaken: Option<(f64, Duration)>,
     /// Timers expire that are no more.
     expires: bool,
-    /// States are copied that nobody has asked for.
-    copies: bool,
-    /// A state is copied in up to so long.
+    /// A part of a state is copied in up to so long.
     pub(super) copying: Duration,
     /// The weight of crashes between two records.
     pub(super) torn_write: u64,
@@ -31,7 +28,6 @@ impl Rough {
             sync: if random.one_in(3) { times[random.index(3)] } else { Duration::ZERO },
             overtaken: random.one_in(3).then_some(overtaken),
             expires: random.one_in(3),
-            copies: random.one_in(2),
             copying: times[random.index(3)],
             torn_write: if random.one_in(2) { random.below(12) } else { 0 },
         }
@@ -53,20 +49,11 @@ impl Rough {
         nodes.iter().for_each(|node| sim.set_sync(*node, Delay::Fixed(Duration::from_micros(200))));
     }
 
-    pub(super) fn disturb(
-        &self,
-        sim: &mut Sim<Role>,
-        nodes: &[NodeId],
-        is_copied: bool,
-        random: &mut Random,
-    ) {
-        let [node, other] = [(); 2].map(|()| nodes[random.index(nodes.len())]);
+    pub(super) fn disturb(&self, sim: &mut Sim<Role>, nodes: &[NodeId], random: &mut Random) {
+        let node = nodes[random.index(nodes.len())];
         if self.expires {
             let timers = [Timer::Patience, Timer::Heartbeat, Timer::Batch];
             sim.request(node, Order::Expire(timers[random.index(3)]));
-        }
-        if self.copies && is_copied {
-            copy_state(sim, node, Behind(other), self.copying);
         }
     }
 }

@@ -83,7 +83,7 @@ fn depose(seed: Seed, defect: Defect) -> Result<(), String> {
     let tree = plant(&mut sim, GROUP, OLD)?;
     sim.partition([OLD], [OTHER, LATE]);
     // Nor does it hear that the map has changed, but not for so long that it would doubt who keeps that.
-    sim.run(Duration::from_millis(240), |_, _, _| {});
+    sim.run(Duration::from_millis(280), |_, _, _| {});
     let cut = sim.partition([OLD], [MANAGER]);
     await_other(&mut sim, GROUP, OLD, &[MANAGER])?;
     replace(&mut sim, tree, MANAGER)?;

@@ -5,6 +5,7 @@
 
 mod addresses;
 mod balance;
+mod catching_up;
 mod constraints;
 mod isolation;
 mod large;

@@ -15,14 +15,14 @@ use crate::{
     TransactionId,
 };
 use fulmar_node::NodeId;
-use fulmar_replication::{Checkpoint, Group, View};
+use fulmar_replication::{Group, SequenceNumber, View};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The version of these messages.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// A question, its answer, or something that is not answered.
 #[derive(Clone, Debug)]
@@ -170,8 +170,8 @@ pub enum Message {
 /// A part of what a replica holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopiedPart {
-    /// The first part begins with a checkpoint, from which on the log tells what the copy may lack.
-    pub checkpoint: Option<Arc<Checkpoint>>,
+    /// Up to here that replica had committed: the log tells what has come since.
+    pub upto: SequenceNumber,
     /// Where the part begins.
     pub from: ObjectId,
     /// The entries there.

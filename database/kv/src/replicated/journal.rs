@@ -13,6 +13,11 @@ const LIFE: &str = "life";
 const VIEW: &str = "view";
 const ORDERED: &str = "ordered";
 const CHECKPOINT: &str = "checkpoint";
+const COPYING: &str = "copying";
+const COPIED: &str = "copied";
+
+/// The facts that hold what a replica's [`Standing`] comes to.
+const FACTS: [&str; 3] = [VIEW, ORDERED, COPYING];
 
 /// How many batches were written to this engine.
 pub(super) fn written(engine: &dyn Engine) -> Result<u64, Error> {
@@ -29,6 +34,8 @@ pub(super) struct Journal {
     /// How many batches were written.
     written: u64,
     life: Option<u64>,
+    /// While the state is copied: what comes before this object is.
+    copied: ObjectId,
     standing: Standing,
     /// The log has entries after the first and up to the second.
     start: SequenceNumber,
@@ -52,6 +59,7 @@ impl Journal {
         let mut journal = Self {
             written: number(WRITTEN)?.unwrap_or_default(),
             life: number(LIFE)?,
+            copied: ObjectId(number(COPIED)?.unwrap_or_default()),
             standing: Standing::default(),
             start: SequenceNumber(0),
             last: SequenceNumber(0),
@@ -76,7 +84,7 @@ impl Journal {
             return Err(damaged("the log"));
         }
         // In this order: the first says in another way what the second says.
-        for name in [VIEW, ORDERED] {
+        for name in FACTS {
             if let Some(record) = record(name)? {
                 journal.standing.note(&record, journal.last);
                 records.push(record);
@@ -100,6 +108,16 @@ impl Journal {
         self.written
     }
 
+    pub(super) fn copied(&self) -> ObjectId {
+        self.copied
+    }
+
+    /// Adds to a batch that the state is copied up to this object.
+    pub(super) fn copy_from(&mut self, next: ObjectId, batch: &mut Batch) {
+        self.copied = next;
+        put_fact(COPIED, next.0.to_be_bytes().into(), batch);
+    }
+
     /// Adds to a batch that there is one more.
     pub(super) fn count(&mut self, batch: &mut Batch) {
         self.written += 1;
@@ -111,7 +129,7 @@ impl Journal {
         self.count(batch);
         records.iter().for_each(|record| self.note(record, batch));
         if records.iter().any(|record| !matches!(record, Record::Append(_))) {
-            for (name, record) in [VIEW, ORDERED].into_iter().zip(self.standing.records()) {
+            for (name, record) in FACTS.into_iter().zip(self.standing.records()) {
                 put_fact(name, encoded(&record), batch);
             }
         }
@@ -120,7 +138,8 @@ impl Journal {
     fn note(&mut self, record: &Record, batch: &mut Batch) {
         self.standing.note(record, self.last);
         match record {
-            Record::View { .. } | Record::Ordered(_) => {}
+            Record::View { .. } | Record::Ordered(_) | Record::Copying(false) => {}
+            Record::Copying(true) => self.copy_from(ObjectId(0), batch),
             Record::Append(_) => self.append(encoded(record), batch),
             Record::Install { after, entries, .. } => {
                 remove(after.0 + 1..=self.last.0, batch);

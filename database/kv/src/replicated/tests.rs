@@ -1,11 +1,11 @@
 //! What replicas hold is what their leaders have written, whatever they forget, roll back and copy.
 
-use super::{Entries, Leading, Operation, REFUSED};
+use super::{Entries, Leading, Operation, Part, REFUSED};
 use crate::ObjectId;
 use crate::core::Core;
 use crate::engine::{Batch, Engine, EngineWrite, Memory};
 use crate::random::{Random, for_seeds};
-use fulmar_replication::{SequenceNumber, StateMachine, View};
+use fulmar_replication::{Record, SequenceNumber, StateMachine, View};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -106,14 +106,29 @@ fn large(random: &mut Random) -> Batch {
     Batch { writes: writes.collect() }
 }
 
-/// One replica is made of parts of others, while all go on.
-fn copy(from: &Entries, to: &Entries, mut meanwhile: impl FnMut()) {
-    let mut next = Some(ObjectId(0));
-    while let Some(begin) = next {
-        let (entries, rest) = from.part(begin, 1).expect("memory");
-        to.replace((begin, rest), entries).expect("memory");
-        meanwhile();
-        next = rest;
+/// One replica is made of parts of another, while both go on, and begins again now and then.
+fn copy(random: &mut Random, log: &[Vec<u8>], source: &mut Replica) -> Replica {
+    let (begin, checkpoint) = (source.committed, source.entries.snapshot());
+    let from_checkpoint = |replica: &mut Replica| {
+        replica.entries.restore(SequenceNumber(begin), &checkpoint);
+        (replica.executed, replica.committed) = (begin, begin);
+    };
+    let mut copied = Replica::new();
+    copied.entries.store(&[Record::Copying(true)]).expect("memory");
+    from_checkpoint(&mut copied);
+    loop {
+        source.commit(log, (source.committed + random.below(4)).min(log.len() as u64));
+        let Part { upto, entries, next } = source.entries.part(copied.entries.copied(), 1).expect("memory");
+        assert_eq!(upto, SequenceNumber(source.committed));
+        copied.entries.replace(next, entries).expect("memory");
+        if next.is_none() {
+            return copied;
+        }
+        if random.chance(4) {
+            copied.restart();
+            from_checkpoint(&mut copied);
+        }
+        copied.commit(log, copied.committed + random.below(upto.0 - copied.committed + 1));
     }
 }
 
@@ -181,7 +196,7 @@ fn replicas_hold_what_their_leaders_write() {
             assert!(front.write(Batch::default()).is_err());
         }
         // A copy of one that goes on meanwhile is whole when all that has come since is carried out again.
-        let (mut source, mut copied) = (Replica::new(), Replica::new());
+        let mut source = Replica::new();
         let mut begin = random.below(log.len() as u64);
         source.commit(&log, begin);
         while !source.entries.may_checkpoint() && begin < log.len() as u64 {
@@ -189,13 +204,7 @@ fn replicas_hold_what_their_leaders_write() {
             source.commit(&log, begin);
         }
         source.settle();
-        let (from, checkpoint) = (source.entries.clone(), source.entries.snapshot());
-        copy(&from, &copied.entries, || {
-            let upto = (source.committed + random.below(4)).min(log.len() as u64);
-            source.commit(&log, upto);
-        });
-        copied.entries.restore(SequenceNumber(begin), &checkpoint);
-        (copied.executed, copied.committed) = (begin, begin);
+        let copied = copy(random, &log, &mut source);
         replicas.extend([source, copied]);
         for replica in &mut replicas {
             replica.commit(&log, log.len() as u64);

@@ -17,7 +17,7 @@ use crate::{
     TransactionId,
 };
 use fulmar_node::NodeId;
-use fulmar_replication::{Group, Record, View};
+use fulmar_replication::{Group, SequenceNumber, View};
 use fulmar_transport::coding::{Reader, list, number, put_bytes, put_varint, text};
 use fulmar_transport::{Malformed, Wire};
 use std::sync::Arc;
@@ -292,13 +292,8 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
     })
 }
 
-/// A checkpoint is written as it is in a log.
 fn put_part(out: &mut Vec<u8>, part: &CopiedPart) {
-    let mut checkpoint = Vec::new();
-    if let Some(known) = &part.checkpoint {
-        Record::Checkpoint(known.clone()).encode(&mut checkpoint);
-    }
-    put_bytes(out, &checkpoint);
+    put_varint(out, part.upto.0);
     put_varint(out, part.from.0);
     put_writes(out, &part.entries);
     if let Some(next) = part.next {
@@ -307,16 +302,10 @@ fn put_part(out: &mut Vec<u8>, part: &CopiedPart) {
 }
 
 fn part(input: &mut Reader<'_>) -> Option<CopiedPart> {
-    let checkpoint = match input.bytes()? {
-        [] => None,
-        bytes => match Record::decode(bytes).ok()? {
-            Record::Checkpoint(checkpoint) => Some(checkpoint),
-            _ => return None,
-        },
-    };
-    let (from, entries) = (ObjectId(input.varint()?), writes(input)?);
+    let (upto, from) = (SequenceNumber(input.varint()?), ObjectId(input.varint()?));
+    let entries = writes(input)?;
     let next = if input.is_empty() { None } else { Some(ObjectId(input.varint()?)) };
-    Some(CopiedPart { checkpoint, from, entries, next })
+    Some(CopiedPart { upto, from, entries, next })
 }
 
 fn tag(question: &Question) -> u8 {

@@ -1,42 +1,40 @@
-//! The state of one replica, copied to another part by part, while the first goes on.
+//! The state of one replica, copied to another part by part, while both go on.
+//!
+//! A part is what the donor holds of some objects after all that it has committed, which is no less than the copier has. So what
+//! the copier carries out from its log afterwards, blind writes over objects that are newer in part, brings them to where all others are,
+//! however long the rest takes, and whatever is written meanwhile: no log is kept for it.
 
 use super::super::message::{CopiedPart, Message};
 use super::replicas::{Hosted, Place};
 use super::{Server, Turn};
 use crate::ObjectId;
+use crate::replicated::Part;
 use fulmar_node::{NodeId, Outbox, Process, Time};
-use fulmar_replication::{Checkpoint, Wish};
-use std::sync::Arc;
+use fulmar_replication::Wish;
 
-/// A part holds so many bytes of entries, or one object.
-const PART_BYTES: usize = 64 << 10;
+/// A part holds so many bytes of entries, or one object: as much as a leader writes at once, so that what it adds is not more than
+/// what is copied meanwhile.
+const PART_BYTES: usize = 1 << 20;
 /// One that was asked for so often is asked of another.
 const ATTEMPTS: u32 = 8;
 
-/// The state of another replica on its way to here. Meanwhile this one is deaf.
+/// The state of another replica on its way to here.
 pub(super) struct Copying {
     from: NodeId,
-    checkpoint: Option<Arc<Checkpoint>>,
-    next: ObjectId,
     attempts: u32,
 }
 
-impl Copying {
-    fn of(from: NodeId) -> Self {
-        Self { from, checkpoint: None, next: ObjectId(0), attempts: 0 }
-    }
-
-    fn ask_part(&self, (database, group): Place, turn: &mut Turn<'_>) {
-        turn.send(self.from, Message::Copy { database, group, from: self.next });
-    }
-}
-
 impl Hosted {
-    /// Begins to copy the state of another, if none is on its way.
-    pub(super) fn copy_from(&mut self, other: NodeId, place: Place, turn: &mut Turn<'_>) {
-        if self.copying.is_none() {
-            self.copying.insert(Copying::of(other)).ask_part(place, turn);
+    fn ask_part(&self, (database, group): Place, turn: &mut Turn<'_>) {
+        if let Some(copying) = &self.copying {
+            turn.send(copying.from, Message::Copy { database, group, from: self.entries.copied() });
         }
+    }
+
+    /// Begins to copy the state of another, or goes on after a crash.
+    pub(super) fn copy_from(&mut self, other: NodeId, place: Place, turn: &mut Turn<'_>) {
+        self.copying = Some(Copying { from: other, attempts: 0 });
+        self.ask_part(place, turn);
     }
 
     /// Asks again for what has not come.
@@ -44,10 +42,10 @@ impl Hosted {
         let Some(mut copying) = self.copying.take() else { return };
         copying.attempts += 1;
         if copying.attempts > ATTEMPTS {
-            copying = Copying::of(self.next_donor(turn.site.me, copying.from));
+            copying = Copying { from: self.next_donor(turn.site.me, copying.from), attempts: 0 };
         }
-        copying.ask_part(place, turn);
         self.copying = Some(copying);
+        self.ask_part(place, turn);
     }
 
     fn next_donor(&self, me: NodeId, last: NodeId) -> NodeId {
@@ -68,14 +66,13 @@ impl Server {
         out: &mut Outbox<Self>,
     ) {
         let Some(hosted) = self.replicas.get(&place) else { return };
-        if hosted.copying.is_some() || hosted.is_broken {
+        if hosted.replica.is_copying() || hosted.is_broken {
             return;
         }
         // Who asks and is not answered asks another.
-        let Ok((entries, next)) = hosted.entries.part(from, PART_BYTES) else { return };
-        let checkpoint = (from == ObjectId(0)).then(|| hosted.replica.checkpoint().clone());
+        let Ok(Part { upto, entries, next }) = hosted.entries.part(from, PART_BYTES) else { return };
         let (database, group) = place;
-        let part = CopiedPart { checkpoint, from, entries, next };
+        let part = CopiedPart { upto, from, entries, next };
         self.site.turn(now, out).send(to, Message::Copied { database, group, part });
     }
 
@@ -88,25 +85,23 @@ impl Server {
         now: Time,
         out: &mut Outbox<Self>,
     ) {
-        let Some(hosted) = self.replicas.get_mut(&place) else { return };
-        let Some(copying) = hosted.copying.as_mut() else { return };
-        if (copying.from, copying.next) != (from, part.from) {
+        let Some(hosted) = self.replicas.get_mut(&place).filter(|hosted| !hosted.is_broken) else { return };
+        let CopiedPart { upto, from: begin, entries, next } = part;
+        let Some(copying) = hosted.copying.as_mut().filter(|copying| copying.from == from) else { return };
+        if begin != hosted.entries.copied() || upto < hosted.replica.committed() {
             return;
         }
-        if let Err(why) = hosted.entries.replace((part.from, part.next), part.entries) {
+        copying.attempts = 0;
+        if let Err(why) = hosted.entries.replace(next, entries) {
             return self.fail_replica(place, why, now, out);
         }
-        copying.checkpoint = part.checkpoint.or_else(|| copying.checkpoint.take());
-        copying.attempts = 0;
-        if let Some(next) = part.next {
-            copying.next = next;
-            return copying.ask_part(place, &mut self.site.turn(now, out));
+        let is_whole = next.is_none();
+        if is_whole {
+            hosted.copying = None;
+        } else {
+            hosted.ask_part(place, &mut self.site.turn(now, out));
         }
-        let checkpoint = copying.checkpoint.take();
-        hosted.copying = None;
-        if let Some(checkpoint) = checkpoint {
-            let wish = Wish::Adopt(checkpoint);
-            self.step_replica(place, now, out, |replica, out| replica.request(now, wish, out));
-        }
+        let wish = Wish::Copied { upto, is_whole };
+        self.step_replica(place, now, out, |replica, out| replica.request(now, wish, out));
     }
 }

@@ -86,9 +86,9 @@ impl Server {
         }
     }
 
-    /// Replicas that do not count yet, as they have to hear first what the others have.
-    pub(super) fn behind(&self) -> Vec<String> {
-        let is_there = |hosted: &Hosted| hosted.copying.is_none() && hosted.replica.view().is_some();
+    /// Replicas here that do not count yet, as they have to hear first what the others have.
+    pub fn behind(&self) -> Vec<String> {
+        let is_there = |hosted: &Hosted| !hosted.replica.is_copying() && hosted.replica.view().is_some();
         let places = self.site.map.replicas_on(self.site.me);
         let behind = places.filter(|place| {
             !self.failures.0.contains_key(place) && !self.replicas.get(place).is_some_and(is_there)

@@ -299,7 +299,7 @@ impl Server {
     /// Leads, or follows, as the replica does.
     fn observe(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
         let Some(hosted) = self.replicas.get_mut(&place) else { return };
-        let leads = hosted.replica.view().filter(|_| hosted.replica.leads() && hosted.copying.is_none());
+        let leads = hosted.replica.view().filter(|_| hosted.replica.leads());
         if hosted.front.as_ref().map(|front| front.view) != leads {
             hosted.front = None;
             self.follow(place, now, out);
@@ -497,9 +497,7 @@ impl Server {
         out: &mut Outbox<Self>,
     ) {
         use fulmar_replication::Message::{Group, Reply, SpeculativeReply};
-        let Some(hosted) = self.replicas.get(&place).filter(|hosted| hosted.copying.is_none()) else {
-            return;
-        };
+        let Some(hosted) = self.replicas.get(&place) else { return };
         let is_for_front = matches!(message, Reply { .. } | SpeculativeReply { .. } | Group(_));
         if is_for_front && hosted.front.is_some() {
             let message = message.clone();
@@ -508,7 +506,6 @@ impl Server {
         self.step_replica(place, now, out, |replica, out| replica.receive(now, from, message, out));
     }
 
-    /// A timer of a replica, which has to wait while that is deaf.
     pub(super) fn wake_replica(
         &mut self,
         place: Place,
@@ -516,11 +513,7 @@ impl Server {
         now: Time,
         out: &mut Outbox<Self>,
     ) {
-        if self.replicas.get(&place).is_some_and(|hosted| hosted.copying.is_some()) {
-            out.set_timer(Timer::Replica(place, timer), now + PATIENCE);
-        } else {
-            self.step_replica(place, now, out, |replica, out| replica.expire(now, timer, out));
-        }
+        self.step_replica(place, now, out, |replica, out| replica.expire(now, timer, out));
     }
 
     pub(super) fn wake_front(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
