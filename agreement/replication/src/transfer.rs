@@ -97,6 +97,12 @@ impl<S: StateMachine> Replica<S> {
             log.truncate(end);
             return Some(log);
         }
+        if log.start() > self.committed && self.log.summary(log.start()) == log.summary(log.start()) {
+            // What it has not carried out before, as its state is copied, it has.
+            let mut own = self.log.part(self.committed, usize::MAX);
+            own.go_on_with(&log);
+            log = own;
+        }
         let mut is_next = true;
         if let Some((of, mut before)) = self.incoming.take()
             && of == view
