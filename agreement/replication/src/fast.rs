@@ -12,7 +12,7 @@ use fulmar_node::{NodeId, Outbox, Time};
 impl<S: StateMachine> Replica<S> {
     /// Appends what a client asks for where it comes.
     pub(crate) fn find_place(&mut self, from: NodeId, entry: Entry, now: Time, out: &mut Outbox<Self>) {
-        if self.knows(from, &entry, out) {
+        if self.knows(from, &entry, out) || !self.has_room(&entry) {
             return;
         }
         self.append(entry, Some(from), out);

@@ -64,6 +64,8 @@ pub(crate) enum Defect {
     GoesOnUnestablished,
     /// What was promised of a log holds after a checkpoint that it did not lead to.
     KeepsPromises,
+    /// A log takes whatever clients ask for, whether or not anything is committed.
+    TakesAll,
     /// The log of a view and its name are two records.
     TearsInstall,
     /// Under speculation a query is executed.

@@ -24,6 +24,7 @@ impl<S: StateMachine> Replica<S> {
         require(!is_normal || self.committed <= last, "what is committed is not in the log");
         require(self.last_normal <= self.view, "the log is of a view to come");
         require(!is_normal || self.last_normal == self.view, "the log is of another view");
+        require(self.uncommitted == self.uncommitted_bytes(), "what is not committed is counted wrong");
         require(self.group == self.checkpoint.group, "the group is not that of the checkpoint");
         require(self.view.epoch == self.group.epoch(), "the view is of another epoch");
         let mut before_last = self.log.entries_after(start).rev().skip(1);

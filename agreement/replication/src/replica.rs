@@ -33,7 +33,8 @@ pub struct Options {
     pub bytes: usize,
     /// So many operations are executed from one checkpoint to the next…
     pub checkpoint: u64,
-    /// …or so many bytes of them.
+    /// …or so many bytes of them. As many at most, or one operation, are taken from clients and not committed: whoever asks for more has to
+    /// ask again.
     pub checkpoint_bytes: usize,
     /// A leader that speculates looks after so many operations whether the others have done the same, or when it gives a sign.
     pub synchronize: u64,
@@ -175,6 +176,8 @@ pub struct Replica<S> {
     pub(crate) copied: Option<SequenceNumber>,
     /// So many bytes of operations were committed since.
     since_checkpoint: usize,
+    /// So many bytes of operations are in the log and not committed.
+    pub(crate) uncommitted: usize,
     /// What is in the log and not committed.
     pub(crate) asked: BTreeMap<ClientId, Asked>,
     /// Up to here the leader of `last_normal` has given the log's entries their places; kept only where not all have them so.
@@ -246,6 +249,7 @@ impl<S: StateMachine> Replica<S> {
             copied: None,
             group,
             since_checkpoint: 0,
+            uncommitted: 0,
             asked: BTreeMap::new(),
             ordered,
             stable: SequenceNumber(0),
@@ -280,6 +284,7 @@ impl<S: StateMachine> Replica<S> {
             replica.execution.restore(&checkpoint);
             replica.checkpoint = checkpoint;
         }
+        replica.uncommitted = replica.uncommitted_bytes();
         replica.copied = is_copying.then_some(replica.committed);
         if replica.last_normal < replica.view {
             replica.status = Status::ViewChange;
@@ -433,6 +438,19 @@ impl<S: StateMachine> Replica<S> {
         true
     }
 
+    pub(crate) fn uncommitted_bytes(&self) -> usize {
+        self.log.entries_after(self.committed).map(crate::Entry::size).sum()
+    }
+
+    /// Whether the log has room for what a client asks for: not for ever, if nothing is committed any more.
+    pub(crate) fn has_room(&self, entry: &crate::Entry) -> bool {
+        #[cfg(test)]
+        if self.group.has(Defect::TakesAll) {
+            return true;
+        }
+        self.uncommitted == 0 || self.uncommitted + entry.size() <= self.options.checkpoint_bytes
+    }
+
     /// Appends to the log what a client has asked for.
     pub(crate) fn append(&mut self, entry: crate::Entry, by: Option<NodeId>, out: &mut Outbox<Self>) {
         self.record(Record::Append(entry.clone()), out);
@@ -441,6 +459,7 @@ impl<S: StateMachine> Replica<S> {
 
     /// As [`Self::append`], where the record is the caller's.
     pub(crate) fn put(&mut self, entry: crate::Entry, by: Option<NodeId>) {
+        self.uncommitted += entry.size();
         self.asked.insert(entry.client, Asked { number: entry.number, by });
         self.log.append(entry);
     }
@@ -454,6 +473,7 @@ impl<S: StateMachine> Replica<S> {
         let removed: Vec<_> = self.log.entries_after(last).cloned().collect();
         self.log.truncate(last);
         self.take_back(last);
+        self.uncommitted = self.uncommitted_bytes();
         let asked = &mut self.asked;
         let with_asker = |entry: crate::Entry| {
             let is_it = asked.get(&entry.client).is_some_and(|asked| asked.number == entry.number);
@@ -493,7 +513,9 @@ impl<S: StateMachine> Replica<S> {
         }
         self.execution.commit(self.committed);
         for number in (before.0 + 1..=self.committed.0).map(SequenceNumber) {
-            self.since_checkpoint += self.log.get(number).map_or(0, crate::Entry::size);
+            let size = self.log.get(number).map_or(0, crate::Entry::size);
+            self.since_checkpoint += size;
+            self.uncommitted -= size;
             self.reply(number, out);
         }
         let is_due = self.committed.0 - self.checkpoint.at.0 >= self.options.checkpoint

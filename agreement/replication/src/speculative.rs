@@ -16,6 +16,9 @@ impl<S: StateMachine> Replica<S> {
         if self.knows(from, &entry, out) {
             return self.reply_speculatively(from, &entry, out);
         }
+        if !self.has_room(&entry) {
+            return;
+        }
         self.append(entry, Some(from), out);
         self.execute_speculatively();
         #[cfg(test)]

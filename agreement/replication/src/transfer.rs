@@ -169,6 +169,7 @@ impl<S: StateMachine> Replica<S> {
         let has_led = self.leads();
         self.log = Log::after(checkpoint.at, checkpoint.summary);
         self.asked.clear();
+        self.uncommitted = 0;
         self.committed = checkpoint.at;
         self.execution.restore(checkpoint);
         self.checkpoint = checkpoint.clone();

@@ -11,7 +11,7 @@ impl<S: StateMachine> Replica<S> {
     /// As the leader: gives a client's operation its place.
     pub(crate) fn order(&mut self, from: NodeId, entry: Entry, now: Time, out: &mut Outbox<Self>) {
         // Who asks another in vain asks all the next time.
-        if self.leads() && !self.knows(from, &entry, out) {
+        if self.leads() && !self.knows(from, &entry, out) && self.has_room(&entry) {
             self.append(entry, Some(from), out);
             match self.options.batch {
                 1 => self.send_prepares(out),

@@ -2,7 +2,7 @@
 
 use super::registers::invocation;
 use super::role::{Order, Said};
-use super::{Incarnations, world};
+use super::{Incarnations, replicas, world};
 use crate::group::Defect;
 use crate::{Group, Options, Outcome, Protocol};
 use fulmar_history::linearizability::{KeyValueOperation, RegisterOperation};
@@ -42,5 +42,38 @@ fn a_group_goes_on_whose_log_is_longer_than_a_message() {
         assert!(is_answered_after_a_power_cut(protocol, None), "{protocol:?}");
         let whole = is_answered_after_a_power_cut(protocol, Some(Defect::SendsWholeLogs));
         assert!(!whole, "{protocol:?}");
+    }
+}
+
+/// How many bytes a replica comes to hold, at most, that are not committed, while a leader is cut off with all clients; afterwards all of them are
+/// answered.
+fn taken_without_a_quorum(protocol: Protocol, defect: Option<Defect>) -> usize {
+    const CLIENTS: u32 = 20;
+    let group = Group::new((0..REPLICAS).map(NodeId), protocol).expect("three").with_defect(defect);
+    let options = Options { checkpoint_bytes: 300, ..Options::default() };
+    let mut sim = world(Seed::from(1), &group, (0, CLIENTS), &options, &Incarnations::default());
+    let clients = || (REPLICAS..REPLICAS + CLIENTS).map(NodeId);
+    sim.run(Duration::from_secs(1), |_, _, _| {});
+    let leader = NodeId(0);
+    let cut = sim.partition([leader], [NodeId(1), NodeId(2)]);
+    let others = sim.partition([NodeId(1), NodeId(2)], clients());
+    let write = KeyValueOperation { key: 1, operation: RegisterOperation::Write(Some(1)) };
+    clients().for_each(|client| sim.request(client, Order::Client(invocation(write, false))));
+    let mut answered = 0;
+    sim.run(Duration::from_secs(2), |_, _, said| answered += usize::from(matches!(said, Said::Client(_))));
+    assert_eq!(answered, 0, "{protocol:?}");
+    let taken = replicas(&sim).map(|(_, replica)| replica.uncommitted_bytes()).max().unwrap_or_default();
+    sim.mend(cut);
+    sim.mend(others);
+    sim.run(Duration::from_secs(60), |_, _, said| answered += usize::from(matches!(said, Said::Client(_))));
+    assert_eq!(answered, CLIENTS as usize, "{protocol:?}");
+    taken
+}
+
+#[test]
+fn who_commits_nothing_takes_no_more_than_there_is_room_for() {
+    for protocol in [Protocol::Viewstamped, Protocol::Fast, Protocol::Speculative] {
+        assert!((1..=300).contains(&taken_without_a_quorum(protocol, None)), "{protocol:?}");
+        assert!(taken_without_a_quorum(protocol, Some(Defect::TakesAll)) > 600, "{protocol:?}");
     }
 }
