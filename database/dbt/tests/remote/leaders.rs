@@ -312,6 +312,102 @@ fn commit_while_the_leader_goes(seed: Seed) -> Result<(), String> {
     }
 }
 
+/// Whoever leads the group that decides about a transaction, the other in which it is prepared, or both, crash or are cut off so long
+/// after it is prepared. It is decided, in both alike, and as its client is told; and so it stays under whoever leads then.
+fn decide_under_other_leaders(seed: Seed) -> Result<(), String> {
+    let (replication, number) = (replicas(&seed), seed.number);
+    let moment = Duration::from_micros(100 * (number / 9));
+    let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, replication);
+    sim.run(Duration::from_secs(2), |_, _, _| {});
+    let trees = [plant(&mut sim, GROUP, OLD)?, plant(&mut sim, GroupId(2), OTHER)?];
+    let told = Arc::new(Mutex::new(None));
+    let outcome = Arc::clone(&told);
+    sim.host(NodeId(SERVERS), move |port| {
+        let database = connect(port);
+        let change = || {
+            let mut transaction = database.begin()?;
+            for tree in trees {
+                transaction.put(tree, b"bird", b"fulmar")?;
+            }
+            transaction.commit(Durability::Synced)
+        };
+        *outcome.lock() = Some(change());
+    });
+    let is_prepared = |sim: &Sim<Role>| {
+        servers().any(|server| match sim.process(server) {
+            Some(Role::Server(server, ..)) => server.databases().any(|kv| !kv.is_settled()),
+            _ => false,
+        })
+    };
+    if !sim.run_until(Duration::from_secs(10), |_, _, _| {}, is_prepared) {
+        return Err("it is not prepared".into());
+    }
+    sim.run(moment, |_, _, _| {});
+    let leaders = [&[OLD][..], &[OTHER], &[OLD, OTHER]][usize::try_from(number / 3 % 3).unwrap()];
+    for leader in leaders {
+        let lasting = Duration::from_micros(400_000 + sim.random().below(1_000_000));
+        if sim.random().one_in(2) {
+            sim.crash(*leader);
+            let leader = *leader;
+            sim.after(lasting, move |sim| sim.restart(leader));
+        } else {
+            let cut = sim.partition([*leader], servers().filter(|server| server != leader));
+            sim.after(lasting, move |sim| sim.mend(cut));
+        }
+    }
+    if !sim.run_until(Duration::from_secs(100), |_, _, _| {}, |sim| sim.programs_running() == 0) {
+        return Err("a program does not end".into());
+    }
+    let mut seen = look(&mut sim, trees)?;
+    for gone in servers() {
+        sim.run(Duration::from_secs(2), |_, _, _| {});
+        sim.crash(gone);
+        seen.extend(look(&mut sim, trees)?);
+        sim.restart(gone);
+    }
+    let took_place = seen[0];
+    let told = told.lock().take();
+    let is_as_told = match &told {
+        Some(Ok(_)) => took_place,
+        Some(Err(Error::Conflict | Error::SnapshotGone)) => !took_place,
+        Some(Err(_)) | None => false,
+    };
+    let is_same = seen.iter().all(|seen| *seen == took_place);
+    if is_same && is_as_told {
+        Ok(())
+    } else {
+        Err(format!("told {told:?}, and it has taken place: {seen:?}"))
+    }
+}
+
+/// Whether the second client sees that the bird was changed in each tree.
+fn look(sim: &mut Sim<Role>, trees: [Tree; 2]) -> Result<Vec<bool>, String> {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let found = Arc::clone(&seen);
+    run(sim, 1, move |port| {
+        let database = connect_to(port, OTHER);
+        let see = || {
+            let transaction = database.begin()?;
+            let has = |tree| Ok(transaction.get(tree, b"bird")?.as_deref() == Some(b"fulmar"));
+            trees.into_iter().map(has).collect::<Result<Vec<_>, Error>>()
+        };
+        *found.lock() = loop {
+            match see() {
+                Err(Error::SnapshotGone) => {}
+                seen => break seen?,
+            }
+        };
+        Ok(())
+    })?;
+    let seen = seen.lock().clone();
+    Ok(seen)
+}
+
+#[test]
+fn an_undecided_transaction_outlives_its_leaders() {
+    seeds("an_undecided_transaction_outlives_its_leaders", 0..180, decide_under_other_leaders);
+}
+
 #[test]
 fn whoever_leads_next_knows_what_was_committed() {
     seeds("whoever_leads_next_knows_what_was_committed", 0..60, commit_while_the_leader_goes);
