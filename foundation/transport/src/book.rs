@@ -43,6 +43,11 @@ impl Book {
         failure.again = now + failure.pause;
     }
 
+    /// Who asks anew may try all at once.
+    pub(crate) fn forgive(&mut self) {
+        self.failures.clear();
+    }
+
     pub(crate) fn reached(&mut self, node: NodeId) {
         self.failures.remove(&node);
     }

@@ -263,6 +263,7 @@ impl<P: Process<Message: Wire>> Client<P> {
     /// As for [`Self::wait`].
     pub fn request(&mut self, request: P::Request) -> Result<Vec<P::Event>, ClientError> {
         self.begin();
+        self.book.forgive();
         self.step(0, |process, now, out| process.request(now, request, out));
         self.go_on()
     }
@@ -300,6 +301,14 @@ impl<P: Process<Message: Wire>> Client<P> {
             self.started = true;
             self.step(0, P::start);
         }
+        self.hear_disconnected();
+    }
+
+    fn hear_disconnected(&mut self) {
+        let depth = self.peers.values().map(|peer| peer.depth).max().unwrap_or(0);
+        for peer in std::mem::take(&mut self.disconnected) {
+            self.step(depth, |process, now, out| process.disconnected(now, peer, out));
+        }
     }
 
     fn flush(&mut self) {
@@ -310,11 +319,9 @@ impl<P: Process<Message: Wire>> Client<P> {
 
     fn go_on(&mut self) -> Result<Vec<P::Event>, ClientError> {
         loop {
+            self.hear_disconnected();
             // What was lost has been waited for, too.
             let depth = self.peers.values().map(|peer| peer.depth).max().unwrap_or(0);
-            for peer in std::mem::take(&mut self.disconnected) {
-                self.step(depth, |process, now, out| process.disconnected(now, peer, out));
-            }
             for _ in 0..self.timers.due(self.now) {
                 let Some(timer) = self.timers.expire(self.now) else { break };
                 self.step(depth, |process, now, out| process.expire(now, timer, out));

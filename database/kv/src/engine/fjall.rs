@@ -6,6 +6,7 @@ use super::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
 use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use parking_lot::{Mutex, RwLock};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::panic;
@@ -271,12 +272,21 @@ fn fault(path: &Path, error: fjall::Error) -> Error {
         fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
             Error::io(path, source)
         }
+        // A table was written in the background: without room for one that is why.
+        fjall::Error::Poisoned if has_no_room(path) => {
+            Error::io(path, io::Error::from_raw_os_error(Errno::NOSPC.raw_os_error()))
+        }
         fjall::Error::Poisoned => Error::Io {
             path: path.into(),
             source: io::Error::other("an earlier write failed; close the database and open it again"),
         },
         damaged => Error::Corrupt { path: path.into(), what: damaged.to_string() },
     }
+}
+
+fn has_no_room(path: &Path) -> bool {
+    let room = rustix::fs::statvfs(path).map(|system| system.f_bavail.saturating_mul(system.f_frsize));
+    room.is_ok_and(|room| room < MEMORY_TABLE_BYTES)
 }
 
 #[cfg(test)]

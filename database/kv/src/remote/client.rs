@@ -416,6 +416,13 @@ impl Client {
         out.event(Reply::Answer(answer));
     }
 
+    /// What is asked still when something else is asked for has failed, as far as the user knows: no answer to it is told.
+    fn abandon(&mut self) {
+        self.asked.clear();
+        self.committing = None;
+        self.scanning = None;
+    }
+
     fn send_all(&mut self, is_new: bool, now: Time, out: &mut Outbox<Self>) {
         let numbers: Vec<_> = self.asked.keys().copied().collect();
         for number in numbers {
@@ -432,6 +439,9 @@ impl Process for Client {
     type Record = ();
 
     fn request(&mut self, now: Time, ask: Ask, out: &mut Outbox<Self>) {
+        if !matches!(ask, Ask::Server(_) | Ask::Limit(_) | Ask::CloseSnapshot(_)) {
+            self.abandon();
+        }
         match ask {
             Ask::Question(group, question) => {
                 let number = self.begin(group, question);
@@ -597,4 +607,36 @@ pub(super) fn bytes(commit: &Commit) -> u64 {
     let changes = commit.writes.iter().flat_map(|write| &write.changes);
     let sizes = changes.map(|change| change.key.len() + change.value.as_ref().map_or(0, |value| value.len()));
     sizes.map(|size| size as u64).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request that failed, as a server refused the connection, left its question: its answer was told to who asked next.
+    #[test]
+    fn nobody_is_told_the_answer_to_what_was_asked_before() {
+        let server = NodeId(0);
+        let mut client = Client::new(1, "birds", false);
+        let mut out = Outbox::default();
+        client.request(Time::ZERO, Ask::Server(server), &mut out);
+        let newest = || Ask::Question(GroupId(0), Question::Newest);
+        client.request(Time::ZERO, newest(), &mut out);
+        client.request(Time::ZERO, newest(), &mut out);
+        let layout = Layout {
+            database: DatabaseNumber(0),
+            founded: 1,
+            groups: vec![server],
+            servers: BTreeMap::from([(server, "127.0.0.1:1".into())]),
+        };
+        for (number, answer) in [
+            (2, Answer::Open(layout)),
+            (1, Answer::At(Timestamp(1))),
+            (2, Answer::At(Timestamp(2))),
+            (2, Answer::At(Timestamp(2))),
+        ] {
+            client.receive(Time::ZERO, server, Message::Answer { number, answer }, &mut out);
+        }
+        assert!(matches!(out.events[..], [Reply::Answer(Answer::At(Timestamp(2)))]), "{:?}", out.events);
+    }
 }
