@@ -426,3 +426,25 @@ fn a_log_that_comes_in_parts_is_no_shorter_at_its_beginning() {
     assert_eq!(one.replica.view(), Some(view));
     assert_eq!(one.replica.log, whole.part(at(3), usize::MAX));
 }
+
+/// Another has committed more, and has nothing before that in its log any more, as one that copies a state: who is to lead the view
+/// has that itself, and needs nobody to say so (seed 11707).
+#[test]
+fn who_has_what_others_have_committed_begins_a_view_with_it() {
+    let mut one = One::begun(Protocol::Viewstamped, Options::default());
+    let (whole, first) = (log(1..=6), View::first_of(0));
+    one.follow(&log([]), 1..=6, 3);
+    one.sync();
+    let view = first.after(1);
+    [LEADER, NodeId(2)].into_iter().for_each(|other| one.hear(other, Message::StartViewChange { view }));
+    one.sync();
+    let mut late = whole.clone();
+    late.drop_until(at(5));
+    let (end, ordered, committed) = (whole.end(), at(6), at(5));
+    one.hear(
+        NodeId(2),
+        Message::DoViewChange { view, last_normal: first, log: late, end, ordered, committed },
+    );
+    assert_eq!(one.replica.view(), Some(view));
+    assert_eq!(one.replica.log, whole);
+}

@@ -80,6 +80,13 @@ impl<S: StateMachine> Replica<S> {
         self.options.bytes
     }
 
+    /// The log with what comes before it, after what this replica has committed, if it has that itself: it need not know that it is
+    /// committed, and who copies a state gives none.
+    pub(crate) fn reaching_back(&self, log: Log) -> Log {
+        let mut own = self.log.part(self.committed, usize::MAX);
+        if log.start() > self.committed && own.go_on_with(&log) { own } else { log }
+    }
+
     /// Puts together the log of a view that has begun; asks for what has not come.
     pub(crate) fn assemble(
         &mut self,
@@ -97,12 +104,7 @@ impl<S: StateMachine> Replica<S> {
             log.truncate(end);
             return Some(log);
         }
-        if log.start() > self.committed && self.log.summary(log.start()) == log.summary(log.start()) {
-            // What it has not carried out before, as its state is copied, it has.
-            let mut own = self.log.part(self.committed, usize::MAX);
-            own.go_on_with(&log);
-            log = own;
-        }
+        log = self.reaching_back(log);
         let mut is_next = true;
         if let Some((of, mut before)) = self.incoming.take()
             && of == view

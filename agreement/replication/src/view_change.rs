@@ -270,7 +270,8 @@ impl<S: StateMachine> Replica<S> {
             return;
         }
         let logs = &whole.map(|(owner, candidate)| (*owner, candidate.clone())).collect();
-        let Some((owner, mut log)) = self.merge(logs) else { return };
+        let Some((owner, log)) = self.merge(logs) else { return };
+        let mut log = self.reaching_back(log);
         if log.start() > self.committed {
             let (view, committed) = (self.view, self.committed);
             return out.send(owner, Message::GetState { view, committed, after: committed });

@@ -188,19 +188,23 @@ fn every_snapshot_on_replicas_holds_the_same_sum() {
     });
 }
 
+/// Before a server is gone for good the clock has replicas: operators are told to wait for that, too.
+fn await_keepers(sim: &mut Sim<Role>) -> Result<(), String> {
+    let have_clock = |sim: &Sim<Role>| match sim.process(MANAGER) {
+        Some(Role::Server(server, ..)) => server.map().keepers().len() == SERVERS as usize,
+        _ => false,
+    };
+    let comes = sim.run_until(Duration::from_secs(60), |_, _, _| {}, have_clock);
+    if comes { Ok(()) } else { Err("the clock has no replicas".into()) }
+}
+
 /// One server loses all that it had, and comes back; when it has had time to catch up, another is gone for good.
 #[test]
 fn replicas_outlive_their_servers() {
     seeds("replicas_outlive_their_servers", 0..200, |seed| {
         let (replication, disks) = (replicas(&seed), Disks::default());
         let mut sim = world(seed, &disks, CLIENTS, Defect::Nothing, replication);
-        let have_clock = |sim: &Sim<Role>| match sim.process(MANAGER) {
-            Some(Role::Server(server, ..)) => server.map().keepers().len() == SERVERS as usize,
-            _ => false,
-        };
-        if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, have_clock) {
-            return Err("the clock has no replicas".into());
-        }
+        await_keepers(&mut sim)?;
         let bank = open(&mut sim);
         let faults = Faults::random(servers(), sim.random());
         sim.inject(Faults { crash: 0, blackout: 0, broken_disk: 0, ..faults });
@@ -264,6 +268,7 @@ fn a_server_with_replicas_can_be_drained() {
     seeds("a_server_with_replicas_can_be_drained", 0..60, |seed| {
         let (replication, is_gone) = (replicas(&seed), seed.number % 2 == 1);
         let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing, replication);
+        await_keepers(&mut sim)?;
         let bank = open(&mut sim);
         let drained = NodeId(u32::try_from(sim.random().below(SERVERS.into())).unwrap());
         sim.add(LATE);
