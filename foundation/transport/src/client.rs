@@ -305,10 +305,15 @@ impl<P: Process<Message: Wire>> Client<P> {
     }
 
     fn hear_disconnected(&mut self) {
-        let depth = self.peers.values().map(|peer| peer.depth).max().unwrap_or(0);
         for peer in std::mem::take(&mut self.disconnected) {
+            let depth = self.depth_of_all();
             self.step(depth, |process, now, out| process.disconnected(now, peer, out));
         }
+    }
+
+    /// What was lost has been waited for, too.
+    fn depth_of_all(&self) -> u64 {
+        self.peers.values().map(|peer| peer.depth).max().unwrap_or(0)
     }
 
     fn flush(&mut self) {
@@ -320,10 +325,9 @@ impl<P: Process<Message: Wire>> Client<P> {
     fn go_on(&mut self) -> Result<Vec<P::Event>, ClientError> {
         loop {
             self.hear_disconnected();
-            // What was lost has been waited for, too.
-            let depth = self.peers.values().map(|peer| peer.depth).max().unwrap_or(0);
             for _ in 0..self.timers.due(self.now) {
                 let Some(timer) = self.timers.expire(self.now) else { break };
+                let depth = self.depth_of_all();
                 self.step(depth, |process, now, out| process.expire(now, timer, out));
             }
             self.flush();

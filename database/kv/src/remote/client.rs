@@ -576,9 +576,7 @@ impl Process for Client {
         };
         if self.asked.values().any(is_over) {
             self.give_up(out);
-            self.asked.clear();
-            self.committing = None;
-            self.scanning = None;
+            self.abandon();
             return out.event(Reply::Silence);
         }
         self.asked.values_mut().for_each(|asked| asked.attempts += 1);
