@@ -28,6 +28,8 @@ pub enum Outcome {
     Result(Vec<u8>),
     /// The group that there is now: what was asked for, if nobody else has asked for another.
     Group(Group),
+    /// The group has forgotten the client, as very many others have asked since: whether the operation was carried out is not known.
+    Forgotten,
     /// There can be no such group.
     Refused(GroupError),
 }
@@ -42,6 +44,8 @@ pub struct Client {
     patience: Duration,
     /// The newest view that it has heard of.
     view: View,
+    /// Where the group has let it in, so that it can tell whether an operation was carried out before; 0, if it has not.
+    session: SequenceNumber,
     /// How many it has invoked.
     number: u64,
     /// Those that are not answered, the one that is asked for first.
@@ -79,6 +83,7 @@ impl Client {
             replicas: None,
             patience,
             view: View::first_of(group.epoch()),
+            session: SequenceNumber(0),
             number: 0,
             waiting: VecDeque::new(),
             successor: None,
@@ -109,8 +114,24 @@ impl Client {
         &self.group
     }
 
+    /// Whether it has to be let in first, as what it asks for takes a place in the log.
+    fn is_outside(&self) -> bool {
+        let takes_place = match self.waiting.front() {
+            Some(Invoke::Execute(_)) => true,
+            Some(Invoke::Query(_)) => self.group.protocol() == Protocol::Speculative,
+            Some(Invoke::Reconfigure(..)) | None => false,
+        };
+        takes_place && self.session == SequenceNumber(0)
+    }
+
+    /// Which of its requests it waits for.
+    fn asked(&self) -> u64 {
+        if self.is_outside() { 0 } else { self.number }
+    }
+
     fn next_request(&self) -> Option<Message> {
         let (client, number, operation, is_query) = match self.waiting.front()? {
+            Invoke::Execute(_) | Invoke::Query(_) if self.is_outside() => (self.id, 0, [].into(), false),
             Invoke::Execute(operation) => (self.id, self.number, operation.clone(), false),
             Invoke::Query(operation) => (self.id, self.number, operation.clone(), true),
             Invoke::Reconfigure(..) => {
@@ -118,7 +139,8 @@ impl Client {
                 (ClientId::GROUP, next.epoch(), encode_group(next), false)
             }
         };
-        Some(Message::Request { client, epoch: self.group.epoch(), number, operation, is_query })
+        let (epoch, session) = (self.group.epoch(), self.session);
+        Some(Message::Request { client, epoch, session, number, operation, is_query })
     }
 
     /// Asks for the next operation, if there is one.
@@ -163,7 +185,7 @@ impl Client {
     }
 
     fn waits_for(&self, client: ClientId, number: u64) -> bool {
-        self.successor.is_none() && (client, number) == (self.id, self.number)
+        self.successor.is_none() && (client, number) == (self.id, self.asked())
     }
 
     /// Whether this answers that the group that it has asked for, or another, has followed.
@@ -182,6 +204,25 @@ impl Client {
         }
     }
 
+    fn hear_result(&mut self, result: Vec<u8>, now: Time, out: &mut Outbox<Self>) {
+        if !self.is_outside() {
+            self.finish(Outcome::Result(result), now, out);
+        } else if let Ok(session) = result.try_into() {
+            self.session = SequenceNumber(u64::from_be_bytes(session));
+            self.ask(now, out);
+        }
+    }
+
+    /// Has itself let in again before it asks for something else. A query may take place twice.
+    fn hear_that_it_is_forgotten(&mut self, now: Time, out: &mut Outbox<Self>) {
+        let was_outside = self.is_outside();
+        self.session = SequenceNumber(0);
+        match self.waiting.front() {
+            Some(Invoke::Execute(_)) if !was_outside => self.finish(Outcome::Forgotten, now, out),
+            _ => self.ask(now, out),
+        }
+    }
+
     /// A replica has executed the operation speculatively: it is done if a superquorum has, in the same state (Speculative Paxos,
     /// section 4.2.2), and has to be reconciled if no superquorum can be.
     fn compare(&mut self, now: Time, out: &mut Outbox<Self>) {
@@ -190,7 +231,7 @@ impl Client {
         #[cfg(test)]
         if self.group.has(Defect::MixesReplies) && self.replies.len() >= self.group.superquorum() {
             let result = self.replies.values().next_back().map(|reply| reply.result.clone());
-            return self.finish(Outcome::Result(result.unwrap_or_default()), now, out);
+            return self.hear_result(result.unwrap_or_default(), now, out);
         }
         let group = &self.group;
         self.replies.retain(|node, reply| reply.view == view && group.contains(*node));
@@ -201,7 +242,7 @@ impl Client {
         if most >= self.group.superquorum() {
             let result = self.replies.values().find(|reply| reply.state() == state);
             let result = result.map(|reply| reply.result.clone()).unwrap_or_default();
-            self.finish(Outcome::Result(result), now, out);
+            self.hear_result(result, now, out);
         } else if most + missing < self.group.superquorum() {
             self.doubt(out);
         }
@@ -253,7 +294,11 @@ impl Process for Client {
         match message {
             Message::Reply { view, client, number, result } if self.waits_for(client, number) => {
                 self.view = self.view.max(view);
-                self.finish(Outcome::Result(result), now, out);
+                self.hear_result(result, now, out);
+            }
+            Message::Forgotten { view, client, number } if self.waits_for(client, number) => {
+                self.view = self.view.max(view);
+                self.hear_that_it_is_forgotten(now, out);
             }
             Message::Reply { view, client, number, result } if self.waits_for_group(client, number) => {
                 if let Some(group) = decode_group(&result) {

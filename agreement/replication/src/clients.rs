@@ -49,7 +49,9 @@ impl Process for Clients {
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         match message {
-            Message::Reply { client, .. } | Message::SpeculativeReply { client, .. }
+            Message::Reply { client, .. }
+            | Message::SpeculativeReply { client, .. }
+            | Message::Forgotten { client, .. }
                 if client != ClientId::GROUP =>
             {
                 self.step(client, out, |client, out| client.receive(now, from, message, out));

@@ -21,7 +21,8 @@ fn group(protocol: Protocol) -> Group {
 }
 
 fn entry(number: u64) -> Entry {
-    Entry { client: ClientId(number), number: 1, operation: Timestamps::take(1).into(), is_query: false }
+    let (session, operation) = (at(0), Timestamps::take(1).into());
+    Entry { client: ClientId(number), session, number: 1, operation, is_query: false }
 }
 
 fn log(numbers: impl IntoIterator<Item = u64>) -> Log {
@@ -127,8 +128,8 @@ fn after_another_checkpoint_nothing_is_said_that_is_not_durable() {
         let mut one = One::begun(protocol, Options::default());
         // Where it found them they do not stay.
         for number in [9, 8, 7, 6, 5, 4] {
-            let Entry { client, number, operation, is_query } = entry(number);
-            one.hear(NodeId(7), Message::Request { client, epoch: 0, number, operation, is_query });
+            let Entry { client, session, number, operation, is_query } = entry(number);
+            one.hear(NodeId(7), Message::Request { client, epoch: 0, session, number, operation, is_query });
         }
         let unsynced = one.records.len();
         one.sync_until(unsynced - 2);
@@ -264,8 +265,8 @@ fn mixes_views_after_a_crash(protocol: Protocol, defect: Option<Defect>) -> bool
     one.replica.group = one.replica.group.clone().with_defect(defect);
     Arc::make_mut(&mut one.replica.checkpoint).group = one.replica.group.clone();
     for number in [9, 8] {
-        let Entry { client, number, operation, is_query } = entry(number);
-        one.hear(NodeId(7), Message::Request { client, epoch: 0, number, operation, is_query });
+        let Entry { client, session, number, operation, is_query } = entry(number);
+        one.hear(NodeId(7), Message::Request { client, epoch: 0, session, number, operation, is_query });
     }
     let mut whole = log(1..=3);
     let members = one.replica.group().members()[..1].to_vec();
@@ -324,6 +325,7 @@ fn a_query_is_not_executed_under_speculation() {
     let request = |client, operation: &[u8], is_query| Message::Request {
         client: ClientId(client),
         epoch: 0,
+        session: at(0),
         number: 1,
         operation: operation.into(),
         is_query,
@@ -402,8 +404,8 @@ fn a_log_that_comes_in_parts_is_no_shorter_at_its_beginning() {
         },
     );
     for number in 4..=6 {
-        let Entry { client, number, operation, is_query } = entry(number);
-        one.hear(NodeId(7), Message::Request { client, epoch: 0, number, operation, is_query });
+        let Entry { client, session, number, operation, is_query } = entry(number);
+        one.hear(NodeId(7), Message::Request { client, epoch: 0, session, number, operation, is_query });
     }
     let view = first.after(1);
     [LEADER, NodeId(2)].into_iter().for_each(|other| one.hear(other, Message::StartViewChange { view }));

@@ -22,7 +22,8 @@ use std::sync::Arc;
 impl Entry {
     /// The end of an epoch that this group is to follow.
     pub(crate) fn for_group(next: &Group) -> Self {
-        Self { client: ClientId::GROUP, number: next.epoch(), operation: encode_group(next), is_query: false }
+        let (session, operation) = (SequenceNumber(0), encode_group(next));
+        Self { client: ClientId::GROUP, session, number: next.epoch(), operation, is_query: false }
     }
 
     /// The group that is to follow, if this is what the entry is for.
@@ -118,6 +119,7 @@ impl<S: StateMachine> Replica<S> {
             Some(next) => Message::Request {
                 client: ClientId::GROUP,
                 epoch: self.group.epoch(),
+                session: SequenceNumber(0),
                 number: next.epoch(),
                 operation: encode_group(&next),
                 is_query: false,

@@ -6,9 +6,13 @@ use crate::{ClientId, Entry, Group, SequenceNumber, StateMachine, Summary};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
+/// So many clients are remembered. The one that was answered the longest ago is forgotten for the next, at the same place of every log.
+pub(crate) const MOST_CLIENTS: usize = if cfg!(test) { 5 } else { 10_000 };
+
 /// The last request of a client that was carried out, and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answered {
+    pub(crate) session: SequenceNumber,
     pub(crate) number: u64,
     pub(crate) at: SequenceNumber,
     pub(crate) result: Vec<u8>,
@@ -43,14 +47,22 @@ impl fmt::Debug for Checkpoint {
     }
 }
 
+/// What the execution of an operation has changed in what clients were last answered.
+struct Replaced {
+    client: ClientId,
+    before: Option<Answered>,
+    /// For whom there was no more room.
+    forgotten: Option<(ClientId, Answered)>,
+}
+
 /// A state machine that has executed a prefix of the log, each operation once; the end of it perhaps in vain.
 pub(crate) struct Execution<S> {
     state_machine: S,
     executed: SequenceNumber,
     answered: BTreeMap<ClientId, Answered>,
     /// Of each operation that was executed and is not committed, what it has replaced in `answered`; nothing, if it was in the
-    /// log before, or is none of the state machine's.
-    undo: VecDeque<Option<(ClientId, Option<Answered>)>>,
+    /// log before, or is the group's, or its client is forgotten.
+    undo: VecDeque<Option<Replaced>>,
     #[cfg(test)]
     pub(crate) defect: Option<Defect>,
 }
@@ -86,26 +98,56 @@ impl<S: StateMachine> Execution<S> {
         self.answered(entry.client).filter(|last| last.number == entry.number)
     }
 
-    /// Executes the next operation of the log, unless it was there before.
+    /// Executes the next operation of the log, if it is sure that it was not executed before.
     pub(crate) fn execute(&mut self, entry: &Entry) {
         self.executed = self.executed.next();
         let is_operation = entry.client != ClientId::GROUP;
-        let is_new = self.answered.get(&entry.client).is_none_or(|last| last.number < entry.number);
-        #[cfg(test)]
-        let is_new = is_new || self.defect == Some(Defect::ExecutesTwice);
-        let replaced = (is_operation && is_new).then(|| {
-            let is_query = entry.is_query;
-            #[cfg(test)]
-            let is_query = is_query && self.defect != Some(Defect::ExecutesQueries);
-            let result = if is_query {
-                self.state_machine.query(&entry.operation)
-            } else {
-                self.state_machine.execute(self.executed, &entry.operation)
-            };
-            let answered = Answered { number: entry.number, at: self.executed, result };
-            (entry.client, self.answered.insert(entry.client, answered))
+        let replaced = (is_operation && self.is_new(entry)).then(|| {
+            let answered = self.answer(entry);
+            let is_known = self.answered.contains_key(&entry.client);
+            let forgotten = if is_known { None } else { self.make_room() };
+            Replaced { client: entry.client, before: self.answered.insert(entry.client, answered), forgotten }
         });
         self.undo.push_back(replaced);
+    }
+
+    /// Whether a request is later than all that its client was answered.
+    fn is_new(&self, entry: &Entry) -> bool {
+        let last = self.answered.get(&entry.client);
+        #[cfg(test)]
+        match self.defect {
+            Some(Defect::ExecutesTwice) => return true,
+            Some(Defect::ForgetsSessions) => return last.is_none_or(|last| last.number < entry.number),
+            _ => {}
+        }
+        match last {
+            Some(last) => last.session == entry.session && last.number < entry.number,
+            None => !entry.was_let_in(),
+        }
+    }
+
+    fn answer(&mut self, entry: &Entry) -> Answered {
+        let (at, number) = (self.executed, entry.number);
+        if entry.asks_to_be_let_in() {
+            return Answered { session: at, number, at, result: at.0.to_be_bytes().into() };
+        }
+        let is_query = entry.is_query;
+        #[cfg(test)]
+        let is_query = is_query && self.defect != Some(Defect::ExecutesQueries);
+        let result = if is_query {
+            self.state_machine.query(&entry.operation)
+        } else {
+            self.state_machine.execute(at, &entry.operation)
+        };
+        Answered { session: entry.session, number, at, result }
+    }
+
+    /// Forgets a client, if there are too many for another.
+    fn make_room(&mut self) -> Option<(ClientId, Answered)> {
+        let is_full = self.answered.len() >= MOST_CLIENTS;
+        let last = self.answered.iter().filter(|_| is_full).min_by_key(|(_, answered)| answered.at);
+        let client = last.map(|(client, _)| *client)?;
+        self.answered.remove_entry(&client)
     }
 
     /// Nothing up to here, which is executed, will be rolled back.
@@ -128,10 +170,9 @@ impl<S: StateMachine> Execution<S> {
             && let Some(replaced) = self.undo.pop_back()
         {
             self.executed = SequenceNumber(self.executed.0 - 1);
-            match replaced {
-                Some((client, Some(before))) => drop(self.answered.insert(client, before)),
-                Some((client, None)) => drop(self.answered.remove(&client)),
-                None => {}
+            if let Some(Replaced { client, before, forgotten }) = replaced {
+                self.answered.remove(&client);
+                self.answered.extend(before.map(|before| (client, before)).into_iter().chain(forgotten));
             }
         }
     }
@@ -203,9 +244,10 @@ mod tests {
                     _ => {
                         // Now and then the same request, or an older one, is in the log again.
                         let (client, number) =
-                            (ClientId(random.below(3)), 1 + step / 4 - random.below(2).min(step / 4));
+                            (ClientId(random.below(8)), 1 + step / 4 - random.below(2).min(step / 4));
                         let operation = step.to_be_bytes().into();
-                        let entry = Entry { client, number, operation, is_query: false };
+                        let session = SequenceNumber(0);
+                        let entry = Entry { client, session, number, operation, is_query: false };
                         execution.execute(&entry);
                         log.push(entry);
                     }

@@ -58,6 +58,8 @@ pub(crate) enum Defect {
     AnswersEarly,
     /// A request that is in the log twice takes place twice.
     ExecutesTwice,
+    /// Who was forgotten is taken for one that never asked.
+    ForgetsSessions,
     /// A client counts replies of different views and states together.
     MixesReplies,
     /// A group says that it has followed another before f + 1 of it hold what that has left.

@@ -13,7 +13,10 @@ const ENTRY_BYTES: usize = 32;
 pub struct Entry {
     /// Who asked for it.
     pub client: ClientId,
-    /// Which of the client's requests it was.
+    /// The place of the entry that has let the client in: that it is still known there tells whether this was carried out before. 0, if it
+    /// was not let in: then only that it is still known does.
+    pub session: SequenceNumber,
+    /// Which of the client's requests it was; 0, if it asks to be let in.
     pub number: u64,
     /// What was asked.
     pub operation: Operation,
@@ -22,6 +25,20 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// A client asks to be let in.
+    pub(crate) fn asks_to_be_let_in(&self) -> bool {
+        self.number == 0 && self.client != ClientId::GROUP
+    }
+
+    pub(crate) fn was_let_in(&self) -> bool {
+        self.session > SequenceNumber(0)
+    }
+
+    /// What an entry is, in hashes and on the wire.
+    pub(crate) fn flags(&self) -> u8 {
+        u8::from(self.is_query) | u8::from(self.was_let_in()) << 1
+    }
+
     /// About as many bytes it takes in a message.
     pub(crate) fn size(&self) -> usize {
         self.operation.len() + ENTRY_BYTES
@@ -48,7 +65,10 @@ impl Summary {
         hash.update(&self.0.to_be_bytes());
         hash.update(&entry.client.0.to_be_bytes());
         hash.update(&entry.number.to_be_bytes());
-        hash.update(&[u8::from(entry.is_query)]);
+        hash.update(&[entry.flags()]);
+        if entry.was_let_in() {
+            hash.update(&entry.session.0.to_be_bytes());
+        }
         hash.update(&entry.operation);
         Self(hash.digest128())
     }
@@ -201,7 +221,8 @@ mod tests {
     use super::*;
 
     fn entry(number: u64) -> Entry {
-        Entry { client: ClientId(1), number, operation: [7].into(), is_query: false }
+        let session = SequenceNumber(0);
+        Entry { client: ClientId(1), session, number, operation: [7].into(), is_query: false }
     }
 
     fn log(numbers: impl IntoIterator<Item = u64>) -> Log {

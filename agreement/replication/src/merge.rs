@@ -93,7 +93,8 @@ mod tests {
         let mut entries = Log::default();
         for letter in log.bytes() {
             let (client, operation) = (ClientId(letter.into()), [letter].into());
-            entries.append(Entry { client, number: 1, operation, is_query: false });
+            let session = SequenceNumber(0);
+            entries.append(Entry { client, session, number: 1, operation, is_query: false });
         }
         let ordered = SequenceNumber(ordered);
         let last_normal = View { epoch: 0, number: last_normal };

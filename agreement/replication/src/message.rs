@@ -66,7 +66,9 @@ pub enum Message {
         client: ClientId,
         /// The epoch of the group that it knows.
         epoch: u64,
-        /// Which of its requests it is: one more than the last, which is answered.
+        /// Where it was let in; see [`Entry::session`].
+        session: SequenceNumber,
+        /// Which of its requests it is: one more than the last, which is answered; or 0, if it asks to be let in.
         number: u64,
         /// What is asked.
         operation: Operation,
@@ -83,6 +85,15 @@ pub enum Message {
         number: u64,
         /// What the state machine has answered.
         result: Vec<u8>,
+    },
+    /// The group has forgotten who asked: nothing has come of the request, but for what may have come of it before.
+    Forgotten {
+        /// In which view.
+        view: View,
+        /// Whose request.
+        client: ClientId,
+        /// Which of them.
+        number: u64,
     },
     /// What comes of a request if a superquorum says the same.
     SpeculativeReply {
@@ -218,6 +229,7 @@ impl Message {
             | Self::StartView { view, .. } => Some(*view),
             Self::Request { .. }
             | Self::Reply { .. }
+            | Self::Forgotten { .. }
             | Self::SpeculativeReply { .. }
             | Self::Doubt { .. }
             | Self::GetState { .. }

@@ -408,8 +408,9 @@ impl<S: StateMachine> Replica<S> {
     fn keep_waiting(&mut self, from: NodeId, epoch: u64, entry: crate::Entry) {
         let bytes: usize = self.waiting.iter().map(|(_, request)| request.operation_bytes()).sum();
         if self.waiting.len() < MOST_WAITING && bytes < MOST_WAITING_BYTES {
-            let crate::Entry { client, number, operation, is_query } = entry;
-            self.waiting.push((from, Message::Request { client, epoch, number, operation, is_query }));
+            let crate::Entry { client, session, number, operation, is_query } = entry;
+            let request = Message::Request { client, epoch, session, number, operation, is_query };
+            self.waiting.push((from, request));
         }
     }
 
@@ -535,12 +536,17 @@ impl<S: StateMachine> Replica<S> {
         let Some(entry) = self.log.get(number) else { return };
         if let Entry::Occupied(asked) = self.asked.entry(entry.client)
             && asked.get().number == entry.number
-            && let Some(by) = asked.remove().by.filter(|_| leads && !knows)
-            && let Some(answered) = self.execution.result_of(entry)
+            && let Some(by) = asked.remove().by.filter(|_| leads)
         {
-            let result = answered.result.clone();
-            let (client, number) = (entry.client, entry.number);
-            out.send(by, Message::Reply { view: self.view, client, number, result });
+            let (view, client, number) = (self.view, entry.client, entry.number);
+            match self.execution.result_of(entry) {
+                Some(_) if knows => {}
+                Some(answered) => {
+                    let result = answered.result.clone();
+                    out.send(by, Message::Reply { view, client, number, result });
+                }
+                None => out.send(by, Message::Forgotten { view, client, number }),
+            }
         }
     }
 
@@ -590,8 +596,8 @@ impl<S: StateMachine> Process for Replica<S> {
             return;
         }
         match message {
-            Message::Request { client, epoch, number, operation, is_query } => {
-                let entry = crate::Entry { client, number, operation, is_query };
+            Message::Request { client, epoch, session, number, operation, is_query } => {
+                let entry = crate::Entry { client, session, number, operation, is_query };
                 if client == ClientId::GROUP {
                     return self.reconfigure(from, entry, now, out);
                 }
@@ -612,7 +618,7 @@ impl<S: StateMachine> Process for Replica<S> {
                 }
             }
             // Not for a replica.
-            Message::Reply { .. } | Message::SpeculativeReply { .. } => {}
+            Message::Reply { .. } | Message::SpeculativeReply { .. } | Message::Forgotten { .. } => {}
             Message::Doubt { view } => self.doubt(view, now, out),
             Message::Prepare { view, from: first, before, entries, committed } => {
                 self.prepare(from, view, (first, before, entries), committed, now, out);

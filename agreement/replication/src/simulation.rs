@@ -4,6 +4,7 @@ mod busy;
 mod copying;
 mod deaf;
 mod defects;
+mod forgotten;
 mod large;
 mod registers;
 mod role;
@@ -381,9 +382,11 @@ fn cost(protocol: Protocol, replicas: u32, synchronize: u64) -> (u64, u64) {
     let busiest = |sim: &Sim<Role>| {
         (0..replicas).map(|replica| sim.messages(NodeId(replica))).max().unwrap_or_default()
     };
+    let write = KeyValueOperation { key: 1, operation: RegisterOperation::Write(Some(1)) };
+    // It is let in.
+    sim.request(NodeId(replicas), Order::Client(invocation(write, false)));
     sim.run(Duration::from_millis(1), |_, _, _| {});
     let (began, before) = (sim.now(), busiest(&sim));
-    let write = KeyValueOperation { key: 1, operation: RegisterOperation::Write(Some(1)) };
     for _ in 0..REQUESTS {
         sim.request(NodeId(replicas), Order::Client(invocation(write, false)));
     }

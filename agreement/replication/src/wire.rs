@@ -11,16 +11,22 @@ use fulmar_transport::{Malformed, Wire};
 use std::sync::Arc;
 
 fn put_entry(out: &mut Vec<u8>, entry: &Entry) {
-    out.push(u8::from(entry.is_query));
+    out.push(entry.flags());
+    if entry.was_let_in() {
+        put_varint(out, entry.session.0);
+    }
     put_varint(out, entry.client.0);
     put_varint(out, entry.number);
     put_bytes(out, &entry.operation);
 }
 
 fn entry(input: &mut Reader<'_>) -> Option<Entry> {
-    let is_query = input.byte().filter(|byte| *byte <= 1)? == 1;
+    let flags = input.byte().filter(|byte| *byte < 4)?;
+    let session = if flags & 2 > 0 { sequence_number(input)? } else { SequenceNumber(0) };
     let (client, number) = (ClientId(input.varint()?), input.varint()?);
-    Some(Entry { client, number, operation: input.bytes()?.into(), is_query })
+    let entry = Entry { client, session, number, operation: input.bytes()?.into(), is_query: flags & 1 > 0 };
+    // One form for each.
+    (entry.flags() == flags).then_some(entry)
 }
 
 fn put_entries<'a>(out: &mut Vec<u8>, entries: impl ExactSizeIterator<Item = &'a Entry>) {
@@ -144,19 +150,21 @@ fn put_checkpoint(out: &mut Vec<u8>, checkpoint: &Checkpoint) {
     put_summary(out, *summary);
     group.encode(out);
     put_varint(out, answered.len() as u64);
-    for (client, Answered { number, at, result }) in answered {
-        [client.0, *number, at.0].into_iter().for_each(|n| put_varint(out, n));
+    for (client, Answered { session, number, at, result }) in answered {
+        [client.0, session.0, *number, at.0].into_iter().for_each(|n| put_varint(out, n));
         put_bytes(out, result);
     }
     put_bytes(out, state);
 }
 
-fn checkpoint(input: &mut Reader<'_>) -> Option<Arc<Checkpoint>> {
+/// A checkpoint; of those that were written when no client was let in none of the clients has a session.
+fn checkpoint(input: &mut Reader<'_>, has_sessions: bool) -> Option<Arc<Checkpoint>> {
     let (at, summary, group) = (sequence_number(input)?, summary(input)?, Group::decode(input)?);
     let answer = |input: &mut Reader<'_>| {
-        let (client, number) = (ClientId(input.varint()?), input.varint()?);
-        let at = sequence_number(input)?;
-        Some((client, Answered { number, at, result: input.bytes()?.into() }))
+        let client = ClientId(input.varint()?);
+        let session = if has_sessions { sequence_number(input)? } else { SequenceNumber(0) };
+        let (number, at) = (input.varint()?, sequence_number(input)?);
+        Some((client, Answered { session, number, at, result: input.bytes()?.into() }))
     };
     let answered = list(input, answer)?.into_iter().collect();
     Some(Arc::new(Checkpoint { at, summary, group, answered, state: input.bytes()?.into() }))
@@ -165,9 +173,9 @@ fn checkpoint(input: &mut Reader<'_>) -> Option<Arc<Checkpoint>> {
 impl Wire for Message {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Request { client, epoch, number, operation, is_query } => {
+            Self::Request { client, epoch, session, number, operation, is_query } => {
                 out.push(u8::from(*is_query));
-                [*epoch, client.0, *number].into_iter().for_each(|n| put_varint(out, n));
+                [*epoch, client.0, session.0, *number].into_iter().for_each(|n| put_varint(out, n));
                 put_bytes(out, operation);
             }
             Self::Reply { view, client, number, result } => {
@@ -175,6 +183,11 @@ impl Wire for Message {
                 view.encode(out);
                 [client.0, *number].into_iter().for_each(|n| put_varint(out, n));
                 put_bytes(out, result);
+            }
+            Self::Forgotten { view, client, number } => {
+                out.push(17);
+                view.encode(out);
+                [client.0, *number].into_iter().for_each(|n| put_varint(out, n));
             }
             Self::SpeculativeReply { view, client, number, at, summary, result } => {
                 out.push(3);
@@ -263,8 +276,9 @@ fn message(input: &mut Reader<'_>) -> Option<Message> {
     Some(match input.byte()? {
         tag @ (0 | 1) => {
             let (epoch, client) = (input.varint()?, ClientId(input.varint()?));
-            let (number, operation) = (input.varint()?, input.bytes()?.into());
-            Message::Request { client, epoch, number, operation, is_query: tag == 1 }
+            let (session, number) = (sequence_number(input)?, input.varint()?);
+            let operation = input.bytes()?.into();
+            Message::Request { client, epoch, session, number, operation, is_query: tag == 1 }
         }
         2 => {
             let (view, client, number) = (View::decode(input)?, ClientId(input.varint()?), input.varint()?);
@@ -302,17 +316,22 @@ fn message(input: &mut Reader<'_>) -> Option<Message> {
         }
         tag @ (10 | 11) => {
             let (view, end, committed) = (View::decode(input)?, end(input)?, sequence_number(input)?);
-            let checkpoint = if tag == 11 { Some(checkpoint(input)?) } else { None };
+            let checkpoint = if tag == 11 { Some(checkpoint(input, true)?) } else { None };
             Message::StartView { view, checkpoint, log: log(input)?, end, committed }
         }
         12 => {
             let (view, committed) = (View::decode(input)?, sequence_number(input)?);
             Message::GetState { view, committed, after: sequence_number(input)? }
         }
-        13 => Message::State(checkpoint(input)?),
+        13 => Message::State(checkpoint(input, true)?),
         14 => Message::Group(Group::decode(input)?),
         15 => Message::Alive { view: View::decode(input)? },
         16 => Message::Suspect { view: View::decode(input)? },
+        17 => Message::Forgotten {
+            view: View::decode(input)?,
+            client: ClientId(input.varint()?),
+            number: input.varint()?,
+        },
         _ => return None,
     })
 }
@@ -338,11 +357,11 @@ impl Wire for Record {
                 put_varint(out, upto.0);
             }
             Self::Checkpoint(checkpoint) => {
-                out.push(4);
+                out.push(8);
                 put_checkpoint(out, checkpoint);
             }
             Self::Adopt(checkpoint) => {
-                out.push(5);
+                out.push(9);
                 put_checkpoint(out, checkpoint);
             }
             Self::Install { view, after, entries } => {
@@ -368,8 +387,8 @@ fn record(input: &mut Reader<'_>) -> Option<Record> {
         1 => Record::Append(entry(input)?),
         2 => Record::Truncate(sequence_number(input)?),
         3 => Record::Ordered(sequence_number(input)?),
-        4 => Record::Checkpoint(checkpoint(input)?),
-        5 => Record::Adopt(checkpoint(input)?),
+        tag @ (4 | 8) => Record::Checkpoint(checkpoint(input, tag == 8)?),
+        tag @ (5 | 9) => Record::Adopt(checkpoint(input, tag == 9)?),
         6 => Record::Install {
             view: View::decode(input)?,
             after: sequence_number(input)?,
@@ -392,6 +411,7 @@ mod tests {
     fn samples() -> (Vec<Message>, Vec<Record>) {
         let entry = |number| Entry {
             client: ClientId(7),
+            session: SequenceNumber(number / 2),
             number,
             operation: [1, 2, 3].into(),
             is_query: number == 2,
@@ -399,7 +419,8 @@ mod tests {
         let mut log = Log::after(SequenceNumber(4), Summary(u128::MAX / 3));
         (1..4).for_each(|number| assert!(log.append(entry(number)) > SequenceNumber(4)));
         let (view, at, summary) = (View { epoch: 2, number: 300 }, SequenceNumber(5), Summary(1 << 100));
-        let answer = Answered { number: 9, at: SequenceNumber(2), result: vec![] };
+        let answer =
+            Answered { session: SequenceNumber(1), number: 9, at: SequenceNumber(2), result: vec![] };
         let answered = [(ClientId(1), answer)].into();
         let group = Group::new([1, 2, 3].map(NodeId), Protocol::Fast).expect("three");
         let again = Member { node: NodeId(2), incarnation: u64::MAX };
@@ -409,6 +430,7 @@ mod tests {
         let request = |is_query| Message::Request {
             epoch: 3,
             client: ClientId(u64::MAX),
+            session: SequenceNumber(2),
             number: 1,
             operation: [].into(),
             is_query,
@@ -420,6 +442,7 @@ mod tests {
             request(false),
             request(true),
             Message::Reply { view, client: ClientId(5), number: 3, result: vec![1] },
+            Message::Forgotten { view, client: ClientId(5), number: 3 },
             Message::SpeculativeReply { view, client: ClientId(5), number: 3, at, summary, result: vec![1] },
             Message::Doubt { view },
             Message::Prepare { view, from: at, before: summary, entries: vec![entry(8)], committed: at },
@@ -481,6 +504,30 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Of files that were written when no client was let in yet.
+    #[test]
+    fn records_without_sessions_are_read() {
+        let entry = [1, 0, 7, 2, 3, 1, 2, 3];
+        let append = Entry {
+            client: ClientId(7),
+            session: SequenceNumber(0),
+            number: 2,
+            operation: [1, 2, 3].into(),
+            is_query: false,
+        };
+        assert_eq!(Record::decode(&entry), Ok(Record::Append(append)));
+        let group = Group::new([NodeId(1)], Protocol::Viewstamped).expect("one");
+        let mut checkpoint = vec![4, 5];
+        checkpoint.extend([0; 16]);
+        group.encode(&mut checkpoint);
+        // One client, the number of its last request, its place, and two bytes of result; then the state.
+        checkpoint.extend([1, 7, 9, 3, 2, 0, 0, 1, 8]);
+        let Ok(Record::Checkpoint(found)) = Record::decode(&checkpoint) else { panic!("no checkpoint") };
+        let at = SequenceNumber(3);
+        let answered = Answered { session: SequenceNumber(0), number: 9, at, result: vec![0, 0] };
+        assert_eq!((&found.answered, &found.state), (&[(ClientId(7), answered)].into(), &vec![8]));
     }
 
     #[test]

@@ -118,14 +118,15 @@ impl Caller {
     }
 
     fn ask(&mut self, invoke: Invoke) -> Result<Vec<u8>, CallError> {
-        let mut outcomes = self.0.request(invoke)?;
+        let mut outcomes = self.0.request(invoke.clone())?;
         loop {
-            for outcome in outcomes {
-                if let Outcome::Result(result) = outcome {
-                    return Ok(result);
-                }
+            match outcomes.into_iter().next() {
+                Some(Outcome::Result(result)) => return Ok(result),
+                // All that services do may be done twice: it takes more timestamps, or opens a session that expires.
+                Some(Outcome::Forgotten) => outcomes = self.0.request(invoke.clone())?,
+                // Callers leave the group as it is.
+                Some(Outcome::Group(_) | Outcome::Refused(_)) | None => outcomes = self.0.wait()?,
             }
-            outcomes = self.0.wait()?;
         }
     }
 }

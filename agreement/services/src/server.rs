@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 /// What replicas and clients of services speak.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 pub(crate) fn protocol(charter: &Charter) -> Protocol {
     Protocol { cluster: charter.cluster(), version: VERSION }

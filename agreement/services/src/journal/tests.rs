@@ -36,6 +36,7 @@ fn batches() -> Vec<Vec<Record>> {
             let request = Message::Request {
                 client: ClientId(1),
                 epoch: 0,
+                session: SequenceNumber(0),
                 number: asked as u64,
                 operation: Timestamps::take(1).into(),
                 is_query: false,

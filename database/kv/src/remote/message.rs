@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The version of these messages.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// A question, its answer, or something that is not answered.
 #[derive(Clone, Debug)]

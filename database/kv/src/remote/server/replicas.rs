@@ -368,9 +368,7 @@ impl Server {
         say(turn, place, own.sends);
         turn.out.timers.extend(own.timers.into_iter().map(|((), change)| (Timer::Front(place), change)));
         for outcome in own.events {
-            if let Outcome::Result(result) = outcome {
-                self.hear_replicas(place, result == [DONE], now, out);
-            }
+            self.hear_replicas(place, outcome == Outcome::Result(vec![DONE]), now, out);
         }
     }
 
