@@ -62,6 +62,8 @@ struct State {
     due: Due,
     /// If this server leads.
     ahead: Option<Ahead>,
+    /// Why the last sync has failed, if it has.
+    unsynced: Option<Error>,
 }
 
 struct Executed {
@@ -144,6 +146,7 @@ impl Entries {
             committed: SequenceNumber(0),
             due: Due::default(),
             ahead: None,
+            unsynced: None,
         };
         let held = Held { path: path.into(), engine, state: Mutex::new(state) };
         Ok((Self(Arc::new(held)), records))
@@ -199,8 +202,16 @@ impl Entries {
         self.0.state.lock().journal.written()
     }
 
-    pub(crate) fn sync(&self) -> Result<(), Error> {
-        self.0.engine.sync()
+    /// What was written survives the loss of power; or that it may not is [remembered](Self::why_unsynced).
+    pub(crate) fn sync(&self) {
+        if let Err(why) = self.0.engine.sync() {
+            self.0.state.lock().unsynced = Some(why);
+        }
+    }
+
+    /// Why it is not sure that what was written survives the loss of power.
+    pub(crate) fn why_unsynced(&self) -> Option<Error> {
+        self.0.state.lock().unsynced.take()
     }
 
     /// The last leader that has announced itself, if that is committed, and all that was before it is in the engine.

@@ -527,8 +527,12 @@ impl Server {
             while let Some((_, own)) = hosted.underway.pop_front_if(|(lsn, _)| *lsn <= upto) {
                 durable = Some(own);
             }
-            if let Some(own) = durable {
-                self.step_replica(place, now, out, |replica, out| replica.durable(now, own, out));
+            match (durable, hosted.entries.why_unsynced()) {
+                (_, Some(why)) => self.fail_replica(place, why, now, out),
+                (Some(own), None) => {
+                    self.step_replica(place, now, out, |replica, out| replica.durable(now, own, out));
+                }
+                (None, None) => {}
             }
         }
     }

@@ -84,12 +84,12 @@ impl fulmar_transport::Log<Synced> for SyncLog {
         Ok(())
     }
 
-    /// A group whose disk fails says so to those who ask it to commit, and goes on to be read. Without the cluster's own
-    /// records nothing can go on, nor when a replica may forget what it is about to promise.
+    /// A group whose disk fails says so to those who ask it to commit, and goes on to be read; a replica promises nothing, and takes no
+    /// part any more. Without the cluster's own records nothing can go on.
     fn sync(&mut self) -> io::Result<()> {
         for place in self.written.drain(..) {
             match place {
-                Place::Replica(entries) => entries.sync().map_err(io::Error::other)?,
+                Place::Replica(entries) => entries.sync(),
                 Place::Group(database) => {
                     let synced = database.sync();
                     if self.cluster.as_ref().is_some_and(|cluster| cluster.is_same(&database)) {
@@ -99,5 +99,51 @@ impl fulmar_transport::Log<Synced> for SyncLog {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Place, SyncLog};
+    use crate::engine::{Batch, Engine, Memory};
+    use crate::replicated::Entries;
+    use crate::{Error, ObjectId};
+    use fulmar_transport::Log;
+    use std::io;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    /// Takes what is written, and loses it.
+    #[derive(Default)]
+    struct Unsynced(Memory);
+
+    impl Engine for Unsynced {
+        fn write(&self, batch: Batch) -> Result<(), Error> {
+            self.0.write(batch)
+        }
+        fn sync(&self) -> Result<(), Error> {
+            Err(Error::io(Path::new("engine"), io::Error::other("the disk is on fire")))
+        }
+        fn load(&self, object: ObjectId, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error> {
+            self.0.load(object, visit)
+        }
+        fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
+            self.0.next(from)
+        }
+        fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+            self.0.fact(name)
+        }
+    }
+
+    /// Chaos, Fast Paxos, seed 27000: a disk became full between a write and its sync.
+    #[test]
+    fn a_replica_whose_sync_fails_ends_no_server() {
+        let (entries, _) =
+            Entries::open(Path::new("entries"), Arc::new(Unsynced::default())).expect("memory");
+        let mut log = SyncLog { cluster: None, written: vec![Place::Replica(entries.clone())] };
+        log.sync().expect("the server goes on");
+        let why = entries.why_unsynced().expect("its replica does not");
+        assert_eq!(why.to_string(), "engine: the disk is on fire");
+        assert!(entries.why_unsynced().is_none());
     }
 }
