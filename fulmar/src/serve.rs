@@ -173,6 +173,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         }
         let said = notice.to_string();
         match notice {
+            Notice::Connecting { .. } => return,
             // It is tried every second.
             Notice::Unreachable { peer, .. }
                 if unreachable.insert(*peer, said.clone()).as_ref() == Some(&said) =>

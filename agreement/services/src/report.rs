@@ -51,7 +51,9 @@ impl Reporter {
                 self.complain(None, format!("refused connections: {why}{SAME}"));
             }
             // Clients come and go, and a replica that is gone is tried again at once.
-            Notice::Closed { .. } | Notice::Unknown { why: LinkError::Ended, .. } => {}
+            Notice::Connecting { .. }
+            | Notice::Closed { .. }
+            | Notice::Unknown { why: LinkError::Ended, .. } => {}
             _ => self.tell(&notice.to_string()),
         }
     }

@@ -32,7 +32,7 @@ pub use message::{
     Answer, CopiedPart, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight, VERSION,
 };
 pub use news::{News, Ready, Reshape, Shape, Step};
-pub use serve::{Cluster, DrainError, Service, new_cluster, new_server};
+pub use serve::{Cluster, DrainError, Identity, Service, new_cluster, new_server};
 pub use server::{Keep, Linked, Load, Open, Server, SyncLog, Synced, Timer, Walked};
 pub use status::{GroupStatus, Status};
 pub use store::{Call, Remote, Unreachable};

@@ -23,6 +23,9 @@ pub const GREETING: Duration = Duration::from_secs(5);
 /// After a rest of this length a client looks whether servers have closed connections meanwhile.
 const REST: Duration = Duration::from_millis(100);
 
+/// A server that does not greet for so long may be elsewhere by now. An address that nobody has any more is silent for seconds.
+const SILENT: Duration = Duration::from_millis(100);
+
 /// How long a read of one connection keeps a client from hearing others.
 const DEAF: Duration = Duration::from_millis(4);
 
@@ -61,6 +64,8 @@ type Directory<P> = Box<dyn Fn(&P, NodeId) -> Option<Address> + Send>;
 #[derive(Debug)]
 struct Peer {
     link: Link,
+    /// When the connection was begun.
+    since: Time,
     /// The server has welcomed us.
     greeted: bool,
     /// Round trips that the last message to it in this request came after, itself included.
@@ -69,6 +74,12 @@ struct Peer {
     awaited: u64,
     /// What the socket's own time limit is set to.
     patience: Option<Duration>,
+}
+
+impl Peer {
+    const fn new(link: Link, greeted: bool, since: Time) -> Self {
+        Self { link, since, greeted, depth: 0, awaited: 0, patience: None }
+    }
 }
 
 /// A client process on its caller's thread.
@@ -168,7 +179,7 @@ impl<P: Process<Message: Wire>> Client<P> {
         match self.greet(&address, patience) {
             Ok((server, link)) => {
                 self.book.insert(server, address);
-                self.peers.insert(server, Peer { link, greeted: true, depth: 0, awaited: 0, patience: None });
+                self.peers.insert(server, Peer::new(link, true, self.clock.now()));
                 Ok(server)
             }
             Err(why) => Err(MeetError { address, why }),
@@ -511,6 +522,10 @@ impl<P: Process<Message: Wire>> Client<P> {
 
     /// Appends a message to what is to be sent to a server, connecting to it first if need be, or drops it.
     fn send(&mut self, to: NodeId, message: &P::Message, depth: u64) {
+        let is_silent = |peer: &Peer| !peer.greeted && self.now.since(peer.since) >= SILENT;
+        if self.peers.get(&to).is_some_and(is_silent) && self.locate(to) {
+            self.peers.remove(&to);
+        }
         if !self.peers.contains_key(&to) {
             self.dial(to);
         }
@@ -524,12 +539,18 @@ impl<P: Process<Message: Wire>> Client<P> {
         self.counters.dropped += u64::from(!sent);
     }
 
+    /// Asks the process where a server is, and says whether that is elsewhere than was known.
+    fn locate(&mut self, server: NodeId) -> bool {
+        let known = self.directory.as_ref().and_then(|directory| directory(&self.process, server));
+        let address = known.filter(|address| self.book.address(server) != Some(address));
+        let is_elsewhere = address.is_some();
+        address.into_iter().for_each(|address| self.book.insert(server, address));
+        is_elsewhere
+    }
+
     /// Starts to connect to a server, if its address is known and it may be tried.
     fn dial(&mut self, to: NodeId) {
-        let known = self.directory.as_ref().and_then(|directory| directory(&self.process, to));
-        if let Some(address) = known.filter(|address| self.book.address(to) != Some(address)) {
-            self.book.insert(to, address);
-        }
+        self.locate(to);
         if to >= FIRST_CLIENT || !self.book.may_dial(to, self.now) {
             return;
         }
@@ -542,7 +563,7 @@ impl<P: Process<Message: Wire>> Client<P> {
         });
         match dialed {
             Ok(link) => {
-                self.peers.insert(to, Peer { link, greeted: false, depth: 0, awaited: 0, patience: None });
+                self.peers.insert(to, Peer::new(link, false, self.now));
             }
             Err(why) => {
                 self.book.failed(to, self.now);

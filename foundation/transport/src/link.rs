@@ -46,6 +46,9 @@ pub enum LinkError {
     /// Nothing came for longer than a connection may be idle.
     #[error("idle for {0:?}")]
     Idle(Duration),
+    /// The server is known to be elsewhere.
+    #[error("it is elsewhere by now")]
+    Moved,
     /// The same server has connected anew.
     #[error("replaced by a newer connection")]
     Replaced,

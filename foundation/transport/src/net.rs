@@ -3,7 +3,7 @@
 //! Level-triggered epoll by `rustix`, whose calls are safe and add no layer: the loop needs one system call to wait,
 //! one to read and one to write, and nothing that another system's poller would.
 
-use crate::address::Listener;
+use crate::address::{Address, Listener};
 use crate::book::Book;
 use crate::clock::Clock;
 use crate::counters::Counters;
@@ -595,7 +595,9 @@ impl Net {
             Stage::Open(peer) => Notice::Closed { peer, why },
             Stage::Answer(peer) => {
                 self.book.failed(peer, self.now);
-                match self.book.address(peer).cloned() {
+                // It may have connected by itself meanwhile.
+                let is_awaited = self.routes.get(&peer) == Some(&key);
+                match self.book.address(peer).cloned().filter(|_| is_awaited) {
                     Some(address) => Notice::Unreachable { peer, address, why },
                     None => Notice::Closed { peer, why },
                 }
@@ -641,6 +643,17 @@ impl Net {
         self.routes.contains_key(&peer)
     }
 
+    /// Notes where a server is. An address that nobody has any more may be silent for seconds: an attempt there is given up.
+    pub(crate) fn locate(&mut self, node: NodeId, address: Address) {
+        if self.book.address(node) != Some(&address)
+            && let Some(&key) = self.routes.get(&node)
+            && self.connections.get(&key).is_some_and(|known| matches!(known.stage, Stage::Answer(_)))
+        {
+            self.close(key, LinkError::Moved);
+        }
+        self.book.insert(node, address);
+    }
+
     /// Starts to connect to a server, if its address is known and it may be tried.
     fn dial(&mut self, to: NodeId) -> Option<u64> {
         if !self.book.may_dial(to, self.now) {
@@ -658,6 +671,7 @@ impl Net {
         match dialed {
             Ok(key) => {
                 self.routes.insert(to, key);
+                self.notices.push(Notice::Connecting { peer: to, address });
                 Some(key)
             }
             Err(why) => {

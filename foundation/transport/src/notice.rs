@@ -18,6 +18,13 @@ pub enum Notice {
         /// From where, or where.
         address: String,
     },
+    /// This server has begun to connect to another. [`Notice::Connected`] or [`Notice::Unreachable`] follows.
+    Connecting {
+        /// To whom.
+        peer: NodeId,
+        /// Where.
+        address: Address,
+    },
     /// A connection has ended. A client's name is gone with it.
     Closed {
         /// To whom it was.
@@ -65,6 +72,7 @@ impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connected { peer, address } => write!(f, "{peer} connected: {address}"),
+            Self::Connecting { peer, address } => write!(f, "connecting to {peer} at {address}"),
             Self::Closed { peer, why } => write!(f, "connection to {peer} ended: {why}"),
             Self::Refused { address, why, .. } => write!(f, "refused a connection from {address}: {why}"),
             Self::Unknown { address, why } => write!(f, "a connection from {address} ended: {why}"),

@@ -124,7 +124,8 @@ impl<P: Process> Handle<P> {
         self.command(Command::Work(Box::new(work)))
     }
 
-    /// Tells the server another server's address. False if the server has ended.
+    /// Tells the server another server's address; it no longer waits for an answer from any before. False if the server has
+    /// ended.
     pub fn address(&self, node: NodeId, address: Address) -> bool {
         self.command(Command::Address(node, address))
     }
@@ -429,7 +430,7 @@ impl<P: Process<Message: Wire>> Server<P> {
             match command {
                 Command::Request(request) => self.requests.push(request),
                 Command::Work(work) => self.step(work),
-                Command::Address(node, address) => self.net.book.insert(node, address),
+                Command::Address(node, address) => self.net.locate(node, address),
                 // Who asked may be gone.
                 Command::Count(answer) => drop(answer.send(self.net.counters)),
                 Command::Stop => self.stopped = true,

@@ -14,6 +14,7 @@ use processes::{Ask, Caller, Echo, Restless};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -246,6 +247,50 @@ fn a_process_knows_addresses_itself() {
     client.directory(move |caller, name| caller.servers.contains(&name).then(|| address.clone()));
     assert_eq!(client.request(Ask::together(vec![vec![3]])).unwrap(), [[[3]]]);
     server.stop();
+}
+
+/// An address that nobody has any more is silent: whoever connects there is not refused, and never greeted.
+fn silent() -> (TcpListener, Address) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().into();
+    (listener, address)
+}
+
+#[test]
+fn a_client_does_not_wait_where_a_server_no_longer_is() {
+    let server = Running::start(TWO, Limits::default());
+    let (_silent, old) = silent();
+    let new = server.address.clone();
+    let asked = AtomicU32::new(0);
+    let mut client = client(Caller::new([TWO]).with_retry(Duration::from_millis(5)));
+    client
+        .directory(move |_, _| Some(if asked.fetch_add(1, SeqCst) == 0 { old.clone() } else { new.clone() }));
+    assert_eq!(client.request(Ask::together(vec![vec![3]])).unwrap(), [[[3]]]);
+    server.stop();
+}
+
+#[test]
+fn a_server_does_not_wait_where_another_no_longer_is() {
+    let (one, two) = (Running::start(ONE, Limits::default()), Running::start(TWO, Limits::default()));
+    let (_silent, old) = silent();
+    one.handle.address(TWO, old.clone());
+    let mut client = client(Caller::new([ONE]).with_retry(Duration::from_millis(5)));
+    client.address(ONE, one.address.clone());
+    let asked = thread::spawn(move || client.request(Ask::relayed(&[2])).unwrap());
+    let tried = one.await_notice(|notice| match notice {
+        Notice::Connecting { peer: TWO, address } => Some(address),
+        _ => None,
+    });
+    assert_eq!(tried, old);
+    one.handle.address(TWO, two.address.clone());
+    let why = one.await_notice(|notice| match notice {
+        Notice::Unreachable { peer: TWO, why, .. } => Some(why),
+        _ => None,
+    });
+    assert!(matches!(why, LinkError::Moved), "{why}");
+    assert_eq!(asked.join().unwrap(), [[b"relayed"]]);
+    one.stop();
+    two.stop();
 }
 
 #[test]

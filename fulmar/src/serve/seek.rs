@@ -2,11 +2,11 @@
 //! discovery finds servers. What is there may be of another cluster, and is passed over.
 
 use super::beacon::Beacon;
-use fulmar_dbt::remote::{Cluster, ConnectError, NodeId, Server};
+use fulmar_dbt::remote::{Cluster, ConnectError, Identity, NodeId, Server};
 use fulmar_transport::{ClusterId, Handle, Notice};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,27 +17,40 @@ const PAUSE: Duration = Duration::from_secs(1);
 const ANSWER: Duration = Duration::from_secs(6);
 /// So long is waited for answers that could be done without.
 const MOMENT: Duration = Duration::from_millis(500);
+/// So long, if there is one that is as good.
+const BRIEFLY: Duration = Duration::from_millis(100);
+/// A server is missed for so long before it is looked for the first time. Each time takes twice as long, up to [`PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
 
-type Met = (String, Result<Cluster, ConnectError>);
+type Met<A> = (String, Result<A, ConnectError>);
 
-/// Asks all servers at once, and returns what they have said in this time; with one that will do, the others have only a
-/// `moment` more.
-fn meet_all(
+/// Asks all servers at once. What they say comes in, until there is nobody who could say more.
+fn ask_all<A: Send + 'static>(
     servers: impl IntoIterator<Item = String>,
-    (patience, moment): (Duration, Duration),
-    will_do: impl Fn(&Cluster) -> bool,
-) -> Vec<Met> {
-    let mut until = Instant::now() + patience;
+    ask: fn(&str) -> Result<A, ConnectError>,
+) -> Receiver<Met<A>> {
     let (tell, told) = mpsc::channel();
     for server in servers.into_iter().collect::<BTreeSet<String>>() {
         let tell = tell.clone();
         // Who asked may have given up.
-        thread::spawn(move || drop(tell.send((Cluster::meet(&server), server))));
+        thread::spawn(move || {
+            let found = ask(&server);
+            drop(tell.send((server, found)));
+        });
     }
-    drop(tell);
+    told
+}
+
+/// What the servers know of their cluster that say so in this time; with one that will do, the others have only a `moment` more.
+fn meet_all(
+    servers: impl IntoIterator<Item = String>,
+    (patience, moment): (Duration, Duration),
+    will_do: impl Fn(&Cluster) -> bool,
+) -> Vec<Met<Cluster>> {
+    let mut until = Instant::now() + patience;
+    let told = ask_all(servers, Cluster::meet);
     let mut met = Vec::new();
-    // Until there is nobody who could say more, or no time.
-    while let Ok((found, server)) = told.recv_timeout(until.saturating_duration_since(Instant::now())) {
+    while let Ok((server, found)) = told.recv_timeout(until.saturating_duration_since(Instant::now())) {
         if found.as_ref().is_ok_and(&will_do) {
             until = until.min(Instant::now() + moment);
         }
@@ -87,11 +100,14 @@ pub(super) fn find(join: &[String], beacon: &Beacon) -> Result<Cluster, String> 
 /// The cluster of a server that has been one of it before: as another tells it that answers soon, or as it was.
 pub(super) fn find_again(join: &[String], beacon: &Beacon, known: Cluster) -> Cluster {
     let servers = known.map.servers.values().chain(join).cloned().chain(beacon.servers());
-    let met = meet_all(servers, (MOMENT, MOMENT), |_| false);
-    let mut found = None;
+    let met = meet_all(servers, (MOMENT, BRIEFLY), |cluster| cluster.name == known.name);
+    let mut found: Option<Cluster> = None;
     for (server, cluster) in met {
         match cluster {
-            Ok(cluster) if cluster.name == known.name => found = Some(cluster),
+            Ok(cluster) if cluster.name == known.name => {
+                let newer = found.take().filter(|found| found.map.version > cluster.map.version);
+                found = Some(newer.unwrap_or(cluster));
+            }
             Ok(cluster) => pass_over(&server, cluster.name, known.name),
             Err(_) => {}
         }
@@ -111,8 +127,9 @@ fn pass_over(server: &str, theirs: u128, ours: u128) {
 pub(super) struct Seeker {
     cluster: u128,
     join: Vec<String>,
-    /// Servers that could not be reached when last tried.
+    /// Servers that have not answered since they were last tried.
     missed: Mutex<BTreeSet<NodeId>>,
+    is_any_missed: Condvar,
 }
 
 impl Seeker {
@@ -123,18 +140,25 @@ impl Seeker {
         beacon: Arc<Mutex<Beacon>>,
         handle: Handle<Server>,
     ) -> Arc<Self> {
-        let seeker = Arc::new(Self { cluster, join, missed: Mutex::default() });
+        let seeker = Arc::new(Self::new(cluster, join));
         let own = Arc::clone(&seeker);
         thread::spawn(move || own.seek(&beacon, &handle));
         seeker
     }
 
-    /// Hears what happens to connections.
+    fn new(cluster: u128, join: Vec<String>) -> Self {
+        Self { cluster, join, missed: Mutex::default(), is_any_missed: Condvar::new() }
+    }
+
+    /// Hears what happens to connections. An address that nobody has any more may be silent for seconds, so a server is missed
+    /// from the first attempt on, and not only when that has failed.
     pub(super) fn notice(&self, notice: &Notice) {
-        let mut missed = locked(&self.missed);
         match notice {
-            Notice::Unreachable { peer, .. } => drop(missed.insert(*peer)),
-            Notice::Connected { peer, .. } => drop(missed.remove(peer)),
+            Notice::Connecting { peer, .. } | Notice::Unreachable { peer, .. } => {
+                locked(&self.missed).insert(*peer);
+                self.is_any_missed.notify_one();
+            }
+            Notice::Connected { peer, .. } => drop(locked(&self.missed).remove(peer)),
             _ => {}
         }
     }
@@ -143,24 +167,39 @@ impl Seeker {
         locked(&self.missed).contains(&server)
     }
 
+    /// Returns when a server is missed; whether none was before.
+    fn await_missed(&self) -> bool {
+        let missed = locked(&self.missed);
+        let is_new = missed.is_empty();
+        // Woken or not, whoever holds the lock sees who is missed.
+        drop(self.is_any_missed.wait_while(missed, |missed| missed.is_empty()));
+        is_new
+    }
+
     fn seek(&self, beacon: &Mutex<Beacon>, handle: &Handle<Server>) {
         let mut strangers = BTreeSet::new();
+        let mut pause = FIRST_PAUSE;
         loop {
-            thread::sleep(PAUSE);
+            pause = if self.await_missed() { FIRST_PAUSE } else { PAUSE.min(pause * 2) };
+            thread::sleep(pause);
             if locked(&self.missed).is_empty() {
                 continue;
             }
-            for address in self.join.iter().cloned().chain(locked(beacon).servers()).collect::<BTreeSet<_>>()
-            {
-                match Cluster::identify(&address) {
-                    Ok((cluster, server)) if cluster == self.cluster && self.is_missed(server) => {
-                        if !handle.run(move |process, _, _| process.met(server, &address)) {
+            let servers = self.join.iter().cloned().chain(locked(beacon).servers());
+            for (place, found) in ask_all(servers, |place| Cluster::identify(place, PAUSE)) {
+                match found {
+                    Ok(Identity { cluster, server, address })
+                        if cluster == self.cluster && self.is_missed(server) =>
+                    {
+                        if !(handle.run(move |process, _, _| process.met(server, &place))
+                            && handle.address(server, address))
+                        {
                             return;
                         }
                     }
-                    Ok((cluster, _)) if cluster != self.cluster => {
-                        if strangers.insert((address.clone(), cluster)) {
-                            pass_over(&address, cluster, self.cluster);
+                    Ok(Identity { cluster, .. }) if cluster != self.cluster => {
+                        if strangers.insert((place.clone(), cluster)) {
+                            pass_over(&place, cluster, self.cluster);
                         }
                     }
                     // It is tried again.
@@ -173,4 +212,20 @@ impl Seeker {
 
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_tried_is_missed_until_it_answers() {
+        let seeker = Seeker::new(1, Vec::new());
+        let peer = NodeId(1);
+        let address = "127.0.0.1:7400".parse().expect("an address");
+        seeker.notice(&Notice::Connecting { peer, address });
+        assert!(seeker.is_missed(peer) && !seeker.await_missed(), "it need not have failed yet");
+        seeker.notice(&Notice::Connected { peer, address: "127.0.0.1:7400".into() });
+        assert!(!seeker.is_missed(peer));
+    }
 }

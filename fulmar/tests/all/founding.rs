@@ -4,6 +4,7 @@ use crate::replicas::Cluster;
 use crate::server::{Server, sql};
 use rusqlite::Connection;
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -159,7 +160,8 @@ pub(crate) fn address() -> String {
     format!("127.{}.{}.{place}:7400", 1 + process / 256 % 250, process % 256)
 }
 
-/// The session of docs/operations.md: all servers are elsewhere from one moment to the next.
+/// The session of docs/operations.md: all servers are elsewhere from one moment to the next. Where they were nobody answers, and
+/// nobody says that there is nobody.
 fn move_all(settings: &str) {
     let folder = tempfile::tempdir().expect("a directory");
     let file = folder.path().join("first.toml");
@@ -185,13 +187,14 @@ fn move_all(settings: &str) {
     for server in &mut servers {
         server.signal("KILL");
     }
+    let _silent = old.each_ref().map(|old| TcpListener::bind(old).expect("it has ended"));
     let new = [(); 3].map(|()| address());
     let join = new.join(",");
     // The first one last: nobody whom the others know answers before.
     let mut servers: Vec<_> = [2, 1, 0].map(|place| start(place, &new[place], &["--join", &join])).into();
     servers.reverse();
-    await_all(&servers);
     assert_eq!(sql(&name(&new), &["INSERT INTO t VALUES (8); SELECT sum(a) FROM t"]), "15");
+    await_all(&servers);
     let (_, told) = status(&new[1]);
     assert!(old.iter().all(|old| !told.contains(old)), "{told}");
 }

@@ -8,7 +8,7 @@ use super::status::Status;
 use crate::Error;
 use fulmar_files::chance;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
-use fulmar_transport::{ClusterId, Handle, Listener, Notice, ServeError, User};
+use fulmar_transport::{Address, ClusterId, GREETING, Handle, Listener, Notice, ServeError, User};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -144,13 +144,13 @@ impl Cluster {
         }
     }
 
-    /// Asks the server `HOST:PORT` which it is, and of which cluster.
+    /// Asks the server `HOST:PORT` which it is, and of which cluster. It may take so long to greet, and no longer.
     ///
     /// # Errors
     /// [`ConnectError`]
-    pub fn identify(server: &str) -> Result<(u128, NodeId), ConnectError> {
-        let (client, met) = greet(server)?;
-        Ok((client.cluster().0, met))
+    pub fn identify(server: &str, patience: Duration) -> Result<Identity, ConnectError> {
+        let (client, server, address) = greet(server, patience)?;
+        Ok(Identity { cluster: client.cluster().0, server, address })
     }
 
     /// The same cluster, as the server `HOST:PORT` knows it now.
@@ -211,6 +211,17 @@ impl Cluster {
     }
 }
 
+/// Which server is at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The name of its cluster.
+    pub cluster: u128,
+    /// Its own name there.
+    pub server: NodeId,
+    /// The address, as the system resolved it.
+    pub address: Address,
+}
+
 /// Why a server is not drained.
 #[derive(Debug, thiserror::Error)]
 pub enum DrainError {
@@ -243,19 +254,22 @@ pub enum DrainError {
     Connect(#[from] ConnectError),
 }
 
-/// A client of the server, which has told its name and that of its cluster.
-fn greet(server: &str) -> Result<(fulmar_transport::Client<Stranger>, NodeId), ConnectError> {
+/// A client of the server, which has told its name and that of its cluster, and its address.
+fn greet(
+    server: &str,
+    patience: Duration,
+) -> Result<(fulmar_transport::Client<Stranger>, NodeId, Address), ConnectError> {
     let nobody = || io::Error::new(io::ErrorKind::NotFound, "stands for no address");
     let unresolved = |why| ConnectError::Resolve { server: server.into(), why };
     let address = resolve(server).ok_or_else(nobody).map_err(unresolved)?;
     let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), Stranger);
-    let met = client.meet(address)?;
-    Ok((client, met))
+    let met = client.meet_within(address.clone(), patience)?;
+    Ok((client, met, address))
 }
 
 /// Asks a server something that it answers strangers too; with the names of its cluster and itself.
 fn ask(server: &str, question: Message) -> Result<((u128, NodeId), Message), ConnectError> {
-    let (mut client, met) = greet(server)?;
+    let (mut client, met, _) = greet(server, GREETING)?;
     let silent = |why| ConnectError::Silent { server: server.into(), why };
     let mut answers = client.request((met, question)).map_err(|why| silent(why.to_string()))?;
     let answer = answers.pop().flatten().ok_or_else(|| silent("no answer".into()))?;
