@@ -303,10 +303,10 @@ fn commit_while_the_leader_goes(seed: Seed) -> Result<(), String> {
 
 /// Whoever leads the group that decides about a transaction, the other in which it is prepared, or both, crash or are cut off so long
 /// after it is prepared. It is decided, in both alike, and as its client is told; and so it stays under whoever leads then.
-fn decide_under_other_leaders(seed: Seed) -> Result<(), String> {
+fn decide_under_other_leaders(seed: Seed, defect: Defect) -> Result<(), String> {
     let (replication, number) = (replicas(&seed), seed.number);
     let moment = Duration::from_micros(100 * (number / 9));
-    let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, replication);
+    let mut sim = world(seed, &Disks::default(), 2, defect, replication);
     sim.run(Duration::from_secs(2), |_, _, _| {});
     let trees = [plant(&mut sim, GROUP, OLD)?, plant(&mut sim, GroupId(2), OTHER)?];
     let told = change_both(&mut sim, trees);
@@ -400,7 +400,16 @@ fn look(sim: &mut Sim<Role>, trees: [Tree; 2]) -> Result<Vec<bool>, String> {
 
 #[test]
 fn an_undecided_transaction_outlives_its_leaders() {
-    seeds("an_undecided_transaction_outlives_its_leaders", 0..180, decide_under_other_leaders);
+    let run = |seed| decide_under_other_leaders(seed, Defect::Nothing);
+    seeds("an_undecided_transaction_outlives_its_leaders", 0..180, run);
+}
+
+/// The check above finds a server that tells a decision which its successor does not know.
+#[test]
+fn a_decision_that_replicas_do_not_hold_may_become_another() {
+    let run = |seed| decide_under_other_leaders(seed, Defect::Eager);
+    let found = (0..180).find(|seed| check("defect", *seed..seed + 1, run).is_err());
+    assert!(found.is_some(), "it is not found");
 }
 
 #[test]
