@@ -44,6 +44,7 @@ const DEFAULT_ADDRESS: &str = "127.0.0.1:7400";
                         join = \"db1.example:7400\"    # servers of the cluster to be one of, with commas; a new server without it founds one\n  \
                         advertise = \"db2.example:7400\" # where others find this server, if not where it listens\n  \
                         cache_mb = 256              # memory for the cached data of each database\n  \
+                        leader_timeout = \"500ms\"    # how long a leader of replicas may be silent, 100ms to 10s; 300ms without it\n  \
                         discovery = false           # not to be found by `fulmar discover` and by servers that join by way of others\n  \
                         replicas = 3                # on the first server: how many servers hold each row of a new database\n  \
                         replication = \"viewstamped\" # how they agree, or fast-paxos or speculative-paxos\n\n\
@@ -52,7 +53,8 @@ const DEFAULT_ADDRESS: &str = "127.0.0.1:7400";
                         members = [\"10.0.0.1:7500\", \"10.0.0.2:7500\", \"10.0.0.3:7500\"] # all its replicas\n  \
                         listen = \"10.0.0.1:7500\"   # the one that this is, unless `advertise` says so\n  \
                         data = \"/var/lib/fulmar-locks\"\n  \
-                        replication = \"viewstamped\"\n\n\
+                        replication = \"viewstamped\"\n  \
+                        leader_timeout = \"500ms\"    # as with databases\n\n\
                         with --genesis, also:\n  council = \"…\"               # whose agreement it is: what `fulmar agree` has printed")]
 pub struct Serve {
     /// Settings in TOML
@@ -73,6 +75,9 @@ pub struct Serve {
     /// Servers of the cluster to be one of, instead of those in the settings
     #[arg(long, value_name = "HOST:PORT[,…]")]
     join: Option<String>,
+    /// How long the leader of replicas may be silent before this server wants another, 100ms to 10s, instead of what the settings say
+    #[arg(long, value_name = "TIME")]
+    leader_timeout: Option<String>,
     /// Founds a cluster, or a service: for the first start of its first server, or of each replica, and never again
     #[arg(long, conflicts_with_all = ["join", "memory"])]
     found: bool,
@@ -114,6 +119,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     settings.data = serve.data.clone().or(settings.data);
     settings.listen = serve.listen.clone().or(settings.listen);
     settings.advertise = serve.advertise.clone().or(settings.advertise);
+    settings.leader_timeout = serve.leader_timeout.clone().or(settings.leader_timeout);
     if let Some(agreed) = &serve.genesis {
         genesis::require(agreed, &settings)?;
     }
@@ -126,13 +132,14 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     if settings.members.is_some() {
         return Err("the settings lack `service`, without which nobody is a member".into());
     }
+    let leader_timeout = settings.leader_timeout()?;
     let listen = settings.listen.as_deref().unwrap_or(DEFAULT_ADDRESS);
     let listener =
         TcpListener::bind(listen).map_err(|error| format!("cannot listen on {listen}: {error}"))?;
     let address = listener.local_addr()?;
     let advertised = settings.advertise.clone().unwrap_or_else(|| address.to_string());
     reach::require(&listener, &advertised)?;
-    let mut options = Options::default();
+    let mut options = Options { leader_timeout, ..Options::default() };
     if let Some(cache) = settings.cache_mb {
         options.cache_bytes = cache << 20;
     }

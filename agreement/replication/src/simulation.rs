@@ -9,6 +9,7 @@ mod large;
 mod registers;
 mod role;
 mod rough;
+mod timeouts;
 
 pub(crate) use registers::{Registers, decode_output, invocation};
 

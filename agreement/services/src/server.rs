@@ -5,7 +5,7 @@ use crate::report::Reporter;
 use crate::{Application, Charter, ticker};
 use fulmar_node::{Lsn, NodeId};
 use fulmar_replication::applications::{Locks, Timestamps};
-use fulmar_replication::{Behind, Group, GroupError, Options, Replica, StateMachine, Wish};
+use fulmar_replication::{Behind, Group, GroupError, LeaderTimeout, Replica, StateMachine, Wish};
 use fulmar_transport::{Handle, Limits, Notice, Protocol, ServeError, User};
 use std::io;
 use std::net::TcpListener;
@@ -19,15 +19,6 @@ const VERSION: u32 = 3;
 
 pub(crate) fn protocol(charter: &Charter) -> Protocol {
     Protocol { cluster: charter.cluster(), version: VERSION }
-}
-
-/// For disks that sync in milliseconds, and machines with more to do.
-fn options() -> Options {
-    Options {
-        heartbeat: Duration::from_millis(50),
-        patience: Duration::from_millis(300),
-        ..Options::default()
-    }
 }
 
 /// A replica that cannot be, or go on.
@@ -67,12 +58,13 @@ pub struct Server {
     group: Group,
     me: NodeId,
     home: Home,
+    leader_timeout: LeaderTimeout,
     reporter: Arc<Reporter>,
 }
 
 impl Server {
     /// The replica at `address`, which keeps its records in `directory`. If that is new the replica founds its group, or joins it as
-    /// one that was never there. `tell` is told what happens to others.
+    /// one that was never there. It goes by this time-out for leaders. `tell` is told what happens to others.
     ///
     /// # Errors
     /// [`ServerError`]
@@ -81,6 +73,7 @@ impl Server {
         address: &str,
         directory: &Path,
         founds: bool,
+        leader_timeout: LeaderTimeout,
         tell: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self, ServerError> {
         let group = charter.group()?;
@@ -97,7 +90,7 @@ impl Server {
                  new is founded with `--found`, on an empty directory"
             ));
         }
-        Ok(Self { charter, group, me, home, reporter: Arc::new(reporter) })
+        Ok(Self { charter, group, me, home, leader_timeout, reporter: Arc::new(reporter) })
     }
 
     /// Serves until it is stopped in the way that `begun` is told.
@@ -127,7 +120,8 @@ impl Server {
         assist: impl FnOnce(Handle<Replica<S>>),
     ) -> Result<(), ServerError> {
         let Home { member, journal, records, .. } = &mut self.home;
-        let replica = Replica::new(*member, self.group, options(), S::default(), records);
+        let options = self.leader_timeout.options();
+        let replica = Replica::new(*member, self.group, options, S::default(), records);
         let (logged, protocol) = (Lsn(records.len() as u64), protocol(&self.charter));
         *records = Vec::new();
         let server = fulmar_transport::Server::new(self.me, protocol, Limits::default(), replica, logged);

@@ -6,6 +6,7 @@
 use crate::engine::{Catalogue, Engine};
 use crate::storage::{Executed, Storage};
 use crate::{Commit, Error, GroupId, Object, ObjectId, Refusal, Timestamp};
+use fulmar_replication::LeaderTimeout;
 use parking_lot::{Condvar, Mutex};
 use std::fmt;
 use std::fs::File;
@@ -26,11 +27,19 @@ pub struct Options {
     pub group: GroupId,
     /// The locked file of its directory, if the lock was passed on by who had it last: see [`Database::pass_lock`].
     pub lock: Option<Arc<File>>,
+    /// How long the leader of its replicas may be silent, if it has some: see [`LeaderTimeout`].
+    pub leader_timeout: LeaderTimeout,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { create: true, cache_bytes: 256 << 20, group: GroupId(0), lock: None }
+        Self {
+            create: true,
+            cache_bytes: 256 << 20,
+            group: GroupId(0),
+            lock: None,
+            leader_timeout: LeaderTimeout::default(),
+        }
     }
 }
 

@@ -18,6 +18,7 @@ pub(super) fn run(service: Service, settings: &Settings, founds: bool) -> Result
     if let Some((name, _)) = of_databases.into_iter().find(|(_, is_set)| *is_set) {
         return Err(format!("`{name}` is for servers of databases, and these settings have `service`").into());
     }
+    let leader_timeout = settings.leader_timeout()?;
     let members = settings.members.as_ref().ok_or("the settings lack `members`, all replicas' HOST:PORT")?;
     let members = Members::new(members.iter().map(String::as_str))?;
     let data = settings.data.as_ref().ok_or("the settings lack `data`, a directory")?;
@@ -35,7 +36,7 @@ pub(super) fn run(service: Service, settings: &Settings, founds: bool) -> Result
     }
     let charter = Charter { application: service.into(), members, protocol: settings.replication.into() };
     let what = charter.application;
-    let server = Server::open(charter, advertised, data, founds, |news| eprintln!("{news}"))?;
+    let server = Server::open(charter, advertised, data, founds, leader_timeout, |news| eprintln!("{news}"))?;
     server.run(listener, |stop| {
         signals::on(&[signals::SIGINT, signals::SIGTERM], stop)?;
         println!("serving {what} on {address}");

@@ -1,6 +1,7 @@
 //! What `node.toml` says.
 
 use fulmar_dbt::remote::{Protocol, Replication};
+use fulmar_replication::{LeaderTimeout, NoLeaderTimeout};
 use fulmar_services::Application;
 use serde::Deserialize;
 use std::fmt;
@@ -23,6 +24,8 @@ pub(super) struct Settings {
     pub(super) members: Option<Vec<String>>,
     #[serde(default)]
     pub(super) replication: Agreement,
+    /// How long a leader may be silent.
+    pub(super) leader_timeout: Option<String>,
     /// Whose agreement `--genesis` is to be: the digest of its council.
     pub(super) council: Option<String>,
 }
@@ -86,6 +89,11 @@ impl Settings {
     /// Servers of the cluster.
     pub(super) fn join(&self) -> Vec<String> {
         self.join.iter().flat_map(|join| join.split(',')).map(str::to_owned).collect()
+    }
+
+    /// How long leaders of groups may be silent, as far as this server is concerned.
+    pub(super) fn leader_timeout(&self) -> Result<LeaderTimeout, NoLeaderTimeout> {
+        self.leader_timeout.as_deref().map_or_else(|| Ok(LeaderTimeout::default()), str::parse)
     }
 
     /// How new databases are to be replicated.

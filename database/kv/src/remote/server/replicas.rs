@@ -17,8 +17,8 @@ use crate::replicated::{DONE, Entries, Leading, Operation};
 use crate::{Database, Error, GroupId};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_replication::{
-    Behind, Client, ClientId, Group as Members, Invoke, Member, Options, Outcome, Protocol, Replica,
-    SequenceNumber, View, Wish,
+    Behind, Client, ClientId, Group as Members, Invoke, LeaderTimeout, Member, Options, Outcome, Protocol,
+    Replica, SequenceNumber, View, Wish,
 };
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -77,14 +77,8 @@ pub(super) enum Stage {
     Over,
 }
 
-fn options() -> Options {
-    Options {
-        heartbeat: Duration::from_millis(50),
-        patience: Duration::from_millis(300),
-        checkpoint: 1_000,
-        is_copied: true,
-        ..Options::default()
-    }
+fn options(leader_timeout: LeaderTimeout) -> Options {
+    Options { checkpoint: 1_000, is_copied: true, ..leader_timeout.options() }
 }
 
 impl Hosted {
@@ -236,7 +230,8 @@ impl Server {
             Error::io(name.as_ref(), std::io::Error::new(std::io::ErrorKind::InvalidInput, error))
         })?;
         let member = Member { node: me, incarnation };
-        let replica = Replica::new(member, group, options(), entries.clone(), &records);
+        let options = options(self.directory.options().leader_timeout);
+        let replica = Replica::new(member, group, options, entries.clone(), &records);
         let logged = Lsn(records.len() as u64);
         Ok(Some(Hosted {
             replica,
