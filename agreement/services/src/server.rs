@@ -21,6 +21,9 @@ pub(crate) fn protocol(charter: &Charter) -> Protocol {
     Protocol { cluster: charter.cluster(), version: VERSION }
 }
 
+/// A replica that works on one thing for longer, or waits so long for its disk, is taken to be gone.
+const BUSY: Duration = Duration::from_secs(5);
+
 /// A replica that cannot be, or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
@@ -124,7 +127,8 @@ impl Server {
         let replica = Replica::new(*member, self.group, options, S::default(), records);
         let (logged, protocol) = (Lsn(records.len() as u64), protocol(&self.charter));
         *records = Vec::new();
-        let server = fulmar_transport::Server::new(self.me, protocol, Limits::default(), replica, logged);
+        let limits = Limits { busy: BUSY, ..Limits::default() };
+        let server = fulmar_transport::Server::new(self.me, protocol, limits, replica, logged);
         let mut server = server.map_err(ServerError::Begin)?;
         let reporter = self.reporter.clone();
         server.directory(move |_, node| reporter.resolve(node));
@@ -144,5 +148,78 @@ impl<S: StateMachine> User<Replica<S>> for Ear<'_> {
 
     fn notice(&mut self, notice: Notice, _wishes: &mut Vec<Wish>) {
         self.0.notice(&notice);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Members, TimestampClient};
+    use fulmar_replication::View;
+    use std::num::NonZeroU64;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// Longer than a replica waits for a leader of which it hears nothing.
+    const HANGING: Duration = Duration::from_millis(2_500);
+
+    struct Running {
+        replica: Handle<Replica<Timestamps>>,
+        thread: thread::JoinHandle<()>,
+    }
+
+    impl Running {
+        fn start(server: Server, listener: TcpListener) -> Self {
+            let (tell, told) = channel();
+            let run = move || {
+                server.replicate(listener, |_| Ok(()), |replica| tell.send(replica).expect("it waits"))
+            };
+            let thread = thread::spawn(|| run().expect("its disk works"));
+            Self { replica: told.recv().expect("it begins"), thread }
+        }
+
+        fn look<T: Send + 'static>(&self, look: fn(&Replica<Timestamps>) -> T) -> T {
+            let (tell, told) = channel();
+            self.replica.run(move |replica, _, _| tell.send(look(replica)).expect("it waits"));
+            told.recv().expect("it runs")
+        }
+
+        fn view(&self) -> Option<View> {
+            self.look(Replica::view)
+        }
+    }
+
+    #[test]
+    fn a_leader_whose_disk_hangs_leads_on() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+        let addresses =
+            listeners.each_ref().map(|listener| listener.local_addr().expect("bound").to_string());
+        let members = Members::new(addresses.iter().map(String::as_str)).expect("three");
+        let (application, protocol) = (Application::Timestamps, fulmar_replication::Protocol::Viewstamped);
+        let charter = Charter { application, members, protocol };
+        let leader_timeout = LeaderTimeout::new(Duration::from_secs(1)).expect("in range");
+        let running: Vec<_> = addresses
+            .iter()
+            .zip(listeners)
+            .map(|(address, listener)| {
+                let data = directory.path().join(address);
+                let server = Server::open(charter.clone(), address, &data, true, leader_timeout, |_| ());
+                Running::start(server.expect("a directory"), listener)
+            })
+            .collect();
+        let mut client = TimestampClient::new(&charter).expect("they answer");
+        let one = NonZeroU64::MIN;
+        client.draw(one).expect("they answer");
+        let leader = running.iter().find(|replica| replica.look(Replica::leads)).expect("one has answered");
+        let view = leader.view();
+        // As long as a turn lasts the process can say nothing, whatever it waits for.
+        let (_let_go, hangs): (Sender<()>, Receiver<()>) = channel();
+        leader.replica.run(move |_, _, _| _ = hangs.recv_timeout(HANGING));
+        client.draw(one).expect("they answer");
+        assert!(running.iter().all(|replica| replica.view() == view));
+        for Running { replica, thread } in running {
+            replica.stop();
+            thread.join().expect("it ends well");
+        }
     }
 }
