@@ -69,9 +69,7 @@ mod welcome;
 pub use check::check;
 pub use cursor::{Cursor, Seek};
 pub use directory::{Directory, Kept, Single, Transient, write_whole};
-pub use fulmar_kv::{
-    Durability, Error, Exclusion, Numbers, ObjectId, Options, Store, Timestamp, follow_directory, remote,
-};
+pub use fulmar_kv::{Durability, Error, Exclusion, Numbers, ObjectId, Options, Store, Timestamp, remote};
 pub use site::{Held, Site};
 pub use transaction::{Mark, Put, Transaction};
 

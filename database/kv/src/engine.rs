@@ -34,6 +34,11 @@ pub trait Engine: Send + Sync {
     /// About so many bytes of entries were replaced by little: if that is much of all, their space is given back soon.
     fn compact(&self, _replaced: u64) {}
 
+    /// Whether it may have made or changed files since it was opened.
+    fn changes_files(&self) -> bool {
+        true
+    }
+
     /// Whether entries can be loaded. Of an engine that keeps none, all objects stay in memory, and it is told of each
     /// only when it comes, by an empty entry, and when it goes.
     fn keeps_entries(&self) -> bool {

@@ -26,6 +26,8 @@ pub(crate) struct Home {
     lock: File,
     /// Whether the lock outlives this value, in a copy of the file.
     passed: AtomicBool,
+    /// Whether the engine may have made files.
+    has_new_files: AtomicBool,
     /// Its id: a child that has inherited the file must not unlock it.
     process: u32,
 }
@@ -36,8 +38,10 @@ impl Drop for Home {
         if self.process != std::process::id() {
             return;
         }
-        // The engine has made files meanwhile. Whoever cannot open them then is told so by the system.
-        let _ = follow_directory(&self.path);
+        if self.has_new_files.load(Relaxed) {
+            // Whoever cannot open them then is told so by the system.
+            let _ = follow_directory(&self.path);
+        }
         if !self.passed.load(Relaxed) {
             // It can only fail if it is not locked.
             let _ = self.lock.unlock();
@@ -74,8 +78,9 @@ impl Home {
         let synced =
             OpenOptions::new().read(true).write(true).create(true).truncate(is_new).open(&synced_path);
         let synced = synced.map_err(|e| Error::io(&synced_path, e))?;
-        let passed = AtomicBool::new(false);
-        Ok(Self { path: path.into(), is_new, synced, lock, passed, process: std::process::id() })
+        let (passed, has_new_files) = (AtomicBool::new(false), AtomicBool::new(true));
+        let process = std::process::id();
+        Ok(Self { path: path.into(), is_new, synced, lock, passed, has_new_files, process })
     }
 
     /// Declares a new directory to be a database, now that the engine has made its files.
@@ -92,6 +97,11 @@ impl Home {
         Ok(())
     }
 
+    /// The engine has made no file, and will not: what is in the directory is as it was.
+    pub(crate) fn leave_as_it_is(&self) {
+        self.has_new_files.store(false, Relaxed);
+    }
+
     /// Notes that the engine holds everything up to this commit. Not synced itself: what is read later is a lower bound.
     pub(crate) fn note_synced(&self, sequence: u64) -> Result<(), Error> {
         let mut note = [0; 16];
@@ -100,8 +110,8 @@ impl Home {
         self.synced.write_all_at(&note, 0).map_err(|e| Error::io(&self.path.join(SYNCED_FILE), e))
     }
 
-    /// Requires that the engine holds at least what was synced, of what it is counted in: `unit`.
-    pub(crate) fn require_synced(&self, held: u64, unit: &str) -> Result<(), Error> {
+    /// Requires that the engine holds at least what was synced, of what it is counted in: `unit`. Whether it holds no more.
+    pub(crate) fn require_synced(&self, held: u64, unit: &str) -> Result<bool, Error> {
         require(&self.path, synced_in(&self.synced), held, unit)
     }
 
@@ -194,32 +204,15 @@ enum Existing {
 /// Gives what lies in the directory of a database its owner and mode, as SQLite's journals follow the database: or else what
 /// root has made there locks the owner out, one user of a group the others, and a reader is kept from some files (the
 /// engine makes a few for its user alone). Who was kept out by the umask under which the database was made, stays out.
-pub fn follow_directory(path: &Path) -> io::Result<()> {
-    let (directory, format) = (fs::metadata(path)?, fs::metadata(path.join(FORMAT_FILE))?);
-    let user = fs::metadata("/proc/self")?.uid();
-    let owner = is_another_users(user, &directory).then(|| (directory.uid(), directory.gid()));
-    let group = if group_writes(&directory) { 0o060 } else { 0 };
-    let for_files = directory.mode() & (format.mode() | group) & 0o666;
-    let follow = |path: PathBuf, found: &fs::Metadata| {
-        if let Some((uid, gid)) = owner
-            && (found.uid(), found.gid()) != (uid, gid)
-        {
-            lchown(&path, Some(uid), Some(gid))?;
-        }
-        let kind = found.file_type();
-        // Who may read a folder may look into it.
-        let mode = if kind.is_file() { for_files } else { for_files | (for_files & 0o444) >> 2 };
-        if !kind.is_symlink() && (user == ROOT || user == found.uid()) && found.mode() & 0o777 != mode {
-            fs::set_permissions(&path, Permissions::from_mode(found.mode() & 0o7000 | mode))?;
-        }
-        Ok(kind.is_dir().then_some(path))
-    };
+fn follow_directory(path: &Path) -> io::Result<()> {
+    let following = Following::of(path)?;
     let mut folders = vec![path.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
-            match entry.metadata().and_then(|found| follow(entry.path(), &found)) {
-                Ok(inner) => folders.extend(inner),
+            let path = entry.path();
+            match entry.metadata().and_then(|found| following.follow(&path, &found)) {
+                Ok(kind) => folders.extend(kind.is_dir().then_some(path)),
                 // The engine has removed it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
@@ -227,6 +220,46 @@ pub fn follow_directory(path: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// As [`follow_directory`], for one `file` in `directory`, which the database does not consist of.
+pub(crate) fn follow_with_file(directory: &Path, file: &Path) -> io::Result<()> {
+    Following::of(directory)?.follow(file, &fs::symlink_metadata(file)?).map(drop)
+}
+
+/// What the files in a directory shall be.
+struct Following {
+    user: u32,
+    /// A user and a group, if not those of this process.
+    owner: Option<(u32, u32)>,
+    for_files: u32,
+}
+
+impl Following {
+    fn of(path: &Path) -> io::Result<Self> {
+        let (directory, format) = (fs::metadata(path)?, fs::metadata(path.join(FORMAT_FILE))?);
+        let user = fs::metadata("/proc/self")?.uid();
+        let owner = is_another_users(user, &directory).then(|| (directory.uid(), directory.gid()));
+        let group = if group_writes(&directory) { 0o060 } else { 0 };
+        let for_files = directory.mode() & (format.mode() | group) & 0o666;
+        Ok(Self { user, owner, for_files })
+    }
+
+    fn follow(&self, path: &Path, found: &fs::Metadata) -> io::Result<fs::FileType> {
+        if let Some((uid, gid)) = self.owner
+            && (found.uid(), found.gid()) != (uid, gid)
+        {
+            lchown(path, Some(uid), Some(gid))?;
+        }
+        let (kind, for_files) = (found.file_type(), self.for_files);
+        // Who may read a folder may look into it.
+        let mode = if kind.is_file() { for_files } else { for_files | (for_files & 0o444) >> 2 };
+        let may_change = self.user == ROOT || self.user == found.uid();
+        if !kind.is_symlink() && may_change && found.mode() & 0o777 != mode {
+            fs::set_permissions(path, Permissions::from_mode(found.mode() & 0o7000 | mode))?;
+        }
+        Ok(kind)
+    }
 }
 
 const ROOT: u32 = 0;
@@ -262,10 +295,11 @@ fn synced_in(file: &File) -> u64 {
     if whole && number == !complement { number } else { 0 }
 }
 
-/// Requires that the engine in `path` holds at least what was synced, of what it is counted in: `unit`.
-pub(crate) fn require(path: &Path, synced: u64, held: u64, unit: &str) -> Result<(), Error> {
+/// Requires that the engine in `path` holds at least what was synced, of what it is counted in: `unit`. Whether it holds no
+/// more.
+pub(crate) fn require(path: &Path, synced: u64, held: u64, unit: &str) -> Result<bool, Error> {
     if synced <= held {
-        return Ok(());
+        return Ok(synced == held);
     }
     let what = format!(
         "the engine's log is damaged: it ends at {unit} {held}, but {unit} {synced} was on the disk before"

@@ -78,7 +78,6 @@ pub use crate::core::{Outcome, Prepare};
 pub use commit::{Commit, Moved, Restructuring, Write, link, linked};
 pub use database::{Database, Durability, Options};
 pub use error::{Error, Refusal};
-pub use home::follow_directory;
 pub use interval::Interval;
 pub use key::Key;
 pub use numbers::Numbers;

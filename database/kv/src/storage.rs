@@ -125,6 +125,14 @@ impl Stale {
     }
 }
 
+impl Drop for Storage {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.as_ref().filter(|_| !self.engine.changes_files()) {
+            home.leave_as_it_is();
+        }
+    }
+}
+
 impl Storage {
     /// What is kept in the directory `path`.
     pub(crate) fn open(path: &Path, options: &Options) -> Result<Self, Error> {
@@ -135,7 +143,19 @@ impl Storage {
         home.finish()?;
         // What is left of seven eighths is lost between objects of ever-changing sizes: measured.
         let objects = options.cache_bytes / 8 * 5;
-        Self::on(Box::new(engine), path, objects, Some(home), options.group)
+        let storage = Self::on(Box::new(engine), path, objects, Some(home), options.group)?;
+        storage.note_all_synced();
+        Ok(storage)
+    }
+
+    /// Saves whoever opens it next from syncing again what was synced when it was opened.
+    fn note_all_synced(&self) {
+        if let Some(home) = &self.home {
+            let held = self.sequence();
+            let is_noted = home.require_synced(held, "commit").is_ok_and(|is_noted| is_noted);
+            // Without the note the next one only takes longer.
+            let _ = if is_noted { Ok(()) } else { home.note_synced(held) };
+        }
     }
 
     /// What is kept in the directory `path` now, to be read only, by who may not write there.

@@ -22,7 +22,7 @@ mod program;
 use crate::codes::{CANTOPEN, Failure};
 use crate::fork::ClosedInChild;
 use fulmar_dbt::remote::{Connection, Door, Doors, Remote};
-use fulmar_dbt::{Database, Error, Exclusion, Held, Options, Site, Store, Timestamp, follow_directory};
+use fulmar_dbt::{Database, Error, Exclusion, Held, Options, Site, Store, Timestamp};
 use parking_lot::Mutex;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use std::io::{self, Read};
@@ -300,8 +300,6 @@ impl OpenDoor {
     fn open(path: &Path, shared: Weak<Shared>) -> io::Result<Self> {
         let doors = Doors::of(path)?;
         let listener = Arc::new(doors.listen(Door::Holder)?);
-        // As to the database's own files: the owner of the directory may knock.
-        let _ = follow_directory(path);
         let door = Self {
             doors,
             _listener: ClosedInChild::new(listener.as_raw_fd()),

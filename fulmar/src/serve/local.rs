@@ -3,7 +3,7 @@
 
 use crate::signals;
 use fulmar_dbt::remote::{Door, Doors, LOCAL_CLUSTER, Replication, Service};
-use fulmar_dbt::{Options, Single, Timestamp, follow_directory};
+use fulmar_dbt::{Options, Single, Timestamp};
 use fulmar_transport::{FIRST_CLIENT, Notice};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::FdFlags;
@@ -63,8 +63,6 @@ fn serve(path: &Path, options: &Options, oldest: Option<Timestamp>) -> Result<()
     let doors = Doors::of(path)?;
     doors.remove(Door::Holder)?;
     let listener = doors.listen(Door::Server)?;
-    // As to the database's own files: the owner of the directory may connect.
-    let _ = follow_directory(path);
     let mut service = Service::first(LOCAL_CLUSTER, Box::new(database), "", Replication::default())?;
     service.listen(listener)?;
     let starter = io::stdout().as_fd().try_clone_to_owned()?;

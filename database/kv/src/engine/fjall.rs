@@ -1,21 +1,30 @@
 //! Entries in fjall, a log-structured merge tree. Why this engine and with these settings: `docs/engines.md`.
 
 mod log;
+mod reader;
+#[cfg(test)]
+mod tests;
 
 use super::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
-use fjall::{AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{
+    AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvPair, PersistMode, SeqNo,
+};
+use lsm_tree::Guard;
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
+use std::ops::RangeBounds;
 use std::panic;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use log::{Log, TornTail};
+use log::{Log, Logs};
+use reader::Reader;
 
 /// A table in memory is written to the disk when it is larger, bytes.
 const MEMORY_TABLE_BYTES: u64 = 16 << 20;
@@ -30,7 +39,23 @@ const REPLAYED_BYTES: u64 = 1 << 20;
 const FINISHED_LOGS_BYTES: u64 = 64 << 20;
 
 /// A fjall database in a directory of its own.
+///
+/// Until something is written only its trees are open, see [`Reader`].
 pub struct Fjall {
+    path: PathBuf,
+    cache_bytes: u64,
+    /// Held shared by loads and alone by a write: fjall's snapshots do not keep a load from a batch that is half inserted,
+    /// as a flush that ends just then makes it visible.
+    opened: RwLock<Opened>,
+}
+
+enum Opened {
+    ToRead(Reader),
+    ToWrite(Arc<Writer>),
+}
+
+/// The database with all that fjall does for it.
+struct Writer {
     path: PathBuf,
     entries: Keyspace,
     facts: Keyspace,
@@ -40,9 +65,6 @@ pub struct Fjall {
     /// About how much is in it, bytes.
     logged: AtomicU64,
     compaction: Mutex<Option<JoinHandle<()>>>,
-    /// Held shared by loads and alone by a write: fjall's snapshots do not keep a load from a batch that is half inserted,
-    /// as a flush that ends just then makes it visible.
-    inserting: RwLock<()>,
 }
 
 impl Fjall {
@@ -50,7 +72,8 @@ impl Fjall {
     ///
     /// What follows the last whole batch of the log is dropped if `complete` finds nothing missing then, as after a power
     /// cut in the midst of a write. Otherwise the log is left as it was. `complete` is told the value of the fact `marker`,
-    /// which grows with what is written.
+    /// which grows with what is written; it answers whether all of that is known to survive the loss of power. It does in any
+    /// case when this returns.
     ///
     /// # Errors
     /// [`Error::Io`] if the operating system refuses, [`Error::Corrupt`] if the files are damaged, or what `complete`
@@ -59,25 +82,84 @@ impl Fjall {
         path: &Path,
         cache_bytes: u64,
         marker: &str,
-        complete: impl Fn(Option<&[u8]>) -> Result<(), Error>,
+        complete: impl Fn(Option<&[u8]>) -> Result<bool, Error>,
     ) -> Result<Self, Error> {
         is_complete(path)?;
-        let torn = TornTail::cut(path, marker, |value| complete(Some(value)).is_ok())?;
-        // It asserts of its files what it should check.
-        let opened = panic::catch_unwind(|| Self::open_sound(path, cache_bytes));
-        let what = || "the engine's files are damaged".into();
-        let opened = opened.unwrap_or_else(|_| Err(Error::Corrupt { path: path.into(), what: what() }));
-        let completed = opened.and_then(|engine| {
+        let logs = Logs::look(path, marker, |value| complete(Some(value)).is_ok())?;
+        if let Logs::Short(log) = &logs
+            // What it asserts or finds wrong, fjall does, and says what it is.
+            && let Ok(Ok(Some(reader))) = panic::catch_unwind(|| Reader::open(path, cache_bytes, log))
+        {
+            let engine = Self::of(path, cache_bytes, Opened::ToRead(reader));
+            if !complete(engine.fact(marker)?.as_deref())? {
+                log.sync()?;
+            }
+            return Ok(engine);
+        }
+        let completed = Writer::open(path, cache_bytes).and_then(|writer| {
+            let engine = Self::of(path, cache_bytes, Opened::ToWrite(Arc::new(writer)));
             complete(engine.fact(marker)?.as_deref())?;
             Ok(engine)
         });
-        if let Some(torn) = torn {
+        if let Logs::Cut(torn) = logs {
             match completed {
                 Ok(_) => torn.forget()?,
                 Err(_) => torn.put_back()?,
             }
         }
         completed
+    }
+
+    fn of(path: &Path, cache_bytes: u64, opened: Opened) -> Self {
+        Self { path: path.into(), cache_bytes, opened: RwLock::new(opened) }
+    }
+
+    /// The database as it is written to, if it is.
+    fn written(&self) -> Option<Arc<Writer>> {
+        match &*self.opened.read() {
+            Opened::ToRead(_) => None,
+            Opened::ToWrite(writer) => Some(Arc::clone(writer)),
+        }
+    }
+
+    /// The database as it is written to, from now on.
+    fn writer(&self) -> Result<Arc<Writer>, Error> {
+        if let Some(writer) = self.written() {
+            return Ok(writer);
+        }
+        let mut opened = self.opened.write();
+        let writer = Arc::new(Writer::open(&self.path, self.cache_bytes)?);
+        *opened = Opened::ToWrite(Arc::clone(&writer));
+        Ok(writer)
+    }
+
+    fn fault(&self, error: impl Into<fjall::Error>) -> Error {
+        fault(&self.path, error.into())
+    }
+}
+
+impl Opened {
+    /// The entries whose keys are in `range`.
+    fn entries(
+        &self,
+        range: impl RangeBounds<[u8; 16]>,
+    ) -> Box<dyn Iterator<Item = fjall::Result<KvPair>> + '_> {
+        match self {
+            Self::ToRead(reader) => {
+                let entries = reader.entries.range(range, SeqNo::MAX, None);
+                Box::new(entries.map(|entry| Ok(entry.into_inner()?)))
+            }
+            Self::ToWrite(writer) => Box::new(writer.entries.range(range).map(|entry| entry.into_inner())),
+        }
+    }
+}
+
+impl Writer {
+    fn open(path: &Path, cache_bytes: u64) -> Result<Self, Error> {
+        // It asserts of its files what it should check.
+        let opened = panic::catch_unwind(|| Self::open_sound(path, cache_bytes));
+        let what = || "the engine's files are damaged".into();
+        opened.unwrap_or_else(|_| Err(Error::Corrupt { path: path.into(), what: what() }))
     }
 
     fn open_sound(path: &Path, cache_bytes: u64) -> Result<Self, Error> {
@@ -101,8 +183,7 @@ impl Fjall {
         let log = Log::newest(path);
         // What is reserved in a new one is not cut off yet.
         let logged = AtomicU64::new(if is_new { 0 } else { log.bytes() });
-        let (inserting, compaction) = (RwLock::default(), Mutex::default());
-        Ok(Self { path: path.into(), entries, facts, database, log, logged, compaction, inserting })
+        Ok(Self { path: path.into(), entries, facts, database, log, logged, compaction: Mutex::default() })
     }
 
     /// Waits until fjall will not: in a commit it would not notice when the threads that should make room have ended
@@ -123,12 +204,26 @@ impl Fjall {
         Ok(())
     }
 
+    fn compact(&self, replaced: u64) {
+        let mut compaction = self.compaction.lock();
+        let is_running = compaction.as_ref().is_some_and(|running| !running.is_finished());
+        if is_running || replaced < self.entries.disk_space() / 4 {
+            return;
+        }
+        let (database, entries) = (self.database.clone(), self.entries.clone());
+        let merge = move || {
+            // What fails here leaves all as it was.
+            let _ = flush(&database, &[&entries]).and_then(|()| entries.major_compact());
+        };
+        *compaction = thread::Builder::new().name("compaction".into()).spawn(merge).ok();
+    }
+
     fn fault(&self, error: fjall::Error) -> Error {
         fault(&self.path, error)
     }
 }
 
-impl Drop for Fjall {
+impl Drop for Writer {
     fn drop(&mut self) {
         if let Some(compaction) = self.compaction.get_mut().take() {
             // If it has panicked, what it was to replace is still there.
@@ -161,32 +256,35 @@ fn flush(database: &Database, keyspaces: &[&Keyspace]) -> fjall::Result<()> {
 
 impl Engine for Fjall {
     fn write(&self, batch: Batch) -> Result<(), Error> {
-        self.wait_for_room(&batch)?;
-        self.logged.fetch_add(batch.bytes(), Relaxed);
-        let mut atomic = self.database.batch();
+        let writer = self.writer()?;
+        writer.wait_for_room(&batch)?;
+        writer.logged.fetch_add(batch.bytes(), Relaxed);
+        let mut atomic = writer.database.batch();
         for write in last_writes(batch) {
             match write {
                 EngineWrite::Put { object, sequence, entry } => {
-                    atomic.insert(&self.entries, key(object, sequence), entry);
+                    atomic.insert(&writer.entries, key(object, sequence), entry);
                 }
                 EngineWrite::Remove { object, sequence } => {
-                    atomic.remove(&self.entries, key(object, sequence))
+                    atomic.remove(&writer.entries, key(object, sequence))
                 }
-                EngineWrite::Fact { name, value } => atomic.insert(&self.facts, name, value),
+                EngineWrite::Fact { name, value } => atomic.insert(&writer.facts, name, value),
             }
         }
-        let _alone = self.inserting.write();
+        let _alone = self.opened.write();
         atomic.durability(Some(PersistMode::Buffer)).commit().map_err(|e| self.fault(e))
     }
 
     fn sync(&self) -> Result<(), Error> {
-        self.database.persist(PersistMode::SyncData).map_err(|e| self.fault(e))
+        // What was there when it was opened was synced then.
+        let Some(writer) = self.written() else { return Ok(()) };
+        writer.database.persist(PersistMode::SyncData).map_err(|e| self.fault(e))
     }
 
     fn load(&self, object: ObjectId, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error> {
-        let _whole = self.inserting.read();
-        for entry in self.entries.prefix(object.0.to_be_bytes()) {
-            let (key, value) = entry.into_inner().map_err(|e| self.fault(e))?;
+        let opened = self.opened.read();
+        for entry in opened.entries(key(object, 0)..=key(object, u64::MAX)) {
+            let (key, value) = entry.map_err(|e| self.fault(e))?;
             let sequence = key.last_chunk().map_or(0, |s| u64::from_be_bytes(*s));
             visit(sequence, &value);
         }
@@ -194,29 +292,28 @@ impl Engine for Fjall {
     }
 
     fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
-        let _whole = self.inserting.read();
-        let Some(entry) = self.entries.range(from.0.to_be_bytes()..).next() else { return Ok(None) };
-        let key = entry.key().map_err(|e| self.fault(e))?;
+        let opened = self.opened.read();
+        let Some(entry) = opened.entries(key(from, 0)..).next() else { return Ok(None) };
+        let (key, _) = entry.map_err(|e| self.fault(e))?;
         Ok(key.first_chunk().map(|object| ObjectId(u64::from_be_bytes(*object))))
     }
 
     /// By itself it merges the first tables when there are four, and finds out what was replaced in others much later.
     fn compact(&self, replaced: u64) {
-        let mut compaction = self.compaction.lock();
-        let is_running = compaction.as_ref().is_some_and(|running| !running.is_finished());
-        if is_running || replaced < self.entries.disk_space() / 4 {
-            return;
+        if let Some(writer) = self.written() {
+            writer.compact(replaced);
         }
-        let (database, entries) = (self.database.clone(), self.entries.clone());
-        let merge = move || {
-            // What fails here leaves all as it was.
-            let _ = flush(&database, &[&entries]).and_then(|()| entries.major_compact());
-        };
-        *compaction = thread::Builder::new().name("compaction".into()).spawn(merge).ok();
+    }
+
+    fn changes_files(&self) -> bool {
+        self.written().is_some()
     }
 
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        let value = self.facts.get(name).map_err(|e| self.fault(e))?;
+        let value = match &*self.opened.read() {
+            Opened::ToRead(reader) => reader.facts.get(name, SeqNo::MAX).map_err(|e| self.fault(e))?,
+            Opened::ToWrite(writer) => writer.facts.get(name).map_err(|e| self.fault(e))?,
+        };
         Ok(value.map(|v| v.to_vec()))
     }
 }
@@ -287,169 +384,4 @@ fn fault(path: &Path, error: fjall::Error) -> Error {
 fn has_no_room(path: &Path) -> bool {
     let room = rustix::fs::statvfs(path).map(|system| system.f_bavail.saturating_mul(system.f_frsize));
     room.is_ok_and(|room| room < MEMORY_TABLE_BYTES)
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
-mod tests {
-    use super::*;
-    use crate::engine::Memory;
-    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-    #[test]
-    fn a_load_sees_a_batch_as_a_whole() {
-        let directory = tempfile::tempdir().unwrap();
-        let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20, "marker", |_| Ok(())).unwrap();
-        let object = ObjectId(1);
-        let put = |sequence| EngineWrite::Put { object, sequence, entry: vec![0] };
-        fjall.write(Batch { writes: vec![put(0)] }).unwrap();
-        thread::scope(|scope| {
-            let writer = scope.spawn(|| {
-                for sequence in 0..20_000 {
-                    let writes = vec![EngineWrite::Remove { object, sequence }, put(sequence + 1)];
-                    fjall.write(Batch { writes }).unwrap();
-                }
-            });
-            while !writer.is_finished() {
-                let mut found = Vec::new();
-                fjall.load(object, &mut |sequence, _| found.push(sequence)).unwrap();
-                assert_eq!(found.len(), 1, "{found:?}");
-            }
-        });
-    }
-
-    /// A disk that is full has no room for a copy of the log, and yet the database must open.
-    #[test]
-    fn a_torn_tail_is_cut_without_a_copy_if_the_log_shows_that_nothing_is_missing() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("engine");
-        let open = |least: u8| {
-            Fjall::open(&path, 1 << 20, "marker", |value| match value {
-                Some([marker]) if *marker >= least => Ok(()),
-                _ => Err(Error::Conflict),
-            })
-        };
-        let fact = |value| EngineWrite::Fact { name: "marker", value: vec![value] };
-        let first = Fjall::open(&path, 1 << 20, "marker", |_| Ok(())).unwrap();
-        for value in [1, 2] {
-            first.write(Batch { writes: vec![fact(value)] }).unwrap();
-        }
-        drop(first);
-        // As many bytes as the disk took of a batch; and where a copy of the log would be, there cannot be one.
-        let log = path.join("0.jnl");
-        let mut whole = std::fs::read(&log).unwrap();
-        whole.truncate(whole.iter().rposition(|byte| *byte != 0).unwrap() + 1);
-        let torn = [&whole[..], &whole[..20]].concat();
-        std::fs::write(&log, &torn).unwrap();
-        std::fs::create_dir(log.with_extension("copy")).unwrap();
-        assert!(matches!(open(3), Err(Error::Io { .. })));
-        assert_eq!(std::fs::read(&log).unwrap(), torn, "it is left as it was found");
-        assert_eq!(open(2).unwrap().fact("marker").unwrap(), Some(vec![2]));
-        assert_eq!(std::fs::read(&log).unwrap(), whole);
-    }
-
-    /// It hung in a commit when writing tables failed while four of them waited.
-    #[test]
-    #[expect(clippy::disallowed_methods, reason = "that the writer waits shows only in what it does not do")]
-    fn a_write_that_waits_for_room_hears_of_an_error() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("engine");
-        let fjall = Fjall::open(&path, 1 << 20, "marker", |_| Ok(())).unwrap();
-        let written = AtomicU64::new(0);
-        let writes_until_it_fails = || {
-            loop {
-                let sequence = written.fetch_add(1, Relaxed);
-                let entry = vec![0; 1 << 20];
-                let writes = vec![EngineWrite::Put { object: ObjectId(1), sequence, entry }];
-                if let Err(error) = fjall.write(Batch { writes }) {
-                    return error;
-                }
-            }
-        };
-        thread::scope(|scope| {
-            let no_table_is_written = fjall.entries.tree.get_flush_lock();
-            let writer = scope.spawn(writes_until_it_fails);
-            let mut before = None;
-            // Until it waits.
-            while before != Some(written.load(Relaxed)) {
-                before = Some(written.load(Relaxed));
-                (0..100_000).for_each(|_| thread::yield_now());
-            }
-            std::fs::remove_dir(path.join("keyspaces/1/tables")).unwrap();
-            drop(no_table_is_written);
-            assert!(matches!(writer.join().unwrap(), Error::Io { .. }));
-        });
-    }
-
-    #[test]
-    fn what_was_replaced_takes_no_space_after_a_compaction() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("engine");
-        let mut engine = Fjall::open(&path, 1 << 20, "marker", |_| Ok(())).unwrap();
-        let write = |engine: &Fjall, round: u8, bytes: usize| {
-            let put = |sequence: u64| {
-                // It does not compress to nothing.
-                let mut random = crate::random::Random(u64::from(round) << 8 | sequence);
-                let entry = (0..bytes).map(|_| random.next().to_le_bytes()[0]).collect();
-                EngineWrite::Put { object: ObjectId(1), sequence, entry }
-            };
-            engine.write(Batch { writes: (0..20).map(put).collect() }).unwrap();
-        };
-        write(&engine, 0, 1 << 18);
-        flush(&engine.database, &[&engine.entries]).unwrap();
-        let before = engine.entries.disk_space();
-        write(&engine, 1, 1);
-        engine.compact(before / 8);
-        assert!(engine.compaction.get_mut().is_none(), "not worth it");
-        engine.compact(before);
-        engine.compaction.get_mut().take().unwrap().join().unwrap();
-        let after = engine.entries.disk_space();
-        assert!(after < before / 10, "{after} of {before} bytes");
-    }
-
-    /// To replay 40 MB took 40 ms, each time.
-    #[test]
-    fn a_long_log_is_in_tables_when_it_is_closed() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("engine");
-        let complete = |value: Option<&[u8]>| if value == Some(&[1]) { Ok(()) } else { Err(Error::Conflict) };
-        let first = Fjall::open(&path, 1 << 20, "marker", |_| Ok(())).unwrap();
-        let put = |sequence, bytes| EngineWrite::Put { object: ObjectId(1), sequence, entry: vec![7; bytes] };
-        let marker = EngineWrite::Fact { name: "marker", value: vec![1] };
-        first.write(Batch { writes: vec![put(0, 2 << 20), put(1, 1), marker] }).unwrap();
-        drop(first);
-        assert_eq!(path.join("0.jnl").metadata().unwrap().len(), 0);
-        for sequence in 2..4 {
-            // What comes next is not taken for older than what is there.
-            let again = Fjall::open(&path, 1 << 20, "marker", complete).unwrap();
-            again.write(Batch { writes: vec![put(1, sequence), put(sequence as u64, 1)] }).unwrap();
-            drop(again);
-            assert!(path.join("0.jnl").metadata().unwrap().len() > 0, "a short one is replayed");
-            let again = Fjall::open(&path, 1 << 20, "marker", complete).unwrap();
-            let mut found = Vec::new();
-            again.load(ObjectId(1), &mut |_, entry| found.push(entry.len())).unwrap();
-            assert_eq!(found[..2], [2 << 20, sequence]);
-            assert_eq!(found.len(), sequence + 1);
-        }
-    }
-
-    /// Also what [`Memory`] does, which everything else is tested on.
-    #[test]
-    fn the_last_write_of_a_batch_counts() {
-        let directory = tempfile::tempdir().unwrap();
-        let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20, "marker", |_| Ok(())).unwrap();
-        for engine in [&fjall as &dyn Engine, &Memory::default()] {
-            let object = ObjectId(1);
-            let put = |sequence, text: &str| EngineWrite::Put { object, sequence, entry: text.into() };
-            let remove = |sequence| EngineWrite::Remove { object, sequence };
-            for round in 0..100 {
-                let writes =
-                    vec![put(1, "gone"), put(2, "old"), remove(1), put(3, "new"), remove(2), put(2, "kept")];
-                engine.write(Batch { writes }).unwrap();
-                let mut found = Vec::new();
-                engine.load(object, &mut |sequence, entry| found.push((sequence, entry.to_vec()))).unwrap();
-                assert_eq!(found, [(2, b"kept".to_vec()), (3, b"new".to_vec())], "round {round}");
-            }
-        }
-    }
 }

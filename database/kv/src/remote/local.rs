@@ -1,5 +1,6 @@
 //! Sockets beside the data, over which the processes of one machine share a database.
 
+use crate::home::follow_with_file;
 use fulmar_transport::Address;
 use std::fs::{self, File};
 use std::io;
@@ -64,7 +65,11 @@ impl Doors {
     /// What the system says.
     pub fn listen(&self, door: Door) -> io::Result<UnixListener> {
         self.remove(door)?;
-        UnixListener::bind(self.path(door))
+        let path = self.path(door);
+        let listener = UnixListener::bind(&path)?;
+        // As to the database's own files: the owner of the directory may connect.
+        let _ = follow_with_file(&self.path, &path);
+        Ok(listener)
     }
 
     /// Takes a door away: the caller holds the database.

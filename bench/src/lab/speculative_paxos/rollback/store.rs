@@ -15,7 +15,7 @@ macro_rules! sources {
 }
 
 /// All of the store but its network, with what each file is called.
-pub(super) const SOURCES: [(&str, &str); 29] = sources!(
+pub(super) const SOURCES: [(&str, &str); 30] = sources!(
     "cache",
     "commit",
     "core",
@@ -26,6 +26,7 @@ pub(super) const SOURCES: [(&str, &str); 29] = sources!(
     "engine/catalogue",
     "engine/fjall",
     "engine/fjall/log",
+    "engine/fjall/reader",
     "engine/memory",
     "error",
     "frozen",

@@ -2,15 +2,18 @@
 //!
 //! fjall ignores a tail that was never written, but refuses to open a log whose last batch has a wrong checksum, and
 //! ends a log silently at a damaged marker in its middle. So the log is looked at first. A tail that no sync covered
-//! is cut off; everything else is damage, and left as it is.
+//! is cut off; everything else is damage, and left as it is. A short log that is whole is kept as it was read, for whoever
+//! reads the database without fjall.
 //!
 //! The log is a sequence of batches: a start (tag 1, count of items, sequence number), items (tag 2), an end (tag 3,
 //! checksum of the items, magic). Clearing a keyspace (tag 4) does not happen here. Numbers are little-endian.
 
+use super::REPLAYED_BYTES;
 use crate::Error;
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read};
+use std::mem::take;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
@@ -19,8 +22,49 @@ const START: u8 = 1;
 const ITEM: u8 = 2;
 const END: u8 = 3;
 const MAGIC: [u8; 4] = *b"FJL\x03";
-/// The keyspace of facts: the second that is made, after fjall's own.
-const FACTS: u64 = 2;
+const VALUE: u8 = 0;
+const TOMBSTONE: u8 = 1;
+const NOT_COMPRESSED: u8 = 0;
+/// The keyspaces, in the order in which they were made, after fjall's own.
+pub(super) const ENTRIES: u64 = 1;
+pub(super) const FACTS: u64 = 2;
+
+/// What the logs of a directory are found to be.
+pub(super) enum Logs {
+    /// One, which is whole and short.
+    Short(ShortLog),
+    /// Several, a long one or none; nothing was cut off, or nothing that is missing.
+    Whole,
+    /// The newest ended within a batch. That was cut off, and something may be missing.
+    Cut(TornTail),
+}
+
+/// A log of no more than [`REPLAYED_BYTES`], as it was read.
+pub(super) struct ShortLog {
+    pub(super) path: PathBuf,
+    pub(super) batches: Vec<LogBatch>,
+}
+
+impl ShortLog {
+    /// When it returns, all of it survives the loss of power, also what a killed process did not come to sync.
+    pub(super) fn sync(&self) -> Result<(), Error> {
+        File::open(&self.path).and_then(|log| log.sync_all()).map_err(|e| Error::io(&self.path, e))
+    }
+}
+
+/// Writes that have happened together.
+pub(super) struct LogBatch {
+    pub(super) sequence: u64,
+    pub(super) writes: Vec<LogWrite>,
+}
+
+/// A write as the log has it.
+pub(super) struct LogWrite {
+    pub(super) keyspace: u64,
+    pub(super) key: Vec<u8>,
+    /// `None` if the key was removed.
+    pub(super) value: Option<Vec<u8>>,
+}
 
 /// A tail that was cut off, until it is known that nothing is missing now.
 pub(super) struct TornTail {
@@ -29,18 +73,19 @@ pub(super) struct TornTail {
     found: PathBuf,
 }
 
-impl TornTail {
+impl Logs {
     /// Cuts what is not a whole batch off the newest log in `directory`, if there is anything such. `complete` is told the
     /// value of the fact `marker` in the last whole batch that has one: if it finds nothing missing, neither does
     /// anybody who looks later, and nothing is kept of the tail. A full disk has no room for it.
-    pub(super) fn cut(
+    pub(super) fn look(
         directory: &Path,
         marker: &str,
         complete: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<Option<Self>, Error> {
+    ) -> Result<Self, Error> {
         let mut logs = logs(directory).map_err(|e| Error::io(directory, e))?;
-        let Some(newest) = logs.pop() else { return Ok(None) };
-        let torn = Self { found: newest.with_extension("found"), log: newest };
+        let Some(newest) = logs.pop() else { return Ok(Self::Whole) };
+        let is_only = logs.is_empty();
+        let torn = TornTail { found: newest.with_extension("found"), log: newest };
         if torn.found.exists() {
             // An earlier attempt was cut short before its verdict.
             torn.put_back()?;
@@ -57,16 +102,21 @@ impl TornTail {
         }
         let extent = Extent::of(&torn.log, marker).map_err(|e| Error::io(&torn.log, e))?;
         if extent.whole_batches == extent.written {
-            return Ok(None);
+            let batches = extent.batches.filter(|_| is_only);
+            return Ok(
+                batches.map_or(Self::Whole, |batches| Self::Short(ShortLog { path: torn.log, batches }))
+            );
         }
         let is_complete = extent.marked.as_ref().or(marked.as_ref()).is_some_and(|value| complete(value));
         if !is_complete {
             torn.keep(extent.written).map_err(|e| Error::io(&torn.log, e))?;
         }
         torn.cut_at(extent.whole_batches).map_err(|e| Error::io(&torn.log, e))?;
-        Ok((!is_complete).then_some(torn))
+        Ok(if is_complete { Self::Whole } else { Self::Cut(torn) })
     }
+}
 
+impl TornTail {
     /// Copies the log, whose first `written` bytes are not reserved space only.
     fn keep(&self, written: u64) -> io::Result<()> {
         // The copy gets its name when it is whole.
@@ -173,7 +223,6 @@ fn logs(directory: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// How far a log is what was written.
-#[derive(Debug, PartialEq, Eq)]
 struct Extent {
     /// Bytes from its start.
     whole_batches: u64,
@@ -181,6 +230,8 @@ struct Extent {
     written: u64,
     /// The value of the marker in the last whole batch that has one.
     marked: Option<Vec<u8>>,
+    /// The whole batches, if they are no more than [`REPLAYED_BYTES`] and only of what we write.
+    batches: Option<Vec<LogBatch>>,
 }
 
 impl Extent {
@@ -188,16 +239,28 @@ impl Extent {
         let file = File::open(log)?;
         let length = file.metadata()?.len();
         let log_file = BufReader::with_capacity(1 << 16, file);
-        let mut reader = LogReader { log: log_file, left: length, marker: marker.as_bytes(), marked: None };
+        let mut reader = LogReader {
+            log: log_file,
+            left: length,
+            marker: marker.as_bytes(),
+            marked: None,
+            writes: Some(Vec::new()),
+        };
         let (mut whole_batches, mut marked, mut last) = (0, None, None);
+        let mut batches = Vec::new();
         while let Some(sequence) = reader.batch()?
             && last.is_none_or(|last| last < sequence)
         {
             whole_batches = length - reader.left;
             last = Some(sequence);
             marked = reader.marked.take().or(marked);
+            if whole_batches > REPLAYED_BYTES {
+                (reader.writes, batches) = (None, Vec::new());
+            }
+            batches.extend(reader.writes.as_mut().map(|writes| LogBatch { sequence, writes: take(writes) }));
         }
-        Ok(Self { whole_batches, written: end_before_zeros(&File::open(log)?, whole_batches)?, marked })
+        let written = end_before_zeros(reader.log.get_ref(), whole_batches)?;
+        Ok(Self { whole_batches, written, marked, batches: reader.writes.map(|_| batches) })
     }
 }
 
@@ -229,6 +292,8 @@ struct LogReader<'m> {
     /// The name of a fact, and the last value of it in what was read.
     marker: &'m [u8],
     marked: Option<Vec<u8>>,
+    /// What was read of a batch; `None` if it is not kept.
+    writes: Option<Vec<LogWrite>>,
 }
 
 impl LogReader<'_> {
@@ -247,11 +312,13 @@ impl LogReader<'_> {
         Ok(whole.then_some(u64::from_le_bytes(sequence)))
     }
 
-    /// Skips an item, adding it to `checksum`.
+    /// Reads an item, adding it to `checksum`.
     fn item(&mut self, checksum: &mut Xxh3) -> io::Result<Option<()>> {
         // Tag, kind, compression, keyspace; lengths of key, value, and value as stored.
         let Some(head) = self.array::<21>()? else { return Ok(None) };
-        let [ITEM, _, _, e0, e1, e2, e3, e4, e5, e6, e7, k0, k1, _, _, _, _, v0, v1, v2, v3] = head else {
+        let [ITEM, kind, compression, e0, e1, e2, e3, e4, e5, e6, e7, k0, k1, _, _, _, _, v0, v1, v2, v3] =
+            head
+        else {
             return Ok(None);
         };
         checksum.update(&head);
@@ -260,12 +327,22 @@ impl LogReader<'_> {
         let length = key + u64::from(u32::from_le_bytes([v0, v1, v2, v3]));
         let Some(left) = self.left.checked_sub(length) else { return Ok(None) };
         self.left = left;
-        if keyspace == FACTS && key == self.marker.len() as u64 {
-            let mut fact = Vec::new();
-            Read::by_ref(&mut self.log).take(length).read_to_end(&mut fact)?;
-            checksum.update(&fact);
-            if let Some(value) = fact.strip_prefix(self.marker) {
-                self.marked = Some(value.into());
+        let is_ours = [VALUE, TOMBSTONE].contains(&kind) && compression == NOT_COMPRESSED;
+        if length > REPLAYED_BYTES || !is_ours {
+            self.writes = None;
+        }
+        let may_be_marker = keyspace == FACTS && key == self.marker.len() as u64;
+        if may_be_marker || self.writes.is_some() {
+            let (mut key, mut value) = (vec![0; usize::from(u16::from_le_bytes([k0, k1]))], Vec::new());
+            self.log.read_exact(&mut key)?;
+            Read::by_ref(&mut self.log).take(length - key.len() as u64).read_to_end(&mut value)?;
+            checksum.update(&key);
+            checksum.update(&value);
+            if may_be_marker && key == self.marker {
+                self.marked = Some(value.clone());
+            }
+            if let Some(writes) = &mut self.writes {
+                writes.push(LogWrite { keyspace, key, value: (kind == VALUE).then_some(value) });
             }
             return Ok(Some(()));
         }

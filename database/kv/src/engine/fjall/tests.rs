@@ -1,0 +1,269 @@
+#![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
+
+use super::*;
+use crate::engine::Memory;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::SystemTime;
+
+/// What is in `path`, with when it was last changed.
+fn files_in(path: &Path) -> BTreeMap<PathBuf, (SystemTime, Vec<u8>)> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        files.insert(folder.clone(), (folder.metadata().unwrap().modified().unwrap(), Vec::new()));
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let (path, metadata) = entry.map(|e| (e.path(), e.metadata().unwrap())).unwrap();
+            if metadata.is_dir() {
+                folders.push(path);
+            } else {
+                files.insert(path.clone(), (metadata.modified().unwrap(), std::fs::read(path).unwrap()));
+            }
+        }
+    }
+    files
+}
+
+fn put(object: u64, sequence: u64, bytes: usize) -> EngineWrite {
+    EngineWrite::Put { object: ObjectId(object), sequence, entry: vec![7; bytes] }
+}
+
+fn found(engine: &dyn Engine, object: u64) -> Vec<(u64, usize)> {
+    let mut found = Vec::new();
+    engine.load(ObjectId(object), &mut |sequence, entry| found.push((sequence, entry.len()))).unwrap();
+    found
+}
+
+/// Threads and syncs were most of the 1.5 ms that it took.
+#[test]
+fn who_only_reads_has_no_database_opened_and_changes_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("engine");
+    let open = || Fjall::open(&path, 1 << 20, "marker", |_| Ok(true)).unwrap();
+    let first = open();
+    let fact = EngineWrite::Fact { name: "marker", value: vec![1] };
+    first.write(Batch { writes: vec![put(1, 0, 1), put(1, 1, 2), put(3, 0, 3), fact] }).unwrap();
+    first.write(Batch { writes: vec![EngineWrite::Remove { object: ObjectId(1), sequence: 0 }] }).unwrap();
+    drop(first);
+    let before = files_in(&path);
+    let reader = open();
+    assert_eq!(found(&reader, 1), [(1, 2)]);
+    assert_eq!(found(&reader, 2), []);
+    assert_eq!(reader.next(ObjectId(2)).unwrap(), Some(ObjectId(3)));
+    assert_eq!(reader.next(ObjectId(4)).unwrap(), None);
+    assert_eq!(reader.fact("marker").unwrap(), Some(vec![1]));
+    assert_eq!(reader.fact("other").unwrap(), None);
+    reader.compact(u64::MAX);
+    reader.sync().unwrap();
+    assert!(reader.written().is_none() && !reader.changes_files());
+    drop(reader);
+    assert_eq!(files_in(&path), before);
+    let writer = open();
+    writer.write(Batch { writes: vec![put(1, 2, 1)] }).unwrap();
+    assert!(writer.written().is_some() && writer.changes_files());
+    assert_eq!(found(&writer, 1), [(1, 2), (2, 1)]);
+}
+
+/// Some of the log may be in tables, and then is not replayed over what came after it there.
+#[test]
+fn who_only_reads_sees_tables_and_the_log_as_fjall_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("engine");
+    let open = || Fjall::open(&path, 1 << 20, "marker", |_| Ok(true)).unwrap();
+    let mut random = crate::random::Random(1);
+    for round in 0..20 {
+        let engine = open();
+        assert!(engine.written().is_none() || round == 0);
+        for _ in 0..10 {
+            let (object, sequence) = (random.next() % 4, random.next() % 8);
+            let write = match random.next() % 3 {
+                0 => EngineWrite::Remove { object: ObjectId(object), sequence },
+                _ => put(object, sequence, (random.next() % 2_000) as usize),
+            };
+            engine.write(Batch { writes: vec![write] }).unwrap();
+        }
+        let writer = engine.writer().unwrap();
+        if round % 3 == 0 {
+            flush(&writer.database, &[&writer.entries]).unwrap();
+        }
+        drop(writer);
+        let expected: Vec<_> = (0..4).map(|object| found(&engine, object)).collect();
+        drop(engine);
+        let reader = open();
+        let seen: Vec<_> = (0..4).map(|object| found(&reader, object)).collect();
+        assert_eq!(seen, expected, "round {round}");
+        assert!(reader.written().is_none());
+    }
+}
+
+#[test]
+fn who_may_not_write_is_refused_when_it_opens() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("engine");
+    let open = || Fjall::open(&path, 1 << 20, "marker", |_| Ok(true));
+    open().unwrap().write(Batch { writes: vec![put(1, 0, 1)] }).unwrap();
+    // Root may write everywhere, but not where there is a directory.
+    std::fs::remove_file(path.join("lock")).unwrap();
+    std::fs::create_dir(path.join("lock")).unwrap();
+    assert!(matches!(open(), Err(Error::Io { .. })));
+}
+
+#[test]
+fn a_load_sees_a_batch_as_a_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20, "marker", |_| Ok(true)).unwrap();
+    let object = ObjectId(1);
+    let put = |sequence| EngineWrite::Put { object, sequence, entry: vec![0] };
+    fjall.write(Batch { writes: vec![put(0)] }).unwrap();
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for sequence in 0..20_000 {
+                let writes = vec![EngineWrite::Remove { object, sequence }, put(sequence + 1)];
+                fjall.write(Batch { writes }).unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            let mut found = Vec::new();
+            fjall.load(object, &mut |sequence, _| found.push(sequence)).unwrap();
+            assert_eq!(found.len(), 1, "{found:?}");
+        }
+    });
+}
+
+/// A disk that is full has no room for a copy of the log, and yet the database must open.
+#[test]
+fn a_torn_tail_is_cut_without_a_copy_if_the_log_shows_that_nothing_is_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("engine");
+    let open = |least: u8| {
+        Fjall::open(&path, 1 << 20, "marker", |value| match value {
+            Some([marker]) if *marker >= least => Ok(true),
+            _ => Err(Error::Conflict),
+        })
+    };
+    let fact = |value| EngineWrite::Fact { name: "marker", value: vec![value] };
+    let first = Fjall::open(&path, 1 << 20, "marker", |_| Ok(true)).unwrap();
+    for value in [1, 2] {
+        first.write(Batch { writes: vec![fact(value)] }).unwrap();
+    }
+    drop(first);
+    // As many bytes as the disk took of a batch; and where a copy of the log would be, there cannot be one.
+    let log = path.join("0.jnl");
+    let mut whole = std::fs::read(&log).unwrap();
+    whole.truncate(whole.iter().rposition(|byte| *byte != 0).unwrap() + 1);
+    let torn = [&whole[..], &whole[..20]].concat();
+    std::fs::write(&log, &torn).unwrap();
+    std::fs::create_dir(log.with_extension("copy")).unwrap();
+    assert!(matches!(open(3), Err(Error::Io { .. })));
+    assert_eq!(std::fs::read(&log).unwrap(), torn, "it is left as it was found");
+    assert_eq!(open(2).unwrap().fact("marker").unwrap(), Some(vec![2]));
+    assert_eq!(std::fs::read(&log).unwrap(), whole);
+}
+
+/// It hung in a commit when writing tables failed while four of them waited.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "that the writer waits shows only in what it does not do")]
+fn a_write_that_waits_for_room_hears_of_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("engine");
+    let fjall = Fjall::open(&path, 1 << 20, "marker", |_| Ok(true)).unwrap();
+    let written = AtomicU64::new(0);
+    let writes_until_it_fails = || {
+        loop {
+            let sequence = written.fetch_add(1, Relaxed);
+            let entry = vec![0; 1 << 20];
+            let writes = vec![EngineWrite::Put { object: ObjectId(1), sequence, entry }];
+            if let Err(error) = fjall.write(Batch { writes }) {
+                return error;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let writer = fjall.writer().unwrap();
+        let no_table_is_written = writer.entries.tree.get_flush_lock();
+        let failing = scope.spawn(writes_until_it_fails);
+        let mut before = None;
+        // Until it waits.
+        while before != Some(written.load(Relaxed)) {
+            before = Some(written.load(Relaxed));
+            (0..100_000).for_each(|_| thread::yield_now());
+        }
+        std::fs::remove_dir(path.join("keyspaces/1/tables")).unwrap();
+        drop(no_table_is_written);
+        assert!(matches!(failing.join().unwrap(), Error::Io { .. }));
+    });
+}
+
+#[test]
+fn what_was_replaced_takes_no_space_after_a_compaction() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("engine");
+    let engine = Fjall::open(&path, 1 << 20, "marker", |_| Ok(true)).unwrap();
+    let write = |engine: &Fjall, round: u8, bytes: usize| {
+        let put = |sequence: u64| {
+            // It does not compress to nothing.
+            let mut random = crate::random::Random(u64::from(round) << 8 | sequence);
+            let entry = (0..bytes).map(|_| random.next().to_le_bytes()[0]).collect();
+            EngineWrite::Put { object: ObjectId(1), sequence, entry }
+        };
+        engine.write(Batch { writes: (0..20).map(put).collect() }).unwrap();
+    };
+    write(&engine, 0, 1 << 18);
+    let writer = engine.writer().unwrap();
+    flush(&writer.database, &[&writer.entries]).unwrap();
+    let before = writer.entries.disk_space();
+    write(&engine, 1, 1);
+    engine.compact(before / 8);
+    assert!(writer.compaction.lock().is_none(), "not worth it");
+    engine.compact(before);
+    let compaction = writer.compaction.lock().take().unwrap();
+    compaction.join().unwrap();
+    let after = writer.entries.disk_space();
+    assert!(after < before / 10, "{after} of {before} bytes");
+}
+
+/// To replay 40 MB took 40 ms, each time.
+#[test]
+fn a_long_log_is_in_tables_when_it_is_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("engine");
+    let complete = |value: Option<&[u8]>| if value == Some(&[1]) { Ok(true) } else { Err(Error::Conflict) };
+    let first = Fjall::open(&path, 1 << 20, "marker", |_| Ok(true)).unwrap();
+    let put = |sequence, bytes| EngineWrite::Put { object: ObjectId(1), sequence, entry: vec![7; bytes] };
+    let marker = EngineWrite::Fact { name: "marker", value: vec![1] };
+    first.write(Batch { writes: vec![put(0, 2 << 20), put(1, 1), marker] }).unwrap();
+    drop(first);
+    assert_eq!(path.join("0.jnl").metadata().unwrap().len(), 0);
+    for sequence in 2..4 {
+        // What comes next is not taken for older than what is there.
+        let again = Fjall::open(&path, 1 << 20, "marker", complete).unwrap();
+        again.write(Batch { writes: vec![put(1, sequence), put(sequence as u64, 1)] }).unwrap();
+        drop(again);
+        assert!(path.join("0.jnl").metadata().unwrap().len() > 0, "a short one is replayed");
+        let again = Fjall::open(&path, 1 << 20, "marker", complete).unwrap();
+        let mut found = Vec::new();
+        again.load(ObjectId(1), &mut |_, entry| found.push(entry.len())).unwrap();
+        assert_eq!(found[..2], [2 << 20, sequence]);
+        assert_eq!(found.len(), sequence + 1);
+    }
+}
+
+/// Also what [`Memory`] does, which everything else is tested on.
+#[test]
+fn the_last_write_of_a_batch_counts() {
+    let directory = tempfile::tempdir().unwrap();
+    let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20, "marker", |_| Ok(true)).unwrap();
+    for engine in [&fjall as &dyn Engine, &Memory::default()] {
+        let object = ObjectId(1);
+        let put = |sequence, text: &str| EngineWrite::Put { object, sequence, entry: text.into() };
+        let remove = |sequence| EngineWrite::Remove { object, sequence };
+        for round in 0..100 {
+            let writes =
+                vec![put(1, "gone"), put(2, "old"), remove(1), put(3, "new"), remove(2), put(2, "kept")];
+            engine.write(Batch { writes }).unwrap();
+            let mut found = Vec::new();
+            engine.load(object, &mut |sequence, entry| found.push((sequence, entry.to_vec()))).unwrap();
+            assert_eq!(found, [(2, b"kept".to_vec()), (3, b"new".to_vec())], "round {round}");
+        }
+    }
+}
