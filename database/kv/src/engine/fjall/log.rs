@@ -10,6 +10,7 @@
 
 use super::REPLAYED_BYTES;
 use crate::Error;
+use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read};
@@ -270,12 +271,14 @@ fn end_before_zeros(file: &File, from: u64) -> io::Result<u64> {
     let (mut at, mut end) = (from, from);
     loop {
         // Reserved space is no data, and 64 MB of it would take longer to read than all else that opening does.
-        at = match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
+        at = match seek(file, SeekFrom::Data(at)) {
             Ok(data) => data,
             Err(Errno::NXIO) => return Ok(end),
             Err(error) => return Err(error.into()),
         };
-        let n = file.read_at(&mut buffer, at)?;
+        let data = usize::try_from(seek(file, SeekFrom::Hole(at))? - at).unwrap_or(usize::MAX);
+        let most = data.min(buffer.len());
+        let n = file.read_at(&mut buffer[..most], at)?;
         if n == 0 {
             return Ok(end);
         }
