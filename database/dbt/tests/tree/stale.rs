@@ -1,7 +1,11 @@
 //! Versions that a snapshot kept readable.
 
-use fulmar_dbt::{Database, Durability, Options, Tree};
+use fulmar_dbt::{Database, Durability, Error, Options, Tree};
+use fulmar_kv::engine::{Batch, Engine, Memory};
 use fulmar_kv::{ObjectId, linked};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const TREE: Tree = Tree(1);
 
@@ -40,4 +44,54 @@ fn what_a_snapshot_kept_is_gone_soon_after_it() {
     database.clean_up();
     let left = stale(&kv);
     assert!(left < kept / 20, "{left} of {kept} bytes are left");
+}
+
+/// An engine that adds up how much it is told to give back, bytes.
+#[derive(Default)]
+struct Compacted {
+    memory: Memory,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Engine for Compacted {
+    fn write(&self, batch: Batch) -> Result<(), Error> {
+        self.memory.write(batch)
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        self.memory.sync()
+    }
+
+    fn load(&self, object: ObjectId, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error> {
+        self.memory.load(object, visit)
+    }
+
+    fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
+        self.memory.next(from)
+    }
+
+    fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.memory.fact(name)
+    }
+
+    fn compact(&self, replaced: u64) {
+        self.bytes.fetch_add(replaced, SeqCst);
+    }
+}
+
+/// The engine heard of it at the next commit, which may never come.
+#[test]
+fn the_engine_gives_back_what_a_snapshot_kept_when_it_ends() {
+    let engine = Compacted::default();
+    let bytes = Arc::clone(&engine.bytes);
+    let kv = fulmar_kv::Database::with_engine(Path::new("test"), Box::new(engine), &Options::default());
+    let database = Database::on(kv.unwrap()).unwrap();
+    write(&database, 100_000);
+    let reader = database.begin().unwrap();
+    reader.get(TREE, b"").unwrap();
+    write(&database, 100_000);
+    drop(reader);
+    assert_eq!(bytes.load(SeqCst), 0);
+    database.clean_up();
+    assert!(bytes.load(SeqCst) > 8 << 20);
 }

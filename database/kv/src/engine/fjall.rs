@@ -213,7 +213,11 @@ impl Writer {
         let (database, entries) = (self.database.clone(), self.entries.clone());
         let merge = move || {
             // What fails here leaves all as it was.
-            let _ = flush(&database, &[&entries]).and_then(|()| entries.major_compact());
+            let _ = flush(&database, &[&entries]).and_then(|()| {
+                entries.major_compact()?;
+                // It keeps what was merged for snapshots of its own, of which we take none, until the table in memory is full.
+                Ok(entries.tree.get_version_history_lock().maintenance(entries.path(), SeqNo::MAX)?)
+            });
         };
         *compaction = thread::Builder::new().name("compaction".into()).spawn(merge).ok();
     }
