@@ -40,7 +40,7 @@ const FINISHED_LOGS_BYTES: u64 = 64 << 20;
 
 /// A fjall database in a directory of its own.
 ///
-/// Until something is written only its trees are open, see [`Reader`].
+/// Until something is written only its trees are open: no thread is started, nothing is synced and no file changes.
 pub struct Fjall {
     path: PathBuf,
     cache_bytes: u64,
