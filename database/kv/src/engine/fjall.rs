@@ -116,10 +116,7 @@ impl Fjall {
 
     /// The database as it is written to, if it is.
     fn written(&self) -> Option<Arc<Writer>> {
-        match &*self.opened.read() {
-            Opened::ToRead(_) => None,
-            Opened::ToWrite(writer) => Some(Arc::clone(writer)),
-        }
+        self.opened.read().writer().cloned()
     }
 
     /// The database as it is written to, from now on.
@@ -128,6 +125,10 @@ impl Fjall {
             return Ok(writer);
         }
         let mut opened = self.opened.write();
+        if let Some(writer) = opened.writer() {
+            // Another thread was first.
+            return Ok(Arc::clone(writer));
+        }
         let writer = Arc::new(Writer::open(&self.path, self.cache_bytes)?);
         *opened = Opened::ToWrite(Arc::clone(&writer));
         Ok(writer)
@@ -139,6 +140,13 @@ impl Fjall {
 }
 
 impl Opened {
+    const fn writer(&self) -> Option<&Arc<Writer>> {
+        match self {
+            Self::ToRead(_) => None,
+            Self::ToWrite(writer) => Some(writer),
+        }
+    }
+
     /// The entries whose keys are in `range`.
     fn entries(
         &self,
