@@ -297,10 +297,14 @@ fn who_waits_is_told_for_what_and_for_as_long_as_it_wants() {
     assert_eq!(sql(&birds, &["CREATE TABLE t(a); INSERT INTO t VALUES (7)"]), "");
     let connection = Connection::open(&birds).expect("a connection");
     connection.execute_batch("SELECT a FROM t; PRAGMA busy_timeout = 1500").expect("all are there");
+    let writer = Connection::open(&format!("{birds}?timeout=1500ms")).expect("a connection");
+    writer.execute_batch("BEGIN; INSERT INTO t VALUES (8)").expect("all are there");
     let third = cluster.servers[2].port().to_owned();
     let first = cluster.servers[0].port().to_owned();
     cluster.servers[0].signal("KILL");
     cluster.servers[1].signal("KILL");
+    let error = writer.execute_batch("COMMIT").expect_err("nobody answers").to_string();
+    assert!(error.contains("unknown whether COMMIT has taken place"), "{error}");
     let alone =
         |timeout: &str| sql(&format!("fulmar://{third}/birds?timeout={timeout}"), &["SELECT a FROM t"]);
     let told = alone("2s");

@@ -116,6 +116,17 @@ impl<C: Call> Remote<C> {
         }
     }
 
+    /// A commit that is not answered may have taken place, or may yet.
+    fn call_to_commit(&self, ask: Ask) -> Result<Answer, Error> {
+        self.call(ask).map_err(|error| match error {
+            Error::Io { path, source } => {
+                let what = format!("it is unknown whether COMMIT has taken place, or will: {source}");
+                Error::Io { path, source: io::Error::new(source.kind(), what) }
+            }
+            other => other,
+        })
+    }
+
     /// Asks where the database's groups are.
     fn layout(&self, ask: Ask) -> Result<Groups, Error> {
         let reply = self.line.lock().client.call(ask);
@@ -157,7 +168,7 @@ impl<C: Call> Remote<C> {
             Answer::At(at) => Ok(at),
             Answer::Misplaced => Err(Refusal::Misplaced(Arc::unwrap_or_clone(commit))),
             Answer::Unknown => {
-                let what = "the connection was lost during COMMIT: whether it has taken place is unknown";
+                let what = "the connection was lost: it is unknown whether COMMIT has taken place";
                 Err(self.io(io::ErrorKind::ConnectionReset, what.into()).into())
             }
             other => Err(self.failed(other).into()),
@@ -330,7 +341,7 @@ impl<C: Call> Store for Remote<C> {
         } else {
             Ask::CommitParts(Commit::clone(&commit).by_group(), durability)
         };
-        let answer = self.call(ask)?;
+        let answer = self.call_to_commit(ask)?;
         self.committed(answer, commit)
     }
 
@@ -344,7 +355,7 @@ impl<C: Call> Store for Remote<C> {
         let commit = Arc::new(commit);
         let group = commit.groups().next().unwrap_or_default();
         basis.expected = basis.expected.map(|expected| expected.in_group(group));
-        match self.call(Ask::Commit(group, commit.clone(), Some(basis), durability))? {
+        match self.call_to_commit(Ask::Commit(group, commit.clone(), Some(basis), durability))? {
             Answer::Unexpected => Err(Error::Conflict.into()),
             other => self.committed(other, commit),
         }
