@@ -297,8 +297,11 @@ fn who_waits_is_told_for_what_and_for_as_long_as_it_wants() {
     assert_eq!(sql(&birds, &["CREATE TABLE t(a); INSERT INTO t VALUES (7)"]), "");
     let connection = Connection::open(&birds).expect("a connection");
     connection.execute_batch("SELECT a FROM t; PRAGMA busy_timeout = 1500").expect("all are there");
-    let writer = Connection::open(&format!("{birds}?timeout=1500ms")).expect("a connection");
-    writer.execute_batch("BEGIN; INSERT INTO t VALUES (8)").expect("all are there");
+    let writer = Connection::open(format!("{birds}?timeout=1500ms")).expect("a connection");
+    // What it needs to know for the commit it has read before.
+    writer
+        .execute_batch("INSERT INTO t VALUES (9); BEGIN; SELECT a FROM t; UPDATE t SET a = 8")
+        .expect("all are there");
     let third = cluster.servers[2].port().to_owned();
     let first = cluster.servers[0].port().to_owned();
     cluster.servers[0].signal("KILL");
