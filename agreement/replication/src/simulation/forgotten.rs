@@ -102,9 +102,7 @@ fn after_a_lost_answer(protocol: Protocol, defect: Option<Defect>) -> (Outcome, 
     let mut sim =
         world(Seed::from(1), &group, (0, 1 + others), &Options::default(), &Incarnations::default());
     let client = NodeId(3);
-    let ask = |sim: &mut Sim<Role>, client: NodeId, operation| {
-        let operation = KeyValueOperation { key: 1, operation };
-        sim.request(client, Order::Client(invocation(operation, false)));
+    let hear = |sim: &mut Sim<Role>| {
         let mut heard = None;
         sim.run(Duration::from_secs(1), |_, _, said| {
             if let Said::Client(outcome) = said {
@@ -113,6 +111,11 @@ fn after_a_lost_answer(protocol: Protocol, defect: Option<Defect>) -> (Outcome, 
         });
         heard
     };
+    let ask = |sim: &mut Sim<Role>, client: NodeId, operation| {
+        let operation = KeyValueOperation { key: 1, operation };
+        sim.request(client, Order::Client(invocation(operation, false)));
+        hear(sim)
+    };
     ask(&mut sim, client, RegisterOperation::Write(Some(1)));
     let cut = sim.cut(replicas(), [client]);
     assert_eq!(ask(&mut sim, client, RegisterOperation::Write(Some(2))), None);
@@ -120,12 +123,7 @@ fn after_a_lost_answer(protocol: Protocol, defect: Option<Defect>) -> (Outcome, 
         ask(&mut sim, other, RegisterOperation::Write(Some(3)));
     }
     sim.mend(cut);
-    let mut heard = None;
-    sim.run(Duration::from_secs(1), |_, _, said| {
-        if let Said::Client(outcome) = said {
-            heard = Some(outcome);
-        }
-    });
+    let heard = hear(&mut sim);
     let Some(Outcome::Result(result)) = ask(&mut sim, NodeId(4), RegisterOperation::Read) else {
         panic!("{protocol:?}: nobody is answered")
     };
