@@ -72,6 +72,12 @@ impl One {
         self.step(|replica, out| replica.receive(Time::ZERO, from, message, out));
     }
 
+    /// A client asks for this.
+    fn ask(&mut self, number: u64) {
+        let Entry { client, session, number, operation, is_query } = entry(number);
+        self.hear(NodeId(7), Message::Request { client, epoch: 0, session, number, operation, is_query });
+    }
+
     fn sync(&mut self) {
         self.sync_until(self.records.len());
     }
@@ -128,8 +134,7 @@ fn after_another_checkpoint_nothing_is_said_that_is_not_durable() {
         let mut one = One::begun(protocol, Options::default());
         // Where it found them they do not stay.
         for number in [9, 8, 7, 6, 5, 4] {
-            let Entry { client, session, number, operation, is_query } = entry(number);
-            one.hear(NodeId(7), Message::Request { client, epoch: 0, session, number, operation, is_query });
+            one.ask(number);
         }
         let unsynced = one.records.len();
         one.sync_until(unsynced - 2);
@@ -265,8 +270,7 @@ fn mixes_views_after_a_crash(protocol: Protocol, defect: Option<Defect>) -> bool
     one.replica.group = one.replica.group.clone().with_defect(defect);
     Arc::make_mut(&mut one.replica.checkpoint).group = one.replica.group.clone();
     for number in [9, 8] {
-        let Entry { client, session, number, operation, is_query } = entry(number);
-        one.hear(NodeId(7), Message::Request { client, epoch: 0, session, number, operation, is_query });
+        one.ask(number);
     }
     let mut whole = log(1..=3);
     let members = one.replica.group().members()[..1].to_vec();
@@ -404,8 +408,7 @@ fn a_log_that_comes_in_parts_is_no_shorter_at_its_beginning() {
         },
     );
     for number in 4..=6 {
-        let Entry { client, session, number, operation, is_query } = entry(number);
-        one.hear(NodeId(7), Message::Request { client, epoch: 0, session, number, operation, is_query });
+        one.ask(number);
     }
     let view = first.after(1);
     [LEADER, NodeId(2)].into_iter().for_each(|other| one.hear(other, Message::StartViewChange { view }));

@@ -153,8 +153,10 @@ impl Storage {
         if let Some(home) = &self.home {
             let held = self.sequence();
             let is_noted = home.require_synced(held, "commit").is_ok_and(|is_noted| is_noted);
-            // Without the note the next one only takes longer.
-            let _ = if is_noted { Ok(()) } else { home.note_synced(held) };
+            if !is_noted {
+                // Without the note the next one only takes longer.
+                let _ = home.note_synced(held);
+            }
         }
     }
 

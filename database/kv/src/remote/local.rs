@@ -67,7 +67,7 @@ impl Doors {
         self.remove(door)?;
         let path = self.path(door);
         let listener = UnixListener::bind(&path)?;
-        // As to the database's own files: the owner of the directory may connect.
+        // As to the database's own files: the owner of the directory may connect. Whoever cannot then is told so by the system.
         let _ = follow_with_file(&self.path, &path);
         Ok(listener)
     }
