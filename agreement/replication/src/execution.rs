@@ -104,9 +104,10 @@ impl<S: StateMachine> Execution<S> {
         let is_operation = entry.client != ClientId::GROUP;
         let replaced = (is_operation && self.is_new(entry)).then(|| {
             let answered = self.answer(entry);
-            let is_known = self.answered.contains_key(&entry.client);
-            let forgotten = if is_known { None } else { self.make_room() };
-            Replaced { client: entry.client, before: self.answered.insert(entry.client, answered), forgotten }
+            let client = entry.client;
+            let before = self.answered.insert(client, answered);
+            let forgotten = if before.is_none() { self.forget_oldest() } else { None };
+            Replaced { client, before, forgotten }
         });
         self.undo.push_back(replaced);
     }
@@ -142,11 +143,11 @@ impl<S: StateMachine> Execution<S> {
         Answered { session: entry.session, number, at, result }
     }
 
-    /// Forgets a client, if there are too many for another.
-    fn make_room(&mut self) -> Option<(ClientId, Answered)> {
-        let is_full = self.answered.len() >= MOST_CLIENTS;
-        let last = self.answered.iter().filter(|_| is_full).min_by_key(|(_, answered)| answered.at);
-        let client = last.map(|(client, _)| *client)?;
+    /// Forgets the client that was answered the longest ago, if there is one too many.
+    fn forget_oldest(&mut self) -> Option<(ClientId, Answered)> {
+        let is_over = self.answered.len() > MOST_CLIENTS;
+        let oldest = self.answered.iter().filter(|_| is_over).min_by_key(|(_, answered)| answered.at);
+        let client = oldest.map(|(client, _)| *client)?;
         self.answered.remove_entry(&client)
     }
 
