@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use log::{Log, Logs};
+use log::{Log, Logs, ShortLog};
 use reader::Reader;
 
 /// A table in memory is written to the disk when it is larger, bytes.
@@ -85,29 +85,37 @@ impl Fjall {
         complete: impl Fn(Option<&[u8]>) -> Result<bool, Error>,
     ) -> Result<Self, Error> {
         is_complete(path)?;
-        let logs = Logs::look(path, marker, |value| complete(Some(value)).is_ok())?;
-        if let Logs::Short(log) = &logs
-            // What it asserts or finds wrong, fjall does, and says what it is.
-            && let Ok(Ok(Some(reader))) = panic::catch_unwind(|| Reader::open(path, cache_bytes, log))
-        {
-            let engine = Self::of(path, cache_bytes, Opened::ToRead(reader));
-            if !complete(engine.fact(marker)?.as_deref())? {
-                log.sync()?;
+        let Logs { short, torn } = Logs::look(path, marker, |value| complete(Some(value)).is_ok())?;
+        let opened = Self::open_logged(path, cache_bytes, short.as_ref());
+        let completed = opened.and_then(|engine| {
+            let is_synced = complete(engine.fact(marker)?.as_deref())?;
+            match &short {
+                Some(log) if !is_synced && !engine.changes_files() => log.sync()?,
+                _ => {}
             }
-            return Ok(engine);
-        }
-        let completed = Writer::open(path, cache_bytes).and_then(|writer| {
-            let engine = Self::of(path, cache_bytes, Opened::ToWrite(Arc::new(writer)));
-            complete(engine.fact(marker)?.as_deref())?;
             Ok(engine)
         });
-        if let Logs::Cut(torn) = logs {
-            match completed {
-                Ok(_) => torn.forget()?,
-                Err(_) => torn.put_back()?,
-            }
+        match torn {
+            Some(torn) if completed.is_ok() => torn.forget()?,
+            Some(torn) => torn.put_back()?,
+            None => {}
         }
         completed
+    }
+
+    /// Opens the database whose log this is, if it is short.
+    fn open_logged(path: &Path, cache_bytes: u64, log: Option<&ShortLog>) -> Result<Self, Error> {
+        // What is found to be damaged here is not left to fjall to refuse: that tidies up elsewhere first.
+        let read = |log| Reader::open(path, cache_bytes, log).map_err(|e| fault(path, e));
+        let reader = match log {
+            Some(log) => catch_damage(path, || read(log))?,
+            None => None,
+        };
+        let opened = match reader {
+            Some(reader) => Opened::ToRead(reader),
+            None => Opened::ToWrite(Arc::new(Writer::open(path, cache_bytes)?)),
+        };
+        Ok(Self::of(path, cache_bytes, opened))
     }
 
     fn of(path: &Path, cache_bytes: u64, opened: Opened) -> Self {
@@ -164,10 +172,7 @@ impl Opened {
 
 impl Writer {
     fn open(path: &Path, cache_bytes: u64) -> Result<Self, Error> {
-        // It asserts of its files what it should check.
-        let opened = panic::catch_unwind(|| Self::open_sound(path, cache_bytes));
-        let what = || "the engine's files are damaged".into();
-        opened.unwrap_or_else(|_| Err(Error::Corrupt { path: path.into(), what: what() }))
+        catch_damage(path, || Self::open_sound(path, cache_bytes))
     }
 
     fn open_sound(path: &Path, cache_bytes: u64) -> Result<Self, Error> {
@@ -343,6 +348,15 @@ fn last_writes(batch: Batch) -> impl Iterator<Item = EngineWrite> {
     writes.sort_unstable_by(|(m, a), (n, b)| place(a).cmp(&place(b)).then(n.cmp(m)));
     writes.dedup_by(|(_, later), (_, kept)| place(later) == place(kept));
     writes.into_iter().map(|(_, write)| write)
+}
+
+/// fjall and its trees assert of their files what they should check.
+fn catch_damage<T>(
+    path: &Path,
+    open: impl FnOnce() -> Result<T, Error> + panic::UnwindSafe,
+) -> Result<T, Error> {
+    let what = || "the engine's files are damaged".into();
+    panic::catch_unwind(open).unwrap_or_else(|_| Err(Error::Corrupt { path: path.into(), what: what() }))
 }
 
 /// fjall makes anew what has no current version, and removes the tables there: its own keyspace, and our two.

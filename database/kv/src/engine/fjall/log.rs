@@ -30,26 +30,25 @@ const NOT_COMPRESSED: u8 = 0;
 pub(super) const ENTRIES: u64 = 1;
 pub(super) const FACTS: u64 = 2;
 
-/// What the logs of a directory are found to be.
-pub(super) enum Logs {
-    /// One, which is whole and short.
-    Short(ShortLog),
-    /// Several, a long one or none; nothing was cut off, or nothing that is missing.
-    Whole,
-    /// The newest ended within a batch. That was cut off, and something may be missing.
-    Cut(TornTail),
+/// What the logs of a directory are found to be. All batches in them are whole.
+pub(super) struct Logs {
+    /// What is in them, unless they are several or a long one.
+    pub(super) short: Option<ShortLog>,
+    /// What was cut off the newest, if something may be missing with it.
+    pub(super) torn: Option<TornTail>,
 }
 
-/// A log of no more than [`REPLAYED_BYTES`], as it was read.
+/// A log of no more than [`REPLAYED_BYTES`], as it was read; or none at all.
 pub(super) struct ShortLog {
-    pub(super) path: PathBuf,
+    pub(super) path: Option<PathBuf>,
     pub(super) batches: Vec<LogBatch>,
 }
 
 impl ShortLog {
     /// When it returns, all of it survives the loss of power, also what a killed process did not come to sync.
     pub(super) fn sync(&self) -> Result<(), Error> {
-        File::open(&self.path).and_then(|log| log.sync_all()).map_err(|e| Error::io(&self.path, e))
+        let Some(path) = &self.path else { return Ok(()) };
+        File::open(path).and_then(|log| log.sync_all()).map_err(|e| Error::io(path, e))
     }
 }
 
@@ -84,7 +83,10 @@ impl Logs {
         complete: impl FnOnce(&[u8]) -> bool,
     ) -> Result<Self, Error> {
         let mut logs = logs(directory).map_err(|e| Error::io(directory, e))?;
-        let Some(newest) = logs.pop() else { return Ok(Self::Whole) };
+        let Some(newest) = logs.pop() else {
+            let none = ShortLog { path: None, batches: Vec::new() };
+            return Ok(Self { short: Some(none), torn: None });
+        };
         let is_only = logs.is_empty();
         let torn = TornTail { found: newest.with_extension("found"), log: newest };
         if torn.found.exists() {
@@ -102,18 +104,17 @@ impl Logs {
             marked = extent.marked.or(marked);
         }
         let extent = Extent::of(&torn.log, marker).map_err(|e| Error::io(&torn.log, e))?;
+        let batches = extent.batches.filter(|_| is_only);
+        let short = batches.map(|batches| ShortLog { path: Some(torn.log.clone()), batches });
         if extent.whole_batches == extent.written {
-            let batches = extent.batches.filter(|_| is_only);
-            return Ok(
-                batches.map_or(Self::Whole, |batches| Self::Short(ShortLog { path: torn.log, batches }))
-            );
+            return Ok(Self { short, torn: None });
         }
         let is_complete = extent.marked.as_ref().or(marked.as_ref()).is_some_and(|value| complete(value));
         if !is_complete {
             torn.keep(extent.written).map_err(|e| Error::io(&torn.log, e))?;
         }
         torn.cut_at(extent.whole_batches).map_err(|e| Error::io(&torn.log, e))?;
-        Ok(if is_complete { Self::Whole } else { Self::Cut(torn) })
+        Ok(Self { short, torn: (!is_complete).then_some(torn) })
     }
 }
 

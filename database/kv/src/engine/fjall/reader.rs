@@ -5,9 +5,9 @@
 //! been read by then, is replayed into them. Nothing is written but what the trees themselves tidy up.
 
 use super::log::{ENTRIES, FACTS, LogWrite, ShortLog};
-use fjall::AbstractTree;
-use lsm_tree::{AnyTree, Cache, Config, Error, SequenceNumberCounter};
-use std::fs::OpenOptions;
+use fjall::{AbstractTree, Error};
+use lsm_tree::{AnyTree, Cache, Config, SequenceNumberCounter};
+use std::fs::{self, OpenOptions};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,11 +23,12 @@ pub(super) struct Reader {
 impl Reader {
     /// Opens them in `path`, where `log` is the log; `None` if it is for fjall to say what is there.
     pub(super) fn open(path: &Path, cache_bytes: u64, log: &ShortLog) -> Result<Option<Self>, Error> {
-        if std::fs::read(path.join("version"))? != VERSION {
+        let lock = path.join("lock");
+        if !fs::read(path.join("version")).is_ok_and(|version| version == VERSION) || !lock.exists() {
             return Ok(None);
         }
         // Who may not write shall hear so now, not at the first commit.
-        for written in [&path.join("lock"), &log.path] {
+        for written in log.path.iter().chain([&lock]) {
             OpenOptions::new().write(true).open(written)?;
         }
         let cache = Arc::new(Cache::with_capacity_bytes(cache_bytes));
