@@ -328,6 +328,8 @@ pub enum Failed {
     SnapshotGone,
     /// [`Error::Excluded`].
     Excluded,
+    /// [`Error::Behind`].
+    Behind,
     /// [`Error::Corrupt`].
     Corrupt(String),
     /// [`Error::Io`] of a full disk.
@@ -345,6 +347,7 @@ impl From<Error> for Failed {
             Error::TooLarge => Self::TooLarge,
             Error::SnapshotGone => Self::SnapshotGone,
             Error::Excluded => Self::Excluded,
+            Error::Behind => Self::Behind,
             Error::Corrupt { what, .. } => Self::Corrupt(what),
             Error::Io { path, source } => match source.kind() {
                 io::ErrorKind::StorageFull => Self::Full(format!("{}: {source}", path.display())),
@@ -381,6 +384,7 @@ impl Failed {
             Self::TooLarge => Error::TooLarge,
             Self::SnapshotGone => Error::SnapshotGone,
             Self::Excluded => Error::Excluded,
+            Self::Behind => Error::Behind,
             Self::Corrupt(what) => Error::Corrupt { path, what },
             Self::Full(what) => io(io::ErrorKind::StorageFull, what),
             Self::Missing(what) => io(io::ErrorKind::NotFound, what),

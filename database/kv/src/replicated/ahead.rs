@@ -9,8 +9,9 @@ use std::io;
 
 /// No further batch is asked for together with those that take so many bytes; and one that takes more goes in parts.
 const OPERATION_BYTES: usize = if cfg!(test) { 200 } else { 1 << 20 };
-/// The largest batch: it stays in each replica's memory until it is whole.
-const LARGEST: u64 = 256 << 20;
+/// The largest batch: it stays in each replica's memory until it is whole. While no majority of them is there, their leader
+/// keeps no more than this for them, and one batch.
+pub(super) const LARGEST: u64 = if cfg!(test) { 20_000 } else { 256 << 20 };
 
 /// The writes of the leader of a view.
 pub(crate) struct Ahead {
@@ -23,8 +24,11 @@ pub(crate) struct Ahead {
     /// …how many of these are committed here, and how many are in the engine…
     committed: u64,
     stored: u64,
-    /// …and those that it has not asked for.
+    /// …and those that it has not asked for, of so many bytes.
     unasked: VecDeque<Batch>,
+    unasked_bytes: u64,
+    /// The replicas have committed nothing for a while, though they were asked to.
+    is_stalled: bool,
     /// An operation that goes in parts.
     parted: Option<Parted>,
     /// What is not in the engine here yet; nothing, if it was removed.
@@ -89,6 +93,7 @@ impl Ahead {
                 }
             }
         }
+        self.unasked_bytes += batch.bytes();
         self.unasked.push_back(batch);
     }
 }
@@ -106,6 +111,8 @@ impl Entries {
             committed: 0,
             stored: 0,
             unasked: VecDeque::new(),
+            unasked_bytes: 0,
+            is_stalled: false,
             parted: None,
             entries: BTreeMap::new(),
             facts: BTreeMap::new(),
@@ -130,6 +137,7 @@ impl Entries {
                 batch.writes.extend(next.writes);
                 upto += 1;
             }
+            ahead.unasked_bytes -= bytes;
             let operation = Operation::Write { view: ahead.view, upto, batch };
             if bytes <= most {
                 ahead.asked = upto;
@@ -151,6 +159,21 @@ impl Entries {
         if let Some(ahead) = &mut self.0.state.lock().ahead {
             ahead.taken = ahead.asked;
         }
+    }
+
+    /// Whether the replicas commit nothing, though they are asked to.
+    pub(crate) fn set_stalled(&self, is_stalled: bool) {
+        if let Some(ahead) = &mut self.0.state.lock().ahead {
+            ahead.is_stalled = is_stalled;
+        }
+    }
+
+    /// Whether there is room for more writes. Replicas that are only slow are waited for.
+    pub(crate) fn has_room(&self) -> bool {
+        let state = self.0.state.lock();
+        let Some(ahead) = state.ahead.as_ref().filter(|ahead| ahead.is_stalled) else { return true };
+        let parted = ahead.parted.as_ref().map_or(0, |parted| parted.encoded.len() as u64);
+        ahead.unasked_bytes + parted < LARGEST
     }
 
     /// How many batches were made, and how many of these the replicas have taken.

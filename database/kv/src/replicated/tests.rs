@@ -1,5 +1,6 @@
 //! What replicas hold is what their leaders have written, whatever they forget, roll back and copy.
 
+use super::ahead::LARGEST;
 use super::{Entries, Leading, Operation, Part, REFUSED};
 use crate::ObjectId;
 use crate::core::Core;
@@ -213,4 +214,30 @@ fn replicas_hold_what_their_leaders_write() {
         }
         Ok(())
     });
+}
+
+/// While no majority of the replicas is there, what waits for them is bounded; while they are only slow, everybody waits.
+#[test]
+fn a_leader_that_nobody_follows_keeps_no_more_than_there_is_room_for() {
+    let entries = open(&Arc::new(Memory::default()));
+    let view = View::default();
+    entries.lead(view);
+    let leader = Leading { entries: entries.clone(), view };
+    let random = &mut Random(0);
+    let (mut written, bytes) = (0, large(random).bytes());
+    entries.set_stalled(true);
+    while entries.has_room() {
+        leader.write(large(random)).expect("it leads");
+        if written == 0 {
+            // What is asked for in parts is still there.
+            assert!(matches!(entries.next_operation(), Some(Operation::Part { is_last: false, .. })));
+        }
+        written += bytes;
+    }
+    assert!((LARGEST..LARGEST + 2 * bytes).contains(&written), "{written} bytes wait");
+    entries.set_stalled(false);
+    assert!(entries.has_room(), "they are only slow");
+    entries.set_stalled(true);
+    while entries.next_operation().is_some() {}
+    assert!(entries.has_room(), "nothing waits any more");
 }

@@ -596,6 +596,9 @@ impl Group {
 
     /// Before a change: what is forgotten cannot be compared with.
     fn begin_change(&self, client: NodeId, snapshot: Timestamp, turn: &Turn<'_>) -> Result<(), Error> {
+        if !self.ledger.has_room() {
+            return Err(Error::Behind);
+        }
         self.database.storage().advance(Timestamp(0), turn.site.clock.watermark());
         self.require_readable(snapshot)?;
         self.require_not_excluded(client)

@@ -28,6 +28,14 @@ impl Ledger {
         }
     }
 
+    /// Whether more may be written.
+    pub(super) fn has_room(&self) -> bool {
+        match self {
+            Self::Disk => true,
+            Self::Replicas(entries) => entries.has_room(),
+        }
+    }
+
     pub(super) fn durable(&self, turn: &Turn<'_>) -> Lsn {
         match self {
             Self::Disk => turn.site.durable,

@@ -101,6 +101,7 @@ impl Hosted {
             let before = std::mem::replace(&mut self.committed, self.replica.committed());
             let is_served = front.stage == Stage::Serving && (!front.is_asking || self.committed > before);
             self.unserved = if is_served { 0 } else { self.unserved + 1 };
+            self.entries.set_stalled(self.unserved >= UNSERVED);
         }
         self.complete = if self.replica.is_complete() { self.complete + 1 } else { 0 };
         let group = self.replica.group();
