@@ -1,7 +1,7 @@
 //! Leaves spread over the servers, by what they hold and by what is asked of them.
 
 use crate::transfers::{check_trees, found};
-use crate::world::{Defect, Disks, LATE, LONERS, Role, SERVERS, connect, replicas, servers, world};
+use crate::world::{Defect, Disks, LATE, LONERS, Role, SERVERS, connect, replicas, servers, stir, world};
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_kv::remote::Replication;
 use fulmar_kv::{GroupId, ObjectId, linked};
@@ -144,7 +144,9 @@ fn many_small_databases_come_to_rest() {
                 fill(&connect(port), 60 * random.below(2)).unwrap();
             });
         }
-        sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
+        if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0) {
+            return Err(format!("{} programs do not end", sim.programs_running()));
+        }
         sim.run(Duration::from_secs(10), |_, _, _| {});
         let before = nodes(&sim);
         sim.run(Duration::from_secs(10), |_, _, _| {});
@@ -233,4 +235,51 @@ fn objects(sim: &Sim<Role>) -> usize {
         _ => 0,
     };
     servers().map(server).sum()
+}
+
+/// A client that writes a whole tree anew, again and again, is told of no damage and of no unknown outcome, and waits for nobody,
+/// though the leaves move meanwhile.
+#[test]
+fn a_tree_is_written_whole_while_its_leaves_move() {
+    const ROWS: u64 = 100;
+    const TIMES: u8 = 15;
+    seeds("a_tree_is_written_whole_while_its_leaves_move", 0..60, |seed| {
+        let replication = if seed.number % 2 == 0 { Replication::default() } else { replicas(&seed) };
+        let mut sim = world(seed, &Disks::default(), 1, Defect::Nothing, replication);
+        let tree = filled(&mut sim, ROWS);
+        stir(&mut sim, vec![tree], Duration::from_secs(5));
+        let written = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&written);
+        sim.host(NodeId(SERVERS), move |port: Port<Role>| {
+            let database = connect(port);
+            for time in 0..TIMES {
+                let write = || {
+                    let mut transaction = database.begin()?;
+                    (0..ROWS).try_for_each(|row| transaction.put(tree, &key(row), &[time; 500]))?;
+                    transaction.commit(Durability::Synced)
+                };
+                // A statement is run again that conflicts with a leaf's move.
+                while let Err(error) = write() {
+                    assert!(matches!(error, Error::Conflict), "{error}");
+                }
+                *count.lock() += 1;
+            }
+        });
+        let (mut last, mut longest) = ((sim.now(), 0), Duration::ZERO);
+        let ends = |sim: &Sim<Role>| {
+            let count = *written.lock();
+            if count > last.1 {
+                longest = longest.max(sim.now().since(last.0));
+                last = (sim.now(), count);
+            }
+            sim.programs_running() == 0
+        };
+        if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, ends) {
+            return Err("the writer does not end".into());
+        }
+        if longest > Duration::from_secs(1) {
+            return Err(format!("once it took {longest:?}"));
+        }
+        check_trees(&mut sim, &[tree])
+    });
 }

@@ -3,7 +3,7 @@
 use crate::leaders::{plant, run};
 use crate::world::{Defect, Disks, Role, SERVERS, Wish, connect_to, replicas, servers, world};
 use fulmar_dbt::Durability;
-use fulmar_kv::GroupId;
+use fulmar_kv::{Error, GroupId};
 use fulmar_node::{NodeId, Time};
 use fulmar_sim::{Detail, Seed, Sim, seeds};
 use parking_lot::Mutex;
@@ -20,16 +20,30 @@ enum End {
     Killed,
     /// It hears and says nothing any more.
     Stopped,
+    /// It and another are killed, and started again.
+    TwoRestart,
+    /// All are.
+    AllRestart,
 }
 
 impl End {
-    /// A client that commits without a pause waits so long at most.
+    /// A client that commits without a pause waits so long at most; of servers that start again, from when the last has.
     fn pause(self) -> Duration {
         Duration::from_millis(match self {
             Self::Retires => 200,
             Self::Killed => 500,
             Self::Stopped => 1_000,
+            Self::TwoRestart | Self::AllRestart => 2_000,
         })
+    }
+
+    /// How many servers end.
+    const fn count(self) -> usize {
+        match self {
+            Self::Retires | Self::Killed | Self::Stopped => 1,
+            Self::TwoRestart => 2,
+            Self::AllRestart => SERVERS as usize,
+        }
     }
 }
 
@@ -44,6 +58,17 @@ fn retire(sim: &mut Sim<Role>, server: NodeId, until: Time) {
             retire(sim, server, until);
         }
     });
+}
+
+/// Kills servers, and starts them again one after the other.
+fn restart(sim: &mut Sim<Role>, leaving: impl Iterator<Item = NodeId>) {
+    let leaving: Vec<_> = leaving.collect();
+    leaving.iter().for_each(|server| sim.kill(*server));
+    for server in leaving {
+        let lasting = Duration::from_micros(sim.random().below(500_000));
+        sim.run(lasting, |_, _, _| {});
+        sim.restart(server);
+    }
 }
 
 /// The longest pause of a writer while a server ends.
@@ -66,8 +91,14 @@ fn longest_pause(seed: Seed, end: End) -> Result<Duration, String> {
                 transaction.put(tree, &number.to_be_bytes(), b"fulmar")?;
                 transaction.commit(Durability::Synced)
             };
-            let outcome = change().map_err(|error| error.to_string());
-            outcomes.lock().push(outcome);
+            let outcome = loop {
+                match change() {
+                    // It was opened by a server that has begun anew.
+                    Err(Error::SnapshotGone) if end.count() > 1 => {}
+                    outcome => break outcome,
+                }
+            };
+            outcomes.lock().push(outcome.map_err(|error| error.to_string()));
         }
     });
     let (begun, second) = (Arc::clone(&told), Duration::from_secs(1));
@@ -77,8 +108,12 @@ fn longest_pause(seed: Seed, end: End) -> Result<Duration, String> {
         End::Retires => retire(&mut sim, leaving, until),
         End::Killed => sim.kill(leaving),
         End::Stopped => sim.pause(leaving),
+        End::TwoRestart | End::AllRestart => {
+            let others = servers().filter(|server| *server != leaving);
+            restart(&mut sim, [leaving].into_iter().chain(others).take(end.count()));
+        }
     }
-    let (mut last, mut longest) = ((sim.now(), 0), Duration::ZERO);
+    let (mut last, mut longest) = ((sim.now(), told.lock().len()), Duration::ZERO);
     let counted = Arc::clone(&told);
     let ends = sim.run_until(
         Duration::from_secs(200),
@@ -129,6 +164,16 @@ fn who_is_killed_is_missed_at_once() {
 #[test]
 fn who_is_stopped_is_missed_within_a_second() {
     judge("who_is_stopped_is_missed_within_a_second", End::Stopped);
+}
+
+#[test]
+fn two_that_were_killed_are_back_within_two_seconds() {
+    judge("two_that_were_killed_are_back_within_two_seconds", End::TwoRestart);
+}
+
+#[test]
+fn all_that_were_killed_are_back_within_two_seconds() {
+    judge("all_that_were_killed_are_back_within_two_seconds", End::AllRestart);
 }
 
 /// The checks above tell these apart.
