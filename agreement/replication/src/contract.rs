@@ -453,3 +453,32 @@ fn who_has_what_others_have_committed_begins_a_view_with_it() {
     assert_eq!(one.replica.view(), Some(view));
     assert_eq!(one.replica.log, whole);
 }
+
+/// A client is told that it is forgotten after all when it has been let in and asked again: it did not hear of that.
+#[test]
+fn who_asks_to_be_let_in_again_is_told_what_it_has() {
+    let me = Member { node: LEADER, incarnation: 0 };
+    let alone = Group::new([LEADER], Protocol::Viewstamped).expect("one");
+    let options = Options { is_durable: false, ..Options::default() };
+    let mut replica = Replica::new(me, alone, options, Timestamps::default(), &[]);
+    let mut out = Outbox::default();
+    replica.start(Time::ZERO, &mut out);
+    let mut ask = |session: u64, number: u64| {
+        let operation = if number == 0 { Vec::new() } else { Timestamps::take(1) };
+        let (client, session, operation) = (ClientId(9), at(session), operation.into());
+        let request = Message::Request { client, epoch: 0, session, number, operation, is_query: false };
+        replica.receive(Time::ZERO, NodeId(7), request, &mut out);
+        let replies = out.sends.iter().filter_map(|(_, message)| match message {
+            Message::Reply { number, result, .. } => Some((*number, result.to_vec())),
+            _ => None,
+        });
+        let replies: Vec<_> = replies.collect();
+        out.clear();
+        replies
+    };
+    let let_in = ask(0, 0);
+    let [(0, session)] = &let_in[..] else { panic!("{let_in:?}") };
+    let session = u64::from_be_bytes(session[..].try_into().expect("a place"));
+    assert_eq!(ask(session, 4).len(), 1);
+    assert_eq!(ask(0, 0), let_in);
+}

@@ -145,8 +145,10 @@ impl<S: StateMachine> Execution<S> {
 
     /// Forgets the client that was answered the longest ago, if there is one too many.
     fn forget_oldest(&mut self) -> Option<(ClientId, Answered)> {
-        let is_over = self.answered.len() > MOST_CLIENTS;
-        let oldest = self.answered.iter().filter(|_| is_over).min_by_key(|(_, answered)| answered.at);
+        if self.answered.len() <= MOST_CLIENTS {
+            return None;
+        }
+        let oldest = self.answered.iter().min_by_key(|(_, answered)| answered.at);
         let client = oldest.map(|(client, _)| *client)?;
         self.answered.remove_entry(&client)
     }
@@ -191,6 +193,13 @@ impl<S: StateMachine> Execution<S> {
     pub(crate) fn restore(&mut self, checkpoint: &Checkpoint) {
         self.executed = checkpoint.at;
         self.answered.clone_from(&checkpoint.answered);
+        // A replica that remembered all clients has made it. Which are remembered is to follow from the log alone, not from
+        // where in it the checkpoint is.
+        let mut places: Vec<_> = self.answered.values().map(|answered| answered.at).collect();
+        places.sort_unstable();
+        if let Some(first) = places.iter().rev().nth(MOST_CLIENTS - 1) {
+            self.answered.retain(|_, answered| answered.at >= *first);
+        }
         self.undo.clear();
         self.state_machine.restore(checkpoint.at, &checkpoint.state);
     }
@@ -199,7 +208,8 @@ impl<S: StateMachine> Execution<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fulmar_node::Random;
+    use crate::Protocol;
+    use fulmar_node::{NodeId, Random};
 
     /// Remembers what it was told to execute.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -259,5 +269,36 @@ mod tests {
                 assert_eq!((execution.executed, &execution.answered), (fresh.executed, &fresh.answered));
             }
         }
+    }
+
+    /// Replicas of before remembered all clients. Where in the log their checkpoint is makes no difference to what is remembered.
+    #[test]
+    fn who_is_remembered_follows_from_the_log_alone() {
+        let most = MOST_CLIENTS as u64;
+        let entry = |client| Entry {
+            client: ClientId(client),
+            session: SequenceNumber(0),
+            number: 1,
+            operation: Vec::new().into(),
+            is_query: false,
+        };
+        let at = |client: u64| Answered {
+            session: SequenceNumber(0),
+            number: 1,
+            at: SequenceNumber(client),
+            result: Vec::new(),
+        };
+        let restored = |upto: u64| {
+            let group = Group::new([0, 1, 2].map(NodeId), Protocol::Viewstamped).expect("three");
+            let answered = (1..=upto).map(|client| (ClientId(client), at(client))).collect();
+            let checkpoint = Checkpoint { at: SequenceNumber(upto), answered, ..Checkpoint::first(group) };
+            let mut execution = Execution::new(Diary::default());
+            execution.restore(&checkpoint);
+            execution
+        };
+        let (mut early, late) = (restored(2 * most), restored(2 * most + 3));
+        (1..=3).for_each(|client| early.execute(&entry(2 * most + client)));
+        assert!(early.answered.keys().eq(late.answered.keys()));
+        assert_eq!(late.answered.len(), MOST_CLIENTS);
     }
 }

@@ -431,8 +431,10 @@ impl<S: StateMachine> Replica<S> {
         else {
             return self.asked.get(&entry.client).is_some_and(|asked| asked.number > entry.number);
         };
-        if last.number == entry.number && last.at <= self.committed {
-            let result = last.result.clone();
+        // It may be told that it is forgotten, and be let in before it hears so: then it asks for what it has.
+        let is_let_in = entry.asks_to_be_let_in();
+        if (last.number == entry.number || is_let_in) && last.at <= self.committed {
+            let result = if is_let_in { last.session.0.to_be_bytes().into() } else { last.result.clone() };
             let (client, number) = (entry.client, entry.number);
             out.send(from, Message::Reply { view: self.view, client, number, result });
         }

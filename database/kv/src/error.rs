@@ -20,12 +20,6 @@ pub enum Error {
     /// Another client of the server keeps everybody else from committing.
     #[error("another process has begun an exclusive transaction; retry this one when that has ended")]
     Excluded,
-    /// No majority of a group's replicas is there, and their leader keeps as many commits for them as it may.
-    #[error(
-        "no majority of the replicas is there, and what waits for them has reached 256 MB; retry this transaction when \
-         they are back"
-    )]
-    Behind,
     /// The server has been restarted since the transaction began, and does not know its snapshot any more.
     #[error("the connection to the server was lost since this transaction began; retry it")]
     SnapshotGone,

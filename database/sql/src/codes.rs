@@ -9,7 +9,6 @@ pub(crate) const ERROR: c_int = 1;
 pub(crate) const INTERNAL: c_int = 2;
 pub(crate) const BUSY: c_int = 5;
 pub(crate) const BUSY_SNAPSHOT: c_int = BUSY | (2 << 8);
-pub(crate) const BUSY_TIMEOUT: c_int = BUSY | (3 << 8);
 pub(crate) const READONLY: c_int = 8;
 pub(crate) const IOERR: c_int = 10;
 pub(crate) const CORRUPT: c_int = 11;
@@ -45,8 +44,6 @@ impl From<Error> for Failure {
                 );
             }
             Error::SnapshotGone | Error::Excluded => BUSY_SNAPSHOT,
-            // To run it again at once would only send it again.
-            Error::Behind => BUSY_TIMEOUT,
             // SQLite prepares the statement again.
             Error::Unexpected => SCHEMA_CHANGED,
             // Not SQLITE_BUSY: a busy handler would wait for a process that may run for days.

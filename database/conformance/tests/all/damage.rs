@@ -3,7 +3,7 @@
 
 use fulmar_conformance::database;
 use rusqlite::Connection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -133,6 +133,11 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+fn remove(path: &Path) {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    removed.expect("removed");
+}
+
 /// A sound database, and what it holds.
 struct Sound {
     directory: tempfile::TempDir,
@@ -146,7 +151,7 @@ impl Sound {
         let path = directory.path().join("sound");
         make(&path);
         write(&path).expect("is sound");
-        // An old version that nobody came to remove: only whoever writes does, and not where it refuses the rest.
+        // An old version that nobody came to remove: whoever writes does, but not if it refuses the rest.
         fs::write(path.join("engine/keyspaces/0/v1000"), "an old version").expect("written");
         // The engine tidies up when it opens; what it finds to tidy is not to be taken for a change that damage caused.
         let mut before = BTreeMap::new();
@@ -169,14 +174,14 @@ impl Sound {
         copy(&self.directory.path().join("sound"), &damaged);
         let names = |message: &str| message.contains(&damaged.display().to_string());
         let mut before = self.files.clone();
-        match damage.happen(&before[file]) {
+        match before.get(file).and_then(|bytes| damage.happen(bytes)) {
             Some(bytes) => {
                 fs::write(damaged.join(file), &bytes).expect("written");
                 before.insert(file.into(), bytes);
             }
             None => {
-                fs::remove_file(damaged.join(file)).expect("removed");
-                before.remove(file);
+                remove(&damaged.join(file));
+                before.retain(|other, _| !other.starts_with(file));
             }
         }
         let (opened, content) = read(&damaged);
@@ -227,4 +232,16 @@ fn damage_is_noticed_or_harmless() {
     }
     assert!(wrong.is_empty(), "{verdicts:?}\n{}", wrong.join("\n"));
     assert!(verdicts["refused"] + verdicts["refused on writing"] > verdicts["harmless"], "{verdicts:?}");
+}
+
+#[test]
+fn a_folder_that_is_gone_is_noticed() {
+    let sound = Sound::new();
+    let folders: BTreeSet<_> = sound.files.keys().flat_map(|file| file.ancestors().skip(1)).collect();
+    let folders: Vec<_> = folders.into_iter().filter(|folder| *folder != Path::new("")).collect();
+    assert!(folders.len() > 5, "{folders:?}");
+    for folder in folders {
+        let verdict = sound.verdict(folder, Damage::Deleted);
+        assert!(matches!(verdict, Ok("refused" | "refused on writing")), "{}: {verdict:?}", folder.display());
+    }
 }

@@ -19,7 +19,7 @@ use std::ops::RangeBounds;
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -40,10 +40,13 @@ const FINISHED_LOGS_BYTES: u64 = 64 << 20;
 
 /// A fjall database in a directory of its own.
 ///
-/// Until something is written only its trees are open: no thread is started, nothing is synced and no file changes.
+/// Until something is written only its trees are open: no thread is started, and no file of a database changes that was closed in
+/// good order.
 pub struct Fjall {
     path: PathBuf,
     cache_bytes: u64,
+    /// Whether fjall was to start, which makes files even if it fails.
+    has_started: AtomicBool,
     /// Held shared by loads and alone by a write: fjall's snapshots do not keep a load from a batch that is half inserted,
     /// as a flush that ends just then makes it visible.
     opened: RwLock<Opened>,
@@ -119,7 +122,8 @@ impl Fjall {
     }
 
     fn of(path: &Path, cache_bytes: u64, opened: Opened) -> Self {
-        Self { path: path.into(), cache_bytes, opened: RwLock::new(opened) }
+        let has_started = AtomicBool::new(opened.writer().is_some());
+        Self { path: path.into(), cache_bytes, has_started, opened: RwLock::new(opened) }
     }
 
     /// The database as it is written to, if it is.
@@ -137,6 +141,7 @@ impl Fjall {
             // Another thread was first.
             return Ok(Arc::clone(writer));
         }
+        self.has_started.store(true, Relaxed);
         let writer = Arc::new(Writer::open(&self.path, self.cache_bytes)?);
         *opened = Opened::ToWrite(Arc::clone(&writer));
         Ok(writer)
@@ -323,7 +328,7 @@ impl Engine for Fjall {
     }
 
     fn changes_files(&self) -> bool {
-        self.written().is_some()
+        self.has_started.load(Relaxed)
     }
 
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
@@ -362,7 +367,8 @@ fn catch_damage<T>(
 /// fjall makes anew what has no current version, and removes the tables there: its own keyspace, and our two.
 fn is_complete(path: &Path) -> Result<(), Error> {
     let keyspaces = path.join("keyspaces");
-    if !keyspaces.exists() {
+    // It is there when that is written.
+    if !keyspaces.exists() && !path.join("version").exists() {
         return Ok(());
     }
     for keyspace in ["0", "1", "2"] {

@@ -328,8 +328,6 @@ pub enum Failed {
     SnapshotGone,
     /// [`Error::Excluded`].
     Excluded,
-    /// [`Error::Behind`].
-    Behind,
     /// [`Error::Corrupt`].
     Corrupt(String),
     /// [`Error::Io`] of a full disk.
@@ -347,7 +345,6 @@ impl From<Error> for Failed {
             Error::TooLarge => Self::TooLarge,
             Error::SnapshotGone => Self::SnapshotGone,
             Error::Excluded => Self::Excluded,
-            Error::Behind => Self::Behind,
             Error::Corrupt { what, .. } => Self::Corrupt(what),
             Error::Io { path, source } => match source.kind() {
                 io::ErrorKind::StorageFull => Self::Full(format!("{}: {source}", path.display())),
@@ -384,7 +381,6 @@ impl Failed {
             Self::TooLarge => Error::TooLarge,
             Self::SnapshotGone => Error::SnapshotGone,
             Self::Excluded => Error::Excluded,
-            Self::Behind => Error::Behind,
             Self::Corrupt(what) => Error::Corrupt { path, what },
             Self::Full(what) => io(io::ErrorKind::StorageFull, what),
             Self::Missing(what) => io(io::ErrorKind::NotFound, what),
@@ -401,6 +397,11 @@ impl Question {
             Part::Before(None) => (&[][..], Direction::DownFromEnd),
         };
         Self::Read { object, from: from.into(), direction, at, bytes }
+    }
+
+    /// Whether it begins a change.
+    pub(crate) const fn changes(&self) -> bool {
+        matches!(self, Self::Commit(..) | Self::CommitUnread(..) | Self::Prepare(_))
     }
 }
 

@@ -435,6 +435,10 @@ impl Server {
             }
         }
         let Some(group) = self.groups.get_mut(&place) else { return };
+        if question.changes() && !group.has_room() {
+            // Who leads nobody may be led by another by now: the client asks again in a while, there or here.
+            return turn.answer(client, number, Answer::Elsewhere);
+        }
         let mut open = || {
             let at = turn.site.clock.now();
             turn.site.snapshots.open(client, number, at)

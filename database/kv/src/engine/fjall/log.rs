@@ -232,7 +232,7 @@ struct Extent {
     written: u64,
     /// The value of the marker in the last whole batch that has one.
     marked: Option<Vec<u8>>,
-    /// The whole batches, if they are no more than [`REPLAYED_BYTES`] and only of what we write.
+    /// The whole batches, if the log has no more than [`REPLAYED_BYTES`] of writes, and only what we write.
     batches: Option<Vec<LogBatch>>,
 }
 
@@ -247,6 +247,7 @@ impl Extent {
             marker: marker.as_bytes(),
             marked: None,
             writes: Some(Vec::new()),
+            kept: 0,
         };
         let (mut whole_batches, mut marked, mut last) = (0, None, None);
         let mut batches = Vec::new();
@@ -256,8 +257,8 @@ impl Extent {
             whole_batches = length - reader.left;
             last = Some(sequence);
             marked = reader.marked.take().or(marked);
-            if whole_batches > REPLAYED_BYTES {
-                (reader.writes, batches) = (None, Vec::new());
+            if reader.writes.is_none() {
+                batches = Vec::new();
             }
             batches.extend(reader.writes.as_mut().map(|writes| LogBatch { sequence, writes: take(writes) }));
         }
@@ -296,8 +297,9 @@ struct LogReader<'m> {
     /// The name of a fact, and the last value of it in what was read.
     marker: &'m [u8],
     marked: Option<Vec<u8>>,
-    /// What was read of a batch; `None` if it is not kept.
+    /// What was read of a batch; `None` if it is not kept. And how much was kept, bytes.
     writes: Option<Vec<LogWrite>>,
+    kept: u64,
 }
 
 impl LogReader<'_> {
@@ -332,7 +334,8 @@ impl LogReader<'_> {
         let Some(left) = self.left.checked_sub(length) else { return Ok(None) };
         self.left = left;
         let is_ours = [VALUE, TOMBSTONE].contains(&kind) && compression == NOT_COMPRESSED;
-        if length > REPLAYED_BYTES || !is_ours {
+        self.kept += length;
+        if self.kept > REPLAYED_BYTES || !is_ours {
             self.writes = None;
         }
         let may_be_marker = keyspace == FACTS && key == self.marker.len() as u64;

@@ -2,7 +2,7 @@
 //!
 //! fjall starts threads and syncs its log when it opens, and waits for those threads when it closes, which takes longer than
 //! all else that a program does which only looks at a few rows. So its trees are opened without it, and the log, which has
-//! been read by then, is replayed into them. Nothing is written but what the trees themselves tidy up.
+//! been read by then, is replayed into them. Nothing is written; what a killed process has left, the trees remove.
 
 use super::log::{ENTRIES, FACTS, LogWrite, ShortLog};
 use fjall::{AbstractTree, Error};

@@ -485,7 +485,6 @@ fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
                 Failed::SnapshotGone => (5, ""),
                 Failed::Missing(what) => (6, what.as_str()),
                 Failed::Excluded => (7, ""),
-                Failed::Behind => (8, ""),
             };
             out.push(tag);
             put_bytes(out, what.as_bytes());
@@ -511,7 +510,6 @@ fn answer(tag: u8, input: &mut Reader<'_>) -> Option<Answer> {
                 5 => Failed::SnapshotGone,
                 6 => Failed::Missing(what),
                 7 => Failed::Excluded,
-                8 => Failed::Behind,
                 _ => return None,
             })
         }

@@ -227,6 +227,11 @@ impl Group {
         self.users.is_empty() && is_empty && self.database.is_settled()
     }
 
+    /// Whether more changes may wait until they are durable.
+    pub(super) fn has_room(&self) -> bool {
+        self.ledger.has_room()
+    }
+
     /// Goes on with a snapshot that the client has opened elsewhere.
     pub(super) fn reopen_snapshot(&mut self, client: NodeId, at: Timestamp) -> Result<(), Error> {
         self.users.insert(client);
@@ -596,9 +601,6 @@ impl Group {
 
     /// Before a change: what is forgotten cannot be compared with.
     fn begin_change(&self, client: NodeId, snapshot: Timestamp, turn: &Turn<'_>) -> Result<(), Error> {
-        if !self.ledger.has_room() {
-            return Err(Error::Behind);
-        }
         self.database.storage().advance(Timestamp(0), turn.site.clock.watermark());
         self.require_readable(snapshot)?;
         self.require_not_excluded(client)

@@ -490,9 +490,10 @@ impl Server {
         now: Time,
         out: &mut Outbox<Self>,
     ) {
-        use fulmar_replication::Message::{Group, Reply, SpeculativeReply};
+        use fulmar_replication::Message::{Forgotten, Group, Reply, SpeculativeReply};
         let Some(hosted) = self.replicas.get(&place) else { return };
-        let is_for_front = matches!(message, Reply { .. } | SpeculativeReply { .. } | Group(_));
+        let is_for_front =
+            matches!(message, Reply { .. } | SpeculativeReply { .. } | Forgotten { .. } | Group(_));
         if is_for_front && hosted.front.is_some() {
             let message = message.clone();
             self.step_front(place, now, out, |client, out| client.receive(now, from, message, out));

@@ -123,8 +123,7 @@ impl Group {
         let transaction = asked.task.commits().map(|(transaction, _)| transaction);
         let is_unknown = || asked.again && self.may_have_committed(asked.task.snapshot());
         let refused = match refused {
-            Refused::Misplaced
-            | Refused::Failed(Error::Conflict | Error::SnapshotGone | Error::Excluded | Error::Behind)
+            Refused::Misplaced | Refused::Failed(Error::Conflict | Error::SnapshotGone | Error::Excluded)
                 if transaction.is_some() && is_unknown() =>
             {
                 Refused::Unknown
