@@ -9,15 +9,15 @@ pub(crate) const PROTOCOLS: [&str; 3] = ["viewstamped", "fast-paxos", "speculati
 
 /// A few faults under each protocol.
 pub(crate) fn slice() -> Result {
-    chaos(&PROTOCOLS, "6", None)
+    chaos(&PROTOCOLS, "6", None, &[])
 }
 
-/// Hours of them.
+/// Hours of them, on a machine that does nothing else.
 pub(crate) fn whole(protocols: &[&str], seed: Option<&str>) -> Result {
-    chaos(protocols, "500", seed)
+    chaos(protocols, "500", seed, &["--pauses", "bounded"])
 }
 
-fn chaos(protocols: &[&str], events: &str, seed: Option<&str>) -> Result {
+fn chaos(protocols: &[&str], events: &str, seed: Option<&str>, more: &[&str]) -> Result {
     let programs = build_release()?;
     let build = ["build", "--release", "--locked", "-p", "fulmar-conformance", "-p", "fulmar-disturb"];
     run(&mut cargo(&build))?;
@@ -26,7 +26,9 @@ fn chaos(protocols: &[&str], events: &str, seed: Option<&str>) -> Result {
     for protocol in protocols {
         let logs = programs.join("chaos").join(format!("{protocol}-{seed}"));
         let mut soak = Command::new(programs.join("soak"));
-        soak.args(["chaos", "--protocol", protocol, "--events", events, "--seed", seed, "--logs"]).arg(logs);
+        soak.args(["chaos", "--protocol", protocol, "--events", events, "--seed", seed, "--logs"])
+            .arg(logs)
+            .args(more);
         run(&mut soak)?;
     }
     Ok(())

@@ -122,7 +122,8 @@ impl Caller {
         loop {
             match outcomes.into_iter().next() {
                 Some(Outcome::Result(result)) => return Ok(result),
-                // All that services do may be done twice: it takes more timestamps, or opens a session that expires.
+                // All that services do may be done twice: it takes more timestamps, or opens a session that expires; a session that
+                // is closed again is said to have expired.
                 Some(Outcome::Forgotten) => outcomes = self.0.request(invoke.clone())?,
                 // Callers leave the group as it is.
                 Some(Outcome::Group(_) | Outcome::Refused(_)) | None => outcomes = self.0.wait()?,

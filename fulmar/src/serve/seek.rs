@@ -186,7 +186,11 @@ impl Seeker {
                 continue;
             }
             let servers = self.join.iter().cloned().chain(locked(beacon).servers());
-            for (place, found) in ask_all(servers, |place| Cluster::identify(place, PAUSE)) {
+            // Nobody waits for a name that the system does not find.
+            let until = Instant::now() + 2 * PAUSE;
+            let told = ask_all(servers, |place| Cluster::identify(place, PAUSE));
+            while let Ok((place, found)) = told.recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
                 match found {
                     Ok(Identity { cluster, server, address })
                         if cluster == self.cluster && self.is_missed(server) =>

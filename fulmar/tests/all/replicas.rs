@@ -132,6 +132,33 @@ fn killed_and_stopped_replicas_lose_nothing_with_speculation() {
     kill_and_stop("speculative-paxos");
 }
 
+/// A row of a megabyte is longer than an operation among replicas, and thirty of them are longer than all that a connection holds.
+fn take_large_commits(protocol: &str) {
+    let folder = tempfile::tempdir().expect("a directory");
+    let cluster = Cluster::start(folder.path(), protocol);
+    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30) \
+                INSERT INTO t SELECT i, zeroblob(1000000) FROM n";
+    let made = ["CREATE TABLE t(a INTEGER PRIMARY KEY, b)", rows];
+    let count = "SELECT count(*), sum(length(b)) FROM t";
+    let name = cluster.database("birds");
+    assert_eq!(
+        sql(&name, &[&made[..], &["UPDATE t SET b = zeroblob(999999)", count]].concat()),
+        "30|29999970"
+    );
+    let file = folder.path().join("birds.sqlite").display().to_string();
+    Connection::open(&file).and_then(|sqlite| sqlite.execute_batch(&made.join(";"))).expect("a file");
+    let imported = cluster.database("imported");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
+    let output = command.args(["import", &file, &imported]).output().expect("the program runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(sql(&imported, &[count]), "30|30000000");
+}
+
+#[test]
+fn replicas_take_large_commits() {
+    ["viewstamped", "fast-paxos", "speculative-paxos"].into_iter().for_each(take_large_commits);
+}
+
 #[test]
 fn wrong_settings_of_replicas_are_refused() {
     let folder = tempfile::tempdir().expect("a directory");

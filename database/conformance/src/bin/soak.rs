@@ -12,7 +12,7 @@ const USAGE: &str = "usage: soak kill --rounds N
        soak fuzz --statements N [--seed SEED]
        soak slt [--files BEGINNING]
        soak chaos --protocol PROTOCOL --events N --seed SEED --logs DIRECTORY [--only KIND] [--hold MILLISECONDS]
-                  as root
+                  [--pauses bounded]   as root
 With FULMAR_ON_SERVERS=N, the databases of transfers, fuzz and slt are on N servers.";
 
 fn main() -> ExitCode {
@@ -117,11 +117,13 @@ fn endure_apart([protocol, events, seed, logs]: [&str; 4], given: &[&str]) -> Re
         events: events.parse()?,
         seed: seed.parse()?,
         given: chaos::plan::Given::default(),
+        is_bounded: false,
         logs: logs.into(),
     };
     for option in given.chunks(2) {
         match option {
             ["--only", kind] => plan.given.kind = Some((*kind).into()),
+            ["--pauses", "bounded"] => plan.is_bounded = true,
             ["--hold", hold] => plan.given.hold = Some(Duration::from_millis(hold.parse()?)),
             _ => return Err(USAGE.into()),
         }

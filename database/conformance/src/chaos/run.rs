@@ -29,6 +29,8 @@ pub struct Plan {
     pub seed: u64,
     /// But for this.
     pub given: plan::Given,
+    /// Whether the pauses that are promised are part of the verdict: on a machine that does nothing else.
+    pub is_bounded: bool,
     /// Where the servers' logs and the history are left.
     pub logs: PathBuf,
 }
@@ -72,6 +74,12 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     }
     if !violations.is_empty() {
         return Err(format!("{} violations; seed {}", violations.len(), plan.seed).into());
+    }
+    let too_long: Vec<_> = pauses.too_long().filter(|_| plan.is_bounded).collect();
+    if !too_long.is_empty() {
+        return Err(
+            format!("longer pauses than promised: {}; seed {}", too_long.join(", "), plan.seed).into()
+        );
     }
     println!(
         "{}: {} lines of history, {} rows, no violation",

@@ -63,8 +63,9 @@ impl Acknowledged {
 #[derive(Clone, Debug, Default)]
 pub struct Pauses(BTreeMap<&'static str, (usize, Duration)>);
 
-/// What is promised of some kinds (a leader that is gone: one second; a majority that is started again: two).
-const BOUNDS: [(&str, Duration); 4] = [
+/// What is promised of some kinds (a leader that is gone, or about to be: one second; a majority that is started again: two).
+const BOUNDS: [(&str, Duration); 5] = [
+    ("ended by SIGTERM", Duration::from_secs(1)),
     ("killed", Duration::from_secs(1)),
     ("stopped", Duration::from_secs(1)),
     ("two killed", Duration::from_secs(2)),
@@ -77,6 +78,13 @@ impl Pauses {
         let (count, longest) = self.0.entry(kind).or_default();
         *count += 1;
         *longest = pause.max(*longest);
+    }
+
+    /// Those kinds whose pauses were longer than is promised.
+    pub fn too_long(&self) -> impl Iterator<Item = &'static str> {
+        let longest = |kind| self.0.get(kind).map(|(_, longest)| *longest);
+        let broken = move |(kind, bound): &(&'static str, Duration)| longest(kind) > Some(*bound);
+        BOUNDS.into_iter().filter(broken).map(|(kind, _)| kind)
     }
 
     /// A line for each kind; where something is promised of it, whether that holds.
@@ -116,6 +124,15 @@ mod tests {
     fn who_has_not_committed_since_is_named() {
         let slots = acknowledged(&[(0, 0, 10), (1, 20, 30)]);
         assert_eq!(slots.silent_since(15, 3), [0, 2]);
+    }
+
+    #[test]
+    fn who_waits_for_longer_than_is_promised_is_named() {
+        let mut pauses = Pauses::default();
+        pauses.note("killed", Duration::from_millis(1_000));
+        pauses.note("stopped", Duration::from_millis(1_001));
+        pauses.note("disk hangs", Duration::from_secs(9));
+        assert!(pauses.too_long().eq(["stopped"]));
     }
 
     #[test]

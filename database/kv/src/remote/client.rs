@@ -84,6 +84,7 @@ pub struct Client {
     tells: bool,
     /// Who was asked last.
     waits_for: Option<NodeId>,
+    was_sent: bool,
     /// How often since the user has asked a group was not where it was taken to be, or who holds it was gone.
     misses: u32,
     /// Whether it was told so since it has asked last.
@@ -177,6 +178,7 @@ impl Client {
             limit: None,
             tells: false,
             waits_for: None,
+            was_sent: false,
             misses: 0,
             has_missed: false,
             snapshots: BTreeMap::new(),
@@ -191,6 +193,11 @@ impl Client {
     /// Who was asked last.
     pub(super) fn waits_for(&self) -> Option<NodeId> {
         self.waits_for
+    }
+
+    /// Whether anything of what it was asked for last has been sent.
+    pub(super) const fn was_sent(&self) -> bool {
+        self.was_sent
     }
 
     /// How long an answer may take in all.
@@ -240,6 +247,7 @@ impl Client {
         }
         asked.awaited = Some((server, now));
         let again = std::mem::replace(&mut asked.sent, true);
+        self.was_sent = true;
         let (database, group) = (layout.database, asked.group);
         let question = asked.question.clone();
         out.send(server, Message::Question { number, again, database, group, question });
@@ -441,6 +449,7 @@ impl Process for Client {
     fn request(&mut self, now: Time, ask: Ask, out: &mut Outbox<Self>) {
         if !matches!(ask, Ask::Server(_) | Ask::Limit(_) | Ask::CloseSnapshot(_)) {
             self.abandon();
+            self.was_sent = false;
         }
         match ask {
             Ask::Question(group, question) => {

@@ -286,6 +286,10 @@ impl Call for Connection {
         format!("no answer for {limit:?}: {}", self.waits())
     }
 
+    fn was_sent(&self) -> bool {
+        self.0.process().was_sent()
+    }
+
     fn tell(&mut self, ask: Ask) {
         self.0.tell(ask);
     }

@@ -47,6 +47,11 @@ pub trait Call: Send {
         "the server does not answer".into()
     }
 
+    /// Whether anything of what it was handed last has been sent.
+    fn was_sent(&self) -> bool {
+        true
+    }
+
     /// How many times the client has waited for servers, if they are counted.
     fn round_trips(&self) -> u64 {
         0
@@ -108,6 +113,10 @@ impl<C: Call> Remote<C> {
 
     fn call(&self, ask: Ask) -> Result<Answer, Error> {
         let reply = self.line.lock().client.call(ask);
+        self.answer(reply)
+    }
+
+    fn answer(&self, reply: Result<Reply, Unreachable>) -> Result<Answer, Error> {
         match reply {
             Ok(Reply::Answer(answer)) => Ok(answer),
             Ok(Reply::Groups(_)) => unreachable!("not asked for"),
@@ -116,10 +125,14 @@ impl<C: Call> Remote<C> {
         }
     }
 
-    /// A commit that is not answered may have taken place, or may yet.
+    /// A commit that was sent and is not answered may have taken place, or may yet.
     fn call_to_commit(&self, ask: Ask) -> Result<Answer, Error> {
-        self.call(ask).map_err(|error| match error {
-            Error::Io { path, source } => {
+        let (reply, was_sent) = {
+            let client = &mut self.line.lock().client;
+            (client.call(ask), client.was_sent())
+        };
+        self.answer(reply).map_err(|error| match error {
+            Error::Io { path, source } if was_sent => {
                 let what = format!("it is unknown whether COMMIT has taken place, or will: {source}");
                 Error::Io { path, source: io::Error::new(source.kind(), what) }
             }
