@@ -7,6 +7,7 @@ mod addresses;
 mod balance;
 mod catching_up;
 mod constraints;
+mod hanging;
 mod isolation;
 mod large;
 mod leaders;
