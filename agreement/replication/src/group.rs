@@ -68,6 +68,8 @@ pub(crate) enum Defect {
     KeepsPromises,
     /// A log takes whatever clients ask for, whether or not anything is committed.
     TakesAll,
+    /// Operations count until the next checkpoint, however long they are.
+    CountsOperations,
     /// The log of a view and its name are two records.
     TearsInstall,
     /// Under speculation a query is executed.

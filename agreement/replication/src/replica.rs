@@ -441,6 +441,21 @@ impl<S: StateMachine> Replica<S> {
         true
     }
 
+    /// Whether the log has as many bytes of operations that are carried out as it is to have before the next checkpoint.
+    fn has_grown(&self) -> bool {
+        #[cfg(test)]
+        if self.group.has(Defect::CountsOperations) {
+            return false;
+        }
+        self.since_checkpoint >= self.options.checkpoint_bytes
+    }
+
+    #[cfg(test)]
+    pub(crate) fn committed_bytes(&self) -> usize {
+        let committed = self.log.entries_after(self.log.start()).map(crate::Entry::size).sum::<usize>();
+        committed.saturating_sub(self.uncommitted_bytes())
+    }
+
     pub(crate) fn uncommitted_bytes(&self) -> usize {
         self.log.entries_after(self.committed).map(crate::Entry::size).sum()
     }
@@ -521,8 +536,7 @@ impl<S: StateMachine> Replica<S> {
             self.uncommitted -= size;
             self.reply(number, out);
         }
-        let is_due = self.committed.0 - self.checkpoint.at.0 >= self.options.checkpoint
-            || self.since_checkpoint >= self.options.checkpoint_bytes;
+        let is_due = self.committed.0 - self.checkpoint.at.0 >= self.options.checkpoint || self.has_grown();
         if let Some(group) = self.committed_group() {
             self.end_epoch(group, now, out);
         } else if is_due && self.committed > self.checkpoint.at && self.execution.may_checkpoint() {

@@ -77,3 +77,32 @@ fn who_commits_nothing_takes_no_more_than_there_is_room_for() {
         assert!(taken_without_a_quorum(protocol, Some(Defect::TakesAll)) > 600, "{protocol:?}");
     }
 }
+
+/// How many bytes of operations that are carried out stay in a log, at most, when there were many of them.
+fn kept_in_a_log(protocol: Protocol, defect: Option<Defect>) -> usize {
+    const OPERATIONS: usize = 50;
+    let client = NodeId(REPLICAS);
+    let group = Group::new((0..REPLICAS).map(NodeId), protocol).expect("three").with_defect(defect);
+    let options = Options { checkpoint_bytes: 300, ..Options::default() };
+    let mut sim = world(Seed::from(1), &group, (0, 1), &options, &Incarnations::default());
+    let write = KeyValueOperation { key: 1, operation: RegisterOperation::Write(Some(1)) };
+    sim.run(Duration::from_secs(1), |_, _, _| {});
+    for _ in 0..OPERATIONS {
+        sim.request(client, Order::Client(invocation(write, false)));
+    }
+    let mut answered = 0;
+    sim.run(Duration::from_secs(60), |_, _, said| answered += usize::from(matches!(said, Said::Client(_))));
+    assert_eq!(answered, OPERATIONS, "{protocol:?}");
+    replicas(&sim).map(|(_, replica)| replica.committed_bytes()).max().unwrap_or_default()
+}
+
+#[test]
+fn a_log_is_cut_off_by_its_bytes() {
+    for protocol in [Protocol::Viewstamped, Protocol::Fast, Protocol::Speculative] {
+        let kept = kept_in_a_log(protocol, None);
+        // Since the checkpoint before the last.
+        assert!(kept <= 700, "{protocol:?}: {kept}");
+        let kept = kept_in_a_log(protocol, Some(Defect::CountsOperations));
+        assert!(kept > 1_500, "{protocol:?}: {kept}");
+    }
+}
