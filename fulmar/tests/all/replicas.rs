@@ -231,3 +231,37 @@ fn what_a_server_held_is_made_anew_on_another() {
     cluster.servers[3].signal("KILL");
     assert_eq!(sql(&cluster.database("birds"), &["INSERT INTO t VALUES(0, 0)", check]), "2001|2001000\nok");
 }
+
+/// Nobody had the time to drain it.
+#[test]
+fn the_first_server_can_be_lost() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut cluster = Cluster::start(folder.path(), "viewstamped");
+    let name = cluster.database("birds");
+    assert_eq!(sql(&name, &["CREATE TABLE t(a); INSERT INTO t VALUES (1)"]), "");
+    let fourth = folder.path().join("fourth");
+    cluster.servers.push(Server::start_with(&fourth, "127.0.0.1:0", &["--join", cluster.servers[1].port()]));
+    cluster.servers[1].await_servers(4);
+    cluster.servers[0].signal("KILL");
+    assert_eq!(drain(&cluster.servers[0], &["--ask", cluster.servers[1].port()]), Ok(()));
+    let name = cluster.database("birds");
+    assert_eq!(sql(&name, &["INSERT INTO t VALUES (2); SELECT count(*) FROM t"]), "2");
+    cluster.servers[1].signal("KILL");
+    assert_eq!(sql(&name, &["INSERT INTO t VALUES (3); SELECT count(*) FROM t"]), "3");
+}
+
+#[test]
+fn two_directories_of_three_are_enough() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut cluster = Cluster::start(folder.path(), "viewstamped");
+    let name = cluster.database("birds");
+    assert_eq!(sql(&name, &["CREATE TABLE t(a); INSERT INTO t VALUES (1)"]), "");
+    for lost in 0..3 {
+        cluster.servers.iter_mut().for_each(|server| _ = server.signal("KILL"));
+        (0..3).filter(|place| *place != lost).for_each(|place| cluster.restart(place));
+        let count: u32 =
+            sql(&name, &["INSERT INTO t VALUES (2); SELECT count(*) FROM t"]).parse().expect("a number");
+        assert_eq!(count, lost as u32 + 2);
+        cluster.restart(lost);
+    }
+}

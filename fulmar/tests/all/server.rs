@@ -179,3 +179,23 @@ fn a_server_that_is_told_to_end_does_so_in_good_order() {
         drop(server);
     }
 }
+
+#[test]
+fn begin_immediate_is_exclusive_on_servers_too_if_the_environment_says_so() {
+    let data = tempfile::tempdir().expect("a directory");
+    let server = Server::start(data.path(), "127.0.0.1:0");
+    let name = format!("{}/birds", server.address);
+    assert_eq!(sql(&name, &["CREATE TABLE t(a)"]), "");
+    let alone = Connection::open(format!("{name}?immediate=exclusive")).expect("a connection");
+    alone.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes");
+    let begin = |immediate: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
+        command.env("FULMAR_IMMEDIATE", immediate).args(["sql", &name, "BEGIN IMMEDIATE"]);
+        String::from_utf8_lossy(&command.output().expect("the program runs").stderr).into_owned()
+    };
+    assert!(begin("exclusive").contains("database is locked"), "{}", begin("exclusive"));
+    assert_eq!(begin("shared"), "");
+    assert!(begin("now").contains("FULMAR_IMMEDIATE=now: expected shared or exclusive"), "{}", begin("now"));
+    alone.execute_batch("COMMIT").expect("is alone");
+    assert_eq!(begin("exclusive"), "");
+}

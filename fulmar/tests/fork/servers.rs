@@ -16,10 +16,10 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn start(directory: &Path, replicas: u32) -> Self {
+    fn start(directory: &Path, replicas: u32, protocol: &str) -> Self {
         let settings = directory.join("first.toml");
         let first = format!(
-            "data = \"{}\"\nlisten = \"127.0.0.1:0\"\nreplicas = {replicas}\ndiscovery = false\n",
+            "data = \"{}\"\nlisten = \"127.0.0.1:0\"\nreplicas = {replicas}\nreplication = \"{protocol}\"\ndiscovery = false\n",
             directory.join("1").display()
         );
         std::fs::write(&settings, first).unwrap();
@@ -62,8 +62,7 @@ impl Drop for Cluster {
 }
 
 /// Commits rows of two tables together, and reads back what it has been told is committed: the number of rows that it misses.
-fn work(name: &str, worker: i64) -> i32 {
-    let connection = Connection::open(name).unwrap();
+fn work(connection: &Connection, worker: i64) -> i32 {
     let mut missed = 0;
     for n in 1..=COMMITS {
         let change = format!(
@@ -85,12 +84,9 @@ fn work(name: &str, worker: i64) -> i32 {
     missed
 }
 
-fn forked_workers(replicas: u32) {
-    let _alone = alone();
-    let directory = tempfile::tempdir().unwrap();
-    let cluster = Cluster::start(directory.path(), replicas);
-    let name = format!("fulmar://{}/jobs", cluster.address);
-    let parent = Connection::open(&name).unwrap();
+/// Every other child goes on with its parent's connection; the others have one of their own.
+fn forked_workers(name: &str) {
+    let parent = Connection::open(name).unwrap();
     parent
         .execute_batch(
             "CREATE TABLE note(worker INT, n INT, PRIMARY KEY(worker, n)); \
@@ -100,33 +96,48 @@ fn forked_workers(replicas: u32) {
     for worker in 0..CHILDREN {
         parent.execute("INSERT INTO counter VALUES (?, 0)", [worker]).unwrap();
     }
-    drop(parent);
-    let workers: Vec<_> = (0..CHILDREN).map(|worker| fork(|| work(&name, worker))).collect();
+    let child = |worker| {
+        if worker % 2 == 0 { work(&parent, worker) } else { work(&Connection::open(name).unwrap(), worker) }
+    };
+    let workers: Vec<_> = (0..CHILDREN).map(|worker| fork(|| child(worker))).collect();
     let missed: Vec<_> = workers.into_iter().map(wait).collect();
     assert!(
         missed.iter().all(|missed| *missed == 0),
         "commits that were not read back, by worker: {missed:?}"
     );
-    let parent = Connection::open(&name).unwrap();
     let rows: i64 = parent.query_row("SELECT count(*) FROM note", [], |row| row.get(0)).unwrap();
     assert_eq!(rows, CHILDREN * COMMITS);
 }
 
+fn forked_workers_on(replicas: u32, protocol: &str) {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(directory.path(), replicas, protocol);
+    forked_workers(&format!("fulmar://{}/jobs", cluster.address));
+}
+
 #[test]
 fn forked_workers_on_servers_keep_what_was_acknowledged() {
-    forked_workers(1);
+    forked_workers_on(1, "viewstamped");
+}
+
+#[test]
+fn forked_workers_that_share_a_directory_keep_what_was_acknowledged() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    forked_workers(&format!("fulmar:{}", directory.path().join("jobs").display()));
 }
 
 #[test]
 fn forked_workers_on_replicas_keep_what_was_acknowledged() {
-    forked_workers(3);
+    ["viewstamped", "fast-paxos", "speculative-paxos"].map(|protocol| forked_workers_on(3, protocol));
 }
 
 #[test]
 fn children_with_files_of_one_name_get_a_database_each() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let cluster = Cluster::start(directory.path(), 1);
+    let cluster = Cluster::start(directory.path(), 1, "viewstamped");
     let folders = ["one", "other"].map(|folder| directory.path().join(folder));
     let file = |folder: &Path| folder.join("app.db");
     // SAFETY: the other threads of this process wait for their turn.
