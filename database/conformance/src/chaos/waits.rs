@@ -72,6 +72,10 @@ const BOUNDS: [(&str, Duration); 5] = [
     ("power cut", Duration::from_secs(2)),
 ];
 
+fn bound(kind: &str) -> Option<Duration> {
+    BOUNDS.iter().find(|(bounded, _)| *bounded == kind).map(|(_, bound)| *bound)
+}
+
 impl Pauses {
     /// Heeds the pause that one fault caused.
     pub fn note(&mut self, kind: &'static str, pause: Duration) {
@@ -82,17 +86,17 @@ impl Pauses {
 
     /// Those kinds whose pauses were longer than is promised.
     pub fn too_long(&self) -> impl Iterator<Item = &'static str> {
-        let longest = |kind| self.0.get(kind).map(|(_, longest)| *longest);
-        let broken = move |(kind, bound): &(&'static str, Duration)| longest(kind) > Some(*bound);
-        BOUNDS.into_iter().filter(broken).map(|(kind, _)| kind)
+        let too_long = move |(kind, (_, longest)): (&&'static str, &(usize, Duration))| {
+            bound(kind).is_some_and(|bound| *longest > bound).then_some(*kind)
+        };
+        self.0.iter().filter_map(too_long)
     }
 
     /// A line for each kind; where something is promised of it, whether that holds.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|(kind, (count, longest))| {
-            let bound = BOUNDS.iter().find(|(bounded, _)| bounded == kind);
-            let holds = bound.map(|(_, bound)| {
-                let verdict = if longest <= bound { "holds" } else { "DOES NOT HOLD" };
+            let holds = bound(kind).map(|bound| {
+                let verdict = if *longest <= bound { "holds" } else { "DOES NOT HOLD" };
                 format!("   ≤ {} s {verdict}", bound.as_secs())
             });
             format!("  {kind:<21} {count:>4} × {:>6.2} s{}", longest.as_secs_f64(), holds.unwrap_or_default())
