@@ -259,9 +259,9 @@ fn two_directories_of_three_are_enough() {
     for lost in 0..3 {
         cluster.servers.iter_mut().for_each(|server| _ = server.signal("KILL"));
         (0..3).filter(|place| *place != lost).for_each(|place| cluster.restart(place));
-        let count: u32 =
+        let count: usize =
             sql(&name, &["INSERT INTO t VALUES (2); SELECT count(*) FROM t"]).parse().expect("a number");
-        assert_eq!(count, lost as u32 + 2);
+        assert_eq!(count, lost + 2);
         cluster.restart(lost);
     }
 }

@@ -130,7 +130,9 @@ fn forked_workers_that_share_a_directory_keep_what_was_acknowledged() {
 
 #[test]
 fn forked_workers_on_replicas_keep_what_was_acknowledged() {
-    ["viewstamped", "fast-paxos", "speculative-paxos"].map(|protocol| forked_workers_on(3, protocol));
+    for protocol in ["viewstamped", "fast-paxos", "speculative-paxos"] {
+        forked_workers_on(3, protocol);
+    }
 }
 
 #[test]
@@ -151,6 +153,10 @@ fn children_with_files_of_one_name_get_a_database_each() {
         connection.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (1)").unwrap();
         0
     };
+    // What children inherit has drawn a name before.
+    let parents = directory.path().join("parents");
+    std::fs::create_dir(&parents).unwrap();
+    write(&parents);
     let children: Vec<_> = folders.iter().map(|folder| fork(|| write(folder))).collect();
     assert_eq!(children.into_iter().map(wait).collect::<Vec<_>>(), [0, 0]);
     for folder in &folders {

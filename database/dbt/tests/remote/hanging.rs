@@ -52,6 +52,15 @@ impl Running {
     }
 }
 
+/// Waits until each of them knows all, and all hold the clock and the map.
+#[expect(clippy::disallowed_methods, reason = "a server does not tell when it knows the others")]
+fn await_all(servers: &[Running]) {
+    let knows_all = |map: &Map| map.servers.len() == servers.len() && map.keepers().len() == servers.len();
+    while !servers.iter().all(|server| knows_all(&server.map())) {
+        thread::yield_now();
+    }
+}
+
 fn connect(server: &Running) -> Database {
     let connection = Connection::open(server.address.parse().unwrap(), "trees", true).unwrap();
     Database::remote(Arc::new(Remote::new(Path::new("server"), connection)))
@@ -74,10 +83,7 @@ fn a_leader_that_hangs_leads_on() {
             let cluster = Cluster::meet(&servers[0].address).unwrap();
             servers.push(Running::start(Some(cluster), replication));
         }
-        while servers.iter().any(|server| server.map().servers.len() < 3 || server.map().keepers().len() < 3)
-        {
-            thread::yield_now();
-        }
+        await_all(&servers);
         let database = connect(&servers[0]);
         let mut transaction = database.begin().unwrap();
         let tree = transaction.create_tree().unwrap();
