@@ -15,7 +15,7 @@ impl<S: StateMachine> Replica<S> {
         if view == self.view && self.is_in_view() {
             self.trust();
             self.gap = self.gap.max(now.since(self.heard_leader));
-            self.heard_leader = now;
+            (self.heard_leader, self.has_heard_leader) = (now, true);
             self.wait(self.patience(), now, out);
             return true;
         }

@@ -372,6 +372,20 @@ fn who_leaves_the_group_promises_nothing_in_the_next() {
     assert_eq!(promised(&one.said()), None);
 }
 
+/// Before, nobody can tell whether it is in the view that the others are in.
+#[test]
+fn who_begins_again_takes_part_when_it_hears_its_leader() {
+    let before = One::begun(Protocol::Viewstamped, Options::default());
+    let mut one = One::new(Protocol::Viewstamped, Options::default(), &before.records);
+    one.sync();
+    assert!(one.replica.view().is_some() && !one.replica.takes_part());
+    one.hear(LEADER, heartbeat(0, &Log::default()));
+    assert!(one.replica.takes_part());
+    let silence = Time::ZERO + Options::default().patience * 4;
+    one.step(|replica, out| replica.expire(silence, Timer::Patience, out));
+    assert!(!one.replica.takes_part());
+}
+
 #[test]
 fn a_leader_that_is_slow_is_waited_for_longer_and_not_for_ever() {
     let options = Options::default();

@@ -208,8 +208,9 @@ pub struct Replica<S> {
     /// Whether it hears of no leader, and which others have said when that they do not.
     pub(crate) is_suspicious: bool,
     pub(crate) suspects: BTreeMap<NodeId, Time>,
-    /// When it has heard the leader, and the longest time that it has not of late.
+    /// When it has heard the leader, and whether it has in this view; and the longest time that it has not of late.
     pub(crate) heard_leader: Time,
+    pub(crate) has_heard_leader: bool,
     pub(crate) gap: Duration,
     /// Timers that expire earlier were meant for what has been since.
     pub(crate) patience_until: Time,
@@ -267,6 +268,7 @@ impl<S: StateMachine> Replica<S> {
             is_suspicious: false,
             suspects: BTreeMap::new(),
             heard_leader: Time::ZERO,
+            has_heard_leader: false,
             gap: Duration::ZERO,
             patience_until: Time::ZERO,
             sign_due: Time::ZERO,
@@ -333,6 +335,11 @@ impl<S: StateMachine> Replica<S> {
     /// Whether it leads the view that it is in.
     pub fn leads(&self) -> bool {
         self.is_in_view() && self.is_leader_of(self.view)
+    }
+
+    /// Whether it leads, or follows a leader that it hears.
+    pub fn takes_part(&self) -> bool {
+        self.is_in_view() && (self.leads() || self.has_heard_leader && !self.is_suspicious)
     }
 
     /// Before it ends: has another lead, if it leads and another could at once. Whether there is nothing of that to be done any

@@ -330,7 +330,7 @@ impl<S: StateMachine> Replica<S> {
         self.votes = Votes::default();
         self.failed_views = 0;
         self.trust();
-        self.heard_leader = now;
+        (self.heard_leader, self.has_heard_leader) = (now, false);
         (self.stable, self.stable_ordered, self.is_sure) = (SequenceNumber(0), SequenceNumber(0), false);
         self.round = 0;
         self.early.clear();

@@ -1,7 +1,9 @@
 //! Several servers that are one cluster, as they are run.
 
 use crate::server::{Server, sql};
-use std::io::{BufRead, BufReader};
+use crate::replicas::Cluster;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
 fn status(server: &str) -> String {
@@ -49,6 +51,56 @@ fn a_transaction_spans_servers_that_are_killed_and_come_back() {
     assert_eq!(sql_again(&name, &[transfer, rows, "PRAGMA integrity_check"]), "-9|3|3|3\nok");
     let told = status(&port);
     assert!(told.contains("birds") && !told.contains("does not answer"), "{told}");
+}
+
+/// It seemed to be well, as it did not know yet what it holds; or it gave no answer.
+#[test]
+fn a_server_that_has_just_begun_says_what_it_waits_for() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut cluster = Cluster::start(folder.path(), "viewstamped");
+    sql(&cluster.database("birds"), &["CREATE TABLE t(a)"]);
+    for server in &mut cluster.servers {
+        server.signal("KILL");
+    }
+    cluster.restart(1);
+    let told = status(cluster.servers[1].port());
+    assert!(told.contains("has not heard yet of the cluster's clock, which is kept by "), "{told}");
+    assert!(cluster.servers.iter().all(|keeper| told.contains(keeper.port())), "{told}");
+}
+
+/// A server at `real`, as far as it greets; what it is asked then it does not hear. As if it was killed in between.
+fn greets_only(real: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let real = real.to_owned();
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().expect("a client");
+        let mut server = TcpStream::connect(real).expect("a server");
+        let pass_on = |from: &mut TcpStream, to: &mut TcpStream| {
+            let mut length = [0; 4];
+            from.read_exact(&mut length).expect("a greeting");
+            let mut body = vec![0; usize::try_from(u32::from_le_bytes(length)).expect("a greeting is short")];
+            from.read_exact(&mut body).expect("a greeting");
+            to.write_all(&[&length[..], &body].concat()).expect("the other end");
+        };
+        pass_on(&mut client, &mut server);
+        pass_on(&mut server, &mut client);
+        // Nobody listens any more, either.
+        drop(listener);
+        client.read_exact(&mut [0]).expect("a question");
+    });
+    address
+}
+
+/// Its clients waited for as long as it was away, up to a minute, whatever other servers they could have asked.
+#[test]
+fn a_server_that_is_killed_when_it_has_greeted_is_passed_over() {
+    let data = tempfile::tempdir().expect("a directory");
+    let server = Server::start(data.path(), "127.0.0.1:0");
+    sql(&format!("{}/birds", server.address), &["CREATE TABLE t(a); INSERT INTO t VALUES(7)"]);
+    // Whoever waits for the first as long as it may does not end.
+    let name = format!("fulmar://{},{}/birds?timeout=60m", greets_only(server.port()), server.port());
+    assert_eq!(sql(&name, &["SELECT a FROM t"]), "7");
 }
 
 #[test]

@@ -28,6 +28,9 @@ use reader::Reader;
 
 /// A table in memory is written to the disk when it is larger, bytes.
 const MEMORY_TABLE_BYTES: u64 = 16 << 20;
+/// After so many bytes in its log all that is in memory goes to tables: a process that was killed has no more to replay. That takes
+/// a tenth of a second.
+const UNFLUSHED_BYTES: u64 = 8 << 20;
 /// With so many tables in memory that wait to be written, fjall makes every commit wait.
 const WAITING_TABLES: usize = 4;
 /// With so many runs of tables on the lowest level that wait to be merged, too.
@@ -89,6 +92,9 @@ impl Fjall {
     ) -> Result<Self, Error> {
         is_complete(path)?;
         let Logs { short, torn } = Logs::look(path, marker, |value| complete(Some(value)).is_ok())?;
+        if short.is_none() && torn.is_none() {
+            shorten_log(path);
+        }
         let opened = Self::open_logged(path, cache_bytes, short.as_ref());
         let completed = opened.and_then(|engine| {
             let is_synced = complete(engine.fact(marker)?.as_deref())?;
@@ -280,7 +286,8 @@ impl Engine for Fjall {
     fn write(&self, batch: Batch) -> Result<(), Error> {
         let writer = self.writer()?;
         writer.wait_for_room(&batch)?;
-        writer.logged.fetch_add(batch.bytes(), Relaxed);
+        let bytes = batch.bytes();
+        let logged = writer.logged.fetch_add(bytes, Relaxed);
         let mut atomic = writer.database.batch();
         for write in last_writes(batch) {
             match write {
@@ -293,8 +300,16 @@ impl Engine for Fjall {
                 EngineWrite::Fact { name, value } => atomic.insert(&writer.facts, name, value),
             }
         }
-        let _alone = self.opened.write();
-        atomic.durability(Some(PersistMode::Buffer)).commit().map_err(|e| self.fault(e))
+        let alone = self.opened.write();
+        atomic.durability(Some(PersistMode::Buffer)).commit().map_err(|e| self.fault(e))?;
+        drop(alone);
+        if logged / UNFLUSHED_BYTES != (logged + bytes) / UNFLUSHED_BYTES {
+            for keyspace in [&writer.entries, &writer.facts] {
+                // The batch is written. What fails here fails the next one, too.
+                let _ = keyspace.rotate_memtable();
+            }
+        }
+        Ok(())
     }
 
     fn sync(&self) -> Result<(), Error> {
@@ -362,6 +377,16 @@ fn catch_damage<T>(
 ) -> Result<T, Error> {
     let what = || "the engine's files are damaged".into();
     panic::catch_unwind(open).unwrap_or_else(|_| Err(Error::Corrupt { path: path.into(), what: what() }))
+}
+
+/// Takes from a long log what is in tables.
+fn shorten_log(path: &Path) {
+    let in_tables = catch_damage(path, || Reader::in_tables(path).map_err(|e| fault(path, e)));
+    // What is damaged is for fjall to refuse.
+    if let Ok(Some(in_tables)) = in_tables {
+        // A log that stays as it is takes longer.
+        let _ = log::shorten(path, in_tables);
+    }
 }
 
 /// fjall makes anew what has no current version, and removes the tables there: its own keyspace, and our two.

@@ -22,7 +22,7 @@ const MOST_DOUBLINGS: u32 = 3;
 const LOOK: Duration = Duration::from_millis(100);
 const LOOKS: u32 = 10;
 /// After so long a client gives up, if it was told nothing else; a question is sent twice at least.
-const LIMIT: Duration = Duration::from_secs(60);
+pub(super) const LIMIT: Duration = Duration::from_secs(60);
 
 /// What a client can be asked for.
 #[derive(Clone, Debug)]

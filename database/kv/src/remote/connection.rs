@@ -1,6 +1,6 @@
 //! A client on sockets, on its caller's thread.
 
-use super::client::{Ask, Client, Reply};
+use super::client::{Ask, Client, LIMIT, Reply};
 use super::message::{Answer, Failed, VERSION};
 use super::store::{Call, Unreachable};
 use fulmar_files::chance_u64;
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The largest message: a commit, or a row that is read.
 const LARGEST_MESSAGE: usize = 1 << 30;
@@ -22,8 +22,9 @@ const SPIN: Duration = Duration::from_micros(50);
 /// A server that works on one thing for longer, or waits so long for its disk, is taken to be gone: replicas choose another leader.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// How long one of several servers may take to greet before the next is tried. Who took longer is tried again, with all patience,
-/// when the others were of no use: so a machine that is cut off costs its clients no more than this.
+/// How long one of several servers may take to greet, and as long to answer, before the next is tried. Who took longer is tried
+/// again, with more patience, when the others were of no use: so a machine that is cut off, or has just been, costs its clients
+/// little more than this.
 const BRIEFLY: Duration = Duration::from_millis(300);
 
 /// The name of the first server of every cluster.
@@ -144,7 +145,8 @@ impl Connection {
     /// A server may stand where one of another cluster was, which has the database. So one that does not know it is not
     /// enough to say that there is none: most of those that are named have to, and be of one cluster.
     ///
-    /// An answer may take as long as `limit` says, or a minute.
+    /// An answer may take as long as `limit` says, or a minute; so may all of this, but one of several servers is asked briefly at
+    /// least.
     ///
     /// # Errors
     /// [`ConnectError`]; of several, the last one's reason. If the database would be made, [`ConnectError::Clusters`] or
@@ -156,7 +158,7 @@ impl Connection {
         limit: Option<Duration>,
     ) -> Result<Self, ConnectError> {
         let limited = |server: &str, create, patience| {
-            let mut connection = Self::connect_within(server, name, create, patience)?;
+            let mut connection = Self::connect_within(server, name, create, GREETING.min(patience))?;
             connection.tell(Ask::Limit(limit));
             Ok(connection)
         };
@@ -167,20 +169,30 @@ impl Connection {
         let mut failure = ConnectError::Resolve { server: servers.join(","), why: nobody };
         let mut without: Option<(&String, Self)> = None;
         let mut asked = 0;
+        let all = limit.unwrap_or(LIMIT);
+        let start = Instant::now();
         let mut untried: VecDeque<_> = servers.iter().map(|server| (server, BRIEFLY)).collect();
         while let Some((server, patience)) = untried.pop_front() {
-            let mut connection = match limited(server, false, patience) {
-                Ok(connection) => connection,
+            let left = all.saturating_sub(start.elapsed());
+            if patience > BRIEFLY && left.is_zero() {
+                break;
+            }
+            let patience = patience.min(left.max(BRIEFLY));
+            let answer = limited(server, false, patience).and_then(|mut connection| {
+                connection.tell(Ask::Limit(Some(patience)));
+                let answer = connection.call(Ask::Groups).map_err(|why| silent(server, &why.0))?;
+                let silence = matches!(answer, Reply::Silence | Reply::Waiting).then(|| connection.silence());
+                connection.tell(Ask::Limit(limit));
+                silence.map_or(Ok((connection, answer)), |why| Err(silent(server, &why)))
+            });
+            match answer {
                 Err(why) => {
-                    if patience == BRIEFLY && is_mute(&why) {
-                        untried.push_back((server, GREETING));
+                    if patience < all && may_be_slow(&why) {
+                        untried.push_back((server, if patience < GREETING { GREETING } else { all }));
                     }
                     failure = why;
-                    continue;
                 }
-            };
-            match connection.call(Ask::Groups) {
-                Ok(Reply::Answer(Answer::Failed(Failed::Missing(_)))) => {
+                Ok((connection, Reply::Answer(Answer::Failed(Failed::Missing(_))))) => {
                     asked += 1;
                     match &without {
                         None => without = Some((server, connection)),
@@ -194,9 +206,7 @@ impl Connection {
                     }
                 }
                 // What it fails at, it says when it is used.
-                Ok(Reply::Groups(_) | Reply::Answer(_)) => return Ok(connection),
-                Ok(Reply::Silence | Reply::Waiting) => failure = silent(server, &connection.silence()),
-                Err(unreachable) => failure = silent(server, &unreachable.0),
+                Ok((connection, _)) => return Ok(connection),
             }
         }
         match without {
@@ -255,8 +265,9 @@ impl Connection {
 }
 
 /// Whether a server may only be slow.
-fn is_mute(error: &ConnectError) -> bool {
-    matches!(error, ConnectError::Meet(MeetError { why: LinkError::Mute(_), .. }))
+fn may_be_slow(error: &ConnectError) -> bool {
+    let is_mute = matches!(error, ConnectError::Meet(MeetError { why: LinkError::Mute(_), .. }));
+    is_mute || matches!(error, ConnectError::Silent { .. })
 }
 
 fn silent(server: &str, why: &str) -> ConnectError {

@@ -135,9 +135,15 @@ impl Cluster {
     /// Asks the server `HOST:PORT`.
     ///
     /// # Errors
-    /// [`ConnectError`]; a server that does not know its own cluster yet is one that cannot be reached.
+    /// [`ConnectError`]; a server that does not know its own cluster yet is one that cannot be reached, and says what it waits for.
     pub fn meet(server: &str) -> Result<Self, ConnectError> {
-        let ((name, _), maps) = ask(server, Message::Ask(MapRequest::Newer(0)))?;
+        let met = ask(server, Message::Ask(MapRequest::Newer(0)));
+        let ((name, _), maps) = met.map_err(|failure| match ask(server, Message::Examine) {
+            Ok((_, Message::Status(status))) if !status.failures.is_empty() => {
+                ConnectError::Silent { server: server.into(), why: status.failures.join("; ") }
+            }
+            _ => failure,
+        })?;
         match maps {
             Message::Map { map, .. } => Ok(Self { name, map }),
             _ => Err(ConnectError::Silent { server: server.into(), why: "another answer".into() }),
@@ -262,7 +268,7 @@ fn greet(
     let nobody = || io::Error::new(io::ErrorKind::NotFound, "stands for no address");
     let unresolved = |why| ConnectError::Resolve { server: server.into(), why };
     let address = resolve(server).ok_or_else(nobody).map_err(unresolved)?;
-    let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), Stranger);
+    let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), Stranger::default());
     let met = client.meet_within(address.clone(), patience)?;
     Ok((client, met, address))
 }
@@ -276,11 +282,20 @@ fn ask(server: &str, question: Message) -> Result<((u128, NodeId), Message), Con
     Ok(((client.cluster().0, met), answer))
 }
 
-/// Asks one question, and says what the answer is, if one comes.
-struct Stranger;
+/// Asks one question, and says what the answer is, if one comes. A server that has just begun may not know one yet: it is asked
+/// again.
+#[derive(Default)]
+struct Stranger(Option<Unanswered>);
 
-/// How long a server that was met may think about a simple question.
+struct Unanswered {
+    server: NodeId,
+    question: Message,
+    until: Time,
+}
+
+/// How long a server that was met may think about a simple question, and when it is asked again.
 const PATIENCE: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(100);
 
 impl Process for Stranger {
     type Message = Message;
@@ -290,17 +305,25 @@ impl Process for Stranger {
     type Record = ();
 
     fn request(&mut self, now: Time, (server, question): (NodeId, Message), out: &mut Outbox<Self>) {
-        out.send(server, question);
-        out.set_timer((), now + PATIENCE);
+        self.0 = Some(Unanswered { server, question, until: now + PATIENCE });
+        self.expire(now, (), out);
     }
 
     fn receive(&mut self, _now: Time, _from: NodeId, message: Message, out: &mut Outbox<Self>) {
-        out.cancel_timer(());
-        out.event(Some(message));
+        if self.0.take().is_some() {
+            out.cancel_timer(());
+            out.event(Some(message));
+        }
     }
 
-    fn expire(&mut self, _now: Time, _timer: (), out: &mut Outbox<Self>) {
-        out.event(None);
+    fn expire(&mut self, now: Time, _timer: (), out: &mut Outbox<Self>) {
+        match &self.0 {
+            Some(Unanswered { server, question, until }) if now < *until => {
+                out.send(*server, question.clone());
+                out.set_timer((), now + AGAIN);
+            }
+            _ => out.event(None),
+        }
     }
 }
 

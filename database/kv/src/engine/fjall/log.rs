@@ -13,8 +13,9 @@ use crate::Error;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek};
 use std::mem::take;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
@@ -121,22 +122,8 @@ impl Logs {
 impl TornTail {
     /// Copies the log, whose first `written` bytes are not reserved space only.
     fn keep(&self, written: u64) -> io::Result<()> {
-        // The copy gets its name when it is whole.
-        let name = self.log.with_extension("copy");
-        let copied = File::create(&name).and_then(|mut copy| {
-            let log = File::open(&self.log)?;
-            let length = log.metadata()?.len();
-            io::copy(&mut log.take(written), &mut copy)?;
-            copy.set_len(length)?;
-            copy.sync_all()
-        });
-        if let Err(error) = copied {
-            // It may be what fills the disk. What stays of it is written over next time.
-            let _ = fs::remove_file(&name);
-            return Err(error);
-        }
-        fs::rename(&name, &self.found)?;
-        sync_directory_of(&self.log)
+        let length = self.log.metadata()?.len();
+        copy(&self.log, 0..written, length, &self.found)
     }
 
     fn cut_at(&self, length: u64) -> io::Result<()> {
@@ -204,6 +191,43 @@ impl Drop for Log {
     }
 }
 
+/// Takes from the log in `directory`, if it is the only one and whole, what is in tables: all batches up to the sequence number
+/// `in_tables`. fjall reads them too, and slowly.
+pub(super) fn shorten(directory: &Path, in_tables: u64) -> io::Result<()> {
+    let [log] = &logs(directory)?[..] else { return Ok(()) };
+    let mut reader = LogReader::of(log, &[])?;
+    reader.writes = None;
+    let (length, mut start) = (reader.left, 0);
+    while reader.batch()?.is_some_and(|sequence| sequence <= in_tables) {
+        start = length - reader.left;
+    }
+    if start <= REPLAYED_BYTES {
+        return Ok(());
+    }
+    let end = end_before_zeros(reader.log.get_ref(), start)?;
+    copy(log, start..end, end - start, log)
+}
+
+/// Makes `to` a file of so many bytes that begins with this part of `log`; what `to` was before it is until then.
+fn copy(log: &Path, part: Range<u64>, length: u64, to: &Path) -> io::Result<()> {
+    // fjall does not look at files of this extension.
+    let name = log.with_extension("copy");
+    let copied = File::create(&name).and_then(|mut copy| {
+        let mut log = File::open(log)?;
+        log.seek(io::SeekFrom::Start(part.start))?;
+        io::copy(&mut log.take(part.end - part.start), &mut copy)?;
+        copy.set_len(length)?;
+        copy.sync_all()
+    });
+    if let Err(error) = copied {
+        // It may be what fills the disk. What stays of it is written over next time.
+        let _ = fs::remove_file(&name);
+        return Err(error);
+    }
+    fs::rename(&name, to)?;
+    sync_directory_of(to)
+}
+
 /// The logs in `directory` from the oldest to the newest.
 fn logs(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut logs = Vec::new();
@@ -238,17 +262,8 @@ struct Extent {
 
 impl Extent {
     fn of(log: &Path, marker: &str) -> io::Result<Self> {
-        let file = File::open(log)?;
-        let length = file.metadata()?.len();
-        let log_file = BufReader::with_capacity(1 << 16, file);
-        let mut reader = LogReader {
-            log: log_file,
-            left: length,
-            marker: marker.as_bytes(),
-            marked: None,
-            writes: Some(Vec::new()),
-            kept: 0,
-        };
+        let mut reader = LogReader::of(log, marker.as_bytes())?;
+        let length = reader.left;
         let (mut whole_batches, mut marked, mut last) = (0, None, None);
         let mut batches = Vec::new();
         while let Some(sequence) = reader.batch()?
@@ -302,7 +317,14 @@ struct LogReader<'m> {
     kept: u64,
 }
 
-impl LogReader<'_> {
+impl<'m> LogReader<'m> {
+    fn of(log: &Path, marker: &'m [u8]) -> io::Result<Self> {
+        let file = File::open(log)?;
+        let left = file.metadata()?.len();
+        let log = BufReader::with_capacity(1 << 16, file);
+        Ok(Self { log, left, marker, marked: None, writes: Some(Vec::new()), kept: 0 })
+    }
+
     /// The sequence number of the batch that begins here; `None` if it is not whole.
     fn batch(&mut self) -> io::Result<Option<u64>> {
         let Some([START]) = self.array()? else { return Ok(None) };

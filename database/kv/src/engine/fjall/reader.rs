@@ -31,15 +31,25 @@ impl Reader {
         for written in log.path.iter().chain([&lock]) {
             OpenOptions::new().write(true).open(written)?;
         }
+        let reader = Self::of_tables(path, cache_bytes)?;
+        reader.replay(log);
+        Ok(Some(reader))
+    }
+
+    fn of_tables(path: &Path, cache_bytes: u64) -> Result<Self, Error> {
         let cache = Arc::new(Cache::with_capacity_bytes(cache_bytes));
         let open = |keyspace: u64| {
             let path = path.join("keyspaces").join(keyspace.to_string());
             let (next, visible) = (SequenceNumberCounter::default(), SequenceNumberCounter::default());
             Config::new(path, next, visible).use_cache(Arc::clone(&cache)).open()
         };
-        let reader = Self { entries: open(ENTRIES)?, facts: open(FACTS)? };
-        reader.replay(log);
-        Ok(Some(reader))
+        Ok(Self { entries: open(ENTRIES)?, facts: open(FACTS)? })
+    }
+
+    /// Up to which sequence number the tables in `path` have all that was written.
+    pub(super) fn in_tables(path: &Path) -> Result<Option<u64>, Error> {
+        let Self { entries, facts } = Self::of_tables(path, 0)?;
+        Ok(entries.get_highest_persisted_seqno().min(facts.get_highest_persisted_seqno()))
     }
 
     fn replay(&self, log: &ShortLog) {

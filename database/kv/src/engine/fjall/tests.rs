@@ -249,6 +249,59 @@ fn a_long_log_is_in_tables_when_it_is_closed() {
     }
 }
 
+/// It was replayed whole, up to 64 MB of it: a second for each group.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "fjall does not tell when it has written a table")]
+fn a_killed_process_leaves_little_of_its_log_to_replay() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("engine");
+    let open = |path: &Path| Fjall::open(path, 1 << 20, "marker", |_| Ok(true)).unwrap();
+    let engine = open(&path);
+    let mut random = crate::random::Random(1);
+    for round in 0..340_u32 {
+        let mut writes = vec![EngineWrite::Fact { name: "marker", value: round.to_be_bytes().to_vec() }];
+        for _ in 0..30 {
+            let (object, sequence) = (random.next() % 4, random.next() % 64);
+            writes.push(match random.next() % 8 {
+                0 => EngineWrite::Remove { object: ObjectId(object), sequence },
+                _ => put(object, sequence, 1_000 + random.next() as usize % 2_000),
+            });
+        }
+        engine.write(Batch { writes }).unwrap();
+    }
+    let writer = engine.written().unwrap();
+    let is_busy = || {
+        let waits = [&writer.entries, &writer.facts].map(|keyspace| keyspace.sealed_memtable_count() > 0);
+        waits.contains(&true) || writer.database.active_compactions() > 0
+    };
+    while is_busy() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let killed = |name: &str| {
+        let copy = directory.path().join(name);
+        for (file, (_, bytes)) in files_in(&path) {
+            let to = copy.join(file.strip_prefix(&path).unwrap());
+            if file.is_dir() { std::fs::create_dir(to).unwrap() } else { std::fs::write(to, bytes).unwrap() }
+        }
+        copy
+    };
+    let holds = |engine: &dyn Engine| {
+        (engine.fact("marker").unwrap(), [0, 1, 2, 3].map(|object| found(engine, object)))
+    };
+    let copy = killed("killed");
+    let is_read = Reader::in_tables(&copy).unwrap();
+    shorten_log(&copy);
+    let left = copy.join("0.jnl").metadata().unwrap().len();
+    assert!(left < UNFLUSHED_BYTES, "{left} bytes");
+    for _ in 0..2 {
+        assert_eq!(holds(&open(&copy)), holds(&engine));
+    }
+    // What is left is needed.
+    let copy = killed("cut");
+    log::shorten(&copy, is_read.unwrap() + 10).unwrap();
+    assert_ne!(holds(&open(&copy)), holds(&engine));
+}
+
 /// Also what [`Memory`] does, which everything else is tested on.
 #[test]
 fn the_last_write_of_a_batch_counts() {

@@ -86,14 +86,21 @@ impl Server {
         }
     }
 
-    /// Replicas here that do not count yet, as they have to hear first what the others have.
+    /// What of this server does not count yet, as it has to hear first what the others have. Which replicas it is to hold it
+    /// knows when it has heard of the map.
     pub fn behind(&self) -> Vec<String> {
-        let is_there = |hosted: &Hosted| !hosted.replica.is_copying() && hosted.replica.view().is_some();
+        let is_there = |hosted: &Hosted| !hosted.replica.is_copying() && hosted.replica.takes_part();
         let places = self.site.map.replicas_on(self.site.me);
         let behind = places.filter(|place| {
             !self.failures.0.contains_key(place) && !self.replicas.get(place).is_some_and(is_there)
         });
-        behind.map(|place| format!("the replica of {} is not up to date yet", self.called(place))).collect()
+        let behind = behind.map(|place| format!("the replica of {} is not up to date yet", self.called(place)));
+        let unheard = (!self.site.clock.is_known()).then(|| {
+            let address = |keeper| self.site.map.servers.get(&keeper).map_or("a server", String::as_str);
+            let keepers: Vec<_> = self.site.map.keepers().into_iter().map(address).collect();
+            format!("has not heard yet of the cluster's clock, which is kept by {}", keepers.join(", "))
+        });
+        unheard.into_iter().chain(behind).collect()
     }
 
     /// A replica whose disk has failed takes part again when that takes something: it may have nothing else to write for long.
