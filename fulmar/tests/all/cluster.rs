@@ -1,7 +1,7 @@
 //! Several servers that are one cluster, as they are run.
 
-use crate::server::{Server, sql};
 use crate::replicas::Cluster;
+use crate::server::{Server, sql};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};

@@ -91,9 +91,9 @@ impl Fjall {
         complete: impl Fn(Option<&[u8]>) -> Result<bool, Error>,
     ) -> Result<Self, Error> {
         is_complete(path)?;
-        let Logs { short, torn } = Logs::look(path, marker, |value| complete(Some(value)).is_ok())?;
-        if short.is_none() && torn.is_none() {
-            shorten_log(path);
+        let Logs { short, torn, marked } = Logs::look(path, marker, |value| complete(Some(value)).is_ok())?;
+        if let Some(marked) = marked {
+            renew_log(path, short.is_none(), complete(Some(&marked)).unwrap_or(false));
         }
         let opened = Self::open_logged(path, cache_bytes, short.as_ref());
         let completed = opened.and_then(|engine| {
@@ -379,14 +379,13 @@ fn catch_damage<T>(
     panic::catch_unwind(open).unwrap_or_else(|_| Err(Error::Corrupt { path: path.into(), what: what() }))
 }
 
-/// Takes from a long log what is in tables.
-fn shorten_log(path: &Path) {
-    let in_tables = catch_damage(path, || Reader::in_tables(path).map_err(|e| fault(path, e)));
+/// Writes what is in the newest log, and in no table, to another file, if that is needed.
+fn renew_log(path: &Path, is_long: bool, is_synced: bool) {
+    let in_tables = || catch_damage(path, || Reader::in_tables(path).map_err(|e| fault(path, e)));
     // What is damaged is for fjall to refuse.
-    if let Ok(Some(in_tables)) = in_tables {
-        // A log that stays as it is takes longer.
-        let _ = log::shorten(path, in_tables);
-    }
+    let in_tables = if is_long { in_tables().ok().flatten() } else { None };
+    // Where there is no room for that, the log is synced, if it can be.
+    let _ = log::renew(path, in_tables, is_synced);
 }
 
 /// fjall makes anew what has no current version, and removes the tables there: its own keyspace, and our two.

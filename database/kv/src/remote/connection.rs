@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The largest message: a commit, or a row that is read.
 const LARGEST_MESSAGE: usize = 1 << 30;
@@ -170,10 +170,9 @@ impl Connection {
         let mut without: Option<(&String, Self)> = None;
         let mut asked = 0;
         let all = limit.unwrap_or(LIMIT);
-        let start = Instant::now();
+        let mut left = all;
         let mut untried: VecDeque<_> = servers.iter().map(|server| (server, BRIEFLY)).collect();
         while let Some((server, patience)) = untried.pop_front() {
-            let left = all.saturating_sub(start.elapsed());
             if patience > BRIEFLY && left.is_zero() {
                 break;
             }
@@ -187,7 +186,8 @@ impl Connection {
             });
             match answer {
                 Err(why) => {
-                    if patience < all && may_be_slow(&why) {
+                    if may_be_slow(&why) {
+                        left = left.saturating_sub(patience);
                         untried.push_back((server, if patience < GREETING { GREETING } else { all }));
                     }
                     failure = why;

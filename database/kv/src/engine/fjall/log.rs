@@ -37,6 +37,8 @@ pub(super) struct Logs {
     pub(super) short: Option<ShortLog>,
     /// What was cut off the newest, if something may be missing with it.
     pub(super) torn: Option<TornTail>,
+    /// The value of the marker in the last batch that has one.
+    pub(super) marked: Option<Vec<u8>>,
 }
 
 /// A log of no more than [`REPLAYED_BYTES`], as it was read; or none at all.
@@ -86,7 +88,7 @@ impl Logs {
         let mut logs = logs(directory).map_err(|e| Error::io(directory, e))?;
         let Some(newest) = logs.pop() else {
             let none = ShortLog { path: None, batches: Vec::new() };
-            return Ok(Self { short: Some(none), torn: None });
+            return Ok(Self { short: Some(none), torn: None, marked: None });
         };
         let is_only = logs.is_empty();
         let torn = TornTail { found: newest.with_extension("found"), log: newest };
@@ -107,15 +109,16 @@ impl Logs {
         let extent = Extent::of(&torn.log, marker).map_err(|e| Error::io(&torn.log, e))?;
         let batches = extent.batches.filter(|_| is_only);
         let short = batches.map(|batches| ShortLog { path: Some(torn.log.clone()), batches });
+        let marked = extent.marked.or(marked);
         if extent.whole_batches == extent.written {
-            return Ok(Self { short, torn: None });
+            return Ok(Self { short, torn: None, marked });
         }
-        let is_complete = extent.marked.as_ref().or(marked.as_ref()).is_some_and(|value| complete(value));
+        let is_complete = marked.as_ref().is_some_and(|value| complete(value));
         if !is_complete {
             torn.keep(extent.written).map_err(|e| Error::io(&torn.log, e))?;
         }
         torn.cut_at(extent.whole_batches).map_err(|e| Error::io(&torn.log, e))?;
-        Ok(Self { short, torn: (!is_complete).then_some(torn) })
+        Ok(Self { short, torn: (!is_complete).then_some(torn), marked })
     }
 }
 
@@ -191,21 +194,24 @@ impl Drop for Log {
     }
 }
 
-/// Takes from the log in `directory`, if it is the only one and whole, what is in tables: all batches up to the sequence number
-/// `in_tables`. fjall reads them too, and slowly.
-pub(super) fn shorten(directory: &Path, in_tables: u64) -> io::Result<()> {
-    let [log] = &logs(directory)?[..] else { return Ok(()) };
-    let mut reader = LogReader::of(log, &[])?;
+/// Writes the newest log in `directory`, which is whole, anew if it is not `is_synced`: a sync that succeeds says nothing of
+/// what an earlier one, of this process or of another, has failed to write. What is in tables, all batches up to the sequence
+/// number `in_tables`, is left out, also of a long log that is synced: fjall reads that too, and slowly.
+pub(super) fn renew(directory: &Path, in_tables: Option<u64>, is_synced: bool) -> io::Result<()> {
+    let Some(log) = logs(directory)?.pop() else { return Ok(()) };
+    let mut reader = LogReader::of(&log, &[])?;
     reader.writes = None;
     let (length, mut start) = (reader.left, 0);
-    while reader.batch()?.is_some_and(|sequence| sequence <= in_tables) {
-        start = length - reader.left;
+    if let Some(in_tables) = in_tables {
+        while reader.batch()?.is_some_and(|sequence| sequence <= in_tables) {
+            start = length - reader.left;
+        }
     }
-    if start <= REPLAYED_BYTES {
+    if is_synced && start <= REPLAYED_BYTES {
         return Ok(());
     }
     let end = end_before_zeros(reader.log.get_ref(), start)?;
-    copy(log, start..end, end - start, log)
+    copy(&log, start..end, end - start, &log)
 }
 
 /// Makes `to` a file of so many bytes that begins with this part of `log`; what `to` was before it is until then.

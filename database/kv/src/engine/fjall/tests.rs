@@ -3,6 +3,7 @@
 use super::*;
 use crate::engine::Memory;
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::SystemTime;
 
@@ -264,7 +265,7 @@ fn a_killed_process_leaves_little_of_its_log_to_replay() {
             let (object, sequence) = (random.next() % 4, random.next() % 64);
             writes.push(match random.next() % 8 {
                 0 => EngineWrite::Remove { object: ObjectId(object), sequence },
-                _ => put(object, sequence, 1_000 + random.next() as usize % 2_000),
+                _ => put(object, sequence, 1_000 + random.index(2_000)),
             });
         }
         engine.write(Batch { writes }).unwrap();
@@ -289,8 +290,8 @@ fn a_killed_process_leaves_little_of_its_log_to_replay() {
         (engine.fact("marker").unwrap(), [0, 1, 2, 3].map(|object| found(engine, object)))
     };
     let copy = killed("killed");
-    let is_read = Reader::in_tables(&copy).unwrap();
-    shorten_log(&copy);
+    let in_tables = Reader::in_tables(&copy).unwrap();
+    renew_log(&copy, true, true);
     let left = copy.join("0.jnl").metadata().unwrap().len();
     assert!(left < UNFLUSHED_BYTES, "{left} bytes");
     for _ in 0..2 {
@@ -298,8 +299,41 @@ fn a_killed_process_leaves_little_of_its_log_to_replay() {
     }
     // What is left is needed.
     let copy = killed("cut");
-    log::shorten(&copy, is_read.unwrap() + 10).unwrap();
+    log::renew(&copy, Some(in_tables.unwrap() + 10), true).unwrap();
     assert_ne!(holds(&open(&copy)), holds(&engine));
+}
+
+/// After a sync has failed the system takes the pages for written: the next sync succeeds, and says nothing of them.
+#[test]
+fn what_was_not_synced_is_written_to_another_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("engine");
+    let open = |is_synced| Fjall::open(&path, 1 << 20, "marker", move |_| Ok(is_synced)).unwrap();
+    let engine = open(true);
+    let write = |engine: &Fjall, value: u8, bytes| {
+        let fact = EngineWrite::Fact { name: "marker", value: vec![value] };
+        engine.write(Batch { writes: vec![put(1, value.into(), bytes), fact] }).unwrap();
+    };
+    write(&engine, 0, 1);
+    drop(engine);
+    let log = path.join("0.jnl");
+    // It stays open: no other file has its number.
+    let file = || File::open(&log).map(|file| (file.metadata().unwrap().ino(), file)).unwrap();
+    for (value, (is_synced, bytes)) in (1..).zip([(true, 1), (false, 1), (false, 2 << 20), (true, 1)]) {
+        let before = file();
+        let engine = open(is_synced);
+        assert_eq!(before.0 == file().0, is_synced);
+        assert_eq!(engine.fact("marker").unwrap(), Some(vec![value - 1]));
+        write(&engine, value, bytes);
+        // As a process that is killed leaves it: nothing of a long log goes to tables.
+        let written = engine.written().unwrap();
+        written.logged.store(0, Relaxed);
+    }
+    // A full disk has no room for another.
+    std::fs::create_dir(log.with_extension("copy")).unwrap();
+    let before = file();
+    assert_eq!(found(&open(false), 1).len(), 5);
+    assert_eq!(before.0, file().0);
 }
 
 /// Also what [`Memory`] does, which everything else is tested on.

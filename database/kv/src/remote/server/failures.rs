@@ -94,7 +94,8 @@ impl Server {
         let behind = places.filter(|place| {
             !self.failures.0.contains_key(place) && !self.replicas.get(place).is_some_and(is_there)
         });
-        let behind = behind.map(|place| format!("the replica of {} is not up to date yet", self.called(place)));
+        let behind =
+            behind.map(|place| format!("the replica of {} is not up to date yet", self.called(place)));
         let unheard = (!self.site.clock.is_known()).then(|| {
             let address = |keeper| self.site.map.servers.get(&keeper).map_or("a server", String::as_str);
             let keepers: Vec<_> = self.site.map.keepers().into_iter().map(address).collect();
