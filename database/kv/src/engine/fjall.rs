@@ -92,8 +92,10 @@ impl Fjall {
     ) -> Result<Self, Error> {
         is_complete(path)?;
         let Logs { short, torn, marked } = Logs::look(path, marker, |value| complete(Some(value)).is_ok())?;
-        if let Some(marked) = marked {
-            renew_log(path, short.is_none(), complete(Some(&marked)).unwrap_or(false));
+        if let Some(marked) = marked
+            && let Ok(is_synced) = complete(Some(&marked))
+        {
+            renew_log(path, short.is_none(), is_synced);
         }
         let opened = Self::open_logged(path, cache_bytes, short.as_ref());
         let completed = opened.and_then(|engine| {

@@ -138,12 +138,13 @@ impl Cluster {
     /// [`ConnectError`]; a server that does not know its own cluster yet is one that cannot be reached, and says what it waits for.
     pub fn meet(server: &str) -> Result<Self, ConnectError> {
         let met = ask(server, Message::Ask(MapRequest::Newer(0)));
-        let ((name, _), maps) = met.map_err(|failure| match ask(server, Message::Examine) {
-            Ok((_, Message::Status(status))) if !status.failures.is_empty() => {
-                ConnectError::Silent { server: server.into(), why: status.failures.join("; ") }
-            }
-            _ => failure,
-        })?;
+        if let Err(ConnectError::Silent { .. }) = met
+            && let Ok((_, Message::Status(status))) = ask(server, Message::Examine)
+            && !status.failures.is_empty()
+        {
+            return Err(ConnectError::Silent { server: server.into(), why: status.failures.join("; ") });
+        }
+        let ((name, _), maps) = met?;
         match maps {
             Message::Map { map, .. } => Ok(Self { name, map }),
             _ => Err(ConnectError::Silent { server: server.into(), why: "another answer".into() }),

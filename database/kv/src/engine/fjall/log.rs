@@ -211,7 +211,7 @@ pub(super) fn renew(directory: &Path, in_tables: Option<u64>, is_synced: bool) -
         return Ok(());
     }
     let end = end_before_zeros(reader.log.get_ref(), start)?;
-    copy(&log, start..end, end - start, &log)
+    copy(&log, start..end, if start == 0 { length } else { end - start }, &log)
 }
 
 /// Makes `to` a file of so many bytes that begins with this part of `log`; what `to` was before it is until then.
