@@ -6,6 +6,9 @@ use fulmar_node::{NodeId, Outbox, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// So many times its patience a replica waits for a leader that was slow of late.
+const MOST_PATIENCE: u32 = 3;
+
 impl<S: StateMachine> Replica<S> {
     /// Whether `from` is the leader of the view that this replica is in: then it was heard of.
     fn follows(&mut self, from: NodeId, view: View, now: Time, out: &mut Outbox<Self>) -> bool {
@@ -13,8 +16,12 @@ impl<S: StateMachine> Replica<S> {
             return false;
         }
         if view == self.view && self.is_in_view() {
-            self.trust();
-            self.gap = self.gap.max(now.since(self.heard_leader));
+            self.trust(now);
+            let gap = now.since(self.heard_leader);
+            // Who was cut off for longer has not learned that the leader is slow.
+            if gap <= self.options.patience * MOST_PATIENCE {
+                self.gap = self.gap.max(gap);
+            }
             (self.heard_leader, self.has_heard_leader) = (now, true);
             self.wait(self.patience(), now, out);
             return true;
@@ -28,7 +35,7 @@ impl<S: StateMachine> Replica<S> {
     /// How long it waits for a sign of the leader: longer, where that or this replica or the network between them is slow.
     pub(crate) fn patience(&self) -> Duration {
         let patience = self.options.patience;
-        (self.gap * 3).clamp(patience, patience * 3)
+        (self.gap * 3).clamp(patience, patience * MOST_PATIENCE)
     }
 
     /// Takes over the places that the leader has given.

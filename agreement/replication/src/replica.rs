@@ -207,6 +207,8 @@ pub struct Replica<S> {
     pub(crate) asked_state_until: Time,
     /// Whether it hears of no leader, and which others have said when that they do not.
     pub(crate) is_suspicious: bool,
+    /// When it had a sign that there is a leader, or may be soon.
+    pub(crate) trusted: Time,
     pub(crate) suspects: BTreeMap<NodeId, Time>,
     /// When it has heard the leader, and whether it has in this view; and the longest time that it has not of late.
     pub(crate) heard_leader: Time,
@@ -266,6 +268,7 @@ impl<S: StateMachine> Replica<S> {
             waiting: Vec::new(),
             asked_state_until: Time::ZERO,
             is_suspicious: false,
+            trusted: Time::ZERO,
             suspects: BTreeMap::new(),
             heard_leader: Time::ZERO,
             has_heard_leader: false,

@@ -44,7 +44,7 @@ impl<S: StateMachine> Replica<S> {
         self.view = view;
         self.votes = Votes { closing, ..Votes::default() };
         self.leading = Leading::default();
-        self.trust();
+        self.trust(now);
         self.record(Record::View { view, last_normal: self.last_normal }, out);
         let patience = self.options.patience * (1 << self.failed_views.min(5));
         self.wait(patience, now, out);
@@ -92,7 +92,21 @@ impl<S: StateMachine> Replica<S> {
         }
         self.hear_backup(from, view, now);
         self.suspects.insert(from, now);
+        self.lose_patience_with(now, out);
         self.agree_to_leave(now, out);
+    }
+
+    /// Where another hears of no leader, this replica waits for a sign as long as it would for one that was never slow.
+    fn lose_patience_with(&mut self, now: Time, out: &mut Outbox<Self>) {
+        if !self.is_in_view() || self.leads() || self.is_suspicious {
+            return;
+        }
+        let until = self.trusted + self.options.patience;
+        if until <= now {
+            self.suspect(now, out);
+        } else if until < self.patience_until {
+            self.wait(until.since(now), now, out);
+        }
     }
 
     /// Wants the next view, if f others hear of no leader either: whoever hears nothing cannot disturb those who hear each other.
@@ -115,7 +129,7 @@ impl<S: StateMachine> Replica<S> {
         }
         if self.group.leader(self.view) == peer {
             if now.since(self.heard_leader) < self.options.patience * LONGEST_WORK {
-                self.trust();
+                self.trust(now);
                 self.wait(self.patience(), now, out);
             }
         } else if self.leads() && self.group.contains(peer) {
@@ -133,7 +147,8 @@ impl<S: StateMachine> Replica<S> {
     }
 
     /// There is a leader, or may be soon.
-    pub(crate) fn trust(&mut self) {
+    pub(crate) fn trust(&mut self, now: Time) {
+        self.trusted = now;
         self.is_suspicious = false;
         self.suspects.clear();
     }
@@ -329,7 +344,7 @@ impl<S: StateMachine> Replica<S> {
         self.status = Status::Normal;
         self.votes = Votes::default();
         self.failed_views = 0;
-        self.trust();
+        self.trust(now);
         (self.heard_leader, self.has_heard_leader) = (now, false);
         (self.stable, self.stable_ordered, self.is_sure) = (SequenceNumber(0), SequenceNumber(0), false);
         self.round = 0;
