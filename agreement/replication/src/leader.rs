@@ -33,6 +33,8 @@ pub(crate) struct Leading {
     pub(crate) found: SequenceNumber,
     /// Whether a superquorum was missing at the last sign: then what comes gets its place from the leader at once.
     pub(crate) imposes: bool,
+    /// Whether it hears too few others to lead.
+    pub(crate) is_unheard: bool,
     /// It leads since then.
     since: Time,
 }
@@ -250,7 +252,9 @@ impl<S: StateMachine> Replica<S> {
         self.sign_due = now + self.options.heartbeat;
         out.set_timer(Timer::Heartbeat, self.sign_due);
         let unheard = now.since(self.leading.since).saturating_sub(self.options.patience);
-        if self.leading.heard_since(self.leading.since + unheard) < self.group.failures() {
+        self.leading.is_unheard =
+            self.leading.heard_since(self.leading.since + unheard) < self.group.failures();
+        if self.leading.is_unheard {
             // Nobody is to wait for a leader that hears nobody.
             let view = self.view;
             return self.group.others(self.me).for_each(|other| out.send(other, Message::Suspect { view }));

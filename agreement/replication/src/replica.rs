@@ -340,9 +340,10 @@ impl<S: StateMachine> Replica<S> {
         self.is_in_view() && self.is_leader_of(self.view)
     }
 
-    /// Whether it leads, or follows a leader that it hears.
+    /// Whether it leads those that it hears, or follows a leader that it hears.
     pub fn takes_part(&self) -> bool {
-        self.is_in_view() && (self.leads() || self.has_heard_leader && !self.is_suspicious)
+        let follows = self.has_heard_leader && !self.is_suspicious;
+        self.is_in_view() && if self.leads() { !self.leading.is_unheard } else { follows }
     }
 
     /// Before it ends: has another lead, if it leads and another could at once. Whether there is nothing of that to be done any

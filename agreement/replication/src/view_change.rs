@@ -92,7 +92,9 @@ impl<S: StateMachine> Replica<S> {
         }
         self.hear_backup(from, view, now);
         self.suspects.insert(from, now);
-        self.lose_patience_with(now, out);
+        if view == self.view && from != self.group.leader(view) {
+            self.lose_patience_with(now, out);
+        }
         self.agree_to_leave(now, out);
     }
 

@@ -72,6 +72,9 @@ fn with(fault: Fault, protocol: Protocol, defect: Option<Defect>) -> (Duration, 
         }
     }
     assert!(asked > Time::ZERO);
+    if let (Fault::HearsNothing(deaf), None) = (fault, defect) {
+        replicas(&sim).for_each(|(node, replica)| assert_eq!(replica.takes_part(), node != deaf, "{node}"));
+    }
     (longest, before, view(&sim))
 }
 

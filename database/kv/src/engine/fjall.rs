@@ -95,7 +95,7 @@ impl Fjall {
         if let Some(marked) = marked
             && let Ok(is_synced) = complete(Some(&marked))
         {
-            renew_log(path, short.is_none(), is_synced);
+            renew_log(path, short.is_none(), is_synced)?;
         }
         let opened = Self::open_logged(path, cache_bytes, short.as_ref());
         let completed = opened.and_then(|engine| {
@@ -382,12 +382,30 @@ fn catch_damage<T>(
 }
 
 /// Writes what is in the newest log, and in no table, to another file, if that is needed.
-fn renew_log(path: &Path, is_long: bool, is_synced: bool) {
-    let in_tables = || catch_damage(path, || Reader::in_tables(path).map_err(|e| fault(path, e)));
+fn renew_log(path: &Path, is_long: bool, is_synced: bool) -> Result<(), Error> {
     // What is damaged is for fjall to refuse.
-    let in_tables = if is_long { in_tables().ok().flatten() } else { None };
-    // Where there is no room for that, the log is synced, if it can be.
-    let _ = log::renew(path, in_tables, is_synced);
+    let in_tables = if is_long { in_tables(path).ok().flatten() } else { None };
+    match log::renew(path, in_tables, is_synced) {
+        // A full disk has no room for another file: the log is synced as it is.
+        Err(error) if !is_synced && !is_full(&error) => Err(Error::io(path, error)),
+        // What was only to be shorter takes longer to read.
+        _ => Ok(()),
+    }
+}
+
+/// Up to which sequence number tables have all that was written, also after a loss of power.
+fn in_tables(path: &Path) -> Result<Option<u64>, Error> {
+    let found = catch_damage(path, || Reader::in_tables(path).map_err(|e| fault(path, e)))?;
+    // The process that wrote them may have been killed before it synced their names.
+    for keyspace in ["1", "2"] {
+        let directory = path.join("keyspaces").join(keyspace);
+        sync_directory(&directory).map_err(|e| Error::io(&directory, e))?;
+    }
+    Ok(found)
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// fjall makes anew what has no current version, and removes the tables there: its own keyspace, and our two.

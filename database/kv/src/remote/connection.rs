@@ -173,7 +173,8 @@ impl Connection {
         let mut left = all;
         let mut untried: VecDeque<_> = servers.iter().map(|server| (server, BRIEFLY)).collect();
         while let Some((server, patience)) = untried.pop_front() {
-            if patience > BRIEFLY && left.is_zero() {
+            // Enough have said that they do not know it, or all that there is time for was tried.
+            if patience > BRIEFLY && (left.is_zero() || 2 * asked > servers.len()) {
                 break;
             }
             let patience = patience.min(left.max(BRIEFLY));
@@ -186,8 +187,8 @@ impl Connection {
             });
             match answer {
                 Err(why) => {
-                    if may_be_slow(&why) {
-                        left = left.saturating_sub(patience);
+                    if let Some(most) = may_be_slow(&why) {
+                        left = left.saturating_sub(patience.min(most));
                         untried.push_back((server, if patience < GREETING { GREETING } else { all }));
                     }
                     failure = why;
@@ -264,10 +265,13 @@ impl Connection {
     }
 }
 
-/// Whether a server may only be slow.
-fn may_be_slow(error: &ConnectError) -> bool {
-    let is_mute = matches!(error, ConnectError::Meet(MeetError { why: LinkError::Mute(_), .. }));
-    is_mute || matches!(error, ConnectError::Silent { .. })
+/// How long a server that may only be slow was waited for at most.
+fn may_be_slow(error: &ConnectError) -> Option<Duration> {
+    match error {
+        ConnectError::Meet(MeetError { why: LinkError::Mute(_), .. }) => Some(GREETING),
+        ConnectError::Silent { .. } => Some(Duration::MAX),
+        _ => None,
+    }
 }
 
 fn silent(server: &str, why: &str) -> ConnectError {

@@ -320,8 +320,9 @@ impl Process for Stranger {
     fn expire(&mut self, now: Time, _timer: (), out: &mut Outbox<Self>) {
         match &self.0 {
             Some(Unanswered { server, question, until }) if now < *until => {
+                let is_order = matches!(question, Message::Ask(MapRequest::Drain(_)));
                 out.send(*server, question.clone());
-                out.set_timer((), now + AGAIN);
+                out.set_timer((), if is_order { *until } else { now + AGAIN });
             }
             _ => out.event(None),
         }

@@ -196,13 +196,15 @@ impl Drop for Log {
 
 /// Writes the newest log in `directory`, which is whole, anew if it is not `is_synced`: a sync that succeeds says nothing of
 /// what an earlier one, of this process or of another, has failed to write. What is in tables, all batches up to the sequence
-/// number `in_tables`, is left out, also of a long log that is synced: fjall reads that too, and slowly.
+/// number `in_tables`, is left out, also of a long log that is synced: fjall reads that too, and slowly. Where there are older logs,
+/// nothing is: what they hold may be overwritten by what is in tables only.
 pub(super) fn renew(directory: &Path, in_tables: Option<u64>, is_synced: bool) -> io::Result<()> {
-    let Some(log) = logs(directory)?.pop() else { return Ok(()) };
+    let mut logs = logs(directory)?;
+    let Some(log) = logs.pop() else { return Ok(()) };
     let mut reader = LogReader::of(&log, &[])?;
     reader.writes = None;
     let (length, mut start) = (reader.left, 0);
-    if let Some(in_tables) = in_tables {
+    if let Some(in_tables) = in_tables.filter(|_| logs.is_empty()) {
         while reader.batch()?.is_some_and(|sequence| sequence <= in_tables) {
             start = length - reader.left;
         }
@@ -220,9 +222,11 @@ fn copy(log: &Path, part: Range<u64>, length: u64, to: &Path) -> io::Result<()> 
     let name = log.with_extension("copy");
     let copied = File::create(&name).and_then(|mut copy| {
         let mut log = File::open(log)?;
+        let found = log.metadata()?.permissions();
         log.seek(io::SeekFrom::Start(part.start))?;
         io::copy(&mut log.take(part.end - part.start), &mut copy)?;
         copy.set_len(length)?;
+        copy.set_permissions(found)?;
         copy.sync_all()
     });
     if let Err(error) = copied {
