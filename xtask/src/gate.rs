@@ -4,10 +4,10 @@ use crate::run::{Result, cargo, run, steps};
 use crate::{deny, tidy};
 
 /// How many runs of simulated replicas are judged, each by what must hold in it…
-const SEEDS_OF_REPLICAS: &str = "20000";
+const SEEDS_OF_REPLICAS: &str = "12000";
 /// …how many of a cluster, and of one whose groups have replicas: these take longer.
-const SEEDS_OF_CLUSTERS: &str = "6000";
-const SEEDS_OF_BOTH: &str = "1000";
+const SEEDS_OF_CLUSTERS: &str = "4000";
+const SEEDS_OF_BOTH: &str = "700";
 const JUDGED: [&str; 4] = [
     "what_clients_see_is_snapshot_isolation",
     "every_snapshot_holds_the_same_sum",
