@@ -162,7 +162,7 @@ impl Restructuring {
     /// The objects that nobody may change while it is prepared, and those that it makes.
     pub(crate) fn locked(&self) -> Vec<ObjectId> {
         match self {
-            Self::Remove { object } | Self::Place { object, .. } => vec![*object],
+            Self::Create { object } | Self::Remove { object } | Self::Place { object, .. } => vec![*object],
             Self::Split { object, cuts } => cuts.iter().map(|(_, into)| *into).chain([*object]).collect(),
             Self::Join { left, right } => vec![*left, *right],
             _ => Vec::new(),

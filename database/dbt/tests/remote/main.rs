@@ -11,6 +11,7 @@ mod hanging;
 mod isolation;
 mod large;
 mod leaders;
+mod made;
 mod one_row;
 mod retiring;
 mod round_trips;
