@@ -14,6 +14,8 @@ const BATCH_BYTES: usize = 4 << 20;
 /// What a row costs beside its bytes, and what a statement of the schema does.
 const ROW_BYTES: usize = 256;
 const STATEMENT_BYTES: usize = 64 << 10;
+/// A batch that has met so many conflicts, one after the other, will go on to: others write all the time.
+const MOST_CONFLICTS: u32 = 20;
 
 /// How far a plan is carried out.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -59,23 +61,62 @@ pub(super) struct Content {
 }
 
 /// Carries out what is left of `plan` from `position` on. Answers what was read of each table that was copied from its beginning.
+///
+/// A batch that is rolled back for a conflict is carried out again, if the ledger says that nobody else has come further: servers
+/// that lose a part of it say the same.
 pub(super) fn copy(
     source: Side<'_>,
     target: Side<'_>,
     plan: &Plan,
-    mut position: Position,
+    position: Position,
     report: &mut Report,
     ledger: &impl Ledger,
 ) -> Result<Vec<Content>> {
-    let mut contents = Vec::new();
-    let mut open = None;
-    let run = |sql: &str| target.connection.execute_batch(sql).at(target.name);
-    while position.steps < plan.steps.len() {
-        run("BEGIN")?;
-        ledger.expect(position)?;
+    let mut copy = Copy { source, target, plan, position, open: None, contents: Vec::new() };
+    let mut conflicts = 0;
+    while copy.position.steps < plan.steps.len() {
+        let (begin, read) = (copy.position, copy.contents.len());
+        match copy.batch(report, ledger) {
+            Ok(()) => {
+                conflicts = 0;
+                report.committed();
+            }
+            Err(why) if why.is_conflict() && conflicts < MOST_CONFLICTS => {
+                conflicts += 1;
+                copy.roll_back()?;
+                (copy.position, copy.open) = (begin, None);
+                copy.contents.truncate(read);
+                report.go_back(plan.rows_before(begin.steps));
+            }
+            Err(why) => return Err(why),
+        }
+    }
+    Ok(copy.contents)
+}
+
+/// A plan that is being carried out.
+struct Copy<'a> {
+    source: Side<'a>,
+    target: Side<'a>,
+    plan: &'a Plan,
+    position: Position,
+    /// The table at hand.
+    open: Option<Rows<'a>>,
+    contents: Vec<Content>,
+}
+
+impl Copy<'_> {
+    fn run(&self, sql: &str) -> Result<()> {
+        self.target.connection.execute_batch(sql).at(self.target.name)
+    }
+
+    fn batch(&mut self, report: &mut Report, ledger: &impl Ledger) -> Result<()> {
+        let target = self.target;
+        self.run("BEGIN")?;
+        ledger.expect(self.position)?;
         let mut left = BATCH_BYTES;
         let mut wrote_schema = false;
-        while let (Some(step), true) = (plan.steps.get(position.steps), left > 0) {
+        while let (Some(step), true) = (self.plan.steps.get(self.position.steps), left > 0) {
             match step {
                 Step::Create { name, sql } => {
                     let place = format!("{}: {name}", target.name);
@@ -87,36 +128,40 @@ pub(super) fn copy(
                 Step::Virtual { name, sql } => {
                     let insert = "INSERT INTO sqlite_schema(type, name, tbl_name, rootpage, sql)
                                   VALUES('table', ?1, ?1, 0, ?2)";
-                    run("PRAGMA writable_schema = ON")?;
+                    self.run("PRAGMA writable_schema = ON")?;
                     target.connection.execute(insert, [name, sql]).at(&format!("{}: {name}", target.name))?;
                     (wrote_schema, left) = (true, 0);
                 }
                 Step::Rows(table) => {
-                    let rows = match &mut open {
+                    let rows = match &mut self.open {
                         Some(rows) => rows,
-                        None => open.insert(Rows::open(source, target, table, position.rows)?),
+                        None => self.open.insert(Rows::open(self.source, target, table, self.position.rows)?),
                     };
-                    let is_done = rows.copy(&mut left, &mut position.rows)?;
-                    report.reach(&table.name, position.rows);
+                    let is_done = rows.copy(&mut left, &mut self.position.rows)?;
+                    report.reach(&table.name, self.position.rows);
                     if !is_done {
                         break;
                     }
-                    let whole = open.take().and_then(|rows| rows.content(position.rows));
-                    contents.extend(whole);
+                    let whole = self.open.take().and_then(|rows| rows.content(self.position.rows));
+                    self.contents.extend(whole);
                     report.finish_table(table.rows);
                 }
             }
-            position = Position { steps: position.steps + 1, rows: 0 };
+            self.position = Position { steps: self.position.steps + 1, rows: 0 };
         }
-        ledger.note(position)?;
-        run("COMMIT")?;
+        ledger.note(self.position)?;
+        self.run("COMMIT")?;
         if wrote_schema {
             // Has SQLite read the schema anew.
-            run("PRAGMA writable_schema = RESET")?;
+            self.run("PRAGMA writable_schema = RESET")?;
         }
-        report.committed();
+        Ok(())
     }
-    Ok(contents)
+
+    /// A conflict rolls back by itself, but not when it is found by a statement.
+    fn roll_back(&self) -> Result<()> {
+        if self.target.connection.is_autocommit() { Ok(()) } else { self.run("ROLLBACK") }
+    }
 }
 
 /// What SQLite keeps itself has a name that nobody else may give.
@@ -226,12 +271,89 @@ fn prepare<'a>(connection: &'a Connection, sql: &str, place: &str) -> Result<Sta
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+    use std::collections::BTreeSet;
 
     fn schema(connection: &Connection) -> Vec<String> {
         let mut statement =
             connection.prepare("SELECT name FROM sqlite_schema ORDER BY name").expect("a schema");
         let names = statement.query_map([], |row| row.get(0)).expect("names");
         names.map(|name| name.expect("a name")).collect()
+    }
+
+    /// Has every batch meet two conflicts before its commit.
+    struct Contested {
+        reached: Cell<Position>,
+        batches: Cell<u32>,
+    }
+
+    impl Ledger for Contested {
+        fn expect(&self, position: Position) -> Result<()> {
+            assert_eq!(position, self.reached.get());
+            Ok(())
+        }
+
+        fn note(&self, position: Position) -> Result<()> {
+            self.batches.update(|batches| batches + 1);
+            if !self.batches.get().is_multiple_of(3) {
+                let code = rusqlite::ffi::SQLITE_BUSY_SNAPSHOT;
+                return Err(Failure::Sql { place: "target".into(), code, message: "conflict".into() });
+            }
+            self.reached.set(position);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_batch_that_meets_a_conflict_is_carried_out_again() {
+        let source = Connection::open_in_memory().expect("a database");
+        let rows = "CREATE TABLE t(a, b);
+                    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 30)
+                    INSERT INTO t SELECT i, zeroblob(1000000) FROM n;
+                    CREATE TABLE u(a UNIQUE); INSERT INTO u VALUES (1), (2); CREATE INDEX t_a ON t(a);
+                    CREATE VIEW v AS SELECT a FROM t; CREATE VIRTUAL TABLE f USING fts5(x); INSERT INTO f VALUES('y')";
+        source.execute_batch(rows).expect("SQL");
+        let plan = Plan::of(&source, |_| false, "source").expect("a plan");
+        let target = Connection::open_in_memory().expect("a database");
+        let [from, to] =
+            [(&source, "source"), (&target, "target")].map(|(connection, name)| Side { connection, name });
+        let mut report = Report::new(plan.rows, 0);
+        let ledger = Contested { reached: Cell::default(), batches: Cell::new(0) };
+        copy(from, to, &plan, Position::default(), &mut report, &ledger).expect("a copy");
+        assert!(ledger.batches.get() > 20, "{} batches", ledger.batches.get());
+        assert_eq!(schema(&source), schema(&target));
+        let all = |connection| {
+            let plan = Plan::of(connection, |_| false, "it").expect("a plan");
+            let contents = read(Side { connection, name: "it" }, &plan, &mut Report::new(plan.rows, 0));
+            contents
+                .expect("rows")
+                .into_iter()
+                .map(|c| (c.table, c.rows, c.checksum))
+                .collect::<BTreeSet<_>>()
+        };
+        assert_eq!(all(&source), all(&target));
+    }
+
+    /// Who writes all the time keeps an import from going on, not from ending.
+    #[test]
+    fn a_batch_that_only_meets_conflicts_fails() {
+        struct Lost;
+        impl Ledger for Lost {
+            fn expect(&self, _: Position) -> Result<()> {
+                let code = rusqlite::ffi::SQLITE_BUSY_SNAPSHOT;
+                Err(Failure::Sql { place: "target".into(), code, message: "conflict".into() })
+            }
+            fn note(&self, _: Position) -> Result<()> {
+                Ok(())
+            }
+        }
+        let [source, target] = [(); 2].map(|()| Connection::open_in_memory().expect("a database"));
+        source.execute_batch("CREATE TABLE t(a)").expect("SQL");
+        let plan = Plan::of(&source, |_| false, "source").expect("a plan");
+        let [from, to] =
+            [(&source, "source"), (&target, "target")].map(|(connection, name)| Side { connection, name });
+        let failure = copy(from, to, &plan, Position::default(), &mut Report::new(0, 0), &Lost);
+        assert!(failure.is_err_and(|why| why.is_conflict()));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::copy::{Ledger, Position, Side, copy};
 use super::failure::{At, Failure, Result};
-use super::plan::{MARK, Plan, Step};
+use super::plan::{MARK, Plan};
 use super::report::Report;
 use super::source::{Source, stand_in};
 use super::summary;
@@ -51,7 +51,7 @@ fn import_all(source: &Source, name: &str, anew: bool) -> Result<Plan> {
         }
         Some(mark) => return Err(mark.refuse(source, name)),
     };
-    let finished: u64 = plan.tables().map(|table| table.rows).sum::<u64>() - rows_after(&plan, position);
+    let finished = plan.rows_before(position.steps);
     if position != Position::default() {
         eprintln!("going on after {} of {} rows", finished + position.rows, plan.rows);
     }
@@ -87,12 +87,6 @@ fn taken_over(name: &str) -> String {
     format!(
         "{name}: another program changes what is being imported; what was committed is there, and the same command goes on"
     )
-}
-
-/// The rows of the tables that are not done.
-fn rows_after(plan: &Plan, position: Position) -> u64 {
-    let left = plan.steps.get(position.steps..).unwrap_or_default();
-    left.iter().map(|step| if let Step::Rows(table) = step { table.rows } else { 0 }).sum()
 }
 
 fn open(database: &Database, source: &Source) -> Result<Connection> {

@@ -100,6 +100,13 @@ impl Plan {
             _ => None,
         })
     }
+
+    /// The rows of all tables that the first `steps` copy.
+    pub(super) fn rows_before(&self, steps: usize) -> u64 {
+        let left = self.steps.get(steps..).unwrap_or_default();
+        let left = left.iter().map(|step| if let Step::Rows(table) = step { table.rows } else { 0 });
+        self.rows - left.sum::<u64>()
+    }
 }
 
 struct Object {

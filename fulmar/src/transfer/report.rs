@@ -47,6 +47,12 @@ impl Report {
         self.bar.reach(self.finished);
     }
 
+    /// What was reached since the last commit is not there: tables with so many rows are done.
+    pub(super) fn go_back(&mut self, finished: u64) {
+        self.finished = finished;
+        self.rows = 0;
+    }
+
     /// What was told to be reached is there to stay. The end is for the summary to tell.
     pub(super) fn committed(&mut self) {
         let done = self.finished + self.rows;

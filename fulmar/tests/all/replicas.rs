@@ -3,8 +3,9 @@
 use crate::server::{Server, sql};
 use rusqlite::Connection;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
@@ -150,13 +151,42 @@ fn take_large_commits(protocol: &str) {
     let imported = cluster.database("imported");
     let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
     let output = command.args(["import", &file, &imported]).output().expect("the program runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{protocol}: {}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(sql(&imported, &[count]), "30|30000000");
 }
 
 #[test]
 fn replicas_take_large_commits() {
     ["viewstamped", "fast-paxos", "speculative-paxos"].into_iter().for_each(take_large_commits);
+}
+
+/// With each batch another server is killed and started again.
+#[test]
+fn an_import_outlives_its_leaders() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut cluster = Cluster::start(folder.path(), "viewstamped");
+    let file = folder.path().join("birds.sqlite").display().to_string();
+    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60) \
+                INSERT INTO t SELECT i, zeroblob(1000000) FROM n";
+    let made = ["CREATE TABLE t(a INTEGER PRIMARY KEY, b)", rows].join(";");
+    Connection::open(&file).and_then(|sqlite| sqlite.execute_batch(&made)).expect("a file");
+    let name = cluster.database("birds");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
+    let mut import =
+        command.args(["import", &file, &name]).stderr(Stdio::piped()).spawn().expect("it starts");
+    let lines = BufReader::new(import.stderr.take().expect("a pipe")).lines();
+    let mut told = Vec::new();
+    // A line for each batch, and the next has begun.
+    for (number, line) in lines.map_while(Result::ok).enumerate() {
+        told.push(line);
+        let place = number % 3;
+        cluster.servers[place].signal("KILL");
+        cluster.restart(place);
+    }
+    assert!(import.wait().expect("it ends").success(), "{told:#?}");
+    assert!(told.len() > 5, "{told:#?}");
+    let found = sql(&name, &["SELECT count(*), sum(length(b)) FROM t; PRAGMA integrity_check"]);
+    assert_eq!(found, "60|60000000\nok");
 }
 
 #[test]
