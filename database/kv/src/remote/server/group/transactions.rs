@@ -9,8 +9,9 @@ use crate::{Durability, Error, GroupId, Outcome, Prepare, Refusal, Timestamp, Tr
 use fulmar_node::Time;
 use std::time::Duration;
 
-/// A client that has prepared a transaction and says nothing more for so long has given it up.
-const LEASE: Duration = Duration::from_secs(5);
+/// A client that has prepared a transaction and says nothing more for so long has given it up, though it is still connected. Its parts
+/// in other groups may be large, and the machines busy.
+const LEASE: Duration = Duration::from_secs(30);
 
 impl Group {
     pub(super) fn prepare(
