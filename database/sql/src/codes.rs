@@ -39,8 +39,8 @@ impl From<Error> for Failure {
             Error::Conflict => {
                 return Self::new(
                     BUSY_SNAPSHOT,
-                    "conflict: another transaction, committed since this one began, changed a row or the schema \
-                     that this one depends on; this one was rolled back, and retrying it from its BEGIN is safe",
+                    "conflict: since this transaction began another one has changed a row or the schema that it depends \
+                     on, or a server has lost its part of it; it was rolled back, and retrying it from its BEGIN is safe",
                 );
             }
             Error::SnapshotGone | Error::Excluded => BUSY_SNAPSHOT,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// After so long without an answer it is found out anew whom to ask, and the question is asked again…
+/// After so long without an answer the question is asked again, and after half as long it is found out anew whom to ask…
 const PATIENCE: Duration = Duration::from_millis(500);
 /// …or after as long as it takes at so many bytes a second: a large one that is sent again before it has arrived gets in
 /// its own way.
@@ -227,8 +227,12 @@ impl Client {
     fn send_by(&mut self, number: u64, is_new: bool, now: Time, out: &mut Outbox<Self>) {
         let patience = self.patience();
         let Some(asked) = self.asked.get_mut(&number) else { return };
-        let looks = (2..2 + LOOKS).contains(&asked.attempts);
-        out.set_timer((), now + if looks { LOOK } else { patience });
+        let until = match asked.attempts {
+            1 => patience / 2,
+            attempts if attempts < 2 + LOOKS => LOOK,
+            _ => patience,
+        };
+        out.set_timer((), now + until);
         asked.since.get_or_insert(now);
         self.waits_for = self.server;
         let Some(layout) = &self.layout else { return self.open(number, out) };

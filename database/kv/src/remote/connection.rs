@@ -25,7 +25,7 @@ const BUSY: Duration = Duration::from_secs(5);
 /// How long one of several servers may take to greet, and as long to answer, before the next is tried. Who took longer is tried
 /// again, with more patience, when the others were of no use: so a machine that is cut off, or has just been, costs its clients
 /// little more than this.
-const BRIEFLY: Duration = Duration::from_millis(300);
+const BRIEFLY: Duration = Duration::from_millis(150);
 
 /// The name of the first server of every cluster.
 pub const FIRST: NodeId = NodeId(0);
