@@ -287,7 +287,7 @@ impl Client {
                 None => {
                     ahead.wanted = Some((question, bytes));
                     self.ahead = Some(ahead);
-                    out.set_timer((), now + self.patience());
+                    out.set_timer((), now + self.patience() / 2);
                 }
             },
             None => self.scan_afresh(group, question, bytes, now, out),
@@ -304,6 +304,18 @@ impl Client {
     ) {
         self.scanning = Some(bytes);
         let number = self.begin(group, question);
+        self.send(number, now, out);
+    }
+
+    /// What was asked for ahead, and is wanted, has not come.
+    fn scan_again(&mut self, ahead: Ahead, now: Time, out: &mut Outbox<Self>) {
+        let Some((question, bytes)) = ahead.wanted else { return };
+        self.scanning = Some(bytes);
+        self.doubt();
+        let number = self.begin(ahead.group, question);
+        if let Some(asked) = self.asked.get_mut(&number) {
+            asked.attempts += 1;
+        }
         self.send(number, now, out);
     }
 
@@ -576,10 +588,8 @@ impl Process for Client {
     }
 
     fn expire(&mut self, now: Time, _timer: (), out: &mut Outbox<Self>) {
-        if let Some(Ahead { group, wanted: Some((question, bytes)), .. }) =
-            self.ahead.take_if(|ahead| ahead.wanted.is_some())
-        {
-            return self.scan_afresh(group, question, bytes, now, out);
+        if let Some(ahead) = self.ahead.take_if(|ahead| ahead.wanted.is_some()) {
+            return self.scan_again(ahead, now, out);
         }
         let fewest = if self.limit.is_some() { 1 } else { 2 };
         let limit = self.limit();

@@ -181,6 +181,7 @@ impl Server {
         self.look_at_map(now, out);
         if is_kept_anew {
             self.site.turn(now, out).ask_time_again();
+            self.register_all(now, out);
         }
     }
 }

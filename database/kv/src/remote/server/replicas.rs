@@ -350,6 +350,16 @@ impl Server {
         self.site.turn(now, out).send(keeper, Message::Ask(request));
     }
 
+    /// Another keeps the map: who was to say that groups are served here may be gone.
+    pub(super) fn register_all(&mut self, now: Time, out: &mut Outbox<Self>) {
+        for place in self.replicas.keys().copied().collect::<Vec<_>>() {
+            let front = self.replicas.get(&place).and_then(|hosted| hosted.front.as_ref());
+            if front.is_some_and(|front| front.stage == Stage::Registering) {
+                self.register(place, now, out);
+            }
+        }
+    }
+
     fn step_front(
         &mut self,
         place: Place,
