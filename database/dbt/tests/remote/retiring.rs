@@ -220,9 +220,7 @@ fn all_that_were_killed_are_back_within_two_seconds() {
 /// The checks above tell these apart.
 #[test]
 fn who_says_less_is_missed_for_longer() {
-    for (end, less) in
-        [(End::Retires, End::Killed), (End::Retires, End::Stopped)]
-    {
+    for (end, less) in [(End::Retires, End::Killed), (End::Retires, End::Stopped)] {
         let pauses = (0..20).map(|seed| longest_pause(Seed::new(seed, Detail::Numbers), less, Reads::OneRow));
         assert!(pauses.flatten().any(|pause| pause > end.pause()), "nobody waits");
     }

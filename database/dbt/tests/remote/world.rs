@@ -10,6 +10,7 @@ use fulmar_kv::{Commit, Durability, Error, GroupId, Object, ObjectId, Outcome, R
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
 use fulmar_replication::Protocol;
 use fulmar_sim::{Port, Seed, Sim};
+use fulmar_transport::Wire;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -302,8 +303,20 @@ fn hear_answers(server: &mut Server, defect: Defect, now: Time, out: &mut Outbox
     }
 }
 
+/// Longer is no message among replicas: large operations go in parts, and logs in several messages.
+const LONGEST: usize = (1 << 20) + (64 << 10);
+
 fn as_server(out: &mut Outbox<Role>, step: impl FnOnce(&mut Outbox<Server>)) {
-    out.take_over(step, Alarm::Server, |()| unreachable!("servers tell nothing"), |record| record);
+    let said = |out: &mut Outbox<Server>| {
+        step(out);
+        for (_, message) in &out.sends {
+            let Message::Replication { message, .. } = message else { continue };
+            let mut encoded = Vec::new();
+            message.encode(&mut encoded);
+            assert!(encoded.len() <= LONGEST, "a message of {} bytes among replicas", encoded.len());
+        }
+    };
+    out.take_over(said, Alarm::Server, |()| unreachable!("servers tell nothing"), |record| record);
 }
 
 fn as_client(out: &mut Outbox<Role>, step: impl FnOnce(&mut Outbox<Client>)) {
