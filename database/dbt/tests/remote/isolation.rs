@@ -204,8 +204,14 @@ fn what_clients_of_replicas_see_is_snapshot_isolation() {
 /// Each of these is wrong in a way that the check must find.
 #[test]
 fn defects_are_found() {
-    let defects =
-        [Defect::NoFences, Defect::LostRecords, Defect::LateTimestamp, Defect::FastClock, Defect::OnlyReads];
+    let defects = [
+        Defect::NoFences,
+        Defect::LostRecords,
+        Defect::LateTimestamp,
+        Defect::FastClock,
+        Defect::OnlyReads,
+        Defect::Eager,
+    ];
     for defect in defects {
         let found = (0..200).any(|seed| {
             let once = |seed| run(seed, defect, Replication::default());
