@@ -162,8 +162,8 @@ pub(crate) fn check_trees(sim: &mut Sim<Role>, trees: &[Tree]) -> Result<(), Str
     Ok(())
 }
 
-fn run(seed: Seed, replication: Replication) -> Result<(), String> {
-    let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing, replication);
+fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), String> {
+    let mut sim = world(seed, &Disks::default(), CLIENTS, defect, replication);
     let bank = open(&mut sim);
     let faults = Faults::random(servers(), sim.random());
     sim.inject(Faults { down: 1, broken_disk: 0, ..faults });
@@ -177,15 +177,27 @@ fn run(seed: Seed, replication: Replication) -> Result<(), String> {
 
 #[test]
 fn every_snapshot_holds_the_same_sum() {
-    seeds("every_snapshot_holds_the_same_sum", 0..150, |seed| run(seed, Replication::default()));
+    seeds("every_snapshot_holds_the_same_sum", 0..150, |seed| {
+        run(seed, Defect::Nothing, Replication::default())
+    });
 }
 
 #[test]
 fn every_snapshot_on_replicas_holds_the_same_sum() {
     seeds("every_snapshot_on_replicas_holds_the_same_sum", 0..150, |seed| {
         let replication = replicas(&seed);
-        run(seed, replication)
+        run(seed, Defect::Nothing, replication)
     });
+}
+
+/// The decision may be lost in a crash, or be for a later time; what the other groups have done stands.
+#[test]
+fn who_tells_a_decision_before_it_is_durable_breaks_the_sum() {
+    let found = (0..400).any(|seed| {
+        let once = |seed| run(seed, Defect::Hasty, Replication::default());
+        fulmar_sim::check("defect", seed..seed + 1, once).is_err()
+    });
+    assert!(found, "nobody misses anything");
 }
 
 /// Before a server is gone for good the clock has replicas: operators are told to wait for that, too.

@@ -99,6 +99,8 @@ pub(crate) enum Defect {
     Forgetful,
     /// Who is asked for a decision again says that it is made, whatever the replicas know of it.
     Eager,
+    /// Who decides tells the other groups before its disk holds the decision.
+    Hasty,
 }
 
 impl Defect {
@@ -138,6 +140,24 @@ impl Defect {
         let news = News::Ended(Outcome::Aborted);
         let said = Message::Transaction { database, group, from, transaction, news };
         (self == Self::Forgetful && kv.is_settled()).then_some(said)
+    }
+
+    /// What a server with the defect tells other groups of a decision that it is asked for.
+    fn hastens(self, message: &Message) -> Vec<(NodeId, Message)> {
+        let Message::Question {
+            database, group: from, question: Question::Decide(transaction, at, _), ..
+        } = message
+        else {
+            return Vec::new();
+        };
+        let (database, from, transaction) = (*database, *from, *transaction);
+        let others = (0..SERVERS).filter(|other| self == Self::Hasty && *other != u32::from(from.0));
+        let tell = |other| {
+            let (group, news) =
+                (GroupId(u16::try_from(other).unwrap()), News::Ended(Outcome::Committed(*at)));
+            (NodeId(other), Message::Transaction { database, group, from, transaction, news })
+        };
+        others.map(tell).collect()
     }
 
     /// What a server with the defect takes others to have answered to what it has sent.
@@ -231,6 +251,7 @@ impl Process for Role {
                     return out.send(from, said);
                 }
                 let message = defect.at_server(message);
+                out.sends.extend(defect.hastens(&message));
                 as_server(out, |out| server.receive(now, connections.named(from), message, out));
                 hear_answers(server, *defect, now, out);
                 connections.route(&mut out.sends);
