@@ -36,6 +36,10 @@ pub(super) struct Side<'a> {
 
 /// Where is written down how far a plan is carried out.
 pub(super) trait Ledger {
+    /// Whether a batch can be carried out again. Not where its source is a transaction, too, which may be what has met the conflict:
+    /// what is read next is of another snapshot.
+    const GOES_ON: bool = true;
+
     /// Refuses to go on, at the beginning of a batch, if it is not this far.
     fn expect(&self, position: Position) -> Result<()>;
     /// Notes, before the batch's commit, how far it comes with it.
@@ -44,6 +48,8 @@ pub(super) trait Ledger {
 
 /// For what cannot go on.
 impl Ledger for () {
+    const GOES_ON: bool = false;
+
     fn expect(&self, _: Position) -> Result<()> {
         Ok(())
     }
@@ -64,13 +70,13 @@ pub(super) struct Content {
 ///
 /// A batch that is rolled back for a conflict is carried out again, if the ledger says that nobody else has come further: servers
 /// that lose a part of it say the same.
-pub(super) fn copy(
+pub(super) fn copy<L: Ledger>(
     source: Side<'_>,
     target: Side<'_>,
     plan: &Plan,
     position: Position,
     report: &mut Report,
-    ledger: &impl Ledger,
+    ledger: &L,
 ) -> Result<Vec<Content>> {
     let mut copy = Copy { source, target, plan, position, open: None, contents: Vec::new() };
     let mut conflicts = 0;
@@ -81,7 +87,7 @@ pub(super) fn copy(
                 conflicts = 0;
                 report.committed();
             }
-            Err(why) if why.is_conflict() && conflicts < MOST_CONFLICTS => {
+            Err(why) if L::GOES_ON && why.is_conflict() && conflicts < MOST_CONFLICTS => {
                 conflicts += 1;
                 copy.roll_back()?;
                 (copy.position, copy.open) = (begin, None);
@@ -334,26 +340,39 @@ mod tests {
         assert_eq!(all(&source), all(&target));
     }
 
-    /// Who writes all the time keeps an import from going on, not from ending.
+    /// Counts batches, none of which gets far.
+    #[derive(Default)]
+    struct Lost<const GOES_ON: bool>(Cell<u32>);
+
+    impl<const GOES_ON: bool> Ledger for Lost<GOES_ON> {
+        const GOES_ON: bool = GOES_ON;
+
+        fn expect(&self, _: Position) -> Result<()> {
+            self.0.update(|batches| batches + 1);
+            let code = rusqlite::ffi::SQLITE_BUSY_SNAPSHOT;
+            Err(Failure::Sql { place: "target".into(), code, message: "conflict".into() })
+        }
+
+        fn note(&self, _: Position) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Who writes all the time keeps an import from going on, not from ending; and a lost snapshot ends an export at once.
     #[test]
     fn a_batch_that_only_meets_conflicts_fails() {
-        struct Lost;
-        impl Ledger for Lost {
-            fn expect(&self, _: Position) -> Result<()> {
-                let code = rusqlite::ffi::SQLITE_BUSY_SNAPSHOT;
-                Err(Failure::Sql { place: "target".into(), code, message: "conflict".into() })
-            }
-            fn note(&self, _: Position) -> Result<()> {
-                Ok(())
-            }
+        fn attempts<const GOES_ON: bool>() -> u32 {
+            let [source, target] = [(); 2].map(|()| Connection::open_in_memory().expect("a database"));
+            source.execute_batch("CREATE TABLE t(a)").expect("SQL");
+            let plan = Plan::of(&source, |_| false, "source").expect("a plan");
+            let [from, to] = [(&source, "source"), (&target, "target")]
+                .map(|(connection, name)| Side { connection, name });
+            let ledger = Lost::<GOES_ON>::default();
+            let failure = copy(from, to, &plan, Position::default(), &mut Report::new(0, 0), &ledger);
+            assert!(failure.is_err_and(|why| why.is_conflict()));
+            ledger.0.get()
         }
-        let [source, target] = [(); 2].map(|()| Connection::open_in_memory().expect("a database"));
-        source.execute_batch("CREATE TABLE t(a)").expect("SQL");
-        let plan = Plan::of(&source, |_| false, "source").expect("a plan");
-        let [from, to] =
-            [(&source, "source"), (&target, "target")].map(|(connection, name)| Side { connection, name });
-        let failure = copy(from, to, &plan, Position::default(), &mut Report::new(0, 0), &Lost);
-        assert!(failure.is_err_and(|why| why.is_conflict()));
+        assert_eq!((attempts::<true>(), attempts::<false>()), (1 + MOST_CONFLICTS, 1));
     }
 
     #[test]
