@@ -2,8 +2,8 @@
 //! there has seen it for as long as that note is there (a foreign key). Birds come, go and get other names at several clients at
 //! once, while servers and clients crash.
 
-use crate::isolation::crash_client;
-use crate::transfers::{check_trees, found};
+use crate::isolation::{doom, judge_each};
+use crate::transfers::{close, found_in};
 use crate::world::{Defect, Disks, Role, SERVERS, connect, servers, stir, world};
 use fulmar_dbt::{Cursor, Database, Durability, Error, Seek, Transaction, Tree};
 use fulmar_kv::remote::Replication;
@@ -11,7 +11,6 @@ use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Faults, Port, Seed, seeds};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,18 +130,7 @@ struct Client {
 impl Client {
     /// What was wrong in some snapshot.
     fn run(mut self) -> Result<(), String> {
-        for _ in 0..TRANSACTIONS {
-            match self.transact() {
-                Ok(None) | Err(Error::Conflict | Error::SnapshotGone) => {}
-                Ok(Some(problem)) => return Err(problem),
-                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotConnected => {
-                    return Ok(());
-                }
-                Err(Error::Io { .. }) => {}
-                Err(error) => return Err(error.to_string()),
-            }
-        }
-        Ok(())
+        judge_each(TRANSACTIONS, || self.transact())
     }
 
     fn transact(&mut self) -> Result<Option<String>, Error> {
@@ -168,11 +156,7 @@ impl Client {
 
 fn run(seed: Seed, omission: Omission) -> Result<(), String> {
     let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing, Replication::default());
-    let trees = Arc::new(Mutex::new(Vec::new()));
-    let founded = Arc::clone(&trees);
-    sim.host(NodeId(SERVERS), move |port: Port<Role>| *founded.lock() = found(&connect(port)).unwrap());
-    sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
-    let trees = trees.lock().clone();
+    let trees = found_in(&mut sim);
     let [birds, names, seen] = trees[..] else { panic!("a tree in each of three groups") };
     let tables = Tables { birds, names, seen };
     let problem = Arc::new(Mutex::new(Ok(())));
@@ -189,16 +173,9 @@ fn run(seed: Seed, omission: Omission) -> Result<(), String> {
     sim.inject(Faults { down: 1, broken_disk: 0, ..faults });
     stir(&mut sim, trees.clone(), Duration::from_secs(4));
     let doomed = NodeId(SERVERS + u32::try_from(sim.random().below(CLIENTS.into())).unwrap());
-    let after = Duration::from_micros(1_000 + sim.random().below(500_000));
-    let noticed = Duration::from_micros(100 + sim.random().below(2_000_000));
-    sim.after(after, move |sim| crash_client(sim, doomed, noticed));
+    doom(&mut sim, doomed);
     sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));
-    if !sim.run_until(Duration::from_secs(3_000), |_, _, _| {}, |sim| sim.programs_running() == 0) {
-        return Err("programs wait for ever".into());
-    }
-    sim.heal(servers());
-    sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| servers().all(|s| sim.process(s).is_some()));
-    check_trees(&mut sim, &trees)?;
+    close(&mut sim, &trees)?;
     let survivor = (0..CLIENTS).map(|client| NodeId(SERVERS + client)).find(|client| *client != doomed);
     let last = Arc::clone(&problem);
     sim.host(survivor.unwrap(), move |port: Port<Role>| {

@@ -1,7 +1,7 @@
 //! Clients read and write registers in several groups, servers and clients crash: what they saw is judged by the
 //! specification of snapshot isolation.
 
-use crate::transfers::{check_trees, found};
+use crate::transfers::{close, found_in};
 use crate::world::{Defect, Disks, Role, SERVERS, connect, disturb, replicas, servers, stir, world};
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_history::isolation::{self, Isolation, Operation, Order, Outcome, Transaction};
@@ -138,7 +138,7 @@ impl Client {
 }
 
 /// A client crashes, and after a while the servers hear of it.
-pub(crate) fn crash_client(sim: &mut Sim<Role>, client: NodeId, noticed: Duration) {
+fn crash_client(sim: &mut Sim<Role>, client: NodeId, noticed: Duration) {
     sim.crash(client);
     sim.after(noticed, move |sim| {
         for server in servers().filter(|server| sim.is_up(*server)).collect::<Vec<_>>() {
@@ -147,13 +147,33 @@ pub(crate) fn crash_client(sim: &mut Sim<Role>, client: NodeId, noticed: Duratio
     });
 }
 
+/// A client crashes in a while.
+pub(crate) fn doom(sim: &mut Sim<Role>, client: NodeId) {
+    let after = Duration::from_micros(1_000 + sim.random().below(500_000));
+    let noticed = Duration::from_micros(100 + sim.random().below(2_000_000));
+    sim.after(after, move |sim| crash_client(sim, client, noticed));
+}
+
+/// Tries so many transactions, of which each says what is wrong in what it sees, until one finds something or the client has crashed.
+pub(crate) fn judge_each(
+    count: u64,
+    mut transact: impl FnMut() -> Result<Option<String>, Error>,
+) -> Result<(), String> {
+    for _ in 0..count {
+        match transact() {
+            Ok(None) | Err(Error::Conflict | Error::SnapshotGone) => {}
+            Ok(Some(problem)) => return Err(problem),
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotConnected => return Ok(()),
+            Err(Error::Io { .. }) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok(())
+}
+
 fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), String> {
     let mut sim = world(seed, &Disks::default(), CLIENTS, defect, replication);
-    let trees = Arc::new(Mutex::new(Vec::new()));
-    let founded = Arc::clone(&trees);
-    sim.host(NodeId(SERVERS), move |port: Port<Role>| *founded.lock() = found(&connect(port)).unwrap());
-    sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
-    let trees = trees.lock().clone();
+    let trees = found_in(&mut sim);
     let history = Arc::new(Mutex::new(History::default()));
     for client in 0..CLIENTS {
         let (trees, history, random) = (trees.clone(), Arc::clone(&history), sim.random().fork());
@@ -170,18 +190,10 @@ fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), Strin
         (0..sim.random().below(3)).map(|_| sim.random().below(CLIENTS.into())).collect();
     for client in doomed {
         let client = NodeId(SERVERS + u32::try_from(client).unwrap());
-        let after = Duration::from_micros(1_000 + sim.random().below(500_000));
-        let noticed = Duration::from_micros(100 + sim.random().below(2_000_000));
-        sim.after(after, move |sim| crash_client(sim, client, noticed));
+        doom(&mut sim, client);
     }
     sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));
-    let finished = sim.run_until(Duration::from_secs(3_000), |_, _, _| {}, |sim| sim.programs_running() == 0);
-    if !finished {
-        return Err("programs wait for ever".into());
-    }
-    sim.heal(servers());
-    sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| servers().all(|s| sim.process(s).is_some()));
-    check_trees(&mut sim, &trees)?;
+    close(&mut sim, &trees)?;
     let violations = isolation::check(&history.lock().transactions, Isolation::Snapshot, Order::RealTime);
     violations.first().map_or(Ok(()), |first| Err(first.to_string()))
 }

@@ -1,8 +1,8 @@
 //! Clients make trees and drop them, each in any group, and write them down in a tree of the first: whoever sees that a tree is
 //! written down finds it, and what is in it.
 
-use crate::isolation::crash_client;
-use crate::transfers::{check_trees, found};
+use crate::isolation::{doom, judge_each};
+use crate::transfers::{close, found_in};
 use crate::world::{Defect, Disks, Role, SERVERS, connect, disturb, replicas, servers, stir, world};
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_kv::remote::Replication;
@@ -10,7 +10,6 @@ use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Faults, Port, Seed, seeds};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,18 +28,7 @@ struct Client {
 impl Client {
     /// What was wrong in some snapshot.
     fn run(mut self) -> Result<(), String> {
-        for _ in 0..TRANSACTIONS {
-            match self.transact() {
-                Ok(None) | Err(Error::Conflict | Error::SnapshotGone) => {}
-                Ok(Some(problem)) => return Err(problem),
-                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotConnected => {
-                    return Ok(());
-                }
-                Err(Error::Io { .. }) => {}
-                Err(error) => return Err(error.to_string()),
-            }
-        }
-        Ok(())
+        judge_each(TRANSACTIONS, || self.transact())
     }
 
     fn transact(&mut self) -> Result<Option<String>, Error> {
@@ -76,11 +64,7 @@ impl Client {
 
 fn run(seed: Seed, remember: bool, replication: Replication) -> Result<(), String> {
     let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing, replication);
-    let trees = Arc::new(Mutex::new(Vec::new()));
-    let founded = Arc::clone(&trees);
-    sim.host(NodeId(SERVERS), move |port: Port<Role>| *founded.lock() = found(&connect(port)).unwrap());
-    sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
-    let trees = trees.lock().clone();
+    let trees = found_in(&mut sim);
     let problem = Arc::new(Mutex::new(Ok(())));
     for client in 0..CLIENTS {
         let (random, problem, catalog) = (sim.random().fork(), Arc::clone(&problem), trees[0]);
@@ -97,16 +81,9 @@ fn run(seed: Seed, remember: bool, replication: Replication) -> Result<(), Strin
     stir(&mut sim, trees.clone(), Duration::from_secs(4));
     disturb(&mut sim, CLIENTS, Duration::from_secs(4));
     let doomed = NodeId(SERVERS + u32::try_from(sim.random().below(CLIENTS.into())).unwrap());
-    let after = Duration::from_micros(1_000 + sim.random().below(500_000));
-    let noticed = Duration::from_micros(100 + sim.random().below(2_000_000));
-    sim.after(after, move |sim| crash_client(sim, doomed, noticed));
+    doom(&mut sim, doomed);
     sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));
-    if !sim.run_until(Duration::from_secs(3_000), |_, _, _| {}, |sim| sim.programs_running() == 0) {
-        return Err("programs wait for ever".into());
-    }
-    sim.heal(servers());
-    sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| servers().all(|s| sim.process(s).is_some()));
-    check_trees(&mut sim, &trees)?;
+    close(&mut sim, &trees)?;
     let problem = problem.lock();
     problem.clone()
 }

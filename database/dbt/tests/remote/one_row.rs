@@ -1,13 +1,11 @@
 //! Clients change the same rows at once, without having read them.
 
-use crate::transfers::found;
+use crate::transfers::found_in;
 use crate::world::{Defect, Disks, SERVERS, connect, world};
 use fulmar_dbt::Durability;
 use fulmar_kv::remote::Replication;
 use fulmar_node::NodeId;
 use fulmar_sim::seeds;
-use parking_lot::Mutex;
-use std::sync::Arc;
 use std::time::Duration;
 
 const CLIENTS: u32 = 4;
@@ -16,13 +14,10 @@ const CLIENTS: u32 = 4;
 fn changes_that_nothing_was_read_for_do_not_conflict() {
     seeds("changes_that_nothing_was_read_for_do_not_conflict", 0..20, |seed| {
         let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing, Replication::default());
-        let trees = Arc::new(Mutex::new(Vec::new()));
-        let founded = trees.clone();
-        sim.host(NodeId(SERVERS), move |port| *founded.lock() = found(&connect(port)).unwrap());
+        let trees = found_in(&mut sim);
         let is_over = |sim: &fulmar_sim::Sim<_>| sim.programs_running() == 0;
-        sim.run_until(Duration::from_secs(60), |_, _, _| {}, is_over);
         for client in 0..CLIENTS {
-            let trees = trees.lock().clone();
+            let trees = trees.clone();
             sim.host(NodeId(SERVERS + client), move |port| {
                 let database = connect(port);
                 for tree in trees {

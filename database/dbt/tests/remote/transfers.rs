@@ -26,6 +26,15 @@ fn tree(trees: &[Tree], account: u64) -> Tree {
     trees[usize::try_from(account).unwrap() % trees.len()]
 }
 
+/// Has the first client make them.
+pub(crate) fn found_in(sim: &mut Sim<Role>) -> Vec<Tree> {
+    let trees = Arc::new(Mutex::new(Vec::new()));
+    let founded = Arc::clone(&trees);
+    sim.host(NodeId(SERVERS), move |port: Port<Role>| *founded.lock() = found(&connect(port)).unwrap());
+    sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
+    trees.lock().clone()
+}
+
 /// Makes trees until each group has one.
 pub(crate) fn found(database: &Database) -> Result<Vec<Tree>, Error> {
     let mut trees = BTreeMap::new();
@@ -95,11 +104,7 @@ struct Bank {
 
 /// Founds a bank, whose clients then are at work.
 fn open(sim: &mut Sim<Role>) -> Bank {
-    let trees = Arc::new(Mutex::new(Vec::new()));
-    let founded = Arc::clone(&trees);
-    sim.host(NodeId(SERVERS), move |port: Port<Role>| *founded.lock() = found(&connect(port)).unwrap());
-    sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
-    let trees = trees.lock().clone();
+    let trees = found_in(sim);
     let bank = Bank { trees, done: Arc::new(Mutex::new(0)) };
     employ(sim, &bank);
     bank
@@ -116,14 +121,14 @@ fn employ(sim: &mut Sim<Role>, bank: &Bank) {
 }
 
 /// Whether all programs end, and leave sound trees.
-fn close(sim: &mut Sim<Role>, bank: &Bank) -> Result<(), String> {
+pub(crate) fn close(sim: &mut Sim<Role>, trees: &[Tree]) -> Result<(), String> {
     let finished = sim.run_until(Duration::from_secs(3_000), |_, _, _| {}, |sim| sim.programs_running() == 0);
     if !finished {
         return Err("programs wait for ever".into());
     }
     sim.heal(servers());
     sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| servers().all(|s| sim.process(s).is_some()));
-    check_trees(sim, &bank.trees)
+    check_trees(sim, trees)
 }
 
 /// Whether the trees are sound, on servers that are all up, as soon as nothing is underway.
@@ -170,7 +175,7 @@ fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), Strin
     stir(&mut sim, bank.trees.clone(), Duration::from_secs(4));
     disturb(&mut sim, CLIENTS, Duration::from_secs(4));
     sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));
-    close(&mut sim, &bank)?;
+    close(&mut sim, &bank.trees)?;
     let done = *bank.done.lock();
     if done == CLIENTS as usize * TRANSFERS { Ok(()) } else { Err(format!("{done} transfers")) }
 }
@@ -237,7 +242,7 @@ fn replicas_outlive_their_servers() {
         sim.run(Duration::from_secs(20), |_, _, _| {});
         sim.crash(gone);
         employ(&mut sim, &bank);
-        close(&mut sim, &bank)?;
+        close(&mut sim, &bank.trees)?;
         let done = *bank.done.lock();
         if done == 2 * CLIENTS as usize * TRANSFERS { Ok(()) } else { Err(format!("{done} transfers")) }
     });
@@ -268,7 +273,7 @@ fn a_server_can_be_drained() {
             return Err("it is not empty".into());
         }
         sim.crash(drained);
-        close(&mut sim, &bank)?;
+        close(&mut sim, &bank.trees)?;
         let done = *bank.done.lock();
         if done == CLIENTS as usize * TRANSFERS { Ok(()) } else { Err(format!("{done} transfers")) }
     });
@@ -319,7 +324,7 @@ fn a_server_with_replicas_can_be_drained() {
         if !is_gone {
             sim.crash(drained);
         }
-        close(&mut sim, &bank)?;
+        close(&mut sim, &bank.trees)?;
         let done = *bank.done.lock();
         if done == CLIENTS as usize * TRANSFERS { Ok(()) } else { Err(format!("{done} transfers")) }
     });
