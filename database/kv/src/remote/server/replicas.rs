@@ -350,7 +350,7 @@ impl Server {
         self.site.turn(now, out).send(keeper, Message::Ask(request));
     }
 
-    /// Another keeps the map: who was to say that groups are served here may be gone.
+    /// Has the map say, perhaps again, that groups are served here whose replicas know: who was to say so may be gone.
     pub(super) fn register_all(&mut self, now: Time, out: &mut Outbox<Self>) {
         for place in self.replicas.keys().copied().collect::<Vec<_>>() {
             let front = self.replicas.get(&place).and_then(|hosted| hosted.front.as_ref());
@@ -549,6 +549,7 @@ impl Server {
         // What its engine holds is let go of before it is opened again.
         self.replicas.retain(|place, hosted| !hosted.is_broken || self.failures.rests(*place, now));
         self.host(now, out);
+        self.register_all(now, out);
         let places: Vec<_> = self.replicas.keys().copied().collect();
         let me = self.site.me;
         for place in places {
@@ -556,10 +557,6 @@ impl Server {
             hosted.copy_on(place, &mut self.site.turn(now, out));
             let life = hosted.life;
             let wish = self.site.map.replicas(place).and_then(|replicas| hosted.wish(replicas, me));
-            let stage = hosted.front.as_ref().map(|front| front.stage);
-            if stage == Some(Stage::Registering) {
-                self.register(place, now, out);
-            }
             self.tell_begin(place, life, now, out);
             if let Some(wish) = wish {
                 self.step_replica(place, now, out, |replica, out| replica.request(now, wish, out));
