@@ -300,10 +300,10 @@ impl Shared {
         let Executed { results, written } = self.storage.execute(&commits);
         let Some(written) = written else { return results };
         let sync = group.iter().any(|turn| turn.durability == Durability::Synced);
-        if sync && let Err(error) = self.storage.sync(written) {
+        if sync && let Err(error) = self.storage.sync() {
             return self.storage.fail(results, error);
         }
-        self.storage.publish(written.last);
+        self.storage.publish(written);
         results
     }
 }

@@ -40,11 +40,13 @@ pub(crate) struct Storage {
     collected: AtomicU64,
     /// Held while the objects of a group of commits change one after the other.
     placing: Mutex<()>,
+    /// How much has reached the engine: after a failed write less than the core has counted.
+    written: AtomicU64,
     /// Objects with this number and above do not exist yet.
     next_object: AtomicU64,
     /// Why nothing can be committed any more.
     failed: Mutex<Option<Reason>>,
-    /// Whether what was carried out may not be on the disk, as a sync has failed.
+    /// Whether what was written may not be on the disk, as a sync has failed.
     unsynced: AtomicBool,
     engine: Box<dyn Engine>,
     /// Unlocks the directory, after the engine has let go of it.
@@ -74,16 +76,8 @@ impl Reason {
 pub(crate) struct Executed {
     /// In the order of the commits.
     pub(crate) results: Vec<Result<Timestamp, Refusal<()>>>,
-    /// How far [`Storage::sync`] has to get; `None` if nothing was written.
-    pub(crate) written: Option<Written>,
-}
-
-/// A point in what was written to the engine.
-#[derive(Clone, Copy)]
-pub(crate) struct Written {
-    /// The newest commit.
-    pub(crate) last: Timestamp,
-    sequence: u64,
+    /// The newest commit, if something was written.
+    pub(crate) written: Option<Timestamp>,
 }
 
 struct Snapshots {
@@ -151,7 +145,7 @@ impl Storage {
     /// Saves whoever opens it next from syncing again what was synced when it was opened.
     fn note_all_synced(&self) {
         if let Some(home) = &self.home {
-            let held = self.sequence();
+            let held = self.written.load(Relaxed);
             let is_noted = home.require_synced(held, "commit").is_ok_and(|is_noted| is_noted);
             if !is_noted {
                 // Without the note the next one only takes longer.
@@ -189,6 +183,7 @@ impl Storage {
             group,
             cache: Cache::new(cache_bytes),
             snapshots: Mutex::new(Snapshots { published: core.last, open: BTreeMap::new(), elsewhere: None }),
+            written: AtomicU64::new(core.sequence),
             core: Mutex::new(core),
             stale: Mutex::default(),
             collected: AtomicU64::new(0),
@@ -340,7 +335,7 @@ impl Storage {
     }
 
     /// Lets the core change objects, and writes what it did to the engine: that is written when it returns, or nothing is.
-    fn change(&self, change: impl FnOnce(&mut Core, &mut Staged<'_>)) -> Result<Option<Written>, Error> {
+    fn change(&self, change: impl FnOnce(&mut Core, &mut Staged<'_>)) -> Result<Option<Timestamp>, Error> {
         if let Some(reason) = &*self.failed.lock() {
             return Err(self.latched(reason));
         }
@@ -356,9 +351,8 @@ impl Storage {
             self.stale.lock().note(at, object);
         }
         core.save(self.next_object.load(Relaxed), &mut batch);
-        let written = Written { last: core.last, sequence: core.sequence };
-        self.place(batch, objects)?;
-        Ok(Some(written))
+        self.place(&core, batch, objects)?;
+        Ok(Some(core.last))
     }
 
     /// One change after which nothing further may be committed if it fails for a reason of ours.
@@ -439,8 +433,9 @@ impl Storage {
     fn name_from(&self, next_object: u64) -> Result<(), Error> {
         self.next_object.store(next_object, Relaxed);
         let mut batch = Batch::default();
-        self.core.lock().save(next_object, &mut batch);
-        self.place(batch, BTreeMap::new())
+        let core = self.core.lock();
+        core.save(next_object, &mut batch);
+        self.place(&core, batch, BTreeMap::new())
     }
 
     /// An object, for another group.
@@ -514,27 +509,26 @@ impl Storage {
         self.core.lock().last
     }
 
-    /// When it returns, all that was written up to `written` survives the loss of power.
-    pub(crate) fn sync(&self, written: Written) -> Result<(), Error> {
+    /// When it returns, all that was written before survives the loss of power.
+    pub(crate) fn sync(&self) -> Result<(), Error> {
+        let written = self.written.load(Relaxed);
         self.engine.sync()?;
-        self.home.as_ref().map_or(Ok(()), |home| home.note_synced(written.sequence))
+        self.home.as_ref().map_or(Ok(()), |home| home.note_synced(written))
     }
 
-    /// As [`Storage::sync`], for all that was carried out; a failure is remembered.
+    /// As [`Storage::sync`], and it fails too if something that was carried out could not be written; a failure is remembered.
     pub(crate) fn sync_all(&self) -> Result<(), Error> {
-        let written = {
-            let core = self.core.lock();
-            Written { last: core.last, sequence: core.sequence }
-        };
-        self.sync(written).map_err(|error| {
+        let synced = self.sync();
+        let mut failed = self.failed.lock();
+        if let Err(error) = synced {
             self.unsynced.store(true, Relaxed);
             // The first failure is why, not those that come of it.
-            let reason = self.failed.lock().get_or_insert_with(|| Reason::of(&error)).clone();
-            self.latched(&reason)
-        })
+            failed.get_or_insert_with(|| Reason::of(&error));
+        }
+        failed.as_ref().map_or(Ok(()), |reason| Err(self.latched(reason)))
     }
 
-    /// Why what was carried out may not be on the disk, if [`Storage::sync_all`] has failed.
+    /// Why what was written may not be on the disk, if a sync of [`Storage::sync_all`] has failed.
     pub(crate) fn unsynced(&self) -> Option<Error> {
         if !self.unsynced.load(Relaxed) {
             return None;
@@ -577,10 +571,16 @@ impl Storage {
         self.latched(&reason)
     }
 
-    /// Makes the objects of a group of commits what readers find.
-    fn place(&self, batch: Batch, objects: BTreeMap<ObjectId, Option<Arc<Object>>>) -> Result<(), Error> {
+    /// Makes the objects of a group of commits, which the core has saved in the batch, what readers find.
+    fn place(
+        &self,
+        core: &Core,
+        batch: Batch,
+        objects: BTreeMap<ObjectId, Option<Arc<Object>>>,
+    ) -> Result<(), Error> {
         let _placing = self.placing.lock();
         self.engine.write(batch)?;
+        self.written.store(core.sequence, Relaxed);
         for (id, object) in objects {
             self.cache.store(id, object);
         }

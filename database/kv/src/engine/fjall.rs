@@ -66,7 +66,7 @@ struct Writer {
     entries: Keyspace,
     facts: Keyspace,
     database: Database,
-    /// Below the database: emptied when that is closed.
+    /// Below the database: cut when that is closed.
     log: Log,
     /// About how much is in it, bytes.
     logged: AtomicU64,
@@ -206,7 +206,7 @@ impl Writer {
             // It does not sync the names of keyspaces that it has made.
             sync_directory(&keyspaces).map_err(|e| Error::io(&keyspaces, e))?;
         }
-        let log = Log::newest(path);
+        let log = Log::newest(path).map_err(|e| Error::io(path, e))?;
         // What is reserved in a new one is not cut off yet.
         let logged = AtomicU64::new(if is_new { 0 } else { log.bytes() });
         Ok(Self { path: path.into(), entries, facts, database, log, logged, compaction: Mutex::default() })
@@ -263,7 +263,7 @@ impl Drop for Writer {
         if self.logged.load(Relaxed) > REPLAYED_BYTES
             && flush(&self.database, &[&self.entries, &self.facts]).is_ok()
         {
-            self.log.empty_when_closed();
+            self.log.end_when_closed(0);
         }
     }
 }
@@ -303,8 +303,12 @@ impl Engine for Fjall {
             }
         }
         let alone = self.opened.write();
-        atomic.durability(Some(PersistMode::Buffer)).commit().map_err(|e| self.fault(e))?;
+        let committed = atomic.durability(Some(PersistMode::Buffer)).commit();
         drop(alone);
+        if let Err(error) = committed {
+            writer.log.end_with_what_is_whole();
+            return Err(self.fault(error));
+        }
         if logged / UNFLUSHED_BYTES != (logged + bytes) / UNFLUSHED_BYTES {
             for keyspace in [&writer.entries, &writer.facts] {
                 // The batch is written. What fails here fails the next one, too.
@@ -317,7 +321,8 @@ impl Engine for Fjall {
     fn sync(&self) -> Result<(), Error> {
         // What was there when it was opened was synced then.
         let Some(writer) = self.written() else { return Ok(()) };
-        writer.database.persist(PersistMode::SyncData).map_err(|e| self.fault(e))
+        // fjall would not, once a table could not be written; the batch is in the log all the same, and will be found there.
+        writer.log.sync().map_err(|e| Error::io(&self.path, e))
     }
 
     fn load(&self, object: ObjectId, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error> {

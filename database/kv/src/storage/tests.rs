@@ -85,7 +85,9 @@ fn what_was_not_written_has_not_taken_place() {
     }
     assert!(storage.may_have_committed(None));
     disk.is_full.store(false, Relaxed);
-    storage.sync_all().expect("room");
+    storage.sync_all().expect_err("not all is there");
+    // What is there may be told by who waited for it.
+    assert!(storage.unsynced().is_none());
     assert_eq!(disk.open().outcome(first), Some(Outcome::Committed(at)));
     assert_eq!(disk.open().outcome(second), None);
 }

@@ -10,6 +10,7 @@
 
 use super::REPLAYED_BYTES;
 use crate::Error;
+use parking_lot::Mutex;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -158,12 +159,25 @@ impl TornTail {
 /// The log that is written to.
 pub(super) struct Log {
     directory: PathBuf,
-    is_emptied: bool,
+    pub(super) open: Mutex<OpenLogs>,
+    /// Where it is cut when it is closed, bytes from its start.
+    end: Mutex<Option<u64>>,
+}
+
+/// Open since before anything was written to them: a system may tell of a failed write who had the file open then, and nobody
+/// else.
+pub(super) struct OpenLogs {
+    /// The newest; and before it the one that was, until something is in the newest. None after a failed sync.
+    pub(super) files: Vec<File>,
+    /// The number of the newest.
+    newest: u64,
 }
 
 impl Log {
-    pub(super) fn newest(directory: &Path) -> Self {
-        Self { directory: directory.into(), is_emptied: false }
+    pub(super) fn newest(directory: &Path) -> io::Result<Self> {
+        let (newest, path) = numbered_logs(directory)?.pop().ok_or(io::ErrorKind::NotFound)?;
+        let open = OpenLogs { files: vec![File::open(path)?], newest };
+        Ok(Self { directory: directory.into(), open: Mutex::new(open), end: Mutex::default() })
     }
 
     fn path(&self) -> Option<PathBuf> {
@@ -175,21 +189,68 @@ impl Log {
         self.path().and_then(|log| log.metadata().ok()).map_or(0, |log| log.len())
     }
 
-    /// All that is in it is in tables, and nothing more is written.
-    pub(super) fn empty_when_closed(&mut self) {
-        self.is_emptied = true;
+    /// When it returns, all batches that were written before survive the loss of power. After an error none is synced any more.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        let mut open = self.open.lock();
+        let synced = open.sync(&self.directory);
+        if synced.is_err() {
+            open.files.clear();
+        }
+        synced
+    }
+
+    /// A batch could not be written: nothing of it stays when the log is closed. fjall writes the rest then, if there is room by
+    /// that time, and what was refused would be there.
+    pub(super) fn end_with_what_is_whole(&self) {
+        let mut end = self.end.lock();
+        if end.is_none() {
+            let whole = self.path().and_then(|log| Extent::of(&log, "").ok());
+            *end = whole.map(|extent| extent.whole_batches);
+        }
+    }
+
+    /// Nothing more is written, and what is after `end` is not needed.
+    pub(super) fn end_when_closed(&self, end: u64) {
+        *self.end.lock() = Some(end);
+    }
+}
+
+impl OpenLogs {
+    fn sync(&mut self, directory: &Path) -> io::Result<()> {
+        if self.files.is_empty() {
+            return Err(io::Error::other("an earlier sync failed"));
+        }
+        loop {
+            match File::open(directory.join(format!("{}.jnl", self.newest + 1))) {
+                Ok(next) => self.files.push(next),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+                Err(error) => return Err(error),
+            }
+            self.newest += 1;
+        }
+        for log in &self.files {
+            log.sync_data()?;
+        }
+        // fjall has made the next log before it knows that it can begin it. Once it has, it writes to no other.
+        let is_begun = |log: &File| {
+            let mut first = [0];
+            log.read_exact_at(&mut first, 0).is_ok() && first == [START]
+        };
+        let current = self.files.iter().rposition(is_begun).unwrap_or(0);
+        self.files.drain(..current);
+        Ok(())
     }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
-        if let Some(log) = self.path().filter(|_| self.is_emptied) {
-            let emptied = OpenOptions::new().write(true).open(log).and_then(|log| {
-                log.set_len(0)?;
+        if let (Some(log), Some(end)) = (self.path(), *self.end.get_mut()) {
+            let cut = OpenOptions::new().write(true).open(log).and_then(|log| {
+                log.set_len(end)?;
                 log.sync_all()
             });
             // What stays in it is passed over when it is replayed.
-            drop(emptied);
+            drop(cut);
         }
     }
 }
@@ -240,6 +301,11 @@ fn copy(log: &Path, part: Range<u64>, length: u64, to: &Path) -> io::Result<()> 
 
 /// The logs in `directory` from the oldest to the newest.
 fn logs(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    Ok(numbered_logs(directory)?.into_iter().map(|(_, path)| path).collect())
+}
+
+/// The same, with their numbers.
+fn numbered_logs(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut logs = Vec::new();
     let entries = match fs::read_dir(directory) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -255,7 +321,7 @@ fn logs(directory: &Path) -> io::Result<Vec<PathBuf>> {
         }
     }
     logs.sort_unstable();
-    Ok(logs.into_iter().map(|(_, path)| path).collect())
+    Ok(logs)
 }
 
 /// How far a log is what was written.

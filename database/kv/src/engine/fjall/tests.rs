@@ -195,6 +195,62 @@ fn a_write_that_waits_for_room_hears_of_an_error() {
     });
 }
 
+/// On a full disk, with other programs busy: a row was refused, and was there when the database was opened again.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "fjall does not tell when it has given up")]
+fn what_is_in_the_log_is_not_refused_when_a_table_cannot_be_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("engine");
+    let tables = path.join("keyspaces/1/tables");
+    let open = || Fjall::open(&path, 1 << 20, "marker", |_| Ok(true)).unwrap();
+    let engine = open();
+    engine.write(Batch { writes: vec![put(1, 0, 1)] }).unwrap();
+    std::fs::remove_dir(&tables).unwrap();
+    let writer = engine.writer().unwrap();
+    writer.entries.rotate_memtable().unwrap();
+    while writer.database.persist(PersistMode::Buffer).is_ok() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    drop(writer);
+    engine.sync().unwrap();
+    for _ in 0..2 {
+        assert!(matches!(engine.write(Batch { writes: vec![put(1, 1, 1)] }), Err(Error::Io { .. })));
+    }
+    drop(engine);
+    std::fs::create_dir(&tables).unwrap();
+    assert_eq!(found(&open(), 1), [(0, 1)]);
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "fjall does not tell when it has begun another log")]
+fn a_sync_is_of_the_logs_that_may_have_been_written_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("engine");
+    let engine = Fjall::open(&path, 1 << 20, "marker", |_| Ok(true)).unwrap();
+    let write = |sequence| engine.write(Batch { writes: vec![put(1, sequence, 1 << 20)] }).unwrap();
+    let number = |name: &str| path.join(name).metadata().unwrap().ino();
+    let synced = || {
+        engine.sync().unwrap();
+        let writer = engine.writer().unwrap();
+        let open = writer.log.open.lock();
+        open.files.iter().map(|log| log.metadata().unwrap().ino()).collect::<Vec<_>>()
+    };
+    write(0);
+    assert_eq!(synced(), [number("0.jnl")]);
+    (1..70).for_each(write);
+    while !path.join("1.jnl").exists() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    write(70);
+    assert_eq!(synced(), [number("1.jnl")]);
+    // As fjall leaves it that had no room to begin another.
+    File::create(path.join("2.jnl")).unwrap();
+    write(71);
+    for _ in 0..2 {
+        assert_eq!(synced(), ["1.jnl", "2.jnl"].map(number));
+    }
+}
+
 #[test]
 fn what_was_replaced_takes_no_space_after_a_compaction() {
     let directory = tempfile::tempdir().unwrap();
