@@ -1,7 +1,7 @@
 //! A cluster on loopback for a suite's databases.
 
 use super::install;
-use crate::run::{Result, output};
+use crate::run::Result;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
@@ -32,12 +32,20 @@ impl Cluster {
             }
             servers.push(Server::start(command)?);
         }
-        // Whoever is not on the map yet would hold nothing.
+        // Whoever is not on the map yet would hold nothing; and of who has just joined it may be said that it takes no part yet.
         let all = format!("{SERVERS} servers");
-        while !output(Command::new(&program).args(["status", &servers[0].address]))?.contains(&all) {
+        let mut told = String::new();
+        for _ in 0..1_000 {
+            let mut status = Command::new(&program);
+            status.args(["status", &servers[0].address]);
+            let output = status.output().map_err(|error| format!("{status:?}: {error}"))?;
+            told = String::from_utf8_lossy(&output.stdout).into_owned();
+            if output.status.success() && told.contains(&all) {
+                return Ok(Self(servers));
+            }
             std::thread::yield_now();
         }
-        Ok(Self(servers))
+        Err(format!("three servers do not come to be one cluster:\n{told}"))
     }
 
     pub(super) fn addresses(&self) -> String {
