@@ -35,7 +35,7 @@ impl<S: StateMachine> Replica<S> {
     /// How long it waits for a sign of the leader: longer, where that or this replica or the network between them is slow.
     pub(crate) fn patience(&self) -> Duration {
         let patience = self.options.patience;
-        (self.gap * 3).clamp(patience, patience * MOST_PATIENCE)
+        (self.gap * 2).clamp(patience, patience * MOST_PATIENCE)
     }
 
     /// Takes over the places that the leader has given.

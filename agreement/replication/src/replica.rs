@@ -22,7 +22,7 @@ pub struct Options {
     /// How often a leader gives a sign.
     pub heartbeat: Duration,
     /// How long a replica waits for one, or for a view to begin, before it wants a later view: several heartbeats. If they come in
-    /// greater intervals it waits for three of those, and at most three times as long.
+    /// greater intervals it waits for two of those, and at most three times as long.
     pub patience: Duration,
     /// A message holds at most so many operations.
     pub batch: usize,
