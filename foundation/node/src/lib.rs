@@ -104,7 +104,8 @@ pub trait Process {
         let _ = (now, from, message, out);
     }
 
-    /// Another process is there and has nothing to say yet: it works on something, or waits for its disk.
+    /// Another process is there and has nothing to say yet: it works on something, or waits for its disk; or what it has said is still on
+    /// its way.
     fn busy(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
         let _ = (now, peer, out);
     }

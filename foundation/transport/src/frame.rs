@@ -62,11 +62,13 @@ pub(crate) struct FrameReader {
     taken: usize,
     /// The other end has said that it is there.
     is_alive: bool,
+    /// The last read has filled all of the room.
+    is_filled: bool,
 }
 
 impl FrameReader {
     pub(crate) const fn empty() -> Self {
-        Self { bytes: Vec::new(), taken: 0, is_alive: false }
+        Self { bytes: Vec::new(), taken: 0, is_alive: false, is_filled: false }
     }
 
     /// Whether the other end has said that it is there since this was last asked.
@@ -91,9 +93,11 @@ impl FrameReader {
         &mut self.bytes
     }
 
-    /// Called when one read has filled all of the room: the next may find more at once.
-    pub(crate) fn widen(&mut self) {
-        if self.bytes.capacity() < LARGE {
+    /// Called after each read.
+    pub(crate) fn note_read(&mut self) {
+        self.is_filled = self.bytes.len() == self.bytes.capacity();
+        // The next may find more at once.
+        if self.is_filled && self.bytes.capacity() < LARGE {
             self.bytes.reserve_exact(self.bytes.capacity() * 2 - self.bytes.len());
         }
     }
@@ -117,6 +121,11 @@ impl FrameReader {
         let start = self.taken + PREFIX;
         self.taken = start + length;
         Ok(Some(start..start + length))
+    }
+
+    /// Whether there is a part of a frame, or the last read may have left something.
+    pub(crate) const fn has_more(&self) -> bool {
+        self.is_filled || self.pending() > 0
     }
 
     /// Bytes that were not taken: of a frame that is not whole, once [`Self::next`] has found no other.
@@ -168,10 +177,9 @@ mod tests {
                 let cut = (1 + random.index(spare)).min(rest.len());
                 room.extend_from_slice(&rest[..cut]);
                 rest = &rest[cut..];
-                if cut == spare {
-                    reader.widen();
-                }
+                reader.note_read();
                 found.extend(frames(&mut reader, 100_000).expect("short frames"));
+                assert!(reader.has_more() || (cut < spare && reader.pending() == 0));
             }
             assert_eq!(found, bodies);
         }

@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A turn that lasts longer takes long, and so often it is said.
-const INTERVAL: Duration = Duration::from_millis(50);
+pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
 /// No turn is under way.
 const WAITING: u64 = 0;
 

@@ -88,7 +88,7 @@
 //!   more than once and a message. While a client leaves more than the limit unread, its requests wait in the system.
 //!   Memory for what is received is lent against bytes that came, never against a length that was announced.
 //! - A server whose turn takes long, as its process works or its disk does not answer, is heard of by other servers up to
-//!   [`Limits::busy`].
+//!   [`Limits::busy`]. So is one of whose messages a part has not been read yet.
 //! - [`Client::round_trips`] is a count that depends on what the process sends and waits for, not on time.
 //!
 //! Not guaranteed: that messages arrive; that a timer is punctual (never early, and late by the work of a turn); anything

@@ -234,9 +234,7 @@ impl Link {
         match recv(&self.socket, spare_capacity(room), flags) {
             Ok((_, 0)) => Err(LinkError::Ended),
             Ok((_, count)) => {
-                if room.len() == room.capacity() {
-                    self.input.widen();
-                }
+                self.input.note_read();
                 Ok(count)
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(0),

@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
 use crate::hello::{Answer, FIRST_CLIENT, HELLO_LIMIT, Hello, Protocol, Refusal};
-use crate::keep_alive::{KeepAlive, Tail};
+use crate::keep_alive::{self, KeepAlive, Tail};
 use crate::limits::Limits;
 use crate::link::{Link, LinkError};
 use crate::notice::Notice;
@@ -72,9 +72,25 @@ struct Connection {
     /// Not read from, since all together have sent too much that is not whole.
     held: bool,
     heard: Time,
+    /// When it was last noted that more is on its way.
+    more_noted: Time,
 }
 
 impl Connection {
+    /// The server from which more is on its way than was read, told now and then. It is there, whatever it has said that comes later:
+    /// who was long in a turn would take it to be silent.
+    fn note_more(&mut self, now: Time) -> Option<NodeId> {
+        let peer = match self.stage {
+            Stage::Open(peer) if peer < FIRST_CLIENT && self.link.input.has_more() => peer,
+            _ => return None,
+        };
+        let is_due = self.more_noted + keep_alive::INTERVAL <= now;
+        is_due.then(|| {
+            self.more_noted = now;
+            peer
+        })
+    }
+
     fn wanted(&self) -> epoll::EventFlags {
         let mut wanted = epoll::EventFlags::empty();
         wanted.set(epoll::EventFlags::IN, !self.paused && !self.held);
@@ -336,6 +352,7 @@ impl Net {
             paused: false,
             held: false,
             heard: self.now,
+            more_noted: self.now,
         };
         let key = self.next_key;
         connection.interest = connection.wanted();
@@ -474,6 +491,7 @@ impl Net {
             }
             let Some(place) = next.transpose() else {
                 if !connection.readable {
+                    self.busy.extend(connection.note_more(self.now));
                     return Ok(None);
                 }
                 let pending = connection.link.input.pending();

@@ -567,6 +567,24 @@ fn a_server_whose_turn_takes_long_is_heard_of() {
     two.stop();
 }
 
+/// With five busy loops, commits of 100 MB made replicas choose other leaders: who was long in a turn read a part of what had come, and
+/// took those to be silent whose signs were in the rest.
+#[test]
+fn a_server_from_which_more_is_on_its_way_is_heard_of() {
+    let server = Running::start(ONE, Limits::default());
+    let (sender, heard) = mpsc::channel();
+    server.handle.run(|echo, _, _| echo.told_of_busy = Some(sender));
+    let mut two = raw::connect(&server.address);
+    two.write_all(&raw::hello_of_server(2)).unwrap();
+    raw::frame(&mut two).unwrap();
+    let is_heard = |byte: &u8| {
+        two.write_all(&[*byte]).unwrap();
+        heard.try_recv() == Ok(TWO)
+    };
+    assert!(raw::question(1, 4 << 20).iter().any(is_heard));
+    server.stop();
+}
+
 /// Passes what a caller tells on to the test.
 struct Told(Sender<Vec<Vec<u8>>>);
 

@@ -14,6 +14,14 @@ pub(crate) fn hello() -> Vec<u8> {
     bytes
 }
 
+/// The same of the server with this name.
+pub(crate) fn hello_of_server(name: u8) -> Vec<u8> {
+    let mut bytes = hello();
+    let from = bytes.len() - 8;
+    bytes[from..from + 4].copy_from_slice(&[name, 0, 0, 0]);
+    bytes
+}
+
 /// A frame with a question to an echo.
 pub(crate) fn question(tag: u8, length: usize) -> Vec<u8> {
     let mut bytes = u32::try_from(length + 9).expect("a short body").to_le_bytes().to_vec();
