@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 
 mod addresses;
+mod alone;
 mod balance;
 mod catching_up;
 mod constraints;

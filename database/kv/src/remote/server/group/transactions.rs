@@ -4,7 +4,7 @@ use super::super::super::news::News;
 use super::super::Turn;
 use super::super::reshape::is_reshape;
 use super::answers::{Done, Refused};
-use super::{Answer, Asked, Group, Progress, Task};
+use super::{Answer, Asked, Deferred, Group, Progress, Task};
 use crate::{Durability, Error, GroupId, Outcome, Prepare, Refusal, Timestamp, TransactionId};
 use fulmar_node::Time;
 use std::time::Duration;
@@ -160,6 +160,9 @@ impl Group {
                     if let Task::Read { sight, .. } = &mut asked.task {
                         sight.waits = false;
                         self.pursue(asked, turn);
+                    } else if is_reshape(transaction) {
+                        // It waits for no lock itself, and is over soon: nobody has changed what the other depends on.
+                        self.deferred.push(Deferred { by: transaction, asked });
                     } else {
                         self.refuse(&asked, Refused::Failed(Error::Conflict), turn);
                     }
