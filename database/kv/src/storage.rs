@@ -509,11 +509,15 @@ impl Storage {
         self.core.lock().last
     }
 
-    /// When it returns, all that was written before survives the loss of power.
+    /// When it returns, all that was written before survives the loss of power. After an error that is not known, also for want of room:
+    /// no error says [`io::ErrorKind::StorageFull`], as of a write that has not taken place.
     pub(crate) fn sync(&self) -> Result<(), Error> {
         let written = self.written.load(Relaxed);
-        self.engine.sync()?;
-        self.home.as_ref().map_or(Ok(()), |home| home.note_synced(written))
+        let noted = || self.home.as_ref().map_or(Ok(()), |home| home.note_synced(written));
+        self.engine.sync().and_then(|()| noted()).map_err(|error| match error {
+            Error::Io { path, source } => Error::Io { path, source: io::Error::other(source) },
+            error => error,
+        })
     }
 
     /// As [`Storage::sync`], and it fails too if something that was carried out could not be written; a failure is remembered.

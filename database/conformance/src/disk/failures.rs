@@ -122,9 +122,11 @@ fn draw(chance: &mut Random) -> (Fault, i64) {
     };
     // A new database takes some 180 calls, a commit some three.
     let until = if chance.one_in(3) { 180 } else { 180 + 9 * transactions };
-    let calls = match chance.below(3) {
+    let calls = match chance.below(4) {
         0 => 1,
-        1 => chance.between(2, 50),
+        // There is room again when the database is closed.
+        1 => 2,
+        2 => chance.between(3, 50),
         _ => i64::MAX >> 1,
     };
     let first = chance.between(0, until).unsigned_abs();
@@ -211,11 +213,12 @@ pub fn endure(
         }
         workload::check(connection, acknowledged.by_thread())
     };
-    let mut refused = 0;
+    let (mut refused, mut was_full) = (0, false);
     match open(name) {
         Ok(connection) => {
             looked_at(&connection)?;
             if let Err(error) = workload::work(name, Some(transactions), &noting) {
+                was_full = error.sqlite_error_code() == Some(ErrorCode::DiskFull);
                 sound(error)?;
                 let acknowledged = acknowledged.lock();
                 unchanged(&connection, acknowledged.by_thread())?;
@@ -237,7 +240,12 @@ pub fn endure(
         }
     }
     let struck = heal();
-    looked_at(&open(name)?)?;
+    let connection = open(name)?;
+    looked_at(&connection)?;
+    if was_full {
+        // Unlike after other errors, who was refused may rely on it.
+        unchanged(&connection, acknowledged.lock().by_thread())?;
+    }
     workload::work(name, Some(2), &noting)?;
     Ok(Report { struck, refused })
 }
