@@ -39,8 +39,8 @@ impl Server {
         let mut line = String::new();
         let output = process.stdout.take().expect("a pipe");
         BufReader::new(output).read_line(&mut line).expect("a line");
-        let address = line.trim().rsplit(' ').next().unwrap_or_default().to_owned();
-        assert!(address.starts_with("fulmar://"), "it does not serve: {line:?}");
+        assert!(line.starts_with("serving "), "it does not serve: {line:?}");
+        let address = line.trim().rsplit(' ').next().expect("an address").to_owned();
         Self { process, address }
     }
 
