@@ -263,7 +263,7 @@ impl Drop for Writer {
         if self.logged.load(Relaxed) > REPLAYED_BYTES
             && flush(&self.database, &[&self.entries, &self.facts]).is_ok()
         {
-            self.log.end_when_closed(0);
+            self.log.empty_when_closed();
         }
     }
 }

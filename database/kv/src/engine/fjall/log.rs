@@ -160,8 +160,8 @@ impl TornTail {
 pub(super) struct Log {
     directory: PathBuf,
     pub(super) open: Mutex<OpenLogs>,
-    /// Where it is cut when it is closed, bytes from its start.
-    end: Mutex<Option<u64>>,
+    /// Which file is cut when it is closed, and where, bytes from its start.
+    cut: Mutex<Option<(PathBuf, u64)>>,
 }
 
 /// Open since before anything was written to them: a system may tell of a failed write who had the file open then, and nobody
@@ -177,7 +177,7 @@ impl Log {
     pub(super) fn newest(directory: &Path) -> io::Result<Self> {
         let (newest, path) = numbered_logs(directory)?.pop().ok_or(io::ErrorKind::NotFound)?;
         let open = OpenLogs { files: vec![File::open(path)?], newest };
-        Ok(Self { directory: directory.into(), open: Mutex::new(open), end: Mutex::default() })
+        Ok(Self { directory: directory.into(), open: Mutex::new(open), cut: Mutex::default() })
     }
 
     fn path(&self) -> Option<PathBuf> {
@@ -186,7 +186,7 @@ impl Log {
 
     /// How long it is.
     pub(super) fn bytes(&self) -> u64 {
-        self.path().and_then(|log| log.metadata().ok()).map_or(0, |log| log.len())
+        self.open.lock().files.last().and_then(|log| log.metadata().ok()).map_or(0, |log| log.len())
     }
 
     /// When it returns, all batches that were written before survive the loss of power. After an error none is synced any more.
@@ -199,19 +199,19 @@ impl Log {
         synced
     }
 
-    /// A batch could not be written: nothing of it stays when the log is closed. fjall writes the rest then, if there is room by
-    /// that time, and what was refused would be there.
+    /// A batch could not be written: nothing of it stays when the log is closed. fjall writes the rest by then, if there is room,
+    /// and what was refused would be there; it may have begun another log, too.
     pub(super) fn end_with_what_is_whole(&self) {
-        let mut end = self.end.lock();
-        if end.is_none() {
-            let whole = self.path().and_then(|log| Extent::of(&log, "").ok());
-            *end = whole.map(|extent| extent.whole_batches);
+        let mut cut = self.cut.lock();
+        if cut.is_none() {
+            let whole = |log: PathBuf| Extent::of(&log, "").ok().map(|extent| (log, extent.whole_batches));
+            *cut = self.path().and_then(whole);
         }
     }
 
-    /// Nothing more is written, and what is after `end` is not needed.
-    pub(super) fn end_when_closed(&self, end: u64) {
-        *self.end.lock() = Some(end);
+    /// All that is in it is in tables, and nothing more is written.
+    pub(super) fn empty_when_closed(&mut self) {
+        *self.cut.get_mut() = self.path().map(|log| (log, 0));
     }
 }
 
@@ -244,7 +244,7 @@ impl OpenLogs {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        if let (Some(log), Some(end)) = (self.path(), *self.end.get_mut()) {
+        if let Some((log, end)) = self.cut.get_mut().take() {
             let cut = OpenOptions::new().write(true).open(log).and_then(|log| {
                 log.set_len(end)?;
                 log.sync_all()

@@ -3,8 +3,8 @@
 //!
 //! Each is a transaction whose primary is the root's group. The others prepare their parts: they lock the leaves whole,
 //! with all their cells. Then the primary changes the link, and that decides. A reader or writer who meets a locked leaf
-//! asks the primary, as with any lock, and a writer waits for the answer that it is over; one whom an old link has led to a leaf that is gone finds nothing there, and
-//! searches again.
+//! asks the primary, as with any lock, and a writer waits for the answer that it is over; one whom an old link has led to
+//! a leaf that is gone finds nothing there, and searches again.
 //!
 //! A leaf that moves takes with it from which time on commits are free to change it: the decision is later than all that
 //! was read or prepared where it was.
