@@ -8,6 +8,7 @@ use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Port, Seed, seeds};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 const TRANSACTIONS: u64 = 60;
@@ -40,6 +41,59 @@ fn run(seed: Seed, replication: Replication) -> Result<(), String> {
     close(&mut sim, &trees)?;
     let outcome = outcome.lock();
     outcome.clone()
+}
+
+/// The longest pause of the writer, while a server is killed, and started again before long.
+fn longest_pause(seed: Seed) -> Result<Duration, String> {
+    let replication = replicas(&seed);
+    let mut sim = world(seed, &Disks::default(), 1, Defect::Nothing, replication);
+    let trees = found_in(&mut sim);
+    let (mut random, written) = (sim.random().fork(), trees.clone());
+    let [count, is_over] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let (counted, ends) = (Arc::clone(&count), Arc::clone(&is_over));
+    sim.host(NodeId(SERVERS), move |port: Port<Role>| {
+        let database = connect(port);
+        while ends.load(Relaxed) == 0 {
+            match transact(&database, &written, &mut random) {
+                // It was opened by a server that has begun anew.
+                Ok(()) | Err(Error::SnapshotGone) => counted.fetch_add(1, Relaxed),
+                Err(error) => panic!("{error}"),
+            };
+        }
+    });
+    stir(&mut sim, trees.clone(), Duration::from_secs(10));
+    let (killed, begun) =
+        (NodeId(u32::try_from(sim.random().below(SERVERS.into())).unwrap()), Duration::from_millis(500));
+    let later = begun + Duration::from_micros(sim.random().below(500_000));
+    sim.run(later, |_, _, _| {});
+    sim.kill(killed);
+    let away = Duration::from_micros(sim.random().below(300_000));
+    sim.after(away, move |sim| sim.restart(killed));
+    let (mut last, mut longest) = ((sim.now(), count.load(Relaxed)), Duration::ZERO);
+    let begin = sim.now();
+    sim.run_until(
+        Duration::from_secs(4),
+        |_, _, _| {},
+        |sim| {
+            if count.load(Relaxed) > last.1 {
+                longest = longest.max(sim.now().since(last.0));
+                last = (sim.now(), count.load(Relaxed));
+            }
+            sim.now() >= begin + Duration::from_secs(3)
+        },
+    );
+    is_over.store(1, Relaxed);
+    close(&mut sim, &trees)?;
+    Ok(longest)
+}
+
+/// A leaf that is on its way to a server, or from one, is locked: it is given up when that is gone.
+#[test]
+fn who_is_killed_while_leaves_move_is_missed_at_once() {
+    seeds("who_is_killed_while_leaves_move_is_missed_at_once", 0..150, |seed| {
+        let pause = longest_pause(seed)?;
+        if pause <= Duration::from_millis(700) { Ok(()) } else { Err(format!("a pause of {pause:?}")) }
+    });
 }
 
 #[test]

@@ -18,6 +18,8 @@ enum End {
     Retires,
     /// Its process is killed: its machine closes its connections.
     Killed,
+    /// Its process is killed, and started again at once.
+    Returns,
     /// It hears and says nothing any more.
     Stopped,
     /// It and another are killed, and started again.
@@ -32,15 +34,21 @@ impl End {
         Duration::from_millis(match self {
             Self::Retires => 200,
             Self::Killed => 500,
+            Self::Returns => 1_000,
             Self::Stopped => 600,
             Self::TwoRestart | Self::AllRestart => 2_000,
         })
     }
 
+    /// Whether servers start again that have ended.
+    const fn starts_again(self) -> bool {
+        matches!(self, Self::Returns | Self::TwoRestart | Self::AllRestart)
+    }
+
     /// How many servers end.
     const fn count(self) -> usize {
         match self {
-            Self::Retires | Self::Killed | Self::Stopped => 1,
+            Self::Retires | Self::Killed | Self::Returns | Self::Stopped => 1,
             Self::TwoRestart => 2,
             Self::AllRestart => SERVERS as usize,
         }
@@ -71,26 +79,29 @@ fn restart(sim: &mut Sim<Role>, leaving: impl Iterator<Item = NodeId>) {
     }
 }
 
-/// What a writer reads before it writes.
+/// What a transaction of a writer does.
 #[derive(Clone, Copy)]
-enum Reads {
+enum Does {
+    /// It reads a row, and writes another.
     OneRow,
-    /// All rows, in parts: while it looks at one, the next is on its way.
+    /// It reads all rows before, in parts: while it looks at one, the next is on its way.
     AllRows,
+    /// It writes a row in two groups each.
+    TwoGroups,
 }
 
-impl Reads {
+impl Does {
     /// So often it writes: longer than all that happens takes.
     const fn rows(self) -> u64 {
         match self {
-            Self::OneRow => 400,
+            Self::OneRow | Self::TwoGroups => 400,
             Self::AllRows => 80,
         }
     }
 
     fn read(self, transaction: &Transaction, tree: Tree) -> Result<(), Error> {
         match self {
-            Self::OneRow => transaction.get(tree, b"bird").map(drop),
+            Self::OneRow | Self::TwoGroups => transaction.get(tree, b"bird").map(drop),
             Self::AllRows => {
                 let mut cursor = Cursor::new(tree);
                 let mut more = cursor.first(transaction)?;
@@ -104,29 +115,35 @@ impl Reads {
 }
 
 /// The longest pause of a writer while a server ends.
-fn longest_pause(seed: Seed, end: End, reads: Reads) -> Result<Duration, String> {
+fn longest_pause(seed: Seed, end: End, does: Does) -> Result<Duration, String> {
     let replication = replicas(&seed);
     let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, replication);
     sim.run(Duration::from_secs(2), |_, _, _| {});
-    let group = GroupId(u16::try_from(sim.random().below(2)).expect("few"));
-    let tree = plant(&mut sim, group, NodeId(group.0.into()))?;
+    let group = u16::try_from(sim.random().below(2)).expect("few");
+    let tree = plant(&mut sim, GroupId(group), NodeId(group.into()))?;
+    let other = match does {
+        Does::TwoGroups => Some(plant(&mut sim, GroupId(1 - group), NodeId((1 - group).into()))?),
+        Does::OneRow | Does::AllRows => None,
+    };
     let leaving = NodeId(u32::try_from(sim.random().below(2)).expect("few"));
     let asked = servers().find(|server| *server != leaving).expect("there are three");
     let told = Arc::new(Mutex::new(Vec::new()));
     let outcomes = Arc::clone(&told);
     sim.host(NodeId(SERVERS), move |port| {
         let database = connect_to(port, asked);
-        for number in 0..reads.rows() {
+        for number in 0..does.rows() {
             let change = || {
                 let mut transaction = database.begin()?;
-                reads.read(&transaction, tree)?;
-                transaction.put(tree, &number.to_be_bytes(), &[b'f'; 1_500])?;
+                does.read(&transaction, tree)?;
+                for tree in [Some(tree), other].into_iter().flatten() {
+                    transaction.put(tree, &number.to_be_bytes(), &[b'f'; 1_500])?;
+                }
                 transaction.commit(Durability::Synced)
             };
             let outcome = loop {
                 match change() {
                     // It was opened by a server that has begun anew.
-                    Err(Error::SnapshotGone) if end.count() > 1 => {}
+                    Err(Error::SnapshotGone) if end.starts_again() => {}
                     outcome => break outcome,
                 }
             };
@@ -142,6 +159,11 @@ fn longest_pause(seed: Seed, end: End, reads: Reads) -> Result<Duration, String>
     match end {
         End::Retires => retire(&mut sim, leaving, until),
         End::Killed => sim.kill(leaving),
+        End::Returns => {
+            sim.kill(leaving);
+            let away = Duration::from_micros(sim.random().below(300_000));
+            sim.after(away, move |sim| sim.restart(leaving));
+        }
         End::Stopped => sim.pause(leaving),
         End::TwoRestart | End::AllRestart => {
             let others = servers().filter(|server| *server != leaving);
@@ -171,7 +193,7 @@ fn longest_pause(seed: Seed, end: End, reads: Reads) -> Result<Duration, String>
     }
     run(&mut sim, 1, move |port| {
         let transaction = connect_to(port, asked).begin()?;
-        for number in 0..reads.rows() {
+        for number in 0..does.rows() {
             assert!(transaction.get(tree, &number.to_be_bytes())?.is_some(), "{number} is lost");
         }
         Ok(())
@@ -179,49 +201,54 @@ fn longest_pause(seed: Seed, end: End, reads: Reads) -> Result<Duration, String>
     Ok(longest)
 }
 
-fn judge(name: &str, end: End, reads: Reads) {
+fn judge(name: &str, end: End, does: Does) {
     seeds(name, 0..60, |seed| {
-        let pause = longest_pause(seed, end, reads)?;
+        let pause = longest_pause(seed, end, does)?;
         if pause <= end.pause() { Ok(()) } else { Err(format!("a pause of {pause:?}")) }
     });
 }
 
 #[test]
 fn who_is_to_end_has_others_lead_first() {
-    judge("who_is_to_end_has_others_lead_first", End::Retires, Reads::OneRow);
+    judge("who_is_to_end_has_others_lead_first", End::Retires, Does::OneRow);
 }
 
 #[test]
 fn who_is_killed_is_missed_at_once() {
-    judge("who_is_killed_is_missed_at_once", End::Killed, Reads::OneRow);
+    judge("who_is_killed_is_missed_at_once", End::Killed, Does::OneRow);
+}
+
+#[test]
+fn who_is_back_at_once_keeps_nobody() {
+    judge("who_is_back_at_once_keeps_nobody", End::Returns, Does::TwoGroups);
 }
 
 #[test]
 fn who_is_stopped_is_missed_within_a_second() {
-    judge("who_is_stopped_is_missed_within_a_second", End::Stopped, Reads::OneRow);
+    judge("who_is_stopped_is_missed_within_a_second", End::Stopped, Does::OneRow);
 }
 
 /// It looks for another leader while it waits for what was asked for ahead.
 #[test]
 fn who_is_stopped_is_missed_as_soon_by_who_reads_all() {
-    judge("who_is_stopped_is_missed_as_soon_by_who_reads_all", End::Stopped, Reads::AllRows);
+    judge("who_is_stopped_is_missed_as_soon_by_who_reads_all", End::Stopped, Does::AllRows);
 }
 
 #[test]
 fn two_that_were_killed_are_back_within_two_seconds() {
-    judge("two_that_were_killed_are_back_within_two_seconds", End::TwoRestart, Reads::OneRow);
+    judge("two_that_were_killed_are_back_within_two_seconds", End::TwoRestart, Does::OneRow);
 }
 
 #[test]
 fn all_that_were_killed_are_back_within_two_seconds() {
-    judge("all_that_were_killed_are_back_within_two_seconds", End::AllRestart, Reads::OneRow);
+    judge("all_that_were_killed_are_back_within_two_seconds", End::AllRestart, Does::OneRow);
 }
 
 /// The checks above tell these apart.
 #[test]
 fn who_says_less_is_missed_for_longer() {
     for (end, less) in [(End::Retires, End::Killed), (End::Retires, End::Stopped)] {
-        let pauses = (0..20).map(|seed| longest_pause(Seed::new(seed, Detail::Numbers), less, Reads::OneRow));
+        let pauses = (0..20).map(|seed| longest_pause(Seed::new(seed, Detail::Numbers), less, Does::OneRow));
         assert!(pauses.flatten().any(|pause| pause > end.pause()), "nobody waits");
     }
 }

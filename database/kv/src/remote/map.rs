@@ -308,6 +308,15 @@ impl Map {
         })
     }
 
+    /// The server of each group.
+    pub(crate) fn servers_of_groups(&self) -> BTreeMap<(DatabaseNumber, GroupId), NodeId> {
+        let groups = |(database, placement): (&DatabaseNumber, &Placement)| {
+            let database = *database;
+            (0..).map(move |group| (database, GroupId(group))).zip(placement.groups.clone())
+        };
+        self.databases.iter().flat_map(groups).collect()
+    }
+
     /// Whether a server is known to be at this address.
     pub(crate) fn has(&self, server: NodeId, address: &str) -> bool {
         self.servers.get(&server).is_some_and(|known| known == address)

@@ -726,6 +726,10 @@ impl Process for Server {
         self.forget_user(peer, now, out);
         if self.site.map.servers.contains_key(&peer) {
             self.step_replicas(now, out, |replica, out| replica.disconnected(now, peer, out));
+            let served: BTreeSet<_> = self.site.map.held(peer).collect();
+            for ((database, _), group) in &mut self.groups {
+                group.miss(|other| served.contains(&(*database, other)), &mut self.site.turn(now, out));
+            }
         }
         self.settle(now, out);
     }

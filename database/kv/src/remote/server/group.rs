@@ -10,7 +10,7 @@ use super::super::news::News;
 use super::super::status::GroupStatus;
 use super::balance::Heat;
 use super::ledger::Ledger;
-use super::reshape::Underway;
+use super::reshape::{Underway, is_reshape};
 use super::{Keep, Turn};
 use crate::core::{Outcomes, Undecided};
 use crate::{
@@ -22,6 +22,7 @@ use answers::{Refused, Waiting};
 use fulmar_node::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use transactions::Owner;
 
 /// Answers of level 0 hold at most so many bytes of cells, if a single cell is not larger.
 const LARGEST_PART: usize = 256 << 10;
@@ -45,8 +46,8 @@ pub(super) struct Group {
     lost: Option<Timestamp>,
     /// What met a lock.
     deferred: Vec<Deferred>,
-    /// Whose transactions are prepared, and since when.
-    owners: BTreeMap<TransactionId, (NodeId, Time)>,
+    /// Whose transactions are prepared.
+    owners: BTreeMap<TransactionId, Owner>,
     /// Transactions that must not be prepared any more, and their snapshots: somebody was told that they will never
     /// take place. With a snapshot that is forgotten they cannot be.
     refused: BTreeMap<TransactionId, Timestamp>,
@@ -124,6 +125,16 @@ impl Task {
         }
     }
 
+    /// Whether it is of a client that has another transaction by now than this one, and so has given that up, whoever has heard of it.
+    fn comes_after(&self, before: TransactionId) -> bool {
+        let transaction = match self {
+            Self::Commit(transaction, ..) | Self::CommitUnread(transaction, ..) => *transaction,
+            Self::Prepare(prepare) => prepare.transaction,
+            Self::Read { .. } | Self::Decide(..) => return false,
+        };
+        transaction.client == before.client && transaction.number > before.number
+    }
+
     /// What it has read; nothing, if it has read what there is when it is done.
     fn snapshot(&self) -> Option<Timestamp> {
         match self {
@@ -161,9 +172,13 @@ impl Group {
         // Somebody may have read beneath the locks of what this group is to decide, up to now: it was told, and has
         // forgotten.
         let (_, group) = name;
+        let mut owners = BTreeMap::new();
         storage.pending(|pending| {
             for undecided in pending.all_undecided().iter().filter(|undecided| undecided.primary == group) {
                 pending.postpone(undecided.transaction, now);
+                if !is_reshape(undecided.transaction) {
+                    owners.insert(undecided.transaction, Owner::returning(turn.now));
+                }
             }
         });
         Self {
@@ -177,7 +192,7 @@ impl Group {
             waiting: VecDeque::new(),
             lost: None,
             deferred: Vec::new(),
-            owners: BTreeMap::new(),
+            owners,
             refused: BTreeMap::new(),
             numbers: Numbers::default(),
             committed: BTreeMap::new(),
@@ -316,6 +331,9 @@ impl Group {
             Ok(Progress::Done) => return,
             Ok(Progress::Refused(refused)) => refused,
             Ok(Progress::Blocked(by)) => {
+                if asked.task.comes_after(by) {
+                    self.pass_on_that_it_is_given_up(by, turn);
+                }
                 self.inquire(by, asked.task.reader(), turn);
                 return self.deferred.push(Deferred { by, asked });
             }
@@ -588,7 +606,7 @@ impl Group {
         self.committed.retain(|(owner, _), _| *owner != client);
         self.deferred.retain(|deferred| deferred.asked.client != client);
         let owned: Vec<_> =
-            self.owners.iter().filter(|(_, (owner, _))| *owner == client).map(|(t, _)| *t).collect();
+            self.owners.iter().filter(|(_, owner)| owner.client == Some(client)).map(|(t, _)| *t).collect();
         for transaction in owned {
             self.owners.remove(&transaction);
             let (_, group) = self.name;

@@ -169,6 +169,11 @@ impl Server {
         let kept = |map: &Map| (map.keeper, map.records.as_ref().and_then(|records| records.view));
         let is_kept_anew = kept(&map) != kept(&self.site.map);
         let before = std::mem::replace(&mut self.site.map, map);
+        let (was, is) = (before.servers_of_groups(), self.site.map.servers_of_groups());
+        let is_moved = |place| was.get(&place) != is.get(&place);
+        for ((database, _), group) in &mut self.groups {
+            group.follow(|other| is_moved((*database, other)), &mut self.site.turn(now, out));
+        }
         // It has told since where it is.
         let servers = &self.site.map.servers;
         self.site.met.retain(|server, _| before.servers.get(server) == servers.get(server));

@@ -193,6 +193,27 @@ impl Group {
         self.reshapes.values().filter(is_move).count()
     }
 
+    /// These groups may not have heard what they were told: changes in which they have a part are given up, as leaves are locked for
+    /// these.
+    pub(super) fn miss(&mut self, is_missed: impl Fn(GroupId) -> bool, turn: &mut Turn<'_>) {
+        let waits = |underway: &Underway| underway.asked.iter().any(|asked| is_missed(*asked));
+        let waiting: Vec<_> =
+            self.reshapes.iter().filter(|(_, underway)| waits(underway)).map(|(name, _)| *name).collect();
+        waiting.into_iter().for_each(|transaction| self.abandon(transaction, turn));
+    }
+
+    /// These groups are served elsewhere from now on. What another server has not answered about a transaction they are asked again.
+    pub(super) fn follow(&mut self, is_moved: impl Fn(GroupId) -> bool, turn: &mut Turn<'_>) {
+        self.miss(&is_moved, turn);
+        let undecided = self.database.storage().pending(|pending| pending.all_undecided());
+        let (_, group) = self.name;
+        for undecided in undecided {
+            if undecided.primary != group && is_moved(undecided.primary) {
+                self.inquire(undecided.transaction, None, turn);
+            }
+        }
+    }
+
     /// Gives up what takes too long.
     pub(super) fn abandon_old(&mut self, turn: &mut Turn<'_>) {
         let is_old = |underway: &Underway| turn.now >= underway.since + PATIENCE;

@@ -1,17 +1,33 @@
 //! Transactions of several groups, as one of them takes part (two-phase commit).
 
+use super::super::super::message::Message;
 use super::super::super::news::News;
 use super::super::Turn;
 use super::super::reshape::is_reshape;
 use super::answers::{Done, Refused};
 use super::{Answer, Asked, Deferred, Group, Progress, Task};
 use crate::{Durability, Error, GroupId, Outcome, Prepare, Refusal, Timestamp, TransactionId};
-use fulmar_node::Time;
+use fulmar_node::{NodeId, Time};
 use std::time::Duration;
 
 /// A client that has prepared a transaction and says nothing more for so long has given it up, though it is still connected. Its parts
 /// in other groups may be large, and the machines busy.
 const LEASE: Duration = Duration::from_secs(30);
+/// A client whose transaction is found prepared when the group is opened may come back for so long.
+const RETURN: Duration = Duration::from_secs(2);
+
+/// Who may yet ask for the decision about a transaction.
+pub(super) struct Owner {
+    /// Nothing, if it has not come back since the group was opened.
+    pub(super) client: Option<NodeId>,
+    until: Time,
+}
+
+impl Owner {
+    pub(super) fn returning(now: Time) -> Self {
+        Self { client: None, until: now + RETURN }
+    }
+}
 
 impl Group {
     pub(super) fn prepare(
@@ -31,7 +47,8 @@ impl Group {
         }
         match storage.prepare(prepare) {
             Ok(proposal) => {
-                self.owners.insert(prepare.transaction, (asked.client, turn.now));
+                let owner = Owner { client: Some(asked.client), until: turn.now + LEASE };
+                self.owners.insert(prepare.transaction, owner);
                 // Whatever the client wants of its commits: the other groups rely on it.
                 let reply = Some((asked, Answer::At(proposal)));
                 self.tell_when(Durability::Synced, Done { reply, ..Done::default() }, turn);
@@ -87,6 +104,17 @@ impl Group {
         }
     }
 
+    /// A client has given up a transaction whose locks are here; its primary may not have heard of it.
+    pub(super) fn pass_on_that_it_is_given_up(&self, transaction: TransactionId, turn: &mut Turn<'_>) {
+        let undecided = self.database.storage().pending(|pending| pending.undecided(transaction));
+        let (database, _) = self.name;
+        if let Some(primary) = undecided.map(|undecided| undecided.primary)
+            && let Some(server) = turn.site.map.server(database, primary)
+        {
+            turn.send(server, Message::GivenUp(database, primary, transaction));
+        }
+    }
+
     /// Carries a prepared transaction out, or gives it up, and tells the other groups if this one decides.
     pub(super) fn end(&mut self, transaction: TransactionId, outcome: Outcome, turn: &mut Turn<'_>) {
         let storage = self.database.storage();
@@ -98,7 +126,8 @@ impl Group {
             // For who keeps the structure.
             storage.publish(at);
         }
-        if let (Some((client, _)), Outcome::Committed(at)) = (self.owners.remove(&transaction), outcome) {
+        let client = self.owners.remove(&transaction).and_then(|owner| owner.client);
+        if let (Some(client), Outcome::Committed(at)) = (client, outcome) {
             self.commits += 1;
             self.committed.insert((client, undecided.snapshot), at);
         }
@@ -129,7 +158,7 @@ impl Group {
     }
 
     /// Asks a transaction's primary what has become of it.
-    pub(super) fn inquire(
+    pub(in super::super) fn inquire(
         &mut self,
         transaction: TransactionId,
         reader: Option<Timestamp>,
@@ -237,6 +266,6 @@ impl Group {
     /// Whether the client that has prepared a transaction may yet ask for the decision.
     pub(super) fn is_owned(&self, transaction: TransactionId, now: Time) -> bool {
         self.reshapes.contains_key(&transaction)
-            || self.owners.get(&transaction).is_some_and(|(_, since)| now < *since + LEASE)
+            || self.owners.get(&transaction).is_some_and(|owner| now < owner.until)
     }
 }
