@@ -1,14 +1,15 @@
 //! One client writes, while leaves are moved, joined and split: nobody changes what it depends on, so it loses no conflict.
 
+use crate::retiring::longest_standstill;
 use crate::transfers::{close, found_in};
 use crate::world::{Defect, Disks, Role, SERVERS, connect, replicas, stir, world};
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_kv::remote::Replication;
 use fulmar_node::{NodeId, Random};
-use fulmar_sim::{Port, Seed, seeds};
+use fulmar_sim::{Port, Seed, Sim, seeds};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 const TRANSACTIONS: u64 = 60;
@@ -49,11 +50,11 @@ fn longest_pause(seed: Seed) -> Result<Duration, String> {
     let mut sim = world(seed, &Disks::default(), 1, Defect::Nothing, replication);
     let trees = found_in(&mut sim);
     let (mut random, written) = (sim.random().fork(), trees.clone());
-    let [count, is_over] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let (count, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let (counted, ends) = (Arc::clone(&count), Arc::clone(&is_over));
     sim.host(NodeId(SERVERS), move |port: Port<Role>| {
         let database = connect(port);
-        while ends.load(Relaxed) == 0 {
+        while !ends.load(Relaxed) {
             match transact(&database, &written, &mut random) {
                 // It was opened by a server that has begun anew.
                 Ok(()) | Err(Error::SnapshotGone) => counted.fetch_add(1, Relaxed),
@@ -69,22 +70,12 @@ fn longest_pause(seed: Seed) -> Result<Duration, String> {
     sim.kill(killed);
     let away = Duration::from_micros(sim.random().below(300_000));
     sim.after(away, move |sim| sim.restart(killed));
-    let (mut last, mut longest) = ((sim.now(), count.load(Relaxed)), Duration::ZERO);
-    let begin = sim.now();
-    sim.run_until(
-        Duration::from_secs(4),
-        |_, _, _| {},
-        |sim| {
-            if count.load(Relaxed) > last.1 {
-                longest = longest.max(sim.now().since(last.0));
-                last = (sim.now(), count.load(Relaxed));
-            }
-            sim.now() >= begin + Duration::from_secs(3)
-        },
-    );
-    is_over.store(1, Relaxed);
+    let (begin, second) = (sim.now(), Duration::from_secs(1));
+    let is_later = |sim: &Sim<Role>| sim.now() >= begin + 3 * second;
+    let longest = longest_standstill(&mut sim, 4 * second, || count.load(Relaxed), is_later);
+    is_over.store(true, Relaxed);
     close(&mut sim, &trees)?;
-    Ok(longest)
+    longest.ok_or_else(|| "nothing happens any more".into())
 }
 
 /// A leaf that is on its way to a server, or from one, is locked: it is given up when that is gone.

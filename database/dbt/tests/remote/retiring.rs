@@ -114,6 +114,30 @@ impl Does {
     }
 }
 
+/// Runs until this is over, and answers the longest time in which `count` did not grow, the last one included; nothing, if it is
+/// not over in that time.
+pub(crate) fn longest_standstill(
+    sim: &mut Sim<Role>,
+    lasting: Duration,
+    count: impl Fn() -> usize,
+    is_over: impl Fn(&Sim<Role>) -> bool,
+) -> Option<Duration> {
+    let (mut last, mut longest) = ((sim.now(), count()), Duration::ZERO);
+    let over = sim.run_until(
+        lasting,
+        |_, _, _| {},
+        |sim| {
+            longest = longest.max(sim.now().since(last.0));
+            let counted = count();
+            if counted > last.1 {
+                last = (sim.now(), counted);
+            }
+            is_over(sim)
+        },
+    );
+    over.then_some(longest)
+}
+
 /// The longest pause of a writer while a server ends.
 fn longest_pause(seed: Seed, end: End, does: Does) -> Result<Duration, String> {
     let replication = replicas(&seed);
@@ -170,23 +194,9 @@ fn longest_pause(seed: Seed, end: End, does: Does) -> Result<Duration, String> {
             restart(&mut sim, [leaving].into_iter().chain(others).take(end.count()));
         }
     }
-    let (mut last, mut longest) = ((sim.now(), told.lock().len()), Duration::ZERO);
-    let counted = Arc::clone(&told);
-    let ends = sim.run_until(
-        Duration::from_secs(200),
-        |_, _, _| {},
-        |sim| {
-            let count = counted.lock().len();
-            if count > last.1 {
-                longest = longest.max(sim.now().since(last.0));
-                last = (sim.now(), count);
-            }
-            sim.programs_running() == 0
-        },
-    );
-    if !ends {
-        return Err("a program does not end".into());
-    }
+    let ends = |sim: &Sim<Role>| sim.programs_running() == 0;
+    let longest = longest_standstill(&mut sim, Duration::from_secs(200), || told.lock().len(), ends);
+    let longest = longest.ok_or("a program does not end")?;
     let told = told.lock().clone();
     if let Some(failed) = told.iter().find(|told| told.is_err()) {
         return Err(format!("{failed:?}"));
