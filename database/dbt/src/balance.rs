@@ -4,6 +4,7 @@
 //! left to them: the tree is sound with or without it.
 
 use crate::commit::{Committed, LEAF_BYTES, cuts};
+use crate::site::Where;
 use crate::transaction::dropped_key;
 use crate::{Cursor, DROPPED, Database, Durability, Error, NEXT_TREE, Seek, Timestamp, Tree, WELCOME};
 use fulmar_kv::remote::{Keep, Linked, Reshape, Shape, Walked};
@@ -267,7 +268,11 @@ impl Database {
     /// Cleans up after a transaction that wrote nothing and is over: versions that it kept readable are removed, as nobody else
     /// may come to do that. Where the storage is elsewhere, the server does it.
     pub fn clean_up(&self) {
-        let _here = self.store.stay();
+        let place = self.store.stay();
+        // Every transaction that only reads comes by here, and hardly ever is there anything to do.
+        if !matches!(&*place, Where::Here(kv) if kv.has_stale()) {
+            return;
+        }
         if let Some(keeper) = self.keeper() {
             // If the second finds that nothing more is due, the engine gives back what the first has replaced.
             for most in [COLLECTED_AT_MOST, COLLECTED_AT_ONCE] {

@@ -258,6 +258,11 @@ impl Database {
         self.0.storage.group()
     }
 
+    /// Whether [`Database::stale`] may find something to do. Unlike that it costs next to nothing.
+    pub fn has_stale(&self) -> bool {
+        self.0.storage.has_stale()
+    }
+
     /// Up to `limit` objects that are mostly stale: each is worth a [`crate::Restructuring::Collect`].
     pub fn stale(&self, limit: usize) -> Vec<ObjectId> {
         self.0.storage.stale(limit)

@@ -281,6 +281,11 @@ impl Storage {
         ObjectId::new(self.group, self.next_object.fetch_add(1, Relaxed))
     }
 
+    /// Whether [`Storage::stale`] may find something to do.
+    pub(crate) fn has_stale(&self) -> bool {
+        !self.stale.lock().objects.is_empty() || self.collected.load(Relaxed) >= COLLECTED
+    }
+
     /// Up to `limit` objects of which much is stale, and that no snapshot keeps so.
     pub(crate) fn stale(&self, limit: usize) -> Vec<ObjectId> {
         let watermark = self.snapshots.lock().watermark();

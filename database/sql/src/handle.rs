@@ -440,22 +440,22 @@ impl Handle {
             // Its snapshot is the parent's to end.
             std::mem::forget(self.open.take());
         }
-        let Some(mut open) = self.open.take() else {
+        let Some(level) = self.open.as_ref().map(|open| open.level) else {
             return if keep_reading { self.begin(Level::Read, false) } else { Ok(()) };
         };
-        let changed = open.transaction.is_changed();
-        self.leave(open.level, None);
+        self.leave(level, None);
         if std::mem::take(&mut self.meta.changed) {
             self.meta = Meta::default();
         }
         if !keep_reading {
-            drop(open);
+            self.open = None;
             self.database().clean_up();
             return Ok(());
         }
-        if changed {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        if open.transaction.is_changed() {
             let Some(base) = open.base else {
-                drop(open);
+                self.open = None;
                 return self.begin(Level::Read, false);
             };
             open.transaction.undo_to(base);
@@ -464,7 +464,6 @@ impl Handle {
         open.level = Level::Read;
         open.savepoints.clear();
         open.raised = Raised::default();
-        self.open = Some(open);
         Ok(())
     }
 

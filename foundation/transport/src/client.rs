@@ -312,7 +312,9 @@ impl<P: Process<Message: Wire>> Client<P> {
             self.started = true;
             self.step(0, P::start);
         }
-        self.hear_disconnected();
+        if !self.disconnected.is_empty() {
+            self.hear_disconnected();
+        }
     }
 
     fn hear_disconnected(&mut self) {
@@ -335,7 +337,9 @@ impl<P: Process<Message: Wire>> Client<P> {
 
     fn go_on(&mut self) -> Result<Vec<P::Event>, ClientError> {
         loop {
-            self.hear_disconnected();
+            if !self.disconnected.is_empty() {
+                self.hear_disconnected();
+            }
             for _ in 0..self.timers.due(self.now) {
                 let Some(timer) = self.timers.expire(self.now) else { break };
                 let depth = self.depth_of_all();

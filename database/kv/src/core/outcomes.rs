@@ -16,6 +16,9 @@ const MOST: u64 = if cfg!(test) { 10 } else { 100_000 };
 /// The entry that says what was forgotten; those of clients follow.
 const FORGOTTEN: u64 = 0;
 
+/// A record is no longer than three numbers, bytes.
+const RECORD_BYTES: usize = 30;
+
 /// The outcomes of clients' last transactions.
 #[derive(Debug, Default)]
 pub(crate) struct Outcomes {
@@ -99,7 +102,7 @@ impl Outcomes {
                 self.entries
             })
         });
-        let mut record = Vec::new();
+        let mut record = Vec::with_capacity(RECORD_BYTES);
         if entry.is_some() {
             let last = Last { entry, number, outcome: Outcome::Committed(at), age: self.age };
             self.last.insert(client, last);
