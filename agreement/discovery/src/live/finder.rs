@@ -191,13 +191,11 @@ impl Finder {
         if self.farewell.is_some() || !said.outranks(&self.me) {
             return;
         }
-        let mine = &mut self.me.incarnation;
-        *mine = if said.incarnation.life > mine.life {
-            // Its clock was set back since its last life.
-            Incarnation { life: said.incarnation.life + 1, refutations: 0 }
-        } else {
-            Incarnation { refutations: said.incarnation.refutations + 1, ..*mine }
-        };
+        // In another life its clock has been set back since.
+        let anew = said.incarnation.life > self.me.incarnation.life;
+        // Only an invention is said of the last.
+        let Some(next) = said.incarnation.next(anew) else { return };
+        self.me.incarnation = next;
         self.roster.merge(now, self.me.clone());
         self.ascent.hasten(now);
     }

@@ -13,6 +13,19 @@ pub struct Incarnation {
     pub refutations: u32,
 }
 
+impl Incarnation {
+    /// The last that nodes tell each other of.
+    pub(super) const LAST: Self = Self { life: u64::MAX - 1, refutations: u32::MAX - 1 };
+
+    /// The next in the same life, or in another if there is none, or if that is to be `anew`. Nothing after the last.
+    pub(super) fn next(self, anew: bool) -> Option<Self> {
+        let refuted = (self.refutations < Self::LAST.refutations)
+            .then(|| Self { refutations: self.refutations + 1, ..self });
+        let reborn = (self.life < Self::LAST.life).then(|| Self { life: self.life + 1, refutations: 0 });
+        if anew { reborn.or(refuted) } else { refuted.or(reborn) }
+    }
+}
+
 /// What is believed of an incarnation. Of two beliefs the later in this list holds, as with SWIM (Das and others 2002, section
 /// 4.2): only the node itself, by a higher incarnation, gets back to the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

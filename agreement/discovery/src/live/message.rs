@@ -137,9 +137,8 @@ fn member(input: &mut Reader<'_>) -> Option<Member> {
     Some(Member {
         address: address(input).filter(|address| is_of_one(*address))?,
         incarnation: Incarnation {
-            // The largest has no next.
-            life: input.varint().filter(|life| *life < u64::MAX)?,
-            refutations: number(input).filter(|refutations| *refutations < u32::MAX)?,
+            life: input.varint().filter(|life| *life <= Incarnation::LAST.life)?,
+            refutations: number(input).filter(|refutations| *refutations <= Incarnation::LAST.refutations)?,
         },
         standing: *Standing::ALL.get(usize::from(input.byte()?))?,
         name: name(input)?,

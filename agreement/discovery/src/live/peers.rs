@@ -11,7 +11,8 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
     life: u64,
-    /// The newest that came.
+    /// That which came last. Mostly it is the newest; an older one says less, and is true, too. One that was invented would stay for
+    /// good if the newest counted.
     stamp: u64,
     /// Its journal is known here up to this revision.
     have: u64,
@@ -42,7 +43,7 @@ impl Peers {
     /// Something has come, and something more will within `pause`.
     pub(super) fn heard(&mut self, address: SocketAddr, life: u64, stamp: u64, now: Time, pause: Duration) {
         self.expect(address, life, now + pause + pace::PATIENCE);
-        self.0.entry(address).and_modify(|peer| peer.stamp = peer.stamp.max(stamp));
+        self.0.entry(address).and_modify(|peer| peer.stamp = stamp);
     }
 
     /// A part of the node's journal has come. Says whether all of it is known now.

@@ -3,6 +3,7 @@
 use super::super::message::{Heard, Span};
 use super::super::roster::MOST_MEMBERS;
 use super::*;
+use fulmar_transport::Wire;
 
 fn address(number: u32) -> SocketAddr {
     let [_, high, middle, low] = number.to_be_bytes();
@@ -84,4 +85,38 @@ fn nobody_confirms_what_is_yet_to_come() {
     assert_eq!(ask(0), [address(1)], "its view is another yet");
     assert_eq!(ask(u64::MAX), [address(1)]);
     assert_eq!(ask(1_000_000), []);
+}
+
+/// Who was said to be in a life near the last one took one that nobody lets pass, and was not heard any more.
+#[test]
+fn who_refutes_an_invention_is_heard() {
+    let now = Time::ZERO + Duration::from_secs(1);
+    let own = 1_000_000;
+    let last = Incarnation::LAST;
+    for (life, refutations) in
+        [(own, 0), (own, last.refutations), (last.life, 0), (last.life, 7), (last.life - 1, last.refutations)]
+    {
+        let mut finder = Finder::new(address(0), Name::default(), []);
+        finder.start(now, &mut Outbox::default());
+        let said = Member { incarnation: Incarnation { life, refutations }, ..member(0, Standing::Dead) };
+        finder.receive(now, NodeId(0), question(1, vec![said.clone()]), &mut Outbox::default());
+        finder.invariants().expect("all is well");
+        assert!(finder.me().outranks(&said), "{said:?}");
+        let mut bytes = Vec::new();
+        let message = Message { sender: finder.me().clone(), ..question(1, Vec::new()) };
+        message.encode(&mut bytes);
+        assert_eq!(Message::decode(&bytes), Ok(message));
+    }
+}
+
+/// A stamp in another's name, from the end of time, was what its owner was told for ever, and denied: no view was stable any more.
+#[test]
+fn a_stamp_that_was_invented_is_forgotten() {
+    let now = Time::ZERO + Duration::from_secs(1);
+    let mut finder = Finder::new(address(9), Name::default(), []);
+    finder.start(now, &mut Outbox::default());
+    for stamp in [5, u64::MAX, 6] {
+        finder.receive(now, NodeId(0), Message { stamp, ..question(1, Vec::new()) }, &mut Outbox::default());
+        assert_eq!(finder.peers.from(address(1)).map(|heard| heard.stamp), Some(stamp));
+    }
 }
