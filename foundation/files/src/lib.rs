@@ -14,9 +14,20 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Guaranteed: what it gives depends on nothing that a process has, so it is independent of what any other process is given.
+//! # Names of sockets
+//!
+//! A Unix socket needs a name, and a process that was killed leaves it behind. Who removes whatever has the name may remove
+//! anything, as root. So [`NamedSocket`] takes over only what was left.
+//!
+//! # What is guaranteed
+//!
+//! Chance: what it gives depends on nothing that a process has, so it is independent of what any other process is given.
 //! Not guaranteed: speed (a system call each time), or that a test can repeat it. Deterministic processes are given a seed
 //! instead.
+
+mod socket;
+
+pub use socket::NamedSocket;
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};

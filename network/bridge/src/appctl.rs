@@ -2,14 +2,15 @@
 
 use crate::bridge::{Bridge, Remembered};
 use crate::switches::Bridges;
+use fulmar_files::NamedSocket;
 use fulmar_openflow::{MatchText, PortNumber, parse_match};
 use fulmar_port::vxlan::Dropped;
 use fulmar_vswitch::Steps;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::{self, Read, Write as _};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
@@ -22,22 +23,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The socket, as long as this is there.
 pub(crate) struct Appctl {
-    path: PathBuf,
+    socket: Arc<NamedSocket>,
     stops: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Appctl {
     pub(crate) fn start(path: &Path, bridges: Arc<Bridges>) -> io::Result<Self> {
-        // One that nobody listens at is of a process that is gone.
-        if UnixStream::connect(path).is_err() {
-            let _ = std::fs::remove_file(path);
-        }
-        let listener = UnixListener::bind(path)?;
+        let socket = Arc::new(NamedSocket::bind(path)?);
+        let listens = Arc::clone(&socket);
         let stops = Arc::new(AtomicBool::new(false));
         let ends = stops.clone();
         let serve = move || {
-            for stream in listener.incoming() {
+            for stream in listens.listener().incoming() {
                 if ends.load(SeqCst) {
                     return;
                 }
@@ -50,19 +48,18 @@ impl Appctl {
             }
         };
         let thread = std::thread::Builder::new().name("appctl".into()).spawn(serve)?;
-        Ok(Self { path: path.to_owned(), stops, thread: Some(thread) })
+        Ok(Self { socket, stops, thread: Some(thread) })
     }
 }
 
 impl Drop for Appctl {
     fn drop(&mut self) {
         self.stops.store(true, SeqCst);
-        // So that the thread sees it.
-        let _ = UnixStream::connect(&self.path);
+        // So that the thread sees it: nobody comes any more. It fails if nobody could before.
+        let _ = rustix::net::shutdown(&*self.socket, rustix::net::Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let _ = std::fs::remove_file(&self.path);
     }
 }
 

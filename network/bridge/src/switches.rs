@@ -9,12 +9,12 @@ use fulmar_openflow::{PortNumber, TextError, parse_match};
 use fulmar_ovsdb::{Datum, Draft, Error, Handle, Uuid};
 use fulmar_packet::Match;
 use fulmar_port::{memory, tap};
-use fulmar_session::Target;
+use fulmar_session::{Target, TargetError};
 use fulmar_vswitch::{Mirror, MirrorOutput, PortInfo, Settings, Switch};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The bridges that run, by their names.
@@ -101,7 +101,7 @@ impl Switches {
             running.detach_unwanted(bridge);
             // A number that was a mirror's may be another's now.
             running.mirror();
-            running.set_controllers(bridge, &*self.report, name);
+            running.set_controllers(bridge, (name, &self.directory), &*self.report);
         }
         for (name, bridge) in &wanted.bridges {
             if let Some(running) = self.running.get_mut(name) {
@@ -190,7 +190,7 @@ impl Switches {
         let told = database.transact(|draft, _: &mut Random| {
             for (name, bridge) in &wanted.bridges {
                 if let Some(running) = self.running.get(name) {
-                    running.tell(bridge, draft)?;
+                    running.tell(bridge, &self.directory, draft)?;
                 }
             }
             if let Some(root) = wanted.root {
@@ -425,13 +425,18 @@ impl Running {
         self.bridge.switch().set_mirrors(self.mirrors.iter().filter_map(mirror).collect());
     }
 
-    fn set_controllers(&mut self, wanted: &BridgeWanted, report: &(dyn Fn(&str) + Send + Sync), name: &str) {
+    fn set_controllers(
+        &mut self,
+        wanted: &BridgeWanted,
+        (name, directory): (&str, &Path),
+        report: &(dyn Fn(&str) + Send + Sync),
+    ) {
         let mut controllers = Vec::new();
         self.refused.clear();
         for controller in &wanted.controllers {
-            match controller.target.parse::<Target>() {
+            match target(&controller.target, directory) {
                 Ok(target) => controllers.push((target, controller.settings.clone())),
-                Err(why) => drop(self.refused.insert(controller.target.clone(), why.to_string())),
+                Err(why) => drop(self.refused.insert(controller.target.clone(), why)),
             }
         }
         if let Err(why) = self.bridge.set_controllers(controllers, wanted.fail_mode) {
@@ -439,7 +444,7 @@ impl Running {
         }
     }
 
-    fn tell(&self, wanted: &BridgeWanted, draft: &mut Draft<'_>) -> Result<(), Error> {
+    fn tell(&self, wanted: &BridgeWanted, directory: &Path, draft: &mut Draft<'_>) -> Result<(), Error> {
         let datapath = format!("{:016x}", self.datapath);
         draft.set("Bridge", wanted.row, "datapath_id", Some(datapath))?;
         draft.set("Bridge", wanted.row, "datapath_version", "Fulmar")?;
@@ -459,7 +464,7 @@ impl Running {
         }
         let status = self.bridge.status();
         for controller in &wanted.controllers {
-            let target = controller.target.parse::<Target>().ok();
+            let target = target(&controller.target, directory).ok();
             let found = status.iter().find(|status| Some(&status.target) == target.as_ref());
             let error = found.and_then(|status| status.last_error.clone());
             let error = self.refused.get(&controller.target).cloned().or(error);
@@ -531,6 +536,23 @@ impl Running {
 }
 
 /// An Ethernet address as the database has it.
+/// Where a controller is. Sockets of the file system are in the switches' directory only, as Open vSwitch has it: who may write to the
+/// configuration database does not choose what this process connects to, or makes, elsewhere.
+fn target(text: &str, directory: &Path) -> Result<Target, String> {
+    let inside = |path: PathBuf| {
+        let path = directory.join(path);
+        if path.file_name().is_some() && path.parent() == Some(directory) {
+            return Ok(path);
+        }
+        Err(format!("a controller's socket is in {} only: not {}", directory.display(), path.display()))
+    };
+    match text.parse().map_err(|why: TargetError| why.to_string())? {
+        Target::Unix(path) => inside(path).map(Target::Unix),
+        Target::PassiveUnix(path) => inside(path).map(Target::PassiveUnix),
+        target => Ok(target),
+    }
+}
+
 fn address(bytes: [u8; 6]) -> String {
     bytes.map(|byte| format!("{byte:02x}")).join(":")
 }

@@ -1,7 +1,7 @@
 //! What is asked of a network that runs, and its answers: a line of JSON each, on a socket in its directory.
 
 use crate::link::Counts;
-use crate::state::directory;
+use crate::state::{directory, require_own};
 use crate::{Error, Quality};
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -84,7 +84,12 @@ pub(crate) fn socket(directory: &Path) -> PathBuf {
 
 /// Asks the network of this name.
 pub(crate) fn ask(name: &str, request: &Request) -> Result<Answer, Error> {
-    let Ok(mut stream) = UnixStream::connect(socket(&directory(name)?)) else {
+    let directory = directory(name)?;
+    match require_own(&directory) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Err(Error::NotUp { name: name.into() }),
+        own => own.map_err(Error::cannot(format!("trust {}", directory.display())))?,
+    }
+    let Ok(mut stream) = UnixStream::connect(socket(&directory)) else {
         return Err(Error::NotUp { name: name.into() });
     };
     let mut talk = || {

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::topology::is_name;
 use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -16,8 +17,18 @@ pub(crate) fn directory(name: &str) -> Result<PathBuf, Error> {
         return Err(Error::BadName { name: name.into() });
     }
     let base =
-        std::env::var_os("XDG_RUNTIME_DIR").filter(|base| !base.is_empty()).unwrap_or_else(|| "/tmp".into());
+        std::env::var_os("XDG_RUNTIME_DIR").filter(|base| !base.is_empty()).unwrap_or_else(|| "/run".into());
     Ok(Path::new(&base).join(format!("fulmar-net-{name}")))
+}
+
+/// Requires that this is a directory in which only this user, or root, can put anything: whoever answers there is obeyed.
+pub(crate) fn require_own(directory: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(directory)?;
+    let is_own = found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0;
+    if found.is_dir() && is_own {
+        return Ok(());
+    }
+    Err(io::Error::other("it is not a directory of this user alone"))
 }
 
 /// The sole right to a directory, until this ends and all who have a share in it, in whatever way.
@@ -30,13 +41,10 @@ impl Lock {
         let cannot = || Error::cannot(format!("make {}", directory.display()));
         // Others may not put anything in the way, wherever it is.
         match DirBuilder::new().mode(0o700).create(directory) {
-            Err(why) if why.kind() != std::io::ErrorKind::AlreadyExists => return Err(cannot()(why)),
+            Err(why) if why.kind() != io::ErrorKind::AlreadyExists => return Err(cannot()(why)),
             _ => {}
         }
-        let found = fs::symlink_metadata(directory).map_err(cannot())?;
-        if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
-            return Err(cannot()(std::io::Error::other("something else is there: remove it")));
-        }
+        require_own(directory).map_err(cannot())?;
         let path = directory.join("lock");
         let file = File::create(&path).map_err(cannot())?;
         match file.try_lock() {
@@ -56,7 +64,7 @@ impl Lock {
     }
 
     /// Removes what a network has left here that was killed with its guard.
-    pub(crate) fn clear(&self, directory: &Path) -> std::io::Result<()> {
+    pub(crate) fn clear(&self, directory: &Path) -> io::Result<()> {
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
             if entry.file_name() != "lock" {

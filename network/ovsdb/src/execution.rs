@@ -13,6 +13,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A transaction looks at so many rows at most, as everybody else waits meanwhile; changing one counts as looking at ten.
+const MOST_LOOKED_AT: usize = 4_000_000;
+const CHANGING: usize = 10;
+/// One that waits is done again whenever something changes, and looks at fewer rows.
+const MOST_LOOKED_AT_WAITING: usize = 20_000;
+/// It tells so many values at most: each takes some hundred bytes of memory in an answer.
+const MOST_TOLD: usize = 500_000;
+
 /// What operations depend on besides the database.
 pub(crate) struct Circumstances<'c> {
     /// How long ago the transaction was asked for.
@@ -50,13 +58,20 @@ pub(crate) fn execute<'d>(
     circumstances: &Circumstances<'_>,
     chance: &mut Random,
 ) -> Execution<'d> {
-    let mut run = Run { draft: Draft::new(database), names: Names::new(chance), circumstances };
+    let mut run =
+        Run { draft: Draft::new(database), names: Names::new(chance), circumstances, looked_at: 0, told: 0 };
     let mut results = Vec::with_capacity(operations.len());
     for (number, operation) in operations.iter().enumerate() {
         match run.operation(operation) {
             Ok(result) => results.push(result),
-            Err(Stop::Waits(timeout)) => return Execution::Waits(timeout),
-            Err(Stop::Failed(why)) => {
+            Err(Stop::Waits(timeout)) if run.looked_at <= MOST_LOOKED_AT_WAITING => {
+                return Execution::Waits(timeout);
+            }
+            Err(stop) => {
+                let why = match stop {
+                    Stop::Failed(why) => why,
+                    Stop::Waits(_) => too_many(MOST_LOOKED_AT_WAITING, "rows would be looked at to wait"),
+                };
                 let place = format!("operation {} of {}", number + 1, operations.len());
                 results.push(why.within(place).to_json());
                 results.resize(operations.len(), Value::Null);
@@ -71,6 +86,9 @@ struct Run<'r, 'd> {
     draft: Draft<'d>,
     names: Names<'r>,
     circumstances: &'r Circumstances<'r>,
+    /// How many rows have been looked at, and how many values are told.
+    looked_at: usize,
+    told: usize,
 }
 
 impl<'d> Run<'_, 'd> {
@@ -132,8 +150,11 @@ impl<'d> Run<'_, 'd> {
         let columns = columns(table, fields)?;
         let mut told = BTreeSet::new();
         let mut rows = Vec::new();
-        for (_, row) in self.matching(at, &condition) {
-            if told.insert(project(&row, &columns)) {
+        for (_, row) in self.matching(at, &condition)? {
+            let values = project(&row, &columns);
+            self.told += values.iter().map(|value| 1 + value.len()).sum::<usize>();
+            require_at_most(self.told, MOST_TOLD, "values would be told")?;
+            if told.insert(values) {
                 rows.push(row_to_json(table, &row, columns.iter().copied()));
             }
         }
@@ -150,7 +171,8 @@ impl<'d> Run<'_, 'd> {
             return Err(Error::constraint(details).into());
         }
         let condition = self.condition(fields, table)?;
-        let matching = self.matching(at, &condition);
+        let matching = self.matching(at, &condition)?;
+        self.looked_at += CHANGING * matching.len();
         for (key, row) in &matching {
             let mut row = Row::clone(row);
             for (place, datum) in &said {
@@ -168,7 +190,8 @@ impl<'d> Run<'_, 'd> {
         let mutations = mutations.map(|mutation| Mutation::from_json(table, mutation, &mut self.names));
         let mutations: Vec<Mutation> = mutations.collect::<Result<_, _>>()?;
         let condition = self.condition(fields, table)?;
-        let matching = self.matching(at, &condition);
+        let matching = self.matching(at, &condition)?;
+        self.looked_at += CHANGING * matching.len();
         for (key, row) in &matching {
             let mut row = Row::clone(row);
             mutations.iter().try_for_each(|mutation| mutation.apply(table, &mut row))?;
@@ -181,7 +204,7 @@ impl<'d> Run<'_, 'd> {
     fn delete(&mut self, fields: &Fields<'_>) -> Result<Value, Stop> {
         let (at, table) = self.table(fields)?;
         let condition = self.condition(fields, table)?;
-        let matching = self.matching(at, &condition);
+        let matching = self.matching(at, &condition)?;
         matching.iter().for_each(|(key, _)| self.draft.remove(*key));
         Ok(json!({"count": matching.len()}))
     }
@@ -210,7 +233,7 @@ impl<'d> Run<'_, 'd> {
             expected.insert(project(&row, &columns));
         }
         let found: BTreeSet<Vec<Datum>> =
-            self.matching(at, &condition).iter().map(|(_, row)| project(row, &columns)).collect();
+            self.matching(at, &condition)?.iter().map(|(_, row)| project(row, &columns)).collect();
         if (found == expected) == equal {
             return Ok(json!({}));
         }
@@ -257,21 +280,34 @@ impl<'d> Run<'_, 'd> {
     }
 
     /// The rows for which all conditions hold.
-    fn matching(&self, table: usize, conditions: &[Condition]) -> Vec<(RowKey, Arc<Row>)> {
+    fn matching(&mut self, table: usize, conditions: &[Condition]) -> Result<Vec<(RowKey, Arc<Row>)>, Error> {
         let holds = |row: &Row| conditions.iter().all(|condition| condition.holds(row));
         if let Some(uuid) = conditions.iter().find_map(Condition::names_row) {
             let key = RowKey { table, uuid };
-            return self
-                .draft
-                .get(key)
-                .filter(|row| holds(row))
-                .map(|row| (key, row.clone()))
-                .into_iter()
-                .collect();
+            let row = self.draft.get(key).filter(|row| holds(row));
+            return Ok(row.map(|row| (key, row.clone())).into_iter().collect());
         }
-        let rows = self.draft.rows_at(table).filter(|(_, row)| holds(row));
-        rows.map(|(uuid, row)| (RowKey { table, uuid }, row.clone())).collect()
+        let mut matching = Vec::new();
+        for (uuid, row) in self.draft.rows_at(table) {
+            self.looked_at += 1;
+            if holds(row) {
+                matching.push((RowKey { table, uuid }, row.clone()));
+            }
+        }
+        require_at_most(self.looked_at, MOST_LOOKED_AT, "rows would be looked at")?;
+        Ok(matching)
     }
+}
+
+fn require_at_most(count: usize, most: usize, what: &str) -> Result<(), Error> {
+    if count <= most {
+        return Ok(());
+    }
+    Err(too_many(most, what))
+}
+
+fn too_many(most: usize, what: &str) -> Error {
+    Error::new(Tag::ResourcesExhausted, format!("more than {most} {what} for one transaction: ask in parts"))
 }
 
 /// Section 5.2.7: whatever is committed here is durable.

@@ -20,8 +20,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// So many clients at once.
+/// So many clients at once by each door: those that come by TCP do not keep those on this machine out.
 const CLIENTS: usize = 500;
+/// So many are let in at once: those who are there already have a turn, too.
+const ARRIVALS: usize = 64;
+/// A client that has never said anything for so long, or that has said nothing for so long since, makes room for another.
+const MUTE: Duration = Duration::from_secs(1);
+const IDLE: Duration = Duration::from_secs(60);
 /// How long nobody is let in after the system could not let somebody in.
 const REST: Duration = Duration::from_secs(1);
 
@@ -176,11 +181,11 @@ impl Service {
             let State { server, out, .. } = &mut *state;
             let now = shared.now();
             for at in visitors {
-                self.admit(at, now, server, &mut tell);
+                self.admit(at, now, (server, out), &mut tell);
             }
             for id in readable {
                 if let Some(connection) = self.connections.get_mut(&id) {
-                    connection.read(|bytes| server.receive(now, id, bytes, out));
+                    connection.read(now, |bytes| server.receive(now, id, bytes, out));
                     if connection.is_ending() {
                         server.disconnect(id, out);
                     }
@@ -212,7 +217,7 @@ impl Service {
     fn wait(&self) -> io::Result<(Vec<usize>, Vec<ConnectionId>)> {
         let now = self.shared.now();
         let deadline = self.shared.state.lock().server.deadline();
-        let lets_in = self.connections.len() < CLIENTS && self.rests <= now;
+        let lets_in = self.rests <= now;
         let deadline = deadline.into_iter().chain((self.rests > now).then_some(self.rests)).min();
         let timeout = deadline.map(|deadline| timespec(deadline.since(now)));
         let mut fds = vec![PollFd::new(&self.shared.waker, PollFlags::IN)];
@@ -235,8 +240,14 @@ impl Service {
     }
 
     /// Lets those in who are at a door.
-    fn admit(&mut self, door: usize, now: Time, server: &mut Server, tell: &mut impl FnMut(&str)) {
-        while self.connections.len() < CLIENTS {
+    fn admit(
+        &mut self,
+        door: usize,
+        now: Time,
+        (server, out): (&mut Server, &mut Outbox),
+        tell: &mut impl FnMut(&str),
+    ) {
+        for _ in 0..ARRIVALS {
             let (socket, peer): (Box<dyn Socket>, String) = match self.doors[door].accept() {
                 Ok(Some(visitor)) => visitor,
                 Ok(None) => return,
@@ -246,11 +257,42 @@ impl Service {
                     return;
                 }
             };
+            if !self.make_room(door, now, (server, out), tell) {
+                tell(&format!("{peer} is not let in: {CLIENTS} others are busy here"));
+                continue;
+            }
             self.count += 1;
             let id = ConnectionId(self.count);
             server.connect(id);
-            self.connections.insert(id, Connection::new(socket, peer));
+            self.connections.insert(id, Connection::new(socket, peer, door, now));
         }
+    }
+
+    /// Lets go of a client that came by this door, if there are as many as may be and one of them is idle. Whether there is room.
+    fn make_room(
+        &mut self,
+        door: usize,
+        now: Time,
+        (server, out): (&mut Server, &mut Outbox),
+        tell: &mut impl FnMut(&str),
+    ) -> bool {
+        let here = || self.connections.iter().filter(|(_, connection)| connection.door() == door);
+        if here().count() < CLIENTS {
+            return true;
+        }
+        let heard = here().map(|(id, connection)| (connection.heard(), *id));
+        let is_idle = |(has_spoken, heard)| now.since(heard) >= if has_spoken { IDLE } else { MUTE };
+        let idlest = heard.filter(|(heard, _)| is_idle(*heard)).min();
+        let Some(((_, heard), id)) = idlest else { return false };
+        if let Some(connection) = self.connections.remove(&id) {
+            let silent = now.since(heard).as_secs();
+            tell(&format!(
+                "closed the connection of {}: silent for {silent} s, and others wait",
+                connection.peer()
+            ));
+        }
+        server.disconnect(id, out);
+        true
     }
 
     /// Sends what can be sent, and lets go of who is done.

@@ -3,19 +3,17 @@
 use crate::channel::Channel;
 use crate::place::Settings;
 use crate::target::Target;
-use std::fs;
+use fulmar_files::NamedSocket;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// A socket that listens and does not block.
 #[derive(Debug)]
 pub(crate) enum Door {
     Tcp(TcpListener),
-    /// Its name is gone when it is.
-    Unix(UnixListener, PathBuf),
+    Unix(NamedSocket, PathBuf),
 }
 
 impl Door {
@@ -32,15 +30,9 @@ impl Door {
     }
 
     fn unix(path: &Path) -> io::Result<Self> {
-        // A name at which nobody listens was left behind.
-        if let Err(why) = UnixStream::connect(path)
-            && why.kind() == io::ErrorKind::ConnectionRefused
-        {
-            fs::remove_file(path)?;
-        }
-        let listener = UnixListener::bind(path)?;
-        listener.set_nonblocking(true)?;
-        Ok(Self::Unix(listener, path.into()))
+        let socket = NamedSocket::bind(path)?;
+        socket.listener().set_nonblocking(true)?;
+        Ok(Self::Unix(socket, path.into()))
     }
 
     /// The port that the system has chosen, if it is one of TCP.
@@ -64,7 +56,7 @@ impl Door {
                 };
                 Ok((channel, peer.to_string()))
             }),
-            Self::Unix(listener, path) => listener.accept().and_then(|(stream, _)| {
+            Self::Unix(socket, path) => socket.listener().accept().and_then(|(stream, _)| {
                 stream.set_nonblocking(true)?;
                 Ok((Ok(Box::new(stream) as _), format!("a client of {}", path.display())))
             }),
@@ -86,16 +78,7 @@ impl AsFd for Door {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(listener) => listener.as_fd(),
-            Self::Unix(listener, _) => listener.as_fd(),
-        }
-    }
-}
-
-impl Drop for Door {
-    fn drop(&mut self) {
-        if let Self::Unix(_, path) = self {
-            // Nobody can be told.
-            let _ = fs::remove_file(path);
+            Self::Unix(socket, _) => socket.as_fd(),
         }
     }
 }

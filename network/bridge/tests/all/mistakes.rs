@@ -1,7 +1,8 @@
 //! What is wrong is said, and nothing else happens.
 
-use crate::network::address;
-use crate::served::Served;
+use crate::network::{Network, address};
+use crate::served::{Served, bridge};
+use fulmar_bridge::BridgeConfig;
 use fulmar_openflow::error::{
     BadAction, BadInstruction, BadMatch, BadRequest, ErrorMessage, FlowModFailed, GroupModFailed,
     PortModFailed,
@@ -132,6 +133,26 @@ fn a_bad_transaction_changes_nothing() {
     }
     assert_eq!(served.daemon.bridges(), ["br0"]);
     assert!(transact(good)["error"].is_null());
+}
+
+/// Whoever may write to the database chooses no place where a socket is made, or takes the name of something else.
+#[test]
+fn a_controllers_socket_is_in_the_switchs_directory_only() {
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let file = elsewhere.path().join("file");
+    std::fs::write(&file, "kept").expect("written");
+    let at = |name: &str| format!("punix:{}", elsewhere.path().join(name).display());
+    let controllers = vec![at("file"), at("new"), "punix:../up".into(), "punix:own".into()];
+    let bridges = vec![BridgeConfig { controllers, ..bridge(2) }];
+    let served = Served::new(Network::new("sockets", 2), bridges);
+    let refusals = |database: &fulmar_ovsdb::Database| {
+        let told = database.rows("Controller").map(|row| format!("{:?}", row.get("status")));
+        told.filter(|status| status.contains("a controller's socket is in")).count()
+    };
+    served.until(|database| refusals(database) == 3);
+    UnixStream::connect(served.path("own")).expect("it listens");
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "kept");
+    assert!(!elsewhere.path().join("new").exists() && !served.path("../up").exists());
 }
 
 /// An interface that goes while packets come at it is an error of that interface; it joins again, under its number.

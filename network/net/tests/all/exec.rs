@@ -2,7 +2,9 @@
 
 use crate::network::{Network, PAIR};
 use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 #[test]
@@ -32,4 +34,32 @@ fn signals_reach_a_command() {
     BufReader::new(process.stdout.take().expect("a pipe")).read_line(&mut line).expect("it speaks");
     kill_process(Pid::from_child(&process), Signal::TERM).expect("it lives");
     assert_eq!(process.wait().expect("it ends").code(), Some(9));
+}
+
+/// Another user can make a directory of that name where all may, and offer a namespace there.
+#[test]
+fn what_another_user_offers_is_not_entered() {
+    let network = Network::up(PAIR);
+    let (state, elsewhere) = (network.state(), network.directory.path().join("elsewhere"));
+    let refused = || {
+        let done = network.run(&["exec", "a", "--", "true"]);
+        let why = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(
+            done.status.code() == Some(125) && why.contains("not a directory of this user alone"),
+            "{why}"
+        );
+    };
+    let of = |user| std::os::unix::fs::chown(&state, Some(user), None).expect("root may");
+    let mode = |mode| fs::set_permissions(&state, Permissions::from_mode(mode)).expect("root may");
+    of(1);
+    refused();
+    of(0);
+    mode(0o777);
+    refused();
+    mode(0o700);
+    fs::rename(&state, &elsewhere).expect("renamed");
+    std::os::unix::fs::symlink(&elsewhere, &state).expect("a link");
+    refused();
+    fs::remove_file(&state).and_then(|()| fs::rename(&elsewhere, &state)).expect("as it was");
+    assert!(network.run(&["exec", "a", "--", "true"]).status.success());
 }

@@ -548,3 +548,31 @@ fn noise_does_no_harm() {
         }
     }
 }
+
+/// A short message may ask for much.
+#[test]
+fn a_transaction_has_bounds_and_others_go_on() {
+    let mut harbour = Harbour::new();
+    let ships: Vec<Value> = (0..1000).map(|number| insert(&format!("ship {number}"))).collect();
+    harbour.transact(A, 1, ships.into());
+    let all = json!({"op": "select", "table": "Ship", "where": []});
+    let none = json!({"op": "select", "table": "Ship", "where": [["name", "==", "none"]]});
+    let change = json!({"op": "mutate", "table": "Ship", "where": [], "mutations": [["size", "+=", 1]]});
+    let unmet = json!({"op": "wait", "table": "Ship", "where": [["name", "==", "none"]], "until": "!=", "rows": [], "columns": ["name"], "timeout": 0});
+    assert!(
+        harbour.transact(A, 2, vec![unmet.clone(); 1].into())[0].1["result"]
+            .to_string()
+            .contains("timed out")
+    );
+    let waits = harbour.transact(A, 2, [vec![none.clone(); 50], vec![json!({"op": "wait", "table": "Ship", "where": [], "until": "==", "rows": [], "columns": ["name"]})]].concat().into());
+    assert!(waits[0].1["result"].to_string().contains("resources exhausted"));
+    for (operation, few, many) in [(all, 10, 200), (none, 500, 5000), (change, 10, 500)] {
+        let mut ask =
+            |count| harbour.transact(A, 2, vec![operation.clone(); count].into())[0].1["result"].to_string();
+        assert!(!ask(few).contains("error"), "{operation}");
+        assert!(ask(many).contains("resources exhausted"), "{operation}");
+    }
+    let first =
+        json!([{"op": "select", "table": "Ship", "where": [["name", "==", "ship 0"]], "columns": ["size"]}]);
+    assert_eq!(harbour.transact(B, 3, first)[0].1["result"], json!([{"rows": [{"size": ["set", []]}]}]));
+}

@@ -1,5 +1,6 @@
 //! A client's connection: bytes that come and go.
 
+use fulmar_node::Time;
 use rustix::event::{PollFd, PollFlags};
 use serde_json::Value;
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,6 +20,10 @@ pub(super) struct Connection {
     socket: Box<dyn Socket>,
     /// Who is at the other end.
     peer: String,
+    /// By which door it came.
+    door: usize,
+    /// Whether it has ever said anything, and when it was heard of last.
+    heard: (bool, Time),
     /// What is still to be sent, of which so many bytes are sent already.
     backlog: Vec<u8>,
     sent: usize,
@@ -27,8 +32,17 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(socket: Box<dyn Socket>, peer: String) -> Self {
-        Self { socket, peer, backlog: Vec::new(), sent: 0, ends: false }
+    pub(super) fn new(socket: Box<dyn Socket>, peer: String, door: usize, now: Time) -> Self {
+        Self { socket, peer, door, heard: (false, now), backlog: Vec::new(), sent: 0, ends: false }
+    }
+
+    pub(super) const fn door(&self) -> usize {
+        self.door
+    }
+
+    /// Whether it has ever said anything, and when it was heard of last: who is the least of a loss comes first.
+    pub(super) const fn heard(&self) -> (bool, Time) {
+        self.heard
     }
 
     pub(super) fn peer(&self) -> &str {
@@ -52,14 +66,17 @@ impl Connection {
     }
 
     /// Reads once: others have a turn too, and what is answered may be much more than what is asked.
-    pub(super) fn read(&mut self, mut hear: impl FnMut(&[u8])) {
+    pub(super) fn read(&mut self, now: Time, mut hear: impl FnMut(&[u8])) {
         if !self.is_read() {
             return;
         }
         let mut bytes = [0; 8 << 10];
         match self.socket.read(&mut bytes) {
             Ok(0) => self.ends = true,
-            Ok(length) => hear(&bytes[..length]),
+            Ok(length) => {
+                self.heard = (true, now);
+                hear(&bytes[..length]);
+            }
             Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(_) => self.abandon(),
         }

@@ -1,18 +1,16 @@
 //! Where clients come in.
 
 use super::connection::Socket;
-use std::fs;
+use fulmar_files::NamedSocket;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// A socket that listens and does not block.
 pub(super) enum Door {
     Tcp(TcpListener),
-    /// Its name is gone when it is.
-    Unix(UnixListener, PathBuf),
+    Unix(NamedSocket, PathBuf),
 }
 
 impl Door {
@@ -22,16 +20,9 @@ impl Door {
     }
 
     pub(super) fn unix(path: &Path) -> io::Result<Self> {
-        let named = |why: io::Error| io::Error::new(why.kind(), format!("{}: {why}", path.display()));
-        // A name at which nobody listens was left behind.
-        if let Err(why) = UnixStream::connect(path)
-            && why.kind() == io::ErrorKind::ConnectionRefused
-        {
-            fs::remove_file(path).map_err(named)?;
-        }
-        let listener = UnixListener::bind(path).map_err(named)?;
-        listener.set_nonblocking(true)?;
-        Ok(Self::Unix(listener, path.into()))
+        let socket = NamedSocket::bind(path)?;
+        socket.listener().set_nonblocking(true)?;
+        Ok(Self::Unix(socket, path.into()))
     }
 
     /// Who is there, if anybody is, and who that is.
@@ -42,7 +33,7 @@ impl Door {
                 stream.set_nodelay(true)?;
                 Ok((Box::new(stream) as Box<dyn Socket>, peer.to_string()))
             }),
-            Self::Unix(listener, path) => listener.accept().and_then(|(stream, _)| {
+            Self::Unix(socket, path) => socket.listener().accept().and_then(|(stream, _)| {
                 stream.set_nonblocking(true)?;
                 Ok((Box::new(stream) as Box<dyn Socket>, format!("a client of {}", path.display())))
             }),
@@ -61,16 +52,7 @@ impl AsFd for Door {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(listener) => listener.as_fd(),
-            Self::Unix(listener, _) => listener.as_fd(),
-        }
-    }
-}
-
-impl Drop for Door {
-    fn drop(&mut self) {
-        if let Self::Unix(_, path) = self {
-            // Nobody can be told.
-            let _ = fs::remove_file(path);
+            Self::Unix(socket, _) => socket.as_fd(),
         }
     }
 }

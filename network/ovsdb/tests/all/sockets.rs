@@ -2,6 +2,7 @@
 
 use crate::served::Served;
 use fulmar_ovsdb::{Datum, Service, Store, chance, open_vswitch};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Deserializer, Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -138,4 +139,29 @@ fn a_socket_that_was_left_behind_is_taken_over_and_one_in_use_is_not() {
     assert!(why.to_string().contains("db.sock"), "{why}");
     drop(first);
     assert!(!path.exists());
+}
+
+/// Silent clients make room when others come, and those that have never said anything do so first.
+#[test]
+fn silent_clients_keep_nobody_out() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).expect("it may be higher");
+    let served = Served::begin();
+    let mut watcher = tcp(&served);
+    assert_eq!(watcher.ask("echo", &json!(["first"])), json!(["first"]));
+    let by_tcp: Vec<_> = (0..500).map(|_| TcpStream::connect(served.address).expect("it listens")).collect();
+    // Who comes by the other door does not meet them.
+    let mut local = unix(&served);
+    assert_eq!(local.ask("echo", &json!([1])), json!([1]));
+    let by_name: Vec<_> =
+        (0..500).map(|_| UnixStream::connect(served.socket()).expect("it listens")).collect();
+    let is_let_in = |mut client: Client<UnixStream>| {
+        let question = json!({"method": "echo", "params": [2], "id": 1}).to_string();
+        client.stream.write_all(question.as_bytes()).is_ok() && client.hear().is_some()
+    };
+    // As soon as one of them has been silent for a second.
+    assert!((0..1_000_000).any(|_| is_let_in(unix(&served))));
+    assert_eq!(watcher.ask("echo", &json!(["last"])), json!(["last"]));
+    assert_eq!(local.ask("echo", &json!([3])), json!([3]));
+    drop((by_tcp, by_name));
 }

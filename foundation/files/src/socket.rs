@@ -1,0 +1,136 @@
+//! Unix sockets that listen under a name.
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat, unlinkat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// A socket that listens in a directory, under a name that is gone when it is.
+///
+/// A name that is there already is taken over only if it is that of a socket at which nobody listens: what a process that was killed
+/// has left. Anything else stays, whatever the rights of this process. The directory is looked up once: whoever moves it, or puts a link in
+/// its place, does not move what is done in it.
+#[derive(Debug)]
+pub struct NamedSocket {
+    listener: UnixListener,
+    directory: OwnedFd,
+    name: PathBuf,
+    /// The device and the number of the file that was made.
+    file: (u64, u64),
+}
+
+impl NamedSocket {
+    /// Listens at `path`.
+    ///
+    /// # Errors
+    /// What the system says, with the path; [`io::ErrorKind::AddrInUse`] if somebody listens there, and
+    /// [`io::ErrorKind::AlreadyExists`] if something else has the name.
+    pub fn bind(path: &Path) -> io::Result<Self> {
+        Self::try_bind(path).map_err(|why| io::Error::new(why.kind(), format!("{}: {why}", path.display())))
+    }
+
+    fn try_bind(path: &Path) -> io::Result<Self> {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let parent =
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(rustix::fs::CWD, parent, flags, Mode::empty())?;
+        let reached = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name);
+        if identity(directory.as_fd(), name)?.is_some() {
+            match UnixStream::connect(&reached) {
+                Ok(_) => return Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there")),
+                Err(why) if why.kind() != io::ErrorKind::ConnectionRefused => return Err(why),
+                Err(_) => unlinkat(&directory, name, AtFlags::empty())?,
+            }
+        }
+        let listener = UnixListener::bind(&reached)?;
+        let made = identity(directory.as_fd(), name)?.ok_or(io::ErrorKind::NotFound)?;
+        Ok(Self { listener, directory, name: name.into(), file: made })
+    }
+
+    /// What listens.
+    #[must_use]
+    pub const fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+}
+
+/// Which file a name in a directory is of, if there is one; it must be a socket.
+fn identity(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<Option<(u64, u64)>> {
+    match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Socket => {
+            Ok(Some((found.st_dev, found.st_ino)))
+        }
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is something that is no socket")),
+        Err(Errno::NOENT) => Ok(None),
+        Err(why) => Err(why.into()),
+    }
+}
+
+impl AsFd for NamedSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl Drop for NamedSocket {
+    fn drop(&mut self) {
+        let name = self.name.as_os_str();
+        // Another may have its name by now.
+        if matches!(identity(self.directory.as_fd(), name), Ok(Some(found)) if found == self.file) {
+            // Nobody can be told.
+            let _ = unlinkat(&self.directory, name, AtFlags::empty());
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_was_left_behind_is_taken_over_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let first = NamedSocket::bind(&at("socket")).unwrap();
+        assert_eq!(NamedSocket::bind(&at("socket")).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        UnixStream::connect(at("socket")).unwrap();
+        drop(first);
+        assert!(!at("socket").exists());
+        drop(UnixListener::bind(at("left")).unwrap());
+        NamedSocket::bind(&at("left")).unwrap();
+        fs::write(at("file"), "kept").unwrap();
+        fs::create_dir(at("folder")).unwrap();
+        symlink(at("file"), at("link")).unwrap();
+        symlink(at("nowhere"), at("dangling")).unwrap();
+        // One to a socket that is nobody's: the link is somebody's all the same.
+        drop(UnixListener::bind(at("other")).unwrap());
+        symlink(at("other"), at("to_other")).unwrap();
+        for name in ["file", "folder", "link", "dangling", "to_other"] {
+            let told = NamedSocket::bind(&at(name)).unwrap_err();
+            assert_eq!(told.kind(), io::ErrorKind::AlreadyExists, "{name}");
+            assert!(told.to_string().contains(name), "{told}");
+            assert!(at(name).symlink_metadata().is_ok(), "{name}");
+        }
+        assert_eq!(fs::read_to_string(at("file")).unwrap(), "kept");
+    }
+
+    #[test]
+    fn a_name_that_another_has_by_now_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let first = NamedSocket::bind(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let second = NamedSocket::bind(&path).unwrap();
+        drop(first);
+        UnixStream::connect(&path).unwrap();
+        drop(second);
+        assert!(!path.exists());
+    }
+}
