@@ -9,6 +9,7 @@ pub(crate) use cluster::{Cluster, Own};
 
 use crate::ending::exit_code;
 use crate::files::{named, settings};
+use crate::log;
 use clap::{Args, Subcommand};
 use fulmar_byzantine::Agreement;
 use fulmar_council::{Digest, Identity, Meeting, Report};
@@ -141,8 +142,10 @@ fn take_part(agree: &Agree, config: &Path) -> Result<(), Box<dyn Error>> {
     let (n, t) = (council.members().len(), council.tolerates());
     println!("member {} of {n} proposes {proposed} ({})", own + 1, settings.proposal.display());
     let protocol = Agreement::new(n, t, own, Some(proposed))?;
-    let report = |report: &Report| eprintln!("{report}");
+    let written_at_the_end = log::begin();
+    let report = |report: &Report| tracing::info!("{report}");
     let (outcome, protocol) = meeting.run(&Arc::new(listener), protocol, report)?;
+    drop(written_at_the_end);
     let rounds = outcome.decided;
     match outcome.value {
         Some(value) => println!("decided {value}, in {rounds} round{}", if rounds == 1 { "" } else { "s" }),

@@ -1,6 +1,7 @@
 //! How a subcommand ends.
 
 use std::fmt::Display;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// 0 if it is done; if it failed, 1, and why.
@@ -10,6 +11,7 @@ pub(crate) fn exit_code<E: Display>(done: Result<(), E>) -> ExitCode {
 
 /// Says why it failed.
 pub(crate) fn failed(why: impl Display) -> ExitCode {
-    eprintln!("Error: {why}");
+    // The status tells too.
+    let _ = writeln!(io::stderr(), "Error: {why}");
     ExitCode::FAILURE
 }

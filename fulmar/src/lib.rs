@@ -32,6 +32,7 @@
 pub mod agree;
 pub mod bench;
 pub mod demo;
+mod descriptors;
 pub mod discover;
 pub mod drain;
 mod ending;
@@ -39,6 +40,7 @@ pub mod fence;
 mod files;
 pub mod lab;
 pub mod lock;
+mod log;
 pub mod serve;
 pub mod shell;
 mod signals;

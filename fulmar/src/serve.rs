@@ -9,9 +9,9 @@ mod seek;
 mod service;
 mod settings;
 
+use crate::descriptors::allow_descriptors;
 use crate::ending::exit_code;
-use crate::files;
-use crate::signals;
+use crate::{files, log, signals};
 use beacon::Beacon;
 use clap::Args;
 use fulmar_dbt::remote::{Cluster, Connection, FIRST, NodeId, Remote, Server, Service, new_cluster};
@@ -34,6 +34,8 @@ use std::time::Duration;
 
 /// Where databases are served if nothing else is said.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:7400";
+/// Of so many reasons for which other servers are refused each is said once.
+const MOST_REASONS: usize = 100;
 
 /// `fulmar serve`
 #[derive(Args)]
@@ -114,6 +116,8 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         }
         return local::run(path, &options, serve.keep.map(Timestamp));
     }
+    let _written_at_the_end = log::begin();
+    allow_descriptors();
     let mut settings = serve.config.as_deref().map_or_else(|| Ok(Settings::default()), files::settings)?;
     settings.join = serve.join.clone().or(settings.join);
     settings.data = serve.data.clone().or(settings.data);
@@ -170,7 +174,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     let watched = handle.clone();
     thread::spawn(move || report_failures(&watched));
     signals::on(&[signals::SIGINT, signals::SIGTERM], start.service.stop())?;
-    println!("serving {what} on fulmar://{address}");
+    log::announce(format_args!("serving {what} on fulmar://{address}"));
     let (mut unreachable, mut refused) = (BTreeMap::new(), BTreeSet::new());
     let claim = Claim::default();
     start.service.run(|notice| {
@@ -189,10 +193,14 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
             }
             Notice::Connected { peer, .. } => drop(unreachable.remove(peer)),
             // So is this.
-            Notice::Refused { call: Some(_), why, .. } if !refused.insert(why.to_string()) => return,
+            Notice::Refused { call: Some(_), why, .. }
+                if refused.len() >= MOST_REASONS || !refused.insert(why.to_string()) =>
+            {
+                return;
+            }
             _ => {}
         }
-        eprintln!("{said}");
+        tracing::info!(kind = notice.kind(), "{said}");
     })?;
     seek::locked(&beacon).leave();
     match start.home.zip(claim.ended()) {
@@ -380,9 +388,9 @@ fn report_failures(server: &Handle<Server>) {
         failures
             .iter()
             .filter(|failure| !known.contains(*failure))
-            .for_each(|failure| eprintln!("{failure}"));
+            .for_each(|failure| tracing::warn!("{failure}"));
         let over = known.iter().filter(|failure| !failures.contains(*failure));
-        over.for_each(|failure| eprintln!("no longer: {failure}"));
+        over.for_each(|failure| tracing::warn!("no longer: {failure}"));
         known = failures;
         thread::sleep(Duration::from_secs(1));
     }
@@ -395,7 +403,7 @@ fn welcome(own: &str, known_as: &str) {
         match try_welcome(own, known_as) {
             Ok(true) => return,
             Ok(false) => {}
-            Err(why) => eprintln!("cannot take part in the cluster's databases yet: {why}"),
+            Err(why) => tracing::warn!("cannot take part in the cluster's databases yet: {why}"),
         }
         thread::sleep(Duration::from_secs(1));
     }

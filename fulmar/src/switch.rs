@@ -1,7 +1,8 @@
 //! `fulmar switch`: a virtual switch, and questions about one that runs.
 
+use crate::descriptors::allow_descriptors;
 use crate::ending::exit_code;
-use crate::signals;
+use crate::{log, signals};
 use clap::{Args, Subcommand};
 use fulmar_bridge::{Config, Daemon, ask};
 use std::error::Error;
@@ -82,15 +83,23 @@ pub fn run(switch: &Switch) -> ExitCode {
 }
 
 fn serve(path: &std::path::Path) -> Result<(), Box<dyn Error>> {
+    let _written_at_the_end = log::begin();
+    allow_descriptors();
     let config = Config::read(path)?;
     let (sender, ends) = channel();
     signals::on(&[signals::SIGINT, signals::SIGTERM], move || {
         // Who does not wait any more is ending already.
         let _ = sender.send(());
     })?;
-    let daemon = Daemon::start(&config, |text| eprintln!("{text}"))?;
-    println!("configuration: {}", config.database_socket().display());
-    println!("questions:     {}", config.control_socket().display());
+    // What clients of the configuration database can have said again and again hides nothing else.
+    let kind =
+        |text: &str| if text.contains("connection") || text.contains("let in") { "clients" } else { "" };
+    let daemon = Daemon::start(&config, move |text| tracing::info!(kind = kind(text), "{text}"))?;
+    log::announce(format_args!(
+        "configuration: {}\nquestions:     {}",
+        config.database_socket().display(),
+        config.control_socket().display()
+    ));
     ends.recv()?;
     drop(daemon);
     Ok(())

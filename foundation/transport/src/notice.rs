@@ -68,6 +68,23 @@ pub enum Notice {
     },
 }
 
+impl Notice {
+    /// Which kind of thing happened.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Connected { .. } => "connected",
+            Self::Connecting { .. } => "connecting",
+            Self::Closed { .. } => "closed",
+            Self::Refused { .. } => "refused",
+            Self::Unknown { .. } => "unknown",
+            Self::Unreachable { .. } => "unreachable",
+            Self::CannotAccept(_) => "cannot accept",
+            Self::TooLong { .. } => "too long",
+        }
+    }
+}
+
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

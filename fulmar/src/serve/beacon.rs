@@ -35,7 +35,7 @@ impl Beacon {
         known: impl IntoIterator<Item = &'a str>,
     ) -> Self {
         let node = Node::start(listen, advertised, known);
-        Self(node.inspect_err(|why| eprintln!("others cannot discover this server: {why}")).ok())
+        Self(node.inspect_err(|why| tracing::warn!("others cannot discover this server: {why}")).ok())
     }
 
     /// The servers of databases that were found so far.
@@ -49,7 +49,8 @@ impl Beacon {
     /// From now on this server is one that serves: another member than the one that was joining.
     pub(super) fn serve(&mut self) {
         let Some(node) = self.0.take() else { return };
-        self.0 = node.serve().inspect_err(|why| eprintln!("others cannot discover this server: {why}")).ok();
+        self.0 =
+            node.serve().inspect_err(|why| tracing::warn!("others cannot discover this server: {why}")).ok();
     }
 
     /// Says farewell.

@@ -89,7 +89,7 @@ pub(super) fn find(join: &[String], beacon: &Beacon) -> Result<Cluster, String> 
             return Err(why);
         }
         if why != said {
-            eprintln!("waiting for {}, for {TRIES} seconds: {why}", join.join(","));
+            tracing::info!("waiting for {}, for {TRIES} seconds: {why}", join.join(","));
             said = why;
         }
         thread::sleep(PAUSE);
@@ -113,14 +113,14 @@ pub(super) fn find_again(join: &[String], beacon: &Beacon, known: Cluster) -> Cl
         }
     }
     found.unwrap_or_else(|| {
-        eprintln!("no other server answers yet; going on with what was known of the cluster");
+        tracing::info!("no other server answers yet; going on with what was known of the cluster");
         known
     })
 }
 
 fn pass_over(server: &str, theirs: u128, ours: u128) {
     let (theirs, ours) = (ClusterId(theirs), ClusterId(ours));
-    eprintln!("{server}: a server of another cluster, {theirs}, and not of {ours}: passed over");
+    tracing::info!("{server}: a server of another cluster, {theirs}, and not of {ours}: passed over");
 }
 
 /// Tells a running server where others are that it cannot reach where it knows them.

@@ -2,7 +2,7 @@
 
 use super::reach;
 use super::settings::{Service, Settings};
-use crate::signals;
+use crate::{log, signals};
 use fulmar_services::{Charter, Members, Server};
 use std::error::Error;
 use std::net::TcpListener;
@@ -36,10 +36,11 @@ pub(super) fn run(service: Service, settings: &Settings, founds: bool) -> Result
     }
     let charter = Charter { application: service.into(), members, protocol: settings.replication.into() };
     let what = charter.application;
-    let server = Server::open(charter, advertised, data, founds, leader_timeout, |news| eprintln!("{news}"))?;
+    let server =
+        Server::open(charter, advertised, data, founds, leader_timeout, |news| tracing::info!("{news}"))?;
     server.run(listener, |stop| {
         signals::on(&[signals::SIGINT, signals::SIGTERM], stop)?;
-        println!("serving {what} on {address}");
+        log::announce(format_args!("serving {what} on {address}"));
         Ok(())
     })?;
     Ok(())

@@ -8,6 +8,7 @@ mod dump;
 mod founding;
 mod functions;
 mod lab;
+mod logging;
 mod program;
 mod replicas;
 mod server;
