@@ -2,13 +2,15 @@
 
 use crate::Error;
 use crate::frozen::Frozen;
-use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use crate::ownership::{follow_at_once, follow_directory};
+use rustix::fs::OFlags;
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, lchown};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-const FORMAT_FILE: &str = "FORMAT";
+pub(crate) const FORMAT_FILE: &str = "FORMAT";
 /// Stands beside files of the engine that are not a database yet. It becomes the format file, in one step.
 const UNFINISHED_FILE: &str = "UNFINISHED";
 /// What the engine must not have lost: its log drops what follows a damaged place without an error.
@@ -75,9 +77,10 @@ impl Home {
             }
         }
         let synced_path = path.join(SYNCED_FILE);
-        let synced =
-            OpenOptions::new().read(true).write(true).create(true).truncate(is_new).open(&synced_path);
-        let synced = synced.map_err(|e| Error::io(&synced_path, e))?;
+        let synced = own_file(&synced_path).map_err(|e| Error::io(&synced_path, e))?;
+        if is_new {
+            synced.set_len(0).map_err(|e| Error::io(&synced_path, e))?;
+        }
         let (passed, has_new_files) = (AtomicBool::new(false), AtomicBool::new(true));
         let process = std::process::id();
         Ok(Self { path: path.into(), is_new, synced, lock, passed, has_new_files, process })
@@ -201,89 +204,6 @@ enum Existing {
     Database,
 }
 
-/// Gives what lies in the directory of a database its owner and mode, as SQLite's journals follow the database: or else what
-/// root has made there locks the owner out, one user of a group the others, and a reader is kept from some files (the
-/// engine makes a few for its user alone). Who was kept out by the umask under which the database was made, stays out.
-fn follow_directory(path: &Path) -> io::Result<()> {
-    let following = Following::of(path)?;
-    let mut folders = vec![path.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder)? {
-            let entry = entry?;
-            let path = entry.path();
-            match entry.metadata().and_then(|found| following.follow(&path, &found)) {
-                Ok(kind) => folders.extend(kind.is_dir().then_some(path)),
-                // The engine has removed it.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    Ok(())
-}
-
-/// As [`follow_directory`], for one `file` in `directory`, which the database does not consist of.
-pub(crate) fn follow_with_file(directory: &Path, file: &Path) -> io::Result<()> {
-    Following::of(directory)?.follow(file, &fs::symlink_metadata(file)?).map(drop)
-}
-
-/// What the files in a directory shall be.
-struct Following {
-    user: u32,
-    /// A user and a group, if not those of this process.
-    owner: Option<(u32, u32)>,
-    for_files: u32,
-}
-
-impl Following {
-    fn of(path: &Path) -> io::Result<Self> {
-        let (directory, format) = (fs::metadata(path)?, fs::metadata(path.join(FORMAT_FILE))?);
-        let user = fs::metadata("/proc/self")?.uid();
-        let owner = is_another_users(user, &directory).then(|| (directory.uid(), directory.gid()));
-        let group = if group_writes(&directory) { 0o060 } else { 0 };
-        let for_files = directory.mode() & (format.mode() | group) & 0o666;
-        Ok(Self { user, owner, for_files })
-    }
-
-    fn follow(&self, path: &Path, found: &fs::Metadata) -> io::Result<fs::FileType> {
-        if let Some((uid, gid)) = self.owner
-            && (found.uid(), found.gid()) != (uid, gid)
-        {
-            lchown(path, Some(uid), Some(gid))?;
-        }
-        let (kind, for_files) = (found.file_type(), self.for_files);
-        // Who may read a folder may look into it.
-        let mode = if kind.is_file() { for_files } else { for_files | (for_files & 0o444) >> 2 };
-        let may_change = self.user == ROOT || self.user == found.uid();
-        if !kind.is_symlink() && may_change && found.mode() & 0o777 != mode {
-            fs::set_permissions(path, Permissions::from_mode(found.mode() & 0o7000 | mode))?;
-        }
-        Ok(kind)
-    }
-}
-
-const ROOT: u32 = 0;
-
-/// Whether what this process makes in the directory would not be its owner's, and can be.
-fn is_another_users(user: u32, directory: &fs::Metadata) -> bool {
-    user == ROOT && directory.uid() != ROOT
-}
-
-fn group_writes(directory: &fs::Metadata) -> bool {
-    directory.mode() & 0o020 != 0
-}
-
-/// As [`follow_directory`], where somebody else may want the database before it is closed.
-fn follow_at_once(path: &Path) -> io::Result<()> {
-    let directory = fs::metadata(path)?;
-    let user = fs::metadata("/proc/self")?.uid();
-    if is_another_users(user, &directory) || group_writes(&directory) {
-        follow_directory(path)
-    } else {
-        Ok(())
-    }
-}
-
 /// The engine must hold at least this commit, or it has lost some.
 fn synced_in(file: &File) -> u64 {
     let mut note = [0; 16];
@@ -317,8 +237,7 @@ fn held(directory: &Path, mut lock: &File) -> Error {
 
 fn lock(directory: &Path, passed: Option<&File>) -> Result<File, Error> {
     let path = directory.join(LOCK_FILE);
-    let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-    let file = passed.map_or_else(open, File::try_clone).map_err(|e| Error::io(&path, e))?;
+    let file = passed.map_or_else(|| own_file(&path), File::try_clone).map_err(|e| Error::io(&path, e))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(held(directory, &file)),
@@ -335,6 +254,25 @@ fn lock(directory: &Path, passed: Option<&File>) -> Result<File, Error> {
     Ok(file)
 }
 
+/// A file of the database's own, made if it is not there, to be read and written. Whoever may write in the directory of a database could
+/// have the name lead to a file of somebody else who opens it.
+fn own_file(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create(true).truncate(false).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    let is_shared =
+        || Ok::<_, io::Error>(found.nlink() > 1 && found.uid() != fs::metadata(parent(path))?.uid());
+    if found.is_file() && !is_shared()? {
+        return Ok(file);
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "not a file of this database alone, but a link or another thing",
+    ))
+}
+
 fn command_line() -> String {
     let words: Vec<_> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
     words.join(" ")
@@ -349,7 +287,8 @@ fn begins_with(path: &Path, magic: &[u8]) -> Result<bool, Error> {
 
 fn write_synced(path: &Path, text: &str) -> Result<(), Error> {
     let write = || {
-        let mut file = File::create(path)?;
+        let mut file = own_file(path)?;
+        file.set_len(0)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()
     };
@@ -391,6 +330,23 @@ mod tests {
         assert!(matches!(enter(None), Err(Error::Held { .. })));
         drop(next);
         enter(None).unwrap();
+    }
+
+    /// Who may write in the directory had whoever opened it, as root, write into any file.
+    #[test]
+    fn what_a_link_leads_to_is_not_written() {
+        for name in [LOCK_FILE, SYNCED_FILE, UNFINISHED_FILE] {
+            let directory = tempfile::tempdir().unwrap();
+            let (victim, path) = (directory.path().join("victim"), directory.path().join("database"));
+            fs::write(&victim, "kept").unwrap();
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join(UNFINISHED_FILE), "").unwrap();
+            // One of them is replaced by the link.
+            let _ = fs::remove_file(path.join(name));
+            std::os::unix::fs::symlink(&victim, path.join(name)).unwrap();
+            assert!(Home::enter(&path, true, None).is_err(), "{name}");
+            assert_eq!(fs::read_to_string(&victim).unwrap(), "kept", "{name}");
+        }
     }
 
     /// The format file was written in place: a power cut left it empty, and the directory was another format's for ever.

@@ -67,6 +67,7 @@ mod interval;
 mod key;
 mod numbers;
 mod object;
+mod ownership;
 #[cfg(test)]
 mod random;
 pub mod remote;

@@ -1,6 +1,6 @@
 //! Sockets beside the data, over which the processes of one machine share a database.
 
-use crate::home::follow_with_file;
+use crate::ownership::follow_with_file;
 use fulmar_transport::Address;
 use std::fs::{self, File};
 use std::io;

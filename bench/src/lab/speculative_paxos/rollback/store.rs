@@ -15,7 +15,7 @@ macro_rules! sources {
 }
 
 /// All of the store but its network, with what each file is called.
-pub(super) const SOURCES: [(&str, &str); 30] = sources!(
+pub(super) const SOURCES: [(&str, &str); 31] = sources!(
     "cache",
     "commit",
     "core",
@@ -39,6 +39,7 @@ pub(super) const SOURCES: [(&str, &str); 30] = sources!(
     "object/next",
     "object/part",
     "object/stored",
+    "ownership",
     "replicated",
     "replicated/ahead",
     "replicated/housed",

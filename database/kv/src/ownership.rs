@@ -1,0 +1,156 @@
+//! Who owns what lies in the directory of a database, and who may use it.
+//!
+//! What is changed is a file that is open, never a name: whoever may write in the directory could have a name lead elsewhere after
+//! it was looked at, and root would make him the owner of somebody else's file.
+
+use crate::home::FORMAT_FILE;
+use rustix::fs::{AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, chownat, openat, statat};
+use rustix::path::Arg;
+use std::fs::{self, File, Metadata, Permissions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+const ROOT: u32 = 0;
+
+/// Gives what lies in the directory of a database its owner and mode, as SQLite's journals follow the database: or else what
+/// root has made there locks the owner out, one user of a group the others, and a reader is kept from some files (the
+/// engine makes a few for its user alone). Who was kept out by the umask under which the database was made, stays out.
+pub(crate) fn follow_directory(path: &Path) -> io::Result<()> {
+    let directory = open(CWD, path, OFlags::DIRECTORY)?;
+    let following = Following::of(&directory)?;
+    let mut folders = vec![directory];
+    while let Some(folder) = folders.pop() {
+        for entry in Dir::read_from(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            let file = match open(&folder, name, OFlags::PATH | OFlags::NOFOLLOW) {
+                // The engine has removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                file => file?,
+            };
+            let found = file.metadata()?;
+            following.follow(&file, &found)?;
+            if found.is_dir() {
+                folders.push(open(&file, c".", OFlags::DIRECTORY)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// As [`follow_directory`], for one `file` for the database in `directory`, which that does not consist of.
+pub(crate) fn follow_with_file(directory: &Path, file: &Path) -> io::Result<()> {
+    let file = open(CWD, file, OFlags::PATH | OFlags::NOFOLLOW)?;
+    Following::of(&open(CWD, directory, OFlags::DIRECTORY)?)?.follow(&file, &file.metadata()?)
+}
+
+/// As [`follow_directory`], where somebody else may want the database before it is closed.
+pub(crate) fn follow_at_once(path: &Path) -> io::Result<()> {
+    let directory = fs::metadata(path)?;
+    if is_another_users(user()?, &directory) || group_writes(&directory) {
+        follow_directory(path)
+    } else {
+        Ok(())
+    }
+}
+
+fn open(folder: impl AsFd, name: impl Arg, flags: OFlags) -> io::Result<File> {
+    Ok(openat(folder, name, flags | OFlags::CLOEXEC, Mode::empty())?.into())
+}
+
+/// What the files in a directory shall be.
+struct Following {
+    user: u32,
+    /// A user and a group, if not those of this process.
+    owner: Option<(u32, u32)>,
+    for_files: u32,
+}
+
+impl Following {
+    fn of(directory: &File) -> io::Result<Self> {
+        let format = statat(directory, FORMAT_FILE, AtFlags::SYMLINK_NOFOLLOW)?;
+        let (directory, user) = (directory.metadata()?, user()?);
+        let owner = is_another_users(user, &directory).then(|| (directory.uid(), directory.gid()));
+        let group = if group_writes(&directory) { 0o060 } else { 0 };
+        let for_files = directory.mode() & (format.st_mode | group) & 0o666;
+        Ok(Self { user, owner, for_files })
+    }
+
+    fn follow(&self, file: &File, found: &Metadata) -> io::Result<()> {
+        // A link leads to, and one of several names is of, what may be somebody else's.
+        if found.is_symlink() || !found.is_dir() && found.nlink() > 1 {
+            return Ok(());
+        }
+        if let Some((uid, gid)) = self.owner
+            && (found.uid(), found.gid()) != (uid, gid)
+        {
+            let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+            chownat(file, c"", uid, gid, AtFlags::EMPTY_PATH)?;
+        }
+        let for_files = self.for_files;
+        // Who may read a folder may look into it.
+        let mode = if found.is_file() { for_files } else { for_files | (for_files & 0o444) >> 2 };
+        let may_change = self.user == ROOT || self.user == found.uid();
+        if may_change && found.mode() & 0o777 != mode {
+            let opened = Path::new("/proc/self/fd").join(file.as_raw_fd().to_string());
+            fs::set_permissions(opened, Permissions::from_mode(found.mode() & 0o7000 | mode))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whose rights this process has.
+fn user() -> io::Result<u32> {
+    Ok(fs::metadata("/proc/self")?.uid())
+}
+
+/// Whether what this process makes in the directory would not be its owner's, and can be.
+fn is_another_users(user: u32, directory: &Metadata) -> bool {
+    user == ROOT && directory.uid() != ROOT
+}
+
+fn group_writes(directory: &Metadata) -> bool {
+    directory.mode() & 0o020 != 0
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{chown, symlink};
+
+    /// What a user has put into the directory of his database, for root to open it.
+    #[test]
+    fn what_lies_elsewhere_keeps_its_owner_and_mode() {
+        assert_eq!(user().unwrap(), ROOT, "this needs root");
+        let directory = tempfile::tempdir().unwrap();
+        let (database, elsewhere) = (directory.path().join("database"), directory.path().join("elsewhere"));
+        for folder in [&database, &database.join("engine"), &elsewhere] {
+            fs::create_dir(folder).unwrap();
+            fs::write(folder.join("file"), "").unwrap();
+        }
+        fs::write(database.join(FORMAT_FILE), "").unwrap();
+        fs::set_permissions(elsewhere.join("file"), Permissions::from_mode(0o600)).unwrap();
+        symlink(&elsewhere, database.join("folder")).unwrap();
+        symlink(elsewhere.join("file"), database.join("engine/link")).unwrap();
+        fs::hard_link(elsewhere.join("file"), database.join("engine/name")).unwrap();
+        chown(&database, Some(7), Some(8)).unwrap();
+        follow_directory(&database).unwrap();
+        let owner = |path: &Path| {
+            let found = fs::symlink_metadata(path).unwrap();
+            (found.uid(), found.gid())
+        };
+        for followed in ["file", "engine", "engine/file"] {
+            assert_eq!(owner(&database.join(followed)), (7, 8), "{followed}");
+        }
+        for kept in ["elsewhere", "elsewhere/file", "database/folder", "database/engine/link"] {
+            assert_eq!(owner(&directory.path().join(kept)), (0, 0), "{kept}");
+        }
+        assert_eq!(fs::metadata(elsewhere.join("file")).unwrap().mode() & 0o777, 0o600);
+    }
+}
