@@ -257,9 +257,16 @@ impl Service {
                     return;
                 }
             };
-            if !self.make_room(door, now, (server, out), tell) {
-                tell(&format!("{peer} is not let in: {CLIENTS} others are busy here"));
-                continue;
+            if self.by(door).count() >= CLIENTS {
+                let Some(idlest) = self.idlest(door, now) else {
+                    tell(&format!("{peer} is not let in: {CLIENTS} others are busy here"));
+                    continue;
+                };
+                if let Some(connection) = self.connections.remove(&idlest) {
+                    let (peer, silent) = (connection.peer(), now.since(connection.heard().1).as_secs());
+                    tell(&format!("closed the connection of {peer}: silent for {silent} s, and others wait"));
+                }
+                server.disconnect(idlest, out);
             }
             self.count += 1;
             let id = ConnectionId(self.count);
@@ -268,31 +275,16 @@ impl Service {
         }
     }
 
-    /// Lets go of a client that came by this door, if there are as many as may be and one of them is idle. Whether there is room.
-    fn make_room(
-        &mut self,
-        door: usize,
-        now: Time,
-        (server, out): (&mut Server, &mut Outbox),
-        tell: &mut impl FnMut(&str),
-    ) -> bool {
-        let here = || self.connections.iter().filter(|(_, connection)| connection.door() == door);
-        if here().count() < CLIENTS {
-            return true;
-        }
-        let heard = here().map(|(id, connection)| (connection.heard(), *id));
+    /// Those who came by this door.
+    fn by(&self, door: usize) -> impl Iterator<Item = (&ConnectionId, &Connection)> {
+        self.connections.iter().filter(move |(_, connection)| connection.door() == door)
+    }
+
+    /// Who of those who came by this door is to make room for another: somebody idle, if anybody is.
+    fn idlest(&self, door: usize, now: Time) -> Option<ConnectionId> {
         let is_idle = |(has_spoken, heard)| now.since(heard) >= if has_spoken { IDLE } else { MUTE };
-        let idlest = heard.filter(|(heard, _)| is_idle(*heard)).min();
-        let Some(((_, heard), id)) = idlest else { return false };
-        if let Some(connection) = self.connections.remove(&id) {
-            let silent = now.since(heard).as_secs();
-            tell(&format!(
-                "closed the connection of {}: silent for {silent} s, and others wait",
-                connection.peer()
-            ));
-        }
-        server.disconnect(id, out);
-        true
+        let heard = self.by(door).map(|(id, connection)| (connection.heard(), *id));
+        heard.filter(|(heard, _)| is_idle(*heard)).min().map(|(_, id)| id)
     }
 
     /// Sends what can be sent, and lets go of who is done.
