@@ -1,6 +1,6 @@
 //! `cargo xtask test`: what every change must pass.
 
-use crate::run::{Result, cargo, run, steps};
+use crate::run::{Result, cargo, root, run, steps};
 use crate::{deny, tidy};
 
 /// How many runs of simulated replicas are judged, each by what must hold in it…
@@ -18,6 +18,7 @@ const JUDGED: [&str; 4] = [
 pub(crate) fn test() -> Result {
     steps(&[
         ("tidy", &tidy::tidy),
+        ("lock files", &lock_files),
         ("fmt", &|| run(&mut cargo(&["fmt", "--all", "--check"]))),
         ("clippy", &|| {
             run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
@@ -34,6 +35,17 @@ pub(crate) fn test() -> Result {
         }),
         ("deny", &deny::deny),
     ])
+}
+
+/// Workspaces of their own, which the root's `Cargo.toml` leaves out.
+const APART: [&str; 3] = ["bench/engines", "e2e/shell", "network/fuzz"];
+
+/// Whether what depends on crates of this workspace from outside knows what these depend on. Nothing is built: that would take minutes.
+fn lock_files() -> Result {
+    APART.iter().try_for_each(|directory| {
+        let manifest = root().join(directory).join("Cargo.toml");
+        run(cargo(&["update", "--workspace", "--locked", "--quiet", "--manifest-path"]).arg(manifest))
+    })
 }
 
 /// Some simulations with so many seeds.
