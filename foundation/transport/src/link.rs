@@ -40,7 +40,7 @@ pub enum LinkError {
     /// What answered is no Fulmar server.
     #[error("what listens there is no Fulmar server")]
     NotFulmar,
-    /// The greeting did not come in time.
+    /// The greeting was not whole in time.
     #[error("no greeting within {0:?}")]
     Mute(Duration),
     /// Nothing came for longer than a connection may be idle.

@@ -30,7 +30,7 @@ use std::time::Duration;
 const WAKER: u64 = u64::MAX;
 const FIRST_DOOR: u64 = 1 << 62;
 const FIRST_DATAGRAMS: u64 = 1 << 63;
-/// A greeting comes within this time, or the connection goes.
+/// A greeting is whole within this time, or the connection goes.
 const GREETING: Duration = Duration::from_secs(5);
 /// How often connections are looked through for those that are silent, and for how long a listener rests that the
 /// system gave no connection.
@@ -71,6 +71,8 @@ struct Connection {
     paused: bool,
     /// Not read from, since all together have sent too much that is not whole.
     held: bool,
+    /// When it was accepted, or dialed.
+    begun: Time,
     heard: Time,
     /// When it was last noted that more is on its way.
     more_noted: Time,
@@ -351,6 +353,7 @@ impl Net {
             dirty: false,
             paused: false,
             held: false,
+            begun: self.now,
             heard: self.now,
             more_noted: self.now,
         };
@@ -369,15 +372,18 @@ impl Net {
     fn sweep(&mut self) {
         self.next_sweep = None;
         let now = self.now;
-        let late = |connection: &Connection| {
-            let silent = now.since(connection.heard);
-            match connection.stage {
-                Stage::Hello | Stage::Answer(_) => (silent >= GREETING).then_some(LinkError::Mute(GREETING)),
-                Stage::Open(peer) if peer >= FIRST_CLIENT => {
-                    self.limits.idle.filter(|&idle| silent >= idle).map(LinkError::Idle)
-                }
-                Stage::Open(_) => None,
+        let late = |connection: &Connection| match connection.stage {
+            Stage::Hello | Stage::Answer(_) => {
+                // What came during a long turn, and was not looked at, may be a greeting.
+                let is_unread = connection.readable && connection.heard == connection.begun;
+                let is_late = now.since(connection.begun) >= GREETING && !is_unread;
+                is_late.then_some(LinkError::Mute(GREETING))
             }
+            Stage::Open(peer) if peer >= FIRST_CLIENT => {
+                let silent = now.since(connection.heard);
+                self.limits.idle.filter(|&idle| silent >= idle).map(LinkError::Idle)
+            }
+            Stage::Open(_) => None,
         };
         let late: Vec<_> =
             self.connections.iter().filter_map(|(&key, connection)| Some((key, late(connection)?))).collect();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 
+mod claims;
 mod processes;
 mod raw;
 
