@@ -89,6 +89,8 @@
 //!   Memory for what is received is lent against bytes that came, never against a length that was announced.
 //! - A server whose turn takes long, as its process works or its disk does not answer, is heard of by other servers up to
 //!   [`Limits::busy`]. So is one of whose messages a part has not been read yet.
+//! - A greeting is whole within five seconds. A server that is full lets go of the client that is idle longest, if it is for a
+//!   second, and of connections that have not greeted within a second: who only connects keeps nobody out.
 //! - [`Client::round_trips`] is a count that depends on what the process sends and waits for, not on time.
 //!
 //! Not guaranteed: that messages arrive; that a timer is punctual (never early, and late by the work of a turn); anything

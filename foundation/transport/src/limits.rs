@@ -15,9 +15,10 @@ pub struct Limits {
     /// mebibyte. Beyond, one of them goes on, and the others are not read from; another one does, if it has said nothing for a
     /// second.
     pub unread: usize,
-    /// Connections at one time, of clients and servers.
+    /// Connections at one time, of clients and servers. Beyond, the client that is idle longest makes room for who comes, if it
+    /// has been for a second.
     pub connections: usize,
-    /// How long a client may be silent before its connection is closed. Nothing: for ever.
+    /// How long a client may be silent before its connection is closed. Nothing: as long as there is room.
     pub idle: Option<Duration>,
     /// How long the other end's host may be silent when something is to be acknowledged. At least some seconds.
     pub dead: Duration,

@@ -43,7 +43,7 @@ pub enum LinkError {
     /// The greeting was not whole in time.
     #[error("no greeting within {0:?}")]
     Mute(Duration),
-    /// Nothing came for longer than a connection may be idle.
+    /// Nothing came for longer than a connection may be idle, or it was idle and another needs its place.
     #[error("idle for {0:?}")]
     Idle(Duration),
     /// The server is known to be elsewhere.

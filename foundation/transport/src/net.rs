@@ -3,6 +3,8 @@
 //! Level-triggered epoll by `rustix`, whose calls are safe and add no layer: the loop needs one system call to wait,
 //! one to read and one to write, and nothing that another system's poller would.
 
+mod room;
+
 use crate::address::{Address, Listener};
 use crate::book::Book;
 use crate::clock::Clock;
@@ -74,6 +76,10 @@ struct Connection {
     /// When it was accepted, or dialed.
     begun: Time,
     heard: Time,
+    /// When bytes last left.
+    sent: Time,
+    /// A message came after the greeting.
+    asked: bool,
     /// When it was last noted that more is on its way.
     more_noted: Time,
 }
@@ -306,7 +312,9 @@ impl Net {
     }
 
     fn accept(&mut self, at: usize) {
-        while self.connections.len() < self.limits.connections + WAITING_ROOM {
+        let most = self.limits.connections + WAITING_ROOM;
+        let mut first = 0;
+        while self.connections.len() < most || self.clear_waiting(&mut first) {
             let accepted = match accept_with(&self.doors[at].socket, SocketFlags::CLOEXEC) {
                 Ok(socket) => Link::accepted(socket, self.limits.dead),
                 Err(Errno::AGAIN) => return,
@@ -355,6 +363,8 @@ impl Net {
             held: false,
             begun: self.now,
             heard: self.now,
+            sent: self.now,
+            asked: false,
             more_noted: self.now,
         };
         let key = self.next_key;
@@ -519,6 +529,7 @@ impl Net {
             let Some(connection) = self.connections.get_mut(&key) else { return Ok(None) };
             match (connection.stage, place) {
                 (Stage::Open(from), place) => {
+                    connection.asked = true;
                     return Ok(Some(Frame { from, key, place: place? }));
                 }
                 (Stage::Hello, place) => {
@@ -553,8 +564,9 @@ impl Net {
     /// Lets in who greets properly.
     fn welcome(&mut self, key: u64, hello: Hello) -> Result<(), Refusal> {
         hello.judge(self.protocol, self.me)?;
-        if self.routes.len() >= self.limits.connections {
-            return Err(Refusal::Full(self.routes.len()));
+        let count = self.routes.len();
+        if count >= self.limits.connections && !self.make_room() {
+            return Err(Refusal::Full(count));
         }
         let peer = hello.from.unwrap_or_else(|| self.name_client());
         let answer = Answer::Welcome { cluster: self.protocol.cluster, server: self.me, you: peer };
@@ -713,7 +725,11 @@ impl Net {
         for key in dirty.drain(..) {
             let Some(connection) = self.connections.get_mut(&key) else { continue };
             connection.dirty = false;
-            self.counters.bytes_sent += connection.link.flush() as u64;
+            let count = connection.link.flush();
+            if count > 0 {
+                connection.sent = self.now;
+            }
+            self.counters.bytes_sent += count as u64;
             let resumed = connection.paused && connection.link.unsent() <= self.limits.unsent / 2;
             connection.paused &= !resumed;
             let wanted = connection.wanted();
