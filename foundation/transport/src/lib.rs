@@ -89,12 +89,14 @@
 //!   Memory for what is received is lent against bytes that came, never against a length that was announced.
 //! - A server whose turn takes long, as its process works or its disk does not answer, is heard of by other servers up to
 //!   [`Limits::busy`]. So is one of whose messages a part has not been read yet.
+//! - Who comes in under the name of a server that is connected and was heard within the last second is read from, but not
+//!   sent to. If the server's address is known, it is called there, and who answers is sent to from then on.
 //! - A greeting is whole within five seconds. A server that is full lets go of the client that is idle longest, if it is for a
 //!   second, and of connections that have not greeted within a second: who only connects keeps nobody out.
 //! - [`Client::round_trips`] is a count that depends on what the process sends and waits for, not on time.
 //!
 //! Not guaranteed: that messages arrive; that a timer is punctual (never early, and late by the work of a turn); anything
-//! against who can write to the ports, for nothing is encrypted or signed, and names are believed.
+//! against who can write to the ports, for nothing is encrypted or signed, and what comes in under a name is taken for that server's.
 //!
 //! # Figures
 //!
@@ -123,6 +125,7 @@ mod limits;
 mod link;
 mod net;
 mod notice;
+mod routes;
 mod server;
 mod spin;
 mod wire;

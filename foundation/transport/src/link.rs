@@ -49,7 +49,7 @@ pub enum LinkError {
     /// The server is known to be elsewhere.
     #[error("it is elsewhere by now")]
     Moved,
-    /// The same server has connected anew.
+    /// The same server has connected anew, or has answered at its address while another said its name.
     #[error("replaced by a newer connection")]
     Replaced,
 }

@@ -3,6 +3,7 @@
 //! Level-triggered epoll by `rustix`, whose calls are safe and add no layer: the loop needs one system call to wait,
 //! one to read and one to write, and nothing that another system's poller would.
 
+mod claims;
 mod room;
 
 use crate::address::{Address, Listener};
@@ -15,6 +16,7 @@ use crate::keep_alive::{self, KeepAlive, Tail};
 use crate::limits::Limits;
 use crate::link::{Link, LinkError};
 use crate::notice::Notice;
+use crate::routes::{Purpose, Routes};
 use crate::spin::Spin;
 use fulmar_node::{NodeId, Time};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
@@ -129,8 +131,8 @@ pub(crate) struct Net {
     waker: Arc<OwnedFd>,
     doors: Vec<Door>,
     connections: BTreeMap<u64, Connection>,
-    /// The connection on which each peer is sent to. Each is in `connections`.
-    routes: BTreeMap<NodeId, u64>,
+    /// Each is in `connections`.
+    routes: Routes,
     pub(crate) book: Book,
     pub(crate) datagrams: Option<Datagrams>,
     next_key: u64,
@@ -152,6 +154,8 @@ pub(crate) struct Net {
     keep_alive: Option<KeepAlive>,
     /// Servers that have said that they are there, and nothing else.
     pub(crate) busy: Vec<NodeId>,
+    /// Servers in whose names somebody came in who is not known to be it.
+    pub(crate) claims: Vec<NodeId>,
     /// Whose connections have ended.
     pub(crate) disconnected: Vec<NodeId>,
     pub(crate) counters: Counters,
@@ -171,7 +175,7 @@ impl Net {
             waker: Arc::new(waker),
             doors: Vec::new(),
             connections: BTreeMap::new(),
-            routes: BTreeMap::new(),
+            routes: Routes::default(),
             book: Book::default(),
             datagrams: None,
             next_key: 0,
@@ -187,6 +191,7 @@ impl Net {
             next_sweep: None,
             keep_alive: None,
             busy: Vec::new(),
+            claims: Vec::new(),
             disconnected: Vec::new(),
             counters: Counters::default(),
             notices: Vec::new(),
@@ -400,6 +405,7 @@ impl Net {
         for (key, why) in late {
             self.close(key, why);
         }
+        self.settle_claims();
         for at in 0..self.doors.len() {
             self.set_door(at, true);
         }
@@ -411,7 +417,8 @@ impl Net {
         let greeting = |connection: &Connection| !matches!(connection.stage, Stage::Open(_));
         let watch = self.limits.idle.is_some() && !self.connections.is_empty();
         self.next_sweep = None;
-        let waiting = self.exempt.is_some() || self.connections.values().any(greeting);
+        let waiting =
+            self.exempt.is_some() || self.routes.has_claimants() || self.connections.values().any(greeting);
         if watch || waiting || self.doors.iter().any(|door| !door.open) {
             self.plan_sweep();
         }
@@ -552,6 +559,7 @@ impl Net {
                             self.book.reached(peer);
                             self.notices.push(Notice::Connected { peer, address });
                             self.watch(key, tail);
+                            self.answered(peer, key);
                         }
                         Some(Answer::Refusal(reason)) => return Err(LinkError::Refused(reason)),
                         None => return Err(LinkError::NotFulmar),
@@ -564,19 +572,13 @@ impl Net {
     /// Lets in who greets properly.
     fn welcome(&mut self, key: u64, hello: Hello) -> Result<(), Refusal> {
         hello.judge(self.protocol, self.me)?;
-        let count = self.routes.len();
+        let count = self.routes.count();
         if count >= self.limits.connections && !self.make_room() {
             return Err(Refusal::Full(count));
         }
         let peer = hello.from.unwrap_or_else(|| self.name_client());
         let answer = Answer::Welcome { cluster: self.protocol.cluster, server: self.me, you: peer };
         let answer = answer.encode(self.protocol.version);
-        // A server that accepted before and hears again from the same has missed the end of the first connection.
-        let before = self.routes.get(&peer).copied();
-        let stale = before.filter(|before| self.connections.get(before).is_some_and(|before| !before.dialed));
-        if let Some(stale) = stale {
-            self.close(stale, LinkError::Replaced);
-        }
         let Some(connection) = self.connections.get_mut(&key) else { return Ok(()) };
         connection.stage = Stage::Open(peer);
         if peer < FIRST_CLIENT && self.keep_alive.is_some() {
@@ -588,7 +590,7 @@ impl Net {
         let address = connection.link.other_end();
         let tail = connection.link.tail();
         self.watch(key, tail);
-        self.routes.insert(peer, key);
+        self.admit(peer, key);
         self.notices.push(Notice::Connected { peer, address });
         self.soil(key);
         Ok(())
@@ -608,7 +610,7 @@ impl Net {
             // The last name stands for nobody.
             let after = self.next_client + 1;
             self.next_client = if after == u32::MAX { FIRST_CLIENT.0 } else { after };
-            if !self.routes.contains_key(&name) {
+            if self.routes.get(name).is_none() {
                 return name;
             }
         }
@@ -630,10 +632,13 @@ impl Net {
             Stage::Hello => Notice::Unknown { address: connection.link.other_end(), why },
             Stage::Open(peer) => Notice::Closed { peer, why },
             Stage::Answer(peer) => {
-                self.book.failed(peer, self.now);
+                let call = self.routes.end_call(peer, key);
+                match call {
+                    Some(Purpose::Verify) => self.routes.owe(peer),
+                    _ => self.book.failed(peer, self.now),
+                }
                 // It may have connected by itself meanwhile.
-                let is_awaited = self.routes.get(&peer) == Some(&key);
-                match self.book.address(peer).cloned().filter(|_| is_awaited) {
+                match self.book.address(peer).cloned().filter(|_| call.is_none()) {
                     Some(address) => Notice::Unreachable { peer, address, why },
                     None => Notice::Closed { peer, why },
                 }
@@ -641,18 +646,16 @@ impl Net {
         };
         self.notices.push(notice);
         if let Stage::Open(peer) | Stage::Answer(peer) = connection.stage
-            && self.routes.get(&peer) == Some(&key)
+            && self.routes.end(peer, key)
+            && matches!(connection.stage, Stage::Open(_))
         {
-            self.routes.remove(&peer);
-            if matches!(connection.stage, Stage::Open(_)) {
-                self.disconnected.push(peer);
-            }
+            self.disconnected.push(peer);
         }
     }
 
     /// Appends a message to what is to be sent to a peer, connecting to it first if need be, or drops it.
     pub(crate) fn send(&mut self, to: NodeId, body: impl FnOnce(&mut Vec<u8>)) {
-        let route = self.routes.get(&to).copied().or_else(|| self.dial(to));
+        let route = self.routes.get(to).or_else(|| self.dial(to));
         let Some((key, connection)) = route.and_then(|key| Some((key, self.connections.get_mut(&key)?)))
         else {
             self.counters.dropped += 1;
@@ -676,16 +679,18 @@ impl Net {
 
     /// Whether a peer is connected, or about to be.
     pub(crate) fn is_routed(&self, peer: NodeId) -> bool {
-        self.routes.contains_key(&peer)
+        self.routes.get(peer).is_some()
     }
 
     /// Notes where a server is. An address that nobody has any more may be silent for seconds: an attempt there is given up.
     pub(crate) fn locate(&mut self, node: NodeId, address: Address) {
-        if self.book.address(node) != Some(&address)
-            && let Some(&key) = self.routes.get(&node)
-            && self.connections.get(&key).is_some_and(|known| matches!(known.stage, Stage::Answer(_)))
-        {
-            self.close(key, LinkError::Moved);
+        if self.book.address(node) != Some(&address) {
+            for key in self.routes.get(node).into_iter().chain(self.routes.call(node)) {
+                let known = self.connections.get(&key);
+                if known.is_some_and(|known| matches!(known.stage, Stage::Answer(_))) {
+                    self.close(key, LinkError::Moved);
+                }
+            }
         }
         self.book.insert(node, address);
     }
@@ -696,17 +701,9 @@ impl Net {
             return None;
         }
         let address = self.book.address(to)?.clone();
-        let hello = Hello { protocol: self.protocol, from: Some(self.me), to: Some(to) }.encode();
-        let dialed = Link::dial(&address, self.limits.dead).map_err(LinkError::from).and_then(|mut link| {
-            if self.keep_alive.is_some() {
-                link.share()?;
-            }
-            link.append(HELLO_LIMIT, |output| output.extend_from_slice(&hello))?;
-            self.add(link, Stage::Answer(to), true)
-        });
-        match dialed {
+        match self.call(to, &address) {
             Ok(key) => {
-                self.routes.insert(to, key);
+                self.routes.set(to, key);
                 self.notices.push(Notice::Connecting { peer: to, address });
                 Some(key)
             }
@@ -716,6 +713,17 @@ impl Net {
                 None
             }
         }
+    }
+
+    /// Begins a connection to a server.
+    fn call(&mut self, to: NodeId, address: &Address) -> Result<u64, LinkError> {
+        let hello = Hello { protocol: self.protocol, from: Some(self.me), to: Some(to) }.encode();
+        let mut link = Link::dial(address, self.limits.dead)?;
+        if self.keep_alive.is_some() {
+            link.share()?;
+        }
+        link.append(HELLO_LIMIT, |output| output.extend_from_slice(&hello))?;
+        self.add(link, Stage::Answer(to), true)
     }
 
     /// Sends what can be sent, with one write for each connection and one for all datagrams.

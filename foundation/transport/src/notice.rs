@@ -25,7 +25,7 @@ pub enum Notice {
         /// Where.
         address: Address,
     },
-    /// A connection has ended. A client's name is gone with it.
+    /// A connection has ended. A client's name is gone with it; a server may have others.
     Closed {
         /// To whom it was.
         peer: NodeId,

@@ -364,15 +364,18 @@ impl<P: Process<Message: Wire>> Server<P> {
         if self.send_datagram(address, message) {
             return;
         }
-        if let Some(directory) =
-            self.directory.as_ref().filter(|_| to < FIRST_CLIENT && !self.net.is_routed(to))
-        {
-            let known = directory(&self.process, to);
-            if let Some(address) = known.filter(|address| self.net.book.address(to) != Some(address)) {
-                self.net.book.insert(to, address);
-            }
+        if to < FIRST_CLIENT && !self.net.is_routed(to) {
+            self.look_up(to);
         }
         self.net.send(to, |body| message.encode(body));
+    }
+
+    /// Asks the process where a server is.
+    fn look_up(&mut self, server: NodeId) {
+        let known = self.directory.as_ref().and_then(|directory| directory(&self.process, server));
+        if let Some(address) = known.filter(|address| self.net.book.address(server) != Some(address)) {
+            self.net.book.insert(server, address);
+        }
     }
 
     /// Sends a message by datagram, if there is an address and it fits.
@@ -415,6 +418,12 @@ impl<P: Process<Message: Wire>> Server<P> {
         }
         for peer in std::mem::take(&mut self.net.busy) {
             self.step(|process, now, out| process.busy(now, peer, out));
+        }
+        for peer in std::mem::take(&mut self.net.claims) {
+            if self.net.may_verify(peer) {
+                self.look_up(peer);
+                self.net.verify(peer);
+            }
         }
     }
 

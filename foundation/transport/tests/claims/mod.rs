@@ -1,10 +1,12 @@
 //! Who says another's name, and who only takes up room.
 
-use super::{ONE, Running, client_of, raw};
-use crate::processes::Ask;
-use fulmar_transport::{Limits, LinkError, Notice};
+use super::{ONE, Running, THREE, TWO, client, client_of, raw};
+use crate::processes::{Ask, Caller};
+use fulmar_transport::{Limits, LinkError, Notice, Refusal};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -23,8 +25,10 @@ fn greeted(server: &Running, name: u8) -> TcpStream {
 
 /// Asks, and waits for the answer on the same connection.
 fn is_answered(stream: &mut TcpStream, tag: u8) -> bool {
-    stream.write_all(&raw::question(tag, 0)).unwrap();
-    raw::frame(stream).is_ok_and(|answer| answer == [tag, 0, 0, 0, 0, 0, 0, 0x80, 0])
+    stream
+        .write_all(&raw::question(tag, 0))
+        .and_then(|()| raw::frame(stream))
+        .is_ok_and(|answer| answer == [tag, 0, 0, 0, 0, 0, 0, 0x80, 0])
 }
 
 /// What ends in time, or is not waited for.
@@ -32,6 +36,162 @@ fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, done) = mpsc::channel();
     thread::spawn(move || sender.send(work()));
     done.recv_timeout(LONG).expect("it ends in time")
+}
+
+/// Has a server ask the server named `to` again and again until that answers.
+fn relays(server: &Running, to: u8) {
+    let mut client = client(Caller::new([ONE]).with_retry(Duration::from_millis(5)));
+    client.address(ONE, server.address.clone());
+    let echoed = in_time(move || client.request(Ask::relayed(&[to])).unwrap());
+    assert_eq!(echoed, [[b"relayed"]]);
+}
+
+fn closed(notice: Notice) -> Option<LinkError> {
+    match notice {
+        Notice::Closed { peer: TWO, why } => Some(why),
+        Notice::Unreachable { why, .. } => panic!("a server is said to be lost: {why}"),
+        _ => None,
+    }
+}
+
+/// Six idle connections, two to each of three replicas in the names of the others, stopped all three.
+#[test]
+fn who_claims_a_name_that_answers_displaces_nobody() {
+    let (one, two) = (Running::start(ONE, Limits::default()), Running::start(TWO, Limits::default()));
+    one.handle.address(TWO, two.address.clone());
+    relays(&one, 2);
+    // Server two is heard all the while, and no message is lost.
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut asks = client_of(&[(ONE, &one)]);
+    let asking = thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            while !is_over.load(SeqCst) {
+                assert_eq!(asks.request(Ask::relayed(&[2])).unwrap(), [[b"relayed"]]);
+            }
+        }
+    });
+    let mut last = greeted(&one, 2);
+    for _ in 0..5 {
+        let mut older = std::mem::replace(&mut last, greeted(&one, 2));
+        assert_eq!(older.read(&mut [0]).unwrap(), 0, "one claimant of a name is enough");
+    }
+    relays(&one, 2);
+    is_over.store(true, SeqCst);
+    in_time(move || asking.join().unwrap());
+    last.set_nonblocking(true).unwrap();
+    assert_eq!(last.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(two.handle.counters().unwrap().connections, 1, "nothing is to be verified");
+    one.stop();
+    two.stop();
+}
+
+#[test]
+fn who_claims_a_name_is_heard_when_the_other_has_ended() {
+    let server = Running::start(ONE, Limits::default());
+    let mut first = greeted(&server, 2);
+    let mut second = greeted(&server, 2);
+    assert!(is_answered(&mut first, 1), "its name was taken away");
+    // It is read from, and the answer goes to the first.
+    second.write_all(&raw::question(2, 0)).unwrap();
+    assert_eq!(raw::frame(&mut first).unwrap()[0], 2);
+    drop(first);
+    assert!(matches!(server.await_notice(closed), LinkError::Ended));
+    assert!(is_answered(&mut second, 3));
+    server.stop();
+}
+
+/// Its machine lost power, and is back before the server has noticed.
+#[test]
+fn who_lost_its_connection_is_heard_when_that_is_silent() {
+    let server = Running::start(ONE, Limits::default());
+    let lost = greeted(&server, 2);
+    let mut back = greeted(&server, 2);
+    back.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    in_time(move || while !is_answered(&mut back, 1) {});
+    assert!(matches!(server.await_notice(closed), LinkError::Replaced));
+    drop(lost);
+    server.stop();
+}
+
+#[test]
+fn a_claim_that_cannot_be_verified_changes_nothing() {
+    let server = Running::start(ONE, Limits::default());
+    let mut first = greeted(&server, 2);
+    let gone = Running::start(TWO, Limits::default()).stop();
+    server.handle.address(TWO, gone);
+    assert!(is_answered(&mut first, 1));
+    let _second = greeted(&server, 2);
+    let why = server.await_notice(closed);
+    assert!(matches!(&why, LinkError::Io(why) if why.kind() == ErrorKind::ConnectionRefused), "{why}");
+    assert!(is_answered(&mut first, 2));
+    server.stop();
+}
+
+#[test]
+fn a_claim_from_before_the_servers_met_ends_when_the_server_itself_calls() {
+    let (one, two) = (Running::start(ONE, Limits::default()), Running::start(TWO, Limits::default()));
+    one.handle.address(TWO, two.address.clone());
+    two.handle.address(ONE, one.address.clone());
+    let mut stranger = greeted(&one, 2);
+    let mut talks = stranger.try_clone().unwrap();
+    let talking = thread::spawn(move || {
+        while talks.write_all(&raw::question(1, 0)).is_ok() {
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let mut asks = client(Caller::new([TWO]).with_retry(Duration::from_millis(5)));
+    asks.address(TWO, two.address.clone());
+    let asking = thread::spawn(move || asks.request(Ask::relayed(&[1])).unwrap());
+    // Somebody has the name once more, and it helps nothing.
+    one.await_notice(|notice| matches!(notice, Notice::Closed { peer: TWO, .. }).then_some(()));
+    let _again = greeted(&one, 2);
+    relays(&one, 2);
+    in_time(move || asking.join().unwrap());
+    // It ends in one way or the other.
+    in_time(move || drop(std::io::copy(&mut stranger, &mut std::io::sink())));
+    talking.join().unwrap();
+    one.stop();
+    two.stop();
+}
+
+/// Each is let in by the other while it waits for its own answer, and what they send meanwhile arrives.
+#[test]
+fn servers_that_call_each_other_at_once_lose_nothing() {
+    for _ in 0..20 {
+        let (one, two) = (Running::start(ONE, Limits::default()), Running::start(TWO, Limits::default()));
+        one.handle.address(TWO, two.address.clone());
+        two.handle.address(ONE, one.address.clone());
+        let asking = [(ONE, &one, 2), (TWO, &two, 1)].map(|(name, server, other)| {
+            let mut asks = client_of(&[(name, server)]);
+            thread::spawn(move || {
+                for _ in 0..20 {
+                    assert_eq!(asks.request(Ask::relayed(&[other])).unwrap(), [[b"relayed"]]);
+                }
+            })
+        });
+        for asking in asking {
+            in_time(move || asking.join().unwrap());
+        }
+        one.stop();
+        two.stop();
+    }
+}
+
+#[test]
+fn who_claims_a_name_is_counted() {
+    let server = Running::start(ONE, Limits { connections: 2, ..Limits::default() });
+    let _first = greeted(&server, 2);
+    let _second = greeted(&server, 2);
+    let mut third = raw::connect(&server.address);
+    third.write_all(&raw::hello_of_server(3)).unwrap();
+    let why = server.await_notice(|notice| match notice {
+        Notice::Refused { why, .. } => Some(Some(why)),
+        Notice::Connected { peer: THREE, .. } => Some(None),
+        _ => None,
+    });
+    assert_eq!(why, Some(Refusal::Full(2)));
+    server.stop();
 }
 
 #[test]
@@ -90,4 +250,38 @@ fn who_does_not_greet_makes_room() {
     assert!(matches!(why, LinkError::Mute(long) if long < Duration::from_secs(5)), "{why}");
     drop(silent);
     server.stop();
+}
+
+/// Whatever connection is lost by that, others take its place.
+#[test]
+fn servers_hear_each_other_while_their_names_are_claimed_again_and_again() {
+    let (one, two) = (Running::start(ONE, Limits::default()), Running::start(TWO, Limits::default()));
+    one.handle.address(TWO, two.address.clone());
+    two.handle.address(ONE, one.address.clone());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let claiming = [(&one, 2), (&two, 1)].map(|(server, name)| {
+        let (address, is_over) = (server.address.clone(), Arc::clone(&is_over));
+        thread::spawn(move || {
+            let mut last = None;
+            while !is_over.load(SeqCst) {
+                let mut stream = raw::connect(&address);
+                stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+                stream.write_all(&raw::hello_of_server(name)).unwrap();
+                // It may have been replaced already.
+                let _ = raw::frame(&mut stream).map(|_| stream.write_all(&[0xff; 4]));
+                last = Some(stream);
+            }
+            drop(last);
+        })
+    });
+    for _ in 0..100 {
+        relays(&one, 2);
+        let mut asks = client(Caller::new([TWO]).with_retry(Duration::from_millis(5)));
+        asks.address(TWO, two.address.clone());
+        in_time(move || asks.request(Ask::relayed(&[1])).unwrap());
+    }
+    is_over.store(true, SeqCst);
+    claiming.into_iter().for_each(|claiming| claiming.join().unwrap());
+    one.stop();
+    two.stop();
 }

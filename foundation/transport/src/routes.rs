@@ -1,0 +1,181 @@
+//! Which connection each peer is sent to on, and which others there are in its name.
+//!
+//! A name is believed as it is said. So that nobody loses a connection to who only says its name, a server has at most these:
+//!
+//! | connection | is | read from | sent to on |
+//! | --- | --- | --- | --- |
+//! | route | open, or dialed and not answered yet | yes | yes |
+//! | claimant | open, came in while the route was open and heard | yes | no |
+//! | call | dialed while the route is open, not answered yet | its answer | its greeting |
+//!
+//! When the route ends the claimant takes its place, or else the call does.
+
+use fulmar_node::{NodeId, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// A connection on which nothing came for so long may have lost its other end. As long there is between two calls of one
+/// server that verify a name.
+pub(crate) const QUIET: Duration = Duration::from_secs(1);
+
+/// Why a server is called that has an open route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Somebody else says its name: who answers at its address has it.
+    Verify,
+    /// It was dialed before its own connection came, which is the route.
+    Crossed,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    routes: BTreeMap<NodeId, u64>,
+    /// Each is of a server that has an open route.
+    claimants: BTreeMap<NodeId, u64>,
+    /// Each is of a server that has an open route.
+    calls: BTreeMap<NodeId, (u64, Purpose)>,
+    /// When each server was last called to verify its name. Only servers whose addresses are known are.
+    verified: BTreeMap<NodeId, Time>,
+    /// Servers that are to be called to verify their names, as soon as they may.
+    owed: BTreeSet<NodeId>,
+}
+
+impl Routes {
+    pub(crate) fn get(&self, peer: NodeId) -> Option<u64> {
+        self.routes.get(&peer).copied()
+    }
+
+    /// How many connections have names.
+    pub(crate) fn count(&self) -> usize {
+        self.routes.len() + self.claimants.len()
+    }
+
+    /// Makes a connection the route, whatever it was; answers with the route before.
+    pub(crate) fn set(&mut self, peer: NodeId, key: u64) -> Option<u64> {
+        if self.claimants.get(&peer) == Some(&key) {
+            self.claimants.remove(&peer);
+        }
+        self.routes.insert(peer, key)
+    }
+
+    /// The server has connected before it has answered: its connection is the route, and the one that was is a call.
+    pub(crate) fn cross(&mut self, peer: NodeId, key: u64) {
+        if let Some(dialed) = self.routes.insert(peer, key) {
+            self.calls.insert(peer, (dialed, Purpose::Crossed));
+        }
+    }
+
+    /// Makes a connection the claimant; answers with the claimant before.
+    pub(crate) fn claim(&mut self, peer: NodeId, key: u64) -> Option<u64> {
+        self.claimants.insert(peer, key)
+    }
+
+    pub(crate) fn claimants(&self) -> impl Iterator<Item = (NodeId, u64)> {
+        self.claimants.iter().map(|(&peer, &key)| (peer, key))
+    }
+
+    pub(crate) fn has_claimants(&self) -> bool {
+        !self.claimants.is_empty()
+    }
+
+    /// Whether a server may be called now to verify its name. If not yet, it is owed a call.
+    pub(crate) fn may_verify(&mut self, peer: NodeId, now: Time) -> bool {
+        if !self.claimants.contains_key(&peer) {
+            return false;
+        }
+        let is_recent = self.verified.get(&peer).is_some_and(|&last| now.since(last) < QUIET);
+        let may = !is_recent && !self.calls.contains_key(&peer);
+        if !may {
+            self.owed.insert(peer);
+        }
+        may
+    }
+
+    /// A server is called, unless that has failed at once.
+    pub(crate) fn verify(&mut self, peer: NodeId, key: Option<u64>, now: Time) {
+        self.verified.insert(peer, now);
+        if let Some(key) = key {
+            self.calls.insert(peer, (key, Purpose::Verify));
+        }
+    }
+
+    /// A server is to be called later.
+    pub(crate) fn owe(&mut self, peer: NodeId) {
+        self.owed.insert(peer);
+    }
+
+    pub(crate) fn take_owed(&mut self) -> BTreeSet<NodeId> {
+        std::mem::take(&mut self.owed)
+    }
+
+    pub(crate) fn call(&self, peer: NodeId) -> Option<u64> {
+        self.calls.get(&peer).map(|&(key, _)| key)
+    }
+
+    /// A connection is no call any more, if it was one.
+    pub(crate) fn end_call(&mut self, peer: NodeId, key: u64) -> Option<Purpose> {
+        if self.call(peer) != Some(key) {
+            return None;
+        }
+        self.calls.remove(&peer).map(|(_, purpose)| purpose)
+    }
+
+    /// A connection is no more that is no call. Whether it was the route.
+    pub(crate) fn end(&mut self, peer: NodeId, key: u64) -> bool {
+        if self.claimants.get(&peer) == Some(&key) {
+            self.claimants.remove(&peer);
+        }
+        if self.routes.get(&peer) != Some(&key) {
+            return false;
+        }
+        let claimant = self.claimants.remove(&peer);
+        let next = claimant.or_else(|| self.calls.remove(&peer).map(|(call, _)| call));
+        match next {
+            Some(next) => drop(self.routes.insert(peer, next)),
+            None => drop(self.routes.remove(&peer)),
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: NodeId = NodeId(1);
+
+    #[test]
+    fn the_claimant_follows_the_route_and_the_call_follows_both() {
+        let mut routes = Routes::default();
+        assert_eq!(routes.set(PEER, 1), None);
+        routes.cross(PEER, 2);
+        assert_eq!(routes.claim(PEER, 3), None);
+        assert_eq!(routes.claim(PEER, 4), Some(3));
+        assert_eq!((routes.get(PEER), routes.count()), (Some(2), 2));
+        assert!(!routes.end(PEER, 3), "it is no claimant any more");
+        assert!(routes.end(PEER, 2));
+        assert_eq!((routes.get(PEER), routes.call(PEER)), (Some(4), Some(1)));
+        assert!(routes.end(PEER, 4));
+        assert_eq!((routes.get(PEER), routes.call(PEER)), (Some(1), None));
+        assert!(routes.end(PEER, 1));
+        assert_eq!((routes.get(PEER), routes.count()), (None, 0));
+    }
+
+    #[test]
+    fn a_name_is_verified_by_one_call_at_a_time_and_one_in_a_second() {
+        let mut routes = Routes::default();
+        let mut now = Time::ZERO + QUIET;
+        routes.set(PEER, 1);
+        assert!(!routes.may_verify(PEER, now) && routes.take_owed().is_empty(), "nobody claims the name");
+        routes.claim(PEER, 2);
+        assert!(routes.may_verify(PEER, now));
+        routes.verify(PEER, Some(3), now);
+        now = now + QUIET;
+        assert!(!routes.may_verify(PEER, now), "a call is under way");
+        assert!(routes.take_owed().contains(&PEER));
+        assert_eq!(routes.end_call(PEER, 3), Some(Purpose::Verify));
+        assert!(routes.may_verify(PEER, now));
+        routes.verify(PEER, None, now);
+        assert!(!routes.may_verify(PEER, now), "the last call was just now");
+    }
+}
