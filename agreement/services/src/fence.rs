@@ -4,7 +4,7 @@ use fulmar_replication::applications::Fence;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Digits of the largest number, and a newline: the file always has this length, so that a larger token is one write.
@@ -53,7 +53,10 @@ impl FenceFile {
     /// # Errors
     /// [`FenceError::Io`]
     pub fn open(path: &Path) -> Result<Self, FenceError> {
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(path);
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        // Whoever may read it may lock it, and keep all others waiting.
+        let file = options.mode(0o660).open(path);
         let file = file.map_err(|why| FenceError::Io { path: path.into(), why })?;
         Ok(Self { path: path.into(), file })
     }

@@ -7,6 +7,7 @@ use fulmar_node::NodeId;
 use fulmar_replication::{Member, Record};
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// What a replica founds its group with.
@@ -72,7 +73,9 @@ impl Home {
         };
         make(path).map_err(failed(path))?;
         let lock_path = path.join(LOCK);
-        let lock = File::create(&lock_path).map_err(failed(&lock_path))?;
+        // Whoever may read it may hold it, and keep the replica from starting.
+        let lock = File::options().write(true).create(true).truncate(false).mode(0o660).open(&lock_path);
+        let lock = lock.map_err(failed(&lock_path))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(HomeError::InUse(path.into())),

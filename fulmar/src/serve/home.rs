@@ -5,6 +5,7 @@ use fulmar_dbt::write_whole;
 use std::error::Error;
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The name of its cluster.
@@ -40,7 +41,8 @@ impl Home {
         let failed = |path: &Path, why: io::Error| format!("{}: {why}", path.display());
         fs::create_dir_all(path).map_err(|why| failed(path, why))?;
         let lock_path = path.join(LOCK);
-        let lock = File::options().write(true).create(true).truncate(false).open(&lock_path);
+        // Whoever may read it may hold it, and keep the server from starting.
+        let lock = File::options().write(true).create(true).truncate(false).mode(0o660).open(&lock_path);
         let lock = lock.map_err(|why| failed(&lock_path, why))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { path: path.into(), _lock: lock }),

@@ -14,10 +14,13 @@ use crate::store::Journal;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 8] = b"fulmarD1";
+/// As Open vSwitch's: options of tunnels may be secrets, and whoever may read the lock may hold it.
+const MODE: u32 = 0o660;
 /// Bytes before those of a record: length, number and checksum.
 const HEAD: usize = 4 + 8 + 8;
 /// What is shorter is not worth being written anew.
@@ -71,7 +74,7 @@ impl Log {
     /// The file, which is made if there is none, and the records that it holds.
     pub(crate) fn open(path: &Path) -> Result<(Self, Vec<Vec<u8>>), LogError> {
         let failed = |why| LogError::Io { path: path.into(), why };
-        let lock = File::create(beside(path, ".lock")).map_err(failed)?;
+        let lock = make(&beside(path, ".lock")).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(LogError::InUse(path.into())),
@@ -123,10 +126,15 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
+/// An empty file, which others cannot open.
+fn make(path: &Path) -> io::Result<File> {
+    File::options().write(true).create(true).truncate(true).mode(MODE).open(path)
+}
+
 /// Makes or replaces a file, which holds these bytes and is on the disk when this returns; or nothing has changed.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<File> {
     let draft = beside(path, ".new");
-    let mut file = File::create(&draft)?;
+    let mut file = make(&draft)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&draft, path)?;
