@@ -3,12 +3,23 @@
 use serde::de::DeserializeOwned;
 use std::fmt::Display;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// What is wrong with a file.
 pub(crate) fn named(path: &Path, why: impl Display) -> String {
     format!("{}: {why}", path.display())
+}
+
+/// Makes the empty `draft` of what is to take the place of `file`: if that is there, nobody else can open it than before.
+pub(crate) fn make_draft(draft: &Path, file: &Path) -> io::Result<()> {
+    let mode = match fs::metadata(file) {
+        Ok(replaced) => replaced.mode() & 0o666,
+        Err(why) if why.kind() == io::ErrorKind::NotFound => 0o666,
+        Err(why) => return Err(why),
+    };
+    File::options().write(true).create_new(true).mode(mode).open(draft).map(drop)
 }
 
 /// Settings in TOML.

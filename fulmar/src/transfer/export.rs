@@ -13,6 +13,7 @@ use super::record;
 use super::report::Report;
 use super::source::stand_in;
 use super::summary;
+use crate::files::make_draft;
 use crate::shell::connect;
 
 /// What the file is for.
@@ -36,6 +37,7 @@ pub(super) fn export(name: &str, file: &Path, force: bool, purpose: Purpose) -> 
     let plan = Plan::of(&connection, |_| false, name)?;
     let partial = beside(file, ".part");
     remove(&partial)?;
+    make_draft(&partial, file).map_err(Failure::file(&partial))?;
     let written = write(source, &plan, &partial, purpose).and_then(|()| {
         refuse_existing(file, force)?;
         publish(&partial, file)

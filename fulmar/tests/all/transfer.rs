@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot run a program has failed")]
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -396,7 +398,13 @@ fn what_makes_no_sense_is_refused_before_anything_is_done() {
         assert!(message.contains(expected), "{arguments:?}: {message}");
     }
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), before, "nothing was made");
-    answer(folder, &["export", "full", "old.db", "--force"]);
+    // Who could not read the old one cannot read the new one.
+    std::fs::set_permissions(folder.join("old.db"), Permissions::from_mode(0o600)).unwrap();
+    for replace in [["export", "full", "old.db", "--force"].as_slice(), &["sql", "full", ".backup old.db"]] {
+        answer(folder, replace);
+        let mode = std::fs::metadata(folder.join("old.db")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{replace:?}");
+    }
     let redirected =
         command(folder, &["export", "full", "new.db"]).env("FULMAR_DATABASES", "*").output().unwrap();
     assert!(String::from_utf8_lossy(&redirected.stderr).contains("env -u FULMAR_DATABASES"));

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use std::rc::Rc;
 
 use super::{Call, Failure};
+use crate::files::make_draft;
 use crate::shell::output::shell_command;
 use crate::shell::progress::Progress;
 use crate::shell::quoting::{quoted_name, sql_name};
@@ -123,7 +124,9 @@ impl Shell {
             std::fs::read_dir(folder).map_err(Failure::file(file))?;
         }
         let partial = PathBuf::from(format!("{file}.partial"));
-        remove_if_there(&partial).map_err(Failure::file(file))?;
+        remove_if_there(&partial)
+            .and_then(|()| make_draft(&partial, Path::new(file)))
+            .map_err(Failure::file(file))?;
         let progress = Progress::spinner(self.settings.progress, "copying");
         let copied = self
             .connection
