@@ -5,6 +5,7 @@ mod cluster;
 mod discover;
 mod disk;
 mod dump;
+mod files;
 mod founding;
 mod functions;
 mod lab;
