@@ -173,7 +173,8 @@ const EDITS: &[Edit] = &[
     Edit {
         place: "OP_NewRowid: rowids that other transactions have picked",
         find: "    if( pC->useRandomRowid ){\n      /* IMPLEMENTATION-OF: R-07677-41881",
-        put: "    if( !pC->useRandomRowid ){\n      v = fulmarPickRowid(pC->uc.pCursor, v);\n      if( pOp->p3 ) pMem->u.i = v;\n    }\n\
+        put: "    if( !pC->useRandomRowid ){\n      rc = fulmarPickRowid(pC->uc.pCursor, &v);\n\
+              \x20     if( rc ) goto abort_due_to_error;\n      if( pOp->p3 ) pMem->u.i = v;\n    }\n\
               \x20   if( pC->useRandomRowid ){\n      /* IMPLEMENTATION-OF: R-07677-41881",
     },
     Edit {
@@ -247,6 +248,17 @@ const EDITS: &[Edit] = &[
         place: "autoIncrementEnd: writes that do not conflict",
         find: "    aOp[3].p5 = OPFLAG_APPEND;\n    sqlite3ReleaseTempReg(pParse, iRec);\n",
         put: "    aOp[3].p5 = OPFLAG_APPEND | OPFLAG_FULMAR_SEQUENCE;\n    sqlite3ReleaseTempReg(pParse, iRec);\n",
+    },
+    Edit {
+        place: "sqlite3InitOne: why no transaction begins",
+        find: "      sqlite3SetString(pzErrMsg, db, sqlite3ErrStr(rc));\n",
+        put: "      sqlite3SetString(pzErrMsg, db, fulmarErrorText(db, rc));\n",
+    },
+    Edit {
+        place: "sqlite3InitOne: what cannot be read is not zero, and is not waited for again",
+        find: "    sqlite3BtreeGetMeta(pDb->pBt, i+1, (u32 *)&meta[i]);\n",
+        put: "    rc = fulmarGetMeta(pDb->pBt, i+1, (u32 *)&meta[i]);\n    if( rc!=SQLITE_OK ){\n\
+              \x20     sqlite3SetString(pzErrMsg, db, fulmarErrorText(db, rc));\n      goto initone_error_out;\n    }\n",
     },
     Edit {
         place: "sqlite3InitOne: root pages have no upper bound",

@@ -62,7 +62,7 @@ int fulmar_set_immediate(FulmarHandle*, const char *zValue);
 int fulmar_has_content(FulmarHandle*);
 int fulmar_empty(FulmarHandle*);
 int fulmar_check(FulmarHandle*, u32 iRoot, void*, void(*xReport)(void*,const char*));
-i64 fulmar_pick_rowid(FulmarHandle*, u32 iRoot, i64 iNext);
+int fulmar_pick_rowid(FulmarHandle*, u32 iRoot, i64 *piRow);
 int fulmar_raise_sequence(FulmarHandle*, u32 iRoot, i64 iRow, const u8*, int n);
 int fulmar_queue_to_retry(const FulmarHandle*);
 void fulmar_press(const FulmarHandle*);

@@ -163,10 +163,17 @@ static void fulmarJournalMode(Mem *pOut){
   sqlite3VdbeChangeEncoding(pOut, pOut->db ? ENC(pOut->db) : SQLITE_UTF8);
 }
 
-/* A rowid for a new row that no other open transaction has given to one. */
-static i64 fulmarPickRowid(BtCursor *pCur, i64 iNext){
-  if( pCur->pFulmar==0 ) return iNext;
-  return fulmar_pick_rowid(pCur->pBtree->pFulmar, pCur->pgnoRoot, iNext);
+/* A rowid for a new row that no other open transaction has given to one: *piRow, or a larger one. */
+static int fulmarPickRowid(BtCursor *pCur, i64 *piRow){
+  if( pCur->pFulmar==0 ) return SQLITE_OK;
+  return fulmar_pick_rowid(pCur->pBtree->pFulmar, pCur->pgnoRoot, piRow);
+}
+
+/* As sqlite3BtreeGetMeta(), where a failure can be told. */
+static int fulmarGetMeta(Btree *p, int i, u32 *pValue){
+  if( fulmarServes(p) ) return fulmar_meta(p->pFulmar, i, pValue);
+  sqlite3BtreeGetMeta(p, i, pValue);
+  return SQLITE_OK;
 }
 
 /* An INSERT is about to write a row of sqlite_sequence. */

@@ -346,13 +346,12 @@ extern "C" fn fulmar_check(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn fulmar_pick_rowid(handle: *mut Handle, root: u32, next: i64) -> i64 {
-    let mut row = next;
+extern "C" fn fulmar_pick_rowid(handle: *mut Handle, root: u32, row: *mut i64) -> c_int {
     attempt(handle, |handle| {
-        row = handle.pick_rowid(Tree(root), next)?;
+        // SAFETY: C passes where the next row would be, and where to put the one that is picked.
+        unsafe { *row = handle.pick_rowid(Tree(root), *row)? };
         Ok(codes::OK)
-    });
-    row
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -302,12 +302,16 @@ fn who_waits_is_told_for_what_and_for_as_long_as_it_wants() {
     writer
         .execute_batch("INSERT INTO t VALUES (9); BEGIN; SELECT a FROM t; UPDATE t SET a = 8")
         .expect("all are there");
+    // It does not know the schema yet, and has read six things in vain for that, one after the other.
+    let new = Connection::open(format!("{birds}?timeout=1500ms")).expect("a connection");
     let third = cluster.servers[2].port().to_owned();
     let first = cluster.servers[0].port().to_owned();
     cluster.servers[0].signal("KILL");
     cluster.servers[1].signal("KILL");
     let error = writer.execute_batch("COMMIT").expect_err("nobody answers").to_string();
     assert!(error.contains("unknown whether COMMIT has taken place"), "{error}");
+    let error = new.prepare("SELECT a FROM t").expect_err("nobody answers").to_string();
+    assert!(error.contains("no answer for 1.5s"), "{error}");
     let alone =
         |timeout: &str| sql(&format!("fulmar://{third}/birds?timeout={timeout}"), &["SELECT a FROM t"]);
     let told = alone("2s");
