@@ -143,7 +143,7 @@ fn print_json(
                     })
                 )?;
                 for g in &status.groups {
-                    let database = cluster.map.databases.get(&g.database).map(|placement| &placement.name);
+                    let database = cluster.map.databases.get(&g.database).map(|placement| &*placement.name);
                     writeln!(
                         out,
                         "{}",

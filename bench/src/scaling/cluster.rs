@@ -172,7 +172,11 @@ fn as_client(out: &mut Outbox<Role>, step: impl FnOnce(&mut Outbox<Client>)) {
 pub(crate) fn cluster(seed: u64, servers: u32, replication: Replication) -> Option<Sim<Role>> {
     let mut sim = Sim::new(seed, move |id, _: &[Synced]| {
         if id.0 >= servers {
-            return Role::Client(Box::new(Client::new(id.0.into(), "ycsb", true)));
+            return Role::Client(Box::new(Client::new(
+                id.0.into(),
+                "ycsb".try_into().expect("a good name"),
+                true,
+            )));
         }
         let databases = Box::new(Transient::new(Options::default()));
         let address = id.to_string();

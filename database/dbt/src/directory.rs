@@ -3,7 +3,7 @@
 use crate::{Database, Error, Options, Timestamp};
 use fulmar_kv::GroupId;
 use fulmar_kv::engine::{Engine, Memory};
-use fulmar_kv::remote::{Keep, Open};
+use fulmar_kv::remote::{DatabaseName, Keep, Open};
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -22,36 +22,49 @@ impl Directory {
         Self { path, options }
     }
 
-    fn place(&self, name: &str, group: GroupId) -> PathBuf {
-        // No name of a database begins so.
-        self.path.join(if group == GroupId(0) { name.into() } else { format!(".{name}.{}", group.0) })
+    /// Where a group is that came after its database, or from another server. No name of a database begins so.
+    fn beside(&self, name: &DatabaseName, group: GroupId) -> PathBuf {
+        self.path.join(format!(".{name}.{}", group.0))
+    }
+
+    /// Where the database itself is, if its first group began here.
+    fn founded(&self, name: &DatabaseName) -> PathBuf {
+        self.path.join(&**name)
+    }
+
+    fn place(&self, name: &DatabaseName, group: GroupId) -> PathBuf {
+        let beside = self.beside(name, group);
+        if group == GroupId(0) && !beside.exists() { self.founded(name) } else { beside }
     }
 }
 
 impl Open for Directory {
-    fn exists(&mut self, name: &str) -> Result<bool, Error> {
-        require_name(name)?;
-        Ok(self.path.join(name).exists())
+    fn exists(&mut self, name: &DatabaseName) -> Result<bool, Error> {
+        let path = self.founded(name);
+        path.try_exists().map_err(|source| Error::Io { path, source })
     }
 
-    fn open(&mut self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
+    fn open(&mut self, name: &DatabaseName, group: GroupId) -> Result<fulmar_kv::Database, Error> {
         let options = Options { create: true, group, ..self.options.clone() };
         fulmar_kv::Database::open(&self.place(name, group), &options)
+    }
+
+    fn arrive(&mut self, name: &DatabaseName, group: GroupId) -> Result<fulmar_kv::Database, Error> {
+        let place = self.beside(name, group);
+        remove(&place)?;
+        let options = Options { create: true, group, ..self.options.clone() };
+        fulmar_kv::Database::open(&place, &options)
     }
 
     fn keep(&mut self, group: &fulmar_kv::Database) -> Result<Box<dyn Keep>, Error> {
         Ok(Box::new(Database::on(group.clone())?))
     }
 
-    fn discard(&mut self, name: &str, group: GroupId) -> Result<(), Error> {
-        let place = self.place(name, group);
-        match fs::remove_dir_all(&place) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::Io { path: place, source }),
-            _ => Ok(()),
-        }
+    fn discard(&mut self, name: &DatabaseName, group: GroupId) -> Result<(), Error> {
+        remove(&self.place(name, group))
     }
 
-    fn engine(&mut self, name: &str, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
+    fn engine(&mut self, name: &DatabaseName, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
         let path = self.path.join(format!(".{name}.{}.replica", group.0));
         let engine = fulmar_kv::replica_engine(&path, &self.options)?;
         Ok((path, engine))
@@ -95,6 +108,16 @@ impl Open for Directory {
 /// Where the other servers of the cluster are.
 const SERVERS: &str = ".servers";
 
+/// Removes a directory, if it is there.
+fn remove(place: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(place) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(Error::Io { path: place.into(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Makes or replaces a file, which holds all of `bytes` and is on the disk when this returns; or nothing has changed.
 ///
 /// # Errors
@@ -118,8 +141,8 @@ const RECORDS_CACHE: u64 = 4 << 20;
 /// Databases in memory, each by its name. They are gone with this value.
 pub struct Transient {
     options: Options,
-    made: BTreeMap<(String, GroupId), fulmar_kv::Database>,
-    engines: BTreeMap<(String, GroupId), Arc<Memory>>,
+    made: BTreeMap<(DatabaseName, GroupId), fulmar_kv::Database>,
+    engines: BTreeMap<(DatabaseName, GroupId), Arc<Memory>>,
 }
 
 impl Transient {
@@ -130,13 +153,12 @@ impl Transient {
 }
 
 impl Open for Transient {
-    fn exists(&mut self, name: &str) -> Result<bool, Error> {
-        require_name(name)?;
-        Ok(self.made.contains_key(&(name.into(), GroupId(0))))
+    fn exists(&mut self, name: &DatabaseName) -> Result<bool, Error> {
+        Ok(self.made.contains_key(&(name.clone(), GroupId(0))))
     }
 
-    fn open(&mut self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
-        Ok(match self.made.entry((name.into(), group)) {
+    fn open(&mut self, name: &DatabaseName, group: GroupId) -> Result<fulmar_kv::Database, Error> {
+        Ok(match self.made.entry((name.clone(), group)) {
             Entry::Occupied(made) => made.get().clone(),
             Entry::Vacant(place) => {
                 let options = Options { group, ..self.options.clone() };
@@ -145,18 +167,23 @@ impl Open for Transient {
         })
     }
 
+    fn arrive(&mut self, name: &DatabaseName, group: GroupId) -> Result<fulmar_kv::Database, Error> {
+        self.discard(name, group)?;
+        self.open(name, group)
+    }
+
     fn keep(&mut self, group: &fulmar_kv::Database) -> Result<Box<dyn Keep>, Error> {
         Ok(Box::new(Database::on(group.clone())?))
     }
 
-    fn discard(&mut self, name: &str, group: GroupId) -> Result<(), Error> {
-        self.made.remove(&(name.into(), group));
+    fn discard(&mut self, name: &DatabaseName, group: GroupId) -> Result<(), Error> {
+        self.made.remove(&(name.clone(), group));
         Ok(())
     }
 
-    fn engine(&mut self, name: &str, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
-        let engine = self.engines.entry((name.into(), group)).or_default().clone();
-        Ok((name.into(), engine))
+    fn engine(&mut self, name: &DatabaseName, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
+        let engine = self.engines.entry((name.clone(), group)).or_default().clone();
+        Ok(((**name).into(), engine))
     }
 
     fn options(&self) -> Options {
@@ -166,19 +193,6 @@ impl Open for Transient {
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
         transient_records()
     }
-}
-
-fn require_name(name: &str) -> Result<(), Error> {
-    if is_name(name) {
-        return Ok(());
-    }
-    let what = "the name of a database has letters, digits, '_', '-' and '.', and does not begin with '.'";
-    Err(Error::Io { path: name.into(), source: io::Error::new(io::ErrorKind::InvalidInput, what) })
-}
-
-fn is_name(name: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    !name.is_empty() && !name.starts_with('.') && name.len() <= 100 && name.chars().all(allowed)
 }
 
 /// One database, open for as long as its server runs, under any name.
@@ -225,12 +239,17 @@ impl Drop for Kept {
 }
 
 impl Open for Single {
-    fn exists(&mut self, _name: &str) -> Result<bool, Error> {
+    fn exists(&mut self, _name: &DatabaseName) -> Result<bool, Error> {
         Ok(true)
     }
 
-    fn open(&mut self, _name: &str, _group: GroupId) -> Result<fulmar_kv::Database, Error> {
+    fn open(&mut self, _name: &DatabaseName, _group: GroupId) -> Result<fulmar_kv::Database, Error> {
         Ok(self.kv.clone())
+    }
+
+    /// It is one server's alone.
+    fn arrive(&mut self, name: &DatabaseName, _group: GroupId) -> Result<fulmar_kv::Database, Error> {
+        Err(Error::Io { path: (**name).into(), source: io::ErrorKind::Unsupported.into() })
     }
 
     fn keep(&mut self, _group: &fulmar_kv::Database) -> Result<Box<dyn Keep>, Error> {
@@ -238,13 +257,13 @@ impl Open for Single {
     }
 
     /// It is one server's alone.
-    fn discard(&mut self, _name: &str, _group: GroupId) -> Result<(), Error> {
+    fn discard(&mut self, _name: &DatabaseName, _group: GroupId) -> Result<(), Error> {
         Ok(())
     }
 
     /// It has no replicas.
-    fn engine(&mut self, name: &str, _group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
-        Err(Error::Io { path: name.into(), source: io::ErrorKind::Unsupported.into() })
+    fn engine(&mut self, name: &DatabaseName, _group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
+        Err(Error::Io { path: (**name).into(), source: io::ErrorKind::Unsupported.into() })
     }
 
     fn options(&self) -> Options {

@@ -234,7 +234,7 @@ impl Moved {
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
         let object = input.bytes()?.into();
-        let touched = list(input, |input| Some((input.bytes()?.into(), Timestamp(input.varint()?))))?;
+        let touched = list(input, |input| Some((input.bytes()?.into(), Timestamp::decode(input)?)))?;
         Some(Self { object, touched })
     }
 }
@@ -303,7 +303,7 @@ impl Commit {
     }
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
-        let snapshot = Timestamp(input.varint()?);
+        let snapshot = Timestamp::decode(input)?;
         let restructurings = list(input, Restructuring::decode)?;
         let writes = list(input, |input| {
             let object = ObjectId(input.varint()?);

@@ -135,3 +135,14 @@ impl TransactionId {
 /// A point in the order of commits; zero is before the first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// What comes from elsewhere is no later than this. Twice as far the records of a group could not be restored, so commits can follow
+    /// on it for as long as anybody lives.
+    pub const LAST: Self = Self(1 << 62);
+
+    /// The next number of a message, if it can be a time.
+    pub(crate) fn decode(input: &mut fulmar_transport::coding::Reader<'_>) -> Option<Self> {
+        input.varint().map(Self).filter(|at| *at <= Self::LAST)
+    }
+}

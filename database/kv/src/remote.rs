@@ -11,6 +11,7 @@ mod connection;
 mod local;
 mod map;
 mod message;
+mod name;
 mod news;
 mod serve;
 mod server;
@@ -31,6 +32,7 @@ pub use map::{HandOver, Layout, Map, Placement, Replicas, Replication};
 pub use message::{
     Answer, CopiedPart, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight, VERSION,
 };
+pub use name::{BadName, DatabaseName};
 pub use news::{News, Ready, Reshape, Shape, Step};
 pub use serve::{Cluster, DrainError, Identity, Service, new_cluster, new_server};
 pub use server::{Keep, Linked, Load, Open, Server, SyncLog, Synced, Timer, Walked};

@@ -59,7 +59,7 @@ impl Load {
 fn leader(server: &str, connection: &Connection, table: &str) -> Outcome<String> {
     let query = "SELECT rootpage >> 22 FROM sqlite_schema WHERE name = ?1";
     let group: usize = connection.query_row(query, [table], |row| row.get(0))?;
-    let layout = Cluster::meet(server)?.map.layout(DATABASE).ok_or("the database is gone")?;
+    let layout = Cluster::meet(server)?.map.layout(&DATABASE.try_into()?).ok_or("the database is gone")?;
     let leader = layout.groups.get(group).and_then(|server| layout.servers.get(server));
     leader.cloned().ok_or_else(|| "nobody leads the table's group".into())
 }

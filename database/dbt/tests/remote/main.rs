@@ -9,6 +9,7 @@ mod balance;
 mod catching_up;
 mod constraints;
 mod hanging;
+mod hostile;
 mod isolation;
 mod large;
 mod leaders;

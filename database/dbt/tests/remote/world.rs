@@ -3,8 +3,8 @@
 use fulmar_dbt::{Database, Options, Tree};
 use fulmar_kv::engine::{Batch, Engine, EngineWrite, Memory};
 use fulmar_kv::remote::{
-    Answer, Ask, Call, Client, Cluster, DatabaseNumber, Keep, Map, MapRequest, Message, News, Open, Question,
-    Remote, Replication, Reply, Reshape, Server, Shape, Sight, Synced, Timer, Unreachable,
+    Answer, Ask, Call, Client, Cluster, DatabaseName, DatabaseNumber, Keep, Map, MapRequest, Message, News,
+    Open, Question, Remote, Replication, Reply, Reshape, Server, Shape, Sight, Synced, Timer, Unreachable,
 };
 use fulmar_kv::{Commit, Durability, Error, GroupId, Object, ObjectId, Outcome, Restructuring, linked};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
@@ -474,6 +474,11 @@ fn second_varint(bytes: &[u8]) -> u64 {
     n
 }
 
+/// The name of a database.
+pub(crate) fn named(name: &str) -> DatabaseName {
+    name.try_into().expect("a good name")
+}
+
 /// The databases of a server.
 struct Databases(NodeId, Disks, Defect);
 
@@ -484,26 +489,31 @@ impl Databases {
 }
 
 impl Open for Databases {
-    fn exists(&mut self, _name: &str) -> Result<bool, Error> {
+    fn exists(&mut self, _name: &DatabaseName) -> Result<bool, Error> {
         Ok(false)
     }
 
-    fn open(&mut self, name: &str, group: GroupId) -> Result<fulmar_kv::Database, Error> {
+    fn open(&mut self, name: &DatabaseName, group: GroupId) -> Result<fulmar_kv::Database, Error> {
         let options = Options { group, ..self.options() };
         let name = self.name(name, group);
         fulmar_kv::Database::with_engine(&name, Box::new(self.1.open(&name).engine(self.2)), &options)
+    }
+
+    fn arrive(&mut self, name: &DatabaseName, group: GroupId) -> Result<fulmar_kv::Database, Error> {
+        self.discard(name, group)?;
+        self.open(name, group)
     }
 
     fn keep(&mut self, group: &fulmar_kv::Database) -> Result<Box<dyn Keep>, Error> {
         Ok(Box::new(Database::on(group.clone())?))
     }
 
-    fn discard(&mut self, name: &str, group: GroupId) -> Result<(), Error> {
+    fn discard(&mut self, name: &DatabaseName, group: GroupId) -> Result<(), Error> {
         self.1.remove(&self.name(name, group));
         Ok(())
     }
 
-    fn engine(&mut self, name: &str, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
+    fn engine(&mut self, name: &DatabaseName, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
         let name = self.name(&format!("replica of {name}"), group);
         let engine = self.1.open(&name).engine(self.2);
         Ok((name, Arc::new(engine)))
@@ -514,7 +524,7 @@ impl Open for Databases {
     }
 
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
-        self.open("cluster", GroupId(0))
+        self.open(&named("cluster"), GroupId(0))
     }
 
     fn remember(&mut self, servers: &[u8]) -> Result<(), Error> {
@@ -545,7 +555,7 @@ pub(crate) fn world(
     let mut sim = Sim::new(seed, move |id, records: &[Synced]| {
         if id.0 >= SERVERS && id != LATE {
             let name = if id < LONERS { "bank".into() } else { id.to_string() };
-            return Role::Client(Box::new(Client::new(u64::from(id.0), &name, true)), defect);
+            return Role::Client(Box::new(Client::new(u64::from(id.0), named(&name), true)), defect);
         }
         disks.crash(id, records);
         let mut databases = Box::new(Databases(id, disks.clone(), defect));
@@ -584,7 +594,10 @@ pub(crate) fn alone(seed: Seed, disks: &Disks) -> Sim<Role> {
     let disks = disks.clone();
     let mut sim = Sim::new(seed, move |id, _: &[Synced]| {
         if id != MANAGER {
-            return Role::Client(Box::new(Client::new(u64::from(id.0), "bank", true)), Defect::Nothing);
+            return Role::Client(
+                Box::new(Client::new(u64::from(id.0), named("bank"), true)),
+                Defect::Nothing,
+            );
         }
         let databases = Box::new(Databases(id, disks.clone(), Defect::Nothing));
         let server = Server::first((id, &id.to_string()), databases, Replication::default());

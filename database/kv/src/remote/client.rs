@@ -3,6 +3,7 @@
 use super::OUTCOME_KEPT;
 use super::map::Layout;
 use super::message::{Answer, DatabaseNumber, Direction, Message, Question, Sight};
+use super::name::DatabaseName;
 use crate::{Basis, Commit, Durability, GroupId, Groups, Prepare, Timestamp, TransactionId};
 use fulmar_node::{NodeId, Outbox, Process, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,7 +68,7 @@ pub struct Client {
     name: u64,
     /// Whom to ask where the database is: nobody at first.
     server: Option<NodeId>,
-    database: String,
+    database: DatabaseName,
     /// Whether to make the database, if there is none, when it is first opened.
     create: bool,
     layout: Option<Layout>,
@@ -161,12 +162,12 @@ struct Committing {
 
 impl Client {
     /// A client for the database of this name; `name` is a number that no other client has, such as one by chance.
-    pub fn new(name: u64, database: impl Into<String>, create: bool) -> Self {
+    pub fn new(name: u64, database: DatabaseName, create: bool) -> Self {
         Self {
             // The first bit is for servers' own.
             name: name & (u64::MAX >> 1),
             server: None,
-            database: database.into(),
+            database,
             create,
             layout: None,
             known: BTreeMap::new(),
@@ -638,7 +639,7 @@ mod tests {
     #[test]
     fn nobody_is_told_the_answer_to_what_was_asked_before() {
         let server = NodeId(0);
-        let mut client = Client::new(1, "birds", false);
+        let mut client = Client::new(1, "birds".try_into().expect("a good name"), false);
         let mut out = Outbox::default();
         client.request(Time::ZERO, Ask::Server(server), &mut out);
         let newest = || Ask::Question(GroupId(0), Question::Newest);

@@ -2,6 +2,7 @@
 
 use super::client::{Ask, Client, LIMIT, Reply};
 use super::message::{Answer, Failed, VERSION};
+use super::name::{BadName, DatabaseName};
 use super::store::{Call, Unreachable};
 use fulmar_files::chance_u64;
 use fulmar_node::NodeId;
@@ -59,6 +60,9 @@ pub enum ConnectError {
         /// What happened.
         why: String,
     },
+    /// No database can be called so.
+    #[error(transparent)]
+    Name(#[from] BadName),
     /// The system gives no random numbers, of which a client's name is made.
     #[error("the system gives no random numbers: {0}")]
     Chance(#[source] io::Error),
@@ -235,7 +239,7 @@ impl Connection {
         create: bool,
         patience: Duration,
     ) -> Result<Self, ConnectError> {
-        let process = process(name, create).map_err(ConnectError::Chance)?;
+        let process = process(name.try_into()?, create).map_err(ConnectError::Chance)?;
         let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), process);
         client.directory(|process, server| resolve(process.address(server)?));
         let server: NodeId = client.meet_within(address, patience)?;
@@ -249,7 +253,7 @@ impl Connection {
     /// # Errors
     /// If the system gives no random numbers.
     pub fn found_by(find: impl Fn() -> Option<Address> + Send + 'static) -> io::Result<Self> {
-        let process = process("", false)?;
+        let process = process(DatabaseName::of_shared(), false)?;
         let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), process);
         client.directory(move |_, _| find());
         client.tell(Ask::Server(FIRST));
@@ -315,7 +319,7 @@ impl Call for Connection {
 }
 
 /// A client that no other is called like: not even one in a process that this one forks.
-fn process(name: &str, create: bool) -> io::Result<Client> {
+fn process(name: DatabaseName, create: bool) -> io::Result<Client> {
     Ok(Client::new(chance_u64()?, name, create))
 }
 

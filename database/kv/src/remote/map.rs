@@ -1,6 +1,7 @@
 //! Which servers there are, and which of them holds what.
 
 use super::message::DatabaseNumber;
+use super::name::DatabaseName;
 use crate::GroupId;
 use crate::core::group;
 use fulmar_node::NodeId;
@@ -48,7 +49,7 @@ pub struct HandOver {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// Its name.
-    pub name: String,
+    pub name: DatabaseName,
     /// How many groups it had when it was made.
     pub founded: u16,
     /// The server of each of its groups, in the order of their names.
@@ -188,8 +189,8 @@ pub struct Layout {
 
 impl Map {
     /// What a client has to know of the database of this name.
-    pub fn layout(&self, name: &str) -> Option<Layout> {
-        let (database, placement) = self.databases.iter().find(|(_, placement)| placement.name == name)?;
+    pub fn layout(&self, name: &DatabaseName) -> Option<Layout> {
+        let (database, placement) = self.databases.iter().find(|(_, placement)| placement.name == *name)?;
         let groups = placement.groups.clone();
         let servers = self.servers.iter().filter(|(server, _)| placement.is_on(**server));
         Some(Layout {
@@ -323,12 +324,12 @@ impl Map {
     }
 
     /// A database that is on a server already, and only there.
-    pub(crate) fn adopt(&mut self, name: &str, server: NodeId) {
+    pub(crate) fn adopt(&mut self, name: &DatabaseName, server: NodeId) {
         self.add(name, None, |_| vec![server]);
     }
 
     /// A new database, with a group on each server. Where there are many, keeping the clock is enough for one to do.
-    pub(crate) fn create(&mut self, name: &str) {
+    pub(crate) fn create(&mut self, name: &DatabaseName) {
         let mut groups = self.staying();
         if groups.len() >= MANY {
             groups.retain(|server| *server != self.keeper);
@@ -376,11 +377,10 @@ impl Map {
     }
 
     /// What a server calls what it holds of this.
-    pub(crate) fn name(&self, (database, group): (DatabaseNumber, GroupId)) -> Option<&str> {
+    pub(crate) fn name(&self, (database, group): (DatabaseNumber, GroupId)) -> Option<DatabaseName> {
         match (database, group) {
-            // No database has such a name.
-            RECORDS => Some(".cluster"),
-            _ => Some(&self.databases.get(&database)?.name),
+            RECORDS => Some(DatabaseName::of_records()),
+            _ => Some(self.databases.get(&database)?.name.clone()),
         }
     }
 
@@ -494,13 +494,13 @@ impl Map {
 
     fn add(
         &mut self,
-        name: &str,
+        name: &DatabaseName,
         replication: Option<Replication>,
         holders: impl FnOnce(u32) -> Vec<NodeId>,
     ) {
         let number = self.databases.keys().next_back().map_or(0, |last| last.0 + 1);
         let (groups, replicated) = (Vec::new(), BTreeMap::new());
-        let mut placement = Placement { name: name.into(), founded: 0, groups, replicated };
+        let mut placement = Placement { name: name.clone(), founded: 0, groups, replicated };
         let servers = self.staying();
         for server in holders(number) {
             placement.extend(server, &servers, replication);
@@ -541,7 +541,7 @@ impl Map {
         let servers = servers(input)?;
         let database = |input: &mut Reader<'_>| {
             let database = DatabaseNumber(number(input)?);
-            let (name, founded, groups) = (text(input)?, founded(input)?, groups(input)?);
+            let (name, founded, groups) = (DatabaseName::decode(input)?, founded(input)?, groups(input)?);
             Some((database, Placement { name, founded, groups, replicated: BTreeMap::new() }))
         };
         let mut databases: BTreeMap<_, _> = list(input, database)?.into_iter().collect();
@@ -663,7 +663,7 @@ fn servers(input: &mut Reader<'_>) -> Option<BTreeMap<NodeId, String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DatabaseNumber, GroupId, HandOver, Map, NodeId, Protocol, Replication};
+    use super::{DatabaseName, DatabaseNumber, GroupId, HandOver, Map, NodeId, Protocol, Replication};
 
     /// A map of so many servers.
     fn servers(count: u32, replication: Replication) -> Map {
@@ -672,6 +672,10 @@ mod tests {
             map.join(NodeId(server), &format!("a:{server}"));
         }
         map
+    }
+
+    fn name(name: &str) -> DatabaseName {
+        name.try_into().expect("a good name")
     }
 
     #[test]
@@ -683,7 +687,7 @@ mod tests {
             Replication { replicas: 3, protocol: Protocol::Speculative },
         ] {
             let mut map = servers(3, first);
-            map.create("birds");
+            map.create(&name("birds"));
             map.replicate(now);
             map.join(NodeId(3), "a:3");
             let group = (DatabaseNumber(0), GroupId(3));
@@ -696,7 +700,7 @@ mod tests {
     #[test]
     fn a_database_without_replicas_gets_none_when_the_setting_changes() {
         let mut map = servers(3, Replication::default());
-        map.create("birds");
+        map.create(&name("birds"));
         map.replicate(Replication { replicas: 3, protocol: Protocol::Viewstamped });
         map.join(NodeId(3), "a:3");
         assert_eq!(map.server(DatabaseNumber(0), GroupId(3)), Some(NodeId(3)));
@@ -706,7 +710,7 @@ mod tests {
     #[test]
     fn a_database_that_was_there_before_its_cluster_is_not_looked_for_on_replicas() {
         let mut map = servers(3, Replication { replicas: 3, protocol: Protocol::Viewstamped });
-        map.adopt("birds", NodeId(0));
+        map.adopt(&name("birds"), NodeId(0));
         assert_eq!(map.server(DatabaseNumber(0), GroupId(0)), Some(NodeId(0)));
         assert!(!map.is_replicated(DatabaseNumber(0), GroupId(0)));
     }
@@ -716,9 +720,9 @@ mod tests {
         let (keeper, drained) = (NodeId(0), NodeId(1));
         let mut map = Map::of(keeper, "a:1");
         map.join(drained, "b:1");
-        map.create("birds");
+        map.create(&name("birds"));
         map.drain("b:1");
-        map.adopt("fish", keeper);
+        map.adopt(&name("fish"), keeper);
         // It has begun anew at another address, and is to be found there for what it still holds.
         map.join(drained, "b:2");
         let held: Vec<_> = map.held(drained).collect();

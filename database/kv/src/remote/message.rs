@@ -1,10 +1,14 @@
 //! What clients and servers say to each other.
 
+mod speaker;
 #[cfg(test)]
 mod tests;
 mod wire;
 
+pub(super) use speaker::Speaker;
+
 use super::map::{HandOver, Layout, Map, Replication};
+use super::name::DatabaseName;
 use super::news::{News, Reshape};
 use super::server::Load;
 use super::status::Status;
@@ -22,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The version of these messages.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 /// A question, its answer, or something that is not answered.
 #[derive(Clone, Debug)]
@@ -163,7 +167,7 @@ pub enum Message {
         /// The map.
         map: Map,
         /// Whom the question was about that this answers.
-        about: Option<String>,
+        about: Option<DatabaseName>,
     },
 }
 
@@ -202,7 +206,7 @@ pub enum MapRequest {
     /// To find the database of this name, or make it.
     Database {
         /// Its name.
-        name: String,
+        name: DatabaseName,
         /// Whether to make it if there is none.
         create: bool,
     },
@@ -218,7 +222,7 @@ pub enum Question {
     /// To open a database.
     Open {
         /// Its name on the server.
-        name: String,
+        name: DatabaseName,
         /// Whether to make it, if there is none.
         create: bool,
     },

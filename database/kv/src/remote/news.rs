@@ -142,7 +142,7 @@ impl News {
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
         let tag = input.byte()?;
-        let mut time = || input.varint().map(Timestamp);
+        let mut time = || Timestamp::decode(input);
         Some(match tag {
             0 => Self::Asked { snapshot: time()?, reader: None },
             1 => Self::Asked { snapshot: time()?, reader: Some(time()?) },
@@ -188,7 +188,7 @@ impl Step {
             1 => Self::Join(object(input)?, object(input)?, input.varint()?),
             2 => Self::Leave(object(input)?),
             3 => {
-                let oldest = Timestamp(input.varint()?);
+                let oldest = Timestamp::decode(input)?;
                 Self::Arrive(Moved::decode(input)?, oldest)
             }
             _ => return None,
@@ -216,7 +216,7 @@ impl Ready {
         Some(match input.byte()? {
             0 => Self::Made(list(input, object)?),
             1 => {
-                let oldest = Timestamp(input.varint()?);
+                let oldest = Timestamp::decode(input)?;
                 Self::Left(Moved::decode(input)?, oldest)
             }
             _ => return None,

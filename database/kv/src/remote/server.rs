@@ -19,7 +19,8 @@ mod synced;
 mod unused;
 
 use super::map::{Map, Replicas, Replication};
-use super::message::{self, Answer, DatabaseNumber, Failed, Message, Sight};
+use super::message::{self, Answer, DatabaseNumber, Failed, Message, Sight, Speaker};
+use super::name::DatabaseName;
 use super::status::Status;
 use crate::engine::Engine;
 use crate::replicated::Entries;
@@ -60,14 +61,21 @@ pub trait Open: Send {
     /// Whether there is a database of this name that was not made by this cluster.
     ///
     /// # Errors
-    /// [`Error::Io`] of kind [`std::io::ErrorKind::InvalidInput`] if no database can have this name.
-    fn exists(&mut self, name: &str) -> Result<bool, Error>;
+    /// [`Error::Io`]
+    fn exists(&mut self, name: &DatabaseName) -> Result<bool, Error>;
 
     /// Opens a group of the database of this name, made if it is not there. It is not open yet.
     ///
     /// # Errors
     /// What opening it says.
-    fn open(&mut self, name: &str, group: GroupId) -> Result<Database, Error>;
+    fn open(&mut self, name: &DatabaseName, group: GroupId) -> Result<Database, Error>;
+
+    /// Opens an empty group, for what comes of it from another server, in place of what an earlier attempt has brought; but in place of
+    /// nothing else, such as a database of that name that this server has and the cluster does not know.
+    ///
+    /// # Errors
+    /// What removing and opening it says.
+    fn arrive(&mut self, name: &DatabaseName, group: GroupId) -> Result<Database, Error>;
 
     /// Who keeps the structure of a group, which is begun if nobody has.
     ///
@@ -75,17 +83,17 @@ pub trait Open: Send {
     /// What reading or writing the group says.
     fn keep(&mut self, group: &Database) -> Result<Box<dyn Keep>, Error>;
 
-    /// Removes what there is of a group, which is not open.
+    /// Removes what there is of a group that this server has held and handed over; it is not open.
     ///
     /// # Errors
     /// [`Error::Io`]
-    fn discard(&mut self, name: &str, group: GroupId) -> Result<(), Error>;
+    fn discard(&mut self, name: &DatabaseName, group: GroupId) -> Result<(), Error>;
 
     /// Opens what a replica of a group is kept in, made if it is not there; with what messages call it.
     ///
     /// # Errors
     /// What opening it says.
-    fn engine(&mut self, name: &str, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error>;
+    fn engine(&mut self, name: &DatabaseName, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error>;
 
     /// How a group is opened that is kept in such an engine.
     fn options(&self) -> Options;
@@ -148,7 +156,7 @@ pub struct Server {
     /// Groups that are to be this server's, or have become so since it began.
     arriving: BTreeMap<(DatabaseNumber, GroupId), Arriving>,
     /// Questions of clients for databases that are not on the map as it is known here.
-    unplaced: Vec<(NodeId, u64, String)>,
+    unplaced: Vec<(NodeId, u64, DatabaseName)>,
     /// Replicas of groups; what others are kept in, which begin as soon as the map tells that they do; and those whose disk
     /// has failed.
     replicas: BTreeMap<(DatabaseNumber, GroupId), Hosted>,
@@ -533,6 +541,14 @@ impl Server {
         }
     }
 
+    /// Whether what comes from outside is for it: whoever is not heard is not answered.
+    fn hears(&self, from: NodeId, message: &Message) -> bool {
+        let clock = self.manager.as_ref().map_or(Timestamp(0), Manager::now).max(self.site.clock.reached());
+        let map = &self.site.map;
+        let speaker = Speaker::of(from, map, self.site.met.contains_key(&from));
+        message.may_come_from(speaker) && message.can_follow(clock, map.version)
+    }
+
     fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         match message {
             Message::Question { number, question: message::Question::Open { name, create }, .. } => {
@@ -580,7 +596,7 @@ impl Server {
                 }
             }
             Message::Ask(request) => self.tell_map(now, from, request, out),
-            Message::Map { map, about } => self.learn(now, map, about.as_deref(), out),
+            Message::Map { map, about } => self.learn(now, map, about.as_ref(), out),
             Message::Load(load) => {
                 if let Some(manager) = &mut self.manager {
                     let loads = manager.load(from, load);
@@ -695,8 +711,10 @@ impl Process for Server {
     }
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
-        self.handle(now, from, message, out);
-        self.settle(now, out);
+        if self.hears(from, &message) {
+            self.handle(now, from, message, out);
+            self.settle(now, out);
+        }
     }
 
     fn busy(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {

@@ -55,7 +55,7 @@ impl Status {
     }
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
-        let (now, watermark) = (Timestamp(input.varint()?), Timestamp(input.varint()?));
+        let (now, watermark) = (Timestamp::decode(input)?, Timestamp::decode(input)?);
         let snapshots = input.varint()?;
         let one = |input: &mut Reader<'_>| {
             Some(GroupStatus {

@@ -1,10 +1,10 @@
-use super::Message;
+use super::{Message, Speaker};
 use crate::random::Random;
 use fulmar_transport::Wire;
 
 /// The kinds of messages, by their first bytes: questions, answers, and what servers tell each other.
 fn kinds() -> impl Iterator<Item = u8> {
-    (0..=10).chain(16..=27).chain(32..=56)
+    (0..=10).chain(16..=27).chain(32..=57)
 }
 
 /// Mostly small numbers, as lengths and counts are.
@@ -44,4 +44,44 @@ fn what_is_read_is_what_was_written() {
         }
         assert!(read > 0, "no message of kind {kind} was read");
     }
+}
+
+/// Who may say what, as a table; see `speaker`.
+#[test]
+fn who_may_say_what_is_written_down() {
+    const SPEAKERS: [Speaker; 4] = [Speaker::Client, Speaker::Stranger, Speaker::Member, Speaker::Keeper];
+    let mut random = Random(7);
+    let mut told = format!(
+        "{:4}  {:24}{}\n",
+        "kind",
+        "message",
+        SPEAKERS.map(|speaker| format!("{speaker:?}")).join("  ")
+    );
+    for kind in kinds() {
+        let any = || Message::decode(&bytes(kind, &mut random)).ok();
+        let message = std::iter::repeat_with(any).flatten().next().expect("endless");
+        let written = format!("{message:?}");
+        let is_end = |c: char| !c.is_alphanumeric();
+        let mut words = written.split(is_end).filter(|word| !word.is_empty());
+        let mut name = words.next().unwrap_or_default().to_owned();
+        // What is asked or answered is named, too.
+        let inner = match &message {
+            Message::Question { .. } => words.skip_while(|word| *word != "question").nth(1),
+            Message::Answer { .. } => words.skip_while(|word| *word != "answer").nth(1),
+            Message::Ask(_) => words.next(),
+            _ => None,
+        };
+        inner.iter().for_each(|inner| name = format!("{name} {inner}"));
+        let may = SPEAKERS.map(|speaker| {
+            let width = format!("{speaker:?}").len();
+            format!("{:width$}", if message.may_come_from(speaker) { "yes" } else { "-" })
+        });
+        told += format!("{kind:4}  {name:24}{}", may.join("  ")).trim_end();
+        told.push('\n');
+    }
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/remote/message/speakers.txt");
+    if std::env::var_os("FULMAR_UPDATE_GOLDEN").is_some() {
+        std::fs::write(&golden, &told).expect("written");
+    }
+    assert_eq!(told, std::fs::read_to_string(&golden).expect("readable"));
 }

@@ -4,6 +4,7 @@
 //! `wire`), byte strings begin with their length.
 
 use super::super::map::{HandOver, Layout, Map, Replication};
+use super::super::name::DatabaseName;
 use super::super::news::{News, Reshape};
 use super::super::server::Load;
 use super::super::status::Status;
@@ -196,7 +197,7 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
             Message::Question { number: number >> 1, again: number & 1 == 1, database, group, question }
         }
         16..32 => Message::Answer { number: input.varint()?, answer: answer(tag, input)? },
-        32 => Message::SnapshotClosed(Timestamp(input.varint()?)),
+        32 => Message::SnapshotClosed(Timestamp::decode(input)?),
         33 => {
             let (database, group) = place(input)?;
             Message::GivenUp(database, group, transaction(input)?)
@@ -214,21 +215,24 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
         }
         35 => {
             let number = input.varint()?;
-            let reached = Timestamp(input.varint()?);
+            let reached = Timestamp::decode(input)?;
             let goes_on = input.varint()?;
-            Message::Clock { number, reached, goes_on, oldest: Timestamp(input.varint()?) }
+            Message::Clock { number, reached, goes_on, oldest: Timestamp::decode(input)? }
         }
         36 => {
             let number = input.varint()?;
-            let now = Timestamp(input.varint()?);
-            let reached = Timestamp(input.varint()?);
-            let watermark = Timestamp(input.varint()?);
+            let now = Timestamp::decode(input)?;
+            let reached = Timestamp::decode(input)?;
+            let watermark = Timestamp::decode(input)?;
             Message::Time { number, now, reached, watermark, map: input.varint()? }
         }
         37 => Message::Ask(MapRequest::Newer(input.varint()?)),
-        38 => Message::Ask(MapRequest::Database { create: input.byte()? == 1, name: text(input)? }),
+        38 => Message::Ask(MapRequest::Database {
+            create: input.byte()? == 1,
+            name: DatabaseName::decode(input)?,
+        }),
         39 => Message::Map { about: None, map: Map::decode(input)? },
-        40 => Message::Map { about: Some(text(input)?), map: Map::decode(input)? },
+        40 => Message::Map { about: Some(DatabaseName::decode(input)?), map: Map::decode(input)? },
         42 => Message::Examine,
         43 => Message::Status(Status::decode(input)?),
         47 => Message::Ask(MapRequest::Drain(text(input)?)),
@@ -248,7 +252,7 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
             let objects = list(input, object)?;
             let last = match input.is_empty() {
                 true => None,
-                false => Some((Timestamp(input.varint()?), input.varint()?)),
+                false => Some((Timestamp::decode(input)?, input.varint()?)),
             };
             Message::HandOver { database, group, attempt, number, objects, last }
         }
@@ -393,7 +397,7 @@ fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
             let (transaction, durability) = (transaction(input)?, durability(input)?);
             Question::Commit(transaction, Arc::new(commit(input)?), durability)
         }
-        4 => Question::Open { create: input.byte()? == 1, name: text(input)? },
+        4 => Question::Open { create: input.byte()? == 1, name: DatabaseName::decode(input)? },
         5 => {
             let transaction = transaction(input)?;
             let primary = group(input)?;
@@ -403,7 +407,7 @@ fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
         }
         6 => {
             let durability = durability(input)?;
-            Question::Decide(transaction(input)?, Timestamp(input.varint()?), durability)
+            Question::Decide(transaction(input)?, Timestamp::decode(input)?, durability)
         }
         7 => {
             let (transaction, durability) = (transaction(input)?, durability(input)?);
@@ -412,12 +416,12 @@ fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
             let basis = Basis { present, expected };
             Question::CommitUnread(transaction, Arc::new(commit(input)?), basis, durability)
         }
-        8 => Question::ReopenSnapshot(Timestamp(input.varint()?)),
+        8 => Question::ReopenSnapshot(Timestamp::decode(input)?),
         9 => {
             let tree = ObjectId(input.varint()?);
             let next = input.varint()?.cast_signed();
             let count = input.varint()?.cast_signed();
-            Question::Pick { tree, next, count, at: Timestamp(input.varint()?) }
+            Question::Pick { tree, next, count, at: Timestamp::decode(input)? }
         }
         10 => Question::Exclude(match input.byte()? {
             0 => Exclusion::Begin,
@@ -494,7 +498,7 @@ fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
 
 fn answer(tag: u8, input: &mut Reader<'_>) -> Option<Answer> {
     Some(match tag {
-        16 => Answer::At(Timestamp(input.varint()?)),
+        16 => Answer::At(Timestamp::decode(input)?),
         17 => Answer::Object(object(input)?),
         18 => Answer::Nothing,
         19 => Answer::Misplaced,
@@ -517,7 +521,7 @@ fn answer(tag: u8, input: &mut Reader<'_>) -> Option<Answer> {
         22 => Answer::Open(Layout::decode(input)?),
         23 => Answer::Elsewhere,
         24 => {
-            let at = Timestamp(input.varint()?);
+            let at = Timestamp::decode(input)?;
             let object = if input.is_empty() { None } else { Some(object(input)?) };
             Answer::Opened(at, object)
         }
@@ -589,7 +593,7 @@ fn put_expected(out: &mut Vec<u8>, tag: u8, expected: Option<&Expected>) {
 fn sight(input: &mut Reader<'_>) -> Option<Sight> {
     let tag = input.byte()?;
     Some(match tag {
-        0 => Sight::Open(Timestamp(input.varint()?)),
+        0 => Sight::Open(Timestamp::decode(input)?),
         1..=3 => Sight::New(expected(tag - 1, input)?),
         4..=6 => Sight::Once(expected(tag - 4, input)?),
         _ => return None,

@@ -29,6 +29,9 @@ const KEYS: usize = 16;
 /// A server asks for so many changes at once.
 const AT_ONCE: usize = 16;
 
+/// No server holds or does more, and those of all servers can be added up.
+const MOST: u64 = 1 << 40;
+
 /// How much a server holds and does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
@@ -45,7 +48,8 @@ impl Load {
     }
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
-        Some(Self { objects: input.varint()?, work: input.varint()? })
+        let mut count = || input.varint().filter(|count| *count <= MOST);
+        Some(Self { objects: count()?, work: count()? })
     }
 }
 

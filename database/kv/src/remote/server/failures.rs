@@ -47,7 +47,11 @@ impl Server {
         match place {
             RECORDS => "the cluster's clock and map".to_owned(),
             (_, group) => {
-                format!("group {} of {}", group.0, self.site.map.name(place).unwrap_or("a database"))
+                format!(
+                    "group {} of {}",
+                    group.0,
+                    self.site.map.name(place).map_or_else(|| "a database".into(), |name| name.to_string())
+                )
             }
         }
     }

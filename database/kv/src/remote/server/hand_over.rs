@@ -179,8 +179,10 @@ impl Server {
         out: &mut Outbox<Self>,
     ) {
         let (database, group) = place;
+        let is_agreed = self.site.map.leaving.get(&place) == Some(&HandOver { to: self.site.me, attempt });
         // The sender tries again what cannot be done now.
-        if self.site.map.server(database, group) == Some(from)
+        if is_agreed
+            && self.site.map.server(database, group) == Some(from)
             && let Ok(Some(whole)) = self.try_take_over(place, (attempt, number), part)
         {
             let until = match whole {
@@ -212,8 +214,7 @@ impl Server {
         let Some(placement) = self.site.map.databases.get(&place.0) else { return Ok(None) };
         if number == 0 && self.arriving.get(&place).is_none_or(|arriving| arriving.attempt < attempt) {
             self.arriving.remove(&place);
-            self.directory.discard(&placement.name, place.1)?;
-            let database = Some(self.directory.open(&placement.name, place.1)?);
+            let database = Some(self.directory.arrive(&placement.name, place.1)?);
             self.arriving.insert(place, Arriving { attempt, parts: 0, database });
         }
         let Some(arriving) = self.arriving.get_mut(&place) else { return Ok(None) };

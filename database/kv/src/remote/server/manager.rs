@@ -2,6 +2,7 @@
 
 use super::super::map::{Map, RECORDS, Replicas};
 use super::super::message::Message;
+use super::super::name::DatabaseName;
 use super::ledger::Ledger;
 use super::{Load, Synced, Turn};
 use crate::commit::{Commit, Restructuring, Write};
@@ -28,7 +29,7 @@ pub(super) struct Manager {
     /// about which database.
     changed: Lsn,
     told: u64,
-    unmapped: Vec<(NodeId, Option<String>)>,
+    unmapped: Vec<(NodeId, Option<DatabaseName>)>,
     now: Timestamp,
     /// The clock began below this bound, and another one is durable, or will be when this record is.
     bound: Timestamp,
@@ -55,7 +56,7 @@ enum What {
     /// Where is the clock? It is to go on by so much.
     Time { number: u64, goes_on: u64 },
     /// What is the map? If it is about a database, where is that?
-    Map { about: Option<String> },
+    Map { about: Option<DatabaseName> },
 }
 
 impl Manager {
@@ -102,6 +103,11 @@ impl Manager {
 
     pub(super) fn map(&self) -> &Map {
         &self.map
+    }
+
+    /// Where the clock is.
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
     }
 
     pub(super) fn records(&self) -> &Database {
@@ -253,7 +259,7 @@ impl Manager {
     }
 
     /// Tells a server the map, and what has become of a database, when the map is durable.
-    pub(super) fn tell_map(&mut self, to: NodeId, about: Option<String>, turn: &mut Turn<'_>) {
+    pub(super) fn tell_map(&mut self, to: NodeId, about: Option<DatabaseName>, turn: &mut Turn<'_>) {
         self.ask(Asked { by: to, what: What::Map { about } }, turn);
     }
 

@@ -2,6 +2,7 @@
 
 use super::super::map::Map;
 use super::super::message::{Answer, Failed, MapRequest, Message};
+use super::super::name::DatabaseName;
 use super::{Open, Server, Turn};
 use crate::Error;
 use fulmar_node::{NodeId, Outbox, Time};
@@ -50,7 +51,7 @@ impl Server {
         now: Time,
         client: NodeId,
         number: u64,
-        (name, create): (String, bool),
+        (name, create): (DatabaseName, bool),
         out: &mut Outbox<Self>,
     ) {
         let turn = &mut self.site.turn(now, out);
@@ -113,7 +114,7 @@ impl Server {
         &mut self,
         now: Time,
         from: NodeId,
-        (name, create): (String, bool),
+        (name, create): (DatabaseName, bool),
         out: &mut Outbox<Self>,
     ) {
         if create && self.site.hesitates.is_some_and(|until| now < until) && self.is_unused() {
@@ -123,14 +124,15 @@ impl Server {
         let turn = &mut self.site.turn(now, out);
         let Some(manager) = &mut self.manager else { return };
         let is_known = manager.map().layout(&name).is_some();
-        let exists = self.directory.exists(&name).unwrap_or(false);
+        let exists = self.directory.exists(&name);
         let me = turn.site.me;
         let changed = match (is_known, exists, create) {
-            (false, true, _) => manager.change(|map| map.adopt(&name, me), turn),
-            (false, false, true) if !manager.map().has_room() => {
-                Err(Error::io(name.as_ref(), io::Error::other(manager.map().missing())))
+            (false, Err(error), _) => Err(error),
+            (false, Ok(true), _) => manager.change(|map| map.adopt(&name, me), turn),
+            (false, Ok(false), true) if !manager.map().has_room() => {
+                Err(Error::io(Path::new(&*name), io::Error::other(manager.map().missing())))
             }
-            (false, false, true) => manager.change(|map| map.create(&name), turn),
+            (false, Ok(false), true) => manager.change(|map| map.create(&name), turn),
             _ => Ok(()),
         };
         match changed {
@@ -147,7 +149,13 @@ impl Server {
     }
 
     /// The map as the manager knows it.
-    pub(super) fn learn(&mut self, now: Time, map: Map, about: Option<&str>, out: &mut Outbox<Self>) {
+    pub(super) fn learn(
+        &mut self,
+        now: Time,
+        map: Map,
+        about: Option<&DatabaseName>,
+        out: &mut Outbox<Self>,
+    ) {
         if map.version >= self.site.map.version {
             self.know_map(map, now, out);
         }
@@ -157,7 +165,7 @@ impl Server {
         let Some(about) = about else { return };
         let turn = &mut self.site.turn(now, out);
         let layout = turn.site.map.layout(about);
-        for (client, number, _) in self.unplaced.extract_if(.., |(.., name)| name == about) {
+        for (client, number, _) in self.unplaced.extract_if(.., |(.., name)| *name == *about) {
             let missing = || Failed::Missing("no such database".into());
             let answer = layout.clone().map_or_else(|| Answer::Failed(missing()), Answer::Open);
             turn.answer(client, number, answer);
@@ -168,6 +176,9 @@ impl Server {
     fn know_map(&mut self, map: Map, now: Time, out: &mut Outbox<Self>) {
         let kept = |map: &Map| (map.keeper, map.records.as_ref().and_then(|records| records.view));
         let is_kept_anew = kept(&map) != kept(&self.site.map);
+        // Who is not on the map is not told the time.
+        let joins = |map: &Map| map.servers.contains_key(&self.site.me);
+        let has_joined = joins(&map) && !joins(&self.site.map);
         let before = std::mem::replace(&mut self.site.map, map);
         let (was, is) = (before.servers_of_groups(), self.site.map.servers_of_groups());
         let is_moved = |place| was.get(&place) != is.get(&place);
@@ -184,8 +195,10 @@ impl Server {
             self.remembered = servers;
         }
         self.look_at_map(now, out);
-        if is_kept_anew {
+        if is_kept_anew || has_joined {
             self.site.turn(now, out).ask_time_again();
+        }
+        if is_kept_anew {
             self.register_all(now, out);
         }
     }

@@ -21,6 +21,7 @@ use fulmar_replication::{
     Replica, SequenceNumber, View, Wish,
 };
 use std::collections::VecDeque;
+use std::path::Path;
 use std::time::Duration;
 
 pub(super) type Place = (DatabaseNumber, GroupId);
@@ -201,7 +202,7 @@ impl Server {
         let (entries, records) = match self.opened.remove(&place) {
             Some(opened) => opened,
             None => {
-                let (path, engine) = self.directory.engine(name, place.1)?;
+                let (path, engine) = self.directory.engine(&name, place.1)?;
                 Entries::open(&path, engine)?
             }
         };
@@ -477,7 +478,7 @@ impl Server {
             let Some(name) = self.site.map.name(place) else { return Ok(false) };
             let engine = Box::new(Leading { entries: entries.clone(), view });
             let options = crate::Options { group: place.1, ..self.directory.options() };
-            let kv = Database::with_engine(name.as_ref(), engine, &options)?;
+            let kv = Database::with_engine(Path::new(&*name), engine, &options)?;
             let keep = self.directory.keep(&kv)?;
             kv.storage().skip_lost_names()?;
             if let Some(front) = &mut hosted.front {

@@ -1,0 +1,347 @@
+//! What a peer or a client says that means no good, or does not know what it says: names that lead elsewhere, numbers that lead nowhere,
+//! and what only others may say. Until servers can prove who they are, a peer may still speak as a server that is on the map.
+
+use fulmar_dbt::{Database, Directory, Options};
+use fulmar_kv::remote::{
+    Answer, DatabaseNumber, Direction, HandOver, Layout, Map, MapRequest, Message, News, NodeId, Placement,
+    Question, Replication, Server, Sight, SyncLog, Timer,
+};
+use fulmar_kv::{
+    Change, Commit, Durability, GroupId, ObjectId, Outcome, Prepare, Restructuring, Timestamp, TransactionId,
+    Write,
+};
+use fulmar_node::{Outbox, Process, Random, Time};
+use fulmar_transport::coding::{put_bytes, put_varint};
+use fulmar_transport::{FIRST_CLIENT, Log, Wire};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const ME: NodeId = NodeId(0);
+const MEMBER: NodeId = NodeId(7);
+const STRANGER: NodeId = NodeId(9);
+const CLIENT: NodeId = FIRST_CLIENT;
+const HOSTILE: NodeId = NodeId(FIRST_CLIENT.0 + 1);
+const PLACE: (DatabaseNumber, GroupId) = (DatabaseNumber(0), GroupId(0));
+const OBJECT: ObjectId = ObjectId::new(GroupId(0), 1 << 40);
+
+/// A server with its disk, and nothing between it and whoever speaks to it.
+struct Node {
+    server: Server,
+    out: Outbox<Server>,
+    log: SyncLog,
+    now: Time,
+    questions: u64,
+    commits: u64,
+}
+
+impl Node {
+    /// The first server of a cluster, of which another is a member.
+    fn first(path: &Path) -> Self {
+        let directory = Box::new(Directory::new(path.into(), Options::default()));
+        Self::of(Server::first((ME, "a:1"), directory, Replication::default()).unwrap())
+    }
+
+    fn of(server: Server) -> Self {
+        let (log, out) = (SyncLog::of(&server), Outbox::default());
+        let now = Time::from_nanos(1_000_000_000);
+        let mut node = Self { server, out, log, now, questions: 0, commits: 0 };
+        node.server.start(node.now, &mut node.out);
+        node.settle();
+        node
+    }
+
+    /// What is sent, when all is done and durable.
+    fn settle(&mut self) -> Vec<(NodeId, Message)> {
+        let mut sent = Vec::new();
+        loop {
+            sent.append(&mut self.out.sends);
+            let (upto, is_done) = (self.out.logged(), self.out.records.is_empty());
+            self.log.append(&self.out.records).unwrap();
+            self.out.clear();
+            if is_done {
+                return sent;
+            }
+            Log::<_>::sync(&mut self.log).unwrap();
+            self.server.durable(self.now, upto, &mut self.out);
+        }
+    }
+
+    fn hear(&mut self, from: NodeId, message: Message) -> Vec<(NodeId, Message)> {
+        // As it comes from a socket, if it does.
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        let Ok(message) = Message::decode(&bytes) else { return Vec::new() };
+        self.server.receive(self.now, from, message, &mut self.out);
+        self.settle()
+    }
+
+    /// A minute after who means no good has gone: what he has locked or excluded is free again.
+    fn wait(&mut self) {
+        for gone in [HOSTILE, STRANGER] {
+            self.server.disconnected(self.now, gone, &mut self.out);
+            self.settle();
+        }
+        for _ in 0..240 {
+            self.now = self.now + Duration::from_millis(250);
+            self.server.expire(self.now, Timer::Sweep, &mut self.out);
+            self.settle();
+        }
+    }
+
+    fn ask_by(&mut self, client: NodeId, question: Question) -> Option<Answer> {
+        self.questions += 1;
+        let number = self.questions;
+        let (database, group) = PLACE;
+        let sent = self.hear(client, Message::Question { number, again: false, database, group, question });
+        let answers = sent.into_iter().filter(|(to, _)| *to == client);
+        answers
+            .filter_map(|(_, sent)| match sent {
+                Message::Answer { number: of, answer } if of == number => Some(answer),
+                _ => None,
+            })
+            .next_back()
+    }
+
+    fn ask(&mut self, question: Question) -> Answer {
+        self.ask_by(CLIENT, question).expect("an answer")
+    }
+
+    fn open(&mut self, name: &str, create: bool) -> Layout {
+        match self.ask(Question::Open { name: name.try_into().unwrap(), create }) {
+            Answer::Open(layout) => layout,
+            answer => panic!("{answer:?}"),
+        }
+    }
+
+    /// Commits a row, and reads all that were committed before.
+    fn commit(&mut self) {
+        let Answer::At(snapshot) = self.ask(Question::Newest) else { panic!("no snapshot") };
+        self.commits += 1;
+        let key = self.commits.to_be_bytes().as_slice().into();
+        let create = (self.commits == 1).then_some(Restructuring::Create { object: OBJECT });
+        let changes = vec![Change { key, value: Some(b"row".as_slice().into()) }];
+        let commit = Commit {
+            snapshot,
+            restructurings: create.into_iter().collect(),
+            writes: vec![Write { object: OBJECT, cleared: Vec::new(), changes }],
+            ..Commit::default()
+        };
+        let transaction = TransactionId { client: 1, number: self.commits };
+        let question = Question::Commit(transaction, Arc::new(commit), Durability::Synced);
+        let answer = self.ask(question);
+        assert!(matches!(answer, Answer::At(_)), "commit {}: {answer:?}", self.commits);
+        assert_eq!(self.rows(), self.commits, "rows after as many commits");
+    }
+
+    fn rows(&mut self) -> u64 {
+        let question = Question::Read {
+            object: OBJECT,
+            from: [].into(),
+            direction: Direction::Up,
+            at: Sight::New(None),
+            bytes: 1 << 20,
+        };
+        match self.ask(question) {
+            Answer::Opened(at, Some(object)) => {
+                self.hear(CLIENT, Message::SnapshotClosed(at));
+                object.count(at) as u64
+            }
+            answer => panic!("{answer:?}"),
+        }
+    }
+}
+
+/// Names with which a directory was made, or removed, wherever the server may do that.
+#[test]
+fn what_is_no_name_is_no_message() {
+    let long = "x".repeat(5 << 20);
+    for name in ["../../x", "/tmp/x", "..", "", "a\0b", "a\u{1b}[2J", "a/b", &long] {
+        for start in [&[4, 2, 0, 0, 1][..], &[38, 1]] {
+            let mut bytes = start.to_vec();
+            put_bytes(&mut bytes, name.as_bytes());
+            assert!(Message::decode(&bytes).is_err(), "{:.20}", name);
+            bytes.truncate(start.len());
+            put_bytes(&mut bytes, b"birds");
+            assert!(Message::decode(&bytes).is_ok(), "{start:?}");
+        }
+    }
+}
+
+/// A group that nobody had agreed to hand over took the place of a directory that the server had not made.
+#[test]
+fn what_arrives_takes_the_place_of_nothing_that_was_not_sent() {
+    let directory = tempfile::tempdir().unwrap();
+    let (own, arrived) = (directory.path().join("birds"), directory.path().join(".birds.0"));
+    drop(Database::open(&own, &Options { create: true, ..Options::default() }).unwrap());
+    let placement = Placement {
+        name: "birds".try_into().unwrap(),
+        founded: 1,
+        groups: vec![MEMBER],
+        replicated: BTreeMap::new(),
+    };
+    let mut map = Map::of(MEMBER, "b:1");
+    map.servers.insert(ME, "a:1".into());
+    map.databases.insert(PLACE.0, placement);
+    let databases = Box::new(Directory::new(directory.path().into(), Options::default()));
+    let mut node = Node::of(Server::member((ME, "a:1"), databases, map.clone()));
+    let part = || Message::HandOver {
+        database: PLACE.0,
+        group: PLACE.1,
+        attempt: 1,
+        number: 0,
+        objects: Vec::new(),
+        last: Some((Timestamp(5), 70)),
+    };
+    let hand_over = |to, attempt| HandOver { to, attempt };
+    for (version, agreed) in [(1, None), (2, Some(hand_over(STRANGER, 1))), (3, Some(hand_over(ME, 2)))] {
+        map.version = version;
+        map.leaving = agreed.map(|agreed| (PLACE, agreed)).into_iter().collect();
+        node.hear(MEMBER, Message::Map { map: map.clone(), about: None });
+        assert!(node.hear(MEMBER, part()).is_empty(), "{agreed:?}");
+        assert!(!arrived.exists(), "{agreed:?}");
+    }
+    map.version = 4;
+    map.leaving = BTreeMap::from([(PLACE, hand_over(ME, 1))]);
+    node.hear(MEMBER, Message::Map { map, about: None });
+    let sent = node.hear(MEMBER, part());
+    assert!(matches!(sent[..], [(MEMBER, Message::Arrived { .. })]), "{sent:?}");
+    assert!(arrived.exists());
+    drop(node);
+    Database::open(&own, &Options::default()).expect("what was there");
+}
+
+/// The next commit was acknowledged, and all was damaged from then on; or nothing was answered until a restart.
+#[test]
+fn numbers_that_lead_nowhere_harm_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::first(directory.path());
+    node.open("birds", true);
+    node.hear(MEMBER, Message::Ask(MapRequest::Join("b:1".into())));
+    node.commit();
+    for at in [1 << 41, 1 << 61, (1 << 62) - 1, 1 << 62, (1 << 63) - 2, u64::MAX - 1, u64::MAX].map(Timestamp)
+    {
+        let transaction = TransactionId { client: 2, number: at.0 };
+        let commit =
+            Commit { snapshot: at, required: vec![(OBJECT, b"x".as_slice().into())], ..Commit::default() };
+        let prepare = Prepare { transaction, primary: GroupId(0), others: vec![GroupId(1)], commit };
+        let questions = [
+            Question::Prepare(Prepare {
+                commit: Commit { snapshot: Timestamp(0), ..prepare.commit.clone() },
+                ..prepare.clone()
+            }),
+            Question::Prepare(prepare.clone()),
+            Question::Decide(transaction, at, Durability::Synced),
+            Question::ReopenSnapshot(at),
+            Question::Commit(transaction, Arc::new(prepare.commit), Durability::Synced),
+            Question::Pick { tree: OBJECT, next: i64::MAX, count: i64::MAX, at },
+        ];
+        for question in questions {
+            node.ask_by(HOSTILE, question);
+            node.commit();
+        }
+        let map = Map { version: at.0, ..Map::default() };
+        let (database, group) = PLACE;
+        let news = |news| Message::Transaction { database, group, from: GroupId(1), transaction, news };
+        let messages = [
+            Message::Clock { number: 1, reached: at, goes_on: at.0, oldest: at },
+            Message::Time { number: u64::MAX, now: at, reached: at, watermark: at, map: at.0 },
+            Message::Map { map, about: None },
+            Message::Loads(BTreeMap::new()),
+            news(News::Open(at)),
+            news(News::Asked { snapshot: at, reader: Some(at) }),
+            news(News::Ended(Outcome::Committed(at))),
+            Message::Ask(MapRequest::Newer(at.0)),
+        ];
+        for message in messages {
+            for from in [HOSTILE, STRANGER, MEMBER] {
+                node.hear(from, message.clone());
+                node.commit();
+            }
+        }
+    }
+    let commits = node.commits;
+    drop(node);
+    let mut node = Node { commits, ..Node::first(directory.path()) };
+    node.open("birds", false);
+    assert_eq!(node.rows(), commits);
+    node.commit();
+}
+
+/// Only servers, and only those on the map.
+#[test]
+fn what_only_servers_may_say_is_not_heard_from_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::first(directory.path());
+    node.open("birds", true);
+    for from in [HOSTILE, STRANGER] {
+        for message in [
+            Message::Ask(MapRequest::Database { name: "fish".try_into().unwrap(), create: true }),
+            Message::Ask(MapRequest::Replicate(Replication { replicas: 3, ..Replication::default() })),
+            Message::Clock { number: 1, reached: Timestamp(1 << 30), goes_on: 0, oldest: Timestamp(0) },
+            Message::Map { map: Map { version: 1 << 20, ..Map::default() }, about: None },
+        ] {
+            assert!(node.hear(from, message.clone()).is_empty(), "{message:?}");
+        }
+    }
+    node.hear(HOSTILE, Message::Ask(MapRequest::Join("c:1".into())));
+    let map = node.server.map();
+    assert_eq!((map.servers.len(), map.databases.len()), (1, 1), "{map:?}");
+    assert_eq!(map.replication, Replication::default());
+    node.commit();
+}
+
+/// Bytes that are often a message: kinds, places and counts as they are, and numbers from all over.
+fn bytes(random: &mut Random) -> Vec<u8> {
+    let mut bytes = vec![u8::try_from(random.below(58)).unwrap()];
+    let extremes = [1 << 20, 1 << 32, 1 << 48, 1 << 61, (1 << 63) - 1, u64::MAX];
+    for _ in 0..random.below(16) {
+        match random.below(8) {
+            0 => put_varint(&mut bytes, extremes[random.index(extremes.len())]),
+            1 => put_varint(&mut bytes, OBJECT.0),
+            2 => put_bytes(&mut bytes, b"birds"),
+            3 => bytes.push(random.next().to_le_bytes()[0]),
+            _ => bytes.push(u8::try_from(random.below(4)).unwrap()),
+        }
+    }
+    bytes
+}
+
+/// Messages of all kinds in any order, by clients, by a server that is not on the map, and by one that is: no panic, and whoever means
+/// well commits and reads, also after a restart. `FULMAR_ROUNDS` says how often.
+#[test]
+fn whatever_is_said_others_go_on() {
+    let rounds = std::env::var("FULMAR_ROUNDS").map_or(20, |rounds| rounds.parse().expect("a number"));
+    for seed in 0..rounds {
+        let directory = tempfile::tempdir().unwrap();
+        let mut random = Random::new(seed);
+        let mut node = Node::first(directory.path());
+        node.open("birds", true);
+        node.hear(MEMBER, Message::Ask(MapRequest::Join("b:1".into())));
+        let mut read = 0;
+        for _ in 0..100_000 {
+            let Ok(message) = Message::decode(&bytes(&mut random)) else { continue };
+            let from = [HOSTILE, STRANGER, MEMBER][random.index(3)];
+            // Who may say that it is a server on the map says where everything is.
+            let is_map = matches!(message, Message::Map { .. } | Message::Ask(MapRequest::Drain(_)));
+            if !(is_map && from == MEMBER) {
+                node.hear(from, message);
+                read += 1;
+            }
+            if random.below(200) == 0 {
+                node.wait();
+                node.commit();
+            }
+        }
+        assert!(read > 300, "seed {seed}: only {read} messages");
+        node.wait();
+        node.commit();
+        let commits = node.commits;
+        drop(node);
+        let mut node = Node { commits, ..Node::first(directory.path()) };
+        node.open("birds", false);
+        assert_eq!(node.rows(), commits, "seed {seed}");
+        node.commit();
+    }
+}

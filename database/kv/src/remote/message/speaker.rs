@@ -1,0 +1,116 @@
+//! Who may say what to a server: everything that comes from outside is judged here, before anything else looks at it.
+//!
+//! Until servers can prove who they are, a speaker is who it says it is. What a name alone must not do is limited all the same: whoever is
+//! no server of the cluster has a client's questions and may ask to join, no number leads further than work could have led, and
+//! what could not be read back is never written.
+
+use super::super::map::Map;
+use super::{MapRequest, Message, Question, Sight};
+use crate::remote::news::News;
+use crate::{Outcome, Timestamp};
+use fulmar_node::NodeId;
+use fulmar_transport::FIRST_CLIENT;
+
+/// As what somebody speaks to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in super::super) enum Speaker {
+    /// A client by its name.
+    Client,
+    /// A server by its name, that is not on the map: it may be about to join, or have been drained.
+    Stranger,
+    /// A server on the map.
+    Member,
+    /// The one that keeps the map and the clock.
+    Keeper,
+}
+
+/// No work takes the clock so far at once: a commit moves it by one.
+const LEAP: u64 = 1 << 40;
+/// Nobody misses so many changes of the map.
+const CHANGES: u64 = 1 << 32;
+
+impl Speaker {
+    /// What a server is to one that knows this map, and has met some that are not on it.
+    pub(in super::super) fn of(from: NodeId, map: &Map, is_met: bool) -> Self {
+        match from {
+            client if client >= FIRST_CLIENT => Self::Client,
+            keeper if keeper == map.keeper => Self::Keeper,
+            member if is_met || map.servers.contains_key(&member) => Self::Member,
+            _ => Self::Stranger,
+        }
+    }
+}
+
+impl Message {
+    /// Whether a server hears this from such a speaker.
+    pub(in super::super) fn may_come_from(&self, speaker: Speaker) -> bool {
+        use Speaker::{Client, Keeper, Member, Stranger};
+        match self {
+            Self::Question { .. } | Self::SnapshotClosed(_) => matches!(speaker, Client | Stranger),
+            Self::GivenUp(..) | Self::Examine | Self::Ask(MapRequest::Newer(_) | MapRequest::Drain(_)) => {
+                true
+            }
+            Self::Ask(MapRequest::Join(_)) => speaker >= Stranger,
+            Self::Ask(_)
+            | Self::Transaction { .. }
+            | Self::Reshape { .. }
+            | Self::Clock { .. }
+            | Self::Load(_)
+            | Self::HandOver { .. }
+            | Self::Arrived { .. }
+            | Self::Replication { .. }
+            | Self::Copy { .. }
+            | Self::Copied { .. }
+            | Self::Map { .. } => speaker >= Member,
+            Self::Time { .. } | Self::Loads(_) => speaker == Keeper,
+            // For clients.
+            Self::Answer { .. } | Self::Status(_) => false,
+        }
+    }
+
+    /// Whether what it says of the clock and the map can follow from what is known: that the clock is here, and the map has had so many
+    /// versions.
+    pub(in super::super) fn can_follow(&self, clock: Timestamp, version: u64) -> bool {
+        let told = if let Self::Map { map, .. } = self { map.version } else { 0 };
+        self.latest().0 <= clock.0.saturating_add(LEAP) && told <= version.saturating_add(CHANGES)
+    }
+
+    /// The latest time in it that a group or the clock goes on from: also a snapshot's, as what is prepared takes place after whoever has
+    /// read before it.
+    fn latest(&self) -> Timestamp {
+        match self {
+            Self::Question { question, .. } => question.latest(),
+            Self::Clock { reached, .. } => *reached,
+            Self::Transaction { news, .. } => news.latest(),
+            Self::HandOver { last: Some((last, _)), .. } => *last,
+            _ => Timestamp(0),
+        }
+    }
+}
+
+impl Question {
+    fn latest(&self) -> Timestamp {
+        match self {
+            Self::ReopenSnapshot(at)
+            | Self::Read { at: Sight::Open(at), .. }
+            | Self::Pick { at, .. }
+            | Self::Decide(_, at, _) => *at,
+            Self::Commit(_, commit, _) | Self::CommitUnread(_, commit, ..) => commit.snapshot,
+            Self::Prepare(prepare) => prepare.commit.snapshot,
+            Self::Open { .. } | Self::OpenSnapshot | Self::Newest | Self::Read { .. } | Self::Exclude(_) => {
+                Timestamp(0)
+            }
+        }
+    }
+}
+
+impl News {
+    fn latest(&self) -> Timestamp {
+        match self {
+            Self::Asked { snapshot, reader } => reader.map_or(*snapshot, |reader| reader.max(*snapshot)),
+            Self::Open(at) | Self::Ended(Outcome::Committed(at)) | Self::Prepared(at, _) => *at,
+            Self::Prepare { snapshot, .. } => *snapshot,
+            Self::Ended(Outcome::Aborted) | Self::Confirmed | Self::Refused => Timestamp(0),
+        }
+    }
+}
