@@ -32,21 +32,20 @@ impl Directory {
         self.path.join(&**name)
     }
 
-    fn place(&self, name: &DatabaseName, group: GroupId) -> PathBuf {
+    fn place(&self, name: &DatabaseName, group: GroupId) -> Result<PathBuf, Error> {
         let beside = self.beside(name, group);
-        if group == GroupId(0) && !beside.exists() { self.founded(name) } else { beside }
+        Ok(if group == GroupId(0) && !exists(&beside)? { self.founded(name) } else { beside })
     }
 }
 
 impl Open for Directory {
     fn exists(&mut self, name: &DatabaseName) -> Result<bool, Error> {
-        let path = self.founded(name);
-        path.try_exists().map_err(|source| Error::Io { path, source })
+        exists(&self.founded(name))
     }
 
     fn open(&mut self, name: &DatabaseName, group: GroupId) -> Result<fulmar_kv::Database, Error> {
         let options = Options { create: true, group, ..self.options.clone() };
-        fulmar_kv::Database::open(&self.place(name, group), &options)
+        fulmar_kv::Database::open(&self.place(name, group)?, &options)
     }
 
     fn arrive(&mut self, name: &DatabaseName, group: GroupId) -> Result<fulmar_kv::Database, Error> {
@@ -61,7 +60,7 @@ impl Open for Directory {
     }
 
     fn discard(&mut self, name: &DatabaseName, group: GroupId) -> Result<(), Error> {
-        remove(&self.place(name, group))
+        remove(&self.place(name, group)?)
     }
 
     fn engine(&mut self, name: &DatabaseName, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
@@ -107,6 +106,10 @@ impl Open for Directory {
 
 /// Where the other servers of the cluster are.
 const SERVERS: &str = ".servers";
+
+fn exists(path: &Path) -> Result<bool, Error> {
+    path.try_exists().map_err(|source| Error::Io { path: path.into(), source })
+}
 
 /// Removes a directory, if it is there.
 fn remove(place: &Path) -> Result<(), Error> {

@@ -80,8 +80,8 @@ struct Connection {
     heard: Time,
     /// When bytes last left.
     sent: Time,
-    /// A message came after the greeting.
-    asked: bool,
+    /// When a message last came after the greeting.
+    spoken: Option<Time>,
     /// When it was last noted that more is on its way.
     more_noted: Time,
 }
@@ -369,7 +369,7 @@ impl Net {
             begun: self.now,
             heard: self.now,
             sent: self.now,
-            asked: false,
+            spoken: None,
             more_noted: self.now,
         };
         let key = self.next_key;
@@ -536,7 +536,7 @@ impl Net {
             let Some(connection) = self.connections.get_mut(&key) else { return Ok(None) };
             match (connection.stage, place) {
                 (Stage::Open(from), place) => {
-                    connection.asked = true;
+                    connection.spoken = Some(self.now);
                     return Ok(Some(Frame { from, key, place: place? }));
                 }
                 (Stage::Hello, place) => {

@@ -292,6 +292,19 @@ fn what_only_servers_may_say_is_not_heard_from_others() {
     node.commit();
 }
 
+/// Its clients may hold snapshots still, and nothing that they see may be forgotten, nor anything kept for ever.
+#[test]
+fn who_was_drained_is_told_the_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::first(directory.path());
+    node.hear(MEMBER, Message::Ask(MapRequest::Join("b:1".into())));
+    node.hear(CLIENT, Message::Ask(MapRequest::Drain("b:1".into())));
+    assert!(!node.server.map().servers.contains_key(&MEMBER), "{:?}", node.server.map());
+    let question = || Message::Clock { number: 1, reached: Timestamp(0), goes_on: 0, oldest: Timestamp(0) };
+    assert!(matches!(node.hear(MEMBER, question())[..], [(MEMBER, Message::Time { .. })]));
+    assert!(node.hear(STRANGER, question()).is_empty());
+}
+
 /// Bytes that are often a message: kinds, places and counts as they are, and numbers from all over.
 fn bytes(random: &mut Random) -> Vec<u8> {
     let mut bytes = vec![u8::try_from(random.below(58)).unwrap()];

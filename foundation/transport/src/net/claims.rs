@@ -29,6 +29,10 @@ impl Net {
         match before {
             None => drop(self.routes.set(peer, key)),
             Some(before) if !before.is_open() => self.routes.cross(peer, key),
+            // Both have dialed, and this one was answered before it has heard the other.
+            Some(before) if before.dialed && now.since(before.begun) < QUIET && peer < self.me => {
+                self.agree(peer, key);
+            }
             Some(before) if before.is_quiet(now, QUIET) => self.replace(peer, key),
             Some(_) => {
                 self.claims.push(peer);
@@ -45,12 +49,15 @@ impl Net {
             Some(Purpose::Verify) => self.replace(peer, key),
             // Both ends have dialed, and agree on the connection that the server with the lower name has dialed: each hears the
             // other on its route.
-            Some(Purpose::Crossed) if self.me < peer => {
-                if let Some(before) = self.routes.set(peer, key) {
-                    self.claim(peer, before);
-                }
-            }
+            Some(Purpose::Crossed) if self.me < peer => self.agree(peer, key),
             Some(Purpose::Crossed) => self.claim(peer, key),
+        }
+    }
+
+    /// Makes a connection the route in place of an open one, which is read from still.
+    fn agree(&mut self, peer: NodeId, key: u64) {
+        if let Some(before) = self.routes.set(peer, key) {
+            self.claim(peer, before);
         }
     }
 
@@ -106,11 +113,9 @@ impl Net {
         // Two servers that each send on what they have dialed must not both give that up.
         let patience = if route.dialed && self.me < peer { QUIET * 3 } else { QUIET };
         let is_silent = route.is_quiet(self.now, patience) && claimant.heard.since(route.heard) >= patience;
-        // What a server has sent on both before they agreed on one is long past.
-        let is_verified = claimant.dialed
-            && !route.dialed
-            && claimant.heard.since(claimant.begun) >= QUIET * 2
-            && self.now.since(claimant.heard) < QUIET * 2;
+        // What a server has sent on both before they agreed on one is long past. (Signs of life come on each.)
+        let speaks = |at: Time| at.since(claimant.begun) >= QUIET * 2 && self.now.since(at) < QUIET * 2;
+        let is_verified = claimant.dialed && !route.dialed && claimant.spoken.is_some_and(speaks);
         is_silent || is_verified
     }
 }

@@ -25,7 +25,11 @@ impl Net {
         let idle = |(&key, connection): (&u64, &Connection)| {
             let is_client = matches!(connection.stage, Stage::Open(peer) if peer >= FIRST_CLIENT);
             let idle = connection.idle(now);
-            (is_client && !connection.readable && idle >= SHORT).then_some((!connection.asked, idle, key))
+            (is_client && !connection.readable && idle >= SHORT).then_some((
+                connection.spoken.is_none(),
+                idle,
+                key,
+            ))
         };
         let Some((_, idle, key)) = self.connections.iter().filter_map(idle).max() else { return false };
         self.close(key, LinkError::Idle(idle));

@@ -16,26 +16,30 @@ use fulmar_transport::FIRST_CLIENT;
 pub(in super::super) enum Speaker {
     /// A client by its name.
     Client,
-    /// A server by its name, that is not on the map: it may be about to join, or have been drained.
+    /// A server by its name, that is not known to be of the cluster: it may be about to join, or have joined while this one was away.
     Stranger,
-    /// A server on the map.
+    /// A server on the map; one that was drained, whose clients may still hold snapshots; or one that has a replica of what has one here.
     Member,
     /// The one that keeps the map and the clock.
     Keeper,
 }
 
-/// No work takes the clock so far at once: a commit moves it by one.
+/// No work takes the clock so far at once, as a commit moves it by one: but a database may come to a cluster that has had as many.
 const LEAP: u64 = 1 << 40;
+/// What a client has seen, a server hears of at once.
+const LEAP_OF_CLIENTS: u64 = 1 << 32;
 /// Nobody misses so many changes of the map.
 const CHANGES: u64 = 1 << 32;
 
 impl Speaker {
-    /// What a server is to one that knows this map, and has met some that are not on it.
-    pub(in super::super) fn of(from: NodeId, map: &Map, is_met: bool) -> Self {
+    /// What somebody is to a server that knows this map, and may know others that are not on it.
+    pub(in super::super) fn of(from: NodeId, map: &Map, is_known: impl FnOnce() -> bool) -> Self {
         match from {
             client if client >= FIRST_CLIENT => Self::Client,
             keeper if keeper == map.keeper => Self::Keeper,
-            member if is_met || map.servers.contains_key(&member) => Self::Member,
+            member if map.servers.contains_key(&member) || map.draining.contains(&member) || is_known() => {
+                Self::Member
+            }
             _ => Self::Stranger,
         }
     }
@@ -50,7 +54,11 @@ impl Message {
             Self::GivenUp(..) | Self::Examine | Self::Ask(MapRequest::Newer(_) | MapRequest::Drain(_)) => {
                 true
             }
-            Self::Ask(MapRequest::Join(_)) => speaker >= Stranger,
+            // The members of a group know each other by its log, before those that were away know the map again.
+            Self::Ask(MapRequest::Join(_))
+            | Self::Replication { .. }
+            | Self::Copy { .. }
+            | Self::Copied { .. } => speaker >= Stranger,
             Self::Ask(_)
             | Self::Transaction { .. }
             | Self::Reshape { .. }
@@ -58,9 +66,6 @@ impl Message {
             | Self::Load(_)
             | Self::HandOver { .. }
             | Self::Arrived { .. }
-            | Self::Replication { .. }
-            | Self::Copy { .. }
-            | Self::Copied { .. }
             | Self::Map { .. } => speaker >= Member,
             Self::Time { .. } | Self::Loads(_) => speaker == Keeper,
             // For clients.
@@ -70,9 +75,14 @@ impl Message {
 
     /// Whether what it says of the clock and the map can follow from what is known: that the clock is here, and the map has had so many
     /// versions.
-    pub(in super::super) fn can_follow(&self, clock: Timestamp, version: u64) -> bool {
+    pub(in super::super) fn can_follow(&self, clock: Option<Timestamp>, version: u64) -> bool {
         let told = if let Self::Map { map, .. } = self { map.version } else { 0 };
-        self.latest().0 <= clock.0.saturating_add(LEAP) && told <= version.saturating_add(CHANGES)
+        let leap = match (self, clock) {
+            (Self::Question { .. }, Some(_)) => LEAP_OF_CLIENTS,
+            _ => LEAP,
+        };
+        let latest = clock.unwrap_or_default().0.saturating_add(leap);
+        self.latest().0 <= latest && told <= version.saturating_add(CHANGES)
     }
 
     /// The latest time in it that a group or the clock goes on from: also a snapshot's, as what is prepared takes place after whoever has
