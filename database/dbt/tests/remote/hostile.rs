@@ -302,7 +302,7 @@ fn who_was_drained_is_told_the_time() {
     assert!(!node.server.map().servers.contains_key(&MEMBER), "{:?}", node.server.map());
     let question = || Message::Clock { number: 1, reached: Timestamp(0), goes_on: 0, oldest: Timestamp(0) };
     assert!(matches!(node.hear(MEMBER, question())[..], [(MEMBER, Message::Time { .. })]));
-    assert!(node.hear(STRANGER, question()).is_empty());
+    assert!(node.hear(HOSTILE, question()).is_empty());
 }
 
 /// Bytes that are often a message: kinds, places and counts as they are, and numbers from all over.

@@ -548,7 +548,7 @@ impl Server {
         let has_replica = |hosted: &Hosted| hosted.replica.group().contains(from);
         let is_known = || self.site.met.contains_key(&from) || self.replicas.values().any(has_replica);
         let speaker = Speaker::of(from, &self.site.map, is_known);
-        message.may_come_from(speaker) && message.can_follow(clock, self.site.map.version)
+        message.may_come_from(speaker) && message.can_follow(speaker, clock, self.site.map.version)
     }
 
     fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {

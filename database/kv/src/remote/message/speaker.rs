@@ -54,15 +54,16 @@ impl Message {
             Self::GivenUp(..) | Self::Examine | Self::Ask(MapRequest::Newer(_) | MapRequest::Drain(_)) => {
                 true
             }
-            // The members of a group know each other by its log, before those that were away know the map again.
+            // Who joins knows the clock before anybody can hold a snapshot of what comes to it then. And the members of a group know each
+            // other by its log, before those that were away know the map again.
             Self::Ask(MapRequest::Join(_))
+            | Self::Clock { .. }
             | Self::Replication { .. }
             | Self::Copy { .. }
             | Self::Copied { .. } => speaker >= Stranger,
             Self::Ask(_)
             | Self::Transaction { .. }
             | Self::Reshape { .. }
-            | Self::Clock { .. }
             | Self::Load(_)
             | Self::HandOver { .. }
             | Self::Arrived { .. }
@@ -75,10 +76,17 @@ impl Message {
 
     /// Whether what it says of the clock and the map can follow from what is known: that the clock is here, and the map has had so many
     /// versions.
-    pub(in super::super) fn can_follow(&self, clock: Option<Timestamp>, version: u64) -> bool {
+    pub(in super::super) fn can_follow(
+        &self,
+        speaker: Speaker,
+        clock: Option<Timestamp>,
+        version: u64,
+    ) -> bool {
         let told = if let Self::Map { map, .. } = self { map.version } else { 0 };
-        let leap = match (self, clock) {
-            (Self::Question { .. }, Some(_)) => LEAP_OF_CLIENTS,
+        let leap = match self {
+            Self::Question { .. } if clock.is_some() => LEAP_OF_CLIENTS,
+            // It has committed nothing, and only wants to begin after all snapshots.
+            Self::Clock { .. } if speaker == Speaker::Stranger => 1,
             _ => LEAP,
         };
         let latest = clock.unwrap_or_default().0.saturating_add(leap);

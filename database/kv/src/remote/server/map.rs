@@ -176,9 +176,6 @@ impl Server {
     fn know_map(&mut self, map: Map, now: Time, out: &mut Outbox<Self>) {
         let kept = |map: &Map| (map.keeper, map.records.as_ref().and_then(|records| records.view));
         let is_kept_anew = kept(&map) != kept(&self.site.map);
-        // Who is not on the map is not told the time.
-        let joins = |map: &Map| map.servers.contains_key(&self.site.me);
-        let has_joined = joins(&map) && !joins(&self.site.map);
         let before = std::mem::replace(&mut self.site.map, map);
         let (was, is) = (before.servers_of_groups(), self.site.map.servers_of_groups());
         let is_moved = |place| was.get(&place) != is.get(&place);
@@ -195,10 +192,8 @@ impl Server {
             self.remembered = servers;
         }
         self.look_at_map(now, out);
-        if is_kept_anew || has_joined {
-            self.site.turn(now, out).ask_time_again();
-        }
         if is_kept_anew {
+            self.site.turn(now, out).ask_time_again();
             self.register_all(now, out);
         }
     }
