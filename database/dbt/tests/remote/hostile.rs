@@ -1,7 +1,7 @@
 //! What a peer or a client says that means no good, or does not know what it says: names that lead elsewhere, numbers that lead nowhere,
 //! and what only others may say. Until servers can prove who they are, a peer may still speak as a server that is on the map.
 
-use fulmar_dbt::{Database, Directory, Options};
+use fulmar_dbt::{Database, Directory, Options, Single};
 use fulmar_kv::remote::{
     Answer, DatabaseNumber, Direction, HandOver, Layout, Map, MapRequest, Message, News, NodeId, Placement,
     Question, Replication, Server, Sight, SyncLog, Timer,
@@ -303,6 +303,31 @@ fn who_was_drained_is_told_the_time() {
     let question = || Message::Clock { number: 1, reached: Timestamp(0), goes_on: 0, oldest: Timestamp(0) };
     assert!(matches!(node.hear(MEMBER, question())[..], [(MEMBER, Message::Time { .. })]));
     assert!(node.hear(HOSTILE, question()).is_empty());
+}
+
+/// A database that had more commits, before it was shared, than any client can have missed: the clock is not there yet.
+#[test]
+fn a_database_of_many_commits_is_opened_by_who_has_a_snapshot_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::first(directory.path());
+    node.open("birds", true);
+    node.hear(MEMBER, Message::Ask(MapRequest::Join("b:1".into())));
+    node.commit();
+    let late = Timestamp(1 << 34);
+    node.hear(MEMBER, Message::Clock { number: 1, reached: late, goes_on: 0, oldest: late });
+    node.commit();
+    let commits = node.commits;
+    drop(node);
+    let (birds, options) = (directory.path().join("birds"), Options::default());
+    let at = fulmar_kv::Database::open(&birds, &options).unwrap().newest();
+    assert!(at > late);
+    let (single, _kept) = Single::open(&birds, &options, Some(at)).unwrap();
+    let server = Server::first((ME, ""), Box::new(single), Replication::default()).unwrap();
+    let mut node = Node { commits, ..Node::of(server) };
+    node.open("shared", false);
+    assert!(matches!(node.ask_by(CLIENT, Question::ReopenSnapshot(at)), Some(Answer::At(_))));
+    node.commit();
+    assert!(node.ask_by(CLIENT, Question::ReopenSnapshot(Timestamp(1 << 36))).is_none());
 }
 
 /// Bytes that are often a message: kinds, places and counts as they are, and numbers from all over.

@@ -543,12 +543,14 @@ impl Server {
 
     /// Whether what comes from outside is for it: whoever is not heard is not answered.
     fn hears(&self, from: NodeId, message: &Message) -> bool {
-        let known = self.site.clock.is_known().then(|| self.site.clock.reached());
-        let clock = self.manager.as_ref().map(Manager::now).max(known);
+        let clock = self.manager.as_ref().map_or(Timestamp(0), Manager::now).max(self.site.clock.reached());
         let has_replica = |hosted: &Hosted| hosted.replica.group().contains(from);
         let is_known = || self.site.met.contains_key(&from) || self.replicas.values().any(has_replica);
         let speaker = Speaker::of(from, &self.site.map, is_known);
-        message.may_come_from(speaker) && message.can_follow(speaker, clock, self.site.map.version)
+        message.may_come_from(speaker)
+            && message.can_follow(speaker, (clock, self.site.map.version), |database, group| {
+                self.groups.contains_key(&(database, group))
+            })
     }
 
     fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {

@@ -5,9 +5,9 @@
 //! what could not be read back is never written.
 
 use super::super::map::Map;
-use super::{MapRequest, Message, Question, Sight};
+use super::{DatabaseNumber, MapRequest, Message, Question, Sight};
 use crate::remote::news::News;
-use crate::{Outcome, Timestamp};
+use crate::{GroupId, Outcome, Timestamp};
 use fulmar_node::NodeId;
 use fulmar_transport::FIRST_CLIENT;
 
@@ -26,7 +26,7 @@ pub(in super::super) enum Speaker {
 
 /// No work takes the clock so far at once, as a commit moves it by one: but a database may come to a cluster that has had as many.
 const LEAP: u64 = 1 << 40;
-/// What a client has seen, a server hears of at once.
+/// What clients of a group have seen, its server hears of at once, once it has it open.
 const LEAP_OF_CLIENTS: u64 = 1 << 32;
 /// Nobody misses so many changes of the map.
 const CHANGES: u64 = 1 << 32;
@@ -75,22 +75,24 @@ impl Message {
     }
 
     /// Whether what it says of the clock and the map can follow from what is known: that the clock is here, and the map has had so many
-    /// versions.
+    /// versions. If it is about a group, that may be open.
     pub(in super::super) fn can_follow(
         &self,
         speaker: Speaker,
-        clock: Option<Timestamp>,
-        version: u64,
+        (clock, version): (Timestamp, u64),
+        is_open: impl FnOnce(DatabaseNumber, GroupId) -> bool,
     ) -> bool {
         let told = if let Self::Map { map, .. } = self { map.version } else { 0 };
+        let latest = self.latest().0;
         let leap = match self {
-            Self::Question { .. } if clock.is_some() => LEAP_OF_CLIENTS,
+            Self::Question { database, group, .. } if latest > clock.0 && is_open(*database, *group) => {
+                LEAP_OF_CLIENTS
+            }
             // It has committed nothing, and only wants to begin after all snapshots.
             Self::Clock { .. } if speaker == Speaker::Stranger => 1,
             _ => LEAP,
         };
-        let latest = clock.unwrap_or_default().0.saturating_add(leap);
-        self.latest().0 <= latest && told <= version.saturating_add(CHANGES)
+        latest <= clock.0.saturating_add(leap) && told <= version.saturating_add(CHANGES)
     }
 
     /// The latest time in it that a group or the clock goes on from: also a snapshot's, as what is prepared takes place after whoever has
