@@ -36,6 +36,11 @@ impl Directory {
         let beside = self.beside(name, group);
         Ok(if group == GroupId(0) && !exists(&beside)? { self.founded(name) } else { beside })
     }
+
+    fn open_at(&self, place: &Path, group: GroupId) -> Result<fulmar_kv::Database, Error> {
+        let options = Options { create: true, group, ..self.options.clone() };
+        fulmar_kv::Database::open(place, &options)
+    }
 }
 
 impl Open for Directory {
@@ -44,15 +49,13 @@ impl Open for Directory {
     }
 
     fn open(&mut self, name: &DatabaseName, group: GroupId) -> Result<fulmar_kv::Database, Error> {
-        let options = Options { create: true, group, ..self.options.clone() };
-        fulmar_kv::Database::open(&self.place(name, group)?, &options)
+        self.open_at(&self.place(name, group)?, group)
     }
 
     fn arrive(&mut self, name: &DatabaseName, group: GroupId) -> Result<fulmar_kv::Database, Error> {
         let place = self.beside(name, group);
         remove(&place)?;
-        let options = Options { create: true, group, ..self.options.clone() };
-        fulmar_kv::Database::open(&place, &options)
+        self.open_at(&place, group)
     }
 
     fn keep(&mut self, group: &fulmar_kv::Database) -> Result<Box<dyn Keep>, Error> {

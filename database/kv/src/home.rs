@@ -341,7 +341,7 @@ mod tests {
             fs::write(&victim, "kept").unwrap();
             fs::create_dir(&path).unwrap();
             fs::write(path.join(UNFINISHED_FILE), "").unwrap();
-            // One of them is replaced by the link.
+            // Only one of them is there before the link is.
             let _ = fs::remove_file(path.join(name));
             std::os::unix::fs::symlink(&victim, path.join(name)).unwrap();
             assert!(Home::enter(&path, true, None).is_err(), "{name}");

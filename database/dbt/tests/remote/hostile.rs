@@ -43,6 +43,24 @@ impl Node {
         Self::of(Server::first((ME, "a:1"), directory, Replication::default()).unwrap())
     }
 
+    /// The same with a database and another server.
+    fn with_member(path: &Path) -> Self {
+        let mut node = Self::first(path);
+        node.open("birds", true);
+        node.hear(MEMBER, Message::Ask(MapRequest::Join("b:1".into())));
+        node
+    }
+
+    /// Begins again from what is on the disk: all commits are there, and it goes on.
+    fn restart(self, path: &Path) {
+        let commits = self.commits;
+        drop(self);
+        let mut node = Self { commits, ..Self::first(path) };
+        node.open("birds", false);
+        assert_eq!(node.rows(), commits);
+        node.commit();
+    }
+
     fn of(server: Server) -> Self {
         let (log, out) = (SyncLog::of(&server), Outbox::default());
         let now = Time::from_nanos(1_000_000_000);
@@ -216,9 +234,7 @@ fn what_arrives_takes_the_place_of_nothing_that_was_not_sent() {
 #[test]
 fn numbers_that_lead_nowhere_harm_nobody() {
     let directory = tempfile::tempdir().unwrap();
-    let mut node = Node::first(directory.path());
-    node.open("birds", true);
-    node.hear(MEMBER, Message::Ask(MapRequest::Join("b:1".into())));
+    let mut node = Node::with_member(directory.path());
     node.commit();
     for at in [1 << 41, 1 << 61, (1 << 62) - 1, 1 << 62, (1 << 63) - 2, u64::MAX - 1, u64::MAX].map(Timestamp)
     {
@@ -261,12 +277,7 @@ fn numbers_that_lead_nowhere_harm_nobody() {
             }
         }
     }
-    let commits = node.commits;
-    drop(node);
-    let mut node = Node { commits, ..Node::first(directory.path()) };
-    node.open("birds", false);
-    assert_eq!(node.rows(), commits);
-    node.commit();
+    node.restart(directory.path());
 }
 
 /// Only servers, and only those on the map.
@@ -309,9 +320,7 @@ fn who_was_drained_is_told_the_time() {
 #[test]
 fn a_database_of_many_commits_is_opened_by_who_has_a_snapshot_of_it() {
     let directory = tempfile::tempdir().unwrap();
-    let mut node = Node::first(directory.path());
-    node.open("birds", true);
-    node.hear(MEMBER, Message::Ask(MapRequest::Join("b:1".into())));
+    let mut node = Node::with_member(directory.path());
     node.commit();
     let late = Timestamp(1 << 34);
     node.hear(MEMBER, Message::Clock { number: 1, reached: late, goes_on: 0, oldest: late });
@@ -352,11 +361,11 @@ fn bytes(random: &mut Random) -> Vec<u8> {
 fn whatever_is_said_others_go_on() {
     let rounds = std::env::var("FULMAR_ROUNDS").map_or(20, |rounds| rounds.parse().expect("a number"));
     for seed in 0..rounds {
+        // Shown with whatever fails.
+        println!("seed {seed}");
         let directory = tempfile::tempdir().unwrap();
         let mut random = Random::new(seed);
-        let mut node = Node::first(directory.path());
-        node.open("birds", true);
-        node.hear(MEMBER, Message::Ask(MapRequest::Join("b:1".into())));
+        let mut node = Node::with_member(directory.path());
         let mut read = 0;
         for _ in 0..100_000 {
             let Ok(message) = Message::decode(&bytes(&mut random)) else { continue };
@@ -375,11 +384,6 @@ fn whatever_is_said_others_go_on() {
         assert!(read > 300, "seed {seed}: only {read} messages");
         node.wait();
         node.commit();
-        let commits = node.commits;
-        drop(node);
-        let mut node = Node { commits, ..Node::first(directory.path()) };
-        node.open("birds", false);
-        assert_eq!(node.rows(), commits, "seed {seed}");
-        node.commit();
+        node.restart(directory.path());
     }
 }
