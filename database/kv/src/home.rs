@@ -2,9 +2,10 @@
 
 use crate::Error;
 use crate::frozen::Frozen;
-use crate::ownership::{follow_at_once, follow_directory};
+use crate::hold::{self, LOCK_FILE, Show};
+use crate::ownership::{follow_at_once, follow_directory, refuse_links};
 use rustix::fs::OFlags;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -15,15 +16,16 @@ pub(crate) const FORMAT_FILE: &str = "FORMAT";
 const UNFINISHED_FILE: &str = "UNFINISHED";
 /// What the engine must not have lost: its log drops what follows a damaged place without an error.
 const SYNCED_FILE: &str = "SYNCED";
-const LOCK_FILE: &str = "LOCK";
 const ENGINE_DIRECTORY: &str = "engine";
+/// The mode of a file for all whom the umask does not keep out.
+const FOR_ALL: u32 = 0o666;
 const FORMAT: &str = "fulmar database, format 1\n";
 
 /// A directory that this process holds.
 pub(crate) struct Home {
     path: PathBuf,
     is_new: bool,
-    /// Holds the sequence number of a synced commit, and its complement.
+    /// Holds the sequence number of a synced commit, and its complement. It shows who may only read that somebody is here.
     synced: File,
     lock: File,
     /// Whether the lock outlives this value, in a copy of the file.
@@ -44,6 +46,7 @@ impl Drop for Home {
             // Whoever cannot open them then is told so by the system.
             let _ = follow_directory(&self.path);
         }
+        self.synced.hide();
         if !self.passed.load(Relaxed) {
             // It can only fail if it is not locked.
             let _ = self.lock.unlock();
@@ -64,7 +67,7 @@ impl Home {
             fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
             missing.into_iter().try_for_each(|made| sync_directory(parent(made)))?;
         }
-        let lock = lock(path, passed)?;
+        let lock = hold::lock(path, passed)?;
         // Whoever held it until now may have finished making it.
         let is_new = Self::look(path)? != Existing::Database;
         if is_new {
@@ -75,9 +78,19 @@ impl Home {
                 // Left by a creation that did not come to its end: nothing was ever committed to it.
                 fs::remove_dir_all(&engine).map_err(|e| Error::io(&engine, e))?;
             }
+        } else {
+            let engine = path.join(ENGINE_DIRECTORY);
+            // Without one it is for the engine to complain.
+            if engine.is_dir() {
+                refuse_links(&engine).map_err(|e| Error::io(&engine, e))?;
+            }
         }
         let synced_path = path.join(SYNCED_FILE);
-        let synced = own_file(&synced_path).map_err(|e| Error::io(&synced_path, e))?;
+        let synced = own_file(&synced_path, FOR_ALL).map_err(|e| Error::io(&synced_path, e))?;
+        synced.show();
+        // Only for whoever is refused, or only reads: a full disk need not keep a database from being read. And what another user
+        // has made is his to mend.
+        let _ = hold::sign(path, &lock);
         if is_new {
             synced.set_len(0).map_err(|e| Error::io(&synced_path, e))?;
         }
@@ -123,15 +136,11 @@ impl Home {
         if Self::look(path)? != Existing::Database {
             return Err(Error::io(path, io::Error::from(io::ErrorKind::NotFound)));
         }
-        // Without the file nobody has ever written there.
-        let lock = File::open(path.join(LOCK_FILE)).ok();
-        if let Some(lock) = &lock
-            && let Err(TryLockError::WouldBlock) = lock.try_lock_shared()
-        {
-            return Err(held(path, lock));
-        }
-        let synced = File::open(path.join(SYNCED_FILE)).map_or(0, |file| synced_in(&file));
-        Ok((Frozen::of(&path.join(ENGINE_DIRECTORY))?, synced))
+        let look = hold::Look::at(path, &path.join(SYNCED_FILE))?;
+        let synced = look.synced().map_or(0, synced_in);
+        let frozen = Frozen::of(&path.join(ENGINE_DIRECTORY));
+        look.nobody_came()?;
+        Ok((frozen?, synced))
     }
 
     /// The file whose lock holds the directory.
@@ -227,40 +236,14 @@ pub(crate) fn require(path: &Path, synced: u64, held: u64, unit: &str) -> Result
     Err(Error::Corrupt { path: path.into(), what })
 }
 
-/// Somebody has the lock in this file.
-fn held(directory: &Path, mut lock: &File) -> Error {
-    let mut holder = String::new();
-    let read = lock.read_to_string(&mut holder);
-    let holder = if read.is_ok() && !holder.is_empty() { holder } else { "unknown".into() };
-    Error::Held { path: directory.into(), holder: holder.trim_end().into() }
-}
-
-fn lock(directory: &Path, passed: Option<&File>) -> Result<File, Error> {
-    let path = directory.join(LOCK_FILE);
-    let file = passed.map_or_else(|| own_file(&path), File::try_clone).map_err(|e| Error::io(&path, e))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(held(directory, &file)),
-        Err(TryLockError::Error(e)) => return Err(Error::io(&path, e)),
-    }
-    let record = || {
-        let text = format!("process {} ({})\n", std::process::id(), command_line());
-        // Over what is there: to free a block of the disk and take another costs more than all else here.
-        file.write_all_at(text.as_bytes(), 0)?;
-        file.set_len(text.len() as u64)
-    };
-    // Only for whoever is refused: a full disk need not keep a database from being read.
-    let _ = record();
-    Ok(file)
-}
-
 /// A file of the database's own, made if it is not there, to be read and written. Whoever may write in the directory of a database could
-/// have the name lead to a file of somebody else who opens it.
-fn own_file(path: &Path) -> io::Result<File> {
+/// have the name lead to a file of somebody else who opens it. A new one has this mode, but for what the umask takes.
+pub(crate) fn own_file(path: &Path, mode: u32) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
     let mut options = OpenOptions::new();
-    let file = options.read(true).write(true).create(true).truncate(false).custom_flags(flags).open(path)?;
+    let options = options.read(true).write(true).create(true).truncate(false);
+    let file = options.mode(mode).custom_flags(flags).open(path)?;
     let found = file.metadata()?;
     let is_shared =
         || Ok::<_, io::Error>(found.nlink() > 1 && found.uid() != fs::metadata(parent(path))?.uid());
@@ -273,11 +256,6 @@ fn own_file(path: &Path) -> io::Result<File> {
     ))
 }
 
-fn command_line() -> String {
-    let words: Vec<_> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
-    words.join(" ")
-}
-
 fn begins_with(path: &Path, magic: &[u8]) -> Result<bool, Error> {
     let mut start = Vec::new();
     let file = File::open(path).map_err(|e| Error::io(path, e))?;
@@ -287,7 +265,7 @@ fn begins_with(path: &Path, magic: &[u8]) -> Result<bool, Error> {
 
 fn write_synced(path: &Path, text: &str) -> Result<(), Error> {
     let write = || {
-        let mut file = own_file(path)?;
+        let mut file = own_file(path, FOR_ALL)?;
         file.set_len(0)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()

@@ -62,6 +62,7 @@ mod database;
 pub mod engine;
 mod error;
 mod frozen;
+mod hold;
 mod home;
 mod interval;
 mod key;

@@ -3,9 +3,11 @@
 //! What is changed is a file that is open, never a name: whoever may write in the directory could have a name lead elsewhere after
 //! it was looked at, and root would make him the owner of somebody else's file.
 
+use crate::hold::LOCK_FILE;
 use crate::home::FORMAT_FILE;
 use rustix::fs::{AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, chownat, openat, statat};
 use rustix::path::Arg;
+use std::ffi::CStr;
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -20,6 +22,31 @@ const ROOT: u32 = 0;
 pub(crate) fn follow_directory(path: &Path) -> io::Result<()> {
     let directory = open(CWD, path, OFlags::DIRECTORY)?;
     let following = Following::of(&directory)?;
+    walk(directory, |name, file, found| {
+        let for_files =
+            if name.to_bytes() == LOCK_FILE.as_bytes() { following.for_lock } else { following.for_files };
+        following.follow(file, found, for_files)
+    })
+}
+
+/// Refuses a directory in which a name leads to what may lie elsewhere, if anybody but this process's user may have put it there.
+pub(crate) fn refuse_links(directory: &Path) -> io::Result<()> {
+    let found = fs::metadata(directory)?;
+    if found.uid() == user()? && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    walk(open(CWD, directory, OFlags::DIRECTORY)?, |name, _, found| {
+        if !found.is_dir() && (!found.is_file() || found.nlink() > 1) {
+            let what =
+                format!("{name:?} in it is a link, or another thing that is no file of this database alone");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        Ok(())
+    })
+}
+
+/// Visits what lies in a directory and in those below it.
+fn walk(directory: File, mut visit: impl FnMut(&CStr, &File, &Metadata) -> io::Result<()>) -> io::Result<()> {
     let mut folders = vec![directory];
     while let Some(folder) = folders.pop() {
         for entry in Dir::read_from(&folder)? {
@@ -34,7 +61,7 @@ pub(crate) fn follow_directory(path: &Path) -> io::Result<()> {
                 file => file?,
             };
             let found = file.metadata()?;
-            following.follow(&file, &found)?;
+            visit(name, &file, &found)?;
             if found.is_dir() {
                 folders.push(open(&file, c".", OFlags::DIRECTORY)?);
             }
@@ -46,7 +73,8 @@ pub(crate) fn follow_directory(path: &Path) -> io::Result<()> {
 /// As [`follow_directory`], for one `file` for the database in `directory`, which that does not consist of.
 pub(crate) fn follow_with_file(directory: &Path, file: &Path) -> io::Result<()> {
     let file = open(CWD, file, OFlags::PATH | OFlags::NOFOLLOW)?;
-    Following::of(&open(CWD, directory, OFlags::DIRECTORY)?)?.follow(&file, &file.metadata()?)
+    let following = Following::of(&open(CWD, directory, OFlags::DIRECTORY)?)?;
+    following.follow(&file, &file.metadata()?, following.for_files)
 }
 
 /// As [`follow_directory`], where somebody else may want the database before it is closed.
@@ -69,6 +97,7 @@ struct Following {
     /// A user and a group, if not those of this process.
     owner: Option<(u32, u32)>,
     for_files: u32,
+    for_lock: u32,
 }
 
 impl Following {
@@ -78,10 +107,10 @@ impl Following {
         let owner = is_another_users(user, &directory).then(|| (directory.uid(), directory.gid()));
         let group = if group_writes(&directory) { 0o060 } else { 0 };
         let for_files = directory.mode() & (format.st_mode | group) & 0o666;
-        Ok(Self { user, owner, for_files })
+        Ok(Self { user, owner, for_files, for_lock: for_writers(&directory) })
     }
 
-    fn follow(&self, file: &File, found: &Metadata) -> io::Result<()> {
+    fn follow(&self, file: &File, found: &Metadata, for_files: u32) -> io::Result<()> {
         // A link leads to, and one of several names is of, what may be somebody else's.
         if found.is_symlink() || !found.is_dir() && found.nlink() > 1 {
             return Ok(());
@@ -92,7 +121,6 @@ impl Following {
             let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
             chownat(file, c"", uid, gid, AtFlags::EMPTY_PATH)?;
         }
-        let for_files = self.for_files;
         // Who may read a folder may look into it.
         let mode = if found.is_file() { for_files } else { for_files | (for_files & 0o444) >> 2 };
         let may_change = self.user == ROOT || self.user == found.uid();
@@ -114,6 +142,12 @@ fn is_another_users(user: u32, directory: &Metadata) -> bool {
     user == ROOT && directory.uid() != ROOT
 }
 
+/// The mode of a file for those who may write in its directory.
+pub(crate) fn for_writers(directory: &Metadata) -> u32 {
+    let write = directory.mode() & 0o222;
+    write | write << 1
+}
+
 fn group_writes(directory: &Metadata) -> bool {
     directory.mode() & 0o020 != 0
 }
@@ -123,6 +157,7 @@ fn group_writes(directory: &Metadata) -> bool {
 mod tests {
     use super::*;
     use std::os::unix::fs::{chown, symlink};
+    use std::path::PathBuf;
 
     /// What a user has put into the directory of his database, for root to open it.
     #[test]
@@ -135,6 +170,7 @@ mod tests {
             fs::write(folder.join("file"), "").unwrap();
         }
         fs::write(database.join(FORMAT_FILE), "").unwrap();
+        fs::write(database.join(LOCK_FILE), "").unwrap();
         fs::set_permissions(elsewhere.join("file"), Permissions::from_mode(0o600)).unwrap();
         symlink(&elsewhere, database.join("folder")).unwrap();
         symlink(elsewhere.join("file"), database.join("engine/link")).unwrap();
@@ -151,6 +187,26 @@ mod tests {
         for kept in ["elsewhere", "elsewhere/file", "database/folder", "database/engine/link"] {
             assert_eq!(owner(&directory.path().join(kept)), (0, 0), "{kept}");
         }
-        assert_eq!(fs::metadata(elsewhere.join("file")).unwrap().mode() & 0o777, 0o600);
+        let mode = |path: PathBuf| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!(mode(elsewhere.join("file")), 0o600);
+        assert_eq!(mode(database.join("file")), 0o644);
+        assert_eq!(mode(database.join(LOCK_FILE)), 0o600, "who may only read could hold it");
+        let refused = refuse_links(&database.join("engine")).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn what_nobody_else_can_have_put_there_is_not_looked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        symlink("/", directory.path().join("link")).unwrap();
+        refuse_links(directory.path()).unwrap();
+        for (owner, mode) in [(0, 0o770), (7, 0o700)] {
+            chown(directory.path(), Some(owner), Some(8)).unwrap();
+            fs::set_permissions(directory.path(), Permissions::from_mode(mode)).unwrap();
+            refuse_links(directory.path()).unwrap_err();
+            fs::remove_file(directory.path().join("link")).unwrap();
+            refuse_links(directory.path()).unwrap();
+            symlink("/", directory.path().join("link")).unwrap();
+        }
     }
 }

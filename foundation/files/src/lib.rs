@@ -17,7 +17,8 @@
 //! # Names of sockets
 //!
 //! A Unix socket needs a name, and a process that was killed leaves it behind. Who removes whatever has the name may remove
-//! anything, as root. So [`NamedSocket`] takes over only what was left.
+//! anything, as root. So [`NamedSocket`] takes over only what was left. Who may connect is said by the socket's mode, which [`listen_at`]
+//! takes from the directory.
 //!
 //! # What is guaranteed
 //!
@@ -27,7 +28,7 @@
 
 mod socket;
 
-pub use socket::NamedSocket;
+pub use socket::{NamedSocket, listen_at};
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};

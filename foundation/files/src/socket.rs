@@ -1,7 +1,8 @@
 //! Unix sockets that listen under a name.
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, openat, stat, statat, unlinkat};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -46,7 +47,7 @@ impl NamedSocket {
                 Err(_) => unlinkat(&directory, name, AtFlags::empty())?,
             }
         }
-        let listener = UnixListener::bind(&reached)?;
+        let listener = listen_at(&reached)?;
         let made = identity(directory.as_fd(), name)?.ok_or(io::ErrorKind::NotFound)?;
         Ok(Self { listener, directory, name: name.into(), file: made })
     }
@@ -56,6 +57,28 @@ impl NamedSocket {
     pub const fn listener(&self) -> &UnixListener {
         &self.listener
     }
+}
+
+/// How many may have connected before they are let in; the system allows for fewer.
+const WAITING: i32 = 4096;
+
+/// Listens at `path`. A process may connect if it may write to the socket: its owner may, and of others only who may write in the
+/// directory, even if the umask would let everybody.
+///
+/// # Errors
+/// What the system says.
+pub fn listen_at(path: &Path) -> io::Result<UnixListener> {
+    let parent =
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let directory = Mode::from_raw_mode(stat(parent)?.st_mode);
+    // Where everybody may write, but only to what is his own, that is no sign.
+    let others = if directory.contains(Mode::SVTX) { Mode::empty() } else { Mode::WGRP | Mode::WOTH };
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // Before it has a name, which gets the mode of the socket.
+    fchmod(&socket, Mode::from_raw_mode(0o755) | directory & others)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, WAITING)?;
+    Ok(socket.into())
 }
 
 /// Which file a name in a directory is of, if there is one; it must be a socket.
@@ -91,8 +114,9 @@ impl Drop for NamedSocket {
 #[allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 mod tests {
     use super::*;
+    use rustix::process::umask;
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
     fn what_was_left_behind_is_taken_over_and_nothing_else() {
@@ -119,6 +143,24 @@ mod tests {
             assert!(at(name).symlink_metadata().is_ok(), "{name}");
         }
         assert_eq!(fs::read_to_string(at("file")).unwrap(), "kept");
+    }
+
+    /// (The umask is the whole process's; no other test here looks at a mode.)
+    #[test]
+    fn who_may_not_write_in_the_directory_may_not_connect() {
+        let directory = tempfile::tempdir().unwrap();
+        for (number, (mode, expected)) in
+            [(0o755, 0o755), (0o775, 0o775), (0o777, 0o777), (0o1777, 0o755)].into_iter().enumerate()
+        {
+            fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let path = directory.path().join(number.to_string());
+            let before = umask(Mode::empty());
+            let listener = listen_at(&path);
+            umask(before);
+            let _listener = listener.unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, expected, "{mode:o}");
+            UnixStream::connect(&path).unwrap();
+        }
     }
 
     #[test]

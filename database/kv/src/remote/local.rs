@@ -1,6 +1,7 @@
 //! Sockets beside the data, over which the processes of one machine share a database.
 
 use crate::ownership::follow_with_file;
+use fulmar_files::listen_at;
 use fulmar_transport::Address;
 use std::fs::{self, File};
 use std::io;
@@ -66,7 +67,7 @@ impl Doors {
     pub fn listen(&self, door: Door) -> io::Result<UnixListener> {
         self.remove(door)?;
         let path = self.path(door);
-        let listener = UnixListener::bind(&path)?;
+        let listener = listen_at(&path)?;
         // As to the database's own files: the owner of the directory may connect. Whoever cannot then is told so by the system.
         let _ = follow_with_file(&self.path, &path);
         Ok(listener)
