@@ -1,8 +1,8 @@
 //! What a transaction asks for at its end.
 
-use crate::{Change, GroupId, Interval, Key, ObjectId, Timestamp};
+use crate::{Change, FIRST_RESERVED, GroupId, Interval, Key, ObjectId, Timestamp};
 use fulmar_transport::coding::{Reader, list, put_bytes, put_varint};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A transaction's effects, all or none of which take place.
@@ -247,10 +247,26 @@ impl Commit {
 
     /// The groups of the objects that it names.
     pub(crate) fn groups(&self) -> impl Iterator<Item = GroupId> {
+        self.objects().map(ObjectId::group)
+    }
+
+    /// The objects that it names.
+    fn objects(&self) -> impl Iterator<Item = ObjectId> {
         let written = self.writes.iter().map(|write| write.object);
         let named = self.required.iter().chain(&self.touched).map(|(object, _)| *object);
         let restructured = self.restructurings.iter().map(Restructuring::object);
-        written.chain(named).chain(restructured).map(ObjectId::group)
+        written.chain(named).chain(restructured)
+    }
+
+    /// Whether a client may ask this of a group: it makes trees, and leaves to who keeps them how they grow, and to the group what that
+    /// keeps for itself.
+    pub(crate) fn is_of_client(&self, group: GroupId) -> bool {
+        let makes = |restructuring: &Restructuring| match restructuring {
+            Restructuring::Create { object } => object.number() < FIRST_RESERVED,
+            _ => false,
+        };
+        self.restructurings.iter().all(makes)
+            && self.objects().all(|object| object.group() == group && !object.is_reserved())
     }
 
     /// The parts of it by the groups of the objects that they name.
@@ -321,7 +337,10 @@ impl Commit {
         })?;
         let required = list(input, cell)?;
         let touched = list(input, cell)?;
-        Some(Self { snapshot, restructurings, writes, required, touched })
+        // Two versions of a cell of one time could not be read back.
+        let mut written = BTreeSet::new();
+        let is_sound = writes.iter().all(|write| written.insert(write.object));
+        is_sound.then_some(Self { snapshot, restructurings, writes, required, touched })
     }
 }
 

@@ -87,8 +87,10 @@ pub use object::{Change, Object};
 pub use replicated::replica_engine;
 pub use store::{Basis, Exclusion, Expected, Groups, Part, Snapshot, Store};
 
-/// Numbers of objects below are the caller's to give, but for the one before it.
+/// From here on numbers of objects are the storage's to give.
 const FIRST_FRESH: u64 = 1 << 32;
+/// Numbers of objects below are the caller's to give. Those from here to [`FIRST_FRESH`] are of a storage's own records.
+const FIRST_RESERVED: u64 = FIRST_FRESH - 2;
 
 /// Names an object: the group that holds it, and its number there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -110,6 +112,11 @@ impl ObjectId {
     /// Its number in the group.
     pub const fn number(self) -> u64 {
         self.0 & ((1 << Self::NUMBER_BITS) - 1)
+    }
+
+    /// Whether it is of a storage's own records, which nobody else may change.
+    const fn is_reserved(self) -> bool {
+        self.number() >= FIRST_RESERVED && self.number() < FIRST_FRESH
     }
 }
 

@@ -7,8 +7,8 @@ use fulmar_kv::remote::{
     Question, Replication, Server, Sight, SyncLog, Timer,
 };
 use fulmar_kv::{
-    Change, Commit, Durability, GroupId, ObjectId, Outcome, Prepare, Restructuring, Timestamp, TransactionId,
-    Write,
+    Basis, Change, Commit, Durability, GroupId, ObjectId, Outcome, Prepare, Restructuring, Timestamp,
+    TransactionId, Write,
 };
 use fulmar_node::{Outbox, Process, Random, Time};
 use fulmar_transport::coding::{put_bytes, put_varint};
@@ -24,7 +24,7 @@ const STRANGER: NodeId = NodeId(9);
 const CLIENT: NodeId = FIRST_CLIENT;
 const HOSTILE: NodeId = NodeId(FIRST_CLIENT.0 + 1);
 const PLACE: (DatabaseNumber, GroupId) = (DatabaseNumber(0), GroupId(0));
-const OBJECT: ObjectId = ObjectId::new(GroupId(0), 1 << 40);
+const OBJECT: ObjectId = ObjectId::new(GroupId(0), 1 << 20);
 
 /// A server with its disk, and nothing between it and whoever speaks to it.
 struct Node {
@@ -275,6 +275,111 @@ fn numbers_that_lead_nowhere_harm_nobody() {
                 node.hear(from, message.clone());
                 node.commit();
             }
+        }
+    }
+    node.restart(directory.path());
+}
+
+/// Two versions of a cell of one time were acknowledged, and the object that held them could not be read back.
+#[test]
+fn a_cell_is_not_changed_twice_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::with_member(directory.path());
+    node.commit();
+    let astray = ObjectId::new(GroupId(0), OBJECT.number() + 1);
+    let create = Restructuring::Create { object: astray };
+    for objects in [[OBJECT, OBJECT], [astray, astray]] {
+        let Answer::At(snapshot) = node.ask(Question::Newest) else { panic!("no snapshot") };
+        let change = || Change { key: [1].into(), value: Some(b"twice".as_slice().into()) };
+        let write = |object| Write { object, cleared: Vec::new(), changes: vec![change()] };
+        let commit = Commit {
+            snapshot,
+            restructurings: vec![create.clone()],
+            writes: objects.map(write).into(),
+            ..Commit::default()
+        };
+        let transaction = TransactionId { client: 3, number: 1 };
+        let prepare =
+            Prepare { transaction, primary: GroupId(0), others: Vec::new(), commit: commit.clone() };
+        let commit = Arc::new(commit);
+        let basis = Basis { present: Vec::new(), expected: None };
+        for question in [
+            Question::Commit(transaction, Arc::clone(&commit), Durability::Synced),
+            Question::CommitUnread(transaction, commit, basis, Durability::Synced),
+            Question::Prepare(prepare),
+        ] {
+            let answer = node.ask_by(HOSTILE, question);
+            assert!(!matches!(answer, Some(Answer::At(_))), "{objects:?}: {answer:?}");
+            node.commit();
+        }
+    }
+    node.restart(directory.path());
+}
+
+/// A cell that was prepared for a transaction that a group decides which is not there was locked for good.
+#[test]
+fn a_cell_is_not_locked_for_a_group_that_is_not_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::with_member(directory.path());
+    node.commit();
+    let change = |value: &[u8]| Change { key: b"x".as_slice().into(), value: Some(value.into()) };
+    let write = |value: &[u8]| Write { object: OBJECT, cleared: Vec::new(), changes: vec![change(value)] };
+    let named = [
+        (60_000, vec![0]),
+        (60_000, vec![]),
+        (1, vec![0, 60_000]),
+        (0, vec![60_000]),
+        (0, vec![0]),
+        (0, vec![1, 1]),
+    ];
+    for ((primary, others), number) in named.into_iter().zip(1..) {
+        let Answer::At(snapshot) = node.ask(Question::Newest) else { panic!("no snapshot") };
+        let transaction = TransactionId { client: 6, number };
+        let commit = Commit { snapshot, writes: vec![write(b"hostile")], ..Commit::default() };
+        let others = others.into_iter().map(GroupId).collect();
+        let prepare = Prepare { transaction, primary: GroupId(primary), others, commit };
+        node.ask_by(HOSTILE, Question::Prepare(prepare));
+        node.wait();
+        let Answer::At(snapshot) = node.ask(Question::Newest) else { panic!("no snapshot") };
+        let commit = Commit { snapshot, writes: vec![write(b"well meant")], ..Commit::default() };
+        let transaction = TransactionId { client: 7, number };
+        let question = Question::Commit(transaction, Arc::new(commit), Durability::Synced);
+        let answer = node.ask_by(CLIENT, question);
+        assert!(matches!(answer, Some(Answer::At(_))), "decided by {primary}: {answer:?}");
+    }
+}
+
+/// What a group writes down of transactions is kept in objects, too: a cell in these, and it could not be opened again.
+#[test]
+fn what_a_group_keeps_for_itself_is_not_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::with_member(directory.path());
+    node.commit();
+    let mut number = 0;
+    let own = (1 << 32) - 2..1 << 32;
+    for object in own.chain([1 << 33]).map(|number| ObjectId::new(GroupId(0), number)) {
+        for create in [true, false] {
+            let Answer::At(snapshot) = node.ask(Question::Newest) else { panic!("no snapshot") };
+            let restructurings = if create { vec![Restructuring::Create { object }] } else { Vec::new() };
+            let change = Change { key: [1].into(), value: Some(b"mine".as_slice().into()) };
+            let writes = vec![Write { object, cleared: Vec::new(), changes: vec![change] }];
+            let commit = Commit { snapshot, restructurings, writes, ..Commit::default() };
+            number += 1;
+            let transaction = TransactionId { client: 4, number };
+            let question = Question::Commit(transaction, Arc::new(commit.clone()), Durability::Synced);
+            let answer = node.ask_by(HOSTILE, question);
+            assert!(!matches!(answer, Some(Answer::At(_))), "{object:?}: {answer:?}");
+            // What is prepared is written down.
+            let (primary, others) = (GroupId(0), vec![GroupId(1)]);
+            let required = vec![(OBJECT, [7].into())];
+            let prepared = Commit { snapshot, required, ..Commit::default() };
+            let transaction = TransactionId { client: 5, number };
+            node.ask_by(
+                HOSTILE,
+                Question::Prepare(Prepare { transaction, primary, others, commit: prepared }),
+            );
+            node.ask_by(HOSTILE, Question::Decide(transaction, snapshot, Durability::Synced));
+            node.commit();
         }
     }
     node.restart(directory.path());

@@ -7,7 +7,7 @@
 
 use super::{Outcome, Staged};
 use crate::engine::EngineWrite;
-use crate::{FIRST_FRESH, GroupId, ObjectId, Timestamp, TransactionId};
+use crate::{FIRST_RESERVED, GroupId, ObjectId, Timestamp, TransactionId};
 use fulmar_transport::coding::{Reader, put_varint};
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ struct Last {
 impl Outcomes {
     /// The object whose entries they are; it is no object otherwise.
     pub(crate) fn records(group: GroupId) -> ObjectId {
-        ObjectId::new(group, FIRST_FRESH - 2)
+        ObjectId::new(group, FIRST_RESERVED)
     }
 
     /// Learns an entry again; nothing, if it is damaged.

@@ -9,7 +9,7 @@
 use super::{Attempt, Core, Executed, Staged, require};
 use crate::commit::Commit;
 use crate::{
-    Change, Error, FIRST_FRESH, GroupId, Interval, Key, Object, ObjectId, Restructuring, Timestamp,
+    Change, Error, FIRST_RESERVED, GroupId, Interval, Key, Object, ObjectId, Restructuring, Timestamp,
     TransactionId,
 };
 use fulmar_transport::coding::{Reader, list, put_varint};
@@ -277,7 +277,7 @@ impl Pending {
 
     /// The object that holds a group's records.
     pub(crate) fn records(group: GroupId) -> ObjectId {
-        ObjectId::new(group, FIRST_FRESH - 1)
+        ObjectId::new(group, FIRST_RESERVED + 1)
     }
 }
 

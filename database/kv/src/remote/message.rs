@@ -403,6 +403,12 @@ impl Question {
         Self::Read { object, from: from.into(), direction, at, bytes }
     }
 
+    /// The groups that have a part in it besides the one that is asked.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = GroupId> {
+        let prepare = if let Self::Prepare(prepare) = self { Some(prepare) } else { None };
+        prepare.into_iter().flat_map(|prepare| prepare.others.iter().copied().chain([prepare.primary]))
+    }
+
     /// Whether it begins a change.
     pub(crate) const fn changes(&self) -> bool {
         matches!(self, Self::Commit(..) | Self::CommitUnread(..) | Self::Prepare(_))

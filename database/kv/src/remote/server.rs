@@ -442,6 +442,10 @@ impl Server {
                 return turn.answer(client, number, answer);
             }
         }
+        if !question.groups().all(|group| turn.site.map.server(place.0, group).is_some()) {
+            // Of one that is not there nobody would hear what it decides. If there is a newer map, it is known in a moment.
+            return turn.answer(client, number, Answer::Elsewhere);
+        }
         let Some(group) = self.groups.get_mut(&place) else { return };
         if question.changes() && !group.has_room() {
             // Who leads nobody may be led by another by now: the client asks again in a while, there or here.

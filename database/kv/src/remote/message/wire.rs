@@ -14,8 +14,7 @@ use crate::core::group;
 use crate::object::Object;
 use crate::replicated::{put_writes, writes};
 use crate::{
-    Basis, Commit, Durability, Exclusion, Expected, GroupId, ObjectId, Prepare, Restructuring, Timestamp,
-    TransactionId,
+    Basis, Commit, Durability, Exclusion, Expected, GroupId, ObjectId, Prepare, Timestamp, TransactionId,
 };
 use fulmar_node::NodeId;
 use fulmar_replication::{Group, SequenceNumber, View};
@@ -193,7 +192,7 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
         0..16 => {
             let number = input.varint()?;
             let (database, group) = place(input)?;
-            let question = question(tag, input)?;
+            let question = question(tag, group, input)?;
             Message::Question { number: number >> 1, again: number & 1 == 1, database, group, question }
         }
         16..32 => Message::Answer { number: input.varint()?, answer: answer(tag, input)? },
@@ -377,7 +376,7 @@ fn put_question(out: &mut Vec<u8>, question: &Question) {
     }
 }
 
-fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
+fn question(tag: u8, of: GroupId, input: &mut Reader<'_>) -> Option<Question> {
     Some(match tag {
         0 => Question::OpenSnapshot,
         1 => Question::Newest,
@@ -394,27 +393,30 @@ fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
             Question::Read { object, from, direction, at, bytes: input.varint()? }
         }
         3 => {
-            let (transaction, durability) = (transaction(input)?, durability(input)?);
-            Question::Commit(transaction, Arc::new(commit(input)?), durability)
+            let (transaction, durability) = (transaction_of_client(input)?, durability(input)?);
+            Question::Commit(transaction, Arc::new(commit(of, input)?), durability)
         }
         4 => Question::Open { create: input.byte()? == 1, name: DatabaseName::decode(input)? },
         5 => {
-            let transaction = transaction(input)?;
+            let transaction = transaction_of_client(input)?;
             let primary = group(input)?;
             let others = list(input, group)?;
-            let commit = commit(input)?;
+            if !others.is_sorted_by(|a, b| a < b) || others.contains(&primary) {
+                return None;
+            }
+            let commit = commit(of, input)?;
             Question::Prepare(Prepare { transaction, primary, others, commit })
         }
         6 => {
             let durability = durability(input)?;
-            Question::Decide(transaction(input)?, Timestamp::decode(input)?, durability)
+            Question::Decide(transaction_of_client(input)?, Timestamp::decode(input)?, durability)
         }
         7 => {
-            let (transaction, durability) = (transaction(input)?, durability(input)?);
+            let (transaction, durability) = (transaction_of_client(input)?, durability(input)?);
             let present = list(input, cell)?;
             let Sight::New(expected) = sight(input)? else { return None };
             let basis = Basis { present, expected };
-            Question::CommitUnread(transaction, Arc::new(commit(input)?), basis, durability)
+            Question::CommitUnread(transaction, Arc::new(commit(of, input)?), basis, durability)
         }
         8 => Question::ReopenSnapshot(Timestamp::decode(input)?),
         9 => {
@@ -433,11 +435,8 @@ fn question(tag: u8, input: &mut Reader<'_>) -> Option<Question> {
     })
 }
 
-/// A client makes trees; all other restructurings are for who keeps them.
-fn commit(input: &mut Reader<'_>) -> Option<Commit> {
-    let commit = Commit::decode(input)?;
-    let makes = |restructuring: &Restructuring| matches!(restructuring, Restructuring::Create { .. });
-    commit.restructurings.iter().all(makes).then_some(commit)
+fn commit(of: GroupId, input: &mut Reader<'_>) -> Option<Commit> {
+    Commit::decode(input).filter(|commit| commit.is_of_client(of))
 }
 
 fn answer_tag(answer: &Answer) -> u8 {
@@ -548,6 +547,10 @@ fn put_transaction(out: &mut Vec<u8>, transaction: TransactionId) {
 
 fn transaction(input: &mut Reader<'_>) -> Option<TransactionId> {
     Some(TransactionId { client: input.varint()?, number: input.varint()? })
+}
+
+fn transaction_of_client(input: &mut Reader<'_>) -> Option<TransactionId> {
+    transaction(input).filter(|transaction| transaction.is_of_client())
 }
 
 fn put_durability(out: &mut Vec<u8>, durability: Durability) {

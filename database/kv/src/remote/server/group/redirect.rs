@@ -43,16 +43,18 @@ impl Group {
                 writes.entry(leaf.id()).or_default().push(change.clone());
             }
         }
+        // Nobody means to change a cell twice.
         let in_order = |(object, mut changes): (ObjectId, Vec<Change>)| {
             changes.sort_by(|a, b| a.key.cmp(&b.key));
-            Write { object, cleared: Vec::new(), changes }
+            let is_sound = changes.is_sorted_by(|a, b| a.key < b.key);
+            is_sound.then_some(Write { object, cleared: Vec::new(), changes })
         };
         let (Some(required), Some(touched)) =
             (self.relocated(&commit.required)?, self.relocated(&commit.touched)?)
         else {
             return Ok(None);
         };
-        let writes = writes.into_iter().map(in_order).collect();
+        let Some(writes) = writes.into_iter().map(in_order).collect() else { return Ok(None) };
         Ok(Some(Commit { writes, required, touched, ..commit.clone() }))
     }
 
