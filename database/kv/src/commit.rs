@@ -339,7 +339,7 @@ impl Commit {
         let touched = list(input, cell)?;
         // Two versions of a cell of one time could not be read back.
         let mut written = BTreeSet::new();
-        let is_sound = writes.iter().all(|write| written.insert(write.object));
+        let is_sound = writes.len() < 2 || writes.iter().all(|write| written.insert(write.object));
         is_sound.then_some(Self { snapshot, restructurings, writes, required, touched })
     }
 }
