@@ -1,5 +1,7 @@
 //! Integers of varying length and byte strings, as messages and records are made of them.
 
+use std::mem::needs_drop;
+
 /// Appends `n` seven bits at a time, least significant first.
 #[inline]
 pub fn put_varint(out: &mut Vec<u8>, mut n: u64) {
@@ -17,38 +19,55 @@ pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// What of a list lies elsewhere takes about so many bytes more than its content.
+const ALLOCATION: usize = 32;
+/// A list may take so many bytes in any case.
+const SPARE: usize = 64 << 10;
+
 /// Reads from the front of stored bytes; each method gives `None` where they end too early.
-pub struct Reader<'a>(&'a [u8]);
+#[derive(Clone)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+    /// Bytes of memory that lists may still take.
+    budget: usize,
+}
 
 impl<'a> Reader<'a> {
     /// What reads these bytes.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
+        Self { rest: bytes, budget: usize::MAX }
+    }
+
+    /// What reads these bytes, of which the [lists](list) take at most so many times the memory: for what comes from anybody. An item of a list may
+    /// be many times as large in memory as in the message.
+    #[must_use]
+    pub const fn bounded(bytes: &'a [u8], times: usize) -> Self {
+        Self { rest: bytes, budget: bytes.len().saturating_mul(times).saturating_add(SPARE) }
     }
 
     /// Whether all were read.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.rest.is_empty()
     }
 
     /// What was not read yet.
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
-        self.0
+        self.rest
     }
 
     /// All that was not read yet, which then is read.
     pub fn take_rest(&mut self) -> &'a [u8] {
-        std::mem::take(&mut self.0)
+        std::mem::take(&mut self.rest)
     }
 
     /// The next one.
     #[inline]
     pub fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
         Some(*first)
     }
 
@@ -73,8 +92,8 @@ impl<'a> Reader<'a> {
     /// The next so many.
     #[inline]
     pub fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
+        let (taken, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
         Some(taken)
     }
 
@@ -86,10 +105,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A number and so many items.
+/// A number and so many items. Nothing, if they would take more memory than the reader [allows](Reader::bounded).
 pub fn list<T>(input: &mut Reader<'_>, mut item: impl FnMut(&mut Reader<'_>) -> Option<T>) -> Option<Vec<T>> {
-    let count = input.varint()?;
-    let mut items = Vec::new();
+    let count = usize::try_from(input.varint()?).ok()?;
+    let each = size_of::<T>() + if needs_drop::<T>() { ALLOCATION } else { 0 };
+    input.budget = input.budget.checked_sub(count.checked_mul(each)?)?;
+    // What is announced may not come.
+    let room = SPARE.saturating_add(input.rest.len().saturating_mul(8));
+    let mut items = Vec::with_capacity(count.min(room / each.max(1)));
     for _ in 0..count {
         items.push(item(input)?);
     }
@@ -144,6 +167,31 @@ mod tests {
         let mut huge = Vec::new();
         put_varint(&mut huge, u64::MAX);
         assert_eq!(Reader::new(&huge).bytes(), None);
+    }
+
+    #[test]
+    fn a_list_takes_no_more_memory_than_it_may() {
+        for count in [10, 10_000, 100_000_u64] {
+            let mut out = Vec::new();
+            put_varint(&mut out, count);
+            out.extend(std::iter::repeat_n(0, count as usize));
+            let read = |mut input: Reader<'_>| list(&mut input, |input| input.varint().map(|n| [n; 4]));
+            assert!(read(Reader::new(&out)).is_some_and(|read| read.len() as u64 == count));
+            assert!(read(Reader::bounded(&out, 32)).is_some());
+            assert_eq!(read(Reader::bounded(&out, 31)).is_some(), count < 100_000);
+            let text = |mut input: Reader<'_>| list(&mut input, text);
+            assert_eq!(
+                text(Reader::bounded(&out, 55)).is_some(),
+                count < 100_000,
+                "with what lies elsewhere"
+            );
+        }
+        let mut announced = Vec::new();
+        put_varint(&mut announced, u64::MAX);
+        assert!(list(&mut Reader::new(&announced), number).is_none());
+        announced.clear();
+        put_varint(&mut announced, 1 << 40);
+        assert!(list(&mut Reader::new(&announced), number).is_none(), "and no room is made");
     }
 
     #[test]

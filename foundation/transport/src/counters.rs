@@ -20,6 +20,8 @@ pub struct Counters {
     pub connections: u64,
     /// The most bytes of clients' large messages that were not whole: see [`Limits::unread`](crate::Limits::unread).
     pub unread_peak: u64,
+    /// The most bytes that clients had not read, of those that had left a mebibyte or more.
+    pub backlog_peak: u64,
     /// The most bytes that one connection had unsent.
     pub unsent_peak: u64,
 }

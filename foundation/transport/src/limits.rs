@@ -13,10 +13,10 @@ pub struct Limits {
     pub unsent: usize,
     /// Bytes that all clients together may have sent of messages that are not whole yet, as far as each is longer than a
     /// mebibyte. Beyond, one of them goes on, and the others are not read from; another one does, if it has said nothing for a
-    /// second.
+    /// second. As many bytes may all clients together leave unread; beyond, none is heard that has left more than a mebibyte.
     pub unread: usize,
     /// Connections at one time, of clients and servers. Beyond, the client that is idle longest makes room for who comes, if it
-    /// has been for a second.
+    /// has been for a second; so does who says the name of a server whose address is not known.
     pub connections: usize,
     /// How long a client may be silent before its connection is closed. Nothing: as long as there is room.
     pub idle: Option<Duration>,

@@ -6,6 +6,7 @@ use crate::keep_alive::{self, Tail};
 use crate::wire::Malformed;
 use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, ioctl_fionbio};
+use rustix::ioctl;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, getpeername, recv,
     send, socket_with, sockopt,
@@ -194,6 +195,19 @@ impl Link {
         let count = self.send(more);
         self.is_sent(count);
         count
+    }
+
+    /// Bytes that have left and that the other end's system has not acknowledged (`SIOCOUTQ`, `tcp(7)`).
+    #[expect(unsafe_code, reason = "no library that we use has this call")]
+    pub(crate) fn unacknowledged(&self) -> rustix::io::Result<usize> {
+        // SAFETY: on a socket this request writes one `int`, and nothing else (`tcp(7)`, `unix(7)`).
+        let queued = unsafe {
+            ioctl::ioctl(
+                &self.socket,
+                ioctl::Getter::<{ libc::TIOCOUTQ as ioctl::Opcode }, libc::c_int>::new(),
+            )
+        }?;
+        Ok(usize::try_from(queued).unwrap_or_default())
     }
 
     /// No error: when the connection is broken, what the other end said last tells why, and that is to be read. What

@@ -3,8 +3,10 @@
 //! Level-triggered epoll by `rustix`, whose calls are safe and add no layer: the loop needs one system call to wait,
 //! one to read and one to write, and nothing that another system's poller would.
 
+mod backlog;
 mod claims;
 mod room;
+mod stalls;
 
 use crate::address::{Address, Listener};
 use crate::book::Book;
@@ -18,10 +20,12 @@ use crate::link::{Link, LinkError};
 use crate::notice::Notice;
 use crate::routes::{Purpose, Routes};
 use crate::spin::Spin;
+use backlog::Backlog;
 use fulmar_node::{NodeId, Time};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
+use stalls::Progress;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::mem::MaybeUninit;
@@ -84,6 +88,7 @@ struct Connection {
     spoken: Option<Time>,
     /// When it was last noted that more is on its way.
     more_noted: Time,
+    progress: Progress,
 }
 
 impl Connection {
@@ -144,6 +149,8 @@ pub(crate) struct Net {
     /// How much there is of clients' large messages that are not whole, by connection, and in all.
     unread: BTreeMap<u64, usize>,
     unread_sum: usize,
+    /// How much clients have not read.
+    backlog: Backlog,
     /// The connection whose message goes on although there is too much, and how much there was of it at the last sweep.
     exempt: Option<(u64, usize)>,
     /// What the last wait has found: names, and what is the matter with them.
@@ -151,9 +158,13 @@ pub(crate) struct Net {
     pub(crate) now: Time,
     spin: Spin,
     next_sweep: Option<Time>,
+    /// When it is to be looked whether what has left for servers was acknowledged.
+    next_look: Option<Time>,
     keep_alive: Option<KeepAlive>,
     /// Servers that have said that they are there, and nothing else.
     pub(crate) busy: Vec<NodeId>,
+    /// Servers whose connections stand still.
+    pub(crate) stalled: Vec<NodeId>,
     /// Servers in whose names somebody came in who is not known to be it.
     pub(crate) claims: Vec<NodeId>,
     /// Whose connections have ended.
@@ -184,13 +195,16 @@ impl Net {
             dirty: Vec::new(),
             unread: BTreeMap::new(),
             unread_sum: 0,
+            backlog: Backlog::default(),
             exempt: None,
             stirred: Vec::new(),
             now: Time::ZERO,
             spin: Spin::new(limits.spin),
             next_sweep: None,
+            next_look: None,
             keep_alive: None,
             busy: Vec::new(),
+            stalled: Vec::new(),
             claims: Vec::new(),
             disconnected: Vec::new(),
             counters: Counters::default(),
@@ -228,7 +242,7 @@ impl Net {
 
     /// Waits until something can be done, but not beyond `deadline`, and begins to do it.
     pub(crate) fn wait(&mut self, clock: Clock, deadline: Option<Time>) -> io::Result<()> {
-        let deadline = deadline.into_iter().chain(self.next_sweep).min();
+        let deadline = deadline.into_iter().chain(self.next_sweep).chain(self.next_look).min();
         let timeout = match deadline {
             _ if !self.ready.is_empty() => Some(Duration::ZERO),
             deadline => deadline.map(|deadline| deadline.since(self.now)),
@@ -278,6 +292,9 @@ impl Net {
         self.stirred = stirred;
         if self.next_sweep.is_some_and(|time| time <= now) {
             self.sweep();
+        }
+        if self.next_look.is_some_and(|time| time <= now) {
+            self.look_for_stalls();
         }
     }
 
@@ -371,6 +388,7 @@ impl Net {
             sent: self.now,
             spoken: None,
             more_noted: self.now,
+            progress: Progress::new(self.now),
         };
         let key = self.next_key;
         connection.interest = connection.wanted();
@@ -493,12 +511,19 @@ impl Net {
         }
     }
 
+    /// A client that has more unsent is not read from.
+    fn unsent_bound(&self) -> usize {
+        let is_too_much = self.backlog.sum() > self.limits.unread;
+        if is_too_much { self.limits.unsent.min(LARGE) } else { self.limits.unsent }
+    }
+
     /// Reads a connection if there is something to read, and takes its next frame.
     fn advance(&mut self, key: u64) -> Result<Option<Frame>, LinkError> {
         loop {
+            let bound = self.unsent_bound();
             let Some(connection) = self.connections.get_mut(&key) else { return Ok(None) };
             let is_client = matches!(connection.stage, Stage::Open(peer) if peer >= FIRST_CLIENT);
-            if is_client && connection.link.unsent() > self.limits.unsent {
+            if is_client && connection.link.unsent() > bound {
                 connection.paused = true;
                 self.soil(key);
                 return Ok(None);
@@ -628,12 +653,15 @@ impl Net {
         let Some(connection) = self.connections.remove(&key) else { return };
         self.keep_alive.iter().for_each(|keep_alive| keep_alive.remove(key));
         self.forget_unread(key);
+        self.backlog.forget(key);
         let notice = match connection.stage {
             Stage::Hello => Notice::Unknown { address: connection.link.other_end(), why },
             Stage::Open(peer) => Notice::Closed { peer, why },
             Stage::Answer(peer) => {
                 let call = self.routes.end_call(peer, key);
                 match call {
+                    // Another call follows, or the connection goes on.
+                    Some(Purpose::Renew) => return,
                     Some(Purpose::Verify) => self.routes.owe(peer),
                     _ => self.book.failed(peer, self.now),
                 }
@@ -738,7 +766,17 @@ impl Net {
                 connection.sent = self.now;
             }
             self.counters.bytes_sent += count as u64;
-            let resumed = connection.paused && connection.link.unsent() <= self.limits.unsent / 2;
+            let is_client = matches!(connection.stage, Stage::Open(peer) if peer >= FIRST_CLIENT);
+            if is_client {
+                self.backlog.note(key, connection.link.unsent());
+                self.counters.backlog_peak = self.counters.backlog_peak.max(self.backlog.sum() as u64);
+            }
+            if !is_client {
+                self.note_left(key, count);
+            }
+            let bound = self.unsent_bound();
+            let Some(connection) = self.connections.get_mut(&key) else { continue };
+            let resumed = connection.paused && connection.link.unsent() <= bound / 2;
             connection.paused &= !resumed;
             let wanted = connection.wanted();
             if connection.interest != wanted {

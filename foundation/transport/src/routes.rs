@@ -10,6 +10,7 @@
 //!
 //! When the route ends the claimant takes its place, or else the call does.
 
+use crate::hello::FIRST_CLIENT;
 use fulmar_node::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub(crate) enum Purpose {
     Verify,
     /// It was dialed before its own connection came, which is the route.
     Crossed,
+    /// What is sent on the route does not arrive.
+    Renew,
 }
 
 #[derive(Debug, Default)]
@@ -97,6 +100,16 @@ impl Routes {
         if let Some(key) = key {
             self.calls.insert(peer, (key, Purpose::Verify));
         }
+    }
+
+    /// A server is called as its route stands still.
+    pub(crate) fn renew(&mut self, peer: NodeId, key: u64) {
+        self.calls.insert(peer, (key, Purpose::Renew));
+    }
+
+    /// The routes of servers.
+    pub(crate) fn of_servers(&self) -> impl Iterator<Item = (NodeId, u64)> {
+        self.routes.range(..FIRST_CLIENT).map(|(&peer, &key)| (peer, key))
     }
 
     /// A server is to be called later.

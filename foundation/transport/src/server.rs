@@ -419,6 +419,10 @@ impl<P: Process<Message: Wire>> Server<P> {
         for peer in std::mem::take(&mut self.net.busy) {
             self.step(|process, now, out| process.busy(now, peer, out));
         }
+        for peer in std::mem::take(&mut self.net.stalled) {
+            self.look_up(peer);
+            self.net.renew(peer);
+        }
         for peer in std::mem::take(&mut self.net.claims) {
             if self.net.may_verify(peer) {
                 self.look_up(peer);

@@ -450,6 +450,58 @@ fn a_client_that_does_not_read_is_not_heard() {
 }
 
 #[test]
+fn clients_that_do_not_read_have_little_waiting_together() {
+    const SIZE: usize = 200_000;
+    const CLIENTS: usize = 8;
+    let limits = Limits { unread: 4 << 20, unsent: 16 << 20, ..Limits::default() };
+    let server = Running::start(ONE, limits);
+    let question = raw::question(1, SIZE);
+    let connect = || {
+        let mut stream = raw::connect(&server.address);
+        stream.write_all(&raw::hello()).unwrap();
+        raw::frame(&mut stream).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        (stream, 0, 0)
+    };
+    let mut streams: Vec<_> = (0..CLIENTS).map(|_| connect()).collect();
+    let mut client = client_of(&[(ONE, &server)]);
+    // All ask and read nothing until none is heard any more.
+    let mut silent = 0;
+    while silent < 1_000 {
+        silent += 1;
+        for (stream, asked, rest) in &mut streams {
+            match stream.write(&question[*rest..]) {
+                Ok(count) => {
+                    silent = 0;
+                    *rest = (*rest + count) % question.len();
+                    *asked += usize::from(*rest == 0);
+                }
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+        client.request(Ask::together(vec![vec![1]])).unwrap();
+    }
+    // Who reads is heard again, and gets all answers.
+    for (stream, asked, rest) in &mut streams {
+        stream.set_nonblocking(false).unwrap();
+        let mut writer = stream.try_clone().unwrap();
+        let left = question[*rest..].to_vec();
+        let is_begun = *rest > 0;
+        let writer = thread::spawn(move || writer.write_all(if is_begun { &left } else { &[] }).unwrap());
+        for _ in 0..*asked + usize::from(is_begun) {
+            assert_eq!(raw::frame(stream).unwrap().len(), SIZE + 9);
+        }
+        writer.join().unwrap();
+    }
+    let counters = server.handle.counters().unwrap();
+    // The bound, a mebibyte of each, and what one turn brings.
+    assert!(counters.backlog_peak > 4 << 20, "{counters:?}");
+    assert!(counters.backlog_peak <= (4 << 20) + (CLIENTS as u64) * (2 << 20), "{counters:?}");
+    assert_eq!(counters.dropped, 0);
+    server.stop();
+}
+
+#[test]
 fn clients_with_large_messages_wait_for_each_other() {
     const SIZE: usize = 6 << 20;
     const CLIENTS: usize = 8;

@@ -47,6 +47,7 @@ impl Net {
             // It is the route.
             None => {}
             Some(Purpose::Verify) => self.replace(peer, key),
+            Some(Purpose::Renew) => self.renewed(peer, key),
             // Both ends have dialed, and agree on the connection that the server with the lower name has dialed: each hears the
             // other on its route.
             Some(Purpose::Crossed) if self.me < peer => self.agree(peer, key),
@@ -62,7 +63,7 @@ impl Net {
     }
 
     /// Makes a connection the route in place of an open one, which ends.
-    fn replace(&mut self, peer: NodeId, key: u64) {
+    pub(super) fn replace(&mut self, peer: NodeId, key: u64) {
         if let Some(before) = self.routes.set(peer, key) {
             self.close(before, LinkError::Replaced);
             self.disconnected.push(peer);

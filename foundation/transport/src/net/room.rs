@@ -6,7 +6,7 @@ use crate::link::LinkError;
 use fulmar_node::Time;
 use std::time::Duration;
 
-/// A client's connection may make room for another when it has been idle for so long, and one at its greeting when that has not
+/// A connection may make room for another when it has been idle for so long, and one at its greeting when that has not
 /// come for so long.
 const SHORT: Duration = Duration::from_secs(1);
 
@@ -18,14 +18,21 @@ impl Connection {
 }
 
 impl Net {
-    /// Ends a client's connection that is idle: one that has never asked anything, or else the one that is so longest.
+    /// Ends a connection that is idle, of a client or under the name of a server whose address is not known: one that has never
+    /// asked anything, or else the one that is so longest.
     /// Whether there is any.
     pub(super) fn make_room(&mut self) -> bool {
         let now = self.now;
         let idle = |(&key, connection): (&u64, &Connection)| {
-            let is_client = matches!(connection.stage, Stage::Open(peer) if peer >= FIRST_CLIENT);
+            let makes_room = match connection.stage {
+                // Who says the name of a server of which nothing is known may be anybody.
+                Stage::Open(peer) => {
+                    peer >= FIRST_CLIENT || !connection.dialed && self.book.address(peer).is_none()
+                }
+                _ => false,
+            };
             let idle = connection.idle(now);
-            (is_client && !connection.readable && idle >= SHORT).then_some((
+            (makes_room && !connection.readable && idle >= SHORT).then_some((
                 connection.spoken.is_none(),
                 idle,
                 key,

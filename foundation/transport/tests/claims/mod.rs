@@ -4,7 +4,7 @@ use super::{ONE, Running, THREE, TWO, client, client_of, raw};
 use crate::processes::{Ask, Caller};
 use fulmar_transport::{Limits, LinkError, Notice, Refusal};
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc;
@@ -225,6 +225,7 @@ fn who_is_idle_makes_room() {
         stream
     };
     let mut fellow = greeted(&server, 2);
+    server.handle.address(TWO, server.address.clone());
     let mut asks = client_greeted();
     assert!(is_answered(&mut asks, 1));
     let mut idle = client_greeted();
@@ -234,6 +235,52 @@ fn who_is_idle_makes_room() {
     newcomer.request(Ask::together(vec![vec![1]])).unwrap();
     assert_eq!(idle.read(&mut [0]).unwrap(), 0, "who has never asked goes first");
     assert!(is_answered(&mut asks, 2) && is_answered(&mut fellow, 3));
+    server.stop();
+}
+
+/// TCP sends seconds later what was lost twice, though the network is well again: here the other end takes nothing at all.
+#[test]
+fn who_acknowledges_nothing_is_called_anew() {
+    let two = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = Running::start(ONE, Limits::default());
+    server.handle.address(TWO, two.local_addr().unwrap().into());
+    let greeted = move || {
+        let (mut stream, _) = two.accept().unwrap();
+        raw::frame(&mut stream).unwrap();
+        stream.write_all(&raw::welcome(2, 1)).unwrap();
+        stream
+    };
+    let mut client = raw::connect(&server.address);
+    client.write_all(&raw::hello()).unwrap();
+    let mut relayed = raw::question(1, 100_000);
+    (relayed[12], relayed[13]) = (1, 2);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&is_over);
+    let asks = thread::spawn(move || {
+        while !ends.load(SeqCst) {
+            client.write_all(&relayed).unwrap();
+        }
+    });
+    in_time(move || {
+        let _stands_still = greeted();
+        let mut new = greeted();
+        // What is sent from now on comes here.
+        raw::frame(&mut new).unwrap();
+        is_over.store(true, SeqCst);
+    });
+    asks.join().unwrap();
+    server.stop();
+}
+
+/// Nobody knows of a server of this name: to say one cost nothing, and took a place for good.
+#[test]
+fn who_has_invented_a_name_makes_room() {
+    let server = Running::start(ONE, Limits { connections: 2, ..Limits::default() });
+    let mut invented = [greeted(&server, 8), greeted(&server, 9)];
+    thread::sleep(Duration::from_millis(1100));
+    let mut newcomer = client_of(&[(ONE, &server)]);
+    in_time(move || newcomer.request(Ask::together(vec![vec![1]])).unwrap());
+    assert_eq!(invented[0].read(&mut [0]).unwrap(), 0);
     server.stop();
 }
 

@@ -22,6 +22,15 @@ pub(crate) fn hello_of_server(name: u8) -> Vec<u8> {
     bytes
 }
 
+/// The answer of the server with this name to the one that has greeted.
+pub(crate) fn welcome(server: u8, you: u8) -> Vec<u8> {
+    let mut bytes = vec![37, 0, 0, 0];
+    bytes.extend_from_slice(b"fulmar\x01\x00\x03\x00\x00\x00\x00");
+    bytes.extend_from_slice(&[1, 0xf, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    bytes.extend_from_slice(&[server, 0, 0, 0, you, 0, 0, 0]);
+    bytes
+}
+
 /// A frame with a question to an echo.
 pub(crate) fn question(tag: u8, length: usize) -> Vec<u8> {
     let mut bytes = u32::try_from(length + 9).expect("a short body").to_le_bytes().to_vec();
