@@ -4,7 +4,7 @@ use crate::ending::failed;
 use crate::fence::VARIABLE;
 use crate::signals;
 use clap::Args;
-use fulmar_replication::applications::LockMode;
+use fulmar_replication::applications::{LockMode, Locks};
 use fulmar_services::{Application, Charter, Fence, Lease, LockError, LockSession, Members};
 use rustix::process::{Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
 use std::error::Error;
@@ -34,12 +34,13 @@ pub struct Lock {
     #[arg(value_name = "HOST:PORT,…")]
     members: String,
     /// The lock
+    #[arg(value_parser = name)]
     name: String,
     /// Share the lock with others who do
     #[arg(long)]
     shared: bool,
-    /// For how long the lock is kept if this is not heard of
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
+    /// For how long the lock is kept if this is not heard of; at most a day
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=86_399))]
     expires: u32,
     /// Only runs the command, for the process of this number, and ends with it
     #[arg(long, value_name = "PID", hide = true)]
@@ -47,6 +48,14 @@ pub struct Lock {
     /// What to run
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let longest = Locks::LONGEST_NAME;
+    if text.len() > longest {
+        return Err(format!("the name of a lock has at most {longest} bytes"));
+    }
+    Ok(text.into())
 }
 
 /// Runs the command, once it has the lock.

@@ -30,8 +30,13 @@ pub fn run(draw: &Draw) -> ExitCode {
 fn try_run(draw: &Draw) -> Result<(), Box<dyn Error>> {
     let members = Members::new(draw.members.split(','))?;
     let charter = Charter::find(Application::Timestamps, &members)?;
-    let timestamps = TimestampClient::new(&charter)?.draw(draw.count)?;
+    let mut client = TimestampClient::new(&charter)?;
     let mut output = BufWriter::new(io::stdout().lock());
-    timestamps.into_iter().try_for_each(|timestamp| writeln!(output, "{timestamp}"))?;
+    let mut wanted = Some(draw.count);
+    while let Some(count) = wanted {
+        let timestamps = client.draw(count)?;
+        wanted = NonZeroU64::new(count.get() - (timestamps.end - timestamps.start));
+        timestamps.into_iter().try_for_each(|timestamp| writeln!(output, "{timestamp}"))?;
+    }
     Ok(output.flush()?)
 }

@@ -3,12 +3,15 @@
 use crate::lease::{Lease, keep};
 use crate::ticker::TICK;
 use crate::{CallError, Caller, Charter};
-use fulmar_replication::applications::{Fence, LockAnswer, LockMode, LockOperation, SessionId};
+use fulmar_replication::applications::{Fence, LockAnswer, LockMode, LockOperation, Locks, SessionId};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often one who waits for a lock looks whether it has it.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// The replicas keep no session for longer that they do not hear of, but for one tick.
+const LONGEST: Duration = Duration::from_secs((Locks::MOST_TICKS - 1) * TICK.as_secs());
 
 /// A lock that is not held.
 #[derive(Debug, thiserror::Error)]
@@ -32,11 +35,12 @@ pub struct LockSession {
 }
 
 impl LockSession {
-    /// Opens one that expires if this process is not heard of for so long, or some seconds more.
+    /// Opens one that expires if this process is not heard of for so long, or some seconds more: a day if it is more.
     ///
     /// # Errors
     /// [`CallError`]
     pub fn open(charter: &Charter, expires: Duration) -> Result<Self, CallError> {
+        let expires = expires.min(LONGEST);
         let (mut caller, keeper) = (Caller::new(charter)?, Caller::new(charter)?);
         // One more, as clocks run differently.
         let ticks = u64::try_from(expires.as_nanos().div_ceil(TICK.as_nanos())).unwrap_or(u64::MAX);

@@ -18,13 +18,14 @@ impl TimestampClient {
         Caller::new(charter).map(Self)
     }
 
-    /// So many, one after the other.
+    /// So many, one after the other, or [`Timestamps::MOST`] if it is more.
     ///
     /// # Errors
     /// [`CallError`]
     pub fn draw(&mut self, count: NonZeroU64) -> Result<Range<u64>, CallError> {
-        let answer = self.0.invoke(Timestamps::take(count.get()))?;
+        let count = count.get().min(Timestamps::MOST);
+        let answer = self.0.invoke(Timestamps::take(count))?;
         let first = Timestamps::first(&answer).ok_or(CallError::Answer(answer))?;
-        Ok(first..first.saturating_add(count.get()))
+        Ok(first..first.saturating_add(count))
     }
 }

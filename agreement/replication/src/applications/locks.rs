@@ -13,6 +13,11 @@ use crate::{SequenceNumber, StateMachine};
 use fulmar_transport::coding::{Reader, list, put_bytes, put_varint};
 use std::collections::BTreeMap;
 
+/// There are no more sessions, and no more locks that somebody holds.
+const MOST: usize = 1 << 16;
+/// No more wait for one lock.
+const MOST_WAITING: usize = 1 << 10;
+
 /// Names a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
@@ -35,7 +40,7 @@ pub enum LockMode {
 pub enum LockOperation {
     /// Opens a session that ends if it is not heard of for so many ticks.
     Open {
-        /// How many.
+        /// How many; [`Locks::MOST_TICKS`] if it is more.
         ticks: u64,
     },
     /// The session is still there, as any operation of it says.
@@ -46,7 +51,7 @@ pub enum LockOperation {
     Acquire {
         /// For whom. A session that holds the lock holds it as before.
         session: SessionId,
-        /// Which lock.
+        /// Which lock, in at most [`Locks::LONGEST_NAME`] bytes.
         name: Vec<u8>,
         /// What for.
         mode: LockMode,
@@ -80,6 +85,8 @@ pub enum LockAnswer {
     Gone,
     /// The bytes are no operation.
     Malformed,
+    /// There are as many sessions, locks, or sessions that wait for the lock, as there may be.
+    Full,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,6 +125,11 @@ impl Default for Locks {
 }
 
 impl Locks {
+    /// No session outlives its client by more ticks: a day of seconds.
+    pub const MOST_TICKS: u64 = 86_400;
+    /// No name of a lock is longer, bytes.
+    pub const LONGEST_NAME: usize = 1 << 10;
+
     const fn of(
         locks: BTreeMap<Vec<u8>, Lock>,
         sessions: BTreeMap<SessionId, Session>,
@@ -154,7 +166,9 @@ impl Locks {
             self.sessions.set(*session, Some(Session { heard_at: now, ..known }));
         }
         match operation {
+            Open { .. } if self.sessions.values().len() >= MOST => LockAnswer::Full,
             Open { ticks } => {
+                let ticks = ticks.min(Self::MOST_TICKS);
                 let session = SessionId(self.count(Count::Sessions) + 1);
                 self.counts.set(Count::Sessions, Some(session.0));
                 self.sessions.set(session, Some(Session { ticks, heard_at: now }));
@@ -199,7 +213,12 @@ impl Locks {
         if before != LockAnswer::Free {
             return before;
         }
-        let mut lock = self.locks.get(&name).cloned().unwrap_or_default();
+        let known = self.locks.get(&name);
+        let is_full = |lock: &Lock| lock.queue.len() >= MOST_WAITING;
+        if known.map_or(self.locks.values().len() >= MOST, is_full) {
+            return LockAnswer::Full;
+        }
+        let mut lock = known.cloned().unwrap_or_default();
         lock.queue.push((session, mode == LockMode::Write));
         let last = lock.grant(self.count(Count::Fences));
         if lock.held_by(session).is_none() && !waits {
@@ -369,6 +388,9 @@ impl LockOperation {
     fn decode(bytes: &[u8]) -> Option<Self> {
         let mut input = Reader::new(bytes);
         let (tag, number) = (input.byte()?, input.varint()?);
+        if input.rest().len() > Locks::LONGEST_NAME {
+            return None;
+        }
         let (session, name) = (SessionId(number), input.rest().to_vec());
         Some(match tag {
             0 => Self::Open { ticks: number },
@@ -397,6 +419,7 @@ impl LockAnswer {
             Self::Gone => (5, 0),
             Self::Malformed => (6, 0),
             Self::Ticks(ticks) => (7, ticks),
+            Self::Full => (8, 0),
         };
         let mut out = vec![tag];
         put_varint(&mut out, number);
@@ -417,6 +440,7 @@ impl LockAnswer {
             Self::Gone,
             Self::Malformed,
             Self::Ticks(number),
+            Self::Full,
         ];
         answers.get(usize::from(tag)).copied()
     }
@@ -526,6 +550,38 @@ mod tests {
             LockOperation::KeepAlive(A),
         ]);
         assert_eq!(answers, [Opened(A), Ticks(0), Ticks(1), Ticks(1), Ticks(1), Ticks(1), Done]);
+    }
+
+    /// What one client wants, others have no use of.
+    #[test]
+    fn there_is_an_end_to_everything() {
+        let mut locks = Locks::default();
+        let mut number = 0;
+        let mut ask = |operation: LockOperation| {
+            number += 1;
+            let result = locks.execute(SequenceNumber(number), &operation.encode());
+            locks.commit(SequenceNumber(number));
+            LockAnswer::decode(&result).expect("an answer")
+        };
+        assert_eq!(ask(LockOperation::Open { ticks: u64::MAX }), LockAnswer::Opened(A));
+        for n in 1..MOST as u64 {
+            assert_eq!(ask(LockOperation::Open { ticks: 9 }), LockAnswer::Opened(SessionId(n + 1)));
+        }
+        assert_eq!(ask(LockOperation::Open { ticks: 9 }), LockAnswer::Full);
+        let name = |n: usize| n.to_be_bytes().to_vec();
+        let take =
+            |session, name| LockOperation::Acquire { session, name, mode: LockMode::Write, waits: true };
+        for n in 0..MOST {
+            assert!(matches!(ask(take(A, name(n))), LockAnswer::Held(_)));
+        }
+        assert_eq!(ask(take(A, name(MOST))), LockAnswer::Full);
+        for n in 0..MOST_WAITING as u64 {
+            assert_eq!(ask(take(SessionId(2 + n), name(0))), LockAnswer::Waits);
+        }
+        assert_eq!(ask(take(SessionId(2 + MOST_WAITING as u64), name(0))), LockAnswer::Full);
+        assert_eq!(ask(take(A, vec![7; Locks::LONGEST_NAME + 1])), LockAnswer::Malformed);
+        let session = locks.sessions.get(&A).expect("it is open");
+        assert_eq!(session.ticks, Locks::MOST_TICKS);
     }
 
     fn random_operation(random: &mut Random, ticks: u64) -> LockOperation {

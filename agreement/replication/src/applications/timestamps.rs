@@ -6,7 +6,8 @@ use fulmar_transport::coding::{Reader, put_varint};
 use std::collections::BTreeMap;
 
 /// Gives each number once, and later ones are larger. An operation is how many numbers are wanted ([`Timestamps::take`]); its
-/// result the first of them ([`Timestamps::first`]). A query answers the last that was given.
+/// result the first of them ([`Timestamps::first`]). A query answers the last that was given. Whoever wants more than
+/// [`Timestamps::MOST`] gets none, or one operation could leave no number for the next.
 #[derive(Clone, Debug)]
 pub struct Timestamps(Undoable<(), u64>);
 
@@ -17,6 +18,9 @@ impl Default for Timestamps {
 }
 
 impl Timestamps {
+    /// An operation takes no more numbers.
+    pub const MOST: u64 = 1 << 24;
+
     /// The operation that takes so many numbers.
     #[must_use]
     pub fn take(count: u64) -> Vec<u8> {
@@ -40,8 +44,10 @@ impl Timestamps {
 impl StateMachine for Timestamps {
     fn execute(&mut self, number: SequenceNumber, operation: &[u8]) -> Vec<u8> {
         let last = self.last();
-        let count = Reader::new(operation).varint().unwrap_or_default();
         self.0.begin(number);
+        let Some(count) = Reader::new(operation).varint().filter(|count| *count <= Self::MOST) else {
+            return Vec::new();
+        };
         self.0.set((), Some(last.saturating_add(count)));
         Self::take(last.saturating_add(1))
     }
@@ -89,8 +95,10 @@ mod tests {
         let mut other = Timestamps::default();
         other.restore(at(2), &server.snapshot());
         assert_eq!(take(&mut other, 3, 1), Some(7));
-        // What is no operation takes nothing.
-        assert_eq!(Timestamps::first(&other.execute(at(4), &[0x80])), Some(8));
-        assert_eq!(take(&mut other, 5, 1), Some(8));
+        // What is no operation takes nothing, nor does who wants all that there are.
+        assert_eq!(Timestamps::first(&other.execute(at(4), &[0x80])), None);
+        assert_eq!(take(&mut other, 5, u64::MAX), None);
+        assert_eq!(take(&mut other, 6, Timestamps::MOST), Some(8));
+        assert_eq!(take(&mut other, 7, 1), Some(8 + Timestamps::MOST));
     }
 }
