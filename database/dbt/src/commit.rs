@@ -164,8 +164,8 @@ impl Transaction {
         for (tree, write) in trees.into_iter().zip(commit.writes) {
             let changes = self.changes.entry(tree).or_default();
             changes.cleared.extend(write.cleared);
-            for change in write.changes {
-                changes.cells.insert(change.key, change.value);
+            for (key, value) in write.changes.iter() {
+                changes.cells.insert(key.into(), value.map(Into::into));
             }
         }
     }
@@ -229,7 +229,7 @@ impl Plan {
             kept.map(|kv| (kv, cuts(leaf.object.as_deref(), &changes))).filter(|(_, cuts)| !cuts.is_empty());
         let Some((kv, cuts)) = cuts else {
             if !(changes.is_empty() && cleared.is_empty()) {
-                self.write(tree, Write { object: leaf.id, cleared, changes });
+                self.write(tree, Write { object: leaf.id, cleared, changes: changes.into() });
             }
             return Ok(());
         };
@@ -257,7 +257,7 @@ impl Plan {
             let inside: Vec<_> =
                 cleared.iter().map(|c| c.intersection(&interval)).filter(|c| !c.is_empty()).collect();
             if !(own.is_empty() && inside.is_empty()) {
-                self.write(tree, Write { object: part, cleared: inside, changes: own });
+                self.write(tree, Write { object: part, cleared: inside, changes: own.into() });
             }
             self.parts.push((tree, interval, part));
             if let Some((key, into)) = next {

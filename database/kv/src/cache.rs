@@ -143,7 +143,7 @@ mod tests {
     fn object(id: ObjectId, version: u64, bytes: usize) -> Object {
         let change = Change { key: (*b"key").into(), value: Some(vec![0; bytes].into()) };
         let empty = Object::empty(id, Interval::everything(), 0);
-        empty.apply(&[change], Timestamp(version), Timestamp(0))
+        empty.apply(&vec![change].into(), Timestamp(version), Timestamp(0))
     }
 
     fn invariants(cache: &Cache, largest: usize) {

@@ -1,6 +1,6 @@
 //! What a transaction asks for at its end.
 
-use crate::{Change, FIRST_RESERVED, GroupId, Interval, Key, ObjectId, Timestamp};
+use crate::{Changes, FIRST_RESERVED, GroupId, Interval, Key, ObjectId, Timestamp};
 use fulmar_transport::coding::{Reader, list, put_bytes, put_varint};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,8 +30,8 @@ pub struct Write {
     pub object: ObjectId,
     /// Every cell in these intervals that the snapshot sees is deleted, before `changes`.
     pub cleared: Vec<Interval>,
-    /// In ascending order of distinct keys.
-    pub changes: Vec<Change>,
+    /// What they hold from then on.
+    pub changes: Changes,
 }
 
 /// A change of structure: it moves cells with all their versions, so it neither conflicts with transactions nor shows
@@ -302,17 +302,7 @@ impl Commit {
             for interval in cleared {
                 interval.encode(out);
             }
-            put_varint(out, changes.len() as u64);
-            for Change { key, value } in changes {
-                put_bytes(out, key);
-                match value {
-                    None => out.push(0),
-                    Some(value) => {
-                        out.push(1);
-                        put_bytes(out, value);
-                    }
-                }
-            }
+            changes.encode(out);
         }
         put_cells(out, required);
         put_cells(out, touched);
@@ -324,16 +314,7 @@ impl Commit {
         let writes = list(input, |input| {
             let object = ObjectId(input.varint()?);
             let cleared = list(input, Interval::decode)?;
-            let changes: Vec<Change> = list(input, |input| {
-                let key = input.bytes()?.into();
-                let value = match input.byte()? {
-                    0 => None,
-                    1 => Some(input.bytes()?.into()),
-                    _ => return None,
-                };
-                Some(Change { key, value })
-            })?;
-            changes.is_sorted_by(|a, b| a.key < b.key).then_some(Write { object, cleared, changes })
+            Some(Write { object, cleared, changes: Changes::decode(input)? })
         })?;
         let required = list(input, cell)?;
         let touched = list(input, cell)?;

@@ -14,8 +14,8 @@ use crate::commit::{link, linked};
 use crate::engine::{Batch, EngineWrite};
 use crate::object::{Log, encode_changes};
 use crate::{
-    Change, Commit, Error, GroupId, Interval, Key, Object, ObjectId, Refusal, Restructuring, Timestamp,
-    TransactionId, Write,
+    Changes, Commit, Error, GroupId, Interval, Key, KeyAndValue, Object, ObjectId, Refusal, Restructuring,
+    Timestamp, TransactionId, Write,
 };
 use fulmar_transport::coding::{Reader, put_varint};
 use std::borrow::Cow;
@@ -322,9 +322,9 @@ impl Attempt<'_, '_> {
                 let old = self.movable(*root)?;
                 require(old.root() == *root && old.level() < u8::MAX)?;
                 self.absent(*into)?;
-                let low = Change { key: old.interval().low().into(), value: Some(Arc::from(link(*into))) };
+                let low = [(old.interval().low(), Some(&link(*into)[..]))].into_iter().collect();
                 let new = Object::empty(*root, old.interval().clone(), old.level() + 1)
-                    .apply(&[low], Timestamp(0), watermark)
+                    .apply(&low, Timestamp(0), watermark)
                     .with_log(old.log.clone());
                 self.put(old.renamed(*into, old.level()));
                 self.put(new);
@@ -340,7 +340,7 @@ impl Attempt<'_, '_> {
                 self.remove(&child);
             }
             Restructuring::Collect { object } => {
-                let collected = self.existing(*object)?.apply(&[], Timestamp(0), watermark);
+                let collected = self.existing(*object)?.apply(&Changes::default(), Timestamp(0), watermark);
                 self.put(collected);
             }
             Restructuring::Place { object, moved } => {
@@ -356,16 +356,17 @@ impl Attempt<'_, '_> {
         let object = self.existing(id)?;
         require(level > 0 && object.level() == level)?;
         require(links.iter().all(|(key, _)| object.interval().contains(key)))?;
-        let changes: Vec<_> = links
-            .iter()
-            .map(|(key, to)| Change { key: key.clone(), value: to.map(|to| Arc::from(link(to))) })
-            .collect();
+        require(links.is_sorted_by(|(a, _), (b, _)| a < b))?;
+        let mut changes = Changes::default();
+        for (key, to) in links {
+            changes.push(key, to.map(link).as_ref().map(|link| &link[..]));
+        }
         self.change(&object, &changes, Timestamp(0));
         Ok(())
     }
 
     /// Applies changes, and remembers them as all that happened to the object unless something did before.
-    fn change(&mut self, object: &Object, changes: &[Change], at: Timestamp) {
+    fn change(&mut self, object: &Object, changes: &Changes, at: Timestamp) {
         let is_first = !self.changed.contains_key(&object.id());
         let delta = (self.staged.keeps_entries && is_first).then(|| encode_changes(changes, at));
         let next = Arc::new(object.apply(changes, at, self.staged.watermark));
@@ -379,7 +380,7 @@ impl Attempt<'_, '_> {
         commit: &'c Commit,
         last: Timestamp,
         touched: &Touched,
-    ) -> Executed<Vec<(ObjectId, Cow<'c, [Change]>)>> {
+    ) -> Executed<Vec<(ObjectId, Cow<'c, Changes>)>> {
         for restructuring in &commit.restructurings {
             self.restructure(restructuring)?;
         }
@@ -406,30 +407,28 @@ impl Attempt<'_, '_> {
         write: &'c Write,
         snapshot: Timestamp,
         touched: &Touched,
-    ) -> Executed<Cow<'c, [Change]>> {
+    ) -> Executed<Cow<'c, Changes>> {
         let object = self.existing(write.object)?;
         let interval = object.interval();
-        let placed = |c: Option<&Change>| c.is_none_or(|c| interval.contains(&c.key));
+        let placed = |c: Option<KeyAndValue<'_>>| c.is_none_or(|(key, _)| interval.contains(key));
         require(object.level() == 0 && placed(write.changes.first()) && placed(write.changes.last()))?;
         require(write.cleared.iter().all(|cleared| interval.covers(cleared)))?;
         let changes = if write.cleared.is_empty() {
-            Cow::Borrowed(&*write.changes)
+            Cow::Borrowed(&write.changes)
         } else {
             Cow::Owned(with_deletions(&object, write, snapshot))
         };
-        let added: usize =
-            changes.iter().map(|c| c.key.len() + c.value.as_ref().map_or(0, |v| v.len())).sum();
-        if object.size() + added > Object::LARGEST {
+        if object.size() + changes.size() > Object::LARGEST {
             return Err(Error::TooLarge.into());
         }
         if object.newest() > snapshot {
-            for change in &*changes {
-                first_committer_wins(&object, &change.key, snapshot)?;
+            for (key, _) in changes.iter() {
+                first_committer_wins(&object, key, snapshot)?;
             }
         }
         if !touched.is_empty() {
-            for deleted in changes.iter().filter(|c| c.value.is_none()) {
-                let touched = touched.get(&(object.root(), deleted.key.clone()));
+            for (deleted, _) in changes.iter().filter(|(_, value)| value.is_none()) {
+                let touched = touched.get(&(object.root(), deleted.into()));
                 if touched.is_some_and(|at| *at > snapshot) {
                     return Err(Error::Conflict.into());
                 }
@@ -438,7 +437,7 @@ impl Attempt<'_, '_> {
         Ok(changes)
     }
 
-    fn write(&mut self, writes: &[(ObjectId, Cow<'_, [Change]>)], at: Timestamp) -> Executed<()> {
+    fn write(&mut self, writes: &[(ObjectId, Cow<'_, Changes>)], at: Timestamp) -> Executed<()> {
         for (object, changes) in writes {
             let object = self.existing(*object)?;
             self.change(&object, changes, at);
@@ -453,8 +452,8 @@ impl Attempt<'_, '_> {
 }
 
 /// The write's changes and a deletion of each other cell in its cleared intervals that `snapshot` sees.
-fn with_deletions(object: &Object, write: &Write, snapshot: Timestamp) -> Vec<Change> {
-    let mut changes: BTreeMap<&[u8], Option<Arc<[u8]>>> = BTreeMap::new();
+fn with_deletions(object: &Object, write: &Write, snapshot: Timestamp) -> Changes {
+    let mut changes: BTreeMap<&[u8], Option<&[u8]>> = BTreeMap::new();
     for cleared in &write.cleared {
         let mut slot = object.visible_from(object.lower_bound(cleared.low()), snapshot);
         while let Some(s) = slot
@@ -464,10 +463,8 @@ fn with_deletions(object: &Object, write: &Write, snapshot: Timestamp) -> Vec<Ch
             slot = object.visible_after(s, snapshot);
         }
     }
-    for change in &write.changes {
-        changes.insert(&change.key, change.value.clone());
-    }
-    changes.into_iter().map(|(key, value)| Change { key: key.into(), value }).collect()
+    changes.extend(write.changes.iter());
+    changes.into_iter().collect()
 }
 
 fn first_committer_wins(object: &Object, key: &[u8], snapshot: Timestamp) -> Executed<()> {

@@ -45,7 +45,7 @@
 //! let commit = Commit {
 //!     snapshot: database.newest(),
 //!     restructurings: vec![Restructuring::Create { object }],
-//!     writes: vec![Write { object, cleared: vec![], changes: vec![change] }],
+//!     writes: vec![Write { object, cleared: vec![], changes: vec![change].into() }],
 //!     ..Commit::default()
 //! };
 //! let at = database.commit(commit, Durability::Synced)?;
@@ -83,7 +83,7 @@ pub use error::{Error, Refusal};
 pub use interval::Interval;
 pub use key::Key;
 pub use numbers::Numbers;
-pub use object::{Change, Object};
+pub use object::{Change, Changes, KeyAndValue, Object};
 pub use replicated::replica_engine;
 pub use store::{Basis, Exclusion, Expected, Groups, Part, Snapshot, Store};
 

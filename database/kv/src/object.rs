@@ -8,12 +8,14 @@
 //! of the cells and, for each, the eight bytes that follow the prefix shared by all keys: a search compares those
 //! integers and looks at a key only on a tie.
 
+mod changes;
 mod next;
 mod part;
 mod stored;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use changes::{Changes, KeyAndValue};
 pub(crate) use stored::encode_changes;
 
 use crate::key::debug_bytes;

@@ -27,7 +27,7 @@ fn commit(
     let commit = Commit {
         snapshot: database.newest(),
         restructurings,
-        writes: vec![Write { object: OBJECT, cleared: vec![], changes: vec![change] }],
+        writes: vec![Write { object: OBJECT, cleared: vec![], changes: vec![change].into() }],
         ..Commit::default()
     };
     database.commit(commit, durability).unwrap();

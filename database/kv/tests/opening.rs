@@ -21,7 +21,7 @@ fn commit(database: &Database, key: &[u8], durability: Durability) {
     let commit = Commit {
         snapshot: database.newest(),
         restructurings,
-        writes: vec![Write { object: OBJECT, cleared: vec![], changes: vec![change] }],
+        writes: vec![Write { object: OBJECT, cleared: vec![], changes: vec![change].into() }],
         ..Commit::default()
     };
     database.commit(commit, durability).unwrap();

@@ -13,7 +13,7 @@ fn commit(database: &Database, restructurings: Vec<Restructuring>, writes: Vec<W
 
 fn write(n: u8) -> Write {
     let change = Change { key: (*b"key").into(), value: Some([n; 1000].into()) };
-    Write { object: OBJECT, cleared: vec![], changes: vec![change] }
+    Write { object: OBJECT, cleared: vec![], changes: vec![change].into() }
 }
 
 #[test]

@@ -9,7 +9,7 @@
 use super::{Attempt, Core, Executed, Staged, require};
 use crate::commit::Commit;
 use crate::{
-    Change, Error, FIRST_RESERVED, GroupId, Interval, Key, Object, ObjectId, Restructuring, Timestamp,
+    Error, FIRST_RESERVED, GroupId, Interval, Key, KeyAndValue, Object, ObjectId, Restructuring, Timestamp,
     TransactionId,
 };
 use fulmar_transport::coding::{Reader, list, put_varint};
@@ -131,15 +131,15 @@ impl Pending {
         if self.locks.is_empty() && self.objects.is_empty() {
             return None;
         }
-        let blocks = |object: ObjectId, key: &Key, own: Lock| {
+        let blocks = |object: ObjectId, key: &[u8], own: Lock| {
             if let Some(holder) = self.objects.get(&object) {
                 return Some(*holder);
             }
-            let held = self.locks.get(&(object, key.clone()))?;
+            let held = self.locks.get(&(object, key.into()))?;
             held.iter().find(|(_, lock)| lock.conflicts(own)).map(|(holder, _)| *holder)
         };
         let writes = commit.writes.iter().find_map(|write| {
-            let change = |change: &Change| blocks(write.object, &change.key, lock_of(change));
+            let change = |(key, value): KeyAndValue<'_>| blocks(write.object, key, lock_of(value));
             let cleared = |cleared: &Interval| {
                 let whole = self.objects.get(&write.object).copied();
                 whole.or_else(|| self.holder_in(write.object, cleared, |_, _| true))
@@ -281,14 +281,14 @@ impl Pending {
     }
 }
 
-fn lock_of(change: &Change) -> Lock {
-    if change.value.is_some() { Lock::Put } else { Lock::Delete }
+const fn lock_of(value: Option<&[u8]>) -> Lock {
+    if value.is_some() { Lock::Put } else { Lock::Delete }
 }
 
 /// The cells that a prepared commit locks.
 fn locks(commit: &Commit) -> impl Iterator<Item = ((ObjectId, Key), Lock)> {
     let changes = commit.writes.iter().flat_map(|write| {
-        write.changes.iter().map(|change| ((write.object, change.key.clone()), lock_of(change)))
+        write.changes.iter().map(|(key, value)| ((write.object, key.into()), lock_of(value)))
     });
     let required = commit.required.iter().map(|cell| (cell.clone(), Lock::Require));
     let touched = commit.touched.iter().map(|cell| (cell.clone(), Lock::Touch));
@@ -369,7 +369,8 @@ impl Core {
         require(commit.restructurings.iter().all(Restructuring::is_prepared))?;
         let writes = attempt.validate(commit, self.last, &self.touched)?;
         let mut commit = commit.clone();
-        for (write, (_, changes)) in commit.writes.iter_mut().zip(writes.into_iter().map(owned)) {
+        let changes: Vec<_> = writes.into_iter().map(|(_, changes)| changes.into_owned()).collect();
+        for (write, changes) in commit.writes.iter_mut().zip(changes) {
             (write.cleared, write.changes) = (Vec::new(), changes);
         }
         let now = self.last.max(commit.snapshot);
@@ -416,7 +417,7 @@ impl Core {
                 attempt.restructure(restructuring)?;
             }
             let writes: Vec<_> =
-                commit.writes.iter().map(|w| (w.object, Cow::Borrowed(&*w.changes))).collect();
+                commit.writes.iter().map(|w| (w.object, Cow::Borrowed(&w.changes))).collect();
             attempt.write(&writes, at)?;
             let touched = attempt.roots(&commit.touched)?;
             let changed = attempt.changed;
@@ -520,15 +521,12 @@ impl Core {
             attempt.put(Object::empty(id, Interval::everything(), 0));
         }
         let key: Vec<u8> = [transaction.client.to_be_bytes(), transaction.number.to_be_bytes()].concat();
-        let change = Change { key: key.into(), value: record.map(Record::encode) };
+        let value = record.map(Record::encode);
+        let change = [(&*key, value.as_deref())].into_iter().collect();
         let records = attempt.existing(id)?;
-        attempt.change(&records, &[change], Timestamp(0));
+        attempt.change(&records, &change, Timestamp(0));
         let changed = attempt.changed;
         self.finish(changed, staged);
         Ok(())
     }
-}
-
-fn owned((object, changes): (ObjectId, Cow<'_, [Change]>)) -> (ObjectId, Vec<Change>) {
-    (object, changes.into_owned())
 }

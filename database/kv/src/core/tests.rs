@@ -117,7 +117,7 @@ impl Model {
                 changes.extend(seen.into_keys().map(|key| (Key::from(key), None)));
             }
             changes
-                .extend(write.changes.iter().map(|c| (c.key.clone(), c.value.as_ref().map(|v| v.to_vec()))));
+                .extend(write.changes.iter().map(|(key, value)| (Key::from(key), value.map(<[u8]>::to_vec))));
             all.extend(changes.into_iter().map(|(key, value)| (leaf.root, key, value)));
         }
         all
@@ -245,13 +245,13 @@ impl Run {
             let value = (!self.random.chance(3)).then(|| Arc::from(vec![b'v'; length]));
             changes.insert(Key::from(key), value);
         }
-        let changes = changes.into_iter().map(|(key, value)| Change { key, value }).collect();
+        let changes: Vec<_> = changes.into_iter().map(|(key, value)| Change { key, value }).collect();
         let mut cleared = Vec::new();
         if self.random.chance(6) {
             let some = Interval::new(self.key().into(), Some(self.key().into())).intersection(&leaf.interval);
             cleared.extend((!some.is_empty()).then_some(some));
         }
-        commit.writes.push(Write { object: *object, cleared, changes });
+        commit.writes.push(Write { object: *object, cleared, changes: changes.into() });
     }
 
     fn restructure(
@@ -420,7 +420,7 @@ fn entries() -> Vec<Vec<u8>> {
         let commit = Commit {
             snapshot: replica.core.last,
             restructurings: create.into_iter().collect(),
-            writes: vec![Write { object, cleared: vec![], changes }],
+            writes: vec![Write { object, cleared: vec![], changes: changes.into() }],
             ..Commit::default()
         };
         assert!(matches!(replica.execute(&[commit], Timestamp(0))[..], [Answer::Committed(_)]));

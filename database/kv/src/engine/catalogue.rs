@@ -76,7 +76,7 @@ mod tests {
         let made: Vec<_> = (0..1000).map(|_| database.fresh()).collect();
         for object in &made {
             let change = Change { key: (*b"key").into(), value: Some(object.0.to_be_bytes().into()) };
-            let write = Write { object: *object, cleared: vec![], changes: vec![change] };
+            let write = Write { object: *object, cleared: vec![], changes: vec![change].into() };
             commit(Commit {
                 restructurings: vec![Restructuring::Create { object: *object }],
                 writes: vec![write],

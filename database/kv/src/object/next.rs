@@ -1,7 +1,7 @@
 //! How objects are made: by changing cells, cutting, joining; always a new one.
 
-use super::stored::{cell_bound, encode_cell};
-use super::{Change, DELETED, Log, Object, Slot, head};
+use super::stored::{cells_bound, encode_cell};
+use super::{Changes, DELETED, Log, Object, Slot, head};
 use crate::{Interval, Key, ObjectId, Timestamp};
 use std::ops::Range;
 
@@ -11,23 +11,23 @@ impl Object {
         Builder::with_capacity(0, 0).finish(id, id, interval, level)
     }
 
-    /// The state after `changes`, in ascending order of distinct keys, all made at `at`. Versions that no snapshot at
+    /// The state after `changes`, all made at `at`. Versions that no snapshot at
     /// or after `watermark` reads are left out. A change at timestamp zero has no history: it takes effect for every
     /// snapshot.
-    pub(crate) fn apply(&self, changes: &[Change], at: Timestamp, watermark: Timestamp) -> Self {
-        let added: usize = changes.iter().map(cell_bound).sum();
+    pub(crate) fn apply(&self, changes: &Changes, at: Timestamp, watermark: Timestamp) -> Self {
+        let added = cells_bound(changes);
         let mut next = Builder::with_capacity(self.slots.len() + changes.len(), self.cells.len() + added);
         let mut done = 0;
-        for change in changes {
-            let versions = self.versions(&change.key);
+        for (key, value) in changes.iter() {
+            let versions = self.versions(key);
             let is_absent = self.slots[versions.clone()].first().is_none_or(Slot::is_deleted);
-            if change.value.is_none() && is_absent {
+            if value.is_none() && is_absent {
                 continue;
             }
             self.copy(done..versions.start, watermark, &mut next);
-            let effaced = change.value.is_none() && at <= watermark;
+            let effaced = value.is_none() && at <= watermark;
             if !effaced {
-                next.push(&change.key, change.value.as_deref(), at);
+                next.push(key, value, at);
             }
             next.keep(self, versions.clone(), at, watermark);
             done = versions.end;

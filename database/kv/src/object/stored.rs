@@ -1,7 +1,7 @@
 //! How the engine stores objects and changes of them.
 
 use super::next::Builder;
-use super::{Change, Object};
+use super::{Changes, Object};
 use crate::{Interval, ObjectId, Timestamp};
 use fulmar_transport::coding::{Reader, put_bytes, put_varint};
 
@@ -42,11 +42,11 @@ impl Object {
     pub(crate) fn replay(&self, bytes: &[u8], watermark: Timestamp) -> Option<Self> {
         let (changes, at) = decode_changes(bytes)?;
         // Of other cells there may be later versions: a transaction of several groups is carried out late.
-        let is_later = |change: &Change| self.changed(&change.key).is_none_or(|newest| at > newest);
-        let is_next = at == Timestamp(0) || at > self.newest || changes.iter().all(is_later);
-        let is_ordered = changes.is_sorted_by(|a, b| a.key < b.key);
-        let is_placed = changes.iter().all(|change| self.interval.contains(&change.key));
-        (is_next && is_ordered && is_placed).then(|| self.apply(&changes, at, watermark))
+        let is_later = |key: &[u8]| self.changed(key).is_none_or(|newest| at > newest);
+        let mut keys = changes.iter().map(|(key, _)| key);
+        let is_next = at == Timestamp(0) || at > self.newest || keys.clone().all(is_later);
+        let is_placed = keys.all(|key| self.interval.contains(key));
+        (is_next && is_placed).then(|| self.apply(&changes, at, watermark))
     }
 }
 
@@ -54,31 +54,31 @@ impl Object {
 const SMALLEST_CELL: usize = 3;
 
 /// Changes of one object made at one time, as the engine stores them.
-pub(crate) fn encode_changes(changes: &[Change], at: Timestamp) -> Vec<u8> {
-    let mut out = Vec::with_capacity(changes.iter().map(cell_bound).sum());
-    for change in changes {
-        encode_cell(&mut out, &change.key, change.value.as_deref(), at);
+pub(crate) fn encode_changes(changes: &Changes, at: Timestamp) -> Vec<u8> {
+    let mut out = Vec::with_capacity(cells_bound(changes));
+    for (key, value) in changes.iter() {
+        encode_cell(&mut out, key, value, at);
     }
     out
 }
 
-fn decode_changes(bytes: &[u8]) -> Option<(Vec<Change>, Timestamp)> {
+fn decode_changes(bytes: &[u8]) -> Option<(Changes, Timestamp)> {
     let mut input = Reader::new(bytes);
-    let mut changes = Vec::new();
+    let mut changes = Changes::default();
     let mut made = None;
     while !input.is_empty() {
         let (key, value, at) = decode_cell(&mut input)?;
-        if *made.get_or_insert(at) != at {
+        if *made.get_or_insert(at) != at || changes.last().is_some_and(|(last, _)| last >= key) {
             return None;
         }
-        changes.push(Change { key: key.into(), value: value.map(Into::into) });
+        changes.push(key, value);
     }
     Some((changes, made.unwrap_or_default()))
 }
 
-/// No cell made of this change takes more bytes.
-pub(super) fn cell_bound(change: &Change) -> usize {
-    change.key.len() + change.value.as_ref().map_or(0, |v| v.len()) + 20
+/// No cells made of these changes take more bytes.
+pub(super) const fn cells_bound(changes: &Changes) -> usize {
+    changes.size() + 20 * changes.len()
 }
 
 /// A cell's key, its value or `None` for a deletion, and when it got it.

@@ -1,8 +1,7 @@
-use super::{Change, Object, encode_changes, head};
+use super::{Changes, Object, encode_changes, head};
 use crate::random::{Random, for_seeds};
 use crate::{Interval, Key, ObjectId, Part, Timestamp};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// All versions that every cell ever had, oldest first.
 type Model = BTreeMap<Vec<u8>, Vec<(Timestamp, Option<Vec<u8>>)>>;
@@ -59,7 +58,7 @@ impl Run {
             }
             7 => {
                 let object = &self.objects[place];
-                self.objects[place] = object.apply(&[], Timestamp(0), self.watermark);
+                self.objects[place] = object.apply(&Changes::default(), Timestamp(0), self.watermark);
             }
             8 => self.split(place),
             9 if place > 0 => {
@@ -193,12 +192,8 @@ pub(crate) fn damaged(random: &mut Random, bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn as_changes(changes: &BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Vec<Change> {
-    let change = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| Change {
-        key: key.as_slice().into(),
-        value: value.as_deref().map(Arc::from),
-    };
-    changes.iter().map(change).collect()
+fn as_changes(changes: &BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Changes {
+    changes.iter().map(|(key, value)| (&**key, value.as_deref())).collect()
 }
 
 fn walk(object: &Object, snapshot: Timestamp) -> Vec<(&[u8], &[u8])> {
@@ -251,21 +246,23 @@ fn heads_sort_as_the_strings_they_are_of() {
 /// `apply` relies on the order of changes: what is not in order must not reach it.
 #[test]
 fn changes_that_are_not_an_objects_next_ones_are_refused() {
-    let change = |key: &[u8]| Change { key: key.into(), value: Some(Arc::from(*b"value")) };
+    let change = |key: &str| [(key.as_bytes(), Some(&b"value"[..]))].into_iter().collect::<Changes>();
     let interval = Interval::new(b"a".as_slice().into(), Some(b"m".as_slice().into()));
     let object = Object::empty(ObjectId(7), interval, 0);
-    let object = object.apply(&[change(b"c"), change(b"f")], Timestamp(5), Timestamp(0));
-    let replay = |changes: &[Change], at| {
-        object.replay(&encode_changes(changes, Timestamp(at)), Timestamp(0)).is_some()
+    let object = object.apply(&change("c"), Timestamp(5), Timestamp(0));
+    let object = object.apply(&change("f"), Timestamp(5), Timestamp(0));
+    let entry = |key: &str, at| encode_changes(&change(key), Timestamp(at));
+    let replay = |keys: &[&str], at| {
+        let entries: Vec<u8> = keys.iter().flat_map(|key| entry(key, at)).collect();
+        object.replay(&entries, Timestamp(0)).is_some()
     };
-    assert!(replay(&[change(b"b"), change(b"d")], 6));
-    assert!(!replay(&[change(b"d"), change(b"b")], 6), "descending");
-    assert!(!replay(&[change(b"b"), change(b"b")], 6), "twice the same key");
-    assert!(!replay(&[change(b"b"), change(b"x")], 6), "outside of the interval");
-    assert!(!replay(&[change(b"c")], 5), "not newer than what is there");
-    assert!(replay(&[change(b"d")], 4), "older than what is beside it");
-    let mixed =
-        [encode_changes(&[change(b"b")], Timestamp(6)), encode_changes(&[change(b"d")], Timestamp(7))];
+    assert!(replay(&["b", "d"], 6));
+    assert!(!replay(&["d", "b"], 6), "descending");
+    assert!(!replay(&["b", "b"], 6), "twice the same key");
+    assert!(!replay(&["b", "x"], 6), "outside of the interval");
+    assert!(!replay(&["c"], 5), "not newer than what is there");
+    assert!(replay(&["d"], 4), "older than what is beside it");
+    let mixed = [entry("b", 6), entry("d", 7)];
     assert!(object.replay(&mixed.concat(), Timestamp(0)).is_none(), "of two times");
 }
 

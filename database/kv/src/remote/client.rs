@@ -626,9 +626,7 @@ fn size(question: &Question) -> u64 {
 
 /// Bytes of what a commit writes.
 pub(super) fn bytes(commit: &Commit) -> u64 {
-    let changes = commit.writes.iter().flat_map(|write| &write.changes);
-    let sizes = changes.map(|change| change.key.len() + change.value.as_ref().map_or(0, |value| value.len()));
-    sizes.map(|size| size as u64).sum()
+    commit.writes.iter().map(|write| write.changes.size() as u64).sum()
 }
 
 #[cfg(test)]

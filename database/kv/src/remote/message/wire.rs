@@ -22,6 +22,11 @@ use fulmar_transport::coding::{Reader, list, number, put_bytes, put_varint, text
 use fulmar_transport::{Malformed, Wire};
 use std::sync::Arc;
 
+/// The lists of a question take at most so many times its bytes. Those of a commit of tiny rows, each in a leaf of its own, take six times.
+const QUESTION_IN_MEMORY: usize = 8;
+/// Those of what servers tell: a map of databases with short names on one server takes eleven times.
+const NEWS_IN_MEMORY: usize = 16;
+
 impl Wire for Message {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -180,7 +185,8 @@ impl Wire for Message {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut input = Reader::new(bytes);
+        let is_question = bytes.first().is_some_and(|tag| *tag < 16);
+        let mut input = Reader::bounded(bytes, if is_question { QUESTION_IN_MEMORY } else { NEWS_IN_MEMORY });
         let message = decode(&mut input).filter(|_| input.is_empty());
         message.ok_or_else(|| Malformed::new("not a message between storage servers and their clients"))
     }

@@ -483,8 +483,8 @@ impl Group {
         }
         let written = written(commit);
         for write in &commit.writes {
-            if let Some(change) = write.changes.first() {
-                self.heat.note(write.object, &change.key);
+            if let Some((key, _)) = write.changes.first() {
+                self.heat.note(write.object, key);
             }
         }
         match self.database.storage().execute_for(transaction, commit) {

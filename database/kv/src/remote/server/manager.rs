@@ -6,7 +6,7 @@ use super::super::name::DatabaseName;
 use super::ledger::Ledger;
 use super::{Load, Synced, Turn};
 use crate::commit::{Commit, Restructuring, Write};
-use crate::{Change, Database, Error, GroupId, ObjectId, Refusal, Timestamp};
+use crate::{Database, Error, GroupId, ObjectId, Refusal, Timestamp};
 use fulmar_node::{Lsn, NodeId};
 use fulmar_replication::{Group, View};
 use fulmar_transport::coding::{Reader, put_varint};
@@ -281,7 +281,7 @@ impl Manager {
             writes: vec![Write {
                 object: OBJECT,
                 cleared: Vec::new(),
-                changes: vec![Change { key: key.into(), value: Some(value.into()) }],
+                changes: [(key, Some(&*value))].into_iter().collect(),
             }],
             ..Commit::default()
         };

@@ -5,7 +5,7 @@
 //! too, it is found here, from the root.
 
 use super::Group;
-use crate::{Change, Commit, Error, Key, Object, ObjectId, Part, Write};
+use crate::{Commit, Error, Key, KeyAndValue, Object, ObjectId, Part, Write};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -33,21 +33,21 @@ impl Group {
         if !commit.restructurings.is_empty() {
             return Ok(None);
         }
-        let mut writes: BTreeMap<ObjectId, Vec<Change>> = BTreeMap::new();
+        let mut writes: BTreeMap<ObjectId, Vec<KeyAndValue<'_>>> = BTreeMap::new();
         for Write { object, cleared, changes } in &commit.writes {
             if !cleared.is_empty() {
                 return Ok(None);
             }
-            for change in changes {
-                let Some(leaf) = self.holder(*object, &change.key)? else { return Ok(None) };
-                writes.entry(leaf.id()).or_default().push(change.clone());
+            for (key, value) in changes.iter() {
+                let Some(leaf) = self.holder(*object, key)? else { return Ok(None) };
+                writes.entry(leaf.id()).or_default().push((key, value));
             }
         }
         // Nobody means to change a cell twice.
-        let in_order = |(object, mut changes): (ObjectId, Vec<Change>)| {
-            changes.sort_by(|a, b| a.key.cmp(&b.key));
-            let is_sound = changes.is_sorted_by(|a, b| a.key < b.key);
-            is_sound.then_some(Write { object, cleared: Vec::new(), changes })
+        let in_order = |(object, mut changes): (ObjectId, Vec<KeyAndValue<'_>>)| {
+            changes.sort_by_key(|(key, _)| *key);
+            let is_sound = changes.is_sorted_by(|(a, _), (b, _)| a < b);
+            is_sound.then(|| Write { object, cleared: Vec::new(), changes: changes.into_iter().collect() })
         };
         let (Some(required), Some(touched)) =
             (self.relocated(&commit.required)?, self.relocated(&commit.touched)?)
@@ -67,7 +67,7 @@ impl Group {
     }
 
     /// The leaf that holds a cell which was taken to be in `object`.
-    pub(super) fn holder(&self, object: ObjectId, key: &Key) -> Result<Option<Arc<Object>>, Error> {
+    pub(super) fn holder(&self, object: ObjectId, key: &[u8]) -> Result<Option<Arc<Object>>, Error> {
         match self.database.read(object)? {
             Some(leaf) if leaf.level() == 0 && leaf.covers(key) => Ok(Some(leaf)),
             Some(astray) => self.leaf_from(&astray, Part::From(key)),

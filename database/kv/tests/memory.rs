@@ -1,0 +1,126 @@
+//! How much memory messages take that are nothing but lists.
+
+#![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
+
+use fulmar_kv::remote::{DatabaseName, DatabaseNumber, Load, Map, Message, NodeId, Placement, Question};
+use fulmar_kv::{
+    Basis, Changes, Commit, Durability, GroupId, Interval, Key, ObjectId, Prepare, Restructuring, Timestamp,
+    TransactionId, Write,
+};
+use fulmar_transport::Wire;
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+use std::sync::Arc;
+
+/// Items of a list.
+const ITEMS: u64 = 1 << 21;
+
+/// What proc_pid_status(5) says, bytes.
+fn memory(line: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|found| found.strip_prefix(line)).unwrap();
+    line.trim().strip_suffix("kB").unwrap().trim().parse::<u64>().unwrap() << 10
+}
+
+/// The file with the message that a process is to read.
+const MESSAGE: &str = "FULMAR_MESSAGE";
+
+/// The most memory that a process takes for reading these bytes, over what it had.
+fn taken(bytes: &[u8]) -> u64 {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("message");
+    fs::write(&file, bytes).unwrap();
+    let mut process = Command::new(std::env::current_exe().unwrap());
+    process.args(["--exact", "a_message_is_read", "--nocapture"]).env(MESSAGE, file);
+    let output = process.output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    let taken = told.lines().find_map(|line| line.strip_prefix("taken: "));
+    taken.unwrap_or_else(|| panic!("{told}")).parse().unwrap()
+}
+
+/// What [`taken`] runs, in a process that has freed nothing yet; by itself it does nothing.
+#[test]
+fn a_message_is_read() {
+    let Some(file) = std::env::var_os(MESSAGE) else { return };
+    let bytes = fs::read(file).unwrap();
+    let before = memory("VmRSS:");
+    // proc_pid_clear_refs(5): the peak is from now on.
+    fs::write("/proc/self/clear_refs", "5").unwrap();
+    let message = Message::decode(&bytes);
+    // A line of its own.
+    println!("\ntaken: {}", memory("VmHWM:").saturating_sub(before));
+    drop(message);
+}
+
+fn question(question: Question) -> Message {
+    Message::Question { number: 1, again: false, database: DatabaseNumber(0), group: GroupId(0), question }
+}
+
+fn commit(commit: Commit) -> Message {
+    let transaction = TransactionId { client: 1, number: 1 };
+    question(Question::Commit(transaction, Arc::new(commit), Durability::Synced))
+}
+
+fn written(message: &Message) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    bytes
+}
+
+#[test]
+fn a_message_takes_a_small_multiple_of_its_bytes() {
+    let object = |n: u64| ObjectId::new(GroupId(0), n);
+    let cells = || (0..ITEMS).map(|_| (object(0), Key::from([]))).collect::<Vec<_>>();
+    let keys: Vec<_> = (0..ITEMS).map(|n| u32::try_from(n).unwrap().to_be_bytes()).collect();
+    let many = |value: Option<&'static [u8]>| keys.iter().map(move |key| (&key[1..], value));
+    let transaction = TransactionId { client: 1, number: 1 };
+    let one = |cleared, changes: Changes| Commit {
+        writes: vec![Write { object: object(2), cleared, changes }],
+        ..Commit::default()
+    };
+    let empty = |n| Write { object: object(n), cleared: Vec::new(), changes: Changes::default() };
+    let tiny = |n| Write { changes: [(&[][..], None)].into_iter().collect(), ..empty(n) };
+    let groups = (0..u16::MAX).map(GroupId).collect();
+    let basis = Basis { present: cells(), expected: None };
+    let placement = || Placement {
+        name: DatabaseName::try_from("a").unwrap(),
+        founded: 0,
+        groups: Vec::new(),
+        replicated: BTreeMap::new(),
+    };
+    let databases = (0..1 << 18).map(|n| (DatabaseNumber(n), placement())).collect();
+    let loads = (0..1 << 20).map(|n| (NodeId(n), Load::default())).collect();
+    let objects = (0..ITEMS).map(|_| (object(0), Arc::from([]))).collect();
+    let cases = [
+        ("required", commit(Commit { required: cells(), ..Commit::default() })),
+        ("touched", commit(Commit { touched: cells(), ..Commit::default() })),
+        ("present", question(Question::CommitUnread(transaction, Arc::default(), basis, Durability::Synced))),
+        ("changes", commit(one(Vec::new(), many(Some(&[])).collect()))),
+        ("deletions", commit(one(Vec::new(), many(None).collect()))),
+        ("cleared", commit(one(vec![Interval::new([].into(), None); ITEMS as usize], Changes::default()))),
+        ("empty writes", commit(Commit { writes: (0..ITEMS).map(empty).collect(), ..Commit::default() })),
+        ("writes", commit(Commit { writes: (0..ITEMS).map(tiny).collect(), ..Commit::default() })),
+        ("restructurings", {
+            let create = (0..ITEMS).map(|n| Restructuring::Create { object: object(n) });
+            commit(Commit { restructurings: create.collect(), ..Commit::default() })
+        }),
+        ("groups", {
+            let commit = Commit::default();
+            question(Question::Prepare(Prepare { transaction, primary: GroupId(0), others: groups, commit }))
+        }),
+        ("map", Message::Map { map: Map { databases, ..Map::default() }, about: None }),
+        ("loads", Message::Loads(loads)),
+        ("objects", {
+            let (database, group, last) = (DatabaseNumber(0), GroupId(0), Some((Timestamp(1), 1)));
+            Message::HandOver { database, group, attempt: 0, number: 0, objects, last }
+        }),
+    ];
+    for (name, message) in cases {
+        let bytes = written(&message);
+        drop(message);
+        let (length, taken) = (bytes.len() as u64, taken(&bytes));
+        println!("{name}: {length} bytes take {taken}, {:.1} times", taken as f64 / length as f64);
+        assert!(taken < 18 * length + (1 << 20), "{name}: {length} bytes take {taken}");
+    }
+}
