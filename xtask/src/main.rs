@@ -29,7 +29,7 @@ usage: cargo xtask TASK
                  --stock   on the system's own libsqlite3 instead, to tell our failures from theirs
                  --plain   on the drop-in with ordinary files only; --fulmar: with Fulmar databases only;
                            --cluster: with Fulmar databases on three servers only
-  soak [--full]  kills, power cuts, failing disks, concurrent transfers, sqllogictest on servers, fuzzers, some chaos; --full is hours
+  soak [--full]  kills, power cuts, failing disks, concurrent transfers, sqllogictest on servers, fuzzers, hostile connections, some chaos; --full is hours
   soak chaos [PROTOCOL] [SEED]
                  500 faults on real servers and clients, under each protocol or one; as root
   fuzz SECONDS   each fuzzer of what the network takes from strangers

@@ -2,7 +2,7 @@
 
 use crate::chaos;
 use crate::fuzz::fuzz;
-use crate::run::{Result, Step, cargo, run, side_by_side, steps};
+use crate::run::{Result, Step, build_release, cargo, run, side_by_side, steps};
 use std::process::Command;
 
 /// How long to soak.
@@ -73,11 +73,21 @@ pub(crate) fn soak(length: Length) -> Result {
         }),
     ];
     side_by_side(&[&database, &rest])?;
-    // It measures waits, so nothing else runs meanwhile.
-    steps(&[("chaos", &|| match length {
-        Length::Slice => chaos::slice(),
-        Length::Full => chaos::whole(&chaos::PROTOCOLS, None),
-    })])
+    // They measure waits, so nothing else runs meanwhile.
+    steps(&[
+        ("hostile connections", &|| {
+            build_release()?;
+            let seconds = match length {
+                Length::Slice => "10",
+                Length::Full => "1800",
+            };
+            binary("soak", &["hostile", "--seconds", seconds, "--seed", "1"])
+        }),
+        ("chaos", &|| match length {
+            Length::Slice => chaos::slice(),
+            Length::Full => chaos::whole(&chaos::PROTOCOLS, None),
+        }),
+    ])
 }
 
 fn binary(name: &str, arguments: &[&str]) -> Result {

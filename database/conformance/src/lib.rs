@@ -8,6 +8,7 @@
 //! - [`kill`]: a process that commits is killed, again and again; what it acknowledged must be there, and whole.
 //! - [`disk`]: power cuts and failing calls under a process that commits; the same must hold.
 //! - [`chaos`]: real servers are killed, cut off, wiped, moved, while clients write and check.
+//! - [`hostile`]: connections that mean no good, to a real server, while a client goes on.
 //! - [`memory`]: a process works on a database ten times larger than its cache, and takes no more memory for that.
 //!
 //! ```
@@ -30,6 +31,7 @@ pub mod database;
 pub mod disk;
 pub mod fuzz;
 mod generate;
+pub mod hostile;
 pub mod kill;
 pub mod memory;
 pub mod outcome;

@@ -214,8 +214,11 @@ impl Locks {
             return before;
         }
         let known = self.locks.get(&name);
-        let is_full = |lock: &Lock| lock.queue.len() >= MOST_WAITING;
-        if known.map_or(self.locks.values().len() >= MOST, is_full) {
+        let is_full = match known {
+            Some(lock) => lock.queue.len() >= MOST_WAITING,
+            None => self.locks.values().len() >= MOST,
+        };
+        if is_full {
             return LockAnswer::Full;
         }
         let mut lock = known.cloned().unwrap_or_default();

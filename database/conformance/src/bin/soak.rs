@@ -1,6 +1,6 @@
 //! The checks of this crate for as long as one likes: `soak kill --rounds 1000`, `soak transfers --rounds 100000`.
 
-use fulmar_conformance::{chaos, database, fuzz, kill, memory, slt, transfers};
+use fulmar_conformance::{chaos, database, fuzz, hostile, kill, memory, slt, transfers};
 use std::borrow::Cow;
 use std::error::Error;
 use std::process::{Command, ExitCode};
@@ -11,7 +11,8 @@ const USAGE: &str = "usage: soak kill --rounds N
        soak memory --cache MEGABYTES
        soak fuzz --statements N [--seed SEED]
        soak slt [--files BEGINNING]
-       soak chaos --protocol PROTOCOL --events N --seed SEED --logs DIRECTORY [--only KIND] [--hold MILLISECONDS]
+       soak hostile --seconds N --seed SEED
+       soak chaos --protocol PROTOCOL --events N --seed SEED --logs DIRECTORY [--only KIND,…] [--hold MILLISECONDS]
                   [--pauses bounded]   as root
 With FULMAR_ON_SERVERS=N, the databases of transfers, fuzz and slt are on N servers.";
 
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         ["fuzz", "--statements", statements, "--seed", seed] => differ(statements, seed),
         ["slt"] => scripts(""),
         ["slt", "--files", beginning] => scripts(beginning),
+        ["hostile", "--seconds", seconds, "--seed", seed] => attack(seconds, seed),
         ["chaos", "--protocol", protocol, "--events", events, "--seed", seed, "--logs", logs, given @ ..] => {
             endure([protocol, events, seed, logs], given)
         }
@@ -102,6 +104,25 @@ fn transfer(rounds: u32) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+fn attack(seconds: &str, seed: &str) -> Result<(), Box<dyn Error>> {
+    let directory = tempfile::tempdir()?;
+    let program = std::env::current_exe()?.with_file_name("fulmar");
+    let tally =
+        hostile::run(&program, directory.path(), Duration::from_secs(seconds.parse()?), seed.parse()?)
+            .map_err(|failure| {
+                format!("seed {seed}, data and log in {}: {failure}", directory.keep().display())
+            })?;
+    println!(
+        "{} frames on {} connections; {} commits beside them, each within {:.2} s; {} MB of memory more at the most",
+        tally.frames,
+        tally.connections,
+        tally.commits,
+        tally.longest.as_secs_f64(),
+        tally.growth >> 20,
+    );
+    Ok(())
+}
+
 fn endure([protocol, events, seed, logs]: [&str; 4], given: &[&str]) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(logs)?;
     println!("{protocol}: {events} events, seed {seed}, logs in {logs}");
@@ -122,7 +143,7 @@ fn endure_apart([protocol, events, seed, logs]: [&str; 4], given: &[&str]) -> Re
     };
     for option in given.chunks(2) {
         match option {
-            ["--only", kind] => plan.given.kind = Some((*kind).into()),
+            ["--only", kinds] => plan.given.kinds = Some((*kinds).into()),
             ["--pauses", "bounded"] => plan.is_bounded = true,
             ["--hold", hold] => plan.given.hold = Some(Duration::from_millis(hold.parse()?)),
             _ => return Err(USAGE.into()),

@@ -123,8 +123,8 @@ impl fmt::Display for Step {
 /// What of a plan is not drawn.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
-    /// The one kind there is.
-    pub kind: Option<String>,
+    /// The kinds that there are, with commas between them.
+    pub kinds: Option<String>,
     /// How long each fault lasts.
     pub hold: Option<Duration>,
 }
@@ -136,7 +136,7 @@ pub fn draw(seed: u64, steps: usize, given: &Given) -> Vec<Step> {
     let mut deck: Vec<usize> = Vec::new();
     let kinds = (0..KINDS).filter(|kind| {
         let drawn = Fault::draw(*kind, &mut Random::new(0)).kind();
-        given.kind.as_ref().is_none_or(|given| given == drawn)
+        given.kinds.as_ref().is_none_or(|given| given.split(',').any(|given| given == drawn))
     });
     let kinds: Vec<_> = kinds.collect();
     let mut step = || {
@@ -173,12 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn one_kind_can_be_asked_for() {
-        let given = Given { kind: Some("cut off".into()), hold: Some(Duration::from_secs(7)) };
-        let steps = draw(3, 5, &given);
-        assert_eq!(steps.len(), 5);
-        assert!(steps.iter().all(|step| step.fault.kind() == "cut off" && step.hold.as_secs() == 7));
-        let unknown = Given { kind: Some("bored".into()), hold: None };
+    fn kinds_can_be_asked_for() {
+        let given = Given { kinds: Some("cut off,killed".into()), hold: Some(Duration::from_secs(7)) };
+        let steps = draw(3, 6, &given);
+        assert_eq!(steps.iter().filter(|step| step.fault.kind() == "cut off").count(), 3);
+        assert_eq!(steps.iter().filter(|step| step.fault.kind() == "killed").count(), 3);
+        assert!(steps.iter().all(|step| step.hold.as_secs() == 7));
+        let unknown = Given { kinds: Some("bored".into()), hold: None };
         assert_eq!(draw(3, 5, &unknown), []);
     }
 }

@@ -1,6 +1,7 @@
 //! What a peer or a client says that means no good, or does not know what it says: names that lead elsewhere, numbers that lead nowhere,
 //! and what only others may say. Until servers can prove who they are, a peer may still speak as a server that is on the map.
 
+use crate::said;
 use fulmar_dbt::{Database, Directory, Options, Single};
 use fulmar_kv::remote::{
     Answer, DatabaseNumber, Direction, HandOver, Layout, Map, MapRequest, Message, News, NodeId, Placement,
@@ -11,7 +12,7 @@ use fulmar_kv::{
     TransactionId, Write,
 };
 use fulmar_node::{Outbox, Process, Random, Time};
-use fulmar_transport::coding::{put_bytes, put_varint};
+use fulmar_transport::coding::put_bytes;
 use fulmar_transport::{FIRST_CLIENT, Log, Wire};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,6 +25,8 @@ const STRANGER: NodeId = NodeId(9);
 const CLIENT: NodeId = FIRST_CLIENT;
 const HOSTILE: NodeId = NodeId(FIRST_CLIENT.0 + 1);
 const PLACE: (DatabaseNumber, GroupId) = (DatabaseNumber(0), GroupId(0));
+/// The name of a client of good will.
+const NOBODY_GUESSES: u64 = 0x0123_4567_89ab_cdef;
 const OBJECT: ObjectId = ObjectId::new(GroupId(0), 1 << 20);
 
 /// A server with its disk, and nothing between it and whoever speaks to it.
@@ -95,9 +98,9 @@ impl Node {
         self.settle()
     }
 
-    /// A minute after who means no good has gone: what he has locked or excluded is free again.
+    /// A minute after who means no good has gone: what he has locked or excluded is free again. (Who was a member may have been drained.)
     fn wait(&mut self) {
-        for gone in [HOSTILE, STRANGER] {
+        for gone in [HOSTILE, STRANGER, MEMBER] {
             self.server.disconnected(self.now, gone, &mut self.out);
             self.settle();
         }
@@ -143,10 +146,10 @@ impl Node {
         let commit = Commit {
             snapshot,
             restructurings: create.into_iter().collect(),
-            writes: vec![Write { object: OBJECT, cleared: Vec::new(), changes }],
+            writes: vec![Write { object: OBJECT, cleared: Vec::new(), changes: changes.into() }],
             ..Commit::default()
         };
-        let transaction = TransactionId { client: 1, number: self.commits };
+        let transaction = TransactionId { client: NOBODY_GUESSES, number: self.commits };
         let question = Question::Commit(transaction, Arc::new(commit), Durability::Synced);
         let answer = self.ask(question);
         assert!(matches!(answer, Answer::At(_)), "commit {}: {answer:?}", self.commits);
@@ -291,7 +294,7 @@ fn a_cell_is_not_changed_twice_at_once() {
     for objects in [[OBJECT, OBJECT], [astray, astray]] {
         let Answer::At(snapshot) = node.ask(Question::Newest) else { panic!("no snapshot") };
         let change = || Change { key: [1].into(), value: Some(b"twice".as_slice().into()) };
-        let write = |object| Write { object, cleared: Vec::new(), changes: vec![change()] };
+        let write = |object| Write { object, cleared: Vec::new(), changes: vec![change()].into() };
         let commit = Commit {
             snapshot,
             restructurings: vec![create.clone()],
@@ -323,7 +326,8 @@ fn a_cell_is_not_locked_for_a_group_that_is_not_there() {
     let mut node = Node::with_member(directory.path());
     node.commit();
     let change = |value: &[u8]| Change { key: b"x".as_slice().into(), value: Some(value.into()) };
-    let write = |value: &[u8]| Write { object: OBJECT, cleared: Vec::new(), changes: vec![change(value)] };
+    let write =
+        |value: &[u8]| Write { object: OBJECT, cleared: Vec::new(), changes: vec![change(value)].into() };
     let named = [
         (60_000, vec![0]),
         (60_000, vec![]),
@@ -362,7 +366,7 @@ fn what_a_group_keeps_for_itself_is_not_written() {
             let Answer::At(snapshot) = node.ask(Question::Newest) else { panic!("no snapshot") };
             let restructurings = if create { vec![Restructuring::Create { object }] } else { Vec::new() };
             let change = Change { key: [1].into(), value: Some(b"mine".as_slice().into()) };
-            let writes = vec![Write { object, cleared: Vec::new(), changes: vec![change] }];
+            let writes = vec![Write { object, cleared: Vec::new(), changes: vec![change].into() }];
             let commit = Commit { snapshot, restructurings, writes, ..Commit::default() };
             number += 1;
             let transaction = TransactionId { client: 4, number };
@@ -444,22 +448,6 @@ fn a_database_of_many_commits_is_opened_by_who_has_a_snapshot_of_it() {
     assert!(node.ask_by(CLIENT, Question::ReopenSnapshot(Timestamp(1 << 36))).is_none());
 }
 
-/// Bytes that are often a message: kinds, places and counts as they are, and numbers from all over.
-fn bytes(random: &mut Random) -> Vec<u8> {
-    let mut bytes = vec![u8::try_from(random.below(58)).unwrap()];
-    let extremes = [1 << 20, 1 << 32, 1 << 48, 1 << 61, (1 << 63) - 1, u64::MAX];
-    for _ in 0..random.below(16) {
-        match random.below(8) {
-            0 => put_varint(&mut bytes, extremes[random.index(extremes.len())]),
-            1 => put_varint(&mut bytes, OBJECT.0),
-            2 => put_bytes(&mut bytes, b"birds"),
-            3 => bytes.push(random.next().to_le_bytes()[0]),
-            _ => bytes.push(u8::try_from(random.below(4)).unwrap()),
-        }
-    }
-    bytes
-}
-
 /// Messages of all kinds in any order, by clients, by a server that is not on the map, and by one that is: no panic, and whoever means
 /// well commits and reads, also after a restart. `FULMAR_ROUNDS` says how often.
 #[test]
@@ -472,8 +460,13 @@ fn whatever_is_said_others_go_on() {
         let mut random = Random::new(seed);
         let mut node = Node::with_member(directory.path());
         let mut read = 0;
-        for _ in 0..100_000 {
-            let Ok(message) = Message::decode(&bytes(&mut random)) else { continue };
+        for turn in 0..100_000 {
+            let message = if random.below(20) == 0 {
+                said::question(&mut random, 1 << 40 | turn, node.commits, OBJECT)
+            } else {
+                let Ok(message) = Message::decode(&said::bytes(&mut random, OBJECT)) else { continue };
+                message
+            };
             let from = [HOSTILE, STRANGER, MEMBER][random.index(3)];
             // Who may say that it is a server on the map says where everything is.
             let is_map = matches!(message, Message::Map { .. } | Message::Ask(MapRequest::Drain(_)));

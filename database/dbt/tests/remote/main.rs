@@ -17,6 +17,8 @@ mod made;
 mod one_row;
 mod retiring;
 mod round_trips;
+#[path = "../../../conformance/src/hostile/said.rs"]
+mod said;
 mod transfers;
 mod unused;
 mod world;
