@@ -15,7 +15,7 @@ macro_rules! sources {
 }
 
 /// All of the store but its network, with what each file is called.
-pub(super) const SOURCES: [(&str, &str); 31] = sources!(
+pub(super) const SOURCES: [(&str, &str); 33] = sources!(
     "cache",
     "commit",
     "core",
@@ -30,12 +30,14 @@ pub(super) const SOURCES: [(&str, &str); 31] = sources!(
     "engine/memory",
     "error",
     "frozen",
+    "hold",
     "home",
     "interval",
     "key",
     "lib",
     "numbers",
     "object",
+    "object/changes",
     "object/next",
     "object/part",
     "object/stored",
