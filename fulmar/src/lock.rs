@@ -40,7 +40,7 @@ pub struct Lock {
     #[arg(long)]
     shared: bool,
     /// For how long the lock is kept if this is not heard of; at most a day
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=86_399))]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=LONGEST))]
     expires: u32,
     /// Only runs the command, for the process of this number, and ends with it
     #[arg(long, value_name = "PID", hide = true)]
@@ -49,6 +49,8 @@ pub struct Lock {
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
+
+const LONGEST: i64 = LockSession::LONGEST.as_secs().cast_signed();
 
 fn name(text: &str) -> Result<String, String> {
     let longest = Locks::LONGEST_NAME;

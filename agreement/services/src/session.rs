@@ -10,9 +10,6 @@ use std::time::{Duration, Instant};
 /// How often one who waits for a lock looks whether it has it.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The replicas keep no session for longer that they do not hear of, but for one tick.
-const LONGEST: Duration = Duration::from_secs((Locks::MOST_TICKS - 1) * TICK.as_secs());
-
 /// A lock that is not held.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
@@ -35,12 +32,15 @@ pub struct LockSession {
 }
 
 impl LockSession {
-    /// Opens one that expires if this process is not heard of for so long, or some seconds more: a day if it is more.
+    /// No session lives for longer that is not heard of: a day, but for a second.
+    pub const LONGEST: Duration = Duration::from_secs((Locks::MOST_TICKS - 1) * TICK.as_secs());
+
+    /// Opens one that expires if this process is not heard of for so long, or some seconds more: for [`Self::LONGEST`] if it is more.
     ///
     /// # Errors
     /// [`CallError`]
     pub fn open(charter: &Charter, expires: Duration) -> Result<Self, CallError> {
-        let expires = expires.min(LONGEST);
+        let expires = expires.min(Self::LONGEST);
         let (mut caller, keeper) = (Caller::new(charter)?, Caller::new(charter)?);
         // One more, as clocks run differently.
         let ticks = u64::try_from(expires.as_nanos().div_ceil(TICK.as_nanos())).unwrap_or(u64::MAX);

@@ -5,14 +5,14 @@
 
 mod said;
 
-use crate::database;
 use crate::workload::Error;
+use crate::{database, memory};
 use fulmar_dbt::remote::{DatabaseNumber, MapRequest, Message, Question, VERSION};
 use fulmar_kv::ObjectId;
 use fulmar_node::Random;
 use fulmar_transport::Wire;
 use rusqlite::Connection;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
@@ -75,10 +75,10 @@ pub fn run(program: &Path, directory: &Path, length: Duration, seed: u64) -> Res
         committed
     })?;
     drop(spared);
-    tally.growth = server.memory("VmHWM")?.saturating_sub(before);
     if let Some(status) = server.process.try_wait()? {
         return Err(Error::Breach(format!("the server has ended: {status}")));
     }
+    tally.growth = server.memory("VmHWM")?.saturating_sub(before);
     server.process.kill()?;
     server.process.wait()?;
     let server = Server::start(program, directory, Some(&address))?;
@@ -261,12 +261,8 @@ impl Server {
         Ok(database::open(&format!("fulmar://{}/{name}", self.address))?)
     }
 
-    /// What proc_pid_status(5) says, bytes.
-    fn memory(&self, line: &str) -> Result<u64, Error> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
-        let line = status.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(':'));
-        let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-        kilobytes.map(|n| n << 10).ok_or_else(|| Error::Breach("the server has ended".into()))
+    fn memory(&self, line: &str) -> io::Result<u64> {
+        memory::of_process(&self.process.id().to_string(), line)
     }
 }
 

@@ -47,7 +47,7 @@ pub fn work(name: &str, bytes: i64) -> Result<(), Error> {
     {
         connection.query_row(read, [], |_| Ok(()))?;
     }
-    println!("{}", peak()?);
+    println!("{}", of_process("self", "VmHWM")?);
     Ok(())
 }
 
@@ -55,12 +55,12 @@ fn count(connection: &Connection) -> Result<i64> {
     connection.query_row("SELECT coalesce(max(id), 0) FROM t", [], |row| row.get(0))
 }
 
-/// The most memory that this process has taken until now, bytes (`VmHWM` of proc_pid_status(5)).
-fn peak() -> io::Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    kilobytes.map(|n| n << 10).ok_or_else(|| io::Error::other("no VmHWM in /proc/self/status"))
+/// What a line of proc_pid_status(5) says of a process, bytes: `VmRSS` is the memory that it takes now, `VmHWM` the most until now.
+pub(crate) fn of_process(process: &str, line: &str) -> io::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let found = status.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(':'));
+    let kilobytes = found.and_then(|found| found.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kilobytes.map(|n| n << 10).ok_or_else(|| io::Error::other(format!("no {line} in /proc/{process}/status")))
 }
 
 /// Lets `worker`, a program that calls [`work`] with its last two arguments, work on a database in `directory` of ten

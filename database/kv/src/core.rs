@@ -356,10 +356,9 @@ impl Attempt<'_, '_> {
         let object = self.existing(id)?;
         require(level > 0 && object.level() == level)?;
         require(links.iter().all(|(key, _)| object.interval().contains(key)))?;
-        require(links.is_sorted_by(|(a, _), (b, _)| a < b))?;
         let mut changes = Changes::default();
         for (key, to) in links {
-            changes.push(key, to.map(link).as_ref().map(|link| &link[..]));
+            require(changes.push(key, to.map(link).as_ref().map(|link| &link[..])))?;
         }
         self.change(&object, &changes, Timestamp(0));
         Ok(())

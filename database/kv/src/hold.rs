@@ -31,10 +31,10 @@ pub(crate) fn lock(directory: &Path, passed: Option<&File>) -> Result<File, Erro
     Ok(file)
 }
 
-/// Writes down who has the directory, and since when: after it is [shown](Show).
+/// Writes down who has the directory, and since when: after it is [shown](show).
 #[expect(
     clippy::disallowed_methods,
-    reason = "a time that no other writer has, which is compared with nothing"
+    reason = "a time that no other writer has, which is asked only whether it is the same"
 )]
 pub(crate) fn sign(directory: &Path, file: &File) -> io::Result<()> {
     let mode = for_writers(&fs::metadata(directory)?);
@@ -68,25 +68,18 @@ fn held(directory: &Path) -> Error {
     Error::Held { path: directory.into(), holder }
 }
 
-/// What shows others that somebody has the directory.
+/// Shows others by `SYNCED` that somebody has the directory.
 ///
 /// The lock is the open file's, not the process's: it stays when another file of that name is closed, and a child has it too.
-pub(crate) trait Show {
-    /// From now on. Where the system has no such locks, who only reads is told so by it, too.
-    fn show(&self);
-    /// No more.
-    fn hide(&self);
+pub(crate) fn show(synced: &File) {
+    // Where the system has no such locks, who only reads is told so by it.
+    let _ = fcntl(synced, FcntlArg::F_OFD_SETLK(&whole(libc::F_RDLCK)));
 }
 
-impl Show for File {
-    fn show(&self) {
-        let _ = fcntl(self, FcntlArg::F_OFD_SETLK(&whole(libc::F_RDLCK)));
-    }
-
-    fn hide(&self) {
-        // It can only fail if it was not shown.
-        let _ = fcntl(self, FcntlArg::F_OFD_SETLK(&whole(libc::F_UNLCK)));
-    }
+/// Shows it no more.
+pub(crate) fn hide(synced: &File) {
+    // It can only fail if it was not shown.
+    let _ = fcntl(synced, FcntlArg::F_OFD_SETLK(&whole(libc::F_UNLCK)));
 }
 
 /// A lock on all of a file.
@@ -171,7 +164,7 @@ mod tests {
             if entry.metadata().unwrap().mode() & 0o004 != 0 {
                 let file = File::open(entry.path()).unwrap();
                 flock(&file, FlockOperation::LockExclusive).unwrap();
-                file.show();
+                show(&file);
                 Home::enter(path, false, None).unwrap();
             }
         }

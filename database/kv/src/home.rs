@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::frozen::Frozen;
-use crate::hold::{self, LOCK_FILE, Show};
+use crate::hold::{self, LOCK_FILE};
 use crate::ownership::{follow_at_once, follow_directory, refuse_links};
 use rustix::fs::OFlags;
 use std::fs::{self, File, OpenOptions};
@@ -46,7 +46,7 @@ impl Drop for Home {
             // Whoever cannot open them then is told so by the system.
             let _ = follow_directory(&self.path);
         }
-        self.synced.hide();
+        hold::hide(&self.synced);
         if !self.passed.load(Relaxed) {
             // It can only fail if it is not locked.
             let _ = self.lock.unlock();
@@ -87,7 +87,7 @@ impl Home {
         }
         let synced_path = path.join(SYNCED_FILE);
         let synced = own_file(&synced_path, FOR_ALL).map_err(|e| Error::io(&synced_path, e))?;
-        synced.show();
+        hold::show(&synced);
         // Only for whoever is refused, or only reads: a full disk need not keep a database from being read. And what another user
         // has made is his to mend.
         let _ = hold::sign(path, &lock);

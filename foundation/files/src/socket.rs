@@ -35,10 +35,8 @@ impl NamedSocket {
 
     fn try_bind(path: &Path) -> io::Result<Self> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        let parent =
-            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = openat(rustix::fs::CWD, parent, flags, Mode::empty())?;
+        let directory = openat(rustix::fs::CWD, parent(path), flags, Mode::empty())?;
         let reached = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name);
         if identity(directory.as_fd(), name)?.is_some() {
             match UnixStream::connect(&reached) {
@@ -59,6 +57,10 @@ impl NamedSocket {
     }
 }
 
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
+}
+
 /// How many may have connected before they are let in; the system allows for fewer.
 const WAITING: i32 = 4096;
 
@@ -68,9 +70,7 @@ const WAITING: i32 = 4096;
 /// # Errors
 /// What the system says.
 pub fn listen_at(path: &Path) -> io::Result<UnixListener> {
-    let parent =
-        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    let directory = Mode::from_raw_mode(stat(parent)?.st_mode);
+    let directory = Mode::from_raw_mode(stat(parent(path))?.st_mode);
     // Where everybody may write, but only to what is his own, that is no sign.
     let others = if directory.contains(Mode::SVTX) { Mode::empty() } else { Mode::WGRP | Mode::WOTH };
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

@@ -3,9 +3,9 @@
 //! Level-triggered epoll by `rustix`, whose calls are safe and add no layer: the loop needs one system call to wait,
 //! one to read and one to write, and nothing that another system's poller would.
 
-mod backlog;
 mod claims;
 mod room;
+mod sizes;
 mod stalls;
 
 use crate::address::{Address, Listener};
@@ -20,11 +20,11 @@ use crate::link::{Link, LinkError};
 use crate::notice::Notice;
 use crate::routes::{Purpose, Routes};
 use crate::spin::Spin;
-use backlog::Backlog;
 use fulmar_node::{NodeId, Time};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
+use sizes::Sizes;
 use stalls::Progress;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -147,10 +147,9 @@ pub(crate) struct Net {
     /// Connections that may have something to send.
     dirty: Vec<u64>,
     /// How much there is of clients' large messages that are not whole, by connection, and in all.
-    unread: BTreeMap<u64, usize>,
-    unread_sum: usize,
-    /// How much clients have not read.
-    backlog: Backlog,
+    unread: Sizes,
+    /// How much waits to be sent to clients that do not read, as far as it is [`LARGE`].
+    backlog: Sizes,
     /// The connection whose message goes on although there is too much, and how much there was of it at the last sweep.
     exempt: Option<(u64, usize)>,
     /// What the last wait has found: names, and what is the matter with them.
@@ -193,9 +192,8 @@ impl Net {
             next_client: FIRST_CLIENT.0,
             ready: VecDeque::new(),
             dirty: Vec::new(),
-            unread: BTreeMap::new(),
-            unread_sum: 0,
-            backlog: Backlog::default(),
+            unread: Sizes::default(),
+            backlog: Sizes::default(),
             exempt: None,
             stirred: Vec::new(),
             now: Time::ZERO,
@@ -428,7 +426,7 @@ impl Net {
             self.set_door(at, true);
         }
         if let Some((key, before)) = self.exempt {
-            let own = self.unread.get(&key).copied().unwrap_or_default();
+            let own = self.unread.get(key);
             self.exempt = (own > before).then_some((key, own));
             self.let_go();
         }
@@ -472,8 +470,8 @@ impl Net {
 
     /// Whether a client that has sent a part of a large message has to wait for others to send theirs.
     fn is_full_for(&mut self, key: u64) -> bool {
-        let own = self.unread.get(&key).copied().unwrap_or_default();
-        self.unread_sum - own > self.limits.unread && self.exempt.get_or_insert((key, own)).0 != key
+        let own = self.unread.get(key);
+        self.unread.sum() - own > self.limits.unread && self.exempt.get_or_insert((key, own)).0 != key
     }
 
     fn hold(&mut self, key: u64) {
@@ -485,15 +483,15 @@ impl Net {
     }
 
     fn note_unread(&mut self, key: u64, bytes: usize) {
-        let before = self.unread.insert(key, bytes).unwrap_or_default();
-        self.unread_sum = self.unread_sum - before + bytes;
-        self.counters.unread_peak = self.counters.unread_peak.max(self.unread_sum as u64);
+        self.unread.set(key, bytes);
+        self.counters.unread_peak = self.counters.unread_peak.max(self.unread.sum() as u64);
     }
 
     /// A client's large message is whole, or will never be: there is room for others.
     fn forget_unread(&mut self, key: u64) {
-        let Some(bytes) = self.unread.remove(&key) else { return };
-        self.unread_sum -= bytes;
+        if self.unread.set(key, 0) == 0 {
+            return;
+        }
         self.exempt = self.exempt.filter(|(exempt, _)| *exempt != key);
         self.let_go();
     }
@@ -653,7 +651,7 @@ impl Net {
         let Some(connection) = self.connections.remove(&key) else { return };
         self.keep_alive.iter().for_each(|keep_alive| keep_alive.remove(key));
         self.forget_unread(key);
-        self.backlog.forget(key);
+        self.backlog.set(key, 0);
         let notice = match connection.stage {
             Stage::Hello => Notice::Unknown { address: connection.link.other_end(), why },
             Stage::Open(peer) => Notice::Closed { peer, why },
@@ -768,7 +766,8 @@ impl Net {
             self.counters.bytes_sent += count as u64;
             let is_client = matches!(connection.stage, Stage::Open(peer) if peer >= FIRST_CLIENT);
             if is_client {
-                self.backlog.note(key, connection.link.unsent());
+                let unsent = connection.link.unsent();
+                self.backlog.set(key, if unsent < LARGE { 0 } else { unsent });
                 self.counters.backlog_peak = self.counters.backlog_peak.max(self.backlog.sum() as u64);
             }
             if !is_client {

@@ -6,7 +6,7 @@
 //! | --- | --- | --- | --- |
 //! | route | open, or dialed and not answered yet | yes | yes |
 //! | claimant | open, came in while the route was open and heard | yes | no |
-//! | call | dialed while the route is open, not answered yet | its answer | its greeting |
+//! | call | dialed while the route is open, for one of the [purposes](Purpose), not answered yet | its answer | its greeting |
 //!
 //! When the route ends the claimant takes its place, or else the call does.
 

@@ -136,9 +136,14 @@ impl Node {
         }
     }
 
+    fn newest(&mut self) -> Timestamp {
+        let Answer::At(newest) = self.ask(Question::Newest) else { panic!("no snapshot") };
+        newest
+    }
+
     /// Commits a row, and reads all that were committed before.
     fn commit(&mut self) {
-        let Answer::At(snapshot) = self.ask(Question::Newest) else { panic!("no snapshot") };
+        let snapshot = self.newest();
         self.commits += 1;
         let key = self.commits.to_be_bytes().as_slice().into();
         let create = (self.commits == 1).then_some(Restructuring::Create { object: OBJECT });
@@ -292,7 +297,7 @@ fn a_cell_is_not_changed_twice_at_once() {
     let astray = ObjectId::new(GroupId(0), OBJECT.number() + 1);
     let create = Restructuring::Create { object: astray };
     for objects in [[OBJECT, OBJECT], [astray, astray]] {
-        let Answer::At(snapshot) = node.ask(Question::Newest) else { panic!("no snapshot") };
+        let snapshot = node.newest();
         let change = || Change { key: [1].into(), value: Some(b"twice".as_slice().into()) };
         let write = |object| Write { object, cleared: Vec::new(), changes: vec![change()].into() };
         let commit = Commit {
@@ -337,14 +342,14 @@ fn a_cell_is_not_locked_for_a_group_that_is_not_there() {
         (0, vec![1, 1]),
     ];
     for ((primary, others), number) in named.into_iter().zip(1..) {
-        let Answer::At(snapshot) = node.ask(Question::Newest) else { panic!("no snapshot") };
+        let snapshot = node.newest();
         let transaction = TransactionId { client: 6, number };
         let commit = Commit { snapshot, writes: vec![write(b"hostile")], ..Commit::default() };
         let others = others.into_iter().map(GroupId).collect();
         let prepare = Prepare { transaction, primary: GroupId(primary), others, commit };
         node.ask_by(HOSTILE, Question::Prepare(prepare));
         node.wait();
-        let Answer::At(snapshot) = node.ask(Question::Newest) else { panic!("no snapshot") };
+        let snapshot = node.newest();
         let commit = Commit { snapshot, writes: vec![write(b"well meant")], ..Commit::default() };
         let transaction = TransactionId { client: 7, number };
         let question = Question::Commit(transaction, Arc::new(commit), Durability::Synced);
@@ -363,7 +368,7 @@ fn what_a_group_keeps_for_itself_is_not_written() {
     let own = (1 << 32) - 2..1 << 32;
     for object in own.chain([1 << 33]).map(|number| ObjectId::new(GroupId(0), number)) {
         for create in [true, false] {
-            let Answer::At(snapshot) = node.ask(Question::Newest) else { panic!("no snapshot") };
+            let snapshot = node.newest();
             let restructurings = if create { vec![Restructuring::Create { object }] } else { Vec::new() };
             let change = Change { key: [1].into(), value: Some(b"mine".as_slice().into()) };
             let writes = vec![Write { object, cleared: Vec::new(), changes: vec![change].into() }];

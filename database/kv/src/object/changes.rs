@@ -57,12 +57,12 @@ impl Changes {
         change(&mut Reader::new(&self.bytes[self.last..]))
     }
 
-    /// Adds the next one.
-    ///
-    /// # Panics
-    /// If its key is not above that of the last.
-    pub(crate) fn push(&mut self, key: &[u8], value: Option<&[u8]>) {
-        assert!(self.last().is_none_or(|(last, _)| last < key), "changes in ascending order");
+    /// Adds the next one, if its key is above that of the last; whether it is.
+    #[must_use]
+    pub(crate) fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> bool {
+        if self.last().is_some_and(|(last, _)| last >= key) {
+            return false;
+        }
         self.last = self.bytes.len();
         put_bytes(&mut self.bytes, key);
         self.bytes.push(value.is_some().into());
@@ -70,6 +70,17 @@ impl Changes {
             put_bytes(&mut self.bytes, value);
         }
         self.count += 1;
+        true
+    }
+
+    /// Adds those that follow.
+    ///
+    /// # Panics
+    /// If the keys do not ascend.
+    fn extend<'c>(&mut self, changes: impl IntoIterator<Item = KeyAndValue<'c>>) {
+        for (key, value) in changes {
+            assert!(self.push(key, value), "changes in ascending order");
+        }
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -109,7 +120,7 @@ impl<'c> FromIterator<KeyAndValue<'c>> for Changes {
     /// If the keys do not ascend.
     fn from_iter<I: IntoIterator<Item = KeyAndValue<'c>>>(changes: I) -> Self {
         let mut all = Self::default();
-        changes.into_iter().for_each(|(key, value)| all.push(key, value));
+        all.extend(changes);
         all
     }
 }
@@ -121,7 +132,7 @@ impl From<Vec<Change>> for Changes {
         let size =
             |change: &Change| change.key.len() + change.value.as_ref().map_or(0, |value| value.len()) + 6;
         let mut all = Self { bytes: Vec::with_capacity(changes.iter().map(size).sum()), ..Self::default() };
-        changes.iter().for_each(|change| all.push(&change.key, change.value.as_deref()));
+        all.extend(changes.iter().map(|change| (&*change.key, change.value.as_deref())));
         all
     }
 }

@@ -68,10 +68,9 @@ fn decode_changes(bytes: &[u8]) -> Option<(Changes, Timestamp)> {
     let mut made = None;
     while !input.is_empty() {
         let (key, value, at) = decode_cell(&mut input)?;
-        if *made.get_or_insert(at) != at || changes.last().is_some_and(|(last, _)| last >= key) {
+        if *made.get_or_insert(at) != at || !changes.push(key, value) {
             return None;
         }
-        changes.push(key, value);
     }
     Some((changes, made.unwrap_or_default()))
 }

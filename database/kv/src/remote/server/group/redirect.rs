@@ -5,7 +5,7 @@
 //! too, it is found here, from the root.
 
 use super::Group;
-use crate::{Commit, Error, Key, KeyAndValue, Object, ObjectId, Part, Write};
+use crate::{Changes, Commit, Error, Key, KeyAndValue, Object, ObjectId, Part, Write};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -46,8 +46,9 @@ impl Group {
         // Nobody means to change a cell twice.
         let in_order = |(object, mut changes): (ObjectId, Vec<KeyAndValue<'_>>)| {
             changes.sort_by_key(|(key, _)| *key);
-            let is_sound = changes.is_sorted_by(|(a, _), (b, _)| a < b);
-            is_sound.then(|| Write { object, cleared: Vec::new(), changes: changes.into_iter().collect() })
+            let mut sorted = Changes::default();
+            let is_sound = changes.into_iter().all(|(key, value)| sorted.push(key, value));
+            is_sound.then_some(Write { object, cleared: Vec::new(), changes: sorted })
         };
         let (Some(required), Some(touched)) =
             (self.relocated(&commit.required)?, self.relocated(&commit.touched)?)
