@@ -39,6 +39,8 @@ pub enum Violation {
     Torn(Read),
     /// The balances in the end are not what the rows come to.
     Balance(i64),
+    /// A snapshot held another number of rows in a table than in its index.
+    Uneven(Slot, Time, [i64; 2]),
     /// A reader missed a row that was there before it began.
     Stale(Read, (Slot, Time)),
     /// A reader saw a row that nobody wrote, or that nobody was writing yet.
@@ -58,6 +60,9 @@ impl fmt::Display for Violation {
             Self::Doubled(row) => write!(f, "there more than once: {row:?}"),
             Self::Duplicate(one, other) => write!(f, "the same unique key: {one:?} and {other:?}"),
             Self::Torn(at) => write!(f, "a sum that is not {}: {}", ACCOUNTS * BALANCE, read(at)),
+            Self::Uneven(slot, begin, [by_table, by_index]) => {
+                write!(f, "{by_table} rows, {by_index} in the index, in a snapshot of slot {slot} at {begin}")
+            }
             Self::Balance(account) => write!(f, "account {account} does not hold what the rows come to"),
             Self::Stale(at, row) => write!(f, "{row:?} was there before, and is missed: {}", read(at)),
             Self::Imagined(at, row) => write!(f, "{row:?} cannot be there: {}", read(at)),
@@ -82,6 +87,9 @@ pub fn check(history: &[Event], state: &Final) -> Vec<Violation> {
     for event in history {
         match event {
             Event::Own(slot, n, false) => violations.push(Violation::OwnWrite(*slot, *n)),
+            Event::Count(slot, begin, counts) if counts[0] != counts[1] => {
+                violations.push(Violation::Uneven(*slot, *begin, *counts));
+            }
             Event::Read(read) => check_read(read, &known, &mut violations),
             _ => {}
         }
@@ -328,6 +336,13 @@ mod tests {
         }
         let duplicate = Violation::Duplicate((1, 10, Write::Claim(7)), (2, 10, Write::Claim(7)));
         assert_eq!(check(&history, &state), [duplicate]);
+    }
+
+    #[test]
+    fn a_row_that_is_missing_in_the_index_is_found() {
+        let (mut history, state) = sound();
+        history.extend([Event::Count(1, 30, [7, 7]), Event::Count(1, 50, [8, 7])]);
+        assert_eq!(check(&history, &state), [Violation::Uneven(1, 50, [8, 7])]);
     }
 
     #[test]

@@ -139,11 +139,12 @@ impl Worker {
     }
 
     fn operation(&mut self, session: &Connection) -> Result<Next, Failure> {
-        let next = match self.random.weighted(&[3, 3, 1, 2]) {
+        let next = match self.random.weighted(&[300, 300, 100, 200, 1]) {
             0 => self.write(session, transfer)?,
             1 => self.write(session, insert)?,
             2 => self.write(session, claim)?,
-            _ => self.read(session)?,
+            3 => self.read(session)?,
+            _ => self.count(session)?,
         };
         Ok(if self.random.one_in(40) { Next::Reconnect } else { next })
     }
@@ -173,6 +174,14 @@ impl Worker {
                 Err(_) => return Ok(Next::Reconnect),
             }
         }
+        Ok(Next::GoOn)
+    }
+
+    /// Counts all rows, which takes up to a second in a long run.
+    fn count(&self, session: &Connection) -> Result<Next, Failure> {
+        let begin = now();
+        let Ok((counts, odd)) = whole(session) else { return Ok(Next::Reconnect) };
+        tell(&Event::Count(self.slot, begin, counts), &odd)?;
         Ok(Next::GoOn)
     }
 
@@ -263,6 +272,42 @@ fn snapshot(session: &Connection) -> rusqlite::Result<([i64; 2], Newest)> {
     let rows = (0..SLOTS).map(&mut of).collect::<rusqlite::Result<Newest>>()?;
     session.execute_batch("COMMIT")?;
     Ok((sums, rows))
+}
+
+/// How many rows a snapshot has, by table and by index; and if these differ, some that are in one of them only.
+fn whole(session: &Connection) -> rusqlite::Result<([i64; 2], String)> {
+    session.execute_batch("BEGIN")?;
+    let counted = counts(session)?;
+    let odd = if counted[0] == counted[1] { String::new() } else { odd(session)? };
+    session.execute_batch("COMMIT")?;
+    Ok((counted, odd))
+}
+
+const BY_TABLE: &str = "FROM entry NOT INDEXED";
+const BY_INDEX: &str = "FROM entry INDEXED BY sqlite_autoindex_entry_1 WHERE slot >= 0";
+
+fn counts(session: &Connection) -> rusqlite::Result<[i64; 2]> {
+    let count = |by| session.query_row(&format!("SELECT count(*) {by}"), [], |row| row.get(0));
+    Ok([count(BY_TABLE)?, count(BY_INDEX)?])
+}
+
+/// Some rows that are in the table and not in its index, or in the index only.
+///
+/// # Errors
+/// What SQLite answers.
+pub fn odd(session: &Connection) -> rusqlite::Result<String> {
+    let but = |one, other| {
+        let sql = format!(
+            "SELECT group_concat(format('%d|%d|%d', rowid, slot, n), ' ') FROM (SELECT rowid, slot, n {one} \
+             EXCEPT SELECT rowid, slot, n {other} LIMIT 9)"
+        );
+        session.query_row(&sql, [], |row| row.get::<_, Option<String>>(0)).map(Option::unwrap_or_default)
+    };
+    Ok(format!(
+        "only in the table: {}; only in the index: {}",
+        but(BY_TABLE, BY_INDEX)?,
+        but(BY_INDEX, BY_TABLE)?
+    ))
 }
 
 /// One write: lines of processes that share a pipe do not mix if they are shorter than its buffer.

@@ -63,6 +63,8 @@ pub enum Event {
     Own(Slot, Time, bool),
     /// A snapshot was read.
     Read(Read),
+    /// All rows of a snapshot were counted, in their table and in its index.
+    Count(Slot, Time, [i64; 2]),
 }
 
 impl fmt::Display for Event {
@@ -74,6 +76,9 @@ impl fmt::Display for Event {
             Self::Try(slot, n, Write::Claim(key)) => write!(f, "claim {slot} {n} {key}"),
             Self::Done(slot, n, end, outcome) => write!(f, "{outcome:?} {slot} {n} {end}"),
             Self::Own(slot, n, seen) => write!(f, "own {slot} {n} {seen}"),
+            Self::Count(slot, begin, [by_table, by_index]) => {
+                write!(f, "count {slot} {begin} {by_table} {by_index}")
+            }
             Self::Read(Read { slot, begin, end, sums: [by_table, by_index], rows }) => {
                 let mut line = format!("read {slot} {begin} {end} {by_table} {by_index}");
                 for (slot, rows) in rows {
@@ -101,6 +106,7 @@ impl Event {
                 n,
                 Write::Transfer { source: number()?, target: number()?, amount: number()? },
             ),
+            "count" => Self::Count(slot, n, [number()?, number()?]),
             "claim" => Self::Try(slot, n, Write::Claim(number()?)),
             "own" => Self::Own(slot, n, words.next()?.parse().ok()?),
             "read" => {
@@ -136,6 +142,7 @@ mod tests {
             Event::Try(3, 12, Write::Claim(99)),
             Event::Done(3, 12, 15, Outcome::Unknown),
             Event::Own(3, 12, false),
+            Event::Count(3, 12, [7, 8]),
             Event::Read(Read {
                 slot: 0,
                 begin: 5,

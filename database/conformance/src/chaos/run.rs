@@ -4,7 +4,7 @@ use super::check::{self, Final, Row, check};
 use super::client::{self, Meeting, SLOTS};
 use super::cluster::{Cluster, PATIENCE};
 use super::history::{Event, Write};
-use super::plan::{self, Fault, Step};
+use super::plan::{self, Fault, SERVERS, Step};
 use super::waits::{Acknowledged, Pauses};
 use super::{Failure, apart, now, output};
 use crate::database;
@@ -68,12 +68,15 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         return Err(format!("a client tells what nobody understands: {line}").into());
     }
     let state = read_all(&database::open(&cluster.name())?)?;
+    let problems = problems_of_all(&mut cluster)?;
+    problems.iter().for_each(|problem| println!("VIOLATION {problem}"));
     let violations = check(&told.history, &state);
     for violation in violations.iter().take(50) {
         println!("VIOLATION {violation}");
     }
-    if !violations.is_empty() {
-        return Err(format!("{} violations; seed {}", violations.len(), plan.seed).into());
+    if !violations.is_empty() || !problems.is_empty() {
+        let count = violations.len() + problems.len();
+        return Err(format!("{count} violations; seed {}", plan.seed).into());
     }
     let too_long: Vec<_> = pauses.too_long().filter(|_| plan.is_bounded).collect();
     if !too_long.is_empty() {
@@ -217,12 +220,33 @@ impl Clients {
     }
 }
 
-/// All that the database holds, once it was found sound.
-fn read_all(connection: &Connection) -> Result<Final, Failure> {
-    let integrity: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
-    if integrity != "ok" {
-        return Err(format!("integrity_check: {integrity}").into());
+/// What is wrong with the database, also where others lead: what one replica has wrong is seen when that leads.
+fn problems_of_all(cluster: &mut Cluster) -> Result<Vec<String>, Failure> {
+    let mut all = problems(&database::open(&cluster.name())?)?;
+    for server in 0..SERVERS {
+        let fault = Fault::End(server);
+        cluster.strike(fault)?;
+        let found = problems(&database::open(&cluster.name())?)?;
+        all.extend(found.into_iter().map(|problem| format!("without server {server}: {problem}")));
+        cluster.heal(fault)?;
+        cluster.await_whole()?;
     }
+    Ok(all)
+}
+
+/// What SQLite finds wrong with the database.
+fn problems(connection: &Connection) -> Result<Vec<String>, Failure> {
+    let mut check = connection.prepare("PRAGMA integrity_check")?;
+    let mut problems = check.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+    if problems == ["ok"] {
+        return Ok(Vec::new());
+    }
+    problems.push(client::odd(connection)?);
+    Ok(problems)
+}
+
+/// All that the database holds.
+fn read_all(connection: &Connection) -> Result<Final, Failure> {
     let mut entries = connection.prepare("SELECT slot, n, source, target, amount FROM entry NOT INDEXED")?;
     let entries = entries.query_map([], |row| {
         let write = Write::Transfer { source: row.get(2)?, target: row.get(3)?, amount: row.get(4)? };
