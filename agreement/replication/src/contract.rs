@@ -315,7 +315,9 @@ impl StateMachine for Counter {
     fn snapshot(&self) -> Vec<u8> {
         Vec::new()
     }
-    fn restore(&mut self, _at: SequenceNumber, _snapshot: &[u8]) {}
+    fn restore(&mut self, _at: SequenceNumber, _snapshot: &[u8]) -> bool {
+        true
+    }
 }
 
 #[test]

@@ -49,7 +49,9 @@ impl<S: StateMachine> Replica<S> {
                 from,
                 Message::Reply { view, client, number, result: encode_group(&self.group).to_vec() },
             );
-        } else if entry.number == next && entry.next_group().is_some_and(|group| group.epoch() == next) {
+        } else if entry.number == next
+            && entry.next_group().is_some_and(|group| group.epoch() == next && self.may_follow(&group))
+        {
             // The next view that it leads itself.
             let view = self.view.after(self.group.members().len() as u64);
             self.leave(view, Some(entry), now, out);

@@ -39,6 +39,12 @@ impl Checkpoint {
         let (at, summary) = (SequenceNumber(0), Summary(0));
         Self { at, summary, group, answered: BTreeMap::new(), state: Vec::new() }
     }
+
+    /// Whether its state is one that a state machine of this kind takes over.
+    #[must_use]
+    pub fn is_of<S: StateMachine + Default>(&self) -> bool {
+        S::default().restore(self.at, &self.state)
+    }
 }
 
 impl fmt::Debug for Checkpoint {
@@ -190,7 +196,12 @@ impl<S: StateMachine> Execution<S> {
         Checkpoint { at: self.executed, summary, group, answered: self.answered.clone(), state }
     }
 
-    pub(crate) fn restore(&mut self, checkpoint: &Checkpoint) {
+    /// Whether the checkpoint has a state; if not, nothing has changed.
+    #[must_use]
+    pub(crate) fn restore(&mut self, checkpoint: &Checkpoint) -> bool {
+        if !self.state_machine.restore(checkpoint.at, &checkpoint.state) {
+            return false;
+        }
         self.executed = checkpoint.at;
         self.answered.clone_from(&checkpoint.answered);
         // A replica that remembered all clients has made it. Which are remembered is to follow from the log alone, not from
@@ -201,7 +212,7 @@ impl<S: StateMachine> Execution<S> {
             self.answered.retain(|_, answered| answered.at >= *first);
         }
         self.undo.clear();
-        self.state_machine.restore(checkpoint.at, &checkpoint.state);
+        true
     }
 }
 
@@ -230,7 +241,9 @@ mod tests {
         fn snapshot(&self) -> Vec<u8> {
             Vec::new()
         }
-        fn restore(&mut self, _at: SequenceNumber, _snapshot: &[u8]) {}
+        fn restore(&mut self, _at: SequenceNumber, _snapshot: &[u8]) -> bool {
+            true
+        }
     }
 
     /// After any operations, commits and rollbacks all is as if only what is left had ever been executed.
@@ -293,7 +306,7 @@ mod tests {
             let answered = (1..=upto).map(|client| (ClientId(client), at(client))).collect();
             let checkpoint = Checkpoint { at: SequenceNumber(upto), answered, ..Checkpoint::first(group) };
             let mut execution = Execution::new(Diary::default());
-            execution.restore(&checkpoint);
+            assert!(execution.restore(&checkpoint));
             execution
         };
         let (mut early, late) = (restored(2 * most), restored(2 * most + 3));

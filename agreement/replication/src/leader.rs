@@ -5,9 +5,13 @@
 
 #[cfg(test)]
 use crate::group::Defect;
+use crate::replica::MOST_WAITING_BYTES;
 use crate::{Entry, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, Timer, View};
 use fulmar_node::{NodeId, Outbox, Time};
 use std::collections::{BTreeMap, VecDeque};
+
+/// A leader keeps no more queries in mind, and no more of what one backup holds beyond its own log.
+const MOST_REMEMBERED: usize = 1 << 16;
 
 /// What a leader knows of its view.
 #[derive(Default)]
@@ -25,6 +29,8 @@ pub(crate) struct Leading {
     /// How often it has asked whether it still leads.
     round: u64,
     queries: VecDeque<Query>,
+    /// So many bytes they have.
+    query_bytes: usize,
     /// Whether f + 1 hold the log with which the view began: then what came of its epoch before is safe with this group.
     pub(crate) is_established: bool,
     /// How many signs ago something was committed, if something is to be.
@@ -124,6 +130,9 @@ impl<S: StateMachine> Replica<S> {
         backup.round = backup.round.max(round);
         // What is said again is not remembered again: the leader may never come to it.
         if backup.ahead.back() != Some(&(upto, summary)) {
+            if backup.ahead.len() == MOST_REMEMBERED {
+                backup.ahead.pop_front();
+            }
             backup.ahead.push_back((upto, summary));
         }
         self.compare(now, out);
@@ -196,8 +205,14 @@ impl<S: StateMachine> Replica<S> {
         let index = self.committed.max(self.leading.began_with);
         #[cfg(test)]
         let index = if self.group.has(Defect::AnswersEarly) { SequenceNumber(0) } else { index };
-        let is_idle = self.leading.queries.is_empty();
+        let queries = &self.leading.queries;
+        if queries.len() >= MOST_REMEMBERED || self.leading.query_bytes >= MOST_WAITING_BYTES {
+            // Its client asks again.
+            return;
+        }
+        let is_idle = queries.is_empty();
         let round = self.leading.round + 1;
+        self.leading.query_bytes += entry.operation.len();
         self.leading.queries.push_back(Query { round, from: index, by: from, entry });
         if is_idle {
             self.ask_round(out);
@@ -235,6 +250,7 @@ impl<S: StateMachine> Replica<S> {
             self.leading.queries.pop_front_if(|query| query.round <= over && query.from <= executed)
         {
             let Entry { client, number, operation, .. } = query.entry;
+            self.leading.query_bytes -= operation.len();
             let result = self.execution.state_machine().query(&operation);
             out.send(query.by, Message::Reply { view: self.view, client, number, result });
         }

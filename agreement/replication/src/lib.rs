@@ -23,7 +23,7 @@
 //! - `execution`: the state machine, and who has been answered what, so that no operation takes place twice.
 //! - `leader` and `backup`: what is committed in a view. `view_change`: from a view to a later one. `merge`: with which log that
 //!   begins; it is the same rule for all protocols, and that they are safe rests on it. `transfer`: from one replica to another that has missed too
-//!   much. `epoch`: from a group to one of other members or another protocol.
+//!   much. `epoch`: from a group to one of other members or another protocol. `speaker`: who may say what.
 //!
 //! # Example
 //!
@@ -47,7 +47,10 @@
 //!
 //! Whoever starts a replica without its former memory must give it an incarnation that never was.
 //!
-//! Not guaranteed: anything about replicas that lie.
+//! A client may say anything under its own name: it does no more than invoke operations. Which messages are heard from whom is written down in
+//! `speaker/speakers.txt`.
+//!
+//! Not guaranteed: anything about replicas that lie, or others that go by their names.
 
 pub mod applications;
 mod backup;
@@ -70,6 +73,7 @@ mod replica;
 mod simulation;
 #[cfg(test)]
 mod sockets;
+mod speaker;
 mod speculative;
 mod state_machine;
 mod timeout;

@@ -44,6 +44,8 @@ pub struct Options {
     /// whoever runs a replica that is [`Behind`] copies the state itself, part by part, while the replica goes on: so operations are such
     /// that carried out over a state that is newer in part they come to the same, if all that follow are, too.
     pub is_copied: bool,
+    /// Whether the nodes of the group never change, under whatever incarnations: then whoever is none of them is heard as a client is.
+    pub is_fixed: bool,
 }
 
 impl Default for Options {
@@ -60,6 +62,7 @@ impl Default for Options {
             synchronize: 100,
             is_durable: true,
             is_copied: false,
+            is_fixed: false,
         }
     }
 }
@@ -205,6 +208,10 @@ pub struct Replica<S> {
     waiting: Vec<(NodeId, Message)>,
     /// Until then no state is asked for again.
     pub(crate) asked_state_until: Time,
+    /// Until then no doubt is heard.
+    pub(crate) doubted_until: Time,
+    /// The last request that said that time has passed, and when it came.
+    timed: Option<((ClientId, u64), Time)>,
     /// Whether it hears of no leader, and which others have said when that they do not.
     pub(crate) is_suspicious: bool,
     /// When it had a sign that there is a leader, or may be soon.
@@ -230,6 +237,9 @@ impl<S: StateMachine> Replica<S> {
     /// Without records it is a founder if `group` was founded with its incarnation, and else it has to be let in: it finds the
     /// state and the group there is now if one of the nodes of `group` still knows. So whoever has had a life before, and has
     /// lost its records, comes back with an incarnation that never was.
+    ///
+    /// # Panics
+    /// If the last checkpoint of the records has a state that `state_machine` does not take over: see [`Checkpoint::is_of`].
     pub fn new(me: Member, group: Group, options: Options, state_machine: S, records: &[Record]) -> Self {
         let mut memory = Memory::default();
         records.iter().for_each(|record| memory.note(record));
@@ -267,6 +277,8 @@ impl<S: StateMachine> Replica<S> {
             early: BTreeMap::new(),
             waiting: Vec::new(),
             asked_state_until: Time::ZERO,
+            doubted_until: Time::ZERO,
+            timed: None,
             is_suspicious: false,
             trusted: Time::ZERO,
             suspects: BTreeMap::new(),
@@ -286,7 +298,8 @@ impl<S: StateMachine> Replica<S> {
         if let Some(checkpoint) = checkpoint {
             replica.group = checkpoint.group.clone();
             replica.committed = checkpoint.at;
-            replica.execution.restore(&checkpoint);
+            let is_state = replica.execution.restore(&checkpoint);
+            assert!(is_state, "a record of this replica has a state that it cannot have taken over");
             replica.checkpoint = checkpoint;
         }
         replica.uncommitted = replica.uncommitted_bytes();
@@ -423,6 +436,21 @@ impl<S: StateMachine> Replica<S> {
             let request = Message::Request { client, epoch, session, number, operation, is_query };
             self.waiting.push((from, request));
         }
+    }
+
+    /// Whether so much time has passed as an operation says, if it says so.
+    fn is_time(&mut self, entry: &crate::Entry, now: Time) -> bool {
+        let interval = self.execution.state_machine().interval(&entry.operation);
+        let request = (entry.client, entry.number);
+        if interval.is_zero() || self.timed.is_some_and(|(timed, _)| timed == request) {
+            return true;
+        }
+        let is_time =
+            interval < Duration::MAX && self.timed.is_none_or(|(_, before)| now.since(before) >= interval);
+        if is_time {
+            self.timed = Some((request, now));
+        }
+        is_time
     }
 
     /// Hears what has come since the last view.
@@ -619,7 +647,7 @@ impl<S: StateMachine> Process for Replica<S> {
     }
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
-        if !self.is_among_members(from, &message, now, out) {
+        if !self.hears(from, &message) || !self.is_among_members(from, &message, now, out) {
             return;
         }
         match message {
@@ -636,6 +664,9 @@ impl<S: StateMachine> Process for Replica<S> {
                 }
                 if !self.is_in_view() || self.log.is_closed() || self.is_copying() {
                     return self.keep_waiting(from, epoch, entry);
+                }
+                if !self.is_time(&entry, now) {
+                    return;
                 }
                 match self.group.protocol() {
                     Protocol::Speculative => self.speculate(from, entry, now, out),

@@ -250,8 +250,10 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
         patience: Duration::from_millis(50 + chance.below(100)),
         is_durable: !chance.one_in(4),
         is_copied: chance.one_in(2),
+        is_fixed: false,
     };
     let is_steady = chance.one_in(3);
+    let options = Options { is_fixed: is_steady, ..options };
     let spares = if is_steady { 0 } else { 2 };
     let nodes: Vec<NodeId> = (0..founders + spares).map(NodeId).collect();
     let incarnations = Incarnations::default();

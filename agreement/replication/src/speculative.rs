@@ -72,9 +72,11 @@ impl<S: StateMachine> Replica<S> {
 
     /// A client doubts that the replicas of this view are in the same state. Its leader sees to it, if there is one.
     pub(crate) fn doubt(&mut self, view: View, now: Time, out: &mut Outbox<Self>) {
-        if !self.leads() || view != self.view || !self.is_sure {
+        if !self.leads() || view != self.view || !self.is_sure || now < self.doubted_until {
             return;
         }
+        // Whatever clients say, and however often, replicas have time for each other.
+        self.doubted_until = now + self.options.heartbeat;
         if self.may_impose() {
             self.impose(self.committed, now, out);
         } else {

@@ -1,6 +1,7 @@
 //! What is replicated.
 
 use crate::SequenceNumber;
+use std::time::Duration;
 
 /// A deterministic service: of the same operations in the same order come the same results and the same state.
 pub trait StateMachine {
@@ -25,6 +26,16 @@ pub trait StateMachine {
     /// The state. Called when everything executed is committed.
     fn snapshot(&self) -> Vec<u8>;
 
-    /// Takes over a state of which another replica has made the snapshot, after the operation `at`.
-    fn restore(&mut self, at: SequenceNumber, snapshot: &[u8]);
+    /// Takes over a state of which another replica has made the snapshot, after the operation `at`. Whether it is one: bytes that are
+    /// no state change nothing.
+    #[must_use]
+    fn restore(&mut self, at: SequenceNumber, snapshot: &[u8]) -> bool;
+
+    /// How long after another that says that time has passed a replica takes an operation, if this says so; if it comes earlier its
+    /// client has to ask again. Zero, if it says nothing of time; and
+    /// [`Duration::MAX`], if it is not to be taken at all.
+    fn interval(&self, operation: &[u8]) -> Duration {
+        let _ = operation;
+        Duration::ZERO
+    }
 }

@@ -156,7 +156,7 @@ impl<S: StateMachine> Replica<S> {
         }
         if self.log.summary(checkpoint.at) == Some(checkpoint.summary) {
             self.commit(checkpoint.at, now, out);
-        } else {
+        } else if self.execution.restore(checkpoint) {
             if self.options.is_copied {
                 self.copy(from, checkpoint.at, out);
             }
@@ -164,8 +164,8 @@ impl<S: StateMachine> Replica<S> {
         }
     }
 
-    /// Goes on from a checkpoint that is ahead, and that its own log does not lead to: so what that has after it was never
-    /// committed.
+    /// Goes on from a checkpoint that is ahead, whose state it has taken over, and that its own log does not lead to: so what that has
+    /// after it was never committed.
     fn go_on_from(&mut self, checkpoint: &Arc<Checkpoint>, now: Time, out: &mut Outbox<Self>) {
         let begins_epoch = self.is_behind_epoch(checkpoint.group.epoch());
         let has_led = self.leads();
@@ -173,7 +173,6 @@ impl<S: StateMachine> Replica<S> {
         self.asked.clear();
         self.uncommitted = 0;
         self.committed = checkpoint.at;
-        self.execution.restore(checkpoint);
         self.checkpoint = checkpoint.clone();
         self.record(Record::Adopt(checkpoint.clone()), out);
         let last = SequenceNumber(0);

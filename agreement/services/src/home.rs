@@ -1,9 +1,10 @@
 //! A replica's directory: whose it is, and its records.
 
-use crate::Charter;
 use crate::chance::by_chance;
 use crate::journal::{Journal, JournalError, replace};
+use crate::{Application, Charter};
 use fulmar_node::NodeId;
+use fulmar_replication::applications::{Locks, Timestamps};
 use fulmar_replication::{Member, Record};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -49,6 +50,17 @@ pub enum HomeError {
          another group, with an empty directory"
     )]
     Founded(PathBuf),
+    /// What is replicated has no such state.
+    #[error(
+        "{path}: has a state that is none of {application}; with an empty directory the replica comes back as another incarnation, to \
+         which the others give the state"
+    )]
+    State {
+        /// Which journal.
+        path: PathBuf,
+        /// What is replicated.
+        application: Application,
+    },
     /// Its records cannot be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -96,13 +108,28 @@ impl Home {
             }
             Err(why) => return Err(failed(&name)(why)),
         };
-        let (journal, records) = Journal::open(&journal)?;
+        let (application, path) = (charter.application, journal);
+        let (journal, records) = Journal::open(&path)?;
+        if !records.iter().all(|record| has_state_of(application, record)) {
+            return Err(HomeError::State { path, application });
+        }
         Ok(Self { member: Member { node: me, incarnation }, journal, records, _lock: lock })
     }
 
     /// Whether it has nothing, and others have to let it in.
     pub(crate) fn is_strange(&self) -> bool {
         self.records.is_empty() && self.member.incarnation != FOUNDER
+    }
+}
+
+/// Whether the state in a record, if there is one, is such as this application's.
+fn has_state_of(application: Application, record: &Record) -> bool {
+    match (record, application) {
+        (Record::Checkpoint(state) | Record::Adopt(state), Application::Timestamps) => {
+            state.is_of::<Timestamps>()
+        }
+        (Record::Checkpoint(state) | Record::Adopt(state), Application::Locks) => state.is_of::<Locks>(),
+        _ => true,
     }
 }
 
@@ -133,8 +160,10 @@ fn read(text: &str, ours: &str, path: &Path) -> Result<u64, HomeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Application, Members};
-    use fulmar_replication::Protocol;
+    use crate::Members;
+    use fulmar_node::{Lsn, Outbox, Process, Time};
+    use fulmar_replication::{ClientId, Group, Message, Options, Protocol, Replica, SequenceNumber};
+    use fulmar_transport::Log as _;
 
     fn charter(application: Application) -> Charter {
         let members = Members::new(["a:1", "b:1", "c:1"]).expect("three");
@@ -159,6 +188,55 @@ mod tests {
         // Who has lost its records alone is not who it was either.
         fs::remove_file(directory.path().join("made/a").join(JOURNAL)).expect("it was there");
         assert!(matches!(open("a", false), Err(HomeError::Journal(JournalError::Io { .. }))));
+    }
+
+    /// The records of a replica, alone in its group, after it has given a timestamp.
+    fn records_with_a_state() -> Vec<Record> {
+        let group = Group::new([NodeId(0)], Protocol::Viewstamped).expect("one");
+        let (me, options) = (group.members()[0], Options { checkpoint: 1, ..Options::default() });
+        let mut replica = Replica::new(me, group, options, Timestamps::default(), &[]);
+        let (mut out, mut records) = (Outbox::default(), Vec::new());
+        replica.start(Time::ZERO, &mut out);
+        let request = Message::Request {
+            client: ClientId(1),
+            epoch: 0,
+            session: SequenceNumber(0),
+            number: 1,
+            operation: Timestamps::take(1).into(),
+            is_query: false,
+        };
+        let mut request = Some(request);
+        for _ in 0..2 {
+            records.append(&mut out.records.clone());
+            out.clear();
+            replica.durable(Time::ZERO, Lsn(records.len() as u64), &mut out);
+            request.take().into_iter().for_each(|request| {
+                replica.receive(Time::ZERO, NodeId(9), request, &mut out);
+            });
+        }
+        records.append(&mut out.records.clone());
+        records
+    }
+
+    #[test]
+    fn a_state_of_something_else_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |application: Application| directory.path().join(application.to_string());
+        let open =
+            |application| Home::open(&path(application), &charter(application), NodeId(1), true).map(drop);
+        let (from, to) = (Application::Timestamps, Application::Locks);
+        open(from).and_then(|()| open(to)).expect("new");
+        let (mut journal, _) = Journal::open(&path(from).join(JOURNAL)).expect("it is there");
+        let records = records_with_a_state();
+        assert!(records.iter().any(|record| matches!(record, Record::Checkpoint(_))));
+        journal.append(&records).and_then(|()| journal.sync()).expect("there is room");
+        let again =
+            |application| Home::open(&path(application), &charter(application), NodeId(1), false).map(drop);
+        again(from).expect("its own");
+        fs::copy(path(from).join(JOURNAL), path(to).join(JOURNAL)).expect("there is room");
+        let complaint = again(to).expect_err("another's").to_string();
+        assert!(complaint.ends_with("to which the others give the state"), "{complaint}");
+        assert!(complaint.contains("journal: has a state that is none of locks"), "{complaint}");
     }
 
     #[test]

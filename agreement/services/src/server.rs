@@ -5,7 +5,7 @@ use crate::report::Reporter;
 use crate::{Application, Charter, ticker};
 use fulmar_node::{Lsn, NodeId};
 use fulmar_replication::applications::{Locks, Timestamps};
-use fulmar_replication::{Behind, Group, GroupError, LeaderTimeout, Replica, StateMachine, Wish};
+use fulmar_replication::{Behind, Group, GroupError, LeaderTimeout, Options, Replica, StateMachine, Wish};
 use fulmar_transport::{Handle, Limits, Notice, Protocol, ServeError, User};
 use std::io;
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 /// What replicas and clients of services speak.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 pub(crate) fn protocol(charter: &Charter) -> Protocol {
     Protocol { cluster: charter.cluster(), version: VERSION }
@@ -123,7 +123,7 @@ impl Server {
         assist: impl FnOnce(Handle<Replica<S>>),
     ) -> Result<(), ServerError> {
         let Home { member, journal, records, .. } = &mut self.home;
-        let options = self.leader_timeout.options();
+        let options = Options { is_fixed: true, ..self.leader_timeout.options() };
         let replica = Replica::new(*member, self.group, options, S::default(), records);
         let (logged, protocol) = (Lsn(records.len() as u64), protocol(&self.charter));
         *records = Vec::new();

@@ -1,7 +1,7 @@
 //! A client of locks.
 
+use crate::chance::by_chance;
 use crate::lease::{Lease, keep};
-use crate::ticker::TICK;
 use crate::{CallError, Caller, Charter};
 use fulmar_replication::applications::{Fence, LockAnswer, LockMode, LockOperation, Locks, SessionId};
 use std::thread;
@@ -33,7 +33,7 @@ pub struct LockSession {
 
 impl LockSession {
     /// No session lives for longer that is not heard of: a day, but for a second.
-    pub const LONGEST: Duration = Duration::from_secs((Locks::MOST_TICKS - 1) * TICK.as_secs());
+    pub const LONGEST: Duration = Duration::from_secs((Locks::MOST_TICKS - 1) * Locks::TICK.as_secs());
 
     /// Opens one that expires if this process is not heard of for so long, or some seconds more: for [`Self::LONGEST`] if it is more.
     ///
@@ -43,9 +43,10 @@ impl LockSession {
         let expires = expires.min(Self::LONGEST);
         let (mut caller, keeper) = (Caller::new(charter)?, Caller::new(charter)?);
         // One more, as clocks run differently.
-        let ticks = u64::try_from(expires.as_nanos().div_ceil(TICK.as_nanos())).unwrap_or(u64::MAX);
+        let ticks = u64::try_from(expires.as_nanos().div_ceil(Locks::TICK.as_nanos())).unwrap_or(u64::MAX);
         let asked = Instant::now();
-        let open = LockOperation::Open { ticks: ticks.saturating_add(1) };
+        let session = SessionId::drawn(by_chance().map_err(CallError::Chance)?);
+        let open = LockOperation::Open { ticks: ticks.saturating_add(1), session: Some(session) };
         let id = match call(&mut caller, &open)? {
             LockAnswer::Opened(id) => id,
             other => return Err(CallError::Answer(format!("{other:?}").into())),

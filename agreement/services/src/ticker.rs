@@ -1,8 +1,8 @@
 //! Lets time pass for sessions.
 //!
-//! Each replica does so while it leads and there are sessions. A tick comes no sooner than [`TICK`] after whoever invokes it has heard
-//! of the one before, and counts only as the next after that: so two who both take themselves for leaders do not hurry time, and what
-//! was heard of within `n` times [`TICK`] lives for `n` ticks.
+//! Each replica does so while it leads and there are sessions. A tick comes no sooner than [`Locks::TICK`] after whoever invokes it has
+//! heard of the one before, and counts only as the next after that: so two who both take themselves for leaders do not hurry time, and
+//! what was heard of within `n` times [`Locks::TICK`] lives for `n` ticks. Replicas let nobody's ticks in faster.
 
 use crate::report::Reporter;
 use crate::{Caller, Charter};
@@ -11,16 +11,12 @@ use fulmar_replication::applications::{LockAnswer, LockOperation, Locks};
 use fulmar_transport::Handle;
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
-
-/// No two ticks come within this time.
-pub(crate) const TICK: Duration = Duration::from_secs(1);
 
 /// Goes on for as long as the replica runs.
 pub(crate) fn run(replica: &Handle<Replica<Locks>>, charter: &Charter, reporter: &Reporter) {
     let (mut caller, mut ticks) = (None, 0);
     loop {
-        thread::sleep(TICK);
+        thread::sleep(Locks::TICK);
         match is_due(replica) {
             None => return,
             Some(false) => continue,

@@ -55,11 +55,15 @@ impl StateMachine for Values {
         self.values.iter().flat_map(|(key, value)| key.iter().chain(value).copied()).collect()
     }
 
-    fn restore(&mut self, _at: SequenceNumber, snapshot: &[u8]) {
-        let pairs =
-            snapshot.as_chunks::<{ 8 + VALUE }>().0.iter().filter_map(|pair| pair.split_first_chunk());
+    fn restore(&mut self, _at: SequenceNumber, snapshot: &[u8]) -> bool {
+        let (pairs, rest) = snapshot.as_chunks::<{ 8 + VALUE }>();
+        if !rest.is_empty() {
+            return false;
+        }
+        let pairs = pairs.iter().filter_map(|pair| pair.split_first_chunk());
         self.values = pairs.map(|(key, value)| (*key, value.into())).collect();
         self.replaced.clear();
+        true
     }
 }
 

@@ -338,15 +338,20 @@ impl StateMachine for Entries {
         out
     }
 
-    fn restore(&mut self, at: SequenceNumber, snapshot: &[u8]) {
+    fn restore(&mut self, at: SequenceNumber, snapshot: &[u8]) -> bool {
         let mut input = Reader::new(snapshot);
+        let leader = if input.is_empty() { None } else { View::decode(&mut input) };
+        if !input.is_empty() || leader.is_none() && !snapshot.is_empty() {
+            return false;
+        }
         let mut state = self.0.state.lock();
-        state.leader = View::decode(&mut input);
+        state.leader = leader;
         state.parts.clear();
         state.is_within = false;
         state.executed.clear();
         state.committed = at;
         state.due = Due::default();
+        true
     }
 }
 

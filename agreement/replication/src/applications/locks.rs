@@ -2,7 +2,8 @@
 //!
 //! A state machine has no clock. Time passes by an operation, [`LockOperation::Tick`], which whoever runs the service invokes at
 //! regular intervals; sessions live for a number of ticks after they were last heard of. An invocation names its tick, so time goes
-//! no faster if several invoke it.
+//! no faster if several invoke it; and a replica takes none that comes sooner than [`Locks::TICK`] after the one before, so nobody makes
+//! it go faster.
 //!
 //! Whoever is given a lock is given a fencing token with it, a number that is larger than all before, of any lock. Time may have
 //! passed for the session and not for its holder, which was stopped, say: then what the lock protects sees its token after the next
@@ -12,15 +13,28 @@ use super::undo::Undoable;
 use crate::{SequenceNumber, StateMachine};
 use fulmar_transport::coding::{Reader, list, put_bytes, put_varint};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// There are no more sessions, and no more locks that somebody holds.
 const MOST: usize = 1 << 16;
 /// No more wait for one lock.
 const MOST_WAITING: usize = 1 << 10;
 
-/// Names a session.
+/// Names a session. Whoever knows it can do all in its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
+
+impl SessionId {
+    /// The one that this number stands for, which is drawn by chance so that nobody guesses it. No session that is numbered has it.
+    #[must_use]
+    pub const fn drawn(number: u64) -> Self {
+        Self((number & (u64::MAX >> 2)) | (1 << 62))
+    }
+
+    const fn is_drawn(self) -> bool {
+        self.0 >> 62 == 1
+    }
+}
 
 /// A fencing token: says of two who were given a lock which was later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,10 +52,12 @@ pub enum LockMode {
 /// What one can ask of a lock manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockOperation {
-    /// Opens a session that ends if it is not heard of for so many ticks.
+    /// Opens a session that ends if it is not heard of for so many ticks; or says that it is still there.
     Open {
         /// How many; [`Locks::MOST_TICKS`] if it is more.
         ticks: u64,
+        /// Its name, which is [drawn](SessionId::drawn); or it is numbered, as clients of before have it.
+        session: Option<SessionId>,
     },
     /// The session is still there, as any operation of it says.
     KeepAlive(SessionId),
@@ -107,7 +123,7 @@ struct Session {
 pub struct Locks {
     locks: Undoable<Vec<u8>, Lock>,
     sessions: Undoable<SessionId, Session>,
-    /// How many ticks there were, how many sessions, and how many fencing tokens.
+    /// How many ticks there were, how many sessions that were numbered, and how many fencing tokens.
     counts: Undoable<Count, u64>,
 }
 
@@ -127,6 +143,8 @@ impl Default for Locks {
 impl Locks {
     /// No session outlives its client by more ticks: a day of seconds.
     pub const MOST_TICKS: u64 = 86_400;
+    /// So much time is from tick to tick, at least.
+    pub const TICK: Duration = Duration::from_secs(1);
     /// No name of a lock is longer, bytes.
     pub const LONGEST_NAME: usize = 1 << 10;
 
@@ -160,17 +178,23 @@ impl Locks {
         | Close(session)
         | Acquire { session, .. }
         | Release(session, _)
-        | Look(session, _) = &operation
+        | Look(session, _)
+        | Open { session: Some(session), .. } = &operation
         {
-            let Some(known) = self.sessions.get(session).cloned() else { return LockAnswer::Gone };
-            self.sessions.set(*session, Some(Session { heard_at: now, ..known }));
+            match self.sessions.get(session).cloned() {
+                Some(known) => self.sessions.set(*session, Some(Session { heard_at: now, ..known })),
+                None if matches!(operation, Open { .. }) => {}
+                None => return LockAnswer::Gone,
+            }
         }
         match operation {
+            Open { session: Some(session), .. } if self.sessions.get(&session).is_some() => {
+                LockAnswer::Opened(session)
+            }
             Open { .. } if self.sessions.values().len() >= MOST => LockAnswer::Full,
-            Open { ticks } => {
+            Open { ticks, session } => {
                 let ticks = ticks.min(Self::MOST_TICKS);
-                let session = SessionId(self.count(Count::Sessions) + 1);
-                self.counts.set(Count::Sessions, Some(session.0));
+                let session = session.unwrap_or_else(|| self.next_session());
                 self.sessions.set(session, Some(Session { ticks, heard_at: now }));
                 LockAnswer::Opened(session)
             }
@@ -195,6 +219,12 @@ impl Locks {
             }
             Tick(_) => LockAnswer::Ticks(now),
         }
+    }
+
+    fn next_session(&mut self) -> SessionId {
+        let session = SessionId(self.count(Count::Sessions) + 1);
+        self.counts.set(Count::Sessions, Some(session.0));
+        session
     }
 
     fn look(&self, session: SessionId, name: &Vec<u8>) -> LockAnswer {
@@ -329,8 +359,24 @@ impl StateMachine for Locks {
         out
     }
 
-    fn restore(&mut self, at: SequenceNumber, snapshot: &[u8]) {
-        *self = Self::read(at, &mut Reader::new(snapshot)).unwrap_or_default();
+    fn restore(&mut self, at: SequenceNumber, snapshot: &[u8]) -> bool {
+        let mut input = Reader::new(snapshot);
+        let read = Self::read(at, &mut input).filter(|read| input.is_empty() && read.is_sound());
+        let is_state = read.is_some();
+        read.into_iter().for_each(|read| *self = read);
+        is_state
+    }
+
+    fn interval(&self, operation: &[u8]) -> Duration {
+        let now = self.count(Count::Ticks);
+        match LockOperation::decode(operation) {
+            // It will do nothing.
+            Some(LockOperation::Tick(tick)) if tick <= now => Duration::ZERO,
+            Some(LockOperation::Tick(tick)) if tick == now + 1 => Self::TICK,
+            // It could, when its time has come.
+            Some(LockOperation::Tick(_)) => Duration::MAX,
+            _ => Duration::ZERO,
+        }
     }
 }
 
@@ -362,6 +408,26 @@ impl Locks {
         }
         Some(Self::of(locks, sessions, counts, at))
     }
+
+    /// Whether operations could have led to it.
+    fn is_sound(&self) -> bool {
+        let last = [Count::Ticks, Count::Sessions, Count::Fences].map(|count| self.count(count));
+        let [ticks, sessions, fences] = last;
+        let lives = |session: &SessionId| self.sessions.get(session).is_some();
+        let is_held = |lock: &Lock| {
+            !lock.holders.is_empty()
+                && (!lock.is_write || lock.holders.len() == 1)
+                && lock.holders.iter().all(|(holder, fence)| lives(holder) && fence.0 <= fences)
+                && lock.queue.iter().all(|(waiting, _)| lives(waiting))
+        };
+        last.iter().all(|count| *count < 1 << 62)
+            && self
+                .sessions
+                .values()
+                .iter()
+                .all(|(id, known)| (id.0 <= sessions || id.is_drawn()) && known.heard_at <= ticks)
+            && self.locks.values().values().all(is_held)
+    }
 }
 
 impl LockOperation {
@@ -375,7 +441,8 @@ impl LockOperation {
             out.extend_from_slice(name);
         };
         match self {
-            Self::Open { ticks } => put(0, *ticks, &[]),
+            Self::Open { ticks, session: None } => put(0, *ticks, &[]),
+            Self::Open { ticks, session: Some(session) } => put(0, *ticks, &session.0.to_be_bytes()),
             Self::KeepAlive(session) => put(1, session.0, &[]),
             Self::Close(session) => put(2, session.0, &[]),
             Self::Acquire { session, name, mode, waits } => {
@@ -396,7 +463,11 @@ impl LockOperation {
         }
         let (session, name) = (SessionId(number), input.rest().to_vec());
         Some(match tag {
-            0 => Self::Open { ticks: number },
+            0 if name.is_empty() => Self::Open { ticks: number, session: None },
+            0 => {
+                let drawn = name.try_into().ok().map(u64::from_be_bytes).map(SessionId);
+                Self::Open { ticks: number, session: Some(drawn.filter(|session| session.is_drawn())?) }
+            }
             1 => Self::KeepAlive(session),
             2 => Self::Close(session),
             3..=6 => {
@@ -478,7 +549,7 @@ mod tests {
     fn readers_share_and_a_writer_waits_its_turn() {
         use LockAnswer::{Done, Free, Held, Opened, Waits};
         use LockMode::{Read, Write};
-        let open = || LockOperation::Open { ticks: 9 };
+        let open = || LockOperation::Open { ticks: 9, session: None };
         let release = |session| LockOperation::Release(session, b"eggs".into());
         let answers = do_all([
             open(),
@@ -522,8 +593,8 @@ mod tests {
     fn who_is_not_heard_of_loses_all() {
         use LockAnswer::{Done, Gone, Held, Opened, Ticks, Waits};
         let answers = do_all([
-            LockOperation::Open { ticks: 2 },
-            LockOperation::Open { ticks: 2 },
+            LockOperation::Open { ticks: 2, session: None },
+            LockOperation::Open { ticks: 2, session: None },
             acquire(A, LockMode::Write, true),
             acquire(B, LockMode::Write, true),
             LockOperation::Tick(1),
@@ -543,7 +614,7 @@ mod tests {
     fn time_goes_no_faster_if_several_let_it_pass() {
         use LockAnswer::{Done, Opened, Ticks};
         let answers = do_all([
-            LockOperation::Open { ticks: 1 },
+            LockOperation::Open { ticks: 1, session: None },
             LockOperation::Tick(0),
             LockOperation::Tick(1),
             // Of another who thinks so, of one who is late, and of one who has gone astray.
@@ -553,6 +624,30 @@ mod tests {
             LockOperation::KeepAlive(A),
         ]);
         assert_eq!(answers, [Opened(A), Ticks(0), Ticks(1), Ticks(1), Ticks(1), Ticks(1), Done]);
+    }
+
+    #[test]
+    fn a_session_that_is_drawn_is_opened_once() {
+        use LockAnswer::{Done, Gone, Held, Malformed, Opened};
+        let drawn = SessionId::drawn(u64::MAX);
+        let open = |session| LockOperation::Open { ticks: 9, session };
+        let answers = do_all([
+            open(None),
+            open(Some(drawn)),
+            acquire(drawn, LockMode::Write, true),
+            open(Some(drawn)),
+            look(drawn),
+            // Nobody has a name that others are given.
+            open(Some(SessionId(2))),
+            LockOperation::Close(SessionId(2)),
+            LockOperation::Close(drawn),
+            look(drawn),
+        ]);
+        let held = Held(Fence(1));
+        assert_eq!(
+            answers,
+            [Opened(A), Opened(drawn), held, Opened(drawn), held, Malformed, Gone, Done, Gone]
+        );
     }
 
     /// What one client wants, others have no use of.
@@ -566,11 +661,14 @@ mod tests {
             locks.commit(SequenceNumber(number));
             LockAnswer::decode(&result).expect("an answer")
         };
-        assert_eq!(ask(LockOperation::Open { ticks: u64::MAX }), LockAnswer::Opened(A));
+        assert_eq!(ask(LockOperation::Open { ticks: u64::MAX, session: None }), LockAnswer::Opened(A));
         for n in 1..MOST as u64 {
-            assert_eq!(ask(LockOperation::Open { ticks: 9 }), LockAnswer::Opened(SessionId(n + 1)));
+            assert_eq!(
+                ask(LockOperation::Open { ticks: 9, session: None }),
+                LockAnswer::Opened(SessionId(n + 1))
+            );
         }
-        assert_eq!(ask(LockOperation::Open { ticks: 9 }), LockAnswer::Full);
+        assert_eq!(ask(LockOperation::Open { ticks: 9, session: None }), LockAnswer::Full);
         let name = |n: usize| n.to_be_bytes().to_vec();
         let take =
             |session, name| LockOperation::Acquire { session, name, mode: LockMode::Write, waits: true };
@@ -588,10 +686,14 @@ mod tests {
     }
 
     fn random_operation(random: &mut Random, ticks: u64) -> LockOperation {
-        let session = SessionId(1 + random.below(5));
+        let numbered = SessionId(1 + random.below(5));
+        let session = if random.one_in(3) { SessionId::drawn(random.below(2)) } else { numbered };
         let name = vec![b'a' + u8::try_from(random.below(3)).unwrap_or_default()];
         match random.below(12) {
-            0 | 1 => LockOperation::Open { ticks: random.below(4) },
+            0 | 1 => LockOperation::Open {
+                ticks: random.below(4),
+                session: random.one_in(2).then(|| SessionId::drawn(random.below(2))),
+            },
             2 => LockOperation::KeepAlive(session),
             3 => LockOperation::Close(session),
             4 | 5 => LockOperation::Release(session, name),
@@ -633,8 +735,15 @@ mod tests {
                 }
                 assert_eq!(states.last(), Some(&locks.snapshot()));
                 let mut other = Locks::default();
-                other.restore(SequenceNumber(9), &locks.snapshot());
+                assert!(other.restore(SequenceNumber(9), &locks.snapshot()));
                 assert_eq!(other.snapshot(), locks.snapshot());
+                // What was damaged is refused, or reads as another state that could be; nothing is left of what is refused.
+                let mut damaged = locks.snapshot();
+                let place = random.below(damaged.len() as u64);
+                damaged[usize::try_from(place).expect("few")] = random.next().to_be_bytes()[0];
+                if !other.restore(SequenceNumber(9), &damaged) {
+                    assert_eq!(other.snapshot(), locks.snapshot());
+                }
             }
             for (name, lock) in locks.locks.values() {
                 assert!(!lock.holders.is_empty(), "nobody holds {name:?}, and it is kept");

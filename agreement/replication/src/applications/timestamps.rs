@@ -20,6 +20,8 @@ impl Default for Timestamps {
 impl Timestamps {
     /// An operation takes no more numbers.
     pub const MOST: u64 = 1 << 24;
+    /// So many numbers there are.
+    const LAST: u64 = 1 << 62;
 
     /// The operation that takes so many numbers.
     #[must_use]
@@ -45,11 +47,12 @@ impl StateMachine for Timestamps {
     fn execute(&mut self, number: SequenceNumber, operation: &[u8]) -> Vec<u8> {
         let last = self.last();
         self.0.begin(number);
-        let Some(count) = Reader::new(operation).varint().filter(|count| *count <= Self::MOST) else {
+        let count = Reader::new(operation).varint().filter(|count| *count <= Self::MOST);
+        let Some(next) = count.map(|count| last + count).filter(|next| *next <= Self::LAST) else {
             return Vec::new();
         };
-        self.0.set((), Some(last.saturating_add(count)));
-        Self::take(last.saturating_add(1))
+        self.0.set((), Some(next));
+        Self::take(last + 1)
     }
 
     fn rollback(&mut self, from: SequenceNumber) {
@@ -68,9 +71,13 @@ impl StateMachine for Timestamps {
         Self::take(self.last())
     }
 
-    fn restore(&mut self, at: SequenceNumber, snapshot: &[u8]) {
-        let last = Self::first(snapshot).unwrap_or_default();
-        self.0 = Undoable::new(BTreeMap::from([((), last)]), at);
+    fn restore(&mut self, at: SequenceNumber, snapshot: &[u8]) -> bool {
+        let mut input = Reader::new(snapshot);
+        let last = input.varint().filter(|last| *last <= Self::LAST && input.is_empty());
+        if let Some(last) = last {
+            self.0 = Undoable::new(BTreeMap::from([((), last)]), at);
+        }
+        last.is_some()
     }
 }
 
@@ -93,12 +100,21 @@ mod tests {
         assert_eq!(Timestamps::first(&server.query(&[])), Some(5));
         assert_eq!(take(&mut server, 2, 1), Some(6));
         let mut other = Timestamps::default();
-        other.restore(at(2), &server.snapshot());
+        assert!(other.restore(at(2), &server.snapshot()));
         assert_eq!(take(&mut other, 3, 1), Some(7));
         // What is no operation takes nothing, nor does who wants all that there are.
         assert_eq!(Timestamps::first(&other.execute(at(4), &[0x80])), None);
         assert_eq!(take(&mut other, 5, u64::MAX), None);
         assert_eq!(take(&mut other, 6, Timestamps::MOST), Some(8));
         assert_eq!(take(&mut other, 7, 1), Some(8 + Timestamps::MOST));
+        // What is no state is not taken for that of before any number was given.
+        for no_state in [&[][..], &[0x80], &[1, 1], &Timestamps::take(Timestamps::LAST + 1)] {
+            assert!(!other.restore(at(9), no_state), "{no_state:?}");
+        }
+        assert_eq!(take(&mut other, 8, 1), Some(9 + Timestamps::MOST));
+        // A number is not given twice, if there are no more.
+        assert!(other.restore(at(9), &Timestamps::take(Timestamps::LAST - 1)));
+        assert_eq!((take(&mut other, 10, 2), take(&mut other, 11, 1)), (None, Some(Timestamps::LAST)));
+        assert_eq!(take(&mut other, 12, 1), None);
     }
 }

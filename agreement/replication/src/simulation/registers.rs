@@ -114,7 +114,7 @@ impl StateMachine for Registers {
             .collect()
     }
 
-    fn restore(&mut self, at: SequenceNumber, snapshot: &[u8]) {
+    fn restore(&mut self, at: SequenceNumber, snapshot: &[u8]) -> bool {
         self.executed = at;
         self.state = KeyValue::default();
         self.before.clear();
@@ -124,5 +124,6 @@ impl StateMachine for Registers {
                 self.state.apply(&KeyValueOperation { key, operation: RegisterOperation::Write(value) });
             }
         }
+        true
     }
 }

@@ -88,7 +88,7 @@ pub(super) fn measure(runs: usize) -> Result<Vec<Application>, fulmar_kv::Error>
 fn with_sessions() -> (Locks, SequenceNumber) {
     let mut locks = Locks::default();
     let opened = SequenceNumber(SESSIONS);
-    let open = LockOperation::Open { ticks: 1 }.encode();
+    let open = LockOperation::Open { ticks: 1, session: None }.encode();
     (1..=SESSIONS).for_each(|number| drop(locks.execute(SequenceNumber(number), &open)));
     locks.commit(opened);
     (locks, opened)

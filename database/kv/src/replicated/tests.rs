@@ -111,7 +111,7 @@ fn large(random: &mut Random) -> Batch {
 fn copy(random: &mut Random, log: &[Vec<u8>], source: &mut Replica) -> Replica {
     let (begin, checkpoint) = (source.committed, source.entries.snapshot());
     let from_checkpoint = |replica: &mut Replica| {
-        replica.entries.restore(SequenceNumber(begin), &checkpoint);
+        assert!(replica.entries.restore(SequenceNumber(begin), &checkpoint));
         (replica.executed, replica.committed) = (begin, begin);
     };
     let mut copied = Replica::new();
