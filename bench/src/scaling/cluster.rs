@@ -156,8 +156,14 @@ impl Busy {
     ) {
         let before = out.sends.len();
         let server = &mut self.server;
-        let nothing = |()| unreachable!("servers tell nothing");
-        out.take_over(|own| step(server, own), Alarm::Server, nothing, |record| record);
+        let reached = |own: &mut Outbox<Server>| {
+            step(server, own);
+            for joining in std::mem::take(&mut own.events) {
+                server.request(now, joining, own);
+            }
+        };
+        let nothing = |joining| unreachable!("it was reached: {joining:?}");
+        out.take_over(reached, Alarm::Server, nothing, |record| record);
         if out.sends[before..].iter().any(|(_, message)| matches!(message, Message::Clock { .. })) {
             self.clock_asked = Some(now);
         }

@@ -35,6 +35,6 @@ pub use message::{
 pub use name::{BadName, DatabaseName};
 pub use news::{News, Ready, Reshape, Shape, Step};
 pub use serve::{Cluster, DrainError, Identity, Service, new_cluster, new_server};
-pub use server::{Keep, Linked, Load, Open, Server, SyncLog, Synced, Timer, Walked};
+pub use server::{Joining, Keep, Linked, Load, Open, Server, SyncLog, Synced, Timer, Walked};
 pub use status::{GroupStatus, Status};
 pub use store::{Call, Remote, Unreachable};

@@ -4,8 +4,8 @@
 use crate::said;
 use fulmar_dbt::{Database, Directory, Options, Single};
 use fulmar_kv::remote::{
-    Answer, DatabaseNumber, Direction, HandOver, Layout, Map, MapRequest, Message, News, NodeId, Placement,
-    Question, Replication, Server, Sight, SyncLog, Timer,
+    Answer, DatabaseNumber, Direction, HandOver, Joining, Layout, Map, MapRequest, Message, News, NodeId,
+    Placement, Question, Replication, Server, Sight, SyncLog, Timer,
 };
 use fulmar_kv::{
     Basis, Change, Commit, Durability, GroupId, ObjectId, Outcome, Prepare, Restructuring, Timestamp,
@@ -37,6 +37,8 @@ struct Node {
     now: Time,
     questions: u64,
     commits: u64,
+    /// Whom it wants to have called.
+    joining: Vec<Joining>,
 }
 
 impl Node {
@@ -50,8 +52,18 @@ impl Node {
     fn with_member(path: &Path) -> Self {
         let mut node = Self::first(path);
         node.open("birds", true);
-        node.hear(MEMBER, Message::Ask(MapRequest::Join("b:1".into())));
+        node.join(MEMBER, "b:1");
         node
+    }
+
+    /// A server says that it is there, and answers.
+    fn join(&mut self, server: NodeId, address: &str) {
+        self.hear(server, Message::Ask(MapRequest::Join(address.into())));
+        let joining = self.joining.pop().expect("it is to be called");
+        assert_eq!(joining, Joining { server, address: address.into() });
+        self.server.request(self.now, joining, &mut self.out);
+        self.settle();
+        assert!(self.server.map().servers.contains_key(&server));
     }
 
     /// Begins again from what is on the disk: all commits are there, and it goes on.
@@ -67,7 +79,7 @@ impl Node {
     fn of(server: Server) -> Self {
         let (log, out) = (SyncLog::of(&server), Outbox::default());
         let now = Time::from_nanos(1_000_000_000);
-        let mut node = Self { server, out, log, now, questions: 0, commits: 0 };
+        let mut node = Self { server, out, log, now, questions: 0, commits: 0, joining: Vec::new() };
         node.server.start(node.now, &mut node.out);
         node.settle();
         node
@@ -78,6 +90,7 @@ impl Node {
         let mut sent = Vec::new();
         loop {
             sent.append(&mut self.out.sends);
+            self.joining.append(&mut self.out.events);
             let (upto, is_done) = (self.out.logged(), self.out.records.is_empty());
             self.log.append(&self.out.records).unwrap();
             self.out.clear();
@@ -417,12 +430,30 @@ fn what_only_servers_may_say_is_not_heard_from_others() {
     node.commit();
 }
 
+/// Databases had a part on a server that was never there, also after a restart, and a drain of it never ended.
+#[test]
+fn who_cannot_be_reached_is_not_on_the_map() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::with_member(directory.path());
+    let before = node.server.map().servers.clone();
+    // A member says that it has moved, too.
+    for server in [STRANGER, MEMBER] {
+        assert!(node.hear(server, Message::Ask(MapRequest::Join("c:1".into()))).is_empty());
+        assert_eq!(node.server.map().servers, before);
+        let called = node.joining.pop();
+        assert_eq!(called, Some(Joining { server, address: "c:1".into() }));
+    }
+    node.join(STRANGER, "c:1");
+    node.join(MEMBER, "d:1");
+    assert_eq!(node.server.map().servers.len(), 3);
+}
+
 /// Its clients may hold snapshots still, and nothing that they see may be forgotten, nor anything kept for ever.
 #[test]
 fn who_was_drained_is_told_the_time() {
     let directory = tempfile::tempdir().unwrap();
     let mut node = Node::first(directory.path());
-    node.hear(MEMBER, Message::Ask(MapRequest::Join("b:1".into())));
+    node.join(MEMBER, "b:1");
     node.hear(CLIENT, Message::Ask(MapRequest::Drain("b:1".into())));
     assert!(!node.server.map().servers.contains_key(&MEMBER), "{:?}", node.server.map());
     let question = || Message::Clock { number: 1, reached: Timestamp(0), goes_on: 0, oldest: Timestamp(0) };

@@ -252,7 +252,13 @@ impl Process for Role {
                 }
                 let message = defect.at_server(message);
                 out.sends.extend(defect.hastens(&message));
-                as_server(out, |out| server.receive(now, connections.named(from), message, out));
+                as_server(out, |out| {
+                    server.receive(now, connections.named(from), message, out);
+                    // Whoever says where it is can be reached there.
+                    for joining in std::mem::take(&mut out.events) {
+                        server.request(now, joining, out);
+                    }
+                });
                 hear_answers(server, *defect, now, out);
                 connections.route(&mut out.sends);
             }
@@ -337,7 +343,8 @@ fn as_server(out: &mut Outbox<Role>, step: impl FnOnce(&mut Outbox<Server>)) {
             assert!(encoded.len() <= LONGEST, "a message of {} bytes among replicas", encoded.len());
         }
     };
-    out.take_over(said, Alarm::Server, |()| unreachable!("servers tell nothing"), |record| record);
+    let nothing = |joining| unreachable!("nobody has said that it joins: {joining:?}");
+    out.take_over(said, Alarm::Server, nothing, |record| record);
 }
 
 fn as_client(out: &mut Outbox<Role>, step: impl FnOnce(&mut Outbox<Client>)) {

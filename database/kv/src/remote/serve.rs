@@ -3,7 +3,7 @@
 use super::connection::{ConnectError, FIRST, limits, protocol, resolve};
 use super::map::{Map, Replication, Spared};
 use super::message::{MapRequest, Message};
-use super::server::{Open, Server, SyncLog, remembered};
+use super::server::{Joining, Open, Server, SyncLog, remembered};
 use super::status::Status;
 use crate::Error;
 use fulmar_files::chance;
@@ -11,15 +11,22 @@ use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_transport::{Address, ClusterId, GREETING, Handle, Listener, Notice, ServeError, User};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 /// So long a server that is to end waits for others to lead what it leads.
 const RETIRING: Duration = Duration::from_secs(1);
+/// So long a server that is to join may take to answer where it says that it is.
+const CALL: Duration = Duration::from_secs(1);
+/// So many of these are called at a time; the others ask again.
+const MOST_CALLS: usize = 16;
 
 /// A server with its sockets: [`Service::run`] is one thread's work.
 pub struct Service {
     service: fulmar_transport::Server<Server>,
     log: SyncLog,
+    cluster: ClusterId,
 }
 
 impl Service {
@@ -69,12 +76,13 @@ impl Service {
     }
 
     fn new(cluster: u128, me: NodeId, server: Server) -> Result<Self, Error> {
-        let protocol = protocol(ClusterId(cluster));
+        let cluster = ClusterId(cluster);
+        let protocol = protocol(cluster);
         let log = SyncLog::of(&server);
         let mut service = fulmar_transport::Server::new(me, protocol, limits(), server, Lsn(0))
             .map_err(|source| Error::io(Path::new("server"), source))?;
         service.directory(|server: &Server, other| resolve(server.address(other)?));
-        Ok(Self { service, log })
+        Ok(Self { service, log, cluster })
     }
 
     /// Accepts connections from this socket as well.
@@ -100,7 +108,9 @@ impl Service {
     /// # Errors
     /// [`ServeError`]: a disk has failed, or the system.
     pub fn run(mut self, report: impl FnMut(&Notice)) -> Result<(), ServeError> {
-        self.service.run(&mut self.log, &mut Watcher(report)).map(|_| ())
+        let (handle, calls) = (self.service.handle(), Arc::new(()));
+        let mut watcher = Watcher { report, handle, cluster: self.cluster, calls };
+        self.service.run(&mut self.log, &mut watcher).map(|_| ())
     }
 }
 
@@ -347,13 +357,38 @@ pub fn new_cluster() -> io::Result<u128> {
     Ok(u128::from_be_bytes(chance()?).max(1))
 }
 
-/// Is told what happens to connections.
-struct Watcher<R>(R);
+/// Is told what happens to connections, and calls servers that are to join.
+struct Watcher<R> {
+    report: R,
+    handle: Handle<Server>,
+    cluster: ClusterId,
+    /// One more for each call.
+    calls: Arc<()>,
+}
 
 impl<R: FnMut(&Notice)> User<Server> for Watcher<R> {
-    fn event(&mut self, _event: (), _requests: &mut Vec<()>) {}
-
-    fn notice(&mut self, notice: Notice, _requests: &mut Vec<()>) {
-        (self.0)(&notice);
+    fn event(&mut self, joining: Joining, _requests: &mut Vec<Joining>) {
+        if Arc::strong_count(&self.calls) > MOST_CALLS {
+            return;
+        }
+        let (handle, cluster, call) = (self.handle.clone(), self.cluster, Arc::clone(&self.calls));
+        let call = move || {
+            let _under_way = call;
+            if is_reached(&joining, cluster) {
+                handle.request(joining);
+            }
+        };
+        // Whoever is not called asks again.
+        let _ = thread::Builder::new().name("join".into()).spawn(call);
     }
+
+    fn notice(&mut self, notice: Notice, _requests: &mut Vec<Joining>) {
+        (self.report)(&notice);
+    }
+}
+
+/// Whether a server of the cluster answers where it says that it is.
+fn is_reached(Joining { server, address }: &Joining, cluster: ClusterId) -> bool {
+    let greeted = greet(address, CALL);
+    greeted.is_ok_and(|(client, met, _)| met == *server && client.cluster() == cluster)
 }

@@ -35,6 +35,7 @@ use hand_over::{Arriving, Leaving};
 pub use keep::{Keep, Linked, Walked};
 use ledger::Ledger;
 use manager::Manager;
+pub use map::Joining;
 pub(super) use map::remembered;
 use replicas::Hosted;
 use snapshots::Snapshots;
@@ -698,8 +699,10 @@ impl Question {
 impl Process for Server {
     type Message = Message;
     type Timer = Timer;
-    type Request = ();
-    type Event = ();
+    /// A server that was reached.
+    type Request = Joining;
+    /// A server that is to be called.
+    type Event = Joining;
     type Record = Synced;
 
     fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
@@ -723,6 +726,11 @@ impl Process for Server {
             self.handle(now, from, message, out);
             self.settle(now, out);
         }
+    }
+
+    fn request(&mut self, now: Time, joining: Joining, out: &mut Outbox<Self>) {
+        self.join(now, joining, out);
+        self.settle(now, out);
     }
 
     fn busy(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {

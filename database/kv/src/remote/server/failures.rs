@@ -100,12 +100,17 @@ impl Server {
         });
         let behind =
             behind.map(|place| format!("the replica of {} is not up to date yet", self.called(place)));
-        let unheard = (!self.site.clock.is_known()).then(|| {
-            let address = |keeper| self.site.map.servers.get(&keeper).map_or("a server", String::as_str);
-            let keepers: Vec<_> = self.site.map.keepers().into_iter().map(address).collect();
-            format!("has not heard yet of the cluster's clock, which is kept by {}", keepers.join(", "))
-        });
-        unheard.into_iter().chain(behind).collect()
+        let (me, map) = (self.site.me, &self.site.map);
+        let keepers = || {
+            let address = |keeper| map.servers.get(&keeper).map_or("a server", String::as_str);
+            map.keepers().into_iter().map(address).collect::<Vec<_>>().join(", ")
+        };
+        let unheard = (!self.site.clock.is_known())
+            .then(|| format!("has not heard yet of the cluster's clock, which is kept by {}", keepers()));
+        let is_joining = !map.has(me, &self.site.address) && !map.draining.contains(&me);
+        let unreached = is_joining
+            .then(|| format!("has not joined yet: {} has to reach it at {}", keepers(), self.site.address));
+        unheard.into_iter().chain(unreached).chain(behind).collect()
     }
 
     /// A replica whose disk has failed takes part again when that takes something: it may have nothing else to write for long.

@@ -11,6 +11,16 @@ use std::io;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::path::Path;
 
+/// A server that is to be on the map, where it says that it is. Whoever runs the keeper of the map calls it there, and hands this back if
+/// that server answers: so nobody is on the map who cannot be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joining {
+    /// Its name.
+    pub server: NodeId,
+    /// `HOST:PORT`
+    pub address: String,
+}
+
 /// Where the servers of a cluster were when a server last knew.
 pub(in super::super) fn remembered(directory: &mut dyn Open) -> Result<Option<Map>, Error> {
     let Some(bytes) = directory.remembered()? else { return Ok(None) };
@@ -83,7 +93,11 @@ impl Server {
                 return self.tell_database(now, from, (name, create), out);
             }
             MapRequest::Join(address) if !map.has(from, &address) => {
-                manager.change(|map| map.join(from, &address), turn)
+                let joining = Joining { server: from, address };
+                if from == turn.site.me {
+                    return self.join(now, joining, out);
+                }
+                return out.event(joining);
             }
             MapRequest::Replicate(replication) if map.replication != replication => {
                 manager.change(|map| map.replicate(replication), turn)
@@ -106,6 +120,17 @@ impl Server {
         // Who is not told asks again.
         if changed.is_ok() {
             manager.tell_map(from, None, turn);
+        }
+    }
+
+    /// A server has been reached where it says that it is.
+    pub(super) fn join(&mut self, now: Time, Joining { server, address }: Joining, out: &mut Outbox<Self>) {
+        let turn = &mut self.site.turn(now, out);
+        if let Some(manager) = &mut self.manager
+            && !manager.map().has(server, &address)
+            && manager.change(|map| map.join(server, &address), turn).is_ok()
+        {
+            manager.tell_map(server, None, turn);
         }
     }
 
