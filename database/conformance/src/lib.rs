@@ -8,7 +8,7 @@
 //! - [`kill`]: a process that commits is killed, again and again; what it acknowledged must be there, and whole.
 //! - [`disk`]: power cuts and failing calls under a process that commits; the same must hold.
 //! - [`chaos`]: real servers are killed, cut off, wiped, moved, while clients write and check.
-//! - [`hostile`]: connections that mean no good, to a real server, while a client goes on.
+//! - [`hostile`]: connections that mean no good, to real servers of databases, timestamps and locks, while a client goes on.
 //! - [`memory`]: a process works on a database ten times larger than its cache, and takes no more memory for that.
 //!
 //! ```

@@ -1,6 +1,7 @@
 //! The checks of this crate for as long as one likes: `soak kill --rounds 1000`, `soak transfers --rounds 100000`.
 
 use fulmar_conformance::{chaos, database, fuzz, hostile, kill, memory, slt, transfers};
+use fulmar_services::Application;
 use std::borrow::Cow;
 use std::error::Error;
 use std::process::{Command, ExitCode};
@@ -11,7 +12,7 @@ const USAGE: &str = "usage: soak kill --rounds N
        soak memory --cache MEGABYTES
        soak fuzz --statements N [--seed SEED]
        soak slt [--files BEGINNING]
-       soak hostile --seconds N --seed SEED
+       soak hostile [databases|timestamps|locks] --seconds N --seed SEED
        soak chaos --protocol PROTOCOL --events N --seed SEED --logs DIRECTORY [--only KIND,…] [--hold MILLISECONDS]
                   [--pauses bounded]   as root
 With FULMAR_ON_SERVERS=N, the databases of transfers, fuzz and slt are on N servers.";
@@ -29,7 +30,12 @@ fn main() -> ExitCode {
         ["fuzz", "--statements", statements, "--seed", seed] => differ(statements, seed),
         ["slt"] => scripts(""),
         ["slt", "--files", beginning] => scripts(beginning),
-        ["hostile", "--seconds", seconds, "--seed", seed] => attack(seconds, seed),
+        ["hostile", "--seconds", seconds, "--seed", seed] => {
+            ["databases", "timestamps", "locks"].into_iter().try_for_each(|what| attack(what, seconds, seed))
+        }
+        ["hostile", what @ ("databases" | "timestamps" | "locks"), "--seconds", seconds, "--seed", seed] => {
+            attack(what, seconds, seed)
+        }
         ["chaos", "--protocol", protocol, "--events", events, "--seed", seed, "--logs", logs, given @ ..] => {
             endure([protocol, events, seed, logs], given)
         }
@@ -104,16 +110,20 @@ fn transfer(rounds: u32) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn attack(seconds: &str, seed: &str) -> Result<(), Box<dyn Error>> {
+fn attack(what: &str, seconds: &str, seed: &str) -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
     let program = std::env::current_exe()?.with_file_name("fulmar");
-    let tally =
-        hostile::run(&program, directory.path(), Duration::from_secs(seconds.parse()?), seed.parse()?)
-            .map_err(|failure| {
-                format!("seed {seed}, data and log in {}: {failure}", directory.keep().display())
-            })?;
+    let (path, length, number) = (directory.path(), Duration::from_secs(seconds.parse()?), seed.parse()?);
+    let tally = match what {
+        "timestamps" => hostile::services::run(&program, path, Application::Timestamps, length, number),
+        "locks" => hostile::services::run(&program, path, Application::Locks, length, number),
+        _ => hostile::database::run(&program, path, length, number),
+    };
+    let tally = tally.map_err(|failure| {
+        format!("{what}, seed {seed}, data and log in {}: {failure}", directory.keep().display())
+    })?;
     println!(
-        "{} frames on {} connections; {} commits beside them, each within {:.2} s; {} MB of memory more at the most",
+        "{what}: {} frames on {} connections; {} times a client was served beside them, each within {:.2} s; {} MB of memory more at the most",
         tally.frames,
         tally.connections,
         tally.commits,

@@ -1,0 +1,107 @@
+//! A server of databases. What a client may do to a database that it may open is done to one of the attackers' own.
+
+use super::connection::{Greeting, speak};
+use super::{Server, Tally, said};
+use crate::database;
+use crate::workload::Error;
+use fulmar_dbt::remote::{DatabaseNumber, Message, Question, VERSION};
+use fulmar_kv::ObjectId;
+use fulmar_node::Random;
+use fulmar_transport::Wire;
+use rusqlite::Connection;
+use std::io;
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Duration;
+
+/// The database of the client that means well, which is made first.
+const SPARED: DatabaseNumber = DatabaseNumber(0);
+const TARGET: DatabaseNumber = DatabaseNumber(1);
+
+/// Starts `program` as a server in `directory`, attacks it for so long, kills it, and starts it again.
+///
+/// # Errors
+/// [`Error::Breach`] if the server ends, a commit waits for more than [`super::WAIT`], the memory grows by more than [`super::GROWTH`], or
+/// what was committed is not there in the end.
+pub fn run(program: &Path, directory: &Path, length: Duration, seed: u64) -> Result<Tally, Error> {
+    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+    let mut server = start(program, directory, &address, &["--found"])?;
+    let spared = open(&server, "spared")?;
+    spared.execute_batch("CREATE TABLE t(n INTEGER PRIMARY KEY)")?;
+    open(&server, "target")?.execute_batch("CREATE TABLE t(n INTEGER PRIMARY KEY)")?;
+    let connect = |random: &mut Random, frames: &mut u64| attack(&address, random, frames);
+    let mut tally = Tally::of(length, seed, connect, |commits| {
+        spared.execute("INSERT INTO t VALUES (?1)", [commits])?;
+        if commits.is_multiple_of(100) { expect(&spared, commits + 1) } else { Ok(()) }
+    })?;
+    drop(spared);
+    server.is_up()?;
+    tally.growth = server.growth()?;
+    server.kill()?;
+    let server = start(program, directory, &address, &[])?;
+    let spared = open(&server, "spared")?;
+    expect(&spared, tally.commits)?;
+    let sound: String = spared.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
+    open(&server, "target")?.query_row("SELECT count(*) FROM t", [], |_| Ok(()))?;
+    if sound != "ok" {
+        return Err(Error::Breach(sound));
+    }
+    tally.judge()
+}
+
+fn start(program: &Path, directory: &Path, address: &str, more: &[&str]) -> Result<Server, Error> {
+    let data = directory.join("data").display().to_string();
+    let arguments = [&["--data", &data, "--listen", address], more].concat();
+    Server::start(program, &arguments, address, &directory.join("log"))
+}
+
+fn open(server: &Server, name: &str) -> Result<Connection, Error> {
+    Ok(database::open(&format!("fulmar://{}/{name}", server.address))?)
+}
+
+/// Whether so many rows are there.
+fn expect(connection: &Connection, rows: u64) -> Result<(), Error> {
+    let found: u64 = connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0))?;
+    if found == rows { Ok(()) } else { Err(Error::Breach(format!("{found} rows of {rows}"))) }
+}
+
+fn attack(address: &str, random: &mut Random, frames: &mut u64) -> io::Result<()> {
+    let any = Greeting { version: VERSION, cluster: 0 };
+    let knows = random.below(3) == 0;
+    let greeting = if knows { any.meet(address)? } else { any };
+    let name = |random: &mut Random| u32::try_from(random.below(1 << 31)).ok().filter(|_| knows);
+    speak(address, greeting, random, frames, name, |random, turn| {
+        let object = ObjectId(random.below(1 << 33));
+        let said = match random.below(6) {
+            0 => {
+                let clock = 1 << random.below(20);
+                Ok(said::question(random, turn, clock, ObjectId(1 << 20)))
+            }
+            _ => {
+                let said = said::bytes(random, object);
+                Message::decode(&said).map_err(|_| said)
+            }
+        };
+        said.map_or_else(|bytes| bytes, |message| encoded(&aimed(message)))
+    })
+}
+
+fn encoded(message: &Message) -> Vec<u8> {
+    let mut body = Vec::new();
+    message.encode(&mut body);
+    body
+}
+
+/// With all that a client may do to others by right done to the attackers' own database.
+fn aimed(mut message: Message) -> Message {
+    if let Message::Question { database, question, .. } = &mut message
+        && *database == SPARED
+        && !matches!(question, Question::Read { .. } | Question::OpenSnapshot | Question::Newest)
+    {
+        *database = TARGET;
+    }
+    if let Message::GivenUp(database, ..) = &mut message {
+        *database = TARGET;
+    }
+    message
+}
