@@ -19,7 +19,9 @@ fn installed() -> Result<PathBuf> {
     if !program.exists() {
         println!("compiling cargo-deny {VERSION} once, into {}: some minutes", home.display());
         let root = home.to_string_lossy();
-        run(&mut cargo(&["install", "--locked", "--root", &root, "--version", VERSION, "cargo-deny"]))?;
+        // It works for a second; optimised it would be compiled for minutes more.
+        let install = ["install", "--debug", "--locked", "--root", &root, "--version", VERSION, "cargo-deny"];
+        run(&mut cargo(&install))?;
     }
     Ok(program)
 }
