@@ -1,8 +1,8 @@
 //! Who may say what to a replica: everything that comes from outside is judged here, before anything else looks at it.
 //!
 //! Until replicas can prove who they are, a speaker is who it says it is. What a name alone must not do is limited all the same: a
-//! client invokes operations, and changes neither the group nor the state in any other way; a state comes from a member of the group
-//! that it is of, or of the replica's own; and no number leads further than work could have led.
+//! client invokes operations, and changes neither the group nor the state in any other way; and no number leads further than work could
+//! have led. A state may come from a node of neither group: of those that were before, it may be the last that still knows.
 
 use crate::{Checkpoint, ClientId, Group, Message, Replica, SequenceNumber, StateMachine, View};
 use fulmar_node::NodeId;
@@ -90,12 +90,9 @@ impl<S: StateMachine> Replica<S> {
     /// Whether what comes from outside is for it: whoever is not heard is not answered.
     pub(crate) fn hears(&self, from: NodeId, message: &Message) -> bool {
         let speaker = Speaker::of(from, &self.group, self.options.is_fixed);
-        let is_of_group = |state: &Checkpoint| {
-            (speaker == Speaker::Member || state.group.contains(from)) && self.may_follow(&state.group)
-        };
         message.may_come_from(speaker)
             && message.can_follow(self.view, self.committed)
-            && message.state().is_none_or(is_of_group)
+            && message.state().is_none_or(|state| self.may_follow(&state.group))
     }
 
     /// Whether its group could be followed by this one.
@@ -272,7 +269,7 @@ mod tests {
             after(is_fixed, from, Message::State(Arc::new(state))).1 > SequenceNumber(0)
         };
         assert!(adopted(false, STRANGER, state(9, STRANGER)) && adopted(false, MEMBER, state(9, STRANGER)));
-        assert!(!adopted(false, STRANGER, state(9, MEMBER)));
+        assert!(adopted(false, STRANGER, state(9, MEMBER)) && !adopted(false, CLIENT, state(9, MEMBER)));
         // Of a service that is where it is.
         assert!(adopted(true, MEMBER, state(9, MEMBER)));
         assert!(!adopted(true, MEMBER, state(9, STRANGER)) && !adopted(true, STRANGER, state(9, STRANGER)));
