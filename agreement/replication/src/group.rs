@@ -2,6 +2,7 @@
 
 use crate::View;
 use fulmar_node::NodeId;
+use std::fmt;
 
 /// How operations get into the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,6 +15,17 @@ pub enum Protocol {
     /// Each replica also executes it at once, and the client sees whether they have done so in the same order: Speculative
     /// Paxos.
     Speculative,
+}
+
+impl fmt::Display for Protocol {
+    /// As settings name it. Charters of services are named by it, too: it stays as it is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Viewstamped => "viewstamped",
+            Self::Fast => "fast-paxos",
+            Self::Speculative => "speculative-paxos",
+        })
+    }
 }
 
 /// A replica's place in a group. Who comes back without its memory is another incarnation: what the former one has promised, it

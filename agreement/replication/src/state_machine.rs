@@ -34,8 +34,7 @@ pub trait StateMachine {
     /// How long after another that says that time has passed a replica takes an operation, if this says so; if it comes earlier its
     /// client has to ask again. Zero, if it says nothing of time; and
     /// [`Duration::MAX`], if it is not to be taken at all.
-    fn interval(&self, operation: &[u8]) -> Duration {
-        let _ = operation;
+    fn interval(&self, _operation: &[u8]) -> Duration {
         Duration::ZERO
     }
 }

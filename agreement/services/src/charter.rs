@@ -144,12 +144,7 @@ impl Charter {
 
 impl fmt::Display for Charter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let protocol = match self.protocol {
-            Protocol::Viewstamped => "viewstamped",
-            Protocol::Fast => "fast-paxos",
-            Protocol::Speculative => "speculative-paxos",
-        };
-        write!(f, "{} on {} by {protocol}", self.application, self.members)
+        write!(f, "{} on {} by {}", self.application, self.members, self.protocol)
     }
 }
 

@@ -124,12 +124,10 @@ impl Home {
 
 /// Whether the state in a record, if there is one, is such as this application's.
 fn has_state_of(application: Application, record: &Record) -> bool {
-    match (record, application) {
-        (Record::Checkpoint(state) | Record::Adopt(state), Application::Timestamps) => {
-            state.is_of::<Timestamps>()
-        }
-        (Record::Checkpoint(state) | Record::Adopt(state), Application::Locks) => state.is_of::<Locks>(),
-        _ => true,
+    let (Record::Checkpoint(state) | Record::Adopt(state)) = record else { return true };
+    match application {
+        Application::Timestamps => state.is_of::<Timestamps>(),
+        Application::Locks => state.is_of::<Locks>(),
     }
 }
 

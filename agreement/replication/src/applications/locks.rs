@@ -19,6 +19,8 @@ use std::time::Duration;
 const MOST: usize = 1 << 16;
 /// No more wait for one lock.
 const MOST_WAITING: usize = 1 << 10;
+/// With this the bytes of [`LockOperation::Tick`] begin.
+const TICK: u8 = 9;
 
 /// Names a session. Whoever knows it can do all in its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -178,19 +180,13 @@ impl Locks {
         | Close(session)
         | Acquire { session, .. }
         | Release(session, _)
-        | Look(session, _)
-        | Open { session: Some(session), .. } = &operation
+        | Look(session, _) = &operation
+            && !self.hear(*session, now)
         {
-            match self.sessions.get(session).cloned() {
-                Some(known) => self.sessions.set(*session, Some(Session { heard_at: now, ..known })),
-                None if matches!(operation, Open { .. }) => {}
-                None => return LockAnswer::Gone,
-            }
+            return LockAnswer::Gone;
         }
         match operation {
-            Open { session: Some(session), .. } if self.sessions.get(&session).is_some() => {
-                LockAnswer::Opened(session)
-            }
+            Open { session: Some(session), .. } if self.hear(session, now) => LockAnswer::Opened(session),
             Open { .. } if self.sessions.values().len() >= MOST => LockAnswer::Full,
             Open { ticks, session } => {
                 let ticks = ticks.min(Self::MOST_TICKS);
@@ -219,6 +215,16 @@ impl Locks {
             }
             Tick(_) => LockAnswer::Ticks(now),
         }
+    }
+
+    /// Notes that a session is heard of, if there is such a one: whether there is.
+    fn hear(&mut self, session: SessionId, now: u64) -> bool {
+        let known = self.sessions.get(&session).cloned();
+        let is_known = known.is_some();
+        if let Some(known) = known {
+            self.sessions.set(session, Some(Session { heard_at: now, ..known }));
+        }
+        is_known
     }
 
     fn next_session(&mut self) -> SessionId {
@@ -361,13 +367,17 @@ impl StateMachine for Locks {
 
     fn restore(&mut self, at: SequenceNumber, snapshot: &[u8]) -> bool {
         let mut input = Reader::new(snapshot);
-        let read = Self::read(at, &mut input).filter(|read| input.is_empty() && read.is_sound());
-        let is_state = read.is_some();
-        read.into_iter().for_each(|read| *self = read);
-        is_state
+        let Some(read) = Self::read(at, &mut input).filter(|read| input.is_empty() && read.is_sound()) else {
+            return false;
+        };
+        *self = read;
+        true
     }
 
     fn interval(&self, operation: &[u8]) -> Duration {
+        if operation.first() != Some(&TICK) {
+            return Duration::ZERO;
+        }
         let now = self.count(Count::Ticks);
         match LockOperation::decode(operation) {
             // It will do nothing.
@@ -450,7 +460,7 @@ impl LockOperation {
             }
             Self::Release(session, name) => put(7, session.0, name),
             Self::Look(session, name) => put(8, session.0, name),
-            Self::Tick(tick) => put(9, *tick, &[]),
+            Self::Tick(tick) => put(TICK, *tick, &[]),
         }
         out
     }
@@ -476,7 +486,7 @@ impl LockOperation {
             }
             7 => Self::Release(session, name),
             8 => Self::Look(session, name),
-            9 => Self::Tick(number),
+            TICK => Self::Tick(number),
             _ => return None,
         })
     }

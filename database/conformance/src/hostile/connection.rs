@@ -28,31 +28,39 @@ impl Greeting {
 
     /// Greets, as a client or as a server of this name, and hears whether it is welcome.
     pub(super) fn greet(self, stream: &mut TcpStream, name: Option<u32>) -> io::Result<()> {
-        send(stream, &self.hello(name))?;
-        let answer = hear(stream)?;
-        if answer.get(12) == Some(&0) { Ok(()) } else { Err(io::ErrorKind::ConnectionRefused.into()) }
+        welcome(&self.ask(stream, name)?).map(drop)
     }
 
     /// The same, with the cluster that it is found to be.
     pub(super) fn meet(self, address: &str) -> io::Result<Self> {
-        let mut stream = TcpStream::connect(address)?;
-        send(&mut stream, &self.hello(None))?;
-        let answer = hear(&mut stream)?;
-        let cluster =
-            answer.get(13..29).and_then(|cluster| cluster.try_into().ok()).filter(|_| answer[12] == 0);
-        let cluster = cluster.map(u128::from_le_bytes).ok_or(io::ErrorKind::ConnectionRefused)?;
-        Ok(Self { cluster, ..self })
+        let answer = self.ask(&mut TcpStream::connect(address)?, None)?;
+        Ok(Self { cluster: welcome(&answer)?, ..self })
     }
 
     /// The same, with the version that is spoken there, welcome or not.
     pub(super) fn learn(self, address: &str) -> io::Result<Self> {
-        let mut stream = TcpStream::connect(address)?;
-        send(&mut stream, &self.hello(None))?;
-        let answer = hear(&mut stream)?;
+        let answer = self.ask(&mut TcpStream::connect(address)?, None)?;
         let version = answer.get(8..12).and_then(|version| version.try_into().ok());
         let version = version.map(u32::from_le_bytes).ok_or(io::ErrorKind::InvalidData)?;
         Ok(Self { version, ..self })
     }
+
+    /// What is answered to a greeting.
+    fn ask(self, stream: &mut TcpStream, name: Option<u32>) -> io::Result<Vec<u8>> {
+        send(stream, &self.hello(name))?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        let mut length = [0; 4];
+        stream.read_exact(&mut length)?;
+        let mut answer = vec![0; u32::from_le_bytes(length).min(1 << 10) as usize];
+        stream.read_exact(&mut answer)?;
+        Ok(answer)
+    }
+}
+
+/// The cluster that this answer to a greeting names, unless it is a refusal.
+fn welcome(answer: &[u8]) -> io::Result<u128> {
+    let cluster = answer.get(13..29).and_then(|cluster| cluster.try_into().ok()).filter(|_| answer[12] == 0);
+    Ok(cluster.map(u128::from_le_bytes).ok_or(io::ErrorKind::ConnectionRefused)?)
 }
 
 /// Connects and says up to some hundred things, most of the time after a greeting: as a client or under a name from `name`. Counts the
@@ -99,14 +107,4 @@ fn noise(random: &mut Random, longest: usize) -> Vec<u8> {
 fn send(stream: &mut TcpStream, body: &[u8]) -> io::Result<()> {
     let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
     stream.write_all(&[&length.to_le_bytes(), body].concat())
-}
-
-/// What is answered to a greeting.
-fn hear(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-    let mut length = [0; 4];
-    stream.read_exact(&mut length)?;
-    let mut answer = vec![0; u32::from_le_bytes(length).min(1 << 10) as usize];
-    stream.read_exact(&mut answer)?;
-    Ok(answer)
 }

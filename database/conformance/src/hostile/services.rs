@@ -71,18 +71,14 @@ pub fn run(
 
 fn start(program: &Path, directory: &Path, charter: &Charter, more: &[&str]) -> Result<Vec<Server>, Error> {
     let quoted: Vec<String> = charter.members.iter().map(|(_, address)| format!("{address:?}")).collect();
-    let replication = match charter.protocol {
-        Protocol::Viewstamped => "viewstamped",
-        Protocol::Fast => "fast-paxos",
-        Protocol::Speculative => "speculative-paxos",
-    };
     let start = |(node, address): (NodeId, &str)| {
         let at = |ending: &str| directory.join(format!("{node}{ending}"));
         let settings = format!(
-            "service = \"{}\"\nmembers = [{}]\nlisten = \"{address}\"\ndata = {:?}\nreplication = \"{replication}\"\n",
+            "service = \"{}\"\nmembers = [{}]\nlisten = \"{address}\"\ndata = {:?}\nreplication = \"{}\"\n",
             charter.application,
             quoted.join(", "),
             at("").display().to_string(),
+            charter.protocol,
         );
         std::fs::write(at(".toml"), settings)?;
         let settings = at(".toml").display().to_string();
