@@ -323,6 +323,22 @@ impl<S: StateMachine> Replica<S> {
         &self.log
     }
 
+    /// Carries out all of `log`, its own or one that goes on from that: for who looks at what the replicas of a group have left that has
+    /// ended, and knows that all of it was committed. Whether it goes on from its own.
+    pub fn carry_out(&mut self, log: &Log) -> bool {
+        let (last, summary) = self.log.end();
+        if log.summary(last) != Some(summary) {
+            return false;
+        }
+        while self.execution.executed() < log.last() {
+            let next = self.execution.executed().next();
+            let Some(entry) = self.log.get(next).or_else(|| log.get(next)) else { return false };
+            self.execution.execute(entry);
+        }
+        self.execution.commit(log.last());
+        true
+    }
+
     /// The group that it knows.
     pub const fn group(&self) -> &Group {
         &self.group

@@ -29,6 +29,10 @@ pub struct Options {
     pub lock: Option<Arc<File>>,
     /// How long the leader of its replicas may be silent, if it has some: see [`LeaderTimeout`].
     pub leader_timeout: LeaderTimeout,
+    /// After so many operations its replicas make a checkpoint; who has missed more than two of them copies the state.
+    pub checkpoint: u64,
+    /// A part in which the state is copied holds so many bytes of entries, or one object.
+    pub copied_bytes: usize,
 }
 
 impl Default for Options {
@@ -39,6 +43,9 @@ impl Default for Options {
             group: GroupId(0),
             lock: None,
             leader_timeout: LeaderTimeout::default(),
+            checkpoint: 1_000,
+            // As much as a leader writes at once, so that what it adds is not more than what is copied meanwhile.
+            copied_bytes: 1 << 20,
         }
     }
 }

@@ -12,12 +12,14 @@
 mod ahead;
 mod housed;
 mod journal;
+mod left;
 mod operation;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use ahead::Leading;
 pub use housed::replica_engine;
+pub use left::{Left, differences};
 pub use operation::Operation;
 pub(crate) use operation::{put_writes, writes};
 

@@ -170,7 +170,7 @@ fn run(seed: Seed, omission: Omission) -> Result<(), String> {
         });
     }
     let faults = Faults::random(servers(), sim.random());
-    sim.inject(Faults { down: 1, broken_disk: 0, ..faults });
+    sim.inject(Faults { broken_disk: 0, ..faults });
     stir(&mut sim, trees.clone(), Duration::from_secs(4));
     let doomed = NodeId(SERVERS + u32::try_from(sim.random().below(CLIENTS.into())).unwrap());
     doom(&mut sim, doomed);

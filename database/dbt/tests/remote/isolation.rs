@@ -172,7 +172,7 @@ pub(crate) fn judge_each(
 }
 
 fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), String> {
-    let mut sim = world(seed, &Disks::default(), CLIENTS, defect, replication);
+    let mut sim = world(seed, &Disks::hurried(), CLIENTS, defect, replication);
     let trees = found_in(&mut sim);
     let history = Arc::new(Mutex::new(History::default()));
     for client in 0..CLIENTS {
@@ -183,7 +183,7 @@ fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), Strin
         });
     }
     let faults = Faults::random(servers(), sim.random());
-    sim.inject(Faults { down: 1, broken_disk: 0, ..faults });
+    sim.inject(Faults { broken_disk: 0, ..faults });
     stir(&mut sim, trees.clone(), Duration::from_secs(4));
     disturb(&mut sim, CLIENTS, Duration::from_secs(4));
     let doomed: BTreeSet<u64> =

@@ -63,7 +63,7 @@ impl Client {
 }
 
 fn run(seed: Seed, remember: bool, replication: Replication) -> Result<(), String> {
-    let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing, replication);
+    let mut sim = world(seed, &Disks::hurried(), CLIENTS, Defect::Nothing, replication);
     let trees = found_in(&mut sim);
     let problem = Arc::new(Mutex::new(Ok(())));
     for client in 0..CLIENTS {
@@ -77,7 +77,7 @@ fn run(seed: Seed, remember: bool, replication: Replication) -> Result<(), Strin
         });
     }
     let faults = Faults::random(servers(), sim.random());
-    sim.inject(Faults { down: 1, broken_disk: 0, ..faults });
+    sim.inject(Faults { broken_disk: 0, ..faults });
     stir(&mut sim, trees.clone(), Duration::from_secs(4));
     disturb(&mut sim, CLIENTS, Duration::from_secs(4));
     let doomed = NodeId(SERVERS + u32::try_from(sim.random().below(CLIENTS.into())).unwrap());

@@ -10,6 +10,7 @@ use fulmar_sim::{Faults, Port, Seed, Sim, seeds};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 const CLIENTS: u32 = 3;
@@ -39,10 +40,17 @@ pub(crate) fn found_in(sim: &mut Sim<Role>) -> Vec<Tree> {
 pub(crate) fn found(database: &Database) -> Result<Vec<Tree>, Error> {
     let mut trees = BTreeMap::new();
     while trees.len() < SERVERS as usize {
-        let mut transaction = database.begin()?;
-        let tree = transaction.create_tree()?;
-        transaction.commit(Durability::Synced)?;
-        trees.insert(tree.0 >> 22, tree);
+        let make = || {
+            let mut transaction = database.begin()?;
+            let tree = transaction.create_tree()?;
+            transaction.commit(Durability::Synced).map(|_| tree)
+        };
+        match make() {
+            Ok(tree) => drop(trees.insert(tree.0 >> 22, tree)),
+            // Another server leads some group by now.
+            Err(Error::SnapshotGone) => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(trees.into_values().collect())
 }
@@ -168,16 +176,54 @@ pub(crate) fn check_trees(sim: &mut Sim<Role>, trees: &[Tree]) -> Result<(), Str
 }
 
 fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), String> {
-    let mut sim = world(seed, &Disks::default(), CLIENTS, defect, replication);
+    let disks = Disks::hurried();
+    let mut sim = world(seed, &disks, CLIENTS, defect, replication);
     let bank = open(&mut sim);
+    fill_disks(&mut sim, &disks, Duration::from_secs(4));
     let faults = Faults::random(servers(), sim.random());
-    sim.inject(Faults { down: 1, broken_disk: 0, ..faults });
+    sim.inject(Faults { broken_disk: 0, ..faults });
     stir(&mut sim, bank.trees.clone(), Duration::from_secs(4));
     disturb(&mut sim, CLIENTS, Duration::from_secs(4));
     sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));
     close(&mut sim, &bank.trees)?;
+    compare_replicas(&mut sim, &disks)?;
     let done = *bank.done.lock();
     if done == CLIENTS as usize * TRANSFERS { Ok(()) } else { Err(format!("{done} transfers")) }
+}
+
+/// For so long, the disk of one server at a time is full now and then.
+fn fill_disks(sim: &mut Sim<Role>, disks: &Disks, until: Duration) {
+    let mut random = sim.random().fork();
+    let mut moment = Duration::ZERO;
+    while moment < until {
+        let is_full = disks.full(NodeId(u32::try_from(random.below(SERVERS.into())).unwrap()));
+        let (begin, end) =
+            (Duration::from_micros(random.below(2_000_000)), Duration::from_micros(random.below(500_000)));
+        let has_room = Arc::clone(&is_full);
+        sim.after(moment + begin, move |_| is_full.store(true, Relaxed));
+        sim.after(moment + begin + end, move |_| has_room.store(false, Relaxed));
+        moment += begin + end;
+    }
+}
+
+#[test]
+fn what_one_replica_has_lost_is_found() {
+    seeds("what_one_replica_has_lost_is_found", 0..3, |seed| {
+        let (replication, disks) = (replicas(&seed), Disks::hurried());
+        let mut sim = world(seed, &disks, CLIENTS, Defect::Nothing, replication);
+        let bank = open(&mut sim);
+        close(&mut sim, &bank.trees)?;
+        compare_replicas(&mut sim, &disks)?;
+        disks.lose_objects(NodeId(1));
+        if disks.differences().is_empty() { Err("they are taken to be the same".into()) } else { Ok(()) }
+    });
+}
+
+/// Whether all replicas hold the same, as soon as all have heard of all.
+fn compare_replicas(sim: &mut Sim<Role>, disks: &Disks) -> Result<(), String> {
+    sim.run(Duration::from_secs(10), |_, _, _| {});
+    let differences = disks.differences();
+    if differences.is_empty() { Ok(()) } else { Err(differences.join("; ")) }
 }
 
 #[test]
@@ -219,20 +265,22 @@ fn await_keepers(sim: &mut Sim<Role>) -> Result<(), String> {
 #[test]
 fn replicas_outlive_their_servers() {
     seeds("replicas_outlive_their_servers", 0..200, |seed| {
-        let (replication, disks) = (replicas(&seed), Disks::default());
+        let (replication, disks) = (replicas(&seed), Disks::hurried());
         let mut sim = world(seed, &disks, CLIENTS, Defect::Nothing, replication);
         await_keepers(&mut sim)?;
         let bank = open(&mut sim);
         let faults = Faults::random(servers(), sim.random());
         sim.inject(Faults { crash: 0, blackout: 0, broken_disk: 0, ..faults });
         stir(&mut sim, bank.trees.clone(), Duration::from_secs(2));
+        fill_disks(&mut sim, &disks, Duration::from_secs(3));
         let any = |count: u32, sim: &mut Sim<Role>| u32::try_from(sim.random().below(count.into())).unwrap();
         let wiped = NodeId(any(SERVERS, &mut sim));
         let gone = NodeId((wiped.0 + 1 + any(SERVERS - 1, &mut sim)) % SERVERS);
         let moment = Duration::from_micros(sim.random().below(2_000_000));
+        let lost = disks.clone();
         sim.after(moment, move |sim| {
             sim.crash(wiped);
-            disks.wipe(wiped);
+            lost.wipe(wiped);
             sim.replace_disk(wiped);
             let later = Duration::from_micros(sim.random().below(1_000_000));
             sim.after(later, move |sim| sim.restart(wiped));
@@ -243,6 +291,8 @@ fn replicas_outlive_their_servers() {
         sim.crash(gone);
         employ(&mut sim, &bank);
         close(&mut sim, &bank.trees)?;
+        sim.restart(gone);
+        compare_replicas(&mut sim, &disks)?;
         let done = *bank.done.lock();
         if done == 2 * CLIENTS as usize * TRANSFERS { Ok(()) } else { Err(format!("{done} transfers")) }
     });

@@ -6,6 +6,7 @@ use fulmar_kv::remote::{
     Answer, Ask, Call, Client, Cluster, DatabaseName, DatabaseNumber, Keep, Map, MapRequest, Message, News,
     Open, Question, Remote, Replication, Reply, Reshape, Server, Shape, Sight, Synced, Timer, Unreachable,
 };
+use fulmar_kv::replicated::{self, Left};
 use fulmar_kv::{Commit, Durability, Error, GroupId, Object, ObjectId, Outcome, Restructuring, linked};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
 use fulmar_replication::Protocol;
@@ -13,6 +14,7 @@ use fulmar_sim::{Port, Seed, Sim};
 use fulmar_transport::Wire;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -362,12 +364,27 @@ struct Known {
     wiped: BTreeSet<NodeId>,
     /// How often servers have opened each.
     opened: BTreeMap<PathBuf, usize>,
+    /// Whether their replicas make checkpoints after few operations, and copy their state in small parts.
+    is_hurried: bool,
+    /// Whether servers' disks are full.
+    full: BTreeMap<NodeId, Arc<AtomicBool>>,
 }
 
 #[derive(Clone, Default)]
 struct Disk(Arc<Mutex<Vec<(u64, Batch)>>>);
 
+/// What the directory of a group's replica is called.
+const REPLICA: &str = "replica of ";
+
 impl Disks {
+    /// Of servers whose replicas make a checkpoint after few operations, and copy their state in small parts: so in a short run there
+    /// are many of both.
+    pub(crate) fn hurried() -> Self {
+        let disks = Self::default();
+        disks.1.lock().is_hurried = true;
+        disks
+    }
+
     fn get(&self, name: &Path) -> Disk {
         self.0.lock().entry(name.into()).or_default().clone()
     }
@@ -393,6 +410,44 @@ impl Disks {
     fn open(&self, name: &Path) -> Disk {
         *self.1.lock().opened.entry(name.into()).or_default() += 1;
         self.get(name)
+    }
+
+    /// Whether the server's disk is full: nothing of a replica can be written there then.
+    pub(crate) fn full(&self, server: NodeId) -> Arc<AtomicBool> {
+        Arc::clone(self.1.lock().full.entry(server).or_default())
+    }
+
+    /// Loses all that a server's replicas hold, but for what they have written down of themselves.
+    pub(crate) fn lose_objects(&self, server: NodeId) {
+        let is_object =
+            |write: &EngineWrite| matches!(write, EngineWrite::Put { object, .. } if object.0 < u64::MAX);
+        for (name, disk) in self.0.lock().iter().filter(|(name, _)| name.starts_with(server.to_string())) {
+            if name.to_string_lossy().contains(REPLICA) {
+                disk.0
+                    .lock()
+                    .iter_mut()
+                    .for_each(|(_, batch)| batch.writes.retain(|write| !is_object(write)));
+            }
+        }
+    }
+
+    /// What differs among the replicas of any group, on disks that nobody writes to any more.
+    pub(crate) fn differences(&self) -> Vec<String> {
+        let mut groups = BTreeMap::<String, Vec<Left>>::new();
+        let disks = self.0.lock().clone();
+        for (path, disk) in &disks {
+            let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+            if let Some(group) = name.strip_prefix(REPLICA) {
+                let engine = disk.engine(Defect::Nothing);
+                let left = Left::open(path, Arc::new(engine)).expect("a sound disk");
+                groups.entry(group.into()).or_default().extend(left);
+            }
+        }
+        let of = |(group, replicas)| {
+            let found = replicated::differences(replicas).expect("memory");
+            found.into_iter().map(move |difference| format!("replicas of {group}: {difference}"))
+        };
+        groups.into_iter().flat_map(of).collect()
     }
 
     /// A server that is already there, or was when this one began.
@@ -423,7 +478,7 @@ impl Disk {
         for (_, batch) in self.0.lock().iter() {
             memory.write(defect.on_disk(batch)).unwrap();
         }
-        Recorded { memory, disk: self.clone() }
+        Recorded { memory, disk: self.clone(), is_full: Arc::default() }
     }
 }
 
@@ -431,10 +486,14 @@ impl Disk {
 struct Recorded {
     memory: Memory,
     disk: Disk,
+    is_full: Arc<AtomicBool>,
 }
 
 impl Engine for Recorded {
     fn write(&self, batch: Batch) -> Result<(), Error> {
+        if self.is_full.load(Relaxed) {
+            return Err(Error::Io { path: "disk".into(), source: io::ErrorKind::StorageFull.into() });
+        }
         let fact = |wanted: &str| {
             batch.writes.iter().rev().find_map(|write| match write {
                 EngineWrite::Fact { name, value } if *name == wanted => Some(&**value),
@@ -521,13 +580,20 @@ impl Open for Databases {
     }
 
     fn engine(&mut self, name: &DatabaseName, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
-        let name = self.name(&format!("replica of {name}"), group);
-        let engine = self.1.open(&name).engine(self.2);
+        let name = self.name(&format!("{REPLICA}{name}"), group);
+        let mut engine = self.1.open(&name).engine(self.2);
+        // What it finds it counts on from now on.
+        engine.sync()?;
+        engine.is_full = self.1.full(self.0);
         Ok((name, Arc::new(engine)))
     }
 
     fn options(&self) -> Options {
-        Options { cache_bytes: 1 << 20, ..Options::default() }
+        let options = Options { cache_bytes: 1 << 20, ..Options::default() };
+        if self.1.1.lock().is_hurried {
+            return Options { checkpoint: 8, copied_bytes: 2_000, ..options };
+        }
+        options
     }
 
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {

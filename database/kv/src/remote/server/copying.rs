@@ -12,9 +12,6 @@ use crate::replicated::Part;
 use fulmar_node::{NodeId, Outbox, Process, Time};
 use fulmar_replication::Wish;
 
-/// A part holds so many bytes of entries, or one object: as much as a leader writes at once, so that what it adds is not more than
-/// what is copied meanwhile.
-const PART_BYTES: usize = 1 << 20;
 /// One that was asked for so often is asked of another.
 const ATTEMPTS: u32 = 8;
 
@@ -69,8 +66,9 @@ impl Server {
         if hosted.replica.is_copying() || hosted.is_broken {
             return;
         }
+        let bytes = self.directory.options().copied_bytes;
         // Who asks and is not answered asks another.
-        let Ok(Part { upto, entries, next }) = hosted.entries.part(from, PART_BYTES) else { return };
+        let Ok(Part { upto, entries, next }) = hosted.entries.part(from, bytes) else { return };
         let (database, group) = place;
         let part = CopiedPart { upto, from, entries, next };
         self.site.turn(now, out).send(to, Message::Copied { database, group, part });

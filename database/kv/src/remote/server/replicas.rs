@@ -17,8 +17,8 @@ use crate::replicated::{DONE, Entries, Leading, Operation};
 use crate::{Database, Error, GroupId};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_replication::{
-    Behind, Client, ClientId, Group as Members, Invoke, LeaderTimeout, Member, Options, Outcome, Protocol,
-    Replica, SequenceNumber, View, Wish,
+    Behind, Client, ClientId, Group as Members, Invoke, Member, Options, Outcome, Protocol, Replica,
+    SequenceNumber, View, Wish,
 };
 use std::collections::VecDeque;
 use std::path::Path;
@@ -78,8 +78,8 @@ pub(super) enum Stage {
     Over,
 }
 
-fn options(leader_timeout: LeaderTimeout) -> Options {
-    Options { checkpoint: 1_000, is_copied: true, ..leader_timeout.options() }
+fn options(options: &crate::Options) -> Options {
+    Options { checkpoint: options.checkpoint, is_copied: true, ..options.leader_timeout.options() }
 }
 
 impl Hosted {
@@ -232,7 +232,7 @@ impl Server {
             Error::io(name.as_ref(), std::io::Error::new(std::io::ErrorKind::InvalidInput, error))
         })?;
         let member = Member { node: me, incarnation };
-        let options = options(self.directory.options().leader_timeout);
+        let options = options(&self.directory.options());
         let replica = Replica::new(member, group, options, entries.clone(), &records);
         let logged = Lsn(records.len() as u64);
         Ok(Some(Hosted {
