@@ -25,6 +25,7 @@ pub mod history;
 mod network;
 mod node;
 pub mod plan;
+mod replicas;
 pub mod run;
 mod volume;
 pub mod waits;

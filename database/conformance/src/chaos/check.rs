@@ -47,6 +47,8 @@ pub enum Violation {
     Imagined(Read, (Slot, Time)),
     /// A session missed what it had written itself.
     OwnWrite(Slot, Time),
+    /// A session was told that the database is damaged.
+    Damaged(Slot, Time),
 }
 
 impl fmt::Display for Violation {
@@ -66,6 +68,7 @@ impl fmt::Display for Violation {
             Self::Balance(account) => write!(f, "account {account} does not hold what the rows come to"),
             Self::Stale(at, row) => write!(f, "{row:?} was there before, and is missed: {}", read(at)),
             Self::Imagined(at, row) => write!(f, "{row:?} cannot be there: {}", read(at)),
+            Self::Damaged(slot, n) => write!(f, "slot {slot} is told at {n} that the database is damaged"),
             Self::OwnWrite(slot, n) => write!(f, "slot {slot} does not see its own row {n}"),
         }
     }
@@ -90,6 +93,7 @@ pub fn check(history: &[Event], state: &Final) -> Vec<Violation> {
             Event::Count(slot, begin, counts) if counts[0] != counts[1] => {
                 violations.push(Violation::Uneven(*slot, *begin, *counts));
             }
+            Event::Damaged(slot, n) => violations.push(Violation::Damaged(*slot, *n)),
             Event::Read(read) => check_read(read, &known, &mut violations),
             _ => {}
         }

@@ -162,6 +162,9 @@ impl Worker {
             Err((stage, error)) => (outcome(*stage, error), error.to_string()),
         };
         tell(&Event::Done(self.slot, n, now(), outcome), &why)?;
+        if let Err((_, error)) = &result {
+            self.look_at(error)?;
+        }
         if outcome != Outcome::Committed {
             let is_ready = session.is_autocommit() || session.execute_batch("ROLLBACK").is_ok();
             let is_busy = result.is_err_and(|(_, error)| is_refused(&error));
@@ -171,17 +174,33 @@ impl Worker {
             let sql = "SELECT count(*) FROM entry WHERE slot = ?1 AND n = ?2";
             match session.query_row(sql, params![self.slot, n], |row| row.get::<_, i64>(0)) {
                 Ok(rows) => tell(&Event::Own(self.slot, n, rows == 1), "")?,
-                Err(_) => return Ok(Next::Reconnect),
+                Err(error) => return self.give_up(&error),
             }
         }
         Ok(Next::GoOn)
     }
 
+    /// Nothing that was to be read can be.
+    fn give_up(&self, error: &rusqlite::Error) -> Result<Next, Failure> {
+        self.look_at(error)?;
+        Ok(Next::Reconnect)
+    }
+
+    /// Tells of an error that no fault may lead to.
+    fn look_at(&self, error: &rusqlite::Error) -> Result<(), Failure> {
+        if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) {
+            tell(&Event::Damaged(self.slot, now()), &error.to_string())?;
+        }
+        Ok(())
+    }
+
     /// Counts all rows, which takes up to a second in a long run.
     fn count(&self, session: &Connection) -> Result<Next, Failure> {
         let begin = now();
-        let Ok((counts, odd)) = whole(session) else { return Ok(Next::Reconnect) };
-        tell(&Event::Count(self.slot, begin, counts), &odd)?;
+        match whole(session) {
+            Ok((counts, odd)) => tell(&Event::Count(self.slot, begin, counts), &odd)?,
+            Err(error) => return self.give_up(&error),
+        }
         Ok(Next::GoOn)
     }
 
@@ -191,8 +210,12 @@ impl Worker {
 
     fn read(&self, session: &Connection) -> Result<Next, Failure> {
         let begin = now();
-        let Ok((sums, rows)) = snapshot(session) else { return Ok(Next::Reconnect) };
-        tell(&Event::Read(Read { slot: self.slot, begin, end: now(), sums, rows }), "")?;
+        match snapshot(session) {
+            Ok((sums, rows)) => {
+                tell(&Event::Read(Read { slot: self.slot, begin, end: now(), sums, rows }), "")?
+            }
+            Err(error) => return self.give_up(&error),
+        }
         Ok(Next::GoOn)
     }
 }

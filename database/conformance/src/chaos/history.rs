@@ -65,6 +65,8 @@ pub enum Event {
     Read(Read),
     /// All rows of a snapshot were counted, in their table and in its index.
     Count(Slot, Time, [i64; 2]),
+    /// The database was found to be damaged.
+    Damaged(Slot, Time),
 }
 
 impl fmt::Display for Event {
@@ -76,6 +78,7 @@ impl fmt::Display for Event {
             Self::Try(slot, n, Write::Claim(key)) => write!(f, "claim {slot} {n} {key}"),
             Self::Done(slot, n, end, outcome) => write!(f, "{outcome:?} {slot} {n} {end}"),
             Self::Own(slot, n, seen) => write!(f, "own {slot} {n} {seen}"),
+            Self::Damaged(slot, n) => write!(f, "damaged {slot} {n}"),
             Self::Count(slot, begin, [by_table, by_index]) => {
                 write!(f, "count {slot} {begin} {by_table} {by_index}")
             }
@@ -108,6 +111,7 @@ impl Event {
             ),
             "count" => Self::Count(slot, n, [number()?, number()?]),
             "claim" => Self::Try(slot, n, Write::Claim(number()?)),
+            "damaged" => Self::Damaged(slot, n),
             "own" => Self::Own(slot, n, words.next()?.parse().ok()?),
             "read" => {
                 let end = number()?.try_into().ok()?;
@@ -143,6 +147,7 @@ mod tests {
             Event::Done(3, 12, 15, Outcome::Unknown),
             Event::Own(3, 12, false),
             Event::Count(3, 12, [7, 8]),
+            Event::Damaged(3, 12),
             Event::Read(Read {
                 slot: 0,
                 begin: 5,

@@ -6,13 +6,13 @@ use super::cluster::{Cluster, PATIENCE};
 use super::history::{Event, Write};
 use super::plan::{self, Fault, SERVERS, Step};
 use super::waits::{Acknowledged, Pauses};
-use super::{Failure, apart, now, output};
+use super::{Failure, apart, now, output, replicas};
 use crate::database;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -39,6 +39,8 @@ pub struct Plan {
 const ENDING: Duration = Duration::from_secs(60);
 /// Between faults, so that pauses are not one another's.
 const CALM: Duration = Duration::from_millis(300);
+/// Without clients, until all replicas have heard of all.
+const SETTLING: Duration = Duration::from_secs(2);
 
 /// Does it, in namespaces of this process's own.
 ///
@@ -68,13 +70,16 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         return Err(format!("a client tells what nobody understands: {line}").into());
     }
     let state = read_all(&database::open(&cluster.name())?)?;
-    let problems = problems_of_all(&mut cluster)?;
+    let mut problems = problems_of_all(&mut cluster)?;
+    problems.extend(differences(&mut cluster, &plan.logs)?);
     problems.iter().for_each(|problem| println!("VIOLATION {problem}"));
     let violations = check(&told.history, &state);
     for violation in violations.iter().take(50) {
         println!("VIOLATION {violation}");
     }
-    if !violations.is_empty() || !problems.is_empty() {
+    if violations.is_empty() && problems.is_empty() {
+        std::fs::remove_dir_all(left(&plan.logs))?;
+    } else {
         let count = violations.len() + problems.len();
         return Err(format!("{count} violations; seed {}", plan.seed).into());
     }
@@ -154,7 +159,7 @@ struct Clients {
 }
 
 impl Clients {
-    fn start(plan: &Plan, directory: &std::path::Path) -> Result<Self, Failure> {
+    fn start(plan: &Plan, directory: &Path) -> Result<Self, Failure> {
         let told = Arc::new(Mutex::new(Told::default()));
         let (mut processes, mut listeners) = (Vec::new(), Vec::new());
         for number in 0..client::CLIENTS {
@@ -232,6 +237,24 @@ fn problems_of_all(cluster: &mut Cluster) -> Result<Vec<String>, Failure> {
         cluster.await_whole()?;
     }
     Ok(all)
+}
+
+/// Where what servers have left stays, if something is wrong.
+fn left(logs: &Path) -> PathBuf {
+    logs.join("left")
+}
+
+/// What differs among replicas that all servers have left, at one moment.
+fn differences(cluster: &mut Cluster, logs: &Path) -> Result<Vec<String>, Failure> {
+    thread::sleep(SETTLING);
+    let left = left(logs);
+    std::fs::create_dir_all(&left)?;
+    let copy = |(place, data): (usize, PathBuf)| {
+        let to = left.join(place.to_string());
+        output(Command::new("cp").arg("-a").arg(data).arg(&to)).map(|_| to)
+    };
+    let copies = cluster.end_all()?.into_iter().enumerate().map(copy).collect::<Result<Vec<_>, _>>()?;
+    replicas::differences(&copies)
 }
 
 /// What SQLite finds wrong with the database.

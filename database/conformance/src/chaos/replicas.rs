@@ -1,0 +1,34 @@
+//! Whether the replicas of each group hold the same: what one of them lacks is seen only where that leads, and by who reads it.
+
+use super::Failure;
+use fulmar_kv::replicated::{self, Left};
+use fulmar_kv::{Options, replica_engine};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Directories of replicas end with this, and begin with their group's name.
+const REPLICA: &str = ".replica";
+
+/// What differs among what servers have left in these directories. They have ended.
+pub(super) fn differences(servers: &[PathBuf]) -> Result<Vec<String>, Failure> {
+    let mut groups = BTreeMap::<String, Vec<Left>>::new();
+    for server in servers {
+        for entry in std::fs::read_dir(server)? {
+            let path = entry?.path();
+            if let Some(name) = path.file_name().and_then(|name| name.to_str())
+                && let Some(group) = name.strip_suffix(REPLICA)
+                && let Some(left) = Left::open(&path, replica_engine(&path, &Options::default())?)?
+            {
+                groups.entry(group.into()).or_default().push(left);
+            }
+        }
+    }
+    let compared: usize = groups.values().map(Vec::len).sum();
+    println!("  {compared} replicas of {} groups compared, entry by entry", groups.len());
+    let mut found = Vec::new();
+    for (group, replicas) in groups {
+        let differences = replicated::differences(replicas)?;
+        found.extend(differences.into_iter().map(|difference| format!("replicas of {group}: {difference}")));
+    }
+    Ok(found)
+}
