@@ -71,6 +71,8 @@ pub struct Finder {
     stable: Option<Digest>,
     /// Whom the centre asked last of those who may only have been cut off, and when it asks the next.
     reunion: (Option<SocketAddr>, Time),
+    /// When it next forgets who has been dead or gone for long.
+    forgets: Time,
     /// The stamp of the last message.
     stamp: u64,
     farewell: Option<Farewell>,
@@ -100,6 +102,7 @@ impl Finder {
             seen: (Digest::default(), Time::ZERO),
             stable: None,
             reunion: (None, Time::ZERO),
+            forgets: Time::ZERO,
             stamp: 0,
             farewell: None,
             departed: false,
@@ -180,6 +183,17 @@ impl Finder {
             self.ascent.add(now, address);
         }
         out.event(Event::News(member));
+    }
+
+    /// Forgets who has been dead or gone for long.
+    fn forget(&mut self, now: Time) {
+        if now < self.forgets {
+            return;
+        }
+        self.forgets = now + pace::FORGETTING;
+        for forgotten in self.roster.forget_before(now - pace::REMEMBERED) {
+            self.ascent.drop(forgotten);
+        }
     }
 
     /// Refutes what is said of this node and is not so.
@@ -342,6 +356,7 @@ impl Process for Finder {
         if self.farewell.is_some() {
             self.part(now, out);
         } else {
+            self.forget(now);
             self.choose_centre(now, None, out);
             self.call_contacts(now, out);
             self.watch(now, out);

@@ -28,6 +28,10 @@ pub(super) const AVOIDED: Duration = millis(2_000);
 pub(super) const REUNION: Duration = millis(1_000);
 /// …this many at a time.
 pub(super) const REUNITED: usize = 4;
+/// Who has been dead or gone for so long is forgotten: longer than a network is cut in two by a failure. What strangers invent fades, too.
+pub(super) const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
+/// That is looked for this often.
+pub(super) const FORGETTING: Duration = Duration::from_secs(60);
 /// Of the addresses known from the start, the second is called this much later than the first, and the third than the second.
 pub(super) const BETWEEN_CONTACTS: Duration = millis(100);
 /// After so many calls without an answer nobody waits for one.

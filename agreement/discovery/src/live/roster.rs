@@ -90,6 +90,17 @@ impl Roster {
         Some(address)
     }
 
+    /// Forgets who has been dead or gone since before this moment, and says who that is.
+    pub(super) fn forget_before(&mut self, moment: Time) -> Vec<SocketAddr> {
+        let is_past = |entry: &Entry| !entry.member.standing.is_live() && entry.since < moment;
+        let past = self.entries.extract_if(.., |_, entry| is_past(entry));
+        let forget = |(address, entry): (SocketAddr, Entry)| {
+            self.journal.remove(&entry.revision);
+            address
+        };
+        past.map(forget).collect()
+    }
+
     pub(super) fn get(&self, address: SocketAddr) -> Option<&Member> {
         self.entries.get(&address).map(|entry| &entry.member)
     }

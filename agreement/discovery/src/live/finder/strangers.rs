@@ -58,6 +58,27 @@ fn the_dead_of_strangers_leave_nothing_behind() {
     }
 }
 
+/// Once it was remembered for as long as the node lived, told to others, and asked whether it was alive after all.
+#[test]
+fn what_strangers_have_invented_is_forgotten() {
+    let mut finder = told(address(0), Standing::Alive, 400);
+    assert_eq!(finder.members().count(), 401);
+    let mut now = Time::ZERO + Duration::from_secs(1);
+    let mut run = |finder: &mut Finder, span: Duration, least: Duration| {
+        let end = now + span;
+        while now < end {
+            now = finder.next_due(now).unwrap_or(end).max(now + least);
+            finder.expire(now, Due, &mut Outbox::default());
+            finder.invariants().expect("all is well");
+        }
+    };
+    run(&mut finder, Duration::from_secs(3), Duration::from_millis(1));
+    assert!(finder.is_stable() && finder.view().count() == 1, "nobody has answered");
+    assert_eq!(finder.members().count(), 401, "one of them may only be cut off");
+    run(&mut finder, pace::REMEMBERED + pace::FORGETTING, pace::FORGETTING);
+    assert_eq!(finder.members().count(), 1);
+}
+
 /// Who is alive is not: newcomers are refused, and get no answer.
 #[test]
 fn a_node_that_knows_enough_answers_no_newcomers() {
