@@ -4,10 +4,10 @@ use crate::run::{Result, cargo, root, run, steps};
 use crate::{deny, tidy};
 
 /// How many runs of simulated replicas are judged, each by what must hold in it…
-const SEEDS_OF_REPLICAS: &str = "12000";
+const SEEDS_OF_REPLICAS: u32 = 5_000;
 /// …how many of a cluster, and of one whose groups have replicas: these take longer.
-const SEEDS_OF_CLUSTERS: &str = "4000";
-const SEEDS_OF_BOTH: &str = "700";
+const SEEDS_OF_CLUSTERS: u32 = 4_000;
+const SEEDS_OF_BOTH: u32 = 700;
 const JUDGED: [&str; 4] = [
     "what_clients_see_is_snapshot_isolation",
     "every_snapshot_holds_the_same_sum",
@@ -26,9 +26,7 @@ pub(crate) fn test() -> Result {
         ("tests", &|| run(&mut cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]))),
         ("tests on a server", &|| on_servers("1", &["fuzz::"])),
         ("tests on three servers", &|| on_servers("3", &[])),
-        ("seeds of clusters", &|| seeds(&["--test", "remote"], &JUDGED, SEEDS_OF_CLUSTERS)),
-        ("seeds of clusters with replicas", &|| seeds(&["--test", "remote"], &["replicas"], SEEDS_OF_BOTH)),
-        ("seeds of replicas", &|| seeds(&["--lib"], &["is_linearizable"], SEEDS_OF_REPLICAS)),
+        ("simulations", &|| simulate(1)),
         ("docs", &|| {
             let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
             run(doc.env("RUSTDOCFLAGS", "-D warnings"))
@@ -48,12 +46,23 @@ fn lock_files() -> Result {
     })
 }
 
+/// Simulations, with so many times as many seeds as the tests take.
+pub(crate) fn simulate(times: u32) -> Result {
+    steps(&[
+        ("seeds of clusters", &|| seeds(&["--test", "remote"], &JUDGED, times * SEEDS_OF_CLUSTERS)),
+        ("seeds of clusters with replicas", &|| {
+            seeds(&["--test", "remote"], &["replicas"], times * SEEDS_OF_BOTH)
+        }),
+        ("seeds of replicas", &|| seeds(&["--lib"], &["is_linearizable"], times * SEEDS_OF_REPLICAS)),
+    ])
+}
+
 /// Some simulations with so many seeds.
-fn seeds(which: &[&str], tests: &[&str], count: &str) -> Result {
+fn seeds(which: &[&str], tests: &[&str], count: u32) -> Result {
     // Of both packages, so that nothing is built anew with other features.
     let packages = ["-p", "fulmar-dbt", "-p", "fulmar-replication"];
     let mut test = cargo(&["test", "--profile", "sim", "--locked"]);
-    run(test.args(packages).args(which).arg("--").args(tests).env("FULMAR_SEEDS", count))
+    run(test.args(packages).args(which).arg("--").args(tests).env("FULMAR_SEEDS", count.to_string()))
 }
 
 /// The tests that see SQL only, with their databases on a cluster of so many servers, and more that pass there. The fuzz

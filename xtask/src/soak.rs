@@ -2,6 +2,7 @@
 
 use crate::chaos;
 use crate::fuzz::fuzz;
+use crate::gate::simulate;
 use crate::run::{Result, Step, build_release, cargo, run, side_by_side, steps};
 use std::process::Command;
 
@@ -32,8 +33,13 @@ pub(crate) fn soak(length: Length) -> Result {
         }),
         ("memory", &|| binary("soak", &["memory", "--cache", cache])),
     ];
-    let rest: [Step<'_>; 5] = [
+    let rest: [Step<'_>; 6] = [
         ("fuzzers", &|| fuzz(seconds)),
+        ("simulations", &|| match length {
+            // A tenth of them is among the tests.
+            Length::Slice => Ok(()),
+            Length::Full => simulate(10),
+        }),
         ("replicas killed and stopped", &|| match length {
             // A few rounds are among the tests.
             Length::Slice => Ok(()),
