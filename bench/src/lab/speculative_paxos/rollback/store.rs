@@ -15,7 +15,7 @@ macro_rules! sources {
 }
 
 /// All of the store but its network, with what each file is called.
-pub(super) const SOURCES: [(&str, &str); 33] = sources!(
+pub(super) const SOURCES: [(&str, &str); 34] = sources!(
     "cache",
     "commit",
     "core",
@@ -46,6 +46,7 @@ pub(super) const SOURCES: [(&str, &str); 33] = sources!(
     "replicated/ahead",
     "replicated/housed",
     "replicated/journal",
+    "replicated/left",
     "replicated/operation",
     "storage",
     "store"
