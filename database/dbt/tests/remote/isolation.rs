@@ -205,6 +205,17 @@ fn what_clients_see_is_snapshot_isolation() {
     });
 }
 
+/// Who had led before, and did not know that another led, said of a commit that it was asked for again that its leaf was elsewhere. The
+/// next leader had carried it out.
+#[test]
+fn who_leads_no_more_denies_nothing() {
+    let outcome = fulmar_sim::check("who_leads_no_more_denies_nothing", 403..404, |seed| {
+        let replication = replicas(&seed);
+        run(seed, Defect::Nothing, replication)
+    });
+    outcome.expect("the seed that found it");
+}
+
 #[test]
 fn what_clients_of_replicas_see_is_snapshot_isolation() {
     seeds("what_clients_of_replicas_see_is_snapshot_isolation", 0..150, |seed| {

@@ -139,7 +139,22 @@ impl Group {
             Refused::Unexpected => Answer::Unexpected,
             Refused::Failed(error) => turn.failed(error),
         };
+        if asked.again && transaction.is_some() && self.is_replicated() {
+            return self.refuse_as_leader(asked, answer, turn);
+        }
         self.reply(asked.client, asked.number, answer, turn);
+    }
+
+    /// Says that nothing came of what was asked for before, as soon as the replicas have taken something that was written after that was
+    /// found: another may lead them by now, and have done it.
+    fn refuse_as_leader(&mut self, asked: &Asked, answer: Answer, turn: &mut Turn<'_>) {
+        match self.database.storage().pass(Timestamp(0)) {
+            Ok(()) => {
+                let done = Done { reply: Some((asked, answer)), ..Done::default() };
+                self.tell_when(Durability::Synced, done, turn);
+            }
+            Err(_) => self.reply(asked.client, asked.number, Answer::Elsewhere, turn),
+        }
     }
 
     /// The first commit that may yet be lost.
