@@ -248,6 +248,10 @@ fn left(logs: &Path) -> PathBuf {
 fn differences(cluster: &mut Cluster, logs: &Path) -> Result<Vec<String>, Failure> {
     thread::sleep(SETTLING);
     let left = left(logs);
+    if left.exists() {
+        // Of an earlier run of this seed.
+        std::fs::remove_dir_all(&left)?;
+    }
     std::fs::create_dir_all(&left)?;
     let copy = |(place, data): (usize, PathBuf)| {
         let to = left.join(place.to_string());

@@ -4,7 +4,8 @@
 //! and before the cluster's clock has reached it, a snapshot that is newer than the answer would not see it. So whatever
 //! tells of a change is held back until none of this can happen ([`Group::tell_when`]), and so is what a reader sees of it
 //! ([`Group::show`]). What may be told at once is a type of its own, [`Refused`]: no value of it can tell of a change, so an
-//! answer that comes too early cannot be written.
+//! answer that comes too early cannot be written. Of what was asked for before it waits, too ([`Group::tell_as_leader`]): who leads the
+//! replicas by now may have done it.
 //!
 //! *Known as:* output commit, acknowledgement after replication, commit wait.
 
@@ -139,22 +140,22 @@ impl Group {
             Refused::Unexpected => Answer::Unexpected,
             Refused::Failed(error) => turn.failed(error),
         };
-        if asked.again && transaction.is_some() && self.is_replicated() {
-            return self.refuse_as_leader(asked, answer, turn);
+        if !(asked.again && transaction.is_some() && self.is_replicated()) {
+            return self.reply(asked.client, asked.number, answer, turn);
         }
-        self.reply(asked.client, asked.number, answer, turn);
+        // Another may lead the replicas by now, and have done it.
+        let done = Done { reply: Some((asked, answer)), ..Done::default() };
+        if self.tell_as_leader(done, turn).is_err() {
+            self.reply(asked.client, asked.number, Answer::Elsewhere, turn);
+        }
     }
 
-    /// Says that nothing came of what was asked for before, as soon as the replicas have taken something that was written after that was
-    /// found: another may lead them by now, and have done it.
-    fn refuse_as_leader(&mut self, asked: &Asked, answer: Answer, turn: &mut Turn<'_>) {
-        match self.database.storage().pass(Timestamp(0)) {
-            Ok(()) => {
-                let done = Done { reply: Some((asked, answer)), ..Done::default() };
-                self.tell_when(Durability::Synced, done, turn);
-            }
-            Err(_) => self.reply(asked.client, asked.number, Answer::Elsewhere, turn),
-        }
+    /// Tells what is so only if no other server serves the group by now: as soon as something is durable that was written after it was
+    /// found.
+    pub(super) fn tell_as_leader(&mut self, done: Done<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
+        self.database.storage().pass(Timestamp(0))?;
+        self.tell_when(Durability::Synced, done, turn);
+        Ok(())
     }
 
     /// The first commit that may yet be lost.

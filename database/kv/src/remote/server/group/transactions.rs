@@ -204,10 +204,9 @@ impl Group {
                     self.end(transaction, outcome, turn);
                 } else {
                     if matches!(outcome, Outcome::Committed(_)) {
-                        // If another server serves the group by now, it may be prepared there: this is not told then.
-                        self.database.storage().pass(Timestamp(0))?;
+                        // If another server serves the group by now, it may be prepared there.
                         let sends = self.messages(&[from], transaction, News::Confirmed, turn);
-                        self.tell_when(Durability::Synced, Done { sends, ..Done::default() }, turn);
+                        self.tell_as_leader(Done { sends, ..Done::default() }, turn)?;
                     }
                     self.retry(transaction, turn);
                 }
