@@ -348,7 +348,7 @@ impl Storage {
         let read = |id| self.read(id);
         let mut staged = Staged::new(&read, self.snapshots.lock().watermark(), self.engine.keeps_entries());
         change(&mut core, &mut staged);
-        if staged.objects.is_empty() {
+        if staged.objects.is_empty() && staged.batch.writes.is_empty() {
             return Ok(None);
         }
         let Staged { objects, mut batch, stale, .. } = staged;
@@ -433,6 +433,14 @@ impl Storage {
     /// Writes down that all commits to come will be after `seen`, whoever opens the storage for them.
     pub(crate) fn pass(&self, seen: Timestamp) -> Result<(), Error> {
         self.succeed(Timestamp(seen.0 + 1), self.next_object())
+    }
+
+    /// Writes down that a transaction is not carried out, whoever opens the storage next and is asked for it.
+    pub(crate) fn refuse(&self, transaction: TransactionId) -> Result<(), Error> {
+        self.prepared(|core, staged| {
+            core.outcomes.refuse_for_good(self.group, transaction, staged);
+            Ok(())
+        })
     }
 
     fn name_from(&self, next_object: u64) -> Result<(), Error> {

@@ -16,7 +16,7 @@ const MOST: u64 = if cfg!(test) { 10 } else { 100_000 };
 /// The entry that says what was forgotten; those of clients follow.
 const FORGOTTEN: u64 = 0;
 
-/// A record is no longer than three numbers, bytes.
+/// A record is no longer than three numbers, bytes: client, number and when it was committed, if it was.
 const RECORD_BYTES: usize = 30;
 
 /// The outcomes of clients' last transactions.
@@ -57,9 +57,13 @@ impl Outcomes {
         if entry == FORGOTTEN {
             self.forgotten = Timestamp(first);
         } else {
-            let (number, at) = (input.varint()?, Timestamp(input.varint()?));
+            let number = input.varint()?;
+            let outcome = match input.is_empty() {
+                true => Outcome::Aborted,
+                false => Outcome::Committed(Timestamp(input.varint()?)),
+            };
             self.entries = self.entries.max(entry);
-            let last = Last { entry: Some(entry), number, outcome: Outcome::Committed(at), age: self.age };
+            let last = Last { entry: Some(entry), number, outcome, age: self.age };
             // An entry that was forgotten and not used again may be an earlier one of the same client.
             let older = match self.last.get(&first) {
                 Some(known) if known.number >= number => Some(last),
@@ -91,29 +95,15 @@ impl Outcomes {
     pub(super) fn note(
         &mut self,
         group: GroupId,
-        TransactionId { client, number }: TransactionId,
+        transaction: TransactionId,
         at: Timestamp,
         staged: &mut Staged<'_>,
     ) {
-        let known = self.last.get(&client).and_then(|last| last.entry);
-        let entry = known.or_else(|| self.free.pop()).or_else(|| {
-            (self.entries < MOST).then(|| {
-                self.entries += 1;
-                self.entries
-            })
-        });
-        let mut record = Vec::with_capacity(RECORD_BYTES);
-        if entry.is_some() {
-            let last = Last { entry, number, outcome: Outcome::Committed(at), age: self.age };
-            self.last.insert(client, last);
-            [client, number, at.0].iter().for_each(|part| put_varint(&mut record, *part));
-        } else {
+        if !self.write(group, transaction, Outcome::Committed(at), staged) {
             self.forget_until(at);
+            let mut record = Vec::with_capacity(RECORD_BYTES);
             put_varint(&mut record, at.0);
-        }
-        if staged.keeps_entries {
-            let (object, sequence) = (Self::records(group), entry.unwrap_or(FORGOTTEN));
-            staged.batch.writes.push(EngineWrite::Put { object, sequence, entry: record });
+            put(group, FORGOTTEN, record, staged);
         }
     }
 
@@ -124,6 +114,48 @@ impl Outcomes {
             let entry = before.and_then(|last| last.entry);
             self.last.insert(client, Last { entry, number, outcome: Outcome::Aborted, age: self.age });
         }
+    }
+
+    /// As [`Outcomes::refuse`], and whoever serves the group next knows it; if there is room to remember it.
+    pub(crate) fn refuse_for_good(
+        &mut self,
+        group: GroupId,
+        transaction: TransactionId,
+        staged: &mut Staged<'_>,
+    ) {
+        self.refuse(transaction);
+        if self.last.get(&transaction.client).is_some_and(|last| last.number == transaction.number)
+            && self.of(transaction) == Some(Outcome::Aborted)
+        {
+            self.write(group, transaction, Outcome::Aborted, staged);
+        }
+    }
+
+    /// Says whether there is an entry left for it.
+    fn write(
+        &mut self,
+        group: GroupId,
+        TransactionId { client, number }: TransactionId,
+        outcome: Outcome,
+        staged: &mut Staged<'_>,
+    ) -> bool {
+        let known = self.last.get(&client).and_then(|last| last.entry);
+        let entry = known.or_else(|| self.free.pop()).or_else(|| {
+            (self.entries < MOST).then(|| {
+                self.entries += 1;
+                self.entries
+            })
+        });
+        let Some(entry) = entry else { return false };
+        self.last.insert(client, Last { entry: Some(entry), number, outcome, age: self.age });
+        let mut record = Vec::with_capacity(RECORD_BYTES);
+        put_varint(&mut record, client);
+        put_varint(&mut record, number);
+        if let Outcome::Committed(at) = outcome {
+            put_varint(&mut record, at.0);
+        }
+        put(group, entry, record, staged);
+        true
     }
 
     /// Forgets those that were not heard of since this was called last: longer ago than anyone asks again.
@@ -138,6 +170,13 @@ impl Outcomes {
             self.forgotten = Timestamp(0);
         }
         self.age += 1;
+    }
+}
+
+fn put(group: GroupId, sequence: u64, entry: Vec<u8>, staged: &mut Staged<'_>) {
+    if staged.keeps_entries {
+        let object = Outcomes::records(group);
+        staged.batch.writes.push(EngineWrite::Put { object, sequence, entry });
     }
 }
 
@@ -172,8 +211,8 @@ mod tests {
         for seed in 0..300 {
             let mut random = Random::new(seed);
             let (engine, mut outcomes) = (Memory::default(), Outcomes::default());
-            // By client: the last number, when it was committed if it was, and when it was asked for.
-            let mut last: BTreeMap<u64, (u64, Option<Timestamp>, u64)> = BTreeMap::new();
+            // By client: the last number, what was written of it if anything was, and when it was asked for.
+            let mut last: BTreeMap<u64, (u64, Option<Outcome>, u64)> = BTreeMap::new();
             let (mut age, mut is_restored) = (0, false);
             for now in 1..200 {
                 let client = random.below(MOST + 4);
@@ -189,24 +228,31 @@ mod tests {
                         outcomes.refuse(transaction);
                         last.insert(client, (number, None, age));
                     }
+                    5..8 => {
+                        write(&engine, |staged| outcomes.refuse_for_good(GROUP, transaction, staged));
+                        last.insert(client, (number, Some(Outcome::Aborted), age));
+                    }
                     _ => {
                         let at = Timestamp(now);
                         write(&engine, |staged| outcomes.note(GROUP, transaction, at, staged));
-                        last.insert(client, (number, Some(at), age));
+                        last.insert(client, (number, Some(Outcome::Committed(at)), age));
                     }
                 }
-                for (client, (number, committed, asked)) in &last {
+                for (client, (number, written, asked)) in &last {
                     let transaction = TransactionId { client: *client, number: *number };
                     let known = outcomes.of(transaction);
-                    match committed {
-                        Some(at) if *asked == age => assert!(
-                            known == Some(Outcome::Committed(*at))
-                                || outcomes.may_have_forgotten(Some(Timestamp(at.0 - 1))),
+                    let is_recent = *asked == age;
+                    match written {
+                        Some(outcome @ Outcome::Committed(at)) if is_recent => assert!(
+                            known == Some(*outcome) || outcomes.may_have_forgotten(Some(Timestamp(at.0 - 1))),
                             "{seed}: {transaction:?}"
                         ),
-                        Some(at) => assert!(known.is_none_or(|known| known == Outcome::Committed(*at))),
-                        // That is not written down.
-                        None => assert!(is_restored || *asked < age || known == Some(Outcome::Aborted)),
+                        // There may have been no room to write it down.
+                        Some(Outcome::Aborted) if is_recent && last.len() as u64 <= MOST => {
+                            assert_eq!(known, Some(Outcome::Aborted), "{seed}: {transaction:?}");
+                        }
+                        Some(outcome) => assert!(known.is_none_or(|known| known == *outcome)),
+                        None => assert!(is_restored || !is_recent || known == Some(Outcome::Aborted)),
                     }
                     let next = TransactionId { number: number + 1, ..transaction };
                     assert_eq!(outcomes.of(next), None);

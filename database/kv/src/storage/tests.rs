@@ -91,3 +91,23 @@ fn what_was_not_written_has_not_taken_place() {
     assert_eq!(disk.open().outcome(first), Some(Outcome::Committed(at)));
     assert_eq!(disk.open().outcome(second), None);
 }
+
+/// A message that comes late asks the next leader for what the last one has denied.
+#[test]
+fn what_was_denied_is_not_done_by_who_opens_it_next() {
+    let disk = Disk::default();
+    let storage = disk.open();
+    let [first, second, third] = [1, 2, 3].map(|number| TransactionId { client: 7, number });
+    let at = storage.execute_for(first, &Commit::default()).expect("room");
+    storage.refuse(second).expect("room");
+    storage.sync_all().expect("room");
+    let next = disk.open();
+    assert_eq!(next.outcome(second), Some(Outcome::Aborted));
+    // One that was carried out is not denied, nor is a later one forgotten.
+    let at = next.execute_for(third, &Commit::default()).expect("room").max(at);
+    next.refuse(third).expect("room");
+    next.refuse(second).expect("room");
+    next.sync_all().expect("room");
+    assert_eq!(disk.open().outcome(third), Some(Outcome::Committed(at)));
+    assert_eq!(disk.open().outcome(TransactionId { number: 4, ..third }), None);
+}

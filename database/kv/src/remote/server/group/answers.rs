@@ -131,21 +131,24 @@ impl Group {
             }
             refused => refused,
         };
-        if let Some(transaction) = transaction {
-            self.database.storage().outcomes(|outcomes| outcomes.refuse(transaction));
-        }
+        let denied = transaction.filter(|_| !matches!(refused, Refused::Unknown));
         let answer = match refused {
             Refused::Misplaced => Answer::Misplaced,
             Refused::Unknown => Answer::Unknown,
             Refused::Unexpected => Answer::Unexpected,
             Refused::Failed(error) => turn.failed(error),
         };
+        let storage = self.database.storage();
+        if let Some(transaction) = transaction {
+            storage.outcomes(|outcomes| outcomes.refuse(transaction));
+        }
         if !(asked.again && transaction.is_some() && self.is_replicated()) {
             return self.reply(asked.client, asked.number, answer, turn);
         }
-        // Another may lead the replicas by now, and have done it.
+        // Another may lead the replicas by now, and have done it; and who leads them next may hear late of what was asked first.
+        let written = denied.map_or(Ok(()), |transaction| storage.refuse(transaction));
         let done = Done { reply: Some((asked, answer)), ..Done::default() };
-        if self.tell_as_leader(done, turn).is_err() {
+        if written.and_then(|()| self.tell_as_leader(done, turn)).is_err() {
             self.reply(asked.client, asked.number, Answer::Elsewhere, turn);
         }
     }
