@@ -456,3 +456,89 @@ fn verdicts_are_gathered_and_compared() {
     let failure = Failure::Faulty { round: 2, faulty: 2, tolerates: 1 };
     assert_eq!(played.expire(15), [faulty(3, 2, Fault::Silent), News::Over(Err(failure))]);
 }
+
+/// What member 1 can be to a session when it says something.
+fn states() -> [(&'static str, Played); 8] {
+    let gathering = || {
+        let mut played = Played::new();
+        played.connect(1..4);
+        played
+    };
+    let with = |mut played: Played, says: &[(usize, u32)]| {
+        for (from, round) in says {
+            played.say(*from, *round, b"eggs");
+        }
+        played
+    };
+    let halted = |members: std::ops::Range<usize>| {
+        let mut played = Played::halted();
+        members.for_each(|member| drop(played.halt(member, b"eggs")));
+        played
+    };
+    [
+        ("gathering", gathering()),
+        ("round 1", Played::begun()),
+        ("round 1, said", with(Played::begun(), &[(1, 1)])),
+        ("round 2", with(Played::begun(), &[(1, 1), (2, 1), (3, 1)])),
+        ("closing", halted(2..3)),
+        ("it has halted", halted(1..2)),
+        ("it is faulty", with(Played::begun(), &[(1, 1), (1, 1)])),
+        ("over", halted(1..4)),
+    ]
+}
+
+fn frames() -> [(&'static str, Frame); 9] {
+    let round = |round, values: usize| {
+        let mut message = Vec::new();
+        Heard(vec![Some(Digest::of(b"eggs")); values]).encode(&mut message);
+        Frame::Round { round, message }
+    };
+    let halted = |by| Frame::Halted(Verdict::sign(&council(), &identity(by), Some(Digest::of(b"eggs"))));
+    [
+        ("Ready", Frame::Ready),
+        ("Round 0", round(0, 1)),
+        ("Round 1", round(1, 1)),
+        ("Round 1, no message", round(1, 2)),
+        ("Round 2", round(2, 4)),
+        ("Round 3", round(3, 4)),
+        ("Round 4294967295", round(u32::MAX, 4)),
+        ("Halted", halted(1)),
+        ("Halted, by another", halted(2)),
+    ]
+}
+
+/// Who may say what and when, as a table: "yes", why it is faulty from then on, or "-" if it is not heard.
+#[test]
+fn who_may_say_what_is_written_down() {
+    let mut told = format!("{:21}", "frame");
+    states().iter().for_each(|(state, _)| told += &format!("{state:15}"));
+    told = format!("{}\n", told.trim_end());
+    for (name, frame) in frames() {
+        let mut line = format!("{name:21}");
+        for (_, mut played) in states() {
+            played.out.clear();
+            let is_heard = !played.session.is_over() && played.session.peers[1].standing == Standing::Present;
+            // Neither is a member.
+            for from in [0, 4, 1000] {
+                assert_eq!(played.hear(from, frame.clone()), []);
+            }
+            let phase = played.session.phase;
+            let news = played.hear(1, frame.clone());
+            let fault = news.iter().find_map(|news| match news {
+                News::Faulty { member: 1, fault, .. } => Some(format!("{fault:?}")),
+                _ => None,
+            });
+            if !is_heard {
+                assert!(news.is_empty() && played.out.sends.is_empty() && played.session.phase == phase);
+            }
+            let told = fault.unwrap_or_else(|| if is_heard { "yes" } else { "-" }.to_owned());
+            line += &format!("{told:15}");
+        }
+        told += &format!("{}\n", line.trim_end());
+    }
+    let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/session/heard.txt");
+    if std::env::var_os("FULMAR_UPDATE_GOLDEN").is_some() {
+        std::fs::write(&golden, &told).expect("written");
+    }
+    assert_eq!(told, std::fs::read_to_string(&golden).expect("readable"));
+}
