@@ -207,9 +207,7 @@ impl Finder {
         }
         // In another life its clock has been set back since.
         let anew = said.incarnation.life > self.me.incarnation.life;
-        // Only an invention is said of the last.
-        let Some(next) = said.incarnation.next(anew) else { return };
-        self.me.incarnation = next;
+        self.me.incarnation = said.incarnation.next(anew);
         self.roster.merge(now, self.me.clone());
         self.ascent.hasten(now);
     }
@@ -324,7 +322,9 @@ impl Process for Finder {
     }
 
     fn receive(&mut self, now: Time, _: NodeId, message: Message, out: &mut Outbox<Self>) {
-        if self.departed {
+        let until = micros(now.since(Time::ZERO));
+        let mut said = message.members.iter().chain([&message.sender]);
+        if self.departed || !said.all(|member| member.incarnation.can_be(until)) {
             return;
         }
         let from = plain(message.sender.address);

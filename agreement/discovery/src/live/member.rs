@@ -13,16 +13,22 @@ pub struct Incarnation {
     pub refutations: u32,
 }
 
-impl Incarnation {
-    /// The last that nodes tell each other of.
-    pub(super) const LAST: Self = Self { life: u64::MAX - 1, refutations: u32::MAX - 1 };
+/// No clock is ahead of another by so much, a century in microseconds.
+pub(super) const CENTURY: u64 = 100 * 365 * 24 * 60 * 60 * 1_000_000;
 
-    /// The next in the same life, or in another if there is none, or if that is to be `anew`. Nothing after the last.
-    pub(super) fn next(self, anew: bool) -> Option<Self> {
-        let refuted = (self.refutations < Self::LAST.refutations)
-            .then(|| Self { refutations: self.refutations + 1, ..self });
-        let reborn = (self.life < Self::LAST.life).then(|| Self { life: self.life + 1, refutations: 0 });
-        if anew { reborn.or(refuted) } else { refuted.or(reborn) }
+impl Incarnation {
+    /// Whether a node can be in this life by now, in microseconds. A later one is an invention: if there were no bound, of the last life
+    /// there is something could be said that its node has no word left to refute with.
+    pub(super) const fn can_be(self, now: u64) -> bool {
+        self.life <= now.saturating_add(CENTURY)
+    }
+
+    /// The next in the same life, or in another if there is none, or if that is to be `anew`.
+    pub(super) fn next(self, anew: bool) -> Self {
+        match self.refutations.checked_add(1).filter(|_| !anew) {
+            Some(refutations) => Self { refutations, ..self },
+            None => Self { life: self.life.saturating_add(1), refutations: 0 },
+        }
     }
 }
 

@@ -137,8 +137,8 @@ fn member(input: &mut Reader<'_>) -> Option<Member> {
     Some(Member {
         address: address(input).filter(|address| is_of_one(*address))?,
         incarnation: Incarnation {
-            life: input.varint().filter(|life| *life <= Incarnation::LAST.life)?,
-            refutations: number(input).filter(|refutations| *refutations <= Incarnation::LAST.refutations)?,
+            life: input.varint()?,
+            refutations: number(input)?,
         },
         standing: *Standing::ALL.get(usize::from(input.byte()?))?,
         name: name(input)?,

@@ -1,5 +1,6 @@
 //! What strangers say, and how much of it is remembered.
 
+use super::super::member::CENTURY;
 use super::super::message::{Heard, Span};
 use super::super::roster::MOST_MEMBERS;
 use super::*;
@@ -108,25 +109,35 @@ fn nobody_confirms_what_is_yet_to_come() {
     assert_eq!(ask(1_000_000), []);
 }
 
-/// Who was said to be in a life near the last one took one that nobody lets pass, and was not heard any more.
+/// Who was said to be in a life near the last one took one that nobody lets pass, and was not heard any more; and nothing could be
+/// said against what was said of the last.
 #[test]
 fn who_refutes_an_invention_is_heard() {
     let now = Time::ZERO + Duration::from_secs(1);
     let own = 1_000_000;
-    let last = Incarnation::LAST;
-    for (life, refutations) in
-        [(own, 0), (own, last.refutations), (last.life, 0), (last.life, 7), (last.life - 1, last.refutations)]
-    {
-        let mut finder = Finder::new(address(0), Name::default(), []);
-        finder.start(now, &mut Outbox::default());
-        let said = Member { incarnation: Incarnation { life, refutations }, ..member(0, Standing::Dead) };
-        finder.receive(now, NodeId(0), question(1, vec![said.clone()]), &mut Outbox::default());
-        finder.invariants().expect("all is well");
-        assert!(finder.me().outranks(&said), "{said:?}");
-        let mut bytes = Vec::new();
-        let message = Message { sender: finder.me().clone(), ..question(1, Vec::new()) };
-        message.encode(&mut bytes);
-        assert_eq!(Message::decode(&bytes), Ok(message));
+    let far = own + CENTURY;
+    for standing in [Standing::Dead, Standing::Left] {
+        for (life, refutations) in
+            [(own, 0), (own, u32::MAX), (far, 0), (far, u32::MAX), (far + 1, 0), (u64::MAX, u32::MAX)]
+        {
+            let said = Member { incarnation: Incarnation { life, refutations }, ..member(0, standing) };
+            let tell = |own, members| {
+                let mut finder = Finder::new(address(own), Name::default(), []);
+                finder.start(now, &mut Outbox::default());
+                finder.receive(now, NodeId(0), question(1, members), &mut Outbox::default());
+                finder.invariants().expect("all is well");
+                finder
+            };
+            let (refuted, mut other) = (tell(0, vec![said.clone()]), tell(2, vec![said.clone()]));
+            assert_eq!(refuted.me().outranks(&said), life <= far, "{said:?}");
+            let message = Message { sender: refuted.me().clone(), ..question(1, Vec::new()) };
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            assert_eq!(Message::decode(&bytes), Ok(message.clone()));
+            // By then its clock is there, too.
+            other.receive(now + Duration::from_millis(1), NodeId(0), message, &mut Outbox::default());
+            assert!(other.view().any(|member| member.address == address(0)), "{said:?}");
+        }
     }
 }
 
