@@ -2,6 +2,7 @@
 
 mod bundles;
 mod events;
+mod heard;
 mod told;
 mod v10;
 
