@@ -65,7 +65,8 @@
 //! - *The end.* When failures cease, all nodes that are connected by what they know come to have the same view, which is just
 //!   those that live, and it is called stable, and stays so.
 //! - *Cost.* Messages fit one datagram. Two hundred nodes with three addresses each, of which a tenth crash, take less than 3 s
-//!   and eight times *n* log *n* messages. When nothing changes, 2(*n* − 1) messages a second, and 4 to the dead.
+//!   and eight times *n* log *n* messages. When nothing changes, 2(*n* − 1) messages a second, and to the dead 4, or
+//!   a tenth of them.
 //! - No bytes make it panic, and it remembers at most [`MOST_MEMBERS`] nodes.
 //!
 //! Not guaranteed, as no asynchronous network allows it: that a node which is called dead is. One that was slow, or cut off,

@@ -5,6 +5,7 @@
 
 mod connection;
 pub mod database;
+pub mod discovery;
 mod said;
 pub mod services;
 

@@ -11,6 +11,8 @@ struct Contact {
     /// Who answered under this address, and may call itself by another.
     is: Option<SocketAddr>,
     calls: u32,
+    /// The stamp of the last call.
+    stamp: u64,
     due: Time,
 }
 
@@ -20,7 +22,7 @@ pub(super) struct Contacts(Vec<Contact>);
 
 impl Contacts {
     pub(super) fn new(addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
-        let contact = |address| Contact { address, is: None, calls: 0, due: Time::ZERO };
+        let contact = |address| Contact { address, is: None, calls: 0, stamp: 0, due: Time::ZERO };
         Self(addresses.into_iter().map(contact).collect())
     }
 
@@ -32,12 +34,17 @@ impl Contacts {
         }
     }
 
-    /// Somebody has answered who was called by this address.
-    pub(super) fn answered(&mut self, called: SocketAddr, by: SocketAddr) {
-        self.0
-            .iter_mut()
-            .filter(|contact| contact.address == called)
-            .for_each(|contact| contact.is = Some(by));
+    /// It was called with this stamp.
+    pub(super) fn called(&mut self, address: SocketAddr, stamp: u64) {
+        let called = self.0.iter_mut().filter(|contact| contact.address == address);
+        called.for_each(|contact| contact.stamp = stamp);
+    }
+
+    /// Somebody has answered the message with this stamp, which went to that address. Who has not got it knows no such stamp, and would
+    /// keep the node from calling again.
+    pub(super) fn answered(&mut self, called: SocketAddr, stamp: u64, by: SocketAddr) {
+        let answered = |contact: &&mut Contact| contact.address == called && contact.stamp == stamp;
+        self.0.iter_mut().filter(answered).for_each(|contact| contact.is = Some(by));
     }
 
     /// Whom to call now.

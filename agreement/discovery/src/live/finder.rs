@@ -64,6 +64,8 @@ pub struct Finder {
     avoided: BTreeMap<SocketAddr, Time>,
     /// Whom this node follows: of those that it can reach the one with the smallest address, perhaps itself.
     centre: SocketAddr,
+    /// How many of those it wanted to follow were silent, one after the other.
+    silent: u32,
     ascent: Ascent,
     /// The view as of the last step, and since when it is that.
     seen: (Digest, Time),
@@ -98,6 +100,7 @@ impl Finder {
             book: Book::default(),
             avoided: BTreeMap::new(),
             centre: address,
+            silent: 0,
             ascent: Ascent::new(),
             seen: (Digest::default(), Time::ZERO),
             stable: None,
@@ -243,6 +246,7 @@ impl Finder {
         }
         let before = std::mem::replace(&mut self.centre, centre);
         if self.is_centre() {
+            self.silent = 0;
             // They have to find out that this node is their centre now.
             let time = pace::BUSY + pace::PATIENCE;
             self.peers.iter_mut().for_each(|(_, peer)| (peer.due, peer.asked) = (now + time, 0));
@@ -271,7 +275,9 @@ impl Finder {
             let calm = (calm > now).then_some(calm);
             [silent, calm, self.next_death(), self.next_reunion()].into_iter().flatten().min()
         } else {
-            let silent = self.peers.get(self.centre).map(|peer| peer.due);
+            let upto = self.watched_upto();
+            let silent = self.peers.iter().filter(|(address, _)| self.watches(*address, upto));
+            let silent = silent.map(|(_, peer)| peer.due).min();
             silent.into_iter().chain([self.ascent.due]).min()
         };
         [contacts, avoided, role].into_iter().flatten().min()
@@ -328,8 +334,9 @@ impl Process for Finder {
             return;
         }
         let from = plain(message.sender.address);
-        if message.kind == Kind::Answer {
-            self.contacts.answered(message.called, from);
+        let heard = message.heard.filter(|heard| heard.life == self.me.incarnation.life);
+        if let Some(heard) = heard.filter(|_| message.kind == Kind::Answer) {
+            self.contacts.answered(message.called, heard.stamp, from);
         }
         self.learn(now, &message.sender, from, out);
         for member in &message.members {
@@ -338,6 +345,9 @@ impl Process for Finder {
         let life = message.sender.incarnation.life;
         let is_heard = from != self.me.address
             && self.roster.get(from).is_some_and(|member| member.incarnation.life == life);
+        if is_heard && from == self.centre {
+            self.silent = 0;
+        }
         if is_heard && self.roster.is_live(from) {
             self.peers.heard(from, life, message.stamp, now, message.pause.min(pace::IDLE));
             self.avoided.remove(&from);

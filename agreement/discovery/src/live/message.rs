@@ -136,10 +136,7 @@ fn is_of_one(address: SocketAddr) -> bool {
 fn member(input: &mut Reader<'_>) -> Option<Member> {
     Some(Member {
         address: address(input).filter(|address| is_of_one(*address))?,
-        incarnation: Incarnation {
-            life: input.varint()?,
-            refutations: number(input)?,
-        },
+        incarnation: Incarnation { life: input.varint()?, refutations: number(input)? },
         standing: *Standing::ALL.get(usize::from(input.byte()?))?,
         name: name(input)?,
     })

@@ -26,8 +26,10 @@ pub(super) const FRESH: Duration = millis(2_500);
 pub(super) const AVOIDED: Duration = millis(2_000);
 /// The centre asks this often whether one of the dead was only cut off…
 pub(super) const REUNION: Duration = millis(1_000);
-/// …this many at a time.
+/// …this many at a time, or more…
 pub(super) const REUNITED: usize = 4;
+/// …so that it has asked all when it has asked so often: the dead may be many who were never there.
+pub(super) const REUNIONS: usize = 10;
 /// Who has been dead or gone for so long is forgotten: longer than a network is cut in two by a failure. What strangers invent fades, too.
 pub(super) const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 /// That is looked for this often.

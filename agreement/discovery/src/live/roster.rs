@@ -7,6 +7,7 @@ use fulmar_transport::coding::put_varint;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::Bound::{Excluded, Unbounded};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// So many nodes are remembered, dead ones included. Newcomers beyond are refused.
@@ -119,11 +120,12 @@ impl Roster {
         self.entries.values().map(|entry| &entry.member).filter(|member| member.standing.is_live())
     }
 
-    /// The first of the dead, who may only have been cut off, behind this address, or else of all.
-    pub(super) fn dead_after(&self, after: Option<SocketAddr>) -> Option<&Member> {
-        let dead = |member: &&Member| member.standing == Standing::Dead;
-        let all = || self.entries.values().map(|entry| &entry.member).filter(dead);
-        all().find(|member| Some(member.address) > after).or_else(|| all().next())
+    /// The dead, who may only have been cut off, from behind this address on, and then from the first.
+    pub(super) fn dead_after(&self, after: Option<SocketAddr>) -> impl Iterator<Item = &Member> {
+        let behind = after.map_or(Unbounded, Excluded);
+        let upto = after.into_iter().flat_map(|after| self.entries.range(..=after));
+        let all = self.entries.range((behind, Unbounded)).chain(upto).map(|(_, entry)| &entry.member);
+        all.filter(|member| member.standing == Standing::Dead)
     }
 
     /// What was learned after a revision, oldest first, with the revisions.

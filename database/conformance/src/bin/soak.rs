@@ -12,10 +12,13 @@ const USAGE: &str = "usage: soak kill --rounds N
        soak memory --cache MEGABYTES
        soak fuzz --statements N [--seed SEED]
        soak slt [--files BEGINNING]
-       soak hostile [databases|timestamps|locks] --seconds N --seed SEED
+       soak hostile [databases|timestamps|locks|discovery] --seconds N --seed SEED
        soak chaos --protocol PROTOCOL --events N --seed SEED --logs DIRECTORY [--only KIND,…] [--hold MILLISECONDS]
                   [--pauses bounded]   as root
 With FULMAR_ON_SERVERS=N, the databases of transfers, fuzz and slt are on N servers.";
+
+/// What `hostile` attacks.
+const ATTACKED: [&str; 4] = ["databases", "timestamps", "locks", "discovery"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,9 +34,9 @@ fn main() -> ExitCode {
         ["slt"] => scripts(""),
         ["slt", "--files", beginning] => scripts(beginning),
         ["hostile", "--seconds", seconds, "--seed", seed] => {
-            ["databases", "timestamps", "locks"].into_iter().try_for_each(|what| attack(what, seconds, seed))
+            ATTACKED.into_iter().try_for_each(|what| attack(what, seconds, seed))
         }
-        ["hostile", what @ ("databases" | "timestamps" | "locks"), "--seconds", seconds, "--seed", seed] => {
+        ["hostile", what, "--seconds", seconds, "--seed", seed] if ATTACKED.contains(what) => {
             attack(what, seconds, seed)
         }
         ["chaos", "--protocol", protocol, "--events", events, "--seed", seed, "--logs", logs, given @ ..] => {
@@ -117,6 +120,7 @@ fn attack(what: &str, seconds: &str, seed: &str) -> Result<(), Box<dyn Error>> {
     let tally = match what {
         "timestamps" => hostile::services::run(&program, path, Application::Timestamps, length, number),
         "locks" => hostile::services::run(&program, path, Application::Locks, length, number),
+        "discovery" => hostile::discovery::run(length, number),
         _ => hostile::database::run(&program, path, length, number),
     };
     let tally = tally.map_err(|failure| {

@@ -16,7 +16,7 @@ pub(super) struct Greeting {
 
 impl Greeting {
     /// As `fulmar_transport`'s `hello` lays it out.
-    fn hello(self, name: Option<u32>) -> Vec<u8> {
+    pub(super) fn hello(self, name: Option<u32>) -> Vec<u8> {
         let mut bytes = b"fulmar".to_vec();
         bytes.extend_from_slice(&1_u16.to_le_bytes());
         bytes.extend_from_slice(&self.version.to_le_bytes());

@@ -61,6 +61,7 @@ impl Finder {
     pub(super) fn call_contacts(&mut self, now: Time, out: &mut Outbox<Self>) {
         for address in self.contacts.due(now, &self.roster) {
             self.ask(now, address, out);
+            self.contacts.called(address, self.stamp);
         }
     }
 

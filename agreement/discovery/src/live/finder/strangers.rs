@@ -59,10 +59,16 @@ fn the_dead_of_strangers_leave_nothing_behind() {
     }
 }
 
-/// Once it was remembered for as long as the node lived, told to others, and asked whether it was alive after all.
+/// Once it was remembered for as long as the node lived, told to others, and asked whether it was alive after all. And a node with a
+/// larger address waited for half a second for each, one after the other.
 #[test]
 fn what_strangers_have_invented_is_forgotten() {
-    let mut finder = told(address(0), Standing::Alive, 400);
+    forgets(address(0), Duration::from_secs(3));
+    forgets(SocketAddr::from(([11, 0, 0, 1], 7000)), Duration::from_secs(6));
+}
+
+fn forgets(own: SocketAddr, stable_within: Duration) {
+    let mut finder = told(own, Standing::Alive, 400);
     assert_eq!(finder.members().count(), 401);
     let mut now = Time::ZERO + Duration::from_secs(1);
     let mut run = |finder: &mut Finder, span: Duration, least: Duration| {
@@ -73,7 +79,7 @@ fn what_strangers_have_invented_is_forgotten() {
             finder.invariants().expect("all is well");
         }
     };
-    run(&mut finder, Duration::from_secs(3), Duration::from_millis(1));
+    run(&mut finder, stable_within, Duration::from_millis(1));
     assert!(finder.is_stable() && finder.view().count() == 1, "nobody has answered");
     assert_eq!(finder.members().count(), 401, "one of them may only be cut off");
     run(&mut finder, pace::REMEMBERED + pace::FORGETTING, pace::FORGETTING);
@@ -151,4 +157,24 @@ fn a_stamp_that_was_invented_is_forgotten() {
         finder.receive(now, NodeId(0), Message { stamp, ..question(1, Vec::new()) }, &mut Outbox::default());
         assert_eq!(finder.peers.from(address(1)).map(|heard| heard.stamp), Some(stamp));
     }
+}
+
+/// A forged answer kept a node from calling again: when all that it had known was forgotten for what others invented, it was alone for
+/// good.
+#[test]
+fn nobody_answers_a_call_who_has_not_got_it() {
+    let now = Time::ZERO + Duration::from_secs(1);
+    let mut finder = Finder::new(address(0), Name::default(), [address(5)]);
+    finder.start(now, &mut Outbox::default());
+    let (life, called) = (finder.me().incarnation.life, finder.stamp);
+    let mut unanswered = |heard| {
+        let answer = Message { kind: Kind::Answer, called: address(5), heard, ..question(1, Vec::new()) };
+        finder.receive(now, NodeId(0), answer, &mut Outbox::default());
+        finder.missing(now).unanswered
+    };
+    let heard = |life, stamp| Some(Heard { life, stamp, have: 0 });
+    for forged in [None, heard(life, called + 1), heard(life + 1, called)] {
+        assert_eq!(unanswered(forged), [address(5)]);
+    }
+    assert_eq!(unanswered(heard(life, called)), []);
 }

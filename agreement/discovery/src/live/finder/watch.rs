@@ -1,6 +1,8 @@
 //! Who is silent, and what becomes of it.
 //!
-//! A follower watches its centre, and a centre all others. Silence leads to questions, questions without an answer to suspicion,
+//! A follower watches its centre, and a centre all others. When more than two are silent that it wanted to follow, one after the other, it
+//! watches twice as many each time of those that it would follow next: else any number of smaller addresses that somebody has invented would keep
+//! it from its centre for half a second each. Silence leads to questions, questions without an answer to suspicion,
 //! which all are told, and a suspicion that nobody refutes to death (SWIM, section 4.2). The centre alone lets die. A node that
 //! was only cut off is asked now and then after its death, too, and refutes.
 
@@ -10,28 +12,31 @@ use super::Finder;
 use fulmar_node::{Outbox, Time};
 use std::net::SocketAddr;
 
+/// So many may crash together that would be followed one after the other.
+const FEW: u32 = 2;
+/// A follower watches so many at once at the most, as a power of two.
+const MOST_DOUBLINGS: u32 = 8;
+
 impl Finder {
     /// Asks who is silent, suspects who does not answer, and gives up who does not refute.
     pub(super) fn watch(&mut self, now: Time, out: &mut Outbox<Self>) {
-        let (is_centre, centre) = (self.is_centre(), self.centre);
-        let mut overdue = Vec::new();
-        for (address, peer) in self.peers.iter_mut() {
-            if (is_centre || address == centre) && peer.due <= now {
-                peer.asked += 1;
-                peer.due = now + pace::PATIENCE;
-                overdue.push((address, peer.asked > pace::ASKED));
-            }
-        }
-        for (address, is_silent) in overdue {
+        let (is_centre, upto) = (self.is_centre(), self.watched_upto());
+        let watched = self.peers.iter().map(|(address, _)| address).filter(|it| self.watches(*it, upto));
+        for address in watched.collect::<Vec<_>>() {
+            let Some(peer) = self.peers.get_mut(address).filter(|peer| peer.due <= now) else { continue };
+            peer.asked += 1;
+            peer.due = now + pace::PATIENCE;
+            let is_silent = peer.asked > pace::ASKED;
             if is_silent {
                 self.believe(now, address, Standing::Alive, Standing::Suspect, out);
             }
-            if is_centre {
-                self.ask(now, address, out);
-            } else if is_silent {
-                self.avoided.insert(address, now + pace::AVOIDED);
-            } else {
-                self.ascent.due = now;
+            match address == self.centre {
+                _ if is_silent && !is_centre => {
+                    self.avoided.insert(address, now + pace::AVOIDED);
+                    self.silent += u32::from(address == self.centre);
+                }
+                true => self.ascent.due = now,
+                false => self.ask(now, address, out),
             }
         }
         if is_centre {
@@ -44,6 +49,18 @@ impl Finder {
                 self.believe(now, address, Standing::Suspect, Standing::Dead, out);
             }
         }
+    }
+
+    /// The last address that a follower watches, of those that it can reach and would follow.
+    pub(super) fn watched_upto(&self) -> SocketAddr {
+        let more = self.roster.live().map(|member| member.address);
+        let more = more.filter(|address| *address > self.centre && !self.avoided.contains_key(address));
+        let count = (1_usize << self.silent.saturating_sub(FEW).min(MOST_DOUBLINGS)) - 1;
+        more.take_while(|address| *address < self.me.address).take(count).last().unwrap_or(self.centre)
+    }
+
+    pub(super) fn watches(&self, node: SocketAddr, upto: SocketAddr) -> bool {
+        self.is_centre() || node <= upto && !self.avoided.contains_key(&node)
     }
 
     /// Comes to believe something of a node by itself, if it believed this before.
@@ -67,17 +84,15 @@ impl Finder {
             return;
         }
         self.reunion.1 = now + pace::REUNION;
-        let mut asked = Vec::new();
-        for _ in 0..pace::REUNITED {
-            let next = self.roster.dead_after(self.reunion.0).map(|dead| dead.address);
-            let Some(next) = next.filter(|next| !asked.contains(next)) else { break };
-            asked.push(next);
+        let count = pace::REUNITED.max(self.roster.dead_after(None).count().div_ceil(pace::REUNIONS));
+        let dead = self.roster.dead_after(self.reunion.0).map(|dead| dead.address);
+        for next in dead.take(count).collect::<Vec<_>>() {
             self.reunion.0 = Some(next);
             self.ask(now, next, out);
         }
     }
 
     pub(super) fn next_reunion(&self) -> Option<Time> {
-        self.roster.dead_after(None).map(|_| self.reunion.1)
+        self.roster.dead_after(None).next().map(|_| self.reunion.1)
     }
 }
