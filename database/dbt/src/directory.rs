@@ -2,13 +2,16 @@
 
 use crate::{Database, Error, Options, Timestamp};
 use fulmar_kv::GroupId;
-use fulmar_kv::engine::{Engine, Memory};
+use fulmar_kv::engine::{Engine, Memory, WriteLimit};
 use fulmar_kv::remote::{DatabaseName, Keep, Open};
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// So many groups are open to be written to at a time: each has four threads then.
+const WRITTEN_AT_ONCE: usize = 64;
 
 /// Databases in the directories of one directory, each by its name.
 pub struct Directory {
@@ -17,8 +20,10 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The databases in `path`, each opened with these options.
-    pub fn new(path: PathBuf, options: Options) -> Self {
+    /// The databases in `path`, each opened with these options. They share a limit of how many are open to be written to, also if
+    /// the options have none.
+    pub fn new(path: PathBuf, mut options: Options) -> Self {
+        options.write_limit.get_or_insert_with(|| WriteLimit::of(WRITTEN_AT_ONCE));
         Self { path, options }
     }
 

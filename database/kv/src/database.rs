@@ -3,7 +3,7 @@
 //! Threads that commit queue up. The first leads: it carries out the commits of all who wait, writes them to the engine
 //! at once, syncs once, makes them visible and wakes the others (group commit). Meanwhile the next group gathers.
 
-use crate::engine::{Catalogue, Engine};
+use crate::engine::{Catalogue, Engine, WriteLimit};
 use crate::storage::{Executed, Storage};
 use crate::{Commit, Error, GroupId, Object, ObjectId, Refusal, Timestamp};
 use fulmar_replication::LeaderTimeout;
@@ -27,6 +27,8 @@ pub struct Options {
     pub group: GroupId,
     /// The locked file of its directory, if the lock was passed on by who had it last: see [`Database::pass_lock`].
     pub lock: Option<Arc<File>>,
+    /// Shared with other databases: how many of them are open to be written to at a time. Unless there is one, all may be.
+    pub write_limit: Option<WriteLimit>,
     /// How long the leader of its replicas may be silent, if it has some: see [`LeaderTimeout`].
     pub leader_timeout: LeaderTimeout,
     /// After so many operations its replicas make a checkpoint; who has missed more than two of them copies the state.
@@ -42,6 +44,7 @@ impl Default for Options {
             cache_bytes: 256 << 20,
             group: GroupId(0),
             lock: None,
+            write_limit: None,
             leader_timeout: LeaderTimeout::default(),
             checkpoint: 1_000,
             // As much as a leader writes at once, so that what it adds is not more than what is copied meanwhile.

@@ -5,7 +5,7 @@ mod fjall;
 mod memory;
 
 pub(crate) use catalogue::Catalogue;
-pub use fjall::Fjall;
+pub use fjall::{Fjall, WriteLimit};
 pub use memory::Memory;
 
 use crate::{Error, ObjectId};

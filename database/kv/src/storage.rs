@@ -134,6 +134,7 @@ impl Storage {
         // The engine needs blocks only until their objects are cached here.
         let complete = |state: Option<&[u8]>| home.require_synced(restore(state, path)?.0.sequence, "commit");
         let engine = Fjall::open(&home.engine(), options.cache_bytes / 8, Core::STATE, complete)?;
+        let engine = engine.limited(options.write_limit.clone());
         home.finish()?;
         // What is left of seven eighths is lost between objects of ever-changing sizes: measured.
         let objects = options.cache_bytes / 8 * 5;

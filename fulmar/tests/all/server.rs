@@ -181,6 +181,35 @@ fn a_server_that_is_told_to_end_does_so_in_good_order() {
     }
 }
 
+/// Each that is written to has four of its own while it is open for that.
+#[test]
+fn many_databases_take_no_more_threads_than_some() {
+    let data = tempfile::tempdir().expect("a directory");
+    let server = Server::start(data.path(), "127.0.0.1:0");
+    let count = |connection: &Connection| -> usize {
+        connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).expect("a count")
+    };
+    let threads = || {
+        let tasks = format!("/proc/{}/task", server.process.id());
+        std::fs::read_dir(tasks).expect("it runs").count()
+    };
+    let before = threads();
+    let connections: Vec<_> = (0..100)
+        .map(|number| Connection::open(format!("{}/flock-{number}", server.address)).expect("a connection"))
+        .collect();
+    for rows in 1..=2 {
+        for connection in &connections {
+            connection
+                .execute_batch("CREATE TABLE IF NOT EXISTS t(a); INSERT INTO t VALUES (1)")
+                .expect("a row");
+            assert_eq!(count(connection), rows);
+        }
+    }
+    let most = before + 4 * 64;
+    assert!(threads() <= most, "{} threads, not {most}", threads());
+    assert!(connections.iter().all(|connection| count(connection) == 2));
+}
+
 #[test]
 fn begin_immediate_is_exclusive_on_servers_too_if_the_environment_says_so() {
     let data = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,6 @@
 //! Entries in fjall, a log-structured merge tree. Why this engine and with these settings: `docs/engines.md`.
 
+mod limit;
 mod log;
 mod reader;
 #[cfg(test)]
@@ -11,7 +12,7 @@ use fjall::{
     AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvPair, PersistMode, SeqNo,
 };
 use lsm_tree::Guard;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -23,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+pub use limit::WriteLimit;
 use log::{Log, Logs, ShortLog};
 use reader::Reader;
 
@@ -46,13 +48,21 @@ const FINISHED_LOGS_BYTES: u64 = 64 << 20;
 /// Until something is written only its trees are open: no thread is started, and no file of a database changes that was closed in
 /// good order.
 pub struct Fjall {
+    trees: Arc<Trees>,
+    limit: Option<WriteLimit>,
+}
+
+/// What is open of it.
+struct Trees {
     path: PathBuf,
     cache_bytes: u64,
     /// Whether fjall was to start, which makes files even if it fails.
     has_started: AtomicBool,
+    /// The last write, among those of all that share its limit.
+    written_at: AtomicU64,
     /// Held shared by loads and alone by a write: fjall's snapshots do not keep a load from a batch that is half inserted,
-    /// as a flush that ends just then makes it visible.
-    opened: RwLock<Opened>,
+    /// as a flush that ends just then makes it visible. Nothing is open while another is written to in its place.
+    opened: RwLock<Option<Opened>>,
 }
 
 enum Opened {
@@ -97,8 +107,9 @@ impl Fjall {
         {
             renew_log(path, short.is_none(), is_synced)?;
         }
-        let opened = Self::open_logged(path, cache_bytes, short.as_ref());
-        let completed = opened.and_then(|engine| {
+        let opened = Opened::with(path, cache_bytes, short.as_ref());
+        let completed = opened.and_then(|opened| {
+            let engine = Self { trees: Arc::new(Trees::of(path, cache_bytes, opened)), limit: None };
             let is_synced = complete(engine.fact(marker)?.as_deref())?;
             match &short {
                 Some(log) if !is_synced && !engine.changes_files() => log.sync()?,
@@ -114,29 +125,24 @@ impl Fjall {
         completed
     }
 
-    /// Opens the database whose log this is, if it is short.
-    fn open_logged(path: &Path, cache_bytes: u64, log: Option<&ShortLog>) -> Result<Self, Error> {
-        // What is found to be damaged here is not left to fjall to refuse: that tidies up elsewhere first.
-        let read = |log| Reader::open(path, cache_bytes, log).map_err(|e| fault(path, e));
-        let reader = match log {
-            Some(log) => catch_damage(path, || read(log))?,
-            None => None,
-        };
-        let opened = match reader {
-            Some(reader) => Opened::ToRead(reader),
-            None => Opened::ToWrite(Arc::new(Writer::open(path, cache_bytes)?)),
-        };
-        Ok(Self::of(path, cache_bytes, opened))
+    /// It shares `limit` from now on, if there is one.
+    pub(crate) fn limited(mut self, limit: Option<WriteLimit>) -> Self {
+        self.limit = limit;
+        if self.trees.is_written() {
+            self.enter();
+        }
+        self
     }
 
-    fn of(path: &Path, cache_bytes: u64, opened: Opened) -> Self {
-        let has_started = AtomicBool::new(opened.writer().is_some());
-        Self { path: path.into(), cache_bytes, has_started, opened: RwLock::new(opened) }
+    fn enter(&self) {
+        if let Some(limit) = &self.limit {
+            limit.enter(&self.trees);
+        }
     }
 
     /// The database as it is written to, if it is.
     fn written(&self) -> Option<Arc<Writer>> {
-        self.opened.read().writer().cloned()
+        self.trees.opened.read().as_ref().and_then(Opened::writer).cloned()
     }
 
     /// The database as it is written to, from now on.
@@ -144,23 +150,99 @@ impl Fjall {
         if let Some(writer) = self.written() {
             return Ok(writer);
         }
-        let mut opened = self.opened.write();
-        if let Some(writer) = opened.writer() {
+        let mut opened = self.trees.opened.write();
+        if let Some(writer) = opened.as_ref().and_then(Opened::writer) {
             // Another thread was first.
             return Ok(Arc::clone(writer));
         }
-        self.has_started.store(true, Relaxed);
-        let writer = Arc::new(Writer::open(&self.path, self.cache_bytes)?);
-        *opened = Opened::ToWrite(Arc::clone(&writer));
+        self.trees.has_started.store(true, Relaxed);
+        let writer = Arc::new(Writer::open(&self.trees.path, self.trees.cache_bytes)?);
+        *opened = Some(Opened::ToWrite(Arc::clone(&writer)));
+        drop(opened);
+        self.enter();
         Ok(writer)
     }
 
+    /// The database as it is read.
+    fn opened(&self) -> Result<MappedRwLockReadGuard<'_, Opened>, Error> {
+        loop {
+            match RwLockReadGuard::try_map(self.trees.opened.read(), Option::as_ref) {
+                Ok(opened) => return Ok(opened),
+                Err(nothing) => drop(nothing),
+            }
+            if self.trees.open_again()? {
+                self.enter();
+            }
+        }
+    }
+
     fn fault(&self, error: impl Into<fjall::Error>) -> Error {
-        fault(&self.path, error.into())
+        fault(&self.trees.path, error.into())
+    }
+}
+
+impl Drop for Fjall {
+    /// Who makes room for another may still look at it.
+    fn drop(&mut self) {
+        *self.trees.opened.write() = None;
+    }
+}
+
+impl Trees {
+    fn of(path: &Path, cache_bytes: u64, opened: Opened) -> Self {
+        let is_written = opened.writer().is_some();
+        Self {
+            path: path.into(),
+            cache_bytes,
+            has_started: AtomicBool::new(is_written),
+            written_at: AtomicU64::new(0),
+            opened: RwLock::new(Some(opened)),
+        }
+    }
+
+    fn is_written(&self) -> bool {
+        // Who opens it to be written to holds it alone.
+        self.opened.try_read().is_none_or(|opened| opened.as_ref().is_some_and(|o| o.writer().is_some()))
+    }
+
+    /// Opens what was closed in good order, and synced, unless somebody was first; and says whether it is open to be written to.
+    fn open_again(&self) -> Result<bool, Error> {
+        let mut opened = self.opened.write();
+        if opened.is_none() {
+            let Logs { short, .. } = Logs::look(&self.path, "", |_| true)?;
+            *opened = Some(Opened::with(&self.path, self.cache_bytes, short.as_ref())?);
+        }
+        Ok(opened.as_ref().is_some_and(|opened| opened.writer().is_some()))
+    }
+
+    /// Closes what is open to be written to, unless it is used just now, or something has failed; and says whether it has.
+    fn rest(&self) -> bool {
+        let Some(mut opened) = self.opened.try_write() else { return false };
+        let Some(Opened::ToWrite(writer)) = &mut *opened else { return false };
+        // Whoever writes or syncs has it, too.
+        let may_rest = Arc::get_mut(writer).is_some_and(|writer| writer.may_rest());
+        if may_rest {
+            *opened = None;
+        }
+        may_rest
     }
 }
 
 impl Opened {
+    /// Opens the database whose log this is, if it is short.
+    fn with(path: &Path, cache_bytes: u64, log: Option<&ShortLog>) -> Result<Self, Error> {
+        // What is found to be damaged here is not left to fjall to refuse: that tidies up elsewhere first.
+        let read = |log| Reader::open(path, cache_bytes, log).map_err(|e| fault(path, e));
+        let reader = match log {
+            Some(log) => catch_damage(path, || read(log))?,
+            None => None,
+        };
+        Ok(match reader {
+            Some(reader) => Self::ToRead(reader),
+            None => Self::ToWrite(Arc::new(Writer::open(path, cache_bytes)?)),
+        })
+    }
+
     const fn writer(&self) -> Option<&Arc<Writer>> {
         match self {
             Self::ToRead(_) => None,
@@ -230,6 +312,14 @@ impl Writer {
         Ok(())
     }
 
+    /// Syncs what was written, and says whether all of it was, and nothing is done for a while yet.
+    fn may_rest(&mut self) -> bool {
+        let is_merged = self.compaction.get_mut().as_ref().is_none_or(JoinHandle::is_finished);
+        // Nothing is left to flush, so this only answers whether there was an error.
+        let is_sound = || self.database.persist(PersistMode::Buffer).is_ok();
+        is_merged && is_sound() && self.log.is_whole() && self.log.sync().is_ok()
+    }
+
     fn compact(&self, replaced: u64) {
         let mut compaction = self.compaction.lock();
         let is_running = compaction.as_ref().is_some_and(|running| !running.is_finished());
@@ -287,6 +377,9 @@ fn flush(database: &Database, keyspaces: &[&Keyspace]) -> fjall::Result<()> {
 impl Engine for Fjall {
     fn write(&self, batch: Batch) -> Result<(), Error> {
         let writer = self.writer()?;
+        if let Some(limit) = &self.limit {
+            limit.note(&self.trees);
+        }
         writer.wait_for_room(&batch)?;
         let bytes = batch.bytes();
         let logged = writer.logged.fetch_add(bytes, Relaxed);
@@ -302,7 +395,7 @@ impl Engine for Fjall {
                 EngineWrite::Fact { name, value } => atomic.insert(&writer.facts, name, value),
             }
         }
-        let alone = self.opened.write();
+        let alone = self.trees.opened.write();
         let committed = atomic.durability(Some(PersistMode::Buffer)).commit();
         drop(alone);
         if let Err(error) = committed {
@@ -319,14 +412,14 @@ impl Engine for Fjall {
     }
 
     fn sync(&self) -> Result<(), Error> {
-        // What was there when it was opened was synced then.
+        // What was there when it was opened was synced then, and before it was closed for a while.
         let Some(writer) = self.written() else { return Ok(()) };
         // fjall would not, once a table could not be written; the batch is in the log all the same, and will be found there.
-        writer.log.sync().map_err(|e| Error::io(&self.path, e))
+        writer.log.sync().map_err(|e| Error::io(&self.trees.path, e))
     }
 
     fn load(&self, object: ObjectId, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error> {
-        let opened = self.opened.read();
+        let opened = self.opened()?;
         for entry in opened.entries(key(object, 0)..=key(object, u64::MAX)) {
             let (key, value) = entry.map_err(|e| self.fault(e))?;
             let sequence = key.last_chunk().map_or(0, |s| u64::from_be_bytes(*s));
@@ -336,7 +429,7 @@ impl Engine for Fjall {
     }
 
     fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
-        let opened = self.opened.read();
+        let opened = self.opened()?;
         let Some(entry) = opened.entries(key(from, 0)..).next() else { return Ok(None) };
         let (key, _) = entry.map_err(|e| self.fault(e))?;
         Ok(key.first_chunk().map(|object| ObjectId(u64::from_be_bytes(*object))))
@@ -350,11 +443,11 @@ impl Engine for Fjall {
     }
 
     fn changes_files(&self) -> bool {
-        self.has_started.load(Relaxed)
+        self.trees.has_started.load(Relaxed)
     }
 
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        let value = match &*self.opened.read() {
+        let value = match &*self.opened()? {
             Opened::ToRead(reader) => reader.facts.get(name, SeqNo::MAX).map_err(|e| self.fault(e))?,
             Opened::ToWrite(writer) => writer.facts.get(name).map_err(|e| self.fault(e))?,
         };

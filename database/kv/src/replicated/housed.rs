@@ -21,6 +21,7 @@ pub fn replica_engine(path: &Path, options: &Options) -> Result<Arc<dyn Engine>,
     let home = Home::enter(path, true, None)?;
     let complete = |value: Option<&[u8]>| home.require_synced(journal::written_in(value), "write");
     let engine = Fjall::open(&home.engine(), options.cache_bytes / 8, journal::WRITTEN, complete)?;
+    let engine = engine.limited(options.write_limit.clone());
     home.finish()?;
     Ok(Arc::new(Housed { engine, home }))
 }

@@ -15,7 +15,7 @@ macro_rules! sources {
 }
 
 /// All of the store but its network, with what each file is called.
-pub(super) const SOURCES: [(&str, &str); 34] = sources!(
+pub(super) const SOURCES: [(&str, &str); 35] = sources!(
     "cache",
     "commit",
     "core",
@@ -25,6 +25,7 @@ pub(super) const SOURCES: [(&str, &str); 34] = sources!(
     "engine",
     "engine/catalogue",
     "engine/fjall",
+    "engine/fjall/limit",
     "engine/fjall/log",
     "engine/fjall/reader",
     "engine/memory",

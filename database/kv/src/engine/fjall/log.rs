@@ -199,6 +199,11 @@ impl Log {
         synced
     }
 
+    /// Whether all batches could be written.
+    pub(super) fn is_whole(&self) -> bool {
+        self.cut.lock().is_none()
+    }
+
     /// A batch could not be written: nothing of it stays when the log is closed. fjall writes the rest by then, if there is room,
     /// and what was refused would be there; it may have begun another log, too.
     pub(super) fn end_with_what_is_whole(&self) {

@@ -411,3 +411,118 @@ fn the_last_write_of_a_batch_counts() {
         }
     }
 }
+
+fn limited(directory: &Path, limit: &WriteLimit, name: u64) -> Fjall {
+    let path = directory.join(name.to_string());
+    Fjall::open(&path, 1 << 20, "marker", |_| Ok(true)).unwrap().limited(Some(limit.clone()))
+}
+
+fn write(engine: &Fjall, sequence: u64) {
+    engine.write(Batch { writes: vec![put(1, sequence, 1)] }).unwrap();
+}
+
+#[test]
+fn whoever_was_written_to_the_longest_ago_rests() {
+    let directory = tempfile::tempdir().unwrap();
+    let limit = WriteLimit::of(2);
+    let engines: Vec<_> = (0..4).map(|name| limited(directory.path(), &limit, name)).collect();
+    let written =
+        || -> Vec<_> { (0..4_u64).filter(|name| engines[*name as usize].written().is_some()).collect() };
+    // Those that were just made were written to.
+    assert_eq!(written(), [2, 3]);
+    for (name, expected) in [(0, [0, 3]), (3, [0, 3]), (1, [1, 3]), (3, [1, 3]), (2, [2, 3])] {
+        write(&engines[name], 0);
+        assert_eq!(written(), expected, "{name}");
+    }
+    // They are read without being opened to be written to, and are synced as they are.
+    for engine in &engines {
+        assert_eq!(found(engine, 1), [(0, 1)]);
+        engine.sync().unwrap();
+        assert!(engine.changes_files());
+    }
+    assert_eq!(written(), [2, 3]);
+}
+
+/// Each of them is what it would be if all were open.
+#[test]
+fn what_rests_is_what_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut random = crate::random::Random(3);
+    let (limit, models) = (WriteLimit::of(1), [0, 1, 2].map(|_| Memory::default()));
+    let mut engines = [0, 1, 2].map(|name| limited(directory.path(), &limit, name));
+    for step in 0..600 {
+        let name = (random.next() % 3) as usize;
+        let (engine, model) = (&engines[name], &models[name]);
+        let (object, sequence) = (random.next() % 4, random.next() % 8);
+        let batch = |write| Batch { writes: vec![write] };
+        match random.next() % 12 {
+            0 => engine.sync().unwrap(),
+            1 => {
+                // The old one lets go of its files first.
+                let other = limited(directory.path(), &limit, 3 + step);
+                drop(std::mem::replace(&mut engines[name], other));
+                engines[name] = limited(directory.path(), &limit, name as u64);
+            }
+            2 => {
+                let remove = EngineWrite::Remove { object: ObjectId(object), sequence };
+                engine.write(batch(remove.clone())).unwrap();
+                model.write(batch(remove)).unwrap();
+            }
+            // More than is replayed when it is read again.
+            3 if step % 20 == 0 => {
+                let large = put(object, sequence, 3 << 20);
+                engine.write(batch(large.clone())).unwrap();
+                model.write(batch(large)).unwrap();
+            }
+            3..8 => {
+                let write = put(object, sequence, (random.next() % 2_000) as usize);
+                engine.write(batch(write.clone())).unwrap();
+                model.write(batch(write)).unwrap();
+            }
+            _ => assert_eq!(found(engine, object), found(model, object), "step {step}"),
+        }
+        assert!(engines.iter().filter(|engine| engine.written().is_some()).count() <= 1, "step {step}");
+    }
+    for (engine, model) in engines.iter().zip(&models) {
+        (0..4).for_each(|object| assert_eq!(found(engine, object), found(model, object)));
+    }
+}
+
+#[test]
+fn what_is_used_or_has_failed_does_not_rest() {
+    let directory = tempfile::tempdir().unwrap();
+    let limit = WriteLimit::of(1);
+    let [first, second] = [0, 1].map(|name| limited(directory.path(), &limit, name));
+    write(&first, 0);
+    assert!(second.written().is_none());
+    let in_use = first.writer().unwrap();
+    write(&second, 0);
+    assert!(first.written().is_some());
+    in_use.log.end_with_what_is_whole();
+    drop(in_use);
+    assert!(!first.trees.rest());
+    assert!(second.trees.rest());
+    assert!(!second.trees.rest());
+}
+
+/// Threads that write to more than may be open at a time.
+#[test]
+fn many_threads_share_a_limit() {
+    let directory = tempfile::tempdir().unwrap();
+    let limit = WriteLimit::of(2);
+    let engines: Vec<_> = (0..6).map(|name| limited(directory.path(), &limit, name)).collect();
+    thread::scope(|scope| {
+        for engine in &engines {
+            scope.spawn(move || {
+                for sequence in 0..40 {
+                    write(engine, sequence);
+                    engine.sync().unwrap();
+                }
+            });
+            scope.spawn(move || (0..200).for_each(|_| assert!(found(engine, 1).len() <= 40)));
+        }
+    });
+    for engine in &engines {
+        assert_eq!(found(engine, 1).len(), 40);
+    }
+}
