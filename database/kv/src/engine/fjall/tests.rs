@@ -426,8 +426,7 @@ fn whoever_was_written_to_the_longest_ago_rests() {
     let directory = tempfile::tempdir().unwrap();
     let limit = WriteLimit::of(2);
     let engines: Vec<_> = (0..4).map(|name| limited(directory.path(), &limit, name)).collect();
-    let written =
-        || -> Vec<_> { (0..4_u64).filter(|name| engines[*name as usize].written().is_some()).collect() };
+    let written = || -> Vec<usize> { (0..4).filter(|name| engines[*name].written().is_some()).collect() };
     // Those that were just made were written to.
     assert_eq!(written(), [2, 3]);
     for (name, expected) in [(0, [0, 3]), (3, [0, 3]), (1, [1, 3]), (3, [1, 3]), (2, [2, 3])] {
