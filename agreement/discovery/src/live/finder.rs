@@ -334,8 +334,7 @@ impl Process for Finder {
             return;
         }
         let from = plain(message.sender.address);
-        let heard = message.heard.filter(|heard| heard.life == self.me.incarnation.life);
-        if let Some(heard) = heard.filter(|_| message.kind == Kind::Answer) {
+        if let Some(heard) = self.heard_by(&message).filter(|_| message.kind == Kind::Answer) {
             self.contacts.answered(message.called, heard.stamp, from);
         }
         self.learn(now, &message.sender, from, out);

@@ -8,6 +8,7 @@ use crate::memory;
 use crate::workload::Error;
 use fulmar_discovery::live::{Host, Name};
 use fulmar_node::Random;
+use fulmar_transport::LARGEST_DATAGRAM;
 use fulmar_transport::coding::{put_bytes, put_varint};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::thread;
@@ -44,7 +45,7 @@ pub fn run(length: Duration, seed: u64) -> Result<Tally, Error> {
         for _ in 0..liar.random.below(200) {
             let to = liar.node();
             let datagram = liar.datagram();
-            // A buffer may be full.
+            // What the system does not take, as a buffer is full, is one lie less.
             let _ = socket.send_to(&datagram, to);
             *frames += 1;
             if liar.random.one_in(8) {
@@ -196,7 +197,7 @@ impl Liar<'_> {
             out.extend(message);
         }
         // A longer one is cut at the socket.
-        out.truncate(1_472);
+        out.truncate(LARGEST_DATAGRAM);
         out
     }
 }

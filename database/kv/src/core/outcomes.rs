@@ -124,9 +124,8 @@ impl Outcomes {
         staged: &mut Staged<'_>,
     ) {
         self.refuse(transaction);
-        if self.last.get(&transaction.client).is_some_and(|last| last.number == transaction.number)
-            && self.of(transaction) == Some(Outcome::Aborted)
-        {
+        let is_last = |last: &Last| last.number == transaction.number && last.outcome == Outcome::Aborted;
+        if self.last.get(&transaction.client).is_some_and(is_last) {
             self.write(group, transaction, Outcome::Aborted, staged);
         }
     }

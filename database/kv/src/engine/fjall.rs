@@ -305,19 +305,22 @@ impl Writer {
                 || keyspace.tree.l0_run_count() + WAITING_TABLES >= WAITING_RUNS
         };
         while crowded(&self.entries) || crowded(&self.facts) {
-            // Nothing is left to flush, so this only answers whether there was an error.
-            self.database.persist(PersistMode::Buffer).map_err(|e| self.fault(e))?;
+            self.require_sound()?;
             thread::sleep(Duration::from_millis(1));
         }
         Ok(())
     }
 
+    /// Answers why something that fjall did in the background has failed.
+    fn require_sound(&self) -> Result<(), Error> {
+        // Nothing is left to flush, so it does nothing else.
+        self.database.persist(PersistMode::Buffer).map_err(|e| self.fault(e))
+    }
+
     /// Syncs what was written, and says whether all of it was, and nothing is done for a while yet.
     fn may_rest(&mut self) -> bool {
         let is_merged = self.compaction.get_mut().as_ref().is_none_or(JoinHandle::is_finished);
-        // Nothing is left to flush, so this only answers whether there was an error.
-        let is_sound = || self.database.persist(PersistMode::Buffer).is_ok();
-        is_merged && is_sound() && self.log.is_whole() && self.log.sync().is_ok()
+        is_merged && self.require_sound().is_ok() && self.log.is_whole() && self.log.sync().is_ok()
     }
 
     fn compact(&self, replaced: u64) {

@@ -31,6 +31,11 @@ impl Finder {
         }
     }
 
+    /// What the sender says that it has heard of this node, in this life.
+    pub(super) fn heard_by(&self, message: &Message) -> Option<Heard> {
+        message.heard.filter(|heard| heard.life == self.me.incarnation.life)
+    }
+
     fn send(&mut self, to: SocketAddr, message: Message, out: &mut Outbox<Self>) {
         // Numbers of nodes that were forgotten are given up now and then.
         if self.book.len() > 2 * super::super::roster::MOST_MEMBERS {
@@ -84,8 +89,7 @@ impl Finder {
     pub(super) fn answer(&mut self, now: Time, ask: &Message, out: &mut Outbox<Self>) {
         let to = plain(ask.sender.address);
         // What was never said cannot have been heard: it would outrank all confirmations to come.
-        let is_heard = |heard: &Heard| heard.life == self.me.incarnation.life && heard.stamp <= self.stamp;
-        let heard = ask.heard.filter(is_heard);
+        let heard = self.heard_by(ask).filter(|heard| heard.stamp <= self.stamp);
         if let Some(heard) = heard {
             self.peers.confirm(to, ask.content.then_some(ask.digest), heard.stamp);
         }
@@ -148,7 +152,7 @@ impl Finder {
     /// Takes what the centre answers.
     pub(super) fn heed(&mut self, now: Time, answer: &Message, out: &mut Outbox<Self>) {
         let from = plain(answer.sender.address);
-        let heard = answer.heard.filter(|heard| heard.life == self.me.incarnation.life);
+        let heard = self.heard_by(answer);
         if self.farewell.is_some() {
             return self.depart(out);
         }

@@ -30,13 +30,13 @@ impl Finder {
             if is_silent {
                 self.believe(now, address, Standing::Alive, Standing::Suspect, out);
             }
-            match address == self.centre {
-                _ if is_silent && !is_centre => {
-                    self.avoided.insert(address, now + pace::AVOIDED);
-                    self.silent += u32::from(address == self.centre);
-                }
-                true => self.ascent.due = now,
-                false => self.ask(now, address, out),
+            if is_silent && !is_centre {
+                self.avoided.insert(address, now + pace::AVOIDED);
+                self.silent += u32::from(address == self.centre);
+            } else if address == self.centre {
+                self.ascent.due = now;
+            } else {
+                self.ask(now, address, out);
             }
         }
         if is_centre {
