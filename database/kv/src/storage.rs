@@ -548,9 +548,11 @@ impl Storage {
 
     /// Why what was written may not be on the disk, if a sync of [`Storage::sync_all`] has failed.
     pub(crate) fn unsynced(&self) -> Option<Error> {
-        if !self.unsynced.load(Relaxed) {
-            return None;
-        }
+        self.failure().filter(|_| self.unsynced.load(Relaxed))
+    }
+
+    /// Why nothing can be committed any more, if so. What is known in memory may not be what the disk holds then.
+    pub(crate) fn failure(&self) -> Option<Error> {
         self.failed.lock().as_ref().map(|reason| self.latched(reason))
     }
 

@@ -2,7 +2,9 @@
 //! specification of snapshot isolation.
 
 use crate::transfers::{close, found_in};
-use crate::world::{Defect, Disks, Role, SERVERS, connect, disturb, replicas, servers, stir, world};
+use crate::world::{
+    Defect, Disks, Role, SERVERS, connect, disturb, fail_syncs, fill_disks, replicas, servers, stir, world,
+};
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_history::isolation::{self, Isolation, Operation, Order, Outcome, Transaction};
 use fulmar_kv::remote::Replication;
@@ -42,6 +44,7 @@ struct Client {
     database: Database,
     trees: Vec<Tree>,
     defect: Defect,
+    disks_fail: bool,
     random: Random,
     history: Arc<Mutex<History>>,
 }
@@ -127,8 +130,8 @@ impl Client {
                 Err(Ended::Crashed)
             }
             Err(Error::Io { source, .. }) => {
-                // That nobody answers in time is nobody's fault; but whoever answers knows.
-                assert!(source.kind() != io::ErrorKind::ConnectionReset, "{source}");
+                // That nobody answers in time is nobody's fault; but whoever answers knows, unless what it knew was not synced.
+                assert!(self.disks_fail || source.kind() != io::ErrorKind::ConnectionReset, "{source}");
                 Err(Ended::Unknown)
             }
             Err(Error::Conflict | Error::SnapshotGone) => Err(Ended::Aborted),
@@ -172,20 +175,26 @@ pub(crate) fn judge_each(
 }
 
 fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), String> {
-    let mut sim = world(seed, &Disks::hurried(), CLIENTS, defect, replication);
+    let disks = Disks::hurried();
+    let disks_fail = replication == Replication::default() && seed.number % 2 == 1;
+    let mut sim = world(seed, &disks, CLIENTS, defect, replication);
     let trees = found_in(&mut sim);
     let history = Arc::new(Mutex::new(History::default()));
     for client in 0..CLIENTS {
         let (trees, history, random) = (trees.clone(), Arc::clone(&history), sim.random().fork());
         let name = u64::from(client);
         sim.host(NodeId(SERVERS + client), move |port: Port<Role>| {
-            Client { name, database: connect(port), trees, defect, random, history }.run();
+            Client { name, database: connect(port), trees, defect, disks_fail, random, history }.run();
         });
     }
     let faults = Faults::random(servers(), sim.random());
     sim.inject(Faults { broken_disk: 0, ..faults });
     stir(&mut sim, trees.clone(), Duration::from_secs(4));
     disturb(&mut sim, CLIENTS, Duration::from_secs(4));
+    if disks_fail {
+        fill_disks(&mut sim, &disks, Duration::from_secs(4));
+        fail_syncs(&mut sim, &disks, Duration::from_secs(4));
+    }
     let doomed: BTreeSet<u64> =
         (0..sim.random().below(3)).map(|_| sim.random().below(CLIENTS.into())).collect();
     for client in doomed {

@@ -412,7 +412,7 @@ impl Disks {
         self.get(name)
     }
 
-    /// Whether the server's disk is full: nothing of a replica can be written there then.
+    /// Whether the server's disk is full: nothing of its groups and replicas can be written there then, nor synced.
     pub(crate) fn full(&self, server: NodeId) -> Arc<AtomicBool> {
         Arc::clone(self.1.lock().full.entry(server).or_default())
     }
@@ -489,11 +489,18 @@ struct Recorded {
     is_full: Arc<AtomicBool>,
 }
 
-impl Engine for Recorded {
-    fn write(&self, batch: Batch) -> Result<(), Error> {
+impl Recorded {
+    fn require_room(&self) -> Result<(), Error> {
         if self.is_full.load(Relaxed) {
             return Err(Error::Io { path: "disk".into(), source: io::ErrorKind::StorageFull.into() });
         }
+        Ok(())
+    }
+}
+
+impl Engine for Recorded {
+    fn write(&self, batch: Batch) -> Result<(), Error> {
+        self.require_room()?;
         let fact = |wanted: &str| {
             batch.writes.iter().rev().find_map(|write| match write {
                 EngineWrite::Fact { name, value } if *name == wanted => Some(&**value),
@@ -510,6 +517,7 @@ impl Engine for Recorded {
     }
 
     fn sync(&self) -> Result<(), Error> {
+        self.require_room()?;
         // What no record stands for, and no crash takes.
         self.disk.0.lock().iter_mut().for_each(|(sequence, _)| *sequence = 0);
         Ok(())
@@ -561,8 +569,12 @@ impl Open for Databases {
 
     fn open(&mut self, name: &DatabaseName, group: GroupId) -> Result<fulmar_kv::Database, Error> {
         let options = Options { group, ..self.options() };
-        let name = self.name(name, group);
-        fulmar_kv::Database::with_engine(&name, Box::new(self.1.open(&name).engine(self.2)), &options)
+        let path = self.name(name, group);
+        let mut engine = self.1.open(&path).engine(self.2);
+        // As the real one does: what is found is counted on from now on.
+        engine.sync()?;
+        engine.is_full = self.1.full(self.0);
+        fulmar_kv::Database::with_engine(&path, Box::new(engine), &options)
     }
 
     fn arrive(&mut self, name: &DatabaseName, group: GroupId) -> Result<fulmar_kv::Database, Error> {
@@ -582,7 +594,7 @@ impl Open for Databases {
     fn engine(&mut self, name: &DatabaseName, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
         let name = self.name(&format!("{REPLICA}{name}"), group);
         let mut engine = self.1.open(&name).engine(self.2);
-        // What it finds it counts on from now on.
+        // As above.
         engine.sync()?;
         engine.is_full = self.1.full(self.0);
         Ok((name, Arc::new(engine)))
@@ -596,8 +608,15 @@ impl Open for Databases {
         options
     }
 
+    /// Its disk is never full: without these nothing goes on.
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
-        self.open(&named("cluster"), GroupId(0))
+        let path = self.name(&named("cluster"), GroupId(0));
+        let engine = self.1.open(&path).engine(self.2);
+        fulmar_kv::Database::with_engine(&path, Box::new(engine), &self.options())
+    }
+
+    fn has_room(&mut self) -> bool {
+        !self.1.full(self.0).load(Relaxed)
     }
 
     fn remember(&mut self, servers: &[u8]) -> Result<(), Error> {
@@ -721,6 +740,38 @@ pub(crate) fn disturb(sim: &mut Sim<Role>, clients: u32, until: Duration) {
             sim.mend(cut);
         });
         disturb(sim, clients, left);
+    });
+}
+
+/// For so long, the disk of one server at a time is full now and then.
+pub(crate) fn fill_disks(sim: &mut Sim<Role>, disks: &Disks, until: Duration) {
+    let mut random = sim.random().fork();
+    let mut moment = Duration::ZERO;
+    while moment < until {
+        let is_full = disks.full(NodeId(u32::try_from(random.below(SERVERS.into())).unwrap()));
+        let (begin, end) =
+            (Duration::from_micros(random.below(2_000_000)), Duration::from_micros(random.below(500_000)));
+        let has_room = Arc::clone(&is_full);
+        sim.after(moment + begin, move |_| is_full.store(true, Relaxed));
+        sim.after(moment + begin + end, move |_| has_room.store(false, Relaxed));
+        moment += begin + end;
+    }
+}
+
+/// For so long, syncs of what groups without replicas have written fail now and then, on one server at a time.
+pub(crate) fn fail_syncs(sim: &mut Sim<Role>, disks: &Disks, until: Duration) {
+    let (mut random, disks) = (sim.random().fork(), disks.clone());
+    let pause = Duration::from_micros(1 + random.below(2_000_000));
+    let Some(left) = until.checked_sub(pause) else { return };
+    sim.after(pause, move |sim| {
+        let server = NodeId(u32::try_from(random.below(SERVERS.into())).unwrap());
+        if let Some(Role::Server(process, ..)) = sim.process(server) {
+            let is_full = disks.full(server);
+            is_full.store(true, Relaxed);
+            process.databases().for_each(|kv| assert!(kv.sync().is_err(), "there is room"));
+            is_full.store(false, Relaxed);
+        }
+        fail_syncs(sim, &disks, left);
     });
 }
 

@@ -22,6 +22,8 @@ pub(super) struct Clock {
     goes_on: u64,
     /// Where it was, one further, when this server first heard of it.
     born: Timestamp,
+    /// Groups that are opened from now on do not know what older snapshots have seen.
+    lost: Timestamp,
     /// No snapshot of the cluster is older.
     watermark: Timestamp,
     /// What this server has committed.
@@ -58,10 +60,10 @@ impl Clock {
         self.goes_on += 1;
     }
 
-    /// What snapshots see that were opened before this server began may be lost, and is forgotten in any case below the
-    /// watermark.
+    /// What snapshots see that were opened before this server began, or before a disk failed, may be lost, and is forgotten in any case
+    /// below the watermark.
     pub(super) fn forgotten(&self) -> Timestamp {
-        self.watermark.max(self.born)
+        self.watermark.max(self.born).max(self.lost)
     }
 
     /// Where it was, one further, when this server first heard of it: no server that began at another time has heard of
@@ -114,6 +116,13 @@ impl Turn<'_> {
         if self.site.clock.reached < at {
             self.ask_time();
         }
+    }
+
+    /// A group that is opened again after its disk has failed may hold what snapshots up to this one have not seen there.
+    pub(super) fn lose_snapshots(&mut self, upto: Timestamp) {
+        let lost = Timestamp(upto.0 + 1);
+        self.site.clock.lost = self.site.clock.lost.max(lost);
+        self.reach(lost);
     }
 
     /// Asks where the clock is, unless an answer is on its way.

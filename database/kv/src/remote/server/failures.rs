@@ -85,7 +85,10 @@ impl Server {
             if self.directory.has_room()
                 && let Some(mut group) = self.groups.remove(&place)
             {
-                group.redirect(&mut self.site.turn(now, out));
+                let turn = &mut self.site.turn(now, out);
+                // What nobody was shown may be there when it is opened: nobody shall see half of it.
+                turn.lose_snapshots(group.database().storage().last());
+                group.redirect(turn);
             }
         }
     }

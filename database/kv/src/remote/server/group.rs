@@ -41,9 +41,9 @@ pub(super) struct Group {
     last: BTreeMap<NodeId, (u64, Option<Answer>)>,
     /// What is carried out but not yet durable, or the clock has not reached it; oldest first.
     waiting: VecDeque<Waiting>,
-    /// From this time on there are commits that the disk may not hold. Nobody was told of them, and nobody sees them: if
-    /// they are found when the group is opened next, they take place then.
-    lost: Option<Timestamp>,
+    /// Commits that the disk may not hold. Nobody was told of them, and nobody sees them: if they are found when the group is opened
+    /// next, they take place then.
+    lost: Option<Lost>,
     /// What met a lock.
     deferred: Vec<Deferred>,
     /// Whose transactions are prepared.
@@ -73,6 +73,13 @@ pub(super) struct Group {
     /// How much it has done.
     reads: u64,
     commits: u64,
+}
+
+/// What a disk that fails leaves in doubt.
+struct Lost {
+    from: Timestamp,
+    /// Whether other groups may show some of it.
+    is_shared: bool,
 }
 
 /// Something that a client has asked for.
@@ -160,7 +167,7 @@ impl Group {
         turn: &mut Turn<'_>,
     ) -> Self {
         let storage = database.storage();
-        let now = turn.site.clock.now();
+        let now = turn.site.clock.now().max(turn.site.clock.forgotten());
         let opened_at = storage.last();
         turn.reach(opened_at);
         // What is known in memory only has not come along; nor has what replicas know, if it comes from elsewhere.
@@ -239,7 +246,10 @@ impl Group {
     /// Whether nobody uses it, and nothing would be forgotten if it were closed.
     pub(super) fn is_idle(&self) -> bool {
         let is_empty = self.waiting.is_empty() && self.refused.is_empty() && self.reshapes.is_empty();
-        self.users.is_empty() && is_empty && self.database.is_settled()
+        self.users.is_empty()
+            && is_empty
+            && self.database.is_settled()
+            && !self.database.storage().has_failed()
     }
 
     /// Whether more changes may wait until they are durable.
@@ -362,9 +372,9 @@ impl Group {
         self.reads += 1;
         // No commit to come shall be one that this snapshot should have seen.
         self.database.storage().advance(opened, Timestamp(0));
-        let at = self.lost.map_or(opened, |lost| opened.min(Timestamp(lost.0 - 1)));
+        let at = self.beneath_the_lost(opened)?;
         if let Some(expected) = &sight.expected
-            && let Some(progress) = self.refute(expected, at)?
+            && let Some(progress) = self.refute(expected, opened, at)?
         {
             return Ok(progress);
         }
@@ -384,7 +394,7 @@ impl Group {
         }
         let by = match &found {
             Some(inner) if inner.level() > 0 => None,
-            Some(part) => self.blocker(id, part.interval(), at),
+            Some(part) => self.blocker(id, part.interval(), opened),
             // What is looked for may be here in a moment, and was then here at any time before.
             None if sight.waits => self.database.storage().pending(|pending| pending.restructurer(id)),
             None => None,
@@ -399,6 +409,26 @@ impl Group {
         };
         self.show(asked, at, answer, turn);
         Ok(Progress::Done)
+    }
+
+    /// Up to when a snapshot sees what the disk has not lost. With what may be lost a commit that was told would be hidden, too, or one
+    /// that another group shows by then: of such snapshots nobody can say what they see.
+    fn beneath_the_lost(&self, snapshot: Timestamp) -> Result<Timestamp, Error> {
+        let Some(lost) = self.lost.as_ref().filter(|lost| lost.from <= snapshot) else { return Ok(snapshot) };
+        let storage = self.database.storage();
+        let is_known = lost.is_shared || storage.newest() >= lost.from;
+        let failure = storage.failure().filter(|_| is_known);
+        failure.map_or(Ok(Timestamp(lost.from.0 - 1)), Err)
+    }
+
+    /// Commits from this time on may not be on the disk. Replicas have their next leader look.
+    fn doubt(&mut self, from: Timestamp, is_shared: bool) {
+        if self.is_replicated() {
+            return;
+        }
+        let lost = self.lost.get_or_insert(Lost { from, is_shared });
+        lost.from = lost.from.min(from);
+        lost.is_shared |= is_shared;
     }
 
     /// What everybody sees from now on of an inner node or a part of a leaf, for somebody who reads nothing else, and if
@@ -534,16 +564,21 @@ impl Group {
             }
         }
         if let Some(expected) = &basis.expected
-            && let Some(progress) = self.refute(expected, at)?
+            && let Some(progress) = self.refute(expected, at, at)?
         {
             return Ok(progress);
         }
         self.commit(asked, (transaction, commit), durability, turn)
     }
 
-    /// What to do if a snapshot does not see what is expected of it, or may not.
-    fn refute(&self, expected: &Expected, at: Timestamp) -> Result<Option<Progress>, Error> {
-        if let Some(by) = self.blocker(expected.object, &Interval::point(&expected.key), at) {
+    /// What to do if a snapshot, which sees what was there at `at`, does not see what is expected of it, or may not.
+    fn refute(
+        &self,
+        expected: &Expected,
+        snapshot: Timestamp,
+        at: Timestamp,
+    ) -> Result<Option<Progress>, Error> {
+        if let Some(by) = self.blocker(expected.object, &Interval::point(&expected.key), snapshot) {
             return Ok(Some(Progress::Blocked(by)));
         }
         Ok((!self.holds(expected, at)?).then_some(Progress::Refused(Refused::Unexpected)))

@@ -183,6 +183,10 @@ impl Group {
     /// Gives a change up.
     pub(super) fn abandon(&mut self, transaction: TransactionId, turn: &mut Turn<'_>) {
         let Some(underway) = self.reshapes.remove(&transaction) else { return };
+        if self.database.storage().has_failed() {
+            // It may be decided on the disk: the others ask when the group is opened again.
+            return;
+        }
         let news = News::Ended(Outcome::Aborted);
         self.tell(&underway.asked, transaction, news, turn);
     }

@@ -63,20 +63,31 @@ impl Group {
         }
     }
 
-    /// What is done is told as soon as it is as durable as this and the clock has reached it.
+    /// What is done is told as soon as it is as durable as this and the clock has reached it. Once a write or a sync has failed nothing
+    /// is: what is known here may not be what the disk holds.
     pub(in super::super) fn tell_when(
         &mut self,
         durability: Durability,
         done: Done<'_>,
         turn: &mut Turn<'_>,
     ) {
+        let Done { reach, sends, reply, written } = done;
+        let reply = reply.map(|(asked, answer)| (asked.client, asked.number, answer));
+        if let Some(error) = self.database.storage().failure() {
+            if reach > Timestamp(0) {
+                self.doubt(reach, !sends.is_empty());
+            }
+            if let Some((client, number, _)) = reply {
+                let answer = if self.is_replicated() { Answer::Elsewhere } else { turn.failed(error) };
+                self.reply(client, number, answer, turn);
+            }
+            return;
+        }
         let until = match durability {
             Durability::Synced => self.ledger.record(&self.database, turn),
             // With what is already on its way, if something is.
             Durability::Written => self.ledger.recorded(turn),
         };
-        let Done { reach, sends, reply, written } = done;
-        let reply = reply.map(|(asked, answer)| (asked.client, asked.number, answer));
         self.waiting.push_back(Waiting { until, reach, sends, reply, written });
         self.release(turn);
     }
@@ -208,7 +219,7 @@ impl Group {
         let failed = turn.failed(error);
         for lost in std::mem::take(&mut self.waiting) {
             if lost.reach > Timestamp(0) {
-                self.lost = Some(self.lost.map_or(lost.reach, |first| first.min(lost.reach)));
+                self.doubt(lost.reach, !lost.sends.is_empty());
             }
             // Who reads asks again, and sees what was there before.
             if let Some((client, number, Answer::At(_))) = lost.reply {

@@ -77,9 +77,16 @@ impl Group {
         let Some(undecided) = undecided else {
             return Ok(Progress::Refused(Refused::Failed(Error::Conflict)));
         };
-        let Some((at, written)) = storage.decide(transaction, at)? else {
-            unreachable!("it is prepared here");
+        let decided = match storage.decide(transaction, at) {
+            Ok(decided) => decided,
+            Err(error) => {
+                // If the disk holds it all the same, the other groups will show it.
+                self.doubt(at, true);
+                self.leave_undone(transaction, turn);
+                return Err(error);
+            }
         };
+        let Some((at, written)) = decided else { unreachable!("it is prepared here") };
         self.owners.remove(&transaction);
         self.commits += 1;
         self.committed.insert((asked.client, undecided.snapshot), at);
@@ -120,8 +127,13 @@ impl Group {
         let storage = self.database.storage();
         let Some(undecided) = storage.pending(|pending| pending.undecided(transaction)) else { return };
         let (_, group) = self.name;
-        // A disk that fails here fails the next commit too, which says so; and the other groups are not told.
-        let Ok(written) = storage.conclude(transaction, outcome) else { return };
+        let Ok(written) = storage.conclude(transaction, outcome) else {
+            // The other groups are not told, but show what is committed.
+            if let Outcome::Committed(at) = outcome {
+                self.doubt(at, true);
+            }
+            return self.leave_undone(transaction, turn);
+        };
         if let Outcome::Committed(at) = outcome {
             // For who keeps the structure.
             storage.publish(at);
@@ -150,6 +162,18 @@ impl Group {
     pub(in super::super) fn retry(&mut self, transaction: TransactionId, turn: &mut Turn<'_>) {
         for asked in self.take_deferred(transaction) {
             self.pursue(asked, turn);
+        }
+    }
+
+    /// What has met the locks of a transaction whose end could not be written is told why, unless the next leader can tell more.
+    fn leave_undone(&mut self, transaction: TransactionId, turn: &mut Turn<'_>) {
+        if self.is_replicated() {
+            return;
+        }
+        for asked in self.take_deferred(transaction) {
+            if let Some(failure) = self.database.storage().failure() {
+                self.refuse(&asked, Refused::Failed(failure), turn);
+            }
         }
     }
 
@@ -231,6 +255,13 @@ impl Group {
         let storage = self.database.storage();
         let (decided, undecided) =
             storage.pending(|pending| (pending.committed(transaction), pending.undecided(transaction)));
+        if undecided.is_some() && storage.has_failed() && !self.is_replicated() {
+            // Nobody can decide it before the group is opened again, and then it is later than all that was read.
+            let seen = reader.unwrap_or_default();
+            storage.advance(seen, Timestamp(0));
+            self.tell(&[asker], transaction, News::Open(seen), turn);
+            return Ok(());
+        }
         let mut durability = Durability::Written;
         let news = if let Some(at) = decided {
             News::Ended(Outcome::Committed(at))
