@@ -6,15 +6,25 @@ use std::time::SystemTime;
 
 /// How servers can agree.
 pub(crate) const PROTOCOLS: [&str; 3] = ["viewstamped", "fast-paxos", "speculative-paxos"];
+/// Without replicas.
+const ALONE: &str = "none";
 
-/// A few faults under each protocol.
+/// A few faults under each protocol, and without replicas.
 pub(crate) fn slice() -> Result {
-    chaos(&PROTOCOLS, "6", None, &[])
+    chaos(&PROTOCOLS, "6", None, &[])?;
+    chaos(&[ALONE], "6", None, &[])
 }
 
 /// Hours of them, on a machine that does nothing else.
-pub(crate) fn whole(protocols: &[&str], seed: Option<&str>) -> Result {
-    chaos(protocols, "500", seed, &["--pauses", "bounded"])
+pub(crate) fn whole() -> Result {
+    PROTOCOLS.into_iter().chain([ALONE]).try_for_each(|protocol| under(protocol, None))
+}
+
+/// Those under one protocol.
+pub(crate) fn under(protocol: &str, seed: Option<&str>) -> Result {
+    // Without replicas everybody waits for a server that is away.
+    let bounds: &[&str] = if protocol == ALONE { &[] } else { &["--pauses", "bounded"] };
+    chaos(&[protocol], "500", seed, bounds)
 }
 
 fn chaos(protocols: &[&str], events: &str, seed: Option<&str>, more: &[&str]) -> Result {

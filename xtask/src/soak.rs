@@ -91,7 +91,7 @@ pub(crate) fn soak(length: Length) -> Result {
         }),
         ("chaos", &|| match length {
             Length::Slice => chaos::slice(),
-            Length::Full => chaos::whole(&chaos::PROTOCOLS, None),
+            Length::Full => chaos::whole(),
         }),
     ])
 }

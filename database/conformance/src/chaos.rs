@@ -2,7 +2,7 @@
 //!
 //! *Known as:* fault injection, Jepsen-style testing.
 //!
-//! Three `fulmar serve` hold a replicated database, each in a network namespace and on a disk of its own. Client
+//! Three `fulmar serve` hold a database, with replicas or without, each in a network namespace and on a disk of its own. Client
 //! processes, which fork and reconnect, write and read it and tell what they were answered. Faults are drawn from a
 //! seed: servers are killed, stopped, wiped, moved and cut off, disks fill, hang and fail, clocks leap, power goes.
 //!

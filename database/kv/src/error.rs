@@ -64,6 +64,14 @@ impl Error {
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {
         Self::Io { path: path.into(), source }
     }
+
+    /// The same, of something that may have taken place: no such error says [`io::ErrorKind::StorageFull`].
+    pub(crate) fn of_unknown_outcome(self) -> Self {
+        match self {
+            Self::Io { path, source } => Self::Io { path, source: io::Error::other(source) },
+            error => error,
+        }
+    }
 }
 
 /// Why a commit did not happen.

@@ -528,10 +528,7 @@ impl Storage {
     pub(crate) fn sync(&self) -> Result<(), Error> {
         let written = self.written.load(Relaxed);
         let noted = || self.home.as_ref().map_or(Ok(()), |home| home.note_synced(written));
-        self.engine.sync().and_then(|()| noted()).map_err(|error| match error {
-            Error::Io { path, source } => Error::Io { path, source: io::Error::other(source) },
-            error => error,
-        })
+        self.engine.sync().and_then(|()| noted()).map_err(Error::of_unknown_outcome)
     }
 
     /// As [`Storage::sync`], and it fails too if something that was carried out could not be written; a failure is remembered.

@@ -13,7 +13,7 @@ const USAGE: &str = "usage: soak kill --rounds N
        soak fuzz --statements N [--seed SEED]
        soak slt [--files BEGINNING]
        soak hostile [databases|timestamps|locks|discovery] --seconds N --seed SEED
-       soak chaos --protocol PROTOCOL --events N --seed SEED --logs DIRECTORY [--only KIND,…] [--hold MILLISECONDS]
+       soak chaos --protocol PROTOCOL|none --events N --seed SEED --logs DIRECTORY [--only KIND,…] [--hold MILLISECONDS]
                   [--pauses bounded]   as root
 With FULMAR_ON_SERVERS=N, the databases of transfers, fuzz and slt are on N servers.";
 
@@ -151,7 +151,7 @@ fn endure_apart([protocol, events, seed, logs]: [&str; 4], given: &[&str]) -> Re
         protocol: protocol.into(),
         events: events.parse()?,
         seed: seed.parse()?,
-        given: chaos::plan::Given::default(),
+        given: chaos::plan::Given { is_alone: protocol == chaos::run::ALONE, ..Default::default() },
         is_bounded: false,
         logs: logs.into(),
     };

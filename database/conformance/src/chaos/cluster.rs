@@ -5,6 +5,7 @@ use super::history::Time;
 use super::network::Network;
 use super::node::{Node, break_connections, processes, status};
 use super::plan::{CLIENTS, Fault, SERVERS};
+use super::run::ALONE;
 use super::volume::Volume;
 use super::{Failure, now};
 use rustix::process::Signal;
@@ -30,7 +31,11 @@ impl Cluster {
     /// # Errors
     /// What keeps it from being whole.
     pub fn start(directory: &Path, logs: &Path, protocol: &str) -> Result<Self, Failure> {
-        std::fs::write(directory.join("node.toml"), format!("replicas = 3\nreplication = \"{protocol}\"\n"))?;
+        let settings = match protocol {
+            ALONE => String::new(),
+            protocol => format!("replicas = 3\nreplication = \"{protocol}\"\n"),
+        };
+        std::fs::write(directory.join("node.toml"), settings)?;
         let network = Network::new(SERVERS + 1)?;
         let volume = |place: usize| Volume::new(&directory.join(format!("disk{place}")));
         let node = |place: usize| {
@@ -48,7 +53,9 @@ impl Cluster {
         for place in 1..SERVERS {
             cluster.start_one(place, &["--join".into(), cluster.address(0)])?;
         }
-        cluster.await_keepers()?;
+        if protocol != ALONE {
+            cluster.await_keepers()?;
+        }
         cluster.await_whole()?;
         cluster.meeting.name_is(&cluster.name())?;
         Ok(cluster)

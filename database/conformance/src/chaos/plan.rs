@@ -125,6 +125,8 @@ impl fmt::Display for Step {
 pub struct Given {
     /// The kinds that there are, with commas between them.
     pub kinds: Option<String>,
+    /// Whether no other server has what a disk holds: then none is wiped.
+    pub is_alone: bool,
     /// How long each fault lasts.
     pub hold: Option<Duration>,
 }
@@ -136,7 +138,8 @@ pub fn draw(seed: u64, steps: usize, given: &Given) -> Vec<Step> {
     let mut deck: Vec<usize> = Vec::new();
     let kinds = (0..KINDS).filter(|kind| {
         let drawn = Fault::draw(*kind, &mut Random::new(0)).kind();
-        given.kinds.as_ref().is_none_or(|given| given.split(',').any(|given| given == drawn))
+        let may_come = !given.is_alone || drawn != Fault::Wipe(0).kind();
+        may_come && given.kinds.as_ref().is_none_or(|given| given.split(',').any(|given| given == drawn))
     });
     let kinds: Vec<_> = kinds.collect();
     let mut step = || {
@@ -173,13 +176,20 @@ mod tests {
     }
 
     #[test]
+    fn what_has_no_replicas_is_not_wiped() {
+        let alone = Given { is_alone: true, ..Given::default() };
+        assert!(draw(3, 100, &alone).iter().all(|step| step.fault.kind() != "wiped"));
+    }
+
+    #[test]
     fn kinds_can_be_asked_for() {
-        let given = Given { kinds: Some("cut off,killed".into()), hold: Some(Duration::from_secs(7)) };
+        let hold = Some(Duration::from_secs(7));
+        let given = Given { kinds: Some("cut off,killed".into()), hold, ..Given::default() };
         let steps = draw(3, 6, &given);
         assert_eq!(steps.iter().filter(|step| step.fault.kind() == "cut off").count(), 3);
         assert_eq!(steps.iter().filter(|step| step.fault.kind() == "killed").count(), 3);
         assert!(steps.iter().all(|step| step.hold.as_secs() == 7));
-        let unknown = Given { kinds: Some("bored".into()), hold: None };
+        let unknown = Given { kinds: Some("bored".into()), ..Given::default() };
         assert_eq!(draw(3, 5, &unknown), []);
     }
 }

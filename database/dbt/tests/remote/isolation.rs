@@ -129,6 +129,10 @@ impl Client {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotConnected => {
                 Err(Ended::Crashed)
             }
+            // It has not taken place.
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => {
+                Err(Ended::Aborted)
+            }
             Err(Error::Io { source, .. }) => {
                 // That nobody answers in time is nobody's fault; but whoever answers knows, unless what it knew was not synced.
                 assert!(self.disks_fail || source.kind() != io::ErrorKind::ConnectionReset, "{source}");
@@ -221,6 +225,16 @@ fn who_leads_no_more_denies_nothing() {
     let outcome = fulmar_sim::check("who_leads_no_more_denies_nothing", 403..404, |seed| {
         let replication = replicas(&seed);
         run(seed, Defect::Nothing, replication)
+    });
+    outcome.expect("the seed that found it");
+}
+
+/// A server that began anew beside a full disk had no room to open the group, and said so of a commit that it had carried out
+/// before, when it was asked for that again: to the client it had not taken place.
+#[test]
+fn who_has_no_room_denies_nothing() {
+    let outcome = fulmar_sim::check("who_has_no_room_denies_nothing", 1421..1422, |seed| {
+        run(seed, Defect::Nothing, Replication::default())
     });
     outcome.expect("the seed that found it");
 }

@@ -439,6 +439,8 @@ impl Server {
             Ok(true) => {}
             Ok(false) => return turn.answer(client, number, Answer::Elsewhere),
             Err(error) => {
+                // What was asked for before may have been done then.
+                let error = if again { error.of_unknown_outcome() } else { error };
                 let answer = turn.failed(error);
                 return turn.answer(client, number, answer);
             }

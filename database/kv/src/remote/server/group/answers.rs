@@ -78,7 +78,10 @@ impl Group {
                 self.doubt(reach, !sends.is_empty());
             }
             if let Some((client, number, _)) = reply {
-                let answer = if self.is_replicated() { Answer::Elsewhere } else { turn.failed(error) };
+                let answer = match self.is_replicated() {
+                    true => Answer::Elsewhere,
+                    false => turn.failed(error.of_unknown_outcome()),
+                };
                 self.reply(client, number, answer, turn);
             }
             return;
@@ -216,7 +219,7 @@ impl Group {
 
     /// The disk has failed, and may not hold what waits for it.
     fn lose(&mut self, error: Error, turn: &mut Turn<'_>) {
-        let failed = turn.failed(error);
+        let failed = turn.failed(error.of_unknown_outcome());
         for lost in std::mem::take(&mut self.waiting) {
             if lost.reach > Timestamp(0) {
                 self.doubt(lost.reach, !lost.sends.is_empty());
