@@ -140,6 +140,13 @@ impl<P: Simulated> Sim<P> {
         &self.node(id).disk.log
     }
 
+    /// Those of them that no crash takes.
+    #[must_use]
+    pub fn durable_log(&self, id: NodeId) -> &[P::Record] {
+        let disk = &self.node(id).disk;
+        &disk.log[..disk.durable]
+    }
+
     /// How many messages a node has received or sent, in all its lives; a multicast is one.
     #[must_use]
     pub fn messages(&self, id: NodeId) -> u64 {

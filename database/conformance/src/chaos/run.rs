@@ -67,7 +67,10 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         .try_for_each(|(number, step)| endure(&mut cluster, &clients, number + 1, step, &mut pauses));
     let told = clients.end(&Meeting::at(&directory));
     report(&plan.protocol, &told.acknowledged, &pauses);
-    endured?;
+    if let Err(why) = endured {
+        leave(&mut cluster, &plan.logs)?;
+        return Err(why);
+    }
     if let Some(line) = told.unread {
         return Err(format!("a client tells what nobody understands: {line}").into());
     }
@@ -77,7 +80,8 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     } else {
         problems_of_all(&mut cluster)?
     };
-    problems.extend(differences(&mut cluster, &plan.logs)?);
+    thread::sleep(SETTLING);
+    problems.extend(replicas::differences(&leave(&mut cluster, &plan.logs)?)?);
     problems.iter().for_each(|problem| println!("VIOLATION {problem}"));
     let violations = check(&told.history, &state);
     for violation in violations.iter().take(50) {
@@ -250,9 +254,8 @@ fn left(logs: &Path) -> PathBuf {
     logs.join("left")
 }
 
-/// What differs among replicas that all servers have left, at one moment.
-fn differences(cluster: &mut Cluster, logs: &Path) -> Result<Vec<String>, Failure> {
-    thread::sleep(SETTLING);
+/// Ends all servers at one moment; copies of what they have left.
+fn leave(cluster: &mut Cluster, logs: &Path) -> Result<Vec<PathBuf>, Failure> {
     let left = left(logs);
     if left.exists() {
         // Of an earlier run of this seed.
@@ -263,8 +266,7 @@ fn differences(cluster: &mut Cluster, logs: &Path) -> Result<Vec<String>, Failur
         let to = left.join(place.to_string());
         output(Command::new("cp").arg("-a").arg(data).arg(&to)).map(|_| to)
     };
-    let copies = cluster.end_all()?.into_iter().enumerate().map(copy).collect::<Result<Vec<_>, _>>()?;
-    replicas::differences(&copies)
+    cluster.end_all()?.into_iter().enumerate().map(copy).collect()
 }
 
 /// What SQLite finds wrong with the database.

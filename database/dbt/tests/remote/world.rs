@@ -461,10 +461,7 @@ impl Disks {
 
     /// Forgets what a server has not synced.
     fn crash(&self, server: NodeId, records: &[Synced]) {
-        let mut synced = BTreeMap::new();
-        for record in records {
-            synced.insert(record.path(), record.sequence());
-        }
+        let synced = synced(records);
         for (name, disk) in self.0.lock().iter().filter(|(name, _)| name.starts_with(server.to_string())) {
             let synced = synced.get(&**name).copied().unwrap_or(0);
             disk.0.lock().retain(|(sequence, _)| *sequence <= synced);
@@ -472,7 +469,18 @@ impl Disks {
     }
 }
 
+/// Up to where each engine was synced.
+fn synced(records: &[Synced]) -> BTreeMap<&Path, u64> {
+    records.iter().map(|record| (record.path(), record.sequence())).collect()
+}
+
 impl Disk {
+    /// What came later than this is not synced, whatever is said of it.
+    fn lose_after(&self, last: u64) {
+        let mut batches = self.0.lock();
+        batches.iter_mut().filter(|(sequence, _)| *sequence > last).for_each(|(s, _)| *s = u64::MAX);
+    }
+
     fn engine(&self, defect: Defect) -> Recorded {
         let memory = Memory::default();
         for (_, batch) in self.0.lock().iter() {
@@ -758,7 +766,8 @@ pub(crate) fn fill_disks(sim: &mut Sim<Role>, disks: &Disks, until: Duration) {
     }
 }
 
-/// For so long, syncs of what groups without replicas have written fail now and then, on one server at a time.
+/// For so long, syncs of what groups without replicas have written fail now and then, on one server at a time. The disk may take
+/// nothing for a while then. What was not synced before is lost in a crash, unless the group is opened again first.
 pub(crate) fn fail_syncs(sim: &mut Sim<Role>, disks: &Disks, until: Duration) {
     let (mut random, disks) = (sim.random().fork(), disks.clone());
     let pause = Duration::from_micros(1 + random.below(2_000_000));
@@ -768,8 +777,13 @@ pub(crate) fn fail_syncs(sim: &mut Sim<Role>, disks: &Disks, until: Duration) {
         if let Some(Role::Server(process, ..)) = sim.process(server) {
             let is_full = disks.full(server);
             is_full.store(true, Relaxed);
-            process.databases().for_each(|kv| assert!(kv.sync().is_err(), "there is room"));
-            is_full.store(false, Relaxed);
+            let synced = synced(sim.durable_log(server));
+            for kv in process.databases() {
+                disks.get(kv.path()).lose_after(synced.get(kv.path()).copied().unwrap_or(0));
+                assert!(kv.sync().is_err(), "there is room");
+            }
+            let lasting = Duration::from_micros(random.below(2) * random.below(1_000_000));
+            sim.after(lasting, move |_| is_full.store(false, Relaxed));
         }
         fail_syncs(sim, &disks, left);
     });
