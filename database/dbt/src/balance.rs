@@ -282,9 +282,12 @@ impl Database {
         }
     }
 
-    /// The node that links to the leaf for `key` in the tree with this root; nothing, if the root is a leaf or there is none.
+    /// The node that links to the leaf for `key` in the tree with this root; nothing, if the root is a leaf or there is none, or its leaves
+    /// do not go to other groups: without its facts a group cannot be opened.
     fn lowest_inner(&self, root: ObjectId, key: &[u8]) -> Result<Option<Arc<Object>>, Error> {
-        let Some(tree) = Tree::of(root) else { return Ok(None) };
+        let Some(tree) = Tree::of(root).filter(|tree| *tree != Tree::facts(tree.group())) else {
+            return Ok(None);
+        };
         match self.store.read(root, Part::From(&[]), &Snapshot::none())? {
             Some(root) if root.level() > 0 => {
                 self.find(tree, Part::From(key), 1, &Snapshot::none()).map(Some)
@@ -323,6 +326,10 @@ impl Keep for Database {
         let Some((leaf, tree)) = leaf.and_then(|leaf| Tree::of(leaf.root()).map(|tree| (leaf, tree))) else {
             return Ok(Vec::new());
         };
+        if tree == keeper.facts() {
+            // The parts could not go anywhere.
+            return Ok(Vec::new());
+        }
         if tree.group() != keeper.kv.group() {
             return Ok(vec![reshape(&leaf, Shape::Split(cuts))]);
         }

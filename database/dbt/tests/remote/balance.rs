@@ -1,6 +1,6 @@
 //! Leaves spread over the servers, by what they hold and by what is asked of them.
 
-use crate::transfers::{check_trees, found};
+use crate::transfers::{check_trees, close, found, found_in};
 use crate::world::{Defect, Disks, LATE, LONERS, Role, SERVERS, connect, replicas, servers, stir, world};
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_kv::remote::Replication;
@@ -75,6 +75,45 @@ fn filled_and_shared(sim: &mut Sim<Role>) -> Result<Tree, String> {
         return Ok(tree);
     }
     Err(format!("{:?}", leaves(sim, tree)))
+}
+
+/// Drops so many trees of each group while somebody still reads them: what is noted of them fills several leaves.
+fn drop_many(database: &Database, beside: &[Tree]) -> Result<(), Error> {
+    let reader = database.begin()?;
+    reader.snapshot()?;
+    for tree in beside {
+        let mut making = database.begin()?;
+        let made = (0..700).map(|_| making.create_tree_beside(*tree)).collect::<Result<Vec<_>, _>>()?;
+        making.commit(Durability::Written)?;
+        let mut dropping = database.begin()?;
+        made.into_iter().try_for_each(|tree| dropping.drop_tree(tree))?;
+        dropping.commit(Durability::Written)?;
+    }
+    Ok(())
+}
+
+/// A leaf of the facts of the first group had been moved, as it was read so much: that group could not be opened again.
+#[test]
+fn what_a_group_needs_to_be_opened_stays_with_it() {
+    seeds("what_a_group_needs_to_be_opened_stays_with_it", 0..3, |seed| {
+        let mut sim = world(seed, &Disks::default(), 1, Defect::Nothing, Replication::default());
+        let trees = found_in(&mut sim);
+        let facts: Vec<_> = (0..SERVERS).map(|group| Tree(group << 22)).collect();
+        let beside = trees.clone();
+        sim.host(NodeId(SERVERS), move |port: Port<Role>| drop_many(&connect(port), &beside).unwrap());
+        stir(&mut sim, facts.clone(), Duration::from_secs(4));
+        sim.run(Duration::from_secs(5), |_, _, _| {});
+        for (group, tree) in (0..).map(GroupId).zip(&facts) {
+            let leaves = leaves(&sim, *tree);
+            if leaves.len() != 1 || leaves.get(&group).is_none_or(|count| *count < 2) {
+                return Err(format!("the leaves of {group:?}: {leaves:?}"));
+            }
+        }
+        servers().for_each(|server| sim.crash(server));
+        servers().for_each(|server| sim.restart(server));
+        sim.host(NodeId(SERVERS), move |port: Port<Role>| drop(found(&connect(port)).unwrap()));
+        close(&mut sim, &trees)
+    });
 }
 
 #[test]
