@@ -150,7 +150,7 @@ fn report(protocol: &str, acknowledged: &Acknowledged, pauses: &Pauses) {
         println!("  waits: median {median:.1} ms, 99 % {most:.1} ms, longest {longest:.1} ms");
     }
     println!("  longest pause of a writer:");
-    pauses.lines().for_each(|line| println!("{line}"));
+    pauses.lines(protocol != ALONE).for_each(|line| println!("{line}"));
 }
 
 /// What clients have told so far.

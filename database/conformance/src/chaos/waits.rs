@@ -92,10 +92,10 @@ impl Pauses {
         self.0.iter().filter_map(too_long)
     }
 
-    /// A line for each kind; where something is promised of it, whether that holds.
-    pub fn lines(&self) -> impl Iterator<Item = String> {
-        self.0.iter().map(|(kind, (count, longest))| {
-            let holds = bound(kind).map(|bound| {
+    /// A line for each kind; where something is promised of it, as of replicas, whether that holds.
+    pub fn lines(&self, is_promised: bool) -> impl Iterator<Item = String> {
+        self.0.iter().map(move |(kind, (count, longest))| {
+            let holds = bound(kind).filter(|_| is_promised).map(|bound| {
                 let verdict = if *longest <= bound { "holds" } else { "DOES NOT HOLD" };
                 format!("   ≤ {} s {verdict}", bound.as_secs())
             });
