@@ -3,7 +3,8 @@
 
 use crate::transfers::{close, found_in};
 use crate::world::{
-    Defect, Disks, Role, SERVERS, connect, disturb, fail_syncs, fill_disks, replicas, servers, stir, world,
+    Defect, Disks, Role, SERVERS, connect, disturb, fail_syncs, fill_disks, replicas, servers, stir,
+    syncs_fail, world,
 };
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_history::isolation::{self, Isolation, Operation, Order, Outcome, Transaction};
@@ -180,7 +181,7 @@ pub(crate) fn judge_each(
 
 fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), String> {
     let disks = Disks::hurried();
-    let disks_fail = replication == Replication::default() && seed.number % 2 == 1;
+    let disks_fail = syncs_fail(&seed, replication);
     let mut sim = world(seed, &disks, CLIENTS, defect, replication);
     let trees = found_in(&mut sim);
     let history = Arc::new(Mutex::new(History::default()));

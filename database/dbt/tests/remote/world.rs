@@ -568,6 +568,13 @@ impl Databases {
     fn name(&self, name: &str, group: GroupId) -> PathBuf {
         format!("{}/{name}.{}", self.0, group.0).into()
     }
+
+    /// An engine on a disk that may be full. As with the real one, what is found in it is counted on from now on.
+    fn recorded(&self, path: &Path) -> Result<Recorded, Error> {
+        let engine = self.1.open(path).engine(self.2);
+        engine.sync()?;
+        Ok(Recorded { is_full: self.1.full(self.0), ..engine })
+    }
 }
 
 impl Open for Databases {
@@ -578,11 +585,7 @@ impl Open for Databases {
     fn open(&mut self, name: &DatabaseName, group: GroupId) -> Result<fulmar_kv::Database, Error> {
         let options = Options { group, ..self.options() };
         let path = self.name(name, group);
-        let mut engine = self.1.open(&path).engine(self.2);
-        // As the real one does: what is found is counted on from now on.
-        engine.sync()?;
-        engine.is_full = self.1.full(self.0);
-        fulmar_kv::Database::with_engine(&path, Box::new(engine), &options)
+        fulmar_kv::Database::with_engine(&path, Box::new(self.recorded(&path)?), &options)
     }
 
     fn arrive(&mut self, name: &DatabaseName, group: GroupId) -> Result<fulmar_kv::Database, Error> {
@@ -601,10 +604,7 @@ impl Open for Databases {
 
     fn engine(&mut self, name: &DatabaseName, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
         let name = self.name(&format!("{REPLICA}{name}"), group);
-        let mut engine = self.1.open(&name).engine(self.2);
-        // As above.
-        engine.sync()?;
-        engine.is_full = self.1.full(self.0);
+        let engine = self.recorded(&name)?;
         Ok((name, Arc::new(engine)))
     }
 
@@ -764,6 +764,11 @@ pub(crate) fn fill_disks(sim: &mut Sim<Role>, disks: &Disks, until: Duration) {
         sim.after(moment + begin + end, move |_| has_room.store(false, Relaxed));
         moment += begin + end;
     }
+}
+
+/// Whether [`fail_syncs`] is for this run: every other one without replicas.
+pub(crate) fn syncs_fail(seed: &Seed, replication: Replication) -> bool {
+    replication == Replication::default() && seed.number % 2 == 1
 }
 
 /// For so long, syncs of what groups without replicas have written fail now and then, on one server at a time. The disk may take
