@@ -18,6 +18,10 @@ use std::time::Duration;
 
 /// A question may have so many bytes.
 const LONGEST: u64 = 1 << 20;
+/// So many ask at a time. Who comes then is turned away.
+const ASKING: usize = 64;
+/// How long until somebody is let in who could not be.
+const PAUSE: Duration = Duration::from_millis(10);
 /// How long who asks is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -35,16 +39,25 @@ impl Appctl {
         let stops = Arc::new(AtomicBool::new(false));
         let ends = stops.clone();
         let serve = move || {
+            let asking = Arc::new(());
             for stream in listens.listener().incoming() {
                 if ends.load(SeqCst) {
                     return;
                 }
-                let Ok(stream) = stream else { continue };
-                let bridges = bridges.clone();
+                let Ok(stream) = stream else {
+                    // There are no descriptors left, say.
+                    std::thread::sleep(PAUSE);
+                    continue;
+                };
+                if Arc::strong_count(&asking) > ASKING {
+                    continue;
+                }
+                let (bridges, asks) = (bridges.clone(), asking.clone());
                 // Who asks is one at a time or a few: each has a thread while it asks. If there is none, it is as if it had not come.
-                let _ = std::thread::Builder::new()
-                    .name("appctl".into())
-                    .spawn(move || converse(stream, &bridges));
+                let _ = std::thread::Builder::new().name("appctl".into()).spawn(move || {
+                    converse(stream, &bridges);
+                    drop(asks);
+                });
             }
         };
         let thread = std::thread::Builder::new().name("appctl".into()).spawn(serve)?;

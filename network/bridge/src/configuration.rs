@@ -9,6 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// So many mirrors a bridge has, as with Open vSwitch: a packet asks each of them.
+const MOST_MIRRORS: usize = 32;
+
 /// All that is asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Configuration {
@@ -45,7 +48,8 @@ pub(crate) struct InterfaceWanted {
     pub(crate) options: BTreeMap<String, String>,
     pub(crate) number: Option<u32>,
     pub(crate) vlans: Vlans,
-    pub(crate) shaping: Option<Shaping>,
+    /// Ports of one QoS share it.
+    pub(crate) shaping: Option<Arc<Shaping>>,
     pub(crate) policing: Policing,
     pub(crate) bond: Option<BondWanted>,
     /// What is asked of its port that is not done here, and would not be missed at once: that some others do not reach it.
@@ -141,8 +145,10 @@ fn bridge(database: &Database, row: RowRef<'_>, tls: Option<&fulmar_session::Tls
         })
     });
     let ports = referred(database, row, "ports", "Port");
+    let mut shapings = BTreeMap::new();
     let interfaces = ports.flat_map(|port| {
-        let (vlans, shaping, bond, unmet) = (vlans(port), shaping(database, port), bond(port), unmet(port));
+        let shaping = shaping(database, port, &mut shapings);
+        let (vlans, bond, unmet) = (vlans(port), bond(port), unmet(port));
         let interfaces = referred(database, port, "interfaces", "Interface");
         let interface = |row| interface(row, vlans.clone(), shaping.clone(), bond.clone());
         interfaces.filter_map(interface).map(|wanted| InterfaceWanted { unmet, ..wanted }).collect::<Vec<_>>()
@@ -154,7 +160,7 @@ fn bridge(database: &Database, row: RowRef<'_>, tls: Option<&fulmar_session::Tls
     {
         own.address = own_address.or(own.address);
     }
-    let mirrors = referred(database, row, "mirrors", "Mirror");
+    let mirrors = referred(database, row, "mirrors", "Mirror").take(MOST_MIRRORS);
     let mirrors = mirrors.filter_map(|row| mirror(database, row, &interfaces)).collect();
     BridgeWanted {
         row: row.uuid(),
@@ -195,7 +201,7 @@ fn settings(
 fn interface(
     row: RowRef<'_>,
     vlans: Vlans,
-    shaping: Option<Shaping>,
+    shaping: Option<Arc<Shaping>>,
     bond: Option<BondWanted>,
 ) -> Option<InterfaceWanted> {
     let number = number(row, "ofport_request").and_then(|number| u32::try_from(number).ok());
@@ -263,17 +269,26 @@ fn policing(row: RowRef<'_>) -> Policing {
     }
 }
 
-/// The queues of a port. Only what is of the type `linux-htb` has any.
-fn shaping(database: &Database, port: RowRef<'_>) -> Option<Shaping> {
+/// The queues of a port; `known` are those of its bridge that were read before. Only what is of the type `linux-htb` has any.
+fn shaping(
+    database: &Database,
+    port: RowRef<'_>,
+    known: &mut BTreeMap<Uuid, Arc<Shaping>>,
+) -> Option<Arc<Shaping>> {
     let qos = referred(database, port, "qos", "QoS").next()?;
     text(qos, "type").filter(|kind| kind == "linux-htb")?;
+    if let Some(shaping) = known.get(&qos.uuid()) {
+        return Some(Arc::clone(shaping));
+    }
     let queues = qos.get("queues").pairs().filter_map(|(number, queue)| match (number, queue?) {
         (Atom::Integer(number), Atom::Uuid(queue)) => {
             Some((u32::try_from(*number).ok()?, rate(database.row("Queue", *queue)?)))
         }
         _ => None,
     });
-    Some(Shaping { port: rate(qos), queues: queues.collect() })
+    let shaping = Arc::new(Shaping { port: rate(qos), queues: queues.collect() });
+    known.insert(qos.uuid(), Arc::clone(&shaping));
+    Some(shaping)
 }
 
 fn rate(row: RowRef<'_>) -> Rate {

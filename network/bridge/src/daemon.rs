@@ -3,7 +3,7 @@
 use crate::appctl::Appctl;
 use crate::clock::Clock;
 use crate::metrics;
-use crate::switches::{Bridges, Switches, wanted};
+use crate::switches::{Bridges, DATABASE, Switches, wanted};
 use fulmar_ovsdb::{Datum, Handle, OpenError, Service, Store, chance, open_vswitch};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -144,7 +144,7 @@ impl Daemon {
             .map_err(needs(format!("the directory {}", directory.display())))?;
         let mut random = chance().map_err(needs("chance"))?;
         let seed = random.next();
-        let store = Store::open(&directory.join("conf.db"), open_vswitch(), &mut random)?;
+        let store = Store::open(&directory.join(DATABASE), open_vswitch(), &mut random)?;
         let mut service = Service::new(store, random).map_err(needs("the database's server"))?;
         let socket = config.database_socket();
         service.listen_unix(&socket).map_err(needs(format!("the socket {}", socket.display())))?;
@@ -153,7 +153,7 @@ impl Daemon {
             service.listen_tcp(listener).map_err(needs(format!("the database at {address}")))?;
         }
         let database = service.handle();
-        seed_database(&database, config).map_err(StartError::Refused)?;
+        seed_database(&database, config).map_err(StartError::Refused)?.iter().for_each(|left| report(left));
         let stops = Arc::new(AtomicBool::new(false));
         let bridges: Arc<Bridges> = Arc::default();
         let mut threads = Vec::new();
@@ -293,21 +293,45 @@ fn asks(changes: &fulmar_ovsdb::Changes) -> bool {
     })
 }
 
-/// Puts the bridges of the file into the database, where they are not there yet.
-fn seed_database(database: &Handle, config: &Config) -> Result<(), fulmar_ovsdb::Error> {
+/// Puts the bridges of the file into the database, where they are not there yet. Names that mean something else there by now are left to that; tells
+/// which.
+fn seed_database(database: &Handle, config: &Config) -> Result<Vec<String>, fulmar_ovsdb::Error> {
     database.transact(|draft, chance| {
+        let mut left = Vec::new();
+        let named = |table: &'static str| {
+            draft.rows(table).filter_map(|row| row.get("name").string().map(str::to_owned))
+        };
+        let mut taken: BTreeSet<String> = named("Port").chain(named("Interface")).collect();
         let root = draft.rows("Open_vSwitch").next().map(|row| row.uuid());
         let root = root.unwrap_or_else(|| draft.insert("Open_vSwitch", chance));
         let names: BTreeSet<String> =
             draft.rows("Bridge").filter_map(|row| row.get("name").string().map(str::to_owned)).collect();
         let mut bridges: Vec<fulmar_ovsdb::Uuid> = draft.rows("Bridge").map(|row| row.uuid()).collect();
         for bridge in config.bridges.iter().filter(|bridge| !names.contains(&bridge.name)) {
+            if !taken.insert(bridge.name.clone()) {
+                left.push(format!(
+                    "bridge {}: the database has a port of that name: no bridge is made",
+                    bridge.name
+                ));
+                continue;
+            }
             let row = draft.insert("Bridge", chance);
             draft.set("Bridge", row, "name", bridge.name.as_str())?;
             draft.set("Bridge", row, "fail_mode", bridge.fail_mode.clone())?;
             let mut ports = Vec::new();
             let own = [(bridge.name.as_str(), "internal")];
-            let others = bridge.ports.iter().map(|port| (port.as_str(), ""));
+            let mut is_free = |port: &&String| {
+                let is_free = taken.insert((*port).clone());
+                if !is_free {
+                    left.push(format!(
+                        "bridge {}: port {port} is another's in the database, and stays there",
+                        bridge.name
+                    ));
+                }
+                is_free
+            };
+            let others: Vec<&String> = bridge.ports.iter().filter(&mut is_free).collect();
+            let others = others.into_iter().map(|port| (port.as_str(), ""));
             for (number, (name, kind)) in (0..).zip(own.into_iter().chain(others)) {
                 let interface = draft.insert("Interface", chance);
                 // In the order of the file; the first is the switch's own, which has a number already.
@@ -334,6 +358,7 @@ fn seed_database(database: &Handle, config: &Config) -> Result<(), fulmar_ovsdb:
             draft.set("Bridge", row, "controller", Datum::set(controllers))?;
             bridges.push(row);
         }
-        draft.set("Open_vSwitch", root, "bridges", Datum::set(bridges))
+        draft.set("Open_vSwitch", root, "bridges", Datum::set(bridges))?;
+        Ok(left)
     })
 }

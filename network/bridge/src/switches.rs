@@ -20,6 +20,12 @@ use std::sync::Arc;
 /// The bridges that run, by their names.
 pub(crate) type Bridges = Mutex<BTreeMap<String, Arc<Bridge>>>;
 
+/// What the names of the configuration database's files begin with.
+pub(crate) const DATABASE: &str = "conf.db";
+/// So many bridges run, each with threads of its own. The first of those that are asked for, by their names.
+const MOST_BRIDGES: usize = 256;
+/// So many controllers a bridge has, each with a thread.
+const MOST_CONTROLLERS: usize = 64;
 /// Ports have numbers below this one.
 const FIRST_RESERVED: u32 = 0xff00;
 
@@ -87,6 +93,10 @@ impl Switches {
             self.running.remove(&name);
         }
         for (name, bridge) in &wanted.bridges {
+            if !self.running.contains_key(name) && self.running.len() >= MOST_BRIDGES {
+                (self.report)(&format!("bridge {name} does not run: there are {MOST_BRIDGES} others"));
+                continue;
+            }
             if !self.running.contains_key(name)
                 && let Err(why) = self.start(name, number(name, bridge), identity(name))
             {
@@ -219,8 +229,10 @@ fn identity_of(what: impl std::hash::Hash) -> u64 {
 
 impl Running {
     fn detach_unwanted(&mut self, wanted: &BridgeWanted) {
+        let by_name: BTreeMap<&str, &InterfaceWanted> =
+            wanted.interfaces.iter().map(|interface| (interface.name.as_str(), interface)).collect();
         let stays = |port: &RunningPort| {
-            wanted.interfaces.iter().any(|interface| {
+            by_name.get(port.wanted.name.as_str()).is_some_and(|interface| {
                 // These can change while it runs.
                 let same = InterfaceWanted {
                     vlans: port.wanted.vlans.clone(),
@@ -228,7 +240,7 @@ impl Running {
                     policing: port.wanted.policing,
                     last: port.wanted.last,
                     address: port.wanted.address,
-                    ..interface.clone()
+                    ..(*interface).clone()
                 };
                 same == port.wanted
             })
@@ -238,7 +250,7 @@ impl Running {
         for name in gone {
             if let Some(port) = self.ports.remove(&name) {
                 self.bridge.detach(port.number);
-                if port.number > 0 && wanted.interfaces.iter().any(|interface| interface.name == name) {
+                if port.number > 0 && by_name.contains_key(name.as_str()) {
                     self.kept.insert(name, port.number);
                 }
             }
@@ -269,7 +281,7 @@ impl Running {
                 }
                 if port.wanted.shaping != interface.shaping {
                     port.wanted.shaping = interface.shaping.clone();
-                    self.bridge.shape(port.number, interface.shaping.as_ref());
+                    self.bridge.shape(port.number, interface.shaping.as_deref());
                 }
                 if port.wanted.policing != interface.policing {
                     port.wanted.policing = interface.policing;
@@ -295,7 +307,7 @@ impl Running {
         let number = self.number(bridge, interface);
         let error = opened.and_then(|opened| self.put(interface, number, opened)).err();
         if error.is_none() {
-            self.bridge.shape(number, interface.shaping.as_ref());
+            self.bridge.shape(number, interface.shaping.as_deref());
             self.bridge.police(number, interface.policing);
         }
         // One that has never run has no number that would be kept for it.
@@ -434,6 +446,11 @@ impl Running {
         let mut controllers = Vec::new();
         self.refused.clear();
         for controller in &wanted.controllers {
+            if controllers.len() >= MOST_CONTROLLERS {
+                let why = format!("a bridge has {MOST_CONTROLLERS} controllers at most");
+                self.refused.insert(controller.target.clone(), why);
+                continue;
+            }
             match target(&controller.target, directory) {
                 Ok(target) => controllers.push((target, controller.settings.clone())),
                 Err(why) => drop(self.refused.insert(controller.target.clone(), why)),
@@ -541,10 +558,22 @@ impl Running {
 fn target(text: &str, directory: &Path) -> Result<Target, String> {
     let inside = |path: PathBuf| {
         let path = directory.join(path);
-        if path.file_name().is_some() && path.parent() == Some(directory) {
-            return Ok(path);
+        let name = path.file_name().filter(|_| path.parent() == Some(directory));
+        let Some(name) = name else {
+            return Err(format!(
+                "a controller's socket is in {} only: not {}",
+                directory.display(),
+                path.display()
+            ));
+        };
+        // The database and what is written in its place are there, too.
+        if name.as_encoded_bytes().starts_with(DATABASE.as_bytes()) {
+            return Err(format!(
+                "{} is the configuration database's: name the socket otherwise",
+                path.display()
+            ));
         }
-        Err(format!("a controller's socket is in {} only: not {}", directory.display(), path.display()))
+        Ok(path)
     };
     match text.parse().map_err(|why: TargetError| why.to_string())? {
         Target::Unix(path) => inside(path).map(Target::Unix),

@@ -97,6 +97,14 @@ impl Condition {
         json.iter().map(|condition| Self::from_json(table, condition, names)).collect()
     }
 
+    /// How much it is to ask it of a row: 1, if it asks for a value.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Self::Clause { value, .. } => value.weight().max(1),
+            Self::Constant(_) => 1,
+        }
+    }
+
     pub(crate) fn holds(&self, row: &Row) -> bool {
         let Self::Clause { column, function, value } = self else {
             return matches!(self, Self::Constant(true));

@@ -8,6 +8,9 @@ use crate::{Atom, Error, Uuid};
 use serde_json::{Value, json};
 use std::fmt;
 
+/// So many bytes of text count for one value more.
+const TEXT: usize = 64;
+
 /// A `<value>` (RFC 7047, section 5.1). A scalar is a set of one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Datum {
@@ -77,6 +80,12 @@ impl Datum {
         };
         let pairs = pairs.iter().map(|(key, value)| (key, Some(value)));
         atoms.iter().map(|atom| (atom, None)).chain(pairs)
+    }
+
+    /// How much it is to look at or to keep, where a value is 1 and a long text as much as so many values.
+    pub(crate) fn weight(&self) -> usize {
+        let text = |atom: &Atom| if let Atom::String(text) = atom { text.len() / TEXT } else { 0 };
+        self.pairs().map(|(key, value)| 1 + text(key) + value.map_or(0, text)).sum()
     }
 
     /// The one integer there is.

@@ -13,11 +13,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A transaction looks at so many rows at most, as everybody else waits meanwhile; changing one counts as looking at ten.
+/// A transaction looks at so many rows at most, as everybody else waits meanwhile; changing one counts as looking at ten. A row of which much is asked, or
+/// that holds or gets much, counts for as many as that is values: see [`Datum::weight`].
 const MOST_LOOKED_AT: usize = 4_000_000;
 const CHANGING: usize = 10;
-/// One that waits is done again whenever something changes, and looks at fewer rows.
-const MOST_LOOKED_AT_WAITING: usize = 20_000;
 /// It tells so many values at most: each takes some hundred bytes of memory in an answer.
 const MOST_TOLD: usize = 500_000;
 
@@ -27,6 +26,8 @@ pub(crate) struct Circumstances<'c> {
     pub(crate) elapsed: Duration,
     /// Whether the client holds a lock.
     pub(crate) owns: &'c dyn Fn(&str) -> bool,
+    /// How many rows it may have looked at if it waits: it is done again whenever something changes.
+    pub(crate) most_waiting: usize,
 }
 
 /// What comes of a transaction's operations.
@@ -35,8 +36,8 @@ pub(crate) enum Execution<'d> {
     Done { draft: Draft<'d>, results: Vec<Value> },
     /// One has failed, and said so in its place (section 4.1.3).
     Failed(Vec<Value>),
-    /// One waits for the database to change, from when the transaction was asked for; or for ever.
-    Waits(Option<Duration>),
+    /// One waits for the database to change, from when the transaction was asked for, or for ever; so many rows were looked at.
+    Waits(Option<Duration>, usize),
 }
 
 /// Why an operation is not done.
@@ -64,13 +65,13 @@ pub(crate) fn execute<'d>(
     for (number, operation) in operations.iter().enumerate() {
         match run.operation(operation) {
             Ok(result) => results.push(result),
-            Err(Stop::Waits(timeout)) if run.looked_at <= MOST_LOOKED_AT_WAITING => {
-                return Execution::Waits(timeout);
+            Err(Stop::Waits(timeout)) if run.looked_at <= circumstances.most_waiting => {
+                return Execution::Waits(timeout, run.looked_at);
             }
             Err(stop) => {
                 let why = match stop {
                     Stop::Failed(why) => why,
-                    Stop::Waits(_) => too_many(MOST_LOOKED_AT_WAITING, "rows would be looked at to wait"),
+                    Stop::Waits(_) => too_many(circumstances.most_waiting, "rows would be looked at to wait"),
                 };
                 let place = format!("operation {} of {}", number + 1, operations.len());
                 results.push(why.within(place).to_json());
@@ -152,7 +153,7 @@ impl<'d> Run<'_, 'd> {
         let mut rows = Vec::new();
         for (_, row) in self.matching(at, &condition)? {
             let values = project(&row, &columns);
-            self.told += values.iter().map(|value| 1 + value.len()).sum::<usize>();
+            self.told += values.iter().map(|value| 1 + value.weight()).sum::<usize>();
             require_at_most(self.told, MOST_TOLD, "values would be told")?;
             if told.insert(values) {
                 rows.push(row_to_json(table, &row, columns.iter().copied()));
@@ -172,8 +173,9 @@ impl<'d> Run<'_, 'd> {
         }
         let condition = self.condition(fields, table)?;
         let matching = self.matching(at, &condition)?;
-        self.looked_at += CHANGING * matching.len();
+        let weight: usize = said.iter().map(|(_, datum)| datum.weight()).sum();
         for (key, row) in &matching {
+            self.look_at(CHANGING + row.excess() + weight)?;
             let mut row = Row::clone(row);
             for (place, datum) in &said {
                 row.0[*place] = datum.clone();
@@ -191,10 +193,13 @@ impl<'d> Run<'_, 'd> {
         let mutations: Vec<Mutation> = mutations.collect::<Result<_, _>>()?;
         let condition = self.condition(fields, table)?;
         let matching = self.matching(at, &condition)?;
-        self.looked_at += CHANGING * matching.len();
         for (key, row) in &matching {
+            self.look_at(CHANGING + row.excess())?;
             let mut row = Row::clone(row);
-            mutations.iter().try_for_each(|mutation| mutation.apply(table, &mut row))?;
+            for mutation in &mutations {
+                self.look_at(mutation.weight(&row))?;
+                mutation.apply(table, &mut row)?;
+            }
             self.draft.put(*key, row);
         }
         Ok(json!({"count": matching.len()}))
@@ -232,8 +237,13 @@ impl<'d> Run<'_, 'd> {
             }
             expected.insert(project(&row, &columns));
         }
-        let found: BTreeSet<Vec<Datum>> =
-            self.matching(at, &condition)?.iter().map(|(_, row)| project(row, &columns)).collect();
+        let matching = self.matching(at, &condition)?;
+        let mut found: BTreeSet<Vec<Datum>> = BTreeSet::new();
+        for (_, row) in &matching {
+            let values = project(row, &columns);
+            self.look_at(values.iter().map(|value| value.weight().saturating_sub(1)).sum())?;
+            found.insert(values);
+        }
         if (found == expected) == equal {
             return Ok(json!({}));
         }
@@ -281,21 +291,42 @@ impl<'d> Run<'_, 'd> {
 
     /// The rows for which all conditions hold.
     fn matching(&mut self, table: usize, conditions: &[Condition]) -> Result<Vec<(RowKey, Arc<Row>)>, Error> {
-        let holds = |row: &Row| conditions.iter().all(|condition| condition.holds(row));
+        let mut looked_at = self.looked_at;
+        let mut holds = |row: &Row| {
+            looked_at += 1;
+            for (at, condition) in conditions.iter().enumerate() {
+                // One that asks for a value is part of looking at the row.
+                looked_at += condition.weight() - usize::from(at == 0);
+                require_at_most(looked_at, MOST_LOOKED_AT, "rows would be looked at")?;
+                if !condition.holds(row) {
+                    return Ok::<_, Error>(false);
+                }
+            }
+            require_at_most(looked_at, MOST_LOOKED_AT, "rows would be looked at")?;
+            Ok(true)
+        };
+        let mut matching = Vec::new();
         if let Some(uuid) = conditions.iter().find_map(Condition::names_row) {
             let key = RowKey { table, uuid };
-            let row = self.draft.get(key).filter(|row| holds(row));
-            return Ok(row.map(|row| (key, row.clone())).into_iter().collect());
-        }
-        let mut matching = Vec::new();
-        for (uuid, row) in self.draft.rows_at(table) {
-            self.looked_at += 1;
-            if holds(row) {
-                matching.push((RowKey { table, uuid }, row.clone()));
+            if let Some(row) = self.draft.get(key)
+                && holds(row)?
+            {
+                matching.push((key, row.clone()));
+            }
+        } else {
+            for (uuid, row) in self.draft.rows_at(table) {
+                if holds(row)? {
+                    matching.push((RowKey { table, uuid }, row.clone()));
+                }
             }
         }
-        require_at_most(self.looked_at, MOST_LOOKED_AT, "rows would be looked at")?;
+        self.looked_at = looked_at;
         Ok(matching)
+    }
+
+    fn look_at(&mut self, rows: usize) -> Result<(), Error> {
+        self.looked_at += rows;
+        require_at_most(self.looked_at, MOST_LOOKED_AT, "rows would be looked at")
     }
 }
 

@@ -7,8 +7,11 @@ use crate::fields::{Fields, wrong};
 use crate::names::Names;
 use crate::row::Row;
 use crate::schema::UUID;
-use crate::{Changes, Database, Datum, Error, Schema, Table, Uuid};
+use crate::{Changes, Database, Datum, Error, Schema, Table, Tag, Uuid};
 use serde_json::{Map, Value, json};
+
+/// The conditions of a monitor on a table ask for so many values of each row at most (see [`Datum::weight`]): each row that changes is asked.
+const MOST_ASKED: usize = 10_000;
 
 /// How it was asked for, and so how it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -284,6 +287,14 @@ fn conditions(table: &Table, requests: &[Value]) -> Result<Vec<Condition>, Error
         let fields = Fields::of(request, "monitor", &["columns", "select", "where"])?;
         let asked = fields.optional_array("where")?.unwrap_or_default();
         conditions.extend(Condition::all_from_json(table, asked, &mut Names::none())?);
+    }
+    let weight: usize = conditions.iter().map(Condition::weight).sum();
+    if weight > MOST_ASKED {
+        let details = format!(
+            "conditions on table {} ask for {weight} values: expected {MOST_ASKED} at most of one monitor",
+            table.name()
+        );
+        return Err(Error::new(Tag::ResourcesExhausted, details));
     }
     Ok(conditions)
 }

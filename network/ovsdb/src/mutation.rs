@@ -84,6 +84,11 @@ impl Mutation {
         Err(last)
     }
 
+    /// How much it is to change that row.
+    pub(crate) fn weight(&self, row: &Row) -> usize {
+        1 + row.0[self.column].weight() + self.value.weight()
+    }
+
     /// Changes the row.
     pub(crate) fn apply(&self, table: &Table, row: &mut Row) -> Result<(), Error> {
         let column = &table.columns()[self.column];

@@ -25,6 +25,11 @@ impl Row {
         row
     }
 
+    /// What it holds beyond a value in each column: see [`Datum::weight`].
+    pub(crate) fn excess(&self) -> usize {
+        self.0.iter().map(|datum| datum.weight().saturating_sub(1)).sum()
+    }
+
     /// Whether the other is the same but for its version.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
         self.0[UUID] == other.0[UUID] && self.0[VERSION + 1..] == other.0[VERSION + 1..]

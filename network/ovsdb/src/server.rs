@@ -16,6 +16,8 @@ use transactions::Waiting;
 
 /// So many monitors, locks and transactions that wait are remembered for one client …
 const REMEMBERED: usize = 1_000;
+/// … of which so many are monitors, as each may be told of each change …
+const MONITORS: usize = 64;
 /// … and so many bytes of what it has said of them.
 const SAID: usize = 2 * LARGEST;
 

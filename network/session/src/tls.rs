@@ -1,6 +1,7 @@
 //! Connections that nobody reads along, with somebody whom the same authority has certified.
 
 use crate::channel::Channel;
+use rustix::fs::{Mode, OFlags, open};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -11,6 +12,7 @@ use rustls::{
     ClientConfig, ClientConnection, ConnectionCommon, DigitallySignedStruct, RootCertStore, ServerConfig,
     ServerConnection, SideData, SignatureScheme, StreamOwned,
 };
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::ops::DerefMut;
@@ -33,8 +35,26 @@ fn named(path: &Path, why: impl std::fmt::Display) -> io::Error {
     io::Error::other(format!("{}: {why}", path.display()))
 }
 
+/// The most bytes of a file in PEM.
+const LARGEST: u64 = 1 << 20;
+
+/// What is in a file. Whoever may configure the switch names it, and a device or a pipe could be read for ever.
+fn contents(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty()).map_err(|why| named(path, why))?);
+    if !file.metadata()?.is_file() {
+        return Err(named(path, "expected a file in PEM, and it is something else"));
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|why| named(path, why))?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(named(path, "expected a key or certificates in PEM, of 1 MiB at most"));
+    }
+    Ok(bytes)
+}
+
 fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let read = CertificateDer::pem_slice_iter(&contents(path)?).collect::<Result<_, _>>();
     let certificates: Vec<_> = read.map_err(|why| named(path, why))?;
     if certificates.is_empty() {
         return Err(named(path, "there is no certificate in it: expected one in PEM"));
@@ -51,7 +71,7 @@ struct Identity {
 
 impl TlsFiles {
     fn read(&self) -> io::Result<Identity> {
-        let key = PrivateKeyDer::from_pem_file(&self.private_key);
+        let key = PrivateKeyDer::from_pem_slice(&contents(&self.private_key)?);
         let mut authority = RootCertStore::empty();
         for certificate in certificates(&self.authority)? {
             authority.add(certificate).map_err(|why| named(&self.authority, why))?;

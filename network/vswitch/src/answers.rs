@@ -17,6 +17,7 @@ use fulmar_openflow::table::{
     Fields, Identifiers, TableFeatures, TableProperty, TablePropertyKind, TableStats,
 };
 use fulmar_openflow::{ErrorCode, GroupNumber, OxmField, PortNumber};
+use std::collections::BTreeMap;
 
 /// Which of a filter's flows are meant.
 fn filter(asked: &FlowFilter) -> Filter<'_> {
@@ -97,7 +98,8 @@ pub(crate) fn answer(
         Question::GroupFeatures => Answer::GroupFeatures(group_features()),
         Question::MeterStats(asked) => {
             let flows = pipeline.tables.select(&Filter::ALL);
-            let uses = |meter: u32| flows.iter().filter(|rule| rule.value().is_metered_by(meter)).count();
+            let uses = counted(flows.iter().flat_map(|rule| rule.value().meters()));
+            let uses = |meter: u32| uses.get(&meter).copied().unwrap_or_default();
             let stats = |meter: &crate::meter::Meter| meter.stats(uses(meter.number), now);
             Answer::MeterStats(meters(pipeline, asked.meter, stats)?)
         }
@@ -156,12 +158,18 @@ fn group_stats(pipeline: &Pipeline, asked: GroupNumber, now: Time) -> Vec<GroupS
     let flows = pipeline.tables.select(&Filter::ALL);
     let groups = pipeline.groups.read();
     let is_meant = |number: GroupNumber| asked == GroupNumber::ALL || asked == number;
-    let references = |number: GroupNumber| {
-        let of_groups = groups.values().flat_map(|group| group.next()).filter(|next| *next == number);
-        flows.iter().filter(|rule| rule.value().uses(number)).count() + of_groups.count()
-    };
+    let of_flows = flows.iter().flat_map(|rule| rule.value().groups());
+    let references = counted(of_flows.chain(groups.values().flat_map(|group| group.next())));
+    let references = |number: GroupNumber| references.get(&number).copied().unwrap_or_default();
     let meant = groups.values().filter(|group| is_meant(group.number));
     meant.map(|group| group.stats(references(group.number), now)).collect()
+}
+
+/// How often each of these comes.
+fn counted<T: Ord>(all: impl Iterator<Item = T>) -> BTreeMap<T, usize> {
+    let mut counts = BTreeMap::new();
+    all.for_each(|one| *counts.entry(one).or_default() += 1);
+    counts
 }
 
 fn meters<T>(

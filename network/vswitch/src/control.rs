@@ -12,7 +12,7 @@ use crate::pipeline::Pipeline;
 use crate::table::{Change, Entry, Filter, How};
 use fulmar_classifier::Rule;
 use fulmar_node::Time;
-use fulmar_openflow::error::{BadRequest, GroupModFailed, MeterModFailed, PortModFailed};
+use fulmar_openflow::error::{BadRequest, GroupModFailed, MeterModFailed, Onf, PortModFailed};
 use fulmar_openflow::flow::{FlowCommand, FlowFlags, FlowMod, FlowRemoved, FlowRemovedReason};
 use fulmar_openflow::group::{GroupCommand, GroupKind, GroupMod};
 use fulmar_openflow::meter::{MeterCommand, MeterMod};
@@ -65,7 +65,15 @@ struct Transaction<'a> {
     now: Time,
     done: Done,
     undo: Vec<Undo>,
+    /// Whether there are several requests.
+    is_bundle: bool,
+    /// So many flows have been looked at.
+    looked_at: usize,
 }
+
+/// No packet goes on while a bundle takes place: it looks at so many flows at most; changing one counts as looking at so many.
+const MOST_LOOKED_AT: usize = 20_000_000;
+const CHANGING: usize = 20;
 
 /// Carries out requests: all of them or none, for all packets at once.
 ///
@@ -73,7 +81,8 @@ struct Transaction<'a> {
 /// Which of them could not be carried out, and why. Then nothing has changed.
 pub(crate) fn commit(pipeline: &Pipeline, requests: &[Body], now: Time) -> Result<Done, (usize, ErrorCode)> {
     let _alone = pipeline.alone();
-    let mut transaction = Transaction { pipeline, now, done: Done::default(), undo: Vec::new() };
+    let (done, is_bundle) = (Done::default(), requests.len() > 1);
+    let mut transaction = Transaction { pipeline, now, done, undo: Vec::new(), is_bundle, looked_at: 0 };
     for (index, request) in requests.iter().enumerate() {
         if let Err(code) = transaction.carry_out(request) {
             transaction.roll_back();
@@ -208,24 +217,43 @@ impl Transaction<'_> {
         if flow_mod.buffer != NO_BUFFER && !deletes {
             return Err(BadRequest::BufferUnknown.into());
         }
+        self.look_at(self.pipeline.tables.looked_at_by(flow_mod))?;
         let changes = self.pipeline.tables.change(flow_mod, self.now)?;
-        self.have_changed(changes);
-        Ok(())
+        self.have_changed(changes)
     }
 
-    fn have_changed(&mut self, mut changes: Vec<Change>) {
+    fn have_changed(&mut self, mut changes: Vec<Change>) -> Result<(), ErrorCode> {
+        let mut before = changes.iter().filter_map(|change| change.before.as_ref());
+        let forgets = before.any(|rule| rule.value().learned_for_itself().next().is_some());
+        let others = if forgets { self.pipeline.tables.len() } else { 0 };
+        let looked_at = CHANGING * changes.len() + others;
         changes.extend(forget_learned(self.pipeline, &changes));
         for change in changes {
             self.done.events.extend(told(self.pipeline, &change, self.now));
             self.undo.push(Undo::Flow(change));
         }
+        self.look_at(looked_at)
+    }
+
+    /// Flows are looked at, or have been.
+    fn look_at(&mut self, flows: usize) -> Result<(), ErrorCode> {
+        self.looked_at += flows;
+        if self.is_bundle && self.looked_at > MOST_LOOKED_AT {
+            return Err(Onf::BundleTooMany.into());
+        }
+        Ok(())
     }
 
     /// Removes the flows that need something that is gone.
-    fn remove_flows(&mut self, reason: FlowRemovedReason, needs: impl Fn(&Rule<Flow>) -> bool) {
+    fn remove_flows(
+        &mut self,
+        reason: FlowRemovedReason,
+        needs: impl Fn(&Rule<Flow>) -> bool,
+    ) -> Result<(), ErrorCode> {
+        self.look_at(self.pipeline.tables.len())?;
         let flows = self.pipeline.tables.select(&Filter::ALL).into_iter().filter(|rule| needs(rule));
         let gone = flows.filter_map(|rule| self.pipeline.tables.remove(&rule, reason)).collect();
-        self.have_changed(gone);
+        self.have_changed(gone)
     }
 
     fn group(&mut self, group_mod: &GroupMod) -> Result<(), ErrorCode> {
@@ -293,8 +321,8 @@ impl Transaction<'_> {
         }
         drop(groups);
         if !gone.is_empty() {
-            let needs = |rule: &Rule<Flow>| gone.iter().any(|number| rule.value().uses(*number));
-            self.remove_flows(FlowRemovedReason::GroupDelete, needs);
+            let needs = |rule: &Rule<Flow>| !rule.value().groups().is_disjoint(&gone);
+            return self.remove_flows(FlowRemovedReason::GroupDelete, needs);
         }
         Ok(())
     }
@@ -317,15 +345,14 @@ impl Transaction<'_> {
             }
             MeterCommand::Delete => {
                 let is_meant = |other: &u32| number == MeterMod::ALL || *other == number;
-                let meant: Vec<u32> = meters.keys().copied().filter(is_meant).collect();
+                let meant: BTreeSet<u32> = meters.keys().copied().filter(is_meant).collect();
                 for number in &meant {
                     self.undo.push(Undo::Meter(*number, meters.remove(number)));
                 }
                 drop(meters);
                 if !meant.is_empty() {
-                    let needs =
-                        |rule: &Rule<Flow>| meant.iter().any(|number| rule.value().is_metered_by(*number));
-                    self.remove_flows(FlowRemovedReason::Delete, needs);
+                    let needs = |rule: &Rule<Flow>| rule.value().meters().any(|meter| meant.contains(&meter));
+                    return self.remove_flows(FlowRemovedReason::Delete, needs);
                 }
                 Ok(())
             }

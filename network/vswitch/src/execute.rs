@@ -1,5 +1,6 @@
 //! Steps carried out on a frame.
 
+use crate::forwarder::MAX_RECIRCULATIONS;
 use crate::meter::Verdict;
 use crate::step::{Frozen, Notice, Step};
 use crate::tunnel::Encapsulation;
@@ -106,6 +107,10 @@ impl<O: Outlet> Execution<'_, O> {
         let frame = Frame::new(&mut buffer, HEADROOM, packet.frame.offload);
         let mut copy = Packet { frame, key: packet.key.clone(), layers: packet.layers };
         let Some(frozen) = self.run(steps, &mut copy) else { return };
+        // More of them would not be looked at.
+        if self.copies.len() >= MAX_RECIRCULATIONS {
+            return;
+        }
         let (key, layers, offload) = (copy.key, copy.layers, copy.frame.offload);
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(copy.frame.bytes());

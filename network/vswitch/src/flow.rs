@@ -5,6 +5,7 @@ use fulmar_node::Time;
 use fulmar_openflow::action::{Conjunction, Extension, LearnFlags};
 use fulmar_openflow::flow::{FlowFlags, FlowMod, FlowRemovedReason, FlowStats};
 use fulmar_openflow::{Action, GroupNumber, Instruction, Instructions, PortNumber};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -204,9 +205,24 @@ impl Flow {
         group == GroupNumber::ANY || self.actions().any(|action| sends_to(action, &mut |sent| sent == group))
     }
 
-    /// Whether a meter measures its packets.
-    pub(crate) fn is_metered_by(&self, meter: u32) -> bool {
-        self.instructions.0.contains(&Instruction::Meter(meter))
+    /// The groups that its actions are for.
+    pub(crate) fn groups(&self) -> BTreeSet<GroupNumber> {
+        let mut groups = BTreeSet::new();
+        for action in self.actions() {
+            sends_to(action, &mut |group| {
+                groups.insert(group);
+                false
+            });
+        }
+        groups
+    }
+
+    /// The meters that measure its packets.
+    pub(crate) fn meters(&self) -> impl Iterator<Item = u32> {
+        self.instructions.0.iter().filter_map(|instruction| match instruction {
+            Instruction::Meter(meter) => Some(*meter),
+            _ => None,
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use fulmar_classifier::{Masks, Optimisations, Rule};
 use fulmar_node::Time;
 use fulmar_openflow::error::FlowModFailed;
 use fulmar_openflow::flow::{FlowCommand, FlowFlags, FlowMod, FlowRemovedReason};
-use fulmar_openflow::{ALL_TABLES, ErrorCode, GroupNumber, PortNumber};
+use fulmar_openflow::{ALL_TABLES, ErrorCode, GroupNumber, Instructions, PortNumber};
 use fulmar_packet::{FlowKey, FlowMask, Match};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
@@ -164,6 +164,16 @@ impl Tables {
         flows.get(&Rule::new(mask, asked.key(), priority, ())).cloned()
     }
 
+    /// How many flows are looked at to find those that a change means.
+    pub(crate) fn looked_at_by(&self, flow_mod: &FlowMod) -> usize {
+        let all = if flow_mod.table == ALL_TABLES { self.len() } else { self.stats(flow_mod.table).0 };
+        match flow_mod.command {
+            FlowCommand::Add if flow_mod.flags.contains(FlowFlags::CHECK_OVERLAP) => all,
+            FlowCommand::Modify | FlowCommand::ModifyOrAdd | FlowCommand::Delete => all,
+            _ => 1,
+        }
+    }
+
     /// Carries out a change, and tells what has become of which flows.
     ///
     /// # Errors
@@ -173,8 +183,7 @@ impl Tables {
             FlowCommand::Add if flow_mod.table == ALL_TABLES => Err(FlowModFailed::BadTable.into()),
             FlowCommand::Add => self.add(flow_mod, now).map(|change| vec![change]),
             FlowCommand::Modify | FlowCommand::ModifyStrict => {
-                let meant = self.select(&Filter::of(flow_mod));
-                Ok(meant.into_iter().map(|rule| self.modify(rule, flow_mod, now)).collect())
+                Ok(self.modify(self.select(&Filter::of(flow_mod)), flow_mod, now))
             }
             FlowCommand::ModifyOrAdd | FlowCommand::ModifyOrAddStrict => {
                 let meant = self.select(&Filter::of(flow_mod));
@@ -183,7 +192,7 @@ impl Tables {
                     let table = if flow_mod.table == ALL_TABLES { 0 } else { flow_mod.table };
                     return self.add(&FlowMod { table, ..flow_mod.clone() }, now).map(|change| vec![change]);
                 }
-                Ok(meant.into_iter().map(|rule| self.modify(rule, flow_mod, now)).collect())
+                Ok(self.modify(meant, flow_mod, now))
             }
             FlowCommand::Delete | FlowCommand::DeleteStrict => {
                 let meant = self.select(&Filter::of(flow_mod));
@@ -236,9 +245,21 @@ impl Tables {
             .any(|rule| rule.priority() == flow_mod.priority && rule.condition().overlaps(&flow_mod.asked))
     }
 
-    fn modify(&self, before: Entry, flow_mod: &FlowMod, now: Time) -> Change {
+    fn modify(&self, meant: Vec<Entry>, flow_mod: &FlowMod, now: Time) -> Vec<Change> {
+        // They share what they do.
+        let instructions = Arc::new(flow_mod.instructions.clone());
+        meant.into_iter().map(|rule| self.modify_one(rule, flow_mod, &instructions, now)).collect()
+    }
+
+    fn modify_one(
+        &self,
+        before: Entry,
+        flow_mod: &FlowMod,
+        instructions: &Arc<Instructions>,
+        now: Time,
+    ) -> Change {
         let mut flow = before.value().clone();
-        flow.instructions = Arc::new(flow_mod.instructions.clone());
+        flow.instructions = instructions.clone();
         if matches!(flow_mod.command, FlowCommand::ModifyOrAdd | FlowCommand::ModifyOrAddStrict) {
             flow.cookie = flow_mod.cookie;
         }

@@ -29,7 +29,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const MAX_DEPTH: u8 = 64;
 /// And through so many in all.
 const MAX_LOOKUPS: u32 = 4096;
-/// So many actions are carried out for it, in buckets, too, and so many copies of it leave, together.
+/// So many actions are carried out for it, in buckets, too, and so many copies of it leave, together; what takes long counts for several.
 const MAX_WORK: u32 = 1 << 16;
 /// So many values can be on the stack.
 const MAX_STACK: usize = 1024;
@@ -259,11 +259,18 @@ impl<'a> Translation<'a> {
 
     /// One more thing is done for the packet. Says whether it may be: else the packet is dropped.
     fn may_work(&mut self) -> bool {
-        self.work += 1;
-        if self.work == MAX_WORK {
+        self.may_do(1)
+    }
+
+    /// The same for something that takes as long as so many others.
+    fn may_do(&mut self, work: u32) -> bool {
+        let could = self.work < MAX_WORK;
+        self.work = self.work.saturating_add(work);
+        let can = self.work < MAX_WORK;
+        if could && !can {
             self.fail("too much to do");
         }
-        self.work < MAX_WORK
+        can
     }
 
     fn fail(&mut self, why: &str) {

@@ -142,7 +142,8 @@ fn a_controllers_socket_is_in_the_switchs_directory_only() {
     let file = elsewhere.path().join("file");
     std::fs::write(&file, "kept").expect("written");
     let at = |name: &str| format!("punix:{}", elsewhere.path().join(name).display());
-    let controllers = vec![at("file"), at("new"), "punix:../up".into(), "punix:own".into()];
+    let draft = "punix:conf.db.new".into();
+    let controllers = vec![at("file"), at("new"), "punix:../up".into(), draft, "punix:own".into()];
     let bridges = vec![BridgeConfig { controllers, ..bridge(2) }];
     let served = Served::new(Network::new("sockets", 2), bridges);
     let refusals = |database: &fulmar_ovsdb::Database| {
@@ -150,9 +151,42 @@ fn a_controllers_socket_is_in_the_switchs_directory_only() {
         told.filter(|status| status.contains("a controller's socket is in")).count()
     };
     served.until(|database| refusals(database) == 3);
+    let is_the_databases = |row: fulmar_ovsdb::RowRef<'_>| {
+        format!("{:?}", row.get("status")).contains("conf.db.new is the configuration database's")
+    };
+    served.until(|database| database.rows("Controller").any(is_the_databases));
     UnixStream::connect(served.path("own")).expect("it listens");
     assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "kept");
     assert!(!elsewhere.path().join("new").exists() && !served.path("../up").exists());
+}
+
+/// The file's bridge is gone, and its interface another's: what the database says counts, and the switch starts.
+#[test]
+fn names_that_are_taken_are_left_to_who_has_them() {
+    let served = Served::secure("taken", 2);
+    let moved = served.daemon.database().transact(|draft, chance| {
+        let rows: Vec<fulmar_ovsdb::Uuid> = draft.rows("Bridge").map(|row| row.uuid()).collect();
+        rows.into_iter().for_each(|row| draft.delete("Bridge", row));
+        let [interface, port, bridge] =
+            ["Interface", "Port", "Bridge"].map(|table| draft.insert(table, chance));
+        draft.set("Interface", interface, "name", "port1")?;
+        draft.set("Port", port, "name", "port1")?;
+        draft.set("Port", port, "interfaces", fulmar_ovsdb::Datum::set([interface]))?;
+        draft.set("Bridge", bridge, "name", "other")?;
+        draft.set("Bridge", bridge, "ports", fulmar_ovsdb::Datum::set([port]))?;
+        let root = draft.rows("Open_vSwitch").next().expect("there is one").uuid();
+        draft.set("Open_vSwitch", root, "bridges", fulmar_ovsdb::Datum::set([bridge]))
+    });
+    moved.expect("it is right");
+    let served = served.again();
+    let runs = |row: fulmar_ovsdb::RowRef<'_>| row.get("datapath_id").string().is_some();
+    served.until(|database| database.rows("Bridge").filter(|row| runs(*row)).count() == 2);
+    assert_eq!(served.daemon.bridges(), ["br0", "other"]);
+    let ports = served.daemon.database().read(|database| {
+        let bridge = database.rows("Bridge").find(|row| row.get("name").string() == Some("br0"));
+        bridge.expect("it is made again").get("ports").uuids().count()
+    });
+    assert_eq!(ports, 2, "its own, and the one that is free");
 }
 
 /// An interface that goes while packets come at it is an error of that interface; it joins again, under its number.

@@ -1,6 +1,6 @@
 //! What clients ask for, each a method (RFC 7047, section 4.1).
 
-use super::{ConnectionId, Outbox, REMEMBERED, SAID, Server, Session, Subject, Waiting, Watching};
+use super::{ConnectionId, MONITORS, Outbox, REMEMBERED, SAID, Server, Session, Subject, Waiting, Watching};
 use crate::fields::{is_id, wrong};
 use crate::monitor::{Flavor, Monitor};
 use crate::{Error, Tag};
@@ -124,7 +124,8 @@ impl Server {
             return Err(Error::syntax(format!("transact: the request {id} is not answered yet")).into());
         }
         let (id, operations) = (id.clone(), operations.into());
-        let waiting = Waiting { by: from, id, subject, operations, said, since: now, deadline: None };
+        let waiting =
+            Waiting { by: from, id, subject, operations, said, since: now, deadline: None, looked_at: 0 };
         self.begin(now, waiting, out);
         Ok(None)
     }
@@ -141,6 +142,11 @@ impl Server {
         let monitor = Monitor::from_json(flavor, database.schema(), requests)?;
         let rows = monitor.initial(database);
         let session = self.session(from)?;
+        if session.monitors.len() >= MONITORS {
+            let details =
+                format!("{method}: there are {MONITORS} monitors already, as many as one client has at most");
+            return Err(Error::new(Tag::ResourcesExhausted, details).into());
+        }
         if session.monitors.contains_key(&name.to_string()) {
             return Err(Error::syntax(format!("{method}: there is a monitor {name} already")).into());
         }

@@ -349,6 +349,27 @@ fn what_is_remembered_for_a_client_is_bounded() {
 }
 
 #[test]
+fn monitors_are_few_and_ask_for_little() {
+    let mut harbour = Harbour::new();
+    let watched = json!({"Ship": {"columns": ["name"]}});
+    for number in 0..MONITORS {
+        harbour.ask(A, "monitor_cond", json!(["Sea", number, watched])).expect("rows");
+    }
+    let why = harbour.ask(A, "monitor", json!(["Sea", "one more", watched])).expect_err("too many");
+    assert_eq!(why["error"], "resources exhausted");
+    harbour.ask(B, "monitor", json!(["Sea", "one more", watched])).expect("another client's");
+    let conditions = vec![json!(["name", "!=", "none"]); 20_000];
+    let much = json!({"Ship": {"columns": ["name"], "where": conditions}});
+    assert_eq!(
+        harbour.ask(B, "monitor_cond", json!(["Sea", "m", much])).expect_err("too much")["error"],
+        "resources exhausted"
+    );
+    harbour.ask(B, "monitor_cond", json!(["Sea", "m", watched])).expect("rows");
+    let more = json!({"Ship": {"where": much["Ship"]["where"]}});
+    assert!(harbour.ask(B, "monitor_cond_change", json!(["m", "m", more])).is_err());
+}
+
+#[test]
 fn this_process_takes_part() {
     let mut harbour = Harbour::new();
     harbour.ask(A, "monitor", json!(["Sea", "m", {"Ship": {"columns": ["name", "size"]}}])).expect("rows");
@@ -572,6 +593,26 @@ fn a_transaction_has_bounds_and_others_go_on() {
         assert!(!ask(few).contains("error"), "{operation}");
         assert!(ask(many).contains("resources exhausted"), "{operation}");
     }
+    // What is asked of each row, what it holds and what it is changed by counts, too, also where one row is named.
+    let conditions = vec![json!(["name", "!=", "none"]); 10_000];
+    let much = json!([{"op": "select", "table": "Ship", "where": conditions}]);
+    assert!(harbour.transact(A, 2, much)[0].1["result"].to_string().contains("resources exhausted"));
+    let pairs: Vec<Value> = (0..50_000).map(|number| json!([format!("tag {number}"), ""])).collect();
+    let named = json!([["name", "==", "ship 7"]]);
+    let fill = json!([{"op": "update", "table": "Ship", "where": named, "row": {"tags": ["map", pairs]}}]);
+    assert_eq!(harbour.transact(A, 2, fill)[0].1["result"], json!([{"count": 1}]));
+    let mutations = vec![json!(["tags", "delete", ["set", []]]); 1_000];
+    let much = json!([{"op": "mutate", "table": "Ship", "where": named, "mutations": mutations}]);
+    assert!(harbour.transact(A, 2, much)[0].1["result"].to_string().contains("resources exhausted"));
+    let text = "x".repeat(1 << 20);
+    let much =
+        json!([{"op": "update", "table": "Ship", "where": [], "row": {"tags": ["map", [["text", text]]]}}]);
+    assert!(harbour.transact(A, 2, much)[0].1["result"].to_string().contains("resources exhausted"));
+    // Those of a client that wait look at so many together.
+    let wait =
+        json!({"op": "wait", "table": "Ship", "where": [], "until": "==", "rows": [], "columns": ["name"]});
+    let waits = (100..).take_while(|id| harbour.transact(A, *id, json!([wait.clone()])).is_empty()).count();
+    assert!((10..=20).contains(&waits), "{waits}");
     let first =
         json!([{"op": "select", "table": "Ship", "where": [["name", "==", "ship 0"]], "columns": ["size"]}]);
     assert_eq!(harbour.transact(B, 3, first)[0].1["result"], json!([{"rows": [{"size": ["set", []]}]}]));

@@ -19,7 +19,12 @@ pub(super) struct Waiting {
     pub(super) since: Time,
     /// When it is over at the latest, if it has said so.
     pub(super) deadline: Option<Time>,
+    /// How many rows it looked at when it was tried last.
+    pub(super) looked_at: usize,
 }
+
+/// So many rows are looked at again for a client, in all its transactions that wait, whenever something changes.
+const MOST_WAITING: usize = 20_000;
 
 impl Server {
     /// Section 4.1.3.
@@ -59,7 +64,10 @@ impl Server {
     pub(super) fn attempt(&mut self, now: Time, number: u64, out: &mut Outbox) {
         let Some(mut waiting) = self.waiting.remove(&number) else { return };
         let owns = |lock: &str| self.locks.owns(lock, waiting.by);
-        let circumstances = Circumstances { elapsed: now.since(waiting.since), owns: &owns };
+        let others = self.waiting.values().filter(|other| other.by == waiting.by);
+        let others: usize = others.map(|other| other.looked_at).sum();
+        let most_waiting = MOST_WAITING.saturating_sub(others);
+        let circumstances = Circumstances { elapsed: now.since(waiting.since), owns: &owns, most_waiting };
         let done = execute(
             self.databases.about(waiting.subject),
             &waiting.operations,
@@ -68,7 +76,8 @@ impl Server {
         );
         let results = match done {
             Execution::Failed(results) => results,
-            Execution::Waits(timeout) => {
+            Execution::Waits(timeout, looked_at) => {
+                waiting.looked_at = looked_at;
                 waiting.deadline = timeout.map(|timeout| waiting.since + timeout);
                 self.waiting.insert(number, waiting);
                 return;

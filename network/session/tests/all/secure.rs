@@ -70,6 +70,22 @@ fn what_is_missing_is_said() {
     served.until_reported("nowhere.pem");
 }
 
+/// Who may configure a switch names the files.
+#[test]
+fn what_is_no_file_with_a_key_is_not_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let large = directory.path().join("large");
+    std::fs::File::create(&large).and_then(|file| file.set_len(2 << 20)).expect("a file");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let target = format!("ssl:{}", listener.local_addr().expect("it is bound"));
+    for (path, why) in [("/dev/zero".into(), "it is something else"), (large, "of 1 MiB at most")] {
+        let served = Served::begin();
+        let files = TlsFiles { private_key: path.clone(), certificate: path.clone(), authority: path };
+        served.control(&[&target], &settings(Some(files)));
+        served.until_reported(why);
+    }
+}
+
 #[test]
 fn garbage_is_no_handshake() {
     let (authority, directory) = (Authority::new(), tempfile::tempdir().expect("a directory"));

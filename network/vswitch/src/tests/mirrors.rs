@@ -150,3 +150,15 @@ fn copies_can_be_short_and_are_counted() {
     bench.switch.set_mirrors(vec![mirror(&[1], &[])]);
     assert_eq!(counted(&bench), 3, "it is the same");
 }
+
+/// Each copy would be mirrored into the next VLAN.
+#[test]
+fn mirrors_of_copies_come_to_an_end() {
+    let mut bench = Bench::with(2, &["actions=output:2"]);
+    let into = |vlan: u16| Mirror { id: vlan.into(), output: MirrorOutput::Vlan(vlan), ..mirror(&[], &[2]) };
+    bench.switch.set_mirrors((1..4_000).map(into).collect());
+    assert_eq!(bench.send(1, &between(1, 2, None)).ports(), [0u32; 0], "it is dropped");
+    bench.switch.set_mirrors((1..20).map(into).collect());
+    let ports = bench.send(1, &between(1, 2, None)).ports();
+    assert_eq!(ports.iter().filter(|port| **port == 2).count(), 20);
+}

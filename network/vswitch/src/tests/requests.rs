@@ -16,6 +16,27 @@ use fulmar_openflow::{
 use fulmar_packet::Match;
 use std::time::Duration;
 
+/// Nobody forwards meanwhile.
+#[test]
+fn a_bundle_looks_at_so_many_flows_at_most() {
+    let bench = Bench::with(1, &[]);
+    let add = |number: u32| {
+        Body::FlowMod(flow(&format!("ip,nw_dst={} actions=drop", std::net::Ipv4Addr::from(number))))
+    };
+    bench.switch.commit(&(0..20_000).map(add).collect::<Vec<_>>(), bench.now).expect("they are few");
+    let nothing = with("tcp,tp_dst=7 actions=drop", |flow| flow.command = FlowCommand::Delete);
+    bench.switch.commit(&vec![nothing.clone(); 900], bench.now).expect("they look at few");
+    let refused = bench.switch.commit(&vec![nothing; 2_000], bench.now).expect_err("they look at many");
+    assert_eq!(refused.1, fulmar_openflow::error::Onf::BundleTooMany.into());
+    let all = with("actions=output:1", |flow| flow.command = FlowCommand::Modify);
+    assert!(bench.switch.commit(&vec![all.clone(); 100], bench.now).is_err(), "they change many");
+    let is_as_it_was =
+        |bench: &mut Bench| bench.flows().iter().all(|flow| flow.to_string().ends_with("actions=drop"));
+    let mut bench = bench;
+    assert!(is_as_it_was(&mut bench), "it is undone");
+    bench.request(all).expect("one request may");
+}
+
 fn flow(text: &str) -> FlowMod {
     text.parse().expect(text)
 }

@@ -7,11 +7,9 @@ use fulmar_openflow::action::{Bundle, BundleAlgorithm, HashFields, Multipath, Mu
 use fulmar_openflow::group::GroupKind;
 use fulmar_openflow::{GroupNumber, PortNumber, ShortPort};
 use fulmar_packet::Field;
+use std::collections::BTreeSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
-
-/// A circle of groups that watch each other is not alive.
-const MAX_WATCHED: u8 = 16;
 
 impl Translation<'_> {
     pub(super) fn group(&mut self, number: GroupNumber) {
@@ -21,8 +19,9 @@ impl Translation<'_> {
             GroupKind::All => group.members.iter().for_each(|member| self.member_of(member)),
             GroupKind::Indirect => group.members.iter().take(1).for_each(|member| self.member_of(member)),
             GroupKind::FastFailover => {
+                let mut dead = BTreeSet::new();
                 let alive = |member: &&Arc<Member>| {
-                    member.watched() != (None, None) && self.is_alive(member, MAX_WATCHED)
+                    member.watched() != (None, None) && self.is_alive(member, &mut dead)
                 };
                 if let Some(member) = group.members.iter().find(alive) {
                     self.member_of(member);
@@ -47,32 +46,39 @@ impl Translation<'_> {
     }
 
     fn select(&mut self, group: &Group) {
-        let alive: Vec<_> = group
-            .members
-            .iter()
-            .enumerate()
-            .filter(|(_, member)| self.is_alive(member, MAX_WATCHED))
-            .collect();
+        let mut dead = BTreeSet::new();
+        let members = group.members.iter().enumerate();
+        let alive: Vec<_> = members.filter(|(_, member)| self.is_alive(member, &mut dead)).collect();
         let hash = self.hash(HashFields::SymmetricL4, 0);
         if let Some(member) = select(alive.into_iter(), hash) {
             self.member_of(member);
         }
     }
 
-    /// A bucket lives while one of what it watches does; a port changes the generation when it comes or goes.
-    fn is_alive(&self, member: &Member, depth: u8) -> bool {
-        let is_port_alive =
-            |port: PortNumber| self.pipeline.ports.read().get(&port.0).is_some_and(|port| port.is_alive());
-        let is_group_alive = |group: GroupNumber| {
-            let group = self.pipeline.groups.read().get(&group).cloned();
-            group.is_some_and(|group| {
-                depth > 0 && group.members.iter().any(|member| self.is_alive(member, depth - 1))
-            })
-        };
-        match member.watched() {
-            (None, None) => true,
-            (port, group) => port.is_some_and(is_port_alive) || group.is_some_and(is_group_alive),
+    /// A bucket lives while one of what it watches does; a port changes the generation when it comes or goes. A circle of groups that watch each
+    /// other is not alive. Each of the groups is looked at once: those in `dead` have been.
+    fn is_alive(&mut self, member: &Member, dead: &mut BTreeSet<GroupNumber>) -> bool {
+        let pipeline = self.pipeline;
+        let (ports, groups) = (pipeline.ports.read(), pipeline.groups.read());
+        let is_port_alive = |port: PortNumber| ports.get(&port.0).is_some_and(|port| port.is_alive());
+        let (mut next, mut seen) = (vec![member], Vec::new());
+        while let Some(member) = next.pop() {
+            let (port, group) = member.watched();
+            if (port, group) == (None, None) || port.is_some_and(is_port_alive) {
+                // What led there may be alive.
+                dead.retain(|group| !seen.contains(group));
+                return true;
+            }
+            let Some(number) = group.filter(|group| dead.insert(*group)) else { continue };
+            seen.push(number);
+            for member in groups.get(&number).into_iter().flat_map(|group| &group.members) {
+                if !self.may_work() {
+                    return false;
+                }
+                next.push(member);
+            }
         }
+        false
     }
 
     /// A hash of what tells connections apart. The decision depends on all that goes into it.
@@ -113,6 +119,10 @@ impl Translation<'_> {
 
     pub(super) fn multipath(&mut self, multipath: &Multipath) {
         let links = u64::from(multipath.last_link) + 1;
+        // The heaviest of all is looked for.
+        if !self.may_do(u32::from(multipath.last_link) / 16) {
+            return;
+        }
         let hash = self.hash(multipath.fields, multipath.basis);
         let link = match multipath.algorithm {
             MultipathAlgorithm::Modulo => hash % links,

@@ -27,6 +27,11 @@ impl Translation<'_> {
             ..Filter::ALL
         };
         let flow_mod = self.learned(&learn.flow, &learn.specs);
+        // The flows of the table are counted.
+        let (flows, ..) = self.pipeline.tables.stats(learn.flow.table);
+        if learn.limit > 0 && !self.may_do(u32::try_from(flows / 16).unwrap_or(u32::MAX)) {
+            return;
+        }
         let one_by_one = self.pipeline.learning.lock();
         let is_there = self.pipeline.tables.has(&flow_mod);
         let has_room = is_there

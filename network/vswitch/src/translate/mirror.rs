@@ -1,7 +1,7 @@
 //! Copies for mirrors. They are made of packets as those come in and as they leave, whatever flows say.
 
 use super::normal::{NUMBER, RESERVED, Tagged};
-use super::{Translation, number};
+use super::{MAX_DEPTH, Translation, number};
 use crate::mirror::{Mirror, MirrorOutput};
 use crate::port::Vlans;
 use crate::step::Credit;
@@ -29,6 +29,16 @@ impl Translation<'_> {
     }
 
     fn mirror(&mut self, port: u32, is_there: impl Fn(&Mirror) -> bool) {
+        // Copies are mirrored in their turn, each within another.
+        if self.depth >= MAX_DEPTH {
+            return self.fail("too many mirrors of copies");
+        }
+        self.depth += 1;
+        self.mirror_each(port, is_there);
+        self.depth -= 1;
+    }
+
+    fn mirror_each(&mut self, port: u32, is_there: impl Fn(&Mirror) -> bool) {
         let mirrors = self.pipeline.mirrors.read().clone();
         for (index, mirroring) in mirrors.iter().enumerate() {
             let mirror = &mirroring.mirror;

@@ -75,6 +75,44 @@ fn failover_takes_the_first_that_lives() {
     assert_eq!(goes(&mut bench), [2]);
 }
 
+/// A group that watches others: through ten buckets each, to itself and to what there is.
+fn watching(number: u32, watched: &[u32]) -> Body {
+    let buckets = watched.iter().map(|group| Bucket {
+        weight: 1,
+        watch_port: PortNumber::ANY,
+        watch_group: GroupNumber(*group),
+        actions: vec![Action::Output(fulmar_openflow::action::Output {
+            port: PortNumber(number),
+            max_length: 0,
+        })],
+    });
+    let kind = GroupKind::FastFailover;
+    Body::GroupMod(GroupMod {
+        command: GroupCommand::Add,
+        kind,
+        group: GroupNumber(number),
+        buckets: buckets.collect(),
+    })
+}
+
+/// Each bucket that is watched led to ten more, seventeen times over.
+#[test]
+fn a_circle_of_groups_that_watch_each_other_is_not_alive() {
+    let mut bench = Bench::with(5, &[]);
+    bench.request(watching(2, &[2, 3, 2, 3, 2, 3, 2, 3, 2, 3])).expect("it is sound");
+    bench.request(watching(3, &[3, 2, 3, 2, 3, 2, 3, 2, 3, 2])).expect("it is sound");
+    bench.add("actions=group:2").expect("there is its group");
+    assert_eq!(bench.send(1, &tcp(1, 2, 5, 80)).ports(), [0u32; 0]);
+    // A way out of it is life, whichever bucket leads there.
+    bench.request(group(GroupKind::FastFailover, &[("output:4", 0, 4)])).expect("it is sound");
+    bench.request(watching(4, &[2, 1])).expect("it is sound");
+    bench.request(watching(5, &[4, 2])).expect("it is sound");
+    bench.add("priority=40000,in_port=1 actions=group:5").expect("there is its group");
+    assert_eq!(bench.send(1, &tcp(1, 2, 5, 80)).ports(), [5]);
+    set_down(&bench, 4, true);
+    assert_eq!(bench.send(1, &tcp(1, 2, 5, 80)).ports(), [0u32; 0]);
+}
+
 #[test]
 fn selection_is_by_weight_and_the_same_for_a_connection() {
     let mut bench = bench(GroupKind::Select, &[("output:2", 1, 0), ("output:3", 3, 0), ("output:4", 0, 0)]);
