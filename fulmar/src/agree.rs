@@ -49,7 +49,7 @@ pub struct Agree {
     /// Where to write what was agreed on
     #[arg(long, value_name = "FILE", default_value = "agreed.toml")]
     out: PathBuf,
-    /// Lies, for tests: silence, equivocate, garbage, late or replay
+    /// Lies, for tests: silence, equivocate, garbage, late, replay or anything-SEED
     #[cfg(debug_assertions)]
     #[arg(long, value_name = "STRATEGY", hide = true)]
     byzantine: Option<fulmar_council::Strategy>,

@@ -8,14 +8,16 @@ use crate::key::Identity;
 use crate::meeting::Happened;
 use crate::news::Fault;
 use crate::tls::{self, Answered};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// So many may be on the threshold at a time, whom nobody knows yet. Who comes beyond that is turned away.
+/// So many may be on the threshold at a time, whom nobody knows yet. When more come, who has stood there for the longest has to go: a member
+/// needs a moment, and whoever says nothing, or a byte now and then, keeps nobody out.
 const STRANGERS: usize = 256;
 
 /// A connection on which a member sends. Dropping it ends that.
@@ -41,7 +43,8 @@ pub(crate) struct Door {
     pub(crate) is_open: AtomicBool,
     /// Whether all is over.
     pub(crate) is_over: AtomicBool,
-    strangers: AtomicUsize,
+    /// Who is on the threshold, by serial numbers, and by which connection.
+    strangers: Mutex<BTreeMap<u64, TcpStream>>,
     serials: AtomicU64,
 }
 
@@ -52,7 +55,7 @@ impl Door {
             identity,
             is_open: AtomicBool::new(true),
             is_over: AtomicBool::new(false),
-            strangers: AtomicUsize::new(0),
+            strangers: Mutex::new(BTreeMap::new()),
             serials: AtomicU64::new(0),
         }
     }
@@ -65,13 +68,24 @@ impl Door {
                 return;
             }
             // It has gone again before it was let in, or there are no descriptors left for it.
-            let Ok(stream) = stream else { continue };
-            if self.strangers.fetch_add(1, SeqCst) >= STRANGERS {
-                self.strangers.fetch_sub(1, SeqCst);
+            let Ok((stream, same)) = stream.and_then(|stream| Ok((stream.try_clone()?, stream))) else {
                 continue;
-            }
+            };
+            let serial = self.serials.fetch_add(1, SeqCst);
+            self.let_wait(serial, same);
             let (door, tell) = (self.clone(), tell.clone());
-            thread::spawn(move || door.admit(stream, &tell));
+            thread::spawn(move || door.admit(serial, stream, &tell));
+        }
+    }
+
+    fn let_wait(&self, serial: u64, stream: TcpStream) {
+        let mut strangers = lock(&self.strangers);
+        strangers.insert(serial, stream);
+        if strangers.len() > STRANGERS
+            && let Some((_, oldest)) = strangers.pop_first()
+        {
+            // It may have gone by itself.
+            let _ = oldest.shutdown(Shutdown::Both);
         }
     }
 
@@ -82,13 +96,13 @@ impl Door {
         let _ = listener.local_addr().and_then(TcpStream::connect);
     }
 
-    fn admit(&self, stream: TcpStream, tell: &Sender<Happened>) {
+    fn admit(&self, serial: u64, stream: TcpStream, tell: &Sender<Happened>) {
         let from = stream.peer_addr().map_or_else(|_| "somebody".into(), |address| address.to_string());
         let met = self.meet(stream);
-        self.strangers.fetch_sub(1, SeqCst);
+        lock(&self.strangers).remove(&serial);
         match met {
             Ok((member, stream)) => {
-                if let Err(why) = self.read(member, stream, tell) {
+                if let Err(why) = Self::read(serial, member, stream, tell) {
                     let _ = tell.send(Happened::Refused(from, why.to_string()));
                 }
             }
@@ -114,8 +128,7 @@ impl Door {
     }
 
     /// Reads what a member sends until that ends.
-    fn read(&self, member: usize, mut stream: Answered, tell: &Sender<Happened>) -> io::Result<()> {
-        let serial = self.serials.fetch_add(1, SeqCst);
+    fn read(serial: u64, member: usize, mut stream: Answered, tell: &Sender<Happened>) -> io::Result<()> {
         let (go_on, may): (Sender<()>, Receiver<()>) = channel();
         let inbound = Inbound { serial, go_on, stream: stream.sock.try_clone()? };
         // Nobody listens any more when all is over; nor to one that another connection of this member's has replaced.
@@ -136,4 +149,9 @@ impl Door {
         }
         Ok(())
     }
+}
+
+/// A thread that panicked has left nothing half done in it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

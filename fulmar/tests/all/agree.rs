@@ -1,10 +1,13 @@
 //! `fulmar agree` between real processes, some of which lie; and servers that start on what was agreed on alone.
 
+use fulmar_node::Random;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::thread;
 
 const FULMAR: &str = env!("CARGO_BIN_EXE_fulmar");
 /// How long a round may take: much longer than any message.
@@ -196,6 +199,66 @@ fn one_that_is_late_is_endured() {
 #[test]
 fn one_that_replays_is_endured() {
     endure("replay");
+}
+
+/// A member that says what chance has it say, and strangers who send bytes. `FULMAR_ROUNDS` says how often.
+#[test]
+fn one_that_says_anything_and_strangers_are_endured() {
+    let rounds = std::env::var("FULMAR_ROUNDS").map_or(2, |rounds| rounds.parse().expect("a number"));
+    for seed in 0..rounds {
+        println!("seed {seed}");
+        let machines = Machines::new(4);
+        let is_over = AtomicBool::new(false);
+        let outputs = thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut random = Random::new(seed);
+                while !is_over.load(SeqCst) {
+                    disturb(&machines.addresses[random.index(3)], &mut random);
+                }
+            });
+            let outputs = machines.agree(&[(4, &format!("anything-{seed}"))]);
+            is_over.store(true, SeqCst);
+            outputs
+        });
+        let decided =
+            |printed: &str| printed.lines().find(|line| line.starts_with("decided ")).map(str::to_owned);
+        let printed = [1, 2, 3].map(|number| machines.agreed(number, &outputs[number - 1]));
+        for one in &printed {
+            assert!((1..4).all(|honest| !one.contains(&format!("faulty: member {honest}"))), "{one}");
+        }
+        // The value, and not the round in which it was decided on.
+        let values =
+            printed.map(|one| decided(&one).and_then(|line| line.split(',').next().map(str::to_owned)));
+        assert!(values[0] == values[1] && values[1] == values[2], "{values:?}");
+    }
+}
+
+/// A connection that brings a record of TLS that is none, or a part of it; one at a time, as nothing is promised beside a flood.
+fn disturb(address: &str, random: &mut Random) {
+    let Ok(mut stream) = TcpStream::connect(address) else { return thread::yield_now() };
+    let mut bytes = vec![22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+    bytes.extend((0..random.index(600)).map(|_| random.next().to_le_bytes()[0]));
+    bytes.truncate(random.index(bytes.len()));
+    // Who is refused is no stranger any more.
+    let _ = stream.write_all(&bytes).and_then(|()| stream.shutdown(Shutdown::Write));
+    let _ = stream.read(&mut [0; 64]);
+}
+
+/// Strangers who say nothing. The others wait for less long than such a one may be silent.
+#[test]
+fn silent_strangers_keep_no_member_out() {
+    let machines = Machines::new(4);
+    (1..=4).for_each(|number| machines.write_settings(number, &machines.keys, 6));
+    let first = machines.start(1, &[]);
+    let strangers: Vec<TcpStream> = std::iter::repeat_with(|| TcpStream::connect(&machines.addresses[0]))
+        .filter_map(Result::ok)
+        .take(300)
+        .collect();
+    let others = [2, 3, 4].map(|number| machines.start(number, &[]));
+    for (number, member) in (1..).zip([first].into_iter().chain(others)) {
+        machines.agreed(number, &member.wait_with_output().expect("it ends"));
+    }
+    drop(strangers);
 }
 
 #[test]
