@@ -41,6 +41,8 @@ const ATTEMPT: Duration = Duration::from_secs(1);
 const HANDOVER: Duration = Duration::from_secs(5);
 /// How long somebody waits who has found the database between two holders.
 const PAUSE: Duration = Duration::from_millis(5);
+/// How long until a holder that could not let a visitor in tries to again.
+const AGAIN: Duration = Duration::from_millis(50);
 /// What a holder says that has given the database to a server.
 const MOVED: &str = "moved";
 
@@ -320,7 +322,17 @@ impl Drop for OpenDoor {
 
 /// Waits for somebody to knock. Ends when the database is not here any more.
 fn wait(listener: &UnixListener, shared: &Weak<Shared>) {
-    while let Ok((visitor, _)) = listener.accept() {
+    loop {
+        let visitor = match listener.accept() {
+            Ok((visitor, _)) => visitor,
+            // It was shut down.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
+            // The application has no descriptors left, say: the visitor waits.
+            Err(_) => {
+                thread::sleep(AGAIN);
+                continue;
+            }
+        };
         let Some(shared) = shared.upgrade() else { return };
         if has_left(&visitor) {
             continue;
