@@ -274,6 +274,7 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
     let rough = Rough::random(&mut Random::new(seed_number ^ 0x0807));
     rough.befall(&mut sim, &nodes);
     faults.torn_write = rough.torn_write;
+    faults.stall = if seed_number % 4 >= 2 { 4 } else { 0 };
     if !options.is_durable {
         // Without disks every crash is the loss of a memory, and waits for its turn.
         (faults.crash, faults.blackout, faults.broken_disk, faults.torn_write) = (0, 0, 0, 0);

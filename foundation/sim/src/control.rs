@@ -163,6 +163,15 @@ impl<P: Simulated> Sim<P> {
         }
     }
 
+    /// Holds up for so long what is sent from one node to another, or by or to everybody: it arrives after that, as over a connection whose
+    /// packets are lost, and sent again.
+    pub fn stall(&mut self, from: Option<NodeId>, to: Option<NodeId>, lasting: Duration) {
+        let name = |node: Option<NodeId>| node.map_or_else(|| "all".into(), |node| node.to_string());
+        let ends = format!("stalled {} -> {} for {lasting:?}", name(from), name(to));
+        self.trace.add(self.now, from.or(to).unwrap_or_default(), What::Network, format_args!("{ends}"));
+        self.network.stall(from, to, self.now, self.now + lasting);
+    }
+
     /// Changes the faults of all links.
     pub fn set_weather(&mut self, weather: Weather) {
         self.trace.add(self.now, NodeId::default(), What::Network, format_args!("{weather:?}"));

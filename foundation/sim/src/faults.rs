@@ -29,6 +29,8 @@ pub struct Faults {
     pub cut: u64,
     /// The weight of partitions of the nodes in two.
     pub partition: u64,
+    /// The weight of stalls, of what is sent from one node to another, to one, or by one; not among those of [`Faults::random`].
+    pub stall: u64,
     /// The weight of bad weather: loss, duplication and reordering on all links.
     pub weather: u64,
     /// The weight of slow disks.
@@ -56,6 +58,7 @@ impl Faults {
             pause: 0,
             cut: 0,
             partition: 0,
+            stall: 0,
             weather: 0,
             slow_disk: 0,
             broken_disk: 0,
@@ -89,7 +92,7 @@ impl Faults {
         faults
     }
 
-    const fn weights(&self) -> [(Kind, u64); 10] {
+    const fn weights(&self) -> [(Kind, u64); 11] {
         [
             (Kind::Crash, self.crash),
             (Kind::Blackout, self.blackout),
@@ -101,6 +104,7 @@ impl Faults {
             (Kind::BrokenDisk, self.broken_disk),
             (Kind::Clock, self.clock),
             (Kind::TornWrite, self.torn_write),
+            (Kind::Stall, self.stall),
         ]
     }
 }
@@ -117,6 +121,7 @@ enum Kind {
     BrokenDisk,
     Clock,
     TornWrite,
+    Stall,
 }
 
 impl<P: Simulated> Sim<P> {
@@ -199,6 +204,15 @@ impl<P: Simulated> Sim<P> {
                     faults.nodes.iter().partition(|_| random.one_in(2));
                 let cut = self.partition(some, others);
                 self.unless_healed(lasting, move |sim| sim.mend(cut));
+            }
+            Kind::Stall => {
+                let other = faults.nodes[self.misfortune.index(faults.nodes.len())];
+                let (from, to) = match self.misfortune.below(3) {
+                    0 => (Some(node), Some(other)),
+                    1 => (Some(node), None),
+                    _ => (None, Some(node)),
+                };
+                self.stall(from, to, lasting);
             }
             Kind::Weather => {
                 let random = &mut self.misfortune;

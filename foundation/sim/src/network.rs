@@ -1,7 +1,7 @@
 //! Links, cuts and multicast sets: what becomes of a message.
 
 use crate::{Counts, Delay};
-use fulmar_node::{MulticastId, NodeId, Random};
+use fulmar_node::{MulticastId, NodeId, Random, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
@@ -59,6 +59,13 @@ impl fmt::Display for CutId {
     }
 }
 
+/// What is sent from one node to another, or by or to everybody, leaves when this is over.
+struct Stall {
+    from: Option<NodeId>,
+    to: Option<NodeId>,
+    until: Time,
+}
+
 struct Cut {
     from: BTreeSet<NodeId>,
     to: BTreeSet<NodeId>,
@@ -90,6 +97,7 @@ pub struct Network {
     sets: BTreeMap<MulticastId, Vec<NodeId>>,
     cuts: BTreeMap<CutId, Cut>,
     next_cut: u64,
+    stalls: Vec<Stall>,
     random: Random,
 }
 
@@ -102,6 +110,7 @@ impl Network {
             sets: BTreeMap::new(),
             cuts: BTreeMap::new(),
             next_cut: 0,
+            stalls: Vec::new(),
             random,
         }
     }
@@ -139,6 +148,21 @@ impl Network {
 
     pub(crate) fn mend_all(&mut self) {
         self.cuts.clear();
+        self.stalls.clear();
+    }
+
+    pub(crate) fn stall(&mut self, from: Option<NodeId>, to: Option<NodeId>, now: Time, until: Time) {
+        self.stalls.retain(|stall| stall.until > now);
+        self.stalls.push(Stall { from, to, until });
+    }
+
+    /// When a message leaves that is sent now.
+    pub(crate) fn leaves(&self, from: NodeId, to: NodeId, now: Time) -> Time {
+        let holds = |stall: &&Stall| {
+            stall.from.is_none_or(|node| node == from) && stall.to.is_none_or(|node| node == to)
+        };
+        let until = self.stalls.iter().filter(holds).map(|stall| stall.until).max();
+        until.map_or(now, |until| until.max(now))
     }
 
     /// Whether a cut keeps messages from going from one node to another.

@@ -584,6 +584,7 @@ fn transmit<P: Simulated>(
         Fate::Cut => What::Cut,
     };
     trace.add(at, from, what, format_args!("to n{} {message:?}", to.0));
+    let leaves = network.leaves(from, to, leaves);
     match fate {
         Fate::Once(delay) => {
             wheel.insert(leaves + delay, Happening::Arrival { from, to, message });
