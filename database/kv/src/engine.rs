@@ -51,6 +51,8 @@ pub trait Engine: Send + Sync {
 pub struct Batch {
     /// In the order in which they happen.
     pub writes: Vec<EngineWrite>,
+    /// Whether it carries out what was agreed to before, and so must be taken however large it is.
+    pub is_owed: bool,
 }
 
 impl Batch {

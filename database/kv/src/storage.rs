@@ -470,7 +470,11 @@ impl Storage {
         &self,
         change: impl FnOnce(&mut Core, &mut Staged<'_>) -> Result<T, Refusal<()>>,
     ) -> Result<T, Error> {
-        self.change_one(change).map_err(|refusal| match refusal {
+        let owed = |core: &mut Core, staged: &mut Staged<'_>| {
+            staged.batch.is_owed = true;
+            change(core, staged)
+        };
+        self.change_one(owed).map_err(|refusal| match refusal {
             Refusal::Misplaced(()) => self.give_up(),
             Refusal::Failed(error) => {
                 self.failed.lock().get_or_insert_with(|| Reason::of(&error));

@@ -4,11 +4,11 @@
 
 use crate::isolation::{doom, judge_each};
 use crate::transfers::{close, found_in};
-use crate::world::{Defect, Disks, Role, SERVERS, connect, servers, stir, world};
+use crate::world::{Defect, Disks, Role, SERVERS, connect, faults, servers, stir, world};
 use fulmar_dbt::{Cursor, Database, Durability, Error, Seek, Transaction, Tree};
 use fulmar_kv::remote::Replication;
 use fulmar_node::{NodeId, Random};
-use fulmar_sim::{Faults, Port, Seed, seeds};
+use fulmar_sim::{Port, Seed, seeds};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -155,6 +155,7 @@ impl Client {
 }
 
 fn run(seed: Seed, omission: Omission) -> Result<(), String> {
+    let number = seed.number;
     let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing, Replication::default());
     let trees = found_in(&mut sim);
     let [birds, names, seen] = trees[..] else { panic!("a tree in each of three groups") };
@@ -169,8 +170,8 @@ fn run(seed: Seed, omission: Omission) -> Result<(), String> {
             }
         });
     }
-    let faults = Faults::random(servers(), sim.random());
-    sim.inject(Faults { broken_disk: 0, ..faults });
+    let faults = faults(&mut sim, number);
+    sim.inject(faults);
     stir(&mut sim, trees.clone(), Duration::from_secs(4));
     let doomed = NodeId(SERVERS + u32::try_from(sim.random().below(CLIENTS.into())).unwrap());
     doom(&mut sim, doomed);

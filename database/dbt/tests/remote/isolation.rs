@@ -3,14 +3,14 @@
 
 use crate::transfers::{close, found_in};
 use crate::world::{
-    Defect, Disks, Role, SERVERS, connect, disturb, fail_syncs, fill_disks, replicas, servers, stir,
+    Defect, Disks, Role, SERVERS, connect, disturb, fail_syncs, faults, fill_disks, replicas, servers, stir,
     syncs_fail, world,
 };
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_history::isolation::{self, Isolation, Operation, Order, Outcome, Transaction};
 use fulmar_kv::remote::Replication;
 use fulmar_node::{NodeId, Random};
-use fulmar_sim::{Faults, Port, Seed, Sim, seeds};
+use fulmar_sim::{Port, Seed, Sim, seeds};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io;
@@ -181,7 +181,7 @@ pub(crate) fn judge_each(
 
 fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), String> {
     let disks = Disks::hurried();
-    let disks_fail = syncs_fail(&seed, replication);
+    let (disks_fail, number) = (syncs_fail(&seed, replication), seed.number);
     let mut sim = world(seed, &disks, CLIENTS, defect, replication);
     let trees = found_in(&mut sim);
     let history = Arc::new(Mutex::new(History::default()));
@@ -192,8 +192,8 @@ fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), Strin
             Client { name, database: connect(port), trees, defect, disks_fail, random, history }.run();
         });
     }
-    let faults = Faults::random(servers(), sim.random());
-    sim.inject(Faults { broken_disk: 0, ..faults });
+    let faults = faults(&mut sim, number);
+    sim.inject(faults);
     stir(&mut sim, trees.clone(), Duration::from_secs(4));
     disturb(&mut sim, CLIENTS, Duration::from_secs(4));
     if disks_fail {

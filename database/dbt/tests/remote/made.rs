@@ -3,11 +3,11 @@
 
 use crate::isolation::{doom, judge_each};
 use crate::transfers::{close, found_in};
-use crate::world::{Defect, Disks, Role, SERVERS, connect, disturb, replicas, servers, stir, world};
+use crate::world::{Defect, Disks, Role, SERVERS, connect, disturb, faults, replicas, servers, stir, world};
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_kv::remote::Replication;
 use fulmar_node::{NodeId, Random};
-use fulmar_sim::{Faults, Port, Seed, seeds};
+use fulmar_sim::{Port, Seed, seeds};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,6 +63,7 @@ impl Client {
 }
 
 fn run(seed: Seed, remember: bool, replication: Replication) -> Result<(), String> {
+    let number = seed.number;
     let mut sim = world(seed, &Disks::hurried(), CLIENTS, Defect::Nothing, replication);
     let trees = found_in(&mut sim);
     let problem = Arc::new(Mutex::new(Ok(())));
@@ -76,8 +77,8 @@ fn run(seed: Seed, remember: bool, replication: Replication) -> Result<(), Strin
             }
         });
     }
-    let faults = Faults::random(servers(), sim.random());
-    sim.inject(Faults { broken_disk: 0, ..faults });
+    let faults = faults(&mut sim, number);
+    sim.inject(faults);
     stir(&mut sim, trees.clone(), Duration::from_secs(4));
     disturb(&mut sim, CLIENTS, Duration::from_secs(4));
     let doomed = NodeId(SERVERS + u32::try_from(sim.random().below(CLIENTS.into())).unwrap());

@@ -15,6 +15,7 @@ mod large;
 mod leaders;
 mod made;
 mod one_row;
+mod records;
 mod retiring;
 mod round_trips;
 #[path = "../../../conformance/src/hostile/said.rs"]

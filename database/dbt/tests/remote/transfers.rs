@@ -1,8 +1,8 @@
 //! Clients move amounts between accounts; every snapshot holds the same sum.
 
 use crate::world::{
-    Defect, Disks, LATE, MANAGER, Role, SERVERS, Wish, connect, disturb, fail_syncs, fill_disks, replicas,
-    servers, stir, syncs_fail, world,
+    Defect, Disks, LATE, MANAGER, Role, SERVERS, Wish, connect, disturb, fail_syncs, fail_to_sync, faults,
+    fill_disks, replicas, servers, stir, syncs_fail, world,
 };
 use fulmar_dbt::{Cursor, Database, Durability, Error, Transaction, Tree, check};
 use fulmar_kv::remote::{Replication, Reshape, Shape};
@@ -179,15 +179,15 @@ pub(crate) fn check_trees(sim: &mut Sim<Role>, trees: &[Tree]) -> Result<(), Str
 
 fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), String> {
     let disks = Disks::hurried();
-    let syncs_fail = syncs_fail(&seed, replication);
+    let (syncs_fail, number) = (syncs_fail(&seed, replication), seed.number);
     let mut sim = world(seed, &disks, CLIENTS, defect, replication);
     let bank = open(&mut sim);
     if syncs_fail {
         fail_syncs(&mut sim, &disks, Duration::from_secs(4));
     }
     fill_disks(&mut sim, &disks, Duration::from_secs(4));
-    let faults = Faults::random(servers(), sim.random());
-    sim.inject(Faults { broken_disk: 0, ..faults });
+    let faults = faults(&mut sim, number);
+    sim.inject(faults);
     stir(&mut sim, bank.trees.clone(), Duration::from_secs(4));
     disturb(&mut sim, CLIENTS, Duration::from_secs(4));
     sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));
@@ -340,11 +340,17 @@ fn replicas_outlive_their_servers() {
 #[test]
 fn a_server_can_be_drained() {
     seeds("a_server_can_be_drained", 0..60, |seed| {
-        let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing, Replication::default());
+        let (disks, number) = (Disks::default(), seed.number);
+        let syncs_fail = syncs_fail(&seed, Replication::default());
+        let mut sim = world(seed, &disks, CLIENTS, Defect::Nothing, Replication::default());
         let bank = open(&mut sim);
+        if syncs_fail {
+            fill_disks(&mut sim, &disks, Duration::from_secs(4));
+            fail_syncs(&mut sim, &disks, Duration::from_secs(4));
+        }
         let drained = NodeId(SERVERS - 1);
-        let faults = Faults::random(servers(), sim.random());
-        sim.inject(Faults { down: 1, broken_disk: 0, ..faults });
+        let faults = faults(&mut sim, number);
+        sim.inject(Faults { down: 1, ..faults });
         let trees = bank.trees.clone();
         let moment = Duration::from_micros(sim.random().below(3_000_000));
         sim.after(moment, move |sim| ask_to_drain(sim, drained));
@@ -364,6 +370,47 @@ fn a_server_can_be_drained() {
         close(&mut sim, &bank.trees)?;
         let done = *bank.done.lock();
         if done == CLIENTS as usize * TRANSFERS { Ok(()) } else { Err(format!("{done} transfers")) }
+    });
+}
+
+/// What a server hands over has all come, and its sync fails. Then the power goes: what the other had is not gone yet.
+#[test]
+fn what_a_disk_did_not_take_has_not_arrived() {
+    seeds("what_a_disk_did_not_take_has_not_arrived", 0..20, |seed| {
+        let disks = Disks::default();
+        let mut sim = world(seed, &disks, CLIENTS, Defect::Nothing, Replication::default());
+        let bank = open(&mut sim);
+        sim.run(Duration::from_secs(2), |_, _, _| {});
+        let drained = NodeId(SERVERS - 1);
+        let arrived = |sim: &Sim<Role>| {
+            servers().find(|server| match sim.process(*server) {
+                Some(Role::Server(server, ..)) => server.arrived().next().is_some(),
+                _ => false,
+            })
+        };
+        ask_to_drain(&mut sim, drained);
+        if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| arrived(sim).is_some()) {
+            return Err("nothing arrives".into());
+        }
+        let server = arrived(&sim).expect("it does");
+        let is_full = disks.full(server);
+        is_full.store(true, Relaxed);
+        if let Some(Role::Server(process, ..)) = sim.process(server) {
+            fail_to_sync(&sim, &disks, server, process.arrived());
+        }
+        is_full.store(false, Relaxed);
+        sim.run(Duration::from_millis(100), |_, _, _| {});
+        servers().for_each(|server| sim.crash(server));
+        servers().for_each(|server| sim.restart(server));
+        let empty = |sim: &Sim<Role>| match sim.process(MANAGER) {
+            Some(Role::Server(server, ..)) => !server.map().servers.contains_key(&drained),
+            _ => false,
+        };
+        if !sim.run_until(Duration::from_secs(3_000), |_, _, _| {}, empty) {
+            return Err("it is not empty".into());
+        }
+        sim.crash(drained);
+        close(&mut sim, &bank.trees)
     });
 }
 

@@ -10,7 +10,7 @@ use fulmar_kv::replicated::{self, Left};
 use fulmar_kv::{Commit, Durability, Error, GroupId, Object, ObjectId, Outcome, Restructuring, linked};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
 use fulmar_replication::Protocol;
-use fulmar_sim::{Port, Seed, Sim};
+use fulmar_sim::{Faults, Port, Seed, Sim};
 use fulmar_transport::Wire;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -368,6 +368,8 @@ struct Known {
     is_hurried: bool,
     /// Whether servers' disks are full.
     full: BTreeMap<NodeId, Arc<AtomicBool>>,
+    /// Whether the cluster's own records find no room there either.
+    fills_records: bool,
 }
 
 #[derive(Clone, Default)]
@@ -410,6 +412,13 @@ impl Disks {
     fn open(&self, name: &Path) -> Disk {
         *self.1.lock().opened.entry(name.into()).or_default() += 1;
         self.get(name)
+    }
+
+    /// Of servers that can write nothing of the cluster's own records either when their disk is full.
+    pub(crate) fn of_all() -> Self {
+        let disks = Self::default();
+        disks.1.lock().fills_records = true;
+        disks
     }
 
     /// Whether the server's disk is full: nothing of its groups and replicas can be written there then, nor synced.
@@ -616,10 +625,13 @@ impl Open for Databases {
         options
     }
 
-    /// Its disk is never full: without these nothing goes on.
+    /// Mostly its disk is never full: without these little goes on.
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
         let path = self.name(&named("cluster"), GroupId(0));
-        let engine = self.1.open(&path).engine(self.2);
+        let mut engine = self.1.open(&path).engine(self.2);
+        if self.1.1.lock().fills_records {
+            engine.is_full = self.1.full(self.0);
+        }
         fulmar_kv::Database::with_engine(&path, Box::new(engine), &self.options())
     }
 
@@ -766,6 +778,12 @@ pub(crate) fn fill_disks(sim: &mut Sim<Role>, disks: &Disks, until: Duration) {
     }
 }
 
+/// Faults of servers and of what is between them and everybody, in every other two runs with [stalls](Faults::stall).
+pub(crate) fn faults(sim: &mut Sim<Role>, run: u64) -> Faults {
+    let stall = if run % 4 >= 2 { 4 } else { 0 };
+    Faults { broken_disk: 0, stall, ..Faults::random(servers(), sim.random()) }
+}
+
 /// Whether [`fail_syncs`] is for this run: every other one without replicas.
 pub(crate) fn syncs_fail(seed: &Seed, replication: Replication) -> bool {
     replication == Replication::default() && seed.number % 2 == 1
@@ -782,16 +800,26 @@ pub(crate) fn fail_syncs(sim: &mut Sim<Role>, disks: &Disks, until: Duration) {
         if let Some(Role::Server(process, ..)) = sim.process(server) {
             let is_full = disks.full(server);
             is_full.store(true, Relaxed);
-            let synced = synced(sim.durable_log(server));
-            for kv in process.databases() {
-                disks.get(kv.path()).lose_after(synced.get(kv.path()).copied().unwrap_or(0));
-                assert!(kv.sync().is_err(), "there is room");
-            }
+            fail_to_sync(sim, &disks, server, process.databases().chain(process.arrived()));
             let lasting = Duration::from_micros(random.below(2) * random.below(1_000_000));
             sim.after(lasting, move |_| is_full.store(false, Relaxed));
         }
         fail_syncs(sim, &disks, left);
     });
+}
+
+/// A sync of these fails, on a server whose disk is full: what was not synced before is lost in a crash.
+pub(crate) fn fail_to_sync<'a>(
+    sim: &Sim<Role>,
+    disks: &Disks,
+    server: NodeId,
+    written: impl Iterator<Item = &'a fulmar_kv::Database>,
+) {
+    let synced = synced(sim.durable_log(server));
+    for kv in written {
+        disks.get(kv.path()).lose_after(synced.get(kv.path()).copied().unwrap_or(0));
+        assert!(kv.sync().is_err(), "there is room");
+    }
 }
 
 /// One of so many.
@@ -826,20 +854,25 @@ pub(crate) fn connect(port: Port<Role>) -> Database {
 
 /// …by this server.
 pub(crate) fn connect_to(port: Port<Role>, server: NodeId) -> Database {
-    // A client that has crashed finds that out when it asks for something.
-    let _ = port.request(Wish::Ask(Ask::Server(server)));
-    Database::remote(Arc::new(Remote::new(Path::new("server"), Caller(port))))
+    connect_by(&Arc::new(Mutex::new(port)), server)
 }
 
-struct Caller(Port<Role>);
+/// …and by a port that the program has other uses for.
+pub(crate) fn connect_by(port: &Arc<Mutex<Port<Role>>>, server: NodeId) -> Database {
+    // A client that has crashed finds that out when it asks for something.
+    let _ = port.lock().request(Wish::Ask(Ask::Server(server)));
+    Database::remote(Arc::new(Remote::new(Path::new("server"), Caller(Arc::clone(port)))))
+}
+
+struct Caller(Arc<Mutex<Port<Role>>>);
 
 impl Call for Caller {
     fn call(&mut self, ask: Ask) -> Result<Reply, Unreachable> {
-        self.0.call(Wish::Ask(ask)).map_err(|error| Unreachable(error.to_string()))
+        self.0.lock().call(Wish::Ask(ask)).map_err(|error| Unreachable(error.to_string()))
     }
 
     fn tell(&mut self, ask: Ask) {
         // A client that has crashed holds no snapshots.
-        let _ = self.0.request(Wish::Ask(ask));
+        let _ = self.0.lock().request(Wish::Ask(ask));
     }
 }

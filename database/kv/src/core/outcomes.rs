@@ -191,7 +191,7 @@ mod tests {
         let nothing = |_| Ok(None);
         let mut staged = Staged::new(&nothing, Timestamp(0), true);
         note(&mut staged);
-        engine.write(Batch { writes: staged.batch.writes }).expect("memory");
+        engine.write(Batch { writes: staged.batch.writes, ..Batch::default() }).expect("memory");
     }
 
     fn restored(engine: &Memory) -> Outcomes {

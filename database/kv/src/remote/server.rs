@@ -31,7 +31,7 @@ use failures::Failures;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_replication::Record;
 use group::{Asked, Group, Sighted, Task};
-use hand_over::{Arriving, Leaving};
+use hand_over::{Arriving, Leaving, Unanswered};
 pub use keep::{Keep, Linked, Walked};
 use ledger::Ledger;
 use manager::Manager;
@@ -153,7 +153,7 @@ pub struct Server {
     /// How often this server has begun to hand one over.
     attempts: u64,
     /// What their last parts are answered as soon as they are durable.
-    unanswered: VecDeque<(Lsn, NodeId, Message)>,
+    unanswered: VecDeque<Unanswered>,
     /// Groups that are to be this server's, or have become so since it began.
     arriving: BTreeMap<(DatabaseNumber, GroupId), Arriving>,
     /// Questions of clients for databases that are not on the map as it is known here.

@@ -68,7 +68,7 @@ impl Operation {
             0 => Self::Lead(View::decode(&mut input)?),
             1 => {
                 let (view, upto) = (View::decode(&mut input)?, input.varint()?);
-                Self::Write { view, upto, batch: Batch { writes: writes(&mut input)? } }
+                Self::Write { view, upto, batch: Batch { writes: writes(&mut input)?, ..Batch::default() } }
             }
             2 => {
                 let (view, is_last) = (View::decode(&mut input)?, input.byte()? == 1);

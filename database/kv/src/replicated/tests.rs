@@ -2,10 +2,10 @@
 
 use super::ahead::LARGEST;
 use super::{Entries, Leading, Operation, Part, REFUSED};
-use crate::ObjectId;
 use crate::core::Core;
 use crate::engine::{Batch, Engine, EngineWrite, Memory};
 use crate::random::{Random, for_seeds};
+use crate::{Error, ObjectId};
 use fulmar_replication::{Record, SequenceNumber, StateMachine, View};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -104,7 +104,7 @@ fn large(random: &mut Random) -> Batch {
         sequence: 0,
         entry: entry.clone(),
     });
-    Batch { writes: writes.collect() }
+    Batch { writes: writes.collect(), ..Batch::default() }
 }
 
 /// One replica is made of parts of another, while both go on, and begins again now and then.
@@ -240,4 +240,20 @@ fn a_leader_that_nobody_follows_keeps_no_more_than_there_is_room_for() {
     entries.set_stalled(true);
     while entries.next_operation().is_some() {}
     assert!(entries.has_room(), "nothing waits any more");
+}
+
+/// A leader that refused what was prepared would be opened again, refuse it again, and so on: half of a transaction never took place.
+#[test]
+fn what_is_owed_is_taken_however_large_it_is() {
+    let entries = open(&Arc::new(Memory::default()));
+    let view = View::default();
+    entries.lead(view);
+    let leader = Leading { entries: entries.clone(), view };
+    let entry = vec![7; usize::try_from(2 * LARGEST).expect("it fits")];
+    let writes = vec![EngineWrite::Put { object: ObjectId(1), sequence: 0, entry }];
+    let batch = Batch { writes, is_owed: false };
+    assert!(matches!(leader.write(batch.clone()), Err(Error::TooLarge)));
+    leader.write(Batch { is_owed: true, ..batch }).expect("it is owed");
+    assert_eq!(contents(&leader).len(), 1);
+    assert!(matches!(entries.next_operation(), Some(Operation::Part { is_last: false, .. })));
 }

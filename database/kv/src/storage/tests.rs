@@ -1,7 +1,7 @@
 use super::Storage;
 use crate::core::Outcome;
 use crate::engine::{Batch, Engine, Memory};
-use crate::{Commit, Error, GroupId, ObjectId, Restructuring, TransactionId};
+use crate::{Commit, Error, GroupId, ObjectId, Prepare, Restructuring, TransactionId};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io;
@@ -110,4 +110,26 @@ fn what_was_denied_is_not_done_by_who_opens_it_next() {
     next.sync_all().expect("room");
     assert_eq!(disk.open().outcome(third), Some(Outcome::Committed(at)));
     assert_eq!(disk.open().outcome(TransactionId { number: 4, ..third }), None);
+}
+
+/// Of what is prepared, all that comes of it must be taken.
+#[test]
+fn what_was_agreed_to_is_owed() {
+    let disk = Disk::default();
+    let storage = disk.open();
+    let owed = || disk.written.lock().drain(..).map(|batch| batch.is_owed).collect::<Vec<_>>();
+    for (number, primary) in [(1, GroupId(0)), (2, GroupId(1))] {
+        let transaction = TransactionId { client: 7, number };
+        let object = ObjectId(100 + number);
+        let commit = Commit { restructurings: vec![Restructuring::Create { object }], ..Commit::default() };
+        let others = [GroupId(0), GroupId(1)].into_iter().filter(|group| *group != primary).collect();
+        let at = storage.prepare(&Prepare { transaction, primary, others, commit }).expect("room");
+        assert_eq!(owed(), [false]);
+        if primary == GroupId(0) {
+            storage.decide(transaction, at).expect("it is prepared");
+        } else {
+            storage.conclude(transaction, Outcome::Committed(at)).expect("it is prepared");
+        }
+        assert_eq!(owed(), [true]);
+    }
 }

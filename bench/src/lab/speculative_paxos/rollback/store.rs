@@ -77,7 +77,7 @@ pub(super) fn operation(random: &mut Random) -> Operation {
         EngineWrite::Put { object, sequence, entry: vec![0; ENTRY_BYTES] }
     };
     let writes = (0..WRITES).map(|_| write()).collect();
-    Operation::Write { view: VIEW, upto: 0, batch: Batch { writes } }
+    Operation::Write { view: VIEW, upto: 0, batch: Batch { writes, ..Batch::default() } }
 }
 
 #[cfg(test)]

@@ -43,8 +43,15 @@ fn who_only_reads_has_no_database_opened_and_changes_no_file() {
     let open = || Fjall::open(&path, 1 << 20, "marker", |_| Ok(true)).unwrap();
     let first = open();
     let fact = EngineWrite::Fact { name: "marker", value: vec![1] };
-    first.write(Batch { writes: vec![put(1, 0, 1), put(1, 1, 2), put(3, 0, 3), fact] }).unwrap();
-    first.write(Batch { writes: vec![EngineWrite::Remove { object: ObjectId(1), sequence: 0 }] }).unwrap();
+    first
+        .write(Batch { writes: vec![put(1, 0, 1), put(1, 1, 2), put(3, 0, 3), fact], ..Batch::default() })
+        .unwrap();
+    first
+        .write(Batch {
+            writes: vec![EngineWrite::Remove { object: ObjectId(1), sequence: 0 }],
+            ..Batch::default()
+        })
+        .unwrap();
     drop(first);
     let before = files_in(&path);
     let reader = open();
@@ -60,7 +67,7 @@ fn who_only_reads_has_no_database_opened_and_changes_no_file() {
     drop(reader);
     assert_eq!(files_in(&path), before);
     let writer = open();
-    writer.write(Batch { writes: vec![put(1, 2, 1)] }).unwrap();
+    writer.write(Batch { writes: vec![put(1, 2, 1)], ..Batch::default() }).unwrap();
     assert!(writer.written().is_some() && writer.changes_files());
     assert_eq!(found(&writer, 1), [(1, 2), (2, 1)]);
 }
@@ -81,7 +88,7 @@ fn who_only_reads_sees_tables_and_the_log_as_fjall_does() {
                 0 => EngineWrite::Remove { object: ObjectId(object), sequence },
                 _ => put(object, sequence, (random.next() % 2_000) as usize),
             };
-            engine.write(Batch { writes: vec![write] }).unwrap();
+            engine.write(Batch { writes: vec![write], ..Batch::default() }).unwrap();
         }
         let writer = engine.writer().unwrap();
         if round % 3 == 0 {
@@ -102,7 +109,7 @@ fn who_may_not_write_is_refused_when_it_opens() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("engine");
     let open = || Fjall::open(&path, 1 << 20, "marker", |_| Ok(true));
-    open().unwrap().write(Batch { writes: vec![put(1, 0, 1)] }).unwrap();
+    open().unwrap().write(Batch { writes: vec![put(1, 0, 1)], ..Batch::default() }).unwrap();
     // Root may write everywhere, but not where there is a directory.
     std::fs::remove_file(path.join("lock")).unwrap();
     std::fs::create_dir(path.join("lock")).unwrap();
@@ -115,12 +122,12 @@ fn a_load_sees_a_batch_as_a_whole() {
     let fjall = Fjall::open(&directory.path().join("engine"), 1 << 20, "marker", |_| Ok(true)).unwrap();
     let object = ObjectId(1);
     let put = |sequence| EngineWrite::Put { object, sequence, entry: vec![0] };
-    fjall.write(Batch { writes: vec![put(0)] }).unwrap();
+    fjall.write(Batch { writes: vec![put(0)], ..Batch::default() }).unwrap();
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for sequence in 0..20_000 {
                 let writes = vec![EngineWrite::Remove { object, sequence }, put(sequence + 1)];
-                fjall.write(Batch { writes }).unwrap();
+                fjall.write(Batch { writes, ..Batch::default() }).unwrap();
             }
         });
         while !writer.is_finished() {
@@ -145,7 +152,7 @@ fn a_torn_tail_is_cut_without_a_copy_if_the_log_shows_that_nothing_is_missing() 
     let fact = |value| EngineWrite::Fact { name: "marker", value: vec![value] };
     let first = Fjall::open(&path, 1 << 20, "marker", |_| Ok(true)).unwrap();
     for value in [1, 2] {
-        first.write(Batch { writes: vec![fact(value)] }).unwrap();
+        first.write(Batch { writes: vec![fact(value)], ..Batch::default() }).unwrap();
     }
     drop(first);
     // As many bytes as the disk took of a batch; and where a copy of the log would be, there cannot be one.
@@ -174,7 +181,7 @@ fn a_write_that_waits_for_room_hears_of_an_error() {
             let sequence = written.fetch_add(1, Relaxed);
             let entry = vec![0; 1 << 20];
             let writes = vec![EngineWrite::Put { object: ObjectId(1), sequence, entry }];
-            if let Err(error) = fjall.write(Batch { writes }) {
+            if let Err(error) = fjall.write(Batch { writes, ..Batch::default() }) {
                 return error;
             }
         }
@@ -204,7 +211,7 @@ fn what_is_in_the_log_is_not_refused_when_a_table_cannot_be_written() {
     let tables = path.join("keyspaces/1/tables");
     let open = || Fjall::open(&path, 1 << 20, "marker", |_| Ok(true)).unwrap();
     let engine = open();
-    engine.write(Batch { writes: vec![put(1, 0, 1)] }).unwrap();
+    engine.write(Batch { writes: vec![put(1, 0, 1)], ..Batch::default() }).unwrap();
     std::fs::remove_dir(&tables).unwrap();
     let writer = engine.writer().unwrap();
     writer.entries.rotate_memtable().unwrap();
@@ -214,7 +221,10 @@ fn what_is_in_the_log_is_not_refused_when_a_table_cannot_be_written() {
     drop(writer);
     engine.sync().unwrap();
     for _ in 0..2 {
-        assert!(matches!(engine.write(Batch { writes: vec![put(1, 1, 1)] }), Err(Error::Io { .. })));
+        assert!(matches!(
+            engine.write(Batch { writes: vec![put(1, 1, 1)], ..Batch::default() }),
+            Err(Error::Io { .. })
+        ));
     }
     drop(engine);
     std::fs::create_dir(&tables).unwrap();
@@ -227,7 +237,9 @@ fn a_sync_is_of_the_logs_that_may_have_been_written_to() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("engine");
     let engine = Fjall::open(&path, 1 << 20, "marker", |_| Ok(true)).unwrap();
-    let write = |sequence| engine.write(Batch { writes: vec![put(1, sequence, 1 << 20)] }).unwrap();
+    let write = |sequence| {
+        engine.write(Batch { writes: vec![put(1, sequence, 1 << 20)], ..Batch::default() }).unwrap()
+    };
     let number = |name: &str| path.join(name).metadata().unwrap().ino();
     let synced = || {
         engine.sync().unwrap();
@@ -263,7 +275,7 @@ fn what_was_replaced_takes_no_space_after_a_compaction() {
             let entry = (0..bytes).map(|_| random.next().to_le_bytes()[0]).collect();
             EngineWrite::Put { object: ObjectId(1), sequence, entry }
         };
-        engine.write(Batch { writes: (0..20).map(put).collect() }).unwrap();
+        engine.write(Batch { writes: (0..20).map(put).collect(), ..Batch::default() }).unwrap();
     };
     write(&engine, 0, 1 << 18);
     let writer = engine.writer().unwrap();
@@ -289,13 +301,15 @@ fn a_long_log_is_in_tables_when_it_is_closed() {
     let first = Fjall::open(&path, 1 << 20, "marker", |_| Ok(true)).unwrap();
     let put = |sequence, bytes| EngineWrite::Put { object: ObjectId(1), sequence, entry: vec![7; bytes] };
     let marker = EngineWrite::Fact { name: "marker", value: vec![1] };
-    first.write(Batch { writes: vec![put(0, 2 << 20), put(1, 1), marker] }).unwrap();
+    first.write(Batch { writes: vec![put(0, 2 << 20), put(1, 1), marker], ..Batch::default() }).unwrap();
     drop(first);
     assert_eq!(path.join("0.jnl").metadata().unwrap().len(), 0);
     for sequence in 2..4 {
         // What comes next is not taken for older than what is there.
         let again = Fjall::open(&path, 1 << 20, "marker", complete).unwrap();
-        again.write(Batch { writes: vec![put(1, sequence), put(sequence as u64, 1)] }).unwrap();
+        again
+            .write(Batch { writes: vec![put(1, sequence), put(sequence as u64, 1)], ..Batch::default() })
+            .unwrap();
         drop(again);
         assert!(path.join("0.jnl").metadata().unwrap().len() > 0, "a short one is replayed");
         let again = Fjall::open(&path, 1 << 20, "marker", complete).unwrap();
@@ -324,7 +338,7 @@ fn a_killed_process_leaves_little_of_its_log_to_replay() {
                 _ => put(object, sequence, 1_000 + random.index(2_000)),
             });
         }
-        engine.write(Batch { writes }).unwrap();
+        engine.write(Batch { writes, ..Batch::default() }).unwrap();
     }
     let writer = engine.written().unwrap();
     let is_busy = || {
@@ -368,7 +382,7 @@ fn what_was_not_synced_is_written_to_another_file() {
     let engine = open(true);
     let write = |engine: &Fjall, value: u8, bytes| {
         let fact = EngineWrite::Fact { name: "marker", value: vec![value] };
-        engine.write(Batch { writes: vec![put(1, value.into(), bytes), fact] }).unwrap();
+        engine.write(Batch { writes: vec![put(1, value.into(), bytes), fact], ..Batch::default() }).unwrap();
     };
     write(&engine, 0, 1);
     drop(engine);
@@ -404,7 +418,7 @@ fn the_last_write_of_a_batch_counts() {
         for round in 0..100 {
             let writes =
                 vec![put(1, "gone"), put(2, "old"), remove(1), put(3, "new"), remove(2), put(2, "kept")];
-            engine.write(Batch { writes }).unwrap();
+            engine.write(Batch { writes, ..Batch::default() }).unwrap();
             let mut found = Vec::new();
             engine.load(object, &mut |sequence, entry| found.push((sequence, entry.to_vec()))).unwrap();
             assert_eq!(found, [(2, b"kept".to_vec()), (3, b"new".to_vec())], "round {round}");
@@ -418,7 +432,7 @@ fn limited(directory: &Path, limit: &WriteLimit, name: u64) -> Fjall {
 }
 
 fn write(engine: &Fjall, sequence: u64) {
-    engine.write(Batch { writes: vec![put(1, sequence, 1)] }).unwrap();
+    engine.write(Batch { writes: vec![put(1, sequence, 1)], ..Batch::default() }).unwrap();
 }
 
 #[test]
@@ -453,7 +467,7 @@ fn what_rests_is_what_it_was() {
         let name = (random.next() % 3) as usize;
         let (engine, model) = (&engines[name], &models[name]);
         let (object, sequence) = (random.next() % 4, random.next() % 8);
-        let batch = |write| Batch { writes: vec![write] };
+        let batch = |write| Batch { writes: vec![write], ..Batch::default() };
         match random.next() % 12 {
             0 => engine.sync().unwrap(),
             1 => {

@@ -65,7 +65,12 @@ impl Server {
             let called = self.called(place);
             format!("{called} is only read until there is room: a write to its disk has failed")
         });
-        replicas.chain(alone).collect()
+        let keeper = self.manager.as_ref().filter(|manager| manager.has_failed());
+        let keeper = keeper.map(|_| {
+            let called = self.called(RECORDS);
+            format!("{called} cannot be written until there is room: a write to its disk has failed")
+        });
+        replicas.chain(alone).chain(keeper).collect()
     }
 
     fn failed_alone(&self) -> impl Iterator<Item = Place> {
@@ -81,6 +86,14 @@ impl Server {
             return;
         }
         self.failures.1 = now + REST;
+        if let Some(manager) = self.manager.as_mut().filter(|manager| manager.has_failed())
+            && self.directory.has_room()
+        {
+            manager.close();
+            // Whoever is about to sync them has them open yet.
+            let reopened = self.directory.records();
+            let _ = reopened.and_then(|records| manager.reopen(records, &mut self.site.turn(now, out)));
+        }
         for place in self.failed_alone().collect::<Vec<_>>() {
             if self.directory.has_room()
                 && let Some(mut group) = self.groups.remove(&place)

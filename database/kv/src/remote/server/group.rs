@@ -176,13 +176,13 @@ impl Group {
             storage.outcomes(|outcomes| outcomes.forget_until(arrived));
         }
         storage.advance(now, turn.site.clock.forgotten().max(arrived));
-        // Somebody may have read beneath the locks of what this group is to decide, up to now: it was told, and has
+        // Somebody may have read beneath the locks of what this group is to decide, up to now, or where it was held before: it was told, and has
         // forgotten.
-        let (_, group) = name;
+        let (seen, (_, group)) = (now.max(storage.last()), name);
         let mut owners = BTreeMap::new();
         storage.pending(|pending| {
             for undecided in pending.all_undecided().iter().filter(|undecided| undecided.primary == group) {
-                pending.postpone(undecided.transaction, now);
+                pending.postpone(undecided.transaction, seen);
                 if !is_reshape(undecided.transaction) {
                     owners.insert(undecided.transaction, Owner::returning(turn.now));
                 }

@@ -10,7 +10,7 @@ use super::super::message::{DatabaseNumber, MapRequest, Message};
 use super::group::Group;
 use super::{Server, Synced};
 use crate::{Commit, Database, Error, GroupId, Moved, ObjectId, Refusal, Restructuring, Timestamp};
-use fulmar_node::{NodeId, Outbox, Time};
+use fulmar_node::{Lsn, NodeId, Outbox, Time};
 use std::sync::Arc;
 
 /// A part holds so many bytes, or one object.
@@ -40,6 +40,16 @@ pub(super) struct Arriving {
     parts: u64,
     /// Nothing, if they were all.
     database: Option<Database>,
+}
+
+/// A part that has come, and what must be durable before that is said: all of the group, with the last.
+pub(super) struct Unanswered {
+    until: Lsn,
+    from: NodeId,
+    place: (DatabaseNumber, GroupId),
+    attempt: u64,
+    number: u64,
+    whole: Option<Database>,
 }
 
 /// Objects, and with the last ones where the group's commits and names go on.
@@ -169,6 +179,11 @@ impl Server {
 
 /// As the server that takes over.
 impl Server {
+    /// The groups of which all has come here, and is not on the disk yet.
+    pub fn arrived(&self) -> impl Iterator<Item = &Database> {
+        self.unanswered.iter().filter_map(|unanswered| unanswered.whole.as_ref())
+    }
+
     /// Takes a part of a group, and says so, when it was the last as soon as they are all durable.
     pub(super) fn take_over(
         &mut self,
@@ -181,25 +196,36 @@ impl Server {
         let (database, group) = place;
         let is_agreed = self.site.map.leaving.get(&place) == Some(&HandOver { to: self.site.me, attempt });
         // The sender tries again what cannot be done now.
-        if is_agreed
-            && self.site.map.server(database, group) == Some(from)
-            && let Ok(Some(whole)) = self.try_take_over(place, (attempt, number), part)
-        {
-            let until = match whole {
-                Some(whole) => out.record(Synced::of(&whole)),
-                None => out.logged(),
-            };
-            let message = Message::Arrived { database, group, attempt, number };
-            self.unanswered.push_back((until, from, message));
-            self.answer_parts(now, out);
+        if is_agreed && self.site.map.server(database, group) == Some(from) {
+            match self.try_take_over(place, (attempt, number), part) {
+                Ok(Some(whole)) => {
+                    let until = match &whole {
+                        Some(whole) => out.record(Synced::of(whole)),
+                        None => out.logged(),
+                    };
+                    self.unanswered.push_back(Unanswered { until, from, place, attempt, number, whole });
+                    self.answer_parts(now, out);
+                }
+                Ok(None) => {}
+                // A part of it may be there: all of it comes anew.
+                Err(_) => drop(self.arriving.remove(&place)),
+            }
         }
     }
 
-    /// Says which parts have arrived, as far as they must be durable.
+    /// Says which parts have arrived, as far as they must be durable. If the disk does not hold them, none has.
     pub(super) fn answer_parts(&mut self, now: Time, out: &mut Outbox<Self>) {
         let durable = self.site.durable;
-        while let Some((_, to, message)) = self.unanswered.pop_front_if(|(until, ..)| *until <= durable) {
-            self.site.turn(now, out).send(to, message);
+        while let Some(first) = self.unanswered.pop_front_if(|first| first.until <= durable) {
+            let Unanswered { from, place, attempt, number, whole, .. } = first;
+            if whole.is_some_and(|whole| whole.storage().has_failed()) {
+                self.arriving.remove(&place);
+            }
+            if self.arriving.get(&place).is_some_and(|arriving| arriving.attempt == attempt) {
+                let (database, group) = place;
+                let message = Message::Arrived { database, group, attempt, number };
+                self.site.turn(now, out).send(from, message);
+            }
         }
     }
 
@@ -235,10 +261,11 @@ impl Server {
             Refusal::Failed(error) => error,
             Refusal::Misplaced(_) => Error::Conflict,
         })?;
+        if let Some((last, next_object)) = last {
+            database.storage().succeed(last, next_object)?;
+        }
         arriving.parts += 1;
-        let Some((last, next_object)) = last else { return Ok(Some(None)) };
-        database.storage().succeed(last, next_object)?;
-        // Whoever opens it now finds it closed.
-        Ok(Some(arriving.database.take()))
+        // Whoever opens it when that is told finds it closed.
+        Ok(Some(if last.is_some() { arriving.database.take() } else { None }))
     }
 }

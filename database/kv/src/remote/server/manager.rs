@@ -22,7 +22,8 @@ const BOUND: &[u8] = b"clock";
 const MAP: &[u8] = b"map";
 
 pub(super) struct Manager {
-    records: Database,
+    /// Nothing while they are to be opened again, as their disk has failed.
+    records: Option<Database>,
     ledger: Ledger,
     map: Map,
     /// When the map as it is will be durable; the last version of it that others were told; and who else is to be told, and
@@ -69,7 +70,7 @@ impl Manager {
         let (map, bound) = found;
         let map = map.unwrap_or_default();
         Ok(Self {
-            records,
+            records: Some(records),
             ledger,
             told: map.version,
             map,
@@ -110,8 +111,33 @@ impl Manager {
         self.now
     }
 
-    pub(super) fn records(&self) -> &Database {
-        &self.records
+    pub(super) fn records(&self) -> Option<&Database> {
+        self.records.as_ref()
+    }
+
+    /// Whether a write to the disk has failed, which nobody else makes good.
+    pub(super) fn has_failed(&self) -> bool {
+        let has_failed = |records: &Database| records.storage().has_failed();
+        matches!(self.ledger, Ledger::Disk) && self.records.as_ref().is_none_or(has_failed)
+    }
+
+    /// Whoever opens them now finds them closed.
+    pub(super) fn close(&mut self) {
+        self.records = None;
+    }
+
+    /// Goes on with records whose disk had failed. What could not be told may be there.
+    pub(super) fn reopen(&mut self, records: Database, turn: &mut Turn<'_>) -> Result<(), Error> {
+        let (map, bound) = Self::read(&records)?;
+        if let Some(map) = map.filter(|map| map.version > self.map.version) {
+            self.map = map;
+        }
+        (self.bound, self.rising, self.changed) = (self.bound.max(bound), None, Lsn(0));
+        self.records = Some(records);
+        self.raise(turn);
+        std::mem::take(&mut self.unanswered).into_iter().for_each(|asked| self.answer(asked, turn));
+        self.tell(turn);
+        Ok(())
     }
 
     /// Keeps clock and map from now on; if with replicas, as the leader of this view of theirs.
@@ -144,8 +170,8 @@ impl Manager {
     /// Ends the server, whose disk has failed: what was not written cannot be made durable. (If the replicas have failed it,
     /// another server keeps the clock.)
     fn end(&self, turn: &mut Turn<'_>) {
-        if matches!(self.ledger, Ledger::Disk) {
-            turn.out.record(Synced::of(&self.records));
+        if let (Ledger::Disk, Some(records)) = (&self.ledger, &self.records) {
+            turn.out.record(Synced::of(records));
         }
     }
 
@@ -274,9 +300,13 @@ impl Manager {
     }
 
     fn write(&self, key: &[u8], value: Vec<u8>, turn: &mut Turn<'_>) -> Result<Lsn, Error> {
-        let create = self.records.read(OBJECT)?.is_none();
+        let Some(records) = &self.records else {
+            let why = std::io::Error::other("they are closed, as their disk has failed");
+            return Err(Error::io(std::path::Path::new("the cluster's records"), why));
+        };
+        let create = records.read(OBJECT)?.is_none();
         let commit = Commit {
-            snapshot: self.records.storage().last(),
+            snapshot: records.storage().last(),
             restructurings: create.then_some(Restructuring::Create { object: OBJECT }).into_iter().collect(),
             writes: vec![Write {
                 object: OBJECT,
@@ -285,12 +315,12 @@ impl Manager {
             }],
             ..Commit::default()
         };
-        let at = self.records.execute(&commit).map_err(|refusal| match refusal {
+        let at = records.execute(&commit).map_err(|refusal| match refusal {
             Refusal::Misplaced(_) => unreachable!("one object for all keys"),
             Refusal::Failed(error) => error,
         })?;
-        self.records.publish(at);
-        Ok(self.ledger.record(&self.records, turn))
+        records.publish(at);
+        Ok(self.ledger.record(records, turn))
     }
 
     /// More may be durable.

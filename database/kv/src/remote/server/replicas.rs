@@ -471,8 +471,14 @@ impl Server {
         let Some(view) = hosted.serves().filter(|_| place != RECORDS) else { return Ok(false) };
         let entries = hosted.entries.clone();
         // What was written before the failure stands.
-        if self.groups.get(&place).is_some_and(|group| group.database().storage().has_failed()) {
-            self.groups.remove(&place);
+        let has_failed = |group: &Group| group.database().storage().has_failed();
+        if self.groups.get(&place).is_some_and(has_failed)
+            && let Some(mut failed) = self.groups.remove(&place)
+        {
+            let turn = &mut self.site.turn(now, out);
+            // What it has told of transactions that are open is forgotten with it.
+            turn.lose_snapshots(failed.database().storage().last());
+            failed.redirect(turn);
         }
         if !self.groups.contains_key(&place) {
             let Some(name) = self.site.map.name(place) else { return Ok(false) };

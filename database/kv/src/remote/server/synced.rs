@@ -5,7 +5,7 @@ use crate::Database;
 use crate::replicated::Entries;
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A record stands for what was written to an engine, up to a point in it.
 #[derive(Clone)]
@@ -58,8 +58,8 @@ impl Place {
 
 /// Makes a server's records durable.
 pub struct SyncLog {
-    /// The cluster's own records, on the server that keeps them.
-    cluster: Option<Database>,
+    /// Where the cluster's own records are, on the server that keeps them.
+    cluster: Option<PathBuf>,
     /// What was written to since the last sync.
     written: Vec<Place>,
 }
@@ -68,7 +68,7 @@ impl SyncLog {
     /// The log of this server.
     pub fn of(server: &Server) -> Self {
         Self {
-            cluster: server.manager.as_ref().map(|manager| manager.records().clone()),
+            cluster: server.manager.as_ref().and_then(|manager| Some(manager.records()?.path().into())),
             written: Vec::new(),
         }
     }
@@ -92,7 +92,7 @@ impl fulmar_transport::Log<Synced> for SyncLog {
                 Place::Replica(entries) => entries.sync(),
                 Place::Group(database) => {
                     let synced = database.sync();
-                    if self.cluster.as_ref().is_some_and(|cluster| cluster.is_same(&database)) {
+                    if self.cluster.as_deref() == Some(database.path()) {
                         synced.map_err(io::Error::other)?;
                     }
                 }

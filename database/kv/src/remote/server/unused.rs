@@ -36,7 +36,13 @@ impl Server {
         });
         if self.is_alone() {
             let Self { groups, unused: Unused(since), .. } = self;
-            groups.retain(|place, _| since.get(place).is_none_or(|since| now < *since + KEPT));
+            // Who has a snapshot may come for more than nobody would remember.
+            let oldest = self.site.snapshots.oldest();
+            let is_seen =
+                |group: &Group| oldest.is_some_and(|oldest| oldest < group.database().storage().last());
+            groups.retain(|place, group| {
+                is_seen(group) || since.get(place).is_none_or(|since| now < *since + KEPT)
+            });
         }
     }
 }

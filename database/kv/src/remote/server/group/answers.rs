@@ -11,7 +11,7 @@
 
 use super::super::super::message::{Answer, Message};
 use super::super::Turn;
-use super::{Asked, Group};
+use super::{Asked, Group, Task};
 use crate::{Durability, Error, ObjectId, Outcome, Timestamp};
 use fulmar_node::{Lsn, NodeId};
 
@@ -143,6 +143,12 @@ impl Group {
             {
                 Refused::Unknown
             }
+            // A failed write hides what was carried out before.
+            Refused::Failed(error)
+                if asked.again && transaction.is_some() && self.database.storage().has_failed() =>
+            {
+                Refused::Failed(error.of_unknown_outcome())
+            }
             refused => refused,
         };
         let denied = transaction.filter(|_| !matches!(refused, Refused::Unknown));
@@ -156,10 +162,14 @@ impl Group {
         if let Some(transaction) = transaction {
             storage.outcomes(|outcomes| outcomes.refuse(transaction));
         }
-        if !(asked.again && transaction.is_some() && self.is_replicated()) {
+        // What is done without a snapshot is done when the clock has told that this server leads.
+        let may_be_late = asked.again || matches!(asked.task, Task::Commit(..) | Task::Decide(..));
+        if !(may_be_late && transaction.is_some() && self.is_replicated()) {
             return self.reply(asked.client, asked.number, answer, turn);
         }
-        // Another may lead the replicas by now, and have done it; and who leads them next may hear late of what was asked first.
+        // Another may lead the replicas by now, and have done it when it was asked again; and who leads them next may hear late of what was
+        // asked first.
+        let denied = denied.filter(|_| asked.again);
         let written = denied.map_or(Ok(()), |transaction| storage.refuse(transaction));
         let done = Done { reply: Some((asked, answer)), ..Done::default() };
         if written.and_then(|()| self.tell_as_leader(done, turn)).is_err() {

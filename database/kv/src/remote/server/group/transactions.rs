@@ -211,8 +211,13 @@ impl Group {
                 self.database.storage().pending(|pending| pending.postpone(transaction, seen));
                 for mut asked in self.take_deferred(transaction) {
                     if let Task::Read { sight, .. } = &mut asked.task {
-                        sight.waits = false;
-                        self.pursue(asked, turn);
+                        if sight.at <= seen {
+                            sight.waits = false;
+                            self.pursue(asked, turn);
+                        } else {
+                            // It may see what the transaction does. Its own question is on its way.
+                            self.deferred.push(Deferred { by: transaction, asked });
+                        }
                     } else if is_reshape(transaction) {
                         // It waits for no lock itself, and is over soon: nobody has changed what the other depends on.
                         self.deferred.push(Deferred { by: transaction, asked });
@@ -271,6 +276,8 @@ impl Group {
                 underway.postpone(seen);
             }
             storage.pending(|pending| pending.postpone(transaction, seen));
+            // Also when it is opened again, and has forgotten what it has told.
+            storage.advance(seen, Timestamp(0));
             News::Open(seen)
         } else if undecided.is_some() {
             self.end(transaction, Outcome::Aborted, turn);
