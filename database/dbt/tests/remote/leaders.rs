@@ -1,7 +1,7 @@
 //! Who leads a group, and who takes itself for its leader.
 
 use crate::world::{
-    Defect, Disks, LATE, MANAGER, Role, SERVERS, connect, connect_to, replicas, servers, world,
+    Defect, Disks, LATE, MANAGER, Role, SERVERS, connect, connect_by, connect_to, replicas, servers, world,
 };
 use fulmar_dbt::{Durability, Tree};
 use fulmar_kv::remote::{DatabaseNumber, Replication};
@@ -492,5 +492,61 @@ fn leaders_go_back() {
         };
         let went = sim.run_until(Duration::from_secs(120), |_, _, _| {}, are_back);
         if went { Ok(()) } else { Err("they stay where they are".into()) }
+    });
+}
+
+/// A commit is carried out, and its answer is lost. The disk fails, as others write, and then the client asks again: that it has not taken
+/// place would be wrong.
+#[test]
+fn what_took_place_before_a_disk_was_full_is_not_denied() {
+    seeds("what_took_place_before_a_disk_was_full_is_not_denied", 0..10, |seed| {
+        let disks = Disks::default();
+        let mut sim = world(seed, &disks, 2, Defect::Nothing, Replication::default());
+        let tree = plant(&mut sim, GROUP, OLD)?;
+        let (client, told) = (NodeId(SERVERS), Arc::new(Mutex::new(None)));
+        let (result, known) = (Arc::clone(&told), Arc::new(AtomicBool::new(false)));
+        let knows = Arc::clone(&known);
+        sim.host(client, move |port| {
+            let port = Arc::new(Mutex::new(port));
+            let mut transaction = connect_by(&port, MANAGER).begin().expect("there is room");
+            transaction.get(tree, b"bird").expect("it is there");
+            transaction.put(tree, b"bird", b"fulmar").expect("it is known where");
+            knows.store(true, Relaxed);
+            port.lock().sleep(Duration::from_secs(1)).expect("it runs");
+            *result.lock() = Some(transaction.commit(Durability::Synced).map(drop));
+        });
+        sim.run_until(Duration::from_secs(60), |_, _, _| {}, |_| known.load(Relaxed));
+        let cut = sim.cut([OLD], [client]);
+        let newest = |sim: &Sim<Role>| match sim.process(OLD) {
+            Some(Role::Server(server, ..)) => server.databases().map(fulmar_kv::Database::newest).max(),
+            _ => None,
+        };
+        let before = newest(&sim);
+        if !sim.run_until(Duration::from_secs(5), |_, _, _| {}, |sim| newest(sim) > before) {
+            return Err("it is not carried out".into());
+        }
+        disks.full(OLD).store(true, Relaxed);
+        let refused = Arc::new(AtomicBool::new(false));
+        let is_refused = Arc::clone(&refused);
+        sim.host(NodeId(SERVERS + 1), move |port| {
+            let write = |port| {
+                let mut transaction = connect_to(port, OLD).begin()?;
+                transaction.put(tree, b"egg", b"white")?;
+                transaction.commit(Durability::Synced)
+            };
+            is_refused.store(write(port).is_err(), Relaxed);
+        });
+        sim.run_until(Duration::from_secs(5), |_, _, _| {}, |_| refused.load(Relaxed));
+        sim.disconnect(OLD, client);
+        sim.disconnect(client, OLD);
+        sim.mend(cut);
+        sim.run_until(Duration::from_secs(60), |_, _, _| {}, |_| told.lock().is_some());
+        match told.lock().take() {
+            Some(Err(Error::Io { source, .. })) if source.kind() == std::io::ErrorKind::StorageFull => {
+                Err("it was said that it has not taken place".into())
+            }
+            Some(Ok(()) | Err(Error::Io { .. })) => Ok(()),
+            told => Err(format!("it was told {told:?}")),
+        }
     });
 }
