@@ -8,6 +8,7 @@ pub mod database;
 pub mod discovery;
 mod said;
 pub mod services;
+pub mod switch;
 
 use crate::memory;
 use crate::workload::Error;
@@ -98,20 +99,24 @@ impl Tally {
 /// A server's process.
 struct Server {
     process: Child,
-    address: String,
     /// The memory that it took at first, bytes.
     before: u64,
 }
 
 impl Server {
-    /// Starts one with these arguments, which listens at `address`. It writes its log to this file.
-    fn start(program: &Path, arguments: &[&str], address: &str, log: &Path) -> Result<Self, Error> {
-        let log = File::options().append(true).create(true).open(log)?;
+    /// `fulmar serve` with these arguments, which listens at `address`.
+    fn serve(program: &Path, arguments: &[&str], address: &str, log: &Path) -> Result<Self, Error> {
         let mut command = Command::new(program);
         command.arg("serve").args(arguments);
+        Self::start(command, log, || TcpStream::connect(address).is_ok())
+    }
+
+    /// Starts one, which writes its log to this file, and waits until it `listens`.
+    fn start(mut command: Command, log: &Path, listens: impl Fn() -> bool) -> Result<Self, Error> {
+        let log = File::options().append(true).create(true).open(log)?;
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let mut server = Self { process: command.spawn()?, address: address.into(), before: 0 };
-        while TcpStream::connect(address).is_err() {
+        let mut server = Self { process: command.spawn()?, before: 0 };
+        while !listens() {
             server.is_up()?;
             thread::sleep(Duration::from_millis(10));
         }

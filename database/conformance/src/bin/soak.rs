@@ -12,13 +12,13 @@ const USAGE: &str = "usage: soak kill --rounds N
        soak memory --cache MEGABYTES
        soak fuzz --statements N [--seed SEED]
        soak slt [--files BEGINNING]
-       soak hostile [databases|timestamps|locks|discovery] --seconds N --seed SEED
+       soak hostile [databases|timestamps|locks|discovery|openflow|ovsdb] --seconds N --seed SEED   the last two as root
        soak chaos --protocol PROTOCOL|none --events N --seed SEED --logs DIRECTORY [--only KIND,…] [--hold MILLISECONDS]
                   [--pauses bounded]   as root
 With FULMAR_ON_SERVERS=N, the databases of transfers, fuzz and slt are on N servers.";
 
 /// What `hostile` attacks.
-const ATTACKED: [&str; 4] = ["databases", "timestamps", "locks", "discovery"];
+const ATTACKED: [&str; 6] = ["databases", "timestamps", "locks", "discovery", "openflow", "ovsdb"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -121,6 +121,8 @@ fn attack(what: &str, seconds: &str, seed: &str) -> Result<(), Box<dyn Error>> {
         "timestamps" => hostile::services::run(&program, path, Application::Timestamps, length, number),
         "locks" => hostile::services::run(&program, path, Application::Locks, length, number),
         "discovery" => hostile::discovery::run(length, number),
+        "openflow" => hostile::switch::openflow(&program, path, length, number),
+        "ovsdb" => hostile::switch::ovsdb(&program, path, length, number),
         _ => hostile::database::run(&program, path, length, number),
     };
     let tally = tally.map_err(|failure| {

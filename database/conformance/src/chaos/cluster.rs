@@ -10,11 +10,14 @@ use super::volume::Volume;
 use super::{Failure, now};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 /// How long the cluster may take to be whole again.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 const PORT: &str = "7400";
+/// So many endless loops make processors busy.
+const BUSY: usize = 5;
 
 /// The servers of a run.
 pub struct Cluster {
@@ -23,6 +26,8 @@ pub struct Cluster {
     nodes: Vec<Node>,
     directory: PathBuf,
     meeting: Meeting,
+    /// What keeps the processors busy, if anything does.
+    busy: Vec<Child>,
 }
 
 impl Cluster {
@@ -47,6 +52,7 @@ impl Cluster {
             nodes: (0..SERVERS).map(node).collect::<Result<_, _>>()?,
             directory: directory.into(),
             meeting: Meeting::at(directory),
+            busy: Vec::new(),
         };
         Network::enter(CLIENTS)?;
         cluster.start_one(0, &["--found".into()])?;
@@ -148,6 +154,13 @@ impl Cluster {
                 self.kill(servers())?;
                 servers().try_for_each(|place| self.network.rename(place))
             }
+            Fault::FillAll => servers().try_for_each(|place| self.volumes[place].fill()),
+            Fault::Busy => {
+                for _ in 0..BUSY {
+                    self.busy.push(Command::new("sh").args(["-c", "while :; do :; done"]).spawn()?);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -197,6 +210,11 @@ impl Cluster {
                 last_start = Some(now());
                 self.meeting.name_is(&self.name())?;
             }
+            Fault::FillAll => (0..SERVERS).try_for_each(|place| self.volumes[place].empty())?,
+            Fault::Busy => self.busy.drain(..).try_for_each(|mut loops| {
+                loops.kill()?;
+                loops.wait().map(drop)
+            })?,
         }
         Ok((last_start, self.start_who_ended()?))
     }

@@ -48,10 +48,14 @@ pub enum Fault {
     Rename(usize),
     /// All are.
     RenameAll,
+    /// All disks are full.
+    FillAll,
+    /// The processors are busy with something else.
+    Busy,
 }
 
 /// How many kinds there are.
-const KINDS: usize = 18;
+const KINDS: usize = 20;
 
 impl Fault {
     fn draw(kind: usize, random: &mut Random) -> Self {
@@ -75,7 +79,9 @@ impl Fault {
             14 => Self::Leap(place, random.between(-1_000_000, 1_000_000)),
             15 => Self::Power,
             16 => Self::Rename(place),
-            _ => Self::RenameAll,
+            17 => Self::RenameAll,
+            18 => Self::FillAll,
+            _ => Self::Busy,
         }
     }
 
@@ -101,6 +107,8 @@ impl Fault {
             Self::Power => "power cut",
             Self::Rename(_) => "renamed",
             Self::RenameAll => "all renamed",
+            Self::FillAll => "all disks full",
+            Self::Busy => "processors busy",
         }
     }
 }

@@ -136,7 +136,7 @@ fn endure(
         seconds(healed, now())
     );
     pauses.note(step.fault.kind(), pause);
-    let may_end = matches!(step.fault, Fault::Fill(_) | Fault::FailDisk(_));
+    let may_end = matches!(step.fault, Fault::Fill(_) | Fault::FillAll | Fault::FailDisk(_));
     if !ended.is_empty() && !may_end {
         return Err(failed(format!("servers {ended:?} ended by themselves").into()));
     }

@@ -26,9 +26,9 @@ const TARGET: DatabaseNumber = DatabaseNumber(1);
 pub fn run(program: &Path, directory: &Path, length: Duration, seed: u64) -> Result<Tally, Error> {
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
     let mut server = start(program, directory, &address, &["--found"])?;
-    let spared = open(&server, "spared")?;
+    let spared = open(&address, "spared")?;
     spared.execute_batch("CREATE TABLE t(n INTEGER PRIMARY KEY)")?;
-    open(&server, "target")?.execute_batch("CREATE TABLE t(n INTEGER PRIMARY KEY)")?;
+    open(&address, "target")?.execute_batch("CREATE TABLE t(n INTEGER PRIMARY KEY)")?;
     let connect = |random: &mut Random, frames: &mut u64| attack(&address, random, frames);
     let mut tally = Tally::of(length, seed, connect, |commits| {
         spared.execute("INSERT INTO t VALUES (?1)", [commits])?;
@@ -38,11 +38,11 @@ pub fn run(program: &Path, directory: &Path, length: Duration, seed: u64) -> Res
     server.is_up()?;
     tally.growth = server.growth()?;
     server.kill()?;
-    let server = start(program, directory, &address, &[])?;
-    let spared = open(&server, "spared")?;
+    let _server = start(program, directory, &address, &[])?;
+    let spared = open(&address, "spared")?;
     expect(&spared, tally.commits)?;
     let sound: String = spared.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
-    open(&server, "target")?.query_row("SELECT count(*) FROM t", [], |_| Ok(()))?;
+    open(&address, "target")?.query_row("SELECT count(*) FROM t", [], |_| Ok(()))?;
     if sound != "ok" {
         return Err(Error::Breach(sound));
     }
@@ -52,11 +52,11 @@ pub fn run(program: &Path, directory: &Path, length: Duration, seed: u64) -> Res
 fn start(program: &Path, directory: &Path, address: &str, more: &[&str]) -> Result<Server, Error> {
     let data = directory.join("data").display().to_string();
     let arguments = [&["--data", &data, "--listen", address], more].concat();
-    Server::start(program, &arguments, address, &directory.join("log"))
+    Server::serve(program, &arguments, address, &directory.join("log"))
 }
 
-fn open(server: &Server, name: &str) -> Result<Connection, Error> {
-    Ok(database::open(&format!("fulmar://{}/{name}", server.address))?)
+fn open(address: &str, name: &str) -> Result<Connection, Error> {
+    Ok(database::open(&format!("fulmar://{address}/{name}"))?)
 }
 
 /// Whether so many rows are there.

@@ -49,7 +49,7 @@ pub fn run(
     let mut servers = start(program, directory, &charter, &["--found"])?;
     let mut client = Client::new(&charter)?;
     client.act()?;
-    let greeting = Greeting { version: 0, cluster: charter.cluster().0 }.learn(&servers[0].address)?;
+    let greeting = Greeting { version: 0, cluster: charter.cluster().0 }.learn(&addresses[0])?;
     let connect = |random: &mut Random, frames: &mut u64| {
         let address = &addresses[random.index(addresses.len())];
         let name = |random: &mut Random| u32::try_from(random.below(8)).ok().filter(|name| *name > 3);
@@ -82,7 +82,7 @@ fn start(program: &Path, directory: &Path, charter: &Charter, more: &[&str]) -> 
         );
         std::fs::write(at(".toml"), settings)?;
         let settings = at(".toml").display().to_string();
-        Server::start(program, &[&["--config", &settings], more].concat(), address, &at(".log"))
+        Server::serve(program, &[&["--config", &settings], more].concat(), address, &at(".log"))
     };
     charter.members.iter().map(start).collect()
 }
