@@ -1,6 +1,6 @@
 //! Faults on real servers and clients: the conformance crate's `soak chaos`, once for each protocol.
 
-use crate::run::{Result, build_release, cargo, run};
+use crate::run::{Result, build_trial, run};
 use std::process::Command;
 use std::time::SystemTime;
 
@@ -27,9 +27,7 @@ pub(crate) fn under(protocol: &str, seed: Option<&str>) -> Result {
 }
 
 fn chaos(protocols: &[&str], events: &str, seed: Option<&str>, more: &[&str]) -> Result {
-    let programs = build_release()?;
-    let build = ["build", "--release", "--locked", "-p", "fulmar-conformance", "-p", "fulmar-disturb"];
-    run(&mut cargo(&build))?;
+    let programs = build_trial()?;
     let drawn = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs().to_string();
     let seed = seed.unwrap_or(&drawn);
     for protocol in protocols {

@@ -9,7 +9,7 @@ mod install;
 mod suites;
 
 use crate::outcomes::{self, Extent};
-use crate::run::{Result, output, root, side_by_side, steps, target};
+use crate::run::{Result, Step, output, root, side_by_side, target};
 use crate::{dropin, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -124,17 +124,19 @@ pub(crate) fn main(arguments: &[&str]) -> Result {
     }
 
     install::debian_packages()?;
-    let library = if modes == [Mode::Stock] {
-        system_library()?
-    } else {
-        let library = dropin::build()?;
-        dropin::compare_exports(&library, &system_library()?)?;
-        // Serves databases that several processes open.
-        install::fulmar()?;
-        library
-    };
-    // Before several suites want it at the same time.
+    // Before several want it at the same time.
     install::python()?;
+    let (is_stock, library) = (modes == [Mode::Stock], Mutex::new(None));
+    let prepare = || {
+        *lock(&library) = Some(if is_stock { system_library()? } else { drop_in()? });
+        Ok(())
+    };
+    // Programs of Open vSwitch wait for packets most of the time.
+    let build: [Step<'_>; 1] = [("the drop-in library", &prepare)];
+    let switch: [Step<'_>; 1] = [("programs of Open vSwitch", &open_vswitch)];
+    let prepared = side_by_side(&[&build, if is_chosen { &[] } else { &switch }]);
+    let library = lock(&library).take();
+    let Some(library) = library else { return prepared };
     let summary = Mutex::new(String::new());
     let runs: Vec<_> = chosen
         .iter()
@@ -153,14 +155,22 @@ pub(crate) fn main(arguments: &[&str]) -> Result {
             (suite.lane, format!("{}, {}", suite.name, mode.name()), step)
         })
         .collect();
-    let lane = |lane| -> Vec<run::Step<'_>> {
+    let lane = |lane| -> Vec<Step<'_>> {
         let these = runs.iter().filter(|run| run.0 == lane);
         these.map(|(_, name, step)| (name.as_str(), step as _)).collect()
     };
-    let switch = if is_chosen { Ok(()) } else { steps(&[("programs of Open vSwitch", &open_vswitch)]) };
     let result = side_by_side(&[&lane(suites::Lane::Left), &lane(suites::Lane::Right)]);
     print!("\n{}", lock(&summary));
-    switch.and(result)
+    prepared.and(result)
+}
+
+/// The drop-in, which has all that the system's own has.
+fn drop_in() -> Result<PathBuf> {
+    let library = dropin::build()?;
+    dropin::compare_exports(&library, &system_library()?)?;
+    // Serves databases that several processes open.
+    install::fulmar()?;
+    Ok(library)
 }
 
 /// Programs of Open vSwitch, and a controller on os-ken, on what is to take its place.

@@ -59,10 +59,9 @@ pub(crate) fn simulate(times: u32) -> Result {
 
 /// Some simulations with so many seeds.
 fn seeds(which: &[&str], tests: &[&str], count: u32) -> Result {
-    // Of both packages, so that nothing is built anew with other features.
-    let packages = ["-p", "fulmar-dbt", "-p", "fulmar-replication"];
-    let mut test = cargo(&["test", "--profile", "sim", "--locked"]);
-    run(test.args(packages).args(which).arg("--").args(tests).env("FULMAR_SEEDS", count.to_string()))
+    // Of the whole workspace, so that nothing is built anew with other features.
+    let mut test = cargo(&["test", "--workspace", "--locked"]);
+    run(test.args(which).arg("--").args(tests).env("FULMAR_SEEDS", count.to_string()))
 }
 
 /// The tests that see SQL only, with their databases on a cluster of so many servers, and more that pass there. The fuzz

@@ -35,6 +35,29 @@ pub(crate) fn build_release() -> Result<PathBuf> {
     Ok(root().join(target()).join("release"))
 }
 
+/// Builds what is for tests, as `cargo test` does, so that nothing is built anew with other features; answers where it is.
+pub(crate) fn build_tests() -> Result<PathBuf> {
+    run(&mut cargo(&["test", "--workspace", "--locked", "--no-run"]))?;
+    Ok(root().join(target()).join("debug"))
+}
+
+/// Puts the conformance crate's programs beside those that are for users; answers where.
+pub(crate) fn build_trial() -> Result<PathBuf> {
+    let (users, tests, trial) = (build_release()?, build_tests()?, root().join(target()).join("trial"));
+    let place = |from: PathBuf| {
+        let to = trial.join(from.file_name().unwrap_or_default());
+        // Others than those that were built now may be there, and in use.
+        let put = std::fs::create_dir_all(&trial)
+            .and_then(|()| if to.exists() { std::fs::remove_file(&to) } else { Ok(()) })
+            .and_then(|()| std::fs::hard_link(&from, &to));
+        put.map_err(|error| format!("{} as {}: {error}", from.display(), to.display()))
+    };
+    place(users.join("fulmar"))?;
+    place(tests.join("soak"))?;
+    place(tests.join("libfulmar_disturb.so"))?;
+    Ok(trial)
+}
+
 /// A program with arguments, in the root of the work tree.
 pub(crate) fn command(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);

@@ -3,8 +3,7 @@
 use crate::chaos;
 use crate::fuzz::fuzz;
 use crate::gate::simulate;
-use crate::run::{Result, Step, build_release, cargo, run, side_by_side, steps};
-use std::process::Command;
+use crate::run::{Result, Step, build_tests, build_trial, cargo, command, run, side_by_side, steps};
 
 /// How long to soak.
 #[derive(Clone, Copy)]
@@ -20,6 +19,9 @@ pub(crate) fn soak(length: Length) -> Result {
         Length::Slice => ("25", "150", "60", "500", "40", "100000", "index-random-", "10"),
         Length::Full => ("1000", "3000", "1000", "100000", "256", "1000000", "", "1200"),
     };
+    let tests = build_tests()?;
+    let program = |name: &str, arguments: &[&str]| command(tests.join(name), arguments);
+    let binary = |name: &str, arguments: &[&str]| run(&mut program(name, arguments));
     let database: [Step<'_>; 6] = [
         ("kill", &|| binary("soak", &["kill", "--rounds", kills])),
         ("disk", &|| {
@@ -33,12 +35,20 @@ pub(crate) fn soak(length: Length) -> Result {
         }),
         ("memory", &|| binary("soak", &["memory", "--cache", cache])),
     ];
-    let rest: [Step<'_>; 6] = [
+    let rest: [Step<'_>; 7] = [
         ("fuzzers", &|| fuzz(seconds)),
         ("simulations", &|| match length {
             // A tenth of them is among the tests.
             Length::Slice => Ok(()),
             Length::Full => simulate(10),
+        }),
+        ("members that say anything", &|| match length {
+            // Two of them are among the tests.
+            Length::Slice => Ok(()),
+            Length::Full => {
+                let test = ["test", "--workspace", "--locked", "--test", "all", "--", "says_anything"];
+                run(cargo(&test).env("FULMAR_ROUNDS", "200"))
+            }
         }),
         ("replicas killed and stopped", &|| match length {
             // A few rounds are among the tests.
@@ -62,47 +72,31 @@ pub(crate) fn soak(length: Length) -> Result {
                 Length::Slice => ("500", "1", "10"),
                 Length::Full => ("1", "100", "100"),
             };
-            let soak = ["run", "--release", "--locked", "-p", "fulmar-byzantine", "--example", "soak", "--"];
-            for part in [["exhaustive", parts], ["random", random], ["hunt", hunts]] {
-                run(cargo(&soak).args(part))?;
-            }
-            Ok(())
+            let parts = [["exhaustive", parts], ["random", random], ["hunt", hunts]];
+            parts.iter().try_for_each(|part| binary("examples/soak", part))
         }),
         ("processes that find each other", &|| {
             let seeds = match length {
                 Length::Slice => "2",
                 Length::Full => "50",
             };
-            let crowd =
-                ["run", "--release", "--locked", "-p", "fulmar-discovery", "--example", "crowd", "--"];
-            run(cargo(&crowd).arg(seeds))
+            binary("examples/crowd", &[seeds])
         }),
     ];
     side_by_side(&[&database, &rest])?;
     // They measure waits, so nothing else runs meanwhile.
     steps(&[
         ("hostile connections", &|| {
-            build_release()?;
             let seconds = match length {
                 Length::Slice => "10",
                 Length::Full => "1800",
             };
-            binary("soak", &["hostile", "--seconds", seconds, "--seed", "1"])
+            let soak = build_trial()?.join("soak");
+            run(&mut command(soak, &["hostile", "--seconds", seconds, "--seed", "1"]))
         }),
         ("chaos", &|| match length {
             Length::Slice => chaos::slice(),
             Length::Full => chaos::whole(),
         }),
     ])
-}
-
-fn binary(name: &str, arguments: &[&str]) -> Result {
-    run(&mut program(name, arguments))
-}
-
-fn program(name: &str, arguments: &[&str]) -> Command {
-    let cargo_run = ["run", "--release", "--locked", "-p", "fulmar-conformance", "--bin", name, "--"];
-    let mut command = cargo(&cargo_run);
-    command.args(arguments);
-    command
 }
