@@ -354,3 +354,29 @@ fn has_left(mut visitor: &UnixStream) -> bool {
     let _ = visitor.set_nonblocking(false);
     read.is_ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As when the application has no descriptors left.
+    #[test]
+    fn who_could_not_let_anybody_in_waits_on() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("door");
+        let listener = Arc::new(UnixListener::bind(&path).expect("a socket"));
+        // Nobody is there: that is an error here.
+        listener.set_nonblocking(true).expect("it can be told");
+        let listens = Arc::clone(&listener);
+        let holder = thread::spawn(move || wait(&listens, &Weak::new()));
+        let has_ended = (0..100_000).any(|_| {
+            thread::yield_now();
+            holder.is_finished()
+        });
+        assert!(!has_ended);
+        let mut visitor = UnixStream::connect(&path).expect("it listens");
+        // The database is not here any more.
+        assert_eq!(visitor.read(&mut [0]).expect("it was let in"), 0);
+        holder.join().expect("it ends");
+    }
+}

@@ -1,11 +1,9 @@
 //! Processes that share a database in a directory.
 
 use rusqlite::Connection;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
@@ -398,38 +396,4 @@ fn each_job_is_claimed_once_by_several_processes() {
     }
     let once: BTreeSet<_> = claims.iter().collect();
     assert_eq!((claims.len(), once.len()), (JOBS, JOBS));
-}
-
-/// A holder, which is this test again, has used up its descriptors when somebody knocks. It was deaf from then on.
-#[test]
-fn a_holder_without_descriptors_shares_when_it_has_some() {
-    const OF: &str = "FULMAR_TEST_DESCRIPTORS";
-    const THIS: &str = "sharing::a_holder_without_descriptors_shares_when_it_has_some";
-    if let Ok(name) = std::env::var(OF) {
-        let connection = Connection::open(name).expect("a database");
-        connection.execute_batch("CREATE TABLE t(n); INSERT INTO t VALUES (7)").expect("a row");
-        let limit = getrlimit(Resource::Nofile);
-        setrlimit(Resource::Nofile, Rlimit { current: Some(200), ..limit }).expect("it may be lower");
-        let files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
-        println!("\nfull");
-        let mut lines = std::io::stdin().lines();
-        lines.next();
-        drop(files);
-        lines.next();
-        return;
-    }
-    let (_directory, path) = folder();
-    let mut command = Command::new(std::env::current_exe().expect("this test"));
-    command.args(["--exact", THIS, "--nocapture"]).env(OF, name(&path));
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut input = child.stdin.take().expect("a pipe");
-    let said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    assert!(said.map_while(Result::ok).any(|line| line == "full"));
-    let _visitor = UnixStream::connect(path.join("holder")).expect("it listens");
-    let mut shell = Shell::start(&path);
-    shell.tell("SELECT n FROM t;");
-    writeln!(input, "go on").expect("it reads");
-    assert_eq!(shell.hear().expect("it is shared"), "7");
-    writeln!(input, "end").expect("it reads");
-    assert!(child.wait().expect("it ends").success());
 }
