@@ -38,6 +38,8 @@ pub(crate) fn build_release() -> Result<PathBuf> {
 /// Builds what is for tests, as `cargo test` does, so that nothing is built anew with other features; answers where it is.
 pub(crate) fn build_tests() -> Result<PathBuf> {
     run(&mut cargo(&["test", "--workspace", "--locked", "--no-run"]))?;
+    // Nobody links it: it is loaded.
+    run(&mut cargo(&["build", "--locked", "-p", "fulmar-disturb"]))?;
     Ok(root().join(target()).join("debug"))
 }
 

@@ -15,10 +15,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 /// So many may be on the threshold at a time, whom nobody knows yet. When more come, who has stood there for the longest has to go: a member
 /// needs a moment, and whoever says nothing, or a byte now and then, keeps nobody out.
 const STRANGERS: usize = 256;
+/// How long until somebody is let in who could not be.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A connection on which a member sends. Dropping it ends that.
 pub(crate) struct Inbound {
@@ -67,8 +70,9 @@ impl Door {
             if self.is_over.load(SeqCst) {
                 return;
             }
-            // It has gone again before it was let in, or there are no descriptors left for it.
+            // It has gone again before it was let in, or there are no descriptors left for it for a while.
             let Ok((stream, same)) = stream.and_then(|stream| Ok((stream.try_clone()?, stream))) else {
+                thread::sleep(PAUSE);
                 continue;
             };
             let serial = self.serials.fetch_add(1, SeqCst);

@@ -82,7 +82,8 @@ impl Liar {
             return if may_speak { vec![frame.to_bytes()] } else { Vec::new() };
         };
         match self.strategy {
-            Strategy::Silence => Vec::new(),
+            // The latter has been heeded.
+            Strategy::Silence | Strategy::Anything(_) => Vec::new(),
             Strategy::Equivocate => {
                 let mut message = message.clone();
                 if member % 2 == 1 {
@@ -105,7 +106,6 @@ impl Liar {
                 let bytes = Frame::Round { round: *round, message: said.first.clone() }.to_bytes();
                 vec![bytes.clone(), bytes]
             }
-            Strategy::Anything(_) => unreachable!("it was heeded above"),
         }
     }
 

@@ -216,9 +216,9 @@ fn one_that_says_anything_and_strangers_are_endured() {
                     disturb(&machines.addresses[random.index(3)], &mut random);
                 }
             });
-            let outputs = machines.agree(&[(4, &format!("anything-{seed}"))]);
-            is_over.store(true, SeqCst);
-            outputs
+            // Also when it fails.
+            let _ends = Ends(&is_over);
+            machines.agree(&[(4, &format!("anything-{seed}"))])
         });
         let decided =
             |printed: &str| printed.lines().find(|line| line.starts_with("decided ")).map(str::to_owned);
@@ -230,6 +230,15 @@ fn one_that_says_anything_and_strangers_are_endured() {
         let values =
             printed.map(|one| decided(&one).and_then(|line| line.split(',').next().map(str::to_owned)));
         assert!(values[0] == values[1] && values[1] == values[2], "{values:?}");
+    }
+}
+
+/// Says so when it is dropped.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
     }
 }
 

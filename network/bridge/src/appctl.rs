@@ -6,7 +6,9 @@ use fulmar_files::NamedSocket;
 use fulmar_openflow::{MatchText, PortNumber, parse_match};
 use fulmar_port::vxlan::Dropped;
 use fulmar_vswitch::Steps;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Read, Write as _};
 use std::os::unix::net::UnixStream;
@@ -18,7 +20,7 @@ use std::time::Duration;
 
 /// A question may have so many bytes.
 const LONGEST: u64 = 1 << 20;
-/// So many ask at a time. Who comes then is turned away.
+/// So many ask at a time. When more come, who has asked for the longest has to go.
 const ASKING: usize = 64;
 /// How long until somebody is let in who could not be.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -39,24 +41,30 @@ impl Appctl {
         let stops = Arc::new(AtomicBool::new(false));
         let ends = stops.clone();
         let serve = move || {
-            let asking = Arc::new(());
-            for stream in listens.listener().incoming() {
+            let asking: Arc<Mutex<BTreeMap<u64, UnixStream>>> = Arc::default();
+            for (number, stream) in (0..).zip(listens.listener().incoming()) {
                 if ends.load(SeqCst) {
                     return;
                 }
-                let Ok(stream) = stream else {
+                let Ok((stream, same)) = stream.and_then(|stream| Ok((stream.try_clone()?, stream))) else {
                     // There are no descriptors left, say.
                     std::thread::sleep(PAUSE);
                     continue;
                 };
-                if Arc::strong_count(&asking) > ASKING {
-                    continue;
+                let mut others = asking.lock();
+                others.insert(number, same);
+                if others.len() > ASKING
+                    && let Some((_, oldest)) = others.pop_first()
+                {
+                    // It may have gone by itself.
+                    let _ = rustix::net::shutdown(&oldest, rustix::net::Shutdown::Both);
                 }
+                drop(others);
                 let (bridges, asks) = (bridges.clone(), asking.clone());
                 // Who asks is one at a time or a few: each has a thread while it asks. If there is none, it is as if it had not come.
                 let _ = std::thread::Builder::new().name("appctl".into()).spawn(move || {
                     converse(stream, &bridges);
-                    drop(asks);
+                    asks.lock().remove(&number);
                 });
             }
         };

@@ -31,6 +31,8 @@ pub(crate) struct BridgeWanted {
     pub(crate) versions: Vec<Version>,
     pub(crate) interfaces: Vec<InterfaceWanted>,
     pub(crate) mirrors: Vec<MirrorWanted>,
+    /// How many more there are to be than can be.
+    pub(crate) unmirrored: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -160,6 +162,7 @@ fn bridge(database: &Database, row: RowRef<'_>, tls: Option<&fulmar_session::Tls
     {
         own.address = own_address.or(own.address);
     }
+    let unmirrored = row.get("mirrors").uuids().count().saturating_sub(MOST_MIRRORS);
     let mirrors = referred(database, row, "mirrors", "Mirror").take(MOST_MIRRORS);
     let mirrors = mirrors.filter_map(|row| mirror(database, row, &interfaces)).collect();
     BridgeWanted {
@@ -170,6 +173,7 @@ fn bridge(database: &Database, row: RowRef<'_>, tls: Option<&fulmar_session::Tls
         versions,
         interfaces,
         mirrors,
+        unmirrored,
     }
 }
 

@@ -324,7 +324,7 @@ fn seed_database(database: &Handle, config: &Config) -> Result<Vec<String>, fulm
                 let is_free = taken.insert((*port).clone());
                 if !is_free {
                     left.push(format!(
-                        "bridge {}: port {port} is another's in the database, and stays there",
+                        "bridge {}: port {port} is there already, and stays where it is",
                         bridge.name
                     ));
                 }

@@ -22,7 +22,7 @@ pub(crate) type Bridges = Mutex<BTreeMap<String, Arc<Bridge>>>;
 
 /// What the names of the configuration database's files begin with.
 pub(crate) const DATABASE: &str = "conf.db";
-/// So many bridges run, each with threads of its own. The first of those that are asked for, by their names.
+/// So many bridges run, each with threads of its own: those that run go on, then come the others by their names.
 const MOST_BRIDGES: usize = 256;
 /// So many controllers a bridge has, each with a thread.
 const MOST_CONTROLLERS: usize = 64;
@@ -403,6 +403,12 @@ impl Running {
     fn mirror_wanted(&mut self, bridge: &str, wanted: &BridgeWanted, report: &(dyn Fn(&str) + Send + Sync)) {
         if self.mirrors != wanted.mirrors {
             self.mirrors.clone_from(&wanted.mirrors);
+            if wanted.unmirrored > 0 {
+                report(&format!(
+                    "bridge {bridge}: {} mirrors copy nothing: there are too many",
+                    wanted.unmirrored
+                ));
+            }
             for mirror in &self.mirrors {
                 if let Err(why) = filter(mirror) {
                     report(&format!(

@@ -60,6 +60,8 @@ struct Session {
     framing: Framing,
     /// By their names, which clients choose, as text.
     monitors: BTreeMap<String, Watching>,
+    /// How many rows its transactions that wait look at together.
+    looked_at: usize,
 }
 
 /// A monitor that a client has.

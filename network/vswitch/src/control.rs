@@ -10,7 +10,6 @@ use crate::meter::Meter;
 use crate::monitor::FlowChange;
 use crate::pipeline::Pipeline;
 use crate::table::{Change, Entry, Filter, How};
-use fulmar_classifier::Rule;
 use fulmar_node::Time;
 use fulmar_openflow::error::{BadRequest, GroupModFailed, MeterModFailed, Onf, PortModFailed};
 use fulmar_openflow::flow::{FlowCommand, FlowFlags, FlowMod, FlowRemoved, FlowRemovedReason};
@@ -69,6 +68,8 @@ struct Transaction<'a> {
     is_bundle: bool,
     /// So many flows have been looked at.
     looked_at: usize,
+    /// Groups and meters that are gone, and whose flows are not yet: of several that go one after the other, these are looked for once.
+    gone: (BTreeSet<GroupNumber>, BTreeSet<u32>),
 }
 
 /// No packet goes on while a bundle takes place: it looks at so many flows at most; changing one counts as looking at so many.
@@ -81,10 +82,18 @@ const CHANGING: usize = 20;
 /// Which of them could not be carried out, and why. Then nothing has changed.
 pub(crate) fn commit(pipeline: &Pipeline, requests: &[Body], now: Time) -> Result<Done, (usize, ErrorCode)> {
     let _alone = pipeline.alone();
-    let (done, is_bundle) = (Done::default(), requests.len() > 1);
-    let mut transaction = Transaction { pipeline, now, done, undo: Vec::new(), is_bundle, looked_at: 0 };
+    let mut transaction = Transaction {
+        pipeline,
+        now,
+        done: Done::default(),
+        undo: Vec::new(),
+        is_bundle: requests.len() > 1,
+        looked_at: 0,
+        gone: Default::default(),
+    };
     for (index, request) in requests.iter().enumerate() {
-        if let Err(code) = transaction.carry_out(request) {
+        let is_last = index + 1 == requests.len();
+        if let Err(code) = transaction.carry_out(request, is_last) {
             transaction.roll_back();
             return Err((index, code));
         }
@@ -177,7 +186,20 @@ fn removed(change: &Change, now: Time) -> Option<Event> {
 }
 
 impl Transaction<'_> {
-    fn carry_out(&mut self, request: &Body) -> Result<(), ErrorCode> {
+    fn carry_out(&mut self, request: &Body, is_last: bool) -> Result<(), ErrorCode> {
+        let removes = match request {
+            Body::GroupMod(group_mod) => group_mod.command == GroupCommand::Delete,
+            Body::MeterMod(meter_mod) => meter_mod.command == MeterCommand::Delete,
+            _ => false,
+        };
+        if !removes {
+            self.remove_flows()?;
+        }
+        self.carry_out_one(request)?;
+        if is_last { self.remove_flows() } else { Ok(()) }
+    }
+
+    fn carry_out_one(&mut self, request: &Body) -> Result<(), ErrorCode> {
         match request {
             Body::FlowMod(flow_mod) => self.flows(flow_mod),
             Body::GroupMod(group_mod) => self.group(group_mod),
@@ -225,7 +247,8 @@ impl Transaction<'_> {
     fn have_changed(&mut self, mut changes: Vec<Change>) -> Result<(), ErrorCode> {
         let mut before = changes.iter().filter_map(|change| change.before.as_ref());
         let forgets = before.any(|rule| rule.value().learned_for_itself().next().is_some());
-        let others = if forgets { self.pipeline.tables.len() } else { 0 };
+        // It is quick to see of most that they learn nothing.
+        let others = if forgets { self.pipeline.tables.len() / 4 } else { 0 };
         let looked_at = CHANGING * changes.len() + others;
         changes.extend(forget_learned(self.pipeline, &changes));
         for change in changes {
@@ -245,14 +268,24 @@ impl Transaction<'_> {
     }
 
     /// Removes the flows that need something that is gone.
-    fn remove_flows(
-        &mut self,
-        reason: FlowRemovedReason,
-        needs: impl Fn(&Rule<Flow>) -> bool,
-    ) -> Result<(), ErrorCode> {
+    fn remove_flows(&mut self) -> Result<(), ErrorCode> {
+        let (groups, meters) = std::mem::take(&mut self.gone);
+        if groups.is_empty() && meters.is_empty() {
+            return Ok(());
+        }
         self.look_at(self.pipeline.tables.len())?;
-        let flows = self.pipeline.tables.select(&Filter::ALL).into_iter().filter(|rule| needs(rule));
-        let gone = flows.filter_map(|rule| self.pipeline.tables.remove(&rule, reason)).collect();
+        let mut gone = Vec::new();
+        for rule in self.pipeline.tables.select(&Filter::ALL) {
+            let needs_group = !groups.is_empty() && !rule.value().groups().is_disjoint(&groups);
+            let reason = if needs_group {
+                FlowRemovedReason::GroupDelete
+            } else if rule.value().meters().any(|meter| meters.contains(&meter)) {
+                FlowRemovedReason::Delete
+            } else {
+                continue;
+            };
+            gone.extend(self.pipeline.tables.remove(&rule, reason));
+        }
         self.have_changed(gone)
     }
 
@@ -303,7 +336,6 @@ impl Transaction<'_> {
     }
 
     fn delete_groups(&mut self, number: GroupNumber) -> Result<(), ErrorCode> {
-        let mut gone = BTreeSet::new();
         let mut groups = self.pipeline.groups.write();
         let meant: Vec<GroupNumber> = if number == GroupNumber::ALL {
             groups.keys().copied().collect()
@@ -316,13 +348,8 @@ impl Transaction<'_> {
         }
         for number in meant {
             let before = groups.remove(&number);
-            gone.insert(number);
+            self.gone.0.insert(number);
             self.undo.push(Undo::Group(number, before));
-        }
-        drop(groups);
-        if !gone.is_empty() {
-            let needs = |rule: &Rule<Flow>| !rule.value().groups().is_disjoint(&gone);
-            return self.remove_flows(FlowRemovedReason::GroupDelete, needs);
         }
         Ok(())
     }
@@ -345,14 +372,10 @@ impl Transaction<'_> {
             }
             MeterCommand::Delete => {
                 let is_meant = |other: &u32| number == MeterMod::ALL || *other == number;
-                let meant: BTreeSet<u32> = meters.keys().copied().filter(is_meant).collect();
-                for number in &meant {
-                    self.undo.push(Undo::Meter(*number, meters.remove(number)));
-                }
-                drop(meters);
-                if !meant.is_empty() {
-                    let needs = |rule: &Rule<Flow>| rule.value().meters().any(|meter| meant.contains(&meter));
-                    return self.remove_flows(FlowRemovedReason::Delete, needs);
+                let meant: Vec<u32> = meters.keys().copied().filter(is_meant).collect();
+                for number in meant {
+                    self.undo.push(Undo::Meter(number, meters.remove(&number)));
+                    self.gone.1.insert(number);
                 }
                 Ok(())
             }

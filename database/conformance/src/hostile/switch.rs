@@ -23,6 +23,8 @@ use std::time::Duration;
 const FLOW: &str = "table=200,tcp,tp_dst=9 actions=drop";
 /// How long who attacks waits for what it says to be taken.
 const PATIENCE: Duration = Duration::from_millis(20);
+/// Who is not answered for so long is never.
+const HANGS: Duration = Duration::from_secs(10);
 /// Tables of the configuration database that the switch itself writes nothing to.
 const KEPT: [&str; 2] = ["Queue", "QoS"];
 
@@ -71,7 +73,15 @@ pub fn ovsdb(program: &Path, directory: &Path, length: Duration, seed: u64) -> R
         switch.change_database(&mut stays, turn)?;
         if turn.is_multiple_of(10) { switch.change_database(&mut switch.database()?, turn) } else { Ok(()) }
     })?;
-    let before = switch.kept(&mut stays, &tables)?;
+    let mut before = switch.kept(&mut stays, &tables)?;
+    // What was said before its connection was closed may be done yet.
+    loop {
+        let again = switch.kept(&mut stays, &tables)?;
+        if again == before {
+            break;
+        }
+        before = again;
+    }
     server.is_up()?;
     tally.growth = server.growth()?;
     server.kill()?;
@@ -156,6 +166,7 @@ impl Switch<'_> {
 
     fn database(&self) -> Result<DatabaseClient, Error> {
         let stream = self.connect("db.sock")?;
+        stream.set_read_timeout(Some(HANGS))?;
         let heard = Deserializer::from_reader(stream.try_clone()?).into_iter();
         Ok((stream, heard))
     }
@@ -210,6 +221,7 @@ impl Switch<'_> {
     /// What `ovs-ofctl` asks and changes, on a connection of its own.
     fn ask_bridge(&self, turn: u64) -> Result<(), Error> {
         let mut stream = self.connect("br0.mgmt")?;
+        stream.set_read_timeout(Some(HANGS))?;
         let echo = turn.to_be_bytes().to_vec();
         let flow: FlowMod = FLOW.parse().map_err(io::Error::other)?;
         let asked = [

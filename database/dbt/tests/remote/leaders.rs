@@ -19,7 +19,7 @@ const OLD: NodeId = NodeId(1);
 const OTHER: NodeId = NodeId(2);
 
 /// Who serves a group, as one of the servers knows it.
-fn server_of(sim: &Sim<Role>, knows: NodeId, group: GroupId) -> Option<NodeId> {
+pub(crate) fn server_of(sim: &Sim<Role>, knows: NodeId, group: GroupId) -> Option<NodeId> {
     match sim.process(knows) {
         Some(Role::Server(server, ..)) => server.map().server(DatabaseNumber(0), group),
         _ => None,
@@ -536,7 +536,9 @@ fn what_took_place_before_a_disk_was_full_is_not_denied() {
             };
             is_refused.store(write(port).is_err(), Relaxed);
         });
-        sim.run_until(Duration::from_secs(5), |_, _, _| {}, |_| refused.load(Relaxed));
+        if !sim.run_until(Duration::from_secs(5), |_, _, _| {}, |_| refused.load(Relaxed)) {
+            return Err("nothing is refused".into());
+        }
         sim.disconnect(OLD, client);
         sim.disconnect(client, OLD);
         sim.mend(cut);

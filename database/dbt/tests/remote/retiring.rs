@@ -1,6 +1,6 @@
 //! How long writers wait when a server ends that leads what they write to, keeps the clock and the map, or both.
 
-use crate::leaders::{plant, run};
+use crate::leaders::{plant, run, server_of};
 use crate::world::{Defect, Disks, Role, SERVERS, Wish, connect_to, replicas, servers, world};
 use fulmar_dbt::{Cursor, Durability, Transaction, Tree};
 use fulmar_kv::{Error, GroupId};
@@ -136,6 +136,54 @@ pub(crate) fn longest_standstill(
         },
     );
     over.then_some(longest)
+}
+
+/// The longest pause of a writer while a server ends that has told it where things are, and one of the two others is silent, as at an address
+/// that nobody has any more.
+fn longest_pause_beside_a_silent_server(seed: Seed) -> Result<Duration, String> {
+    let replication = replicas(&seed);
+    let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, replication);
+    sim.run(Duration::from_secs(2), |_, _, _| {});
+    let leaving = u32::try_from(sim.random().below(SERVERS.into())).expect("few");
+    let [leaving, next, silent] = [0, 1, 2].map(|steps| (leaving + steps) % SERVERS);
+    let silent = if sim.random().one_in(2) { next } else { silent };
+    let tree = plant(&mut sim, GroupId(u16::try_from(leaving).expect("few")), NodeId(leaving))?;
+    let told = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&told);
+    sim.host(NodeId(SERVERS), move |port| {
+        let database = connect_to(port, NodeId(leaving));
+        for number in 0..Does::OneRow.rows() {
+            let mut transaction = database.begin().expect("it waits");
+            transaction.get(tree, b"bird").expect("it waits");
+            transaction.put(tree, &number.to_be_bytes(), b"egg").expect("it is known where");
+            transaction.commit(Durability::Synced).expect("it waits");
+            *count.lock() += 1;
+        }
+    });
+    let begun = Arc::clone(&told);
+    sim.run_until(Duration::from_secs(10), |_, _, _| {}, move |_| *begun.lock() > 20);
+    sim.partition([NodeId(SERVERS)], [NodeId(silent)]);
+    sim.kill(NodeId(leaving));
+    // Nobody writes before another leads that the client reaches.
+    let is_served = |sim: &Sim<Role>| {
+        let server = server_of(sim, NodeId(silent), GroupId(u16::try_from(leaving).expect("few")));
+        server.is_some_and(|server| server != NodeId(leaving) && server != NodeId(silent))
+    };
+    if !sim.run_until(Duration::from_secs(2), |_, _, _| {}, is_served) {
+        // The silent one leads.
+        return Ok(Duration::ZERO);
+    }
+    let ends = |sim: &Sim<Role>| sim.programs_running() == 0;
+    let longest = longest_standstill(&mut sim, Duration::from_secs(200), || *told.lock(), ends);
+    longest.ok_or_else(|| "a program does not end".into())
+}
+
+#[test]
+fn who_is_silent_is_passed_over() {
+    seeds("who_is_silent_is_passed_over", 0..60, |seed| match longest_pause_beside_a_silent_server(seed)? {
+        longest if longest > Duration::from_secs(1) => Err(format!("a writer waits for {longest:?}")),
+        _ => Ok(()),
+    });
 }
 
 /// The longest pause of a writer while a server ends.

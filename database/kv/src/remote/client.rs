@@ -270,7 +270,8 @@ impl Client {
 
     /// Another may hold a group in a moment. The server that has told where it is hears of that, too, unless it never does.
     fn ask_soon(&mut self, now: Time, out: &mut Outbox<Self>) {
-        if self.misses > 0 {
+        // If nobody has said since where it is, it is another's turn already: who doubts twice passes over one that may know.
+        if self.misses > 0 && self.layout.is_some() {
             self.doubt();
         }
         self.layout = None;
@@ -658,5 +659,33 @@ mod tests {
             client.receive(Time::ZERO, server, Message::Answer { number, answer }, &mut out);
         }
         assert!(matches!(out.events[..], [Reply::Answer(Answer::At(Timestamp(2)))]), "{:?}", out.events);
+    }
+
+    /// The server that has told where things are ends, and so does its connection: all others have their turn. One was passed over each
+    /// time, and might have been the only one that could be reached.
+    #[test]
+    fn nobody_is_passed_over_when_a_server_ends() {
+        let [first, second, ending] = [0, 1, 2].map(NodeId);
+        let mut client = Client::new(1, "birds".try_into().expect("a good name"), false);
+        let mut out = Outbox::default();
+        client.request(Time::ZERO, Ask::Server(ending), &mut out);
+        client.request(Time::ZERO, Ask::Question(GroupId(0), Question::Newest), &mut out);
+        let layout = Layout {
+            database: DatabaseNumber(0),
+            founded: 1,
+            groups: vec![ending],
+            servers: [first, second, ending].map(|server| (server, "127.0.0.1:1".into())).into(),
+        };
+        for answer in [Answer::Open(layout), Answer::Elsewhere] {
+            client.receive(Time::ZERO, ending, Message::Answer { number: 1, answer }, &mut out);
+        }
+        client.disconnected(Time::ZERO, ending, &mut out);
+        let mut asked = Vec::new();
+        for at in 1..=2 {
+            out.sends.clear();
+            client.expire(Time::from_nanos(at * 1_000_000_000), (), &mut out);
+            asked.extend(out.sends.iter().map(|(to, _)| *to));
+        }
+        assert_eq!(asked, [first, second]);
     }
 }

@@ -428,7 +428,8 @@ impl Server {
     fn pursue(&mut self, now: Time, asked: Question, out: &mut Outbox<Self>) {
         let holds = self.holds(asked.place, out, now);
         // What was committed before this server knew the clock is seen as soon as the clock has reached it.
-        let is_behind = |group: &Group| group.opened_at() > self.site.clock.now();
+        let is_behind =
+            |group: &Group| group.opened_at().max(self.site.clock.forgotten()) > self.site.clock.now();
         if asked.needs_time() && self.groups.get(&asked.place).is_some_and(is_behind) {
             self.untimed.push_back((self.site.clock.next(), asked));
             return self.site.turn(now, out).ask_time();

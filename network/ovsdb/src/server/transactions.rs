@@ -39,10 +39,11 @@ impl Server {
     /// Section 4.1.4: the reply is that of the transaction.
     pub(super) fn cancel(&mut self, by: ConnectionId, id: &Value, out: &mut Outbox) {
         let is_it = |waiting: &Waiting| waiting.by == by && waiting.id == *id;
-        if let Some(number) =
-            self.waiting.iter().find(|(_, waiting)| is_it(waiting)).map(|(number, _)| *number)
-        {
-            self.waiting.remove(&number);
+        let number = self.waiting.iter().find(|(_, waiting)| is_it(waiting)).map(|(number, _)| *number);
+        if let Some(waiting) = number.and_then(|number| self.waiting.remove(&number)) {
+            if let Some(session) = self.sessions.get_mut(&by) {
+                session.looked_at -= waiting.looked_at;
+            }
             let why = Error::new(Tag::Canceled, "as was asked for").to_json();
             out.messages.push((by, json!({"id": id, "result": null, "error": why})));
         }
@@ -64,8 +65,10 @@ impl Server {
     pub(super) fn attempt(&mut self, now: Time, number: u64, out: &mut Outbox) {
         let Some(mut waiting) = self.waiting.remove(&number) else { return };
         let owns = |lock: &str| self.locks.owns(lock, waiting.by);
-        let others = self.waiting.values().filter(|other| other.by == waiting.by);
-        let others: usize = others.map(|other| other.looked_at).sum();
+        let others = self.sessions.get_mut(&waiting.by).map_or(0, |session| {
+            session.looked_at -= waiting.looked_at;
+            session.looked_at
+        });
         let most_waiting = MOST_WAITING.saturating_sub(others);
         let circumstances = Circumstances { elapsed: now.since(waiting.since), owns: &owns, most_waiting };
         let done = execute(
@@ -78,6 +81,9 @@ impl Server {
             Execution::Failed(results) => results,
             Execution::Waits(timeout, looked_at) => {
                 waiting.looked_at = looked_at;
+                if let Some(session) = self.sessions.get_mut(&waiting.by) {
+                    session.looked_at += looked_at;
+                }
                 waiting.deadline = timeout.map(|timeout| waiting.since + timeout);
                 self.waiting.insert(number, waiting);
                 return;

@@ -1,6 +1,6 @@
 //! Flows that packets make: `learn` (Nicira's extension).
 
-use super::{Translation, number};
+use super::{MAX_WORK, Translation, number};
 use crate::step::Credit;
 use crate::table::Filter;
 use fulmar_openflow::action::{
@@ -27,10 +27,13 @@ impl Translation<'_> {
             ..Filter::ALL
         };
         let flow_mod = self.learned(&learn.flow, &learn.specs);
-        // The flows of the table are counted.
-        let (flows, ..) = self.pipeline.tables.stats(learn.flow.table);
-        if learn.limit > 0 && !self.may_do(u32::try_from(flows / 16).unwrap_or(u32::MAX)) {
-            return;
+        if learn.limit > 0 {
+            // The flows of the table are counted.
+            let (flows, ..) = self.pipeline.tables.stats(learn.flow.table);
+            let work = u32::try_from(flows / 16).unwrap_or(u32::MAX).min(MAX_WORK / 4);
+            if !self.may_do(work) {
+                return;
+            }
         }
         let one_by_one = self.pipeline.learning.lock();
         let is_there = self.pipeline.tables.has(&flow_mod);

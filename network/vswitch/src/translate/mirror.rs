@@ -7,6 +7,9 @@ use crate::port::Vlans;
 use crate::step::Credit;
 use fulmar_packet::Field;
 
+/// So many copies are made of copies, behind all tables that a packet goes through.
+const MAX_MIRRORED: u8 = 32;
+
 impl Translation<'_> {
     /// Of a packet that has come in.
     pub(super) fn mirror_arriving(&mut self) {
@@ -29,16 +32,6 @@ impl Translation<'_> {
     }
 
     fn mirror(&mut self, port: u32, is_there: impl Fn(&Mirror) -> bool) {
-        // Copies are mirrored in their turn, each within another.
-        if self.depth >= MAX_DEPTH {
-            return self.fail("too many mirrors of copies");
-        }
-        self.depth += 1;
-        self.mirror_each(port, is_there);
-        self.depth -= 1;
-    }
-
-    fn mirror_each(&mut self, port: u32, is_there: impl Fn(&Mirror) -> bool) {
         let mirrors = self.pipeline.mirrors.read().clone();
         for (index, mirroring) in mirrors.iter().enumerate() {
             let mirror = &mirroring.mirror;
@@ -59,6 +52,11 @@ impl Translation<'_> {
             self.credits.push(Credit::Mirrored(mirroring.clone()));
             self.say(|| format!("mirror {}", mirror.name));
             let was = Tagged { tag, vlan, priority: vlans.priority(tag) };
+            // Copies are mirrored in their turn, each within another.
+            if self.depth >= MAX_DEPTH + MAX_MIRRORED {
+                return self.fail("too many mirrors of copies");
+            }
+            self.depth += 1;
             match mirror.output {
                 MirrorOutput::Port(port) => self.switch_to(&[port], was, mirror.length),
                 MirrorOutput::Vlan(other) => {
@@ -70,6 +68,7 @@ impl Translation<'_> {
                     }
                 }
             }
+            self.depth -= 1;
         }
     }
 }

@@ -12,9 +12,9 @@ use std::time::Duration;
 /// What has failed is tried again after so long: there may be room by then.
 const REST: Duration = Duration::from_secs(2);
 
-/// Replicas whose disk has failed; and when groups without replicas are looked at next.
+/// Replicas whose disk has failed; when what has no replicas is looked at next; and why clock and map could not be opened again then.
 #[derive(Default)]
-pub(super) struct Failures(BTreeMap<Place, Failure>, Time);
+pub(super) struct Failures(BTreeMap<Place, Failure>, Time, Option<String>);
 
 struct Failure {
     why: String,
@@ -68,7 +68,8 @@ impl Server {
         let keeper = self.manager.as_ref().filter(|manager| manager.has_failed());
         let keeper = keeper.map(|_| {
             let called = self.called(RECORDS);
-            format!("{called} cannot be written until there is room: a write to its disk has failed")
+            let why = self.failures.2.as_deref().unwrap_or("a write to its disk has failed");
+            format!("{called} cannot be written until there is room: {why}")
         });
         replicas.chain(alone).chain(keeper).collect()
     }
@@ -79,8 +80,8 @@ impl Server {
         self.groups.iter().filter(failed).map(|(place, _)| *place)
     }
 
-    /// Groups without replicas whose disk has failed are opened again when it takes something, as if the server had been started
-    /// again.
+    /// Groups without replicas whose disk has failed, and the cluster's own records, are opened again when it takes something, as if the
+    /// server had been started again.
     pub(super) fn reopen_failed(&mut self, now: Time, out: &mut Outbox<Self>) {
         if now < self.failures.1 {
             return;
@@ -90,9 +91,11 @@ impl Server {
             && self.directory.has_room()
         {
             manager.close();
-            // Whoever is about to sync them has them open yet.
+            // Whoever is about to sync them may have them open yet; then it is tried again.
             let reopened = self.directory.records();
-            let _ = reopened.and_then(|records| manager.reopen(records, &mut self.site.turn(now, out)));
+            let reopened =
+                reopened.and_then(|records| manager.reopen(records, &mut self.site.turn(now, out)));
+            self.failures.2 = reopened.err().map(|why| why.to_string());
         }
         for place in self.failed_alone().collect::<Vec<_>>() {
             if self.directory.has_room()

@@ -216,6 +216,17 @@ impl Group {
         }
     }
 
+    /// What this group is to decide, and all that is committed, will be later than what was told when it was open before.
+    pub(super) fn keep_promises(&self, seen: Timestamp) {
+        let (storage, (_, group)) = (self.database.storage(), self.name);
+        storage.pending(|pending| {
+            for undecided in pending.all_undecided().iter().filter(|undecided| undecided.primary == group) {
+                pending.postpone(undecided.transaction, seen);
+            }
+        });
+        storage.advance(seen, Timestamp(0));
+    }
+
     /// From when on snapshots see all that it held when it was opened.
     pub(super) fn opened_at(&self) -> Timestamp {
         self.opened_at

@@ -472,14 +472,11 @@ impl Server {
         let entries = hosted.entries.clone();
         // What was written before the failure stands.
         let has_failed = |group: &Group| group.database().storage().has_failed();
-        if self.groups.get(&place).is_some_and(has_failed)
-            && let Some(mut failed) = self.groups.remove(&place)
-        {
-            let turn = &mut self.site.turn(now, out);
-            // What it has told of transactions that are open is forgotten with it.
-            turn.lose_snapshots(failed.database().storage().last());
-            failed.redirect(turn);
-        }
+        let failed = self.groups.get(&place).is_some_and(has_failed).then(|| self.groups.remove(&place));
+        let promised = failed.flatten().map(|mut failed| {
+            failed.redirect(&mut self.site.turn(now, out));
+            failed.database().storage().last()
+        });
         if !self.groups.contains_key(&place) {
             let Some(name) = self.site.map.name(place) else { return Ok(false) };
             let engine = Box::new(Leading { entries: entries.clone(), view });
@@ -492,6 +489,7 @@ impl Server {
             }
             let ledger = Ledger::Replicas(entries.clone());
             let group = Group::new(place, (kv, keep), (true, ledger), &mut self.site.turn(now, out));
+            group.keep_promises(promised.unwrap_or_default());
             self.groups.insert(place, group);
         }
         let begins_at = hosted.front.as_ref().map_or(0, |front| front.begins_at);

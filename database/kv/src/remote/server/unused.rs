@@ -36,7 +36,7 @@ impl Server {
         });
         if self.is_alone() {
             let Self { groups, unused: Unused(since), .. } = self;
-            // Who has a snapshot may come for more than nobody would remember.
+            // Who has an older snapshot may commit yet, and what others have relied on since is known only while the group is open.
             let oldest = self.site.snapshots.oldest();
             let is_seen =
                 |group: &Group| oldest.is_some_and(|oldest| oldest < group.database().storage().last());

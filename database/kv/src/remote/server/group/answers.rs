@@ -152,6 +152,8 @@ impl Group {
             refused => refused,
         };
         let denied = transaction.filter(|_| !matches!(refused, Refused::Unknown));
+        // Nobody has ever done that.
+        let is_too_large = matches!(refused, Refused::Failed(Error::TooLarge));
         let answer = match refused {
             Refused::Misplaced => Answer::Misplaced,
             Refused::Unknown => Answer::Unknown,
@@ -164,7 +166,7 @@ impl Group {
         }
         // What is done without a snapshot is done when the clock has told that this server leads.
         let may_be_late = asked.again || matches!(asked.task, Task::Commit(..) | Task::Decide(..));
-        if !(may_be_late && transaction.is_some() && self.is_replicated()) {
+        if is_too_large || !(may_be_late && transaction.is_some() && self.is_replicated()) {
             return self.reply(asked.client, asked.number, answer, turn);
         }
         // Another may lead the replicas by now, and have done it when it was asked again; and who leads them next may hear late of what was
