@@ -1,6 +1,6 @@
 //! Flows, and what is counted for them.
 
-use crate::group::sends_to;
+use crate::group::{sends_to, targets};
 use fulmar_node::Time;
 use fulmar_openflow::action::{Conjunction, Extension, LearnFlags};
 use fulmar_openflow::flow::{FlowFlags, FlowMod, FlowRemovedReason, FlowStats};
@@ -207,14 +207,7 @@ impl Flow {
 
     /// The groups that its actions are for.
     pub(crate) fn groups(&self) -> BTreeSet<GroupNumber> {
-        let mut groups = BTreeSet::new();
-        for action in self.actions() {
-            sends_to(action, &mut |group| {
-                groups.insert(group);
-                false
-            });
-        }
-        groups
+        targets(self.actions()).into_iter().collect()
     }
 
     /// The meters that measure its packets.

@@ -44,14 +44,7 @@ impl Group {
 
     /// The groups that it sends to.
     pub(crate) fn next(&self) -> Vec<GroupNumber> {
-        let mut groups = Vec::new();
-        for action in self.actions() {
-            sends_to(action, &mut |group| {
-                groups.push(group);
-                false
-            });
-        }
-        groups
+        targets(self.actions())
     }
 
     pub(crate) fn describe(&self) -> GroupDescription {
@@ -89,6 +82,18 @@ pub(crate) fn sends_to(action: &Action, is_meant: &mut impl FnMut(GroupNumber) -
         }
         _ => false,
     }
+}
+
+/// The groups that actions, or ones within them, are for; each as often as it is named.
+pub(crate) fn targets<'a>(actions: impl Iterator<Item = &'a Action>) -> Vec<GroupNumber> {
+    let mut groups = Vec::new();
+    for action in actions {
+        sends_to(action, &mut |group| {
+            groups.push(group);
+            false
+        });
+    }
+    groups
 }
 
 /// Which member a hash selects, by weight; nothing, if none has any. The one with the highest random weight is taken, so that a
