@@ -248,7 +248,7 @@ fn disturb(address: &str, random: &mut Random) {
     let mut bytes = vec![22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
     bytes.extend((0..random.index(600)).map(|_| random.next().to_le_bytes()[0]));
     bytes.truncate(random.index(bytes.len()));
-    // Who is refused is no stranger any more.
+    // A stranger may be refused before it has written all, and before it reads: both are what is tried here.
     let _ = stream.write_all(&bytes).and_then(|()| stream.shutdown(Shutdown::Write));
     let _ = stream.read(&mut [0; 64]);
 }

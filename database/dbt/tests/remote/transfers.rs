@@ -336,6 +336,19 @@ fn replicas_outlive_their_servers() {
     });
 }
 
+/// Runs until a server that was drained is no longer on the map.
+fn await_empty(sim: &mut Sim<Role>, drained: NodeId) -> Result<(), String> {
+    let is_empty = |sim: &Sim<Role>| match sim.process(MANAGER) {
+        Some(Role::Server(server, ..)) => !server.map().servers.contains_key(&drained),
+        _ => false,
+    };
+    if sim.run_until(Duration::from_secs(3_000), |_, _, _| {}, is_empty) {
+        Ok(())
+    } else {
+        Err("it is not empty".into())
+    }
+}
+
 /// While a server hands over what it holds, all goes on.
 #[test]
 fn a_server_can_be_drained() {
@@ -359,13 +372,7 @@ fn a_server_can_be_drained() {
             sim.heal(servers());
             ask_to_drain(sim, drained);
         });
-        let empty = |sim: &Sim<Role>| match sim.process(MANAGER) {
-            Some(Role::Server(server, ..)) => !server.map().servers.contains_key(&drained),
-            _ => false,
-        };
-        if !sim.run_until(Duration::from_secs(3_000), |_, _, _| {}, empty) {
-            return Err("it is not empty".into());
-        }
+        await_empty(&mut sim, drained)?;
         sim.crash(drained);
         close(&mut sim, &bank.trees)?;
         let done = *bank.done.lock();
@@ -402,13 +409,7 @@ fn what_a_disk_did_not_take_has_not_arrived() {
         sim.run(Duration::from_millis(100), |_, _, _| {});
         servers().for_each(|server| sim.crash(server));
         servers().for_each(|server| sim.restart(server));
-        let empty = |sim: &Sim<Role>| match sim.process(MANAGER) {
-            Some(Role::Server(server, ..)) => !server.map().servers.contains_key(&drained),
-            _ => false,
-        };
-        if !sim.run_until(Duration::from_secs(3_000), |_, _, _| {}, empty) {
-            return Err("it is not empty".into());
-        }
+        await_empty(&mut sim, drained)?;
         sim.crash(drained);
         close(&mut sim, &bank.trees)
     });
