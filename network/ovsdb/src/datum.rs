@@ -88,6 +88,11 @@ impl Datum {
         self.pairs().map(|(key, value)| 1 + text(key) + value.map_or(0, text)).sum()
     }
 
+    /// About how many bytes of memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.weight() * TEXT
+    }
+
     /// The one integer there is.
     #[must_use]
     pub fn integer(&self) -> Option<i64> {

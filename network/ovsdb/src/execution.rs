@@ -17,8 +17,10 @@ use std::time::Duration;
 /// that holds or gets much, counts for as many as that is values: see [`Datum::weight`].
 const MOST_LOOKED_AT: usize = 4_000_000;
 const CHANGING: usize = 10;
-/// It tells so many values at most: each takes some hundred bytes of memory in an answer.
-const MOST_TOLD: usize = 500_000;
+/// It tells so many values at most: each takes some hundred bytes of memory in an answer …
+pub(crate) const MOST_TOLD: usize = 500_000;
+/// … and so many if it has waited: one change may end the waiting of many.
+pub(crate) const MOST_TOLD_LATE: usize = 1_000;
 
 /// What operations depend on besides the database.
 pub(crate) struct Circumstances<'c> {
@@ -28,6 +30,8 @@ pub(crate) struct Circumstances<'c> {
     pub(crate) owns: &'c dyn Fn(&str) -> bool,
     /// How many rows it may have looked at if it waits: it is done again whenever something changes.
     pub(crate) most_waiting: usize,
+    /// How many values it may tell.
+    pub(crate) most_told: usize,
 }
 
 /// What comes of a transaction's operations.
@@ -154,7 +158,7 @@ impl<'d> Run<'_, 'd> {
         for (_, row) in self.matching(at, &condition)? {
             let values = project(&row, &columns);
             self.told += values.iter().map(|value| 1 + value.weight()).sum::<usize>();
-            require_at_most(self.told, MOST_TOLD, "values would be told")?;
+            require_at_most(self.told, self.circumstances.most_told, "values would be told")?;
             if told.insert(values) {
                 rows.push(row_to_json(table, &row, columns.iter().copied()));
             }

@@ -5,6 +5,8 @@ use serde_json::Value;
 
 /// A larger message is refused. The largest that clients send name all ports of a bridge: some 60 bytes for each.
 pub(crate) const LARGEST: usize = 8 << 20;
+/// Room for so many bytes is kept for messages to come.
+const KEPT: usize = 64 << 10;
 
 /// What has come of a message, and how far it has been looked through: each byte once.
 #[derive(Debug, Default)]
@@ -21,6 +23,11 @@ pub(crate) struct Framing {
 }
 
 impl Framing {
+    /// How many bytes have come of messages that were not taken.
+    pub(crate) const fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
@@ -62,6 +69,8 @@ impl Framing {
     fn take(&mut self) -> Result<Value, Error> {
         let message = serde_json::from_slice(&self.bytes[..self.seen]);
         self.bytes.drain(..self.seen);
+        // The next is rarely as large.
+        self.bytes.shrink_to(KEPT);
         *self = Self { bytes: std::mem::take(&mut self.bytes), taken: self.seen, ..Self::default() };
         message.map_err(|why| Error::syntax(format!("this is no JSON: {why}")))
     }

@@ -31,7 +31,7 @@
 //! - `execution`: the operations; `condition`, `mutation`: of which rows, and how they change; `integrity`: what must hold in the end.
 //! - [`Database`], [`Draft`], [`Changes`], [`RowRef`]: rows, as they are, as they may be, as they become, as they are read.
 //! - [`Store`], [`Journal`]: what is kept, and where; `record`: how it is written; `log`: a file of records.
-//! - [`Server`], [`Outbox`]: the protocol; `framing`: where messages end; `monitor`, `lock`: what clients watch, and hold;
+//! - [`Server`], [`Outbox`], [`Message`]: the protocol; `framing`: where messages end; `monitor`, `lock`: what clients watch, and hold;
 //!   `itself`: what they are told of the server.
 //! - [`Service`], [`Handle`]: the same on sockets.
 //!
@@ -48,7 +48,8 @@
 //!     {"op": "insert", "table": "Open_vSwitch", "row": {"bridges": ["named-uuid", "b"]}},
 //!     {"op": "insert", "table": "Bridge", "uuid-name": "b", "row": {"name": "br0"}}]}"#;
 //! server.receive(Time::ZERO, client, request, &mut out);
-//! assert_eq!(out.messages[0].1["id"], 7);
+//! let reply = out.messages.remove(0).1.into_json().expect("it is whole");
+//! assert_eq!(reply["id"], 7);
 //! let bridge = out.commits[0].of("Bridge").next().and_then(|change| change.new).expect("it is new");
 //! assert_eq!(bridge.get("name").string(), Some("br0"));
 //! ```
@@ -103,7 +104,7 @@ pub use log::LogError;
 pub use open_vswitch::open_vswitch;
 pub use row::{ChangeRef, Changes, RowRef};
 pub use schema::{Base, Column, Reference, Schema, Strength, Table, Type};
-pub use server::{ConnectionId, Outbox, Server};
+pub use server::{ConnectionId, Message, Outbox, Server};
 pub use service::{Handle, Service, chance};
 pub use store::{Journal, OpenError, Store};
 pub use uuid::{Uuid, UuidError};

@@ -294,7 +294,8 @@ fn run(seed: u64, transactions: u64, defect: Option<Defect>) -> Counts {
         let request = json!({"method": "transact", "params": params, "id": number});
         let mut out = Outbox::default();
         server.receive(Time::ZERO, CLIENT, request.to_string().as_bytes(), &mut out);
-        let reply = &out.messages.last().expect("there is a reply").1;
+        let reply =
+            out.messages.pop().and_then(|(_, message)| message.into_json()).expect("there is a reply");
         let results = reply["result"].as_array().expect("results");
         let said = results.iter().find_map(|result| result.get("error")).and_then(Value::as_str);
 

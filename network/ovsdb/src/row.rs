@@ -116,6 +116,12 @@ impl Changes {
         self.rows.is_empty()
     }
 
+    /// About how many bytes of memory they take.
+    pub(crate) fn bytes(&self) -> usize {
+        let rows = self.rows.values().flat_map(|change| [&change.old, &change.new]).flatten();
+        rows.flat_map(|row| row.0.iter()).map(Datum::bytes).sum()
+    }
+
     /// Those of a table's rows.
     ///
     /// # Panics

@@ -1,25 +1,33 @@
 //! The protocol (RFC 7047, section 4), without sockets and clocks.
 
 mod itself;
+mod message;
 mod requests;
 mod transactions;
 
 use crate::framing::{Framing, LARGEST};
 use crate::lock::Locks;
 use crate::monitor::Monitor;
-use crate::{Changes, Database, Draft, Error, Store, Uuid};
+use crate::{Changes, Database, Draft, Error, Store, Tag, Uuid};
 use fulmar_node::{Random, Time};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use transactions::Waiting;
 
+pub use message::Message;
+
 /// So many monitors, locks and transactions that wait are remembered for one client …
 const REMEMBERED: usize = 1_000;
 /// … of which so many are monitors, as each may be told of each change …
 const MONITORS: usize = 64;
-/// … and so many bytes of what it has said of them.
+/// … and so many bytes of what it has said of them …
 const SAID: usize = 2 * LARGEST;
+/// … of which those beyond so many come out of what all clients have together.
+const SAID_FREELY: usize = 64 << 10;
+const SAID_BY_ALL: usize = 4 * LARGEST;
+/// The messages that have begun and not ended yet have so many bytes together. If they have more, that which began first is not waited for.
+const UNFINISHED: usize = 4 * LARGEST;
 
 /// Who is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,11 +37,17 @@ pub struct ConnectionId(pub u64);
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// Messages, and to whom they go.
-    pub messages: Vec<(ConnectionId, Value)>,
+    pub messages: Vec<(ConnectionId, Message)>,
     /// Connections that are to be closed when they have got their messages, and why. They are forgotten already.
     pub closed: Vec<(ConnectionId, Error)>,
     /// What was committed.
     pub commits: Vec<Arc<Changes>>,
+}
+
+impl Outbox {
+    fn say(&mut self, to: ConnectionId, message: Value) {
+        self.messages.push((to, message.into()));
+    }
 }
 
 /// A server of one database. What it does depends on what it is told alone.
@@ -58,14 +72,16 @@ pub struct Server {
 #[derive(Default)]
 struct Session {
     framing: Framing,
+    /// When what has come of a message began to come.
+    begun: Time,
     /// By their names, which clients choose, as text.
-    monitors: BTreeMap<String, Watching>,
+    monitors: BTreeMap<String, Arc<Watching>>,
     /// How many rows its transactions that wait look at together.
     looked_at: usize,
 }
 
 /// A monitor that a client has.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Watching {
     name: Value,
     subject: Subject,
@@ -137,23 +153,52 @@ impl Server {
         }
     }
 
-    /// A client has sent something: the next bytes of its stream.
+    /// A client has sent something: the next bytes of its stream. All that it asks for is done.
     pub fn receive(&mut self, now: Time, connection: ConnectionId, bytes: &[u8], out: &mut Outbox) {
+        self.take(now, connection, bytes, out);
+        while self.answer(now, connection, out) {}
+    }
+
+    /// The same, with nothing done yet: [`Server::answer`] does it.
+    pub fn take(&mut self, now: Time, connection: ConnectionId, bytes: &[u8], out: &mut Outbox) {
         let Some(session) = self.sessions.get_mut(&connection) else { return };
-        session.framing.push(bytes);
-        // Who is closed on the way has no session.
-        while let Some(session) = self.sessions.get_mut(&connection) {
-            let heard = match session.framing.next() {
-                Ok(None) => return,
-                Ok(Some(message)) => self.hear(now, connection, &message, out),
-                Err(why) => Err(why),
-            };
-            if let Err(why) = heard {
-                out.messages.push((connection, json!({"id": null, "result": null, "error": why.to_json()})));
-                out.closed.push((connection, why));
-                self.disconnect(connection, out);
-            }
+        if session.framing.len() == 0 {
+            session.begun = now;
         }
+        session.framing.push(bytes);
+        while self.sessions.values().map(|session| session.framing.len()).sum::<usize>() > UNFINISHED {
+            let unfinished = self.sessions.iter().filter(|(_, session)| session.framing.len() > 0);
+            let Some((first, session)) = unfinished.min_by_key(|(_, session)| session.begun) else { return };
+            let details = format!(
+                "its message has not ended after {} bytes, and all that have not have more than {UNFINISHED}",
+                session.framing.len()
+            );
+            self.close(*first, Error::new(Tag::ResourcesExhausted, details), out);
+        }
+    }
+
+    /// Does the next thing that a client has asked for. Answers whether there may be another.
+    pub fn answer(&mut self, now: Time, connection: ConnectionId, out: &mut Outbox) -> bool {
+        let Some(session) = self.sessions.get_mut(&connection) else { return false };
+        let heard = match session.framing.next() {
+            Ok(None) => return false,
+            Ok(Some(message)) => {
+                session.begun = now;
+                self.hear(now, connection, &message, out)
+            }
+            Err(why) => Err(why),
+        };
+        if let Err(why) = heard {
+            self.close(connection, why, out);
+        }
+        true
+    }
+
+    /// A client is told why nothing more is heard from it.
+    fn close(&mut self, connection: ConnectionId, why: Error, out: &mut Outbox) {
+        out.say(connection, json!({"id": null, "result": null, "error": why.to_json()}));
+        out.closed.push((connection, why));
+        self.disconnect(connection, out);
     }
 
     /// Time has passed. To be called at [`Server::deadline`]; any other time is harmless.
@@ -196,16 +241,15 @@ impl Server {
             return Ok(());
         }
         self.databases.kept.commit(&changes)?;
+        let bytes = changes.bytes();
+        let changes = Arc::new(changes);
         for (connection, session) in &self.sessions {
             let watching = session.monitors.values().filter(|watching| watching.subject == Subject::Kept);
-            for Watching { name, monitor, .. } in watching {
-                if let Some(rows) = monitor.update(&changes) {
-                    out.messages.push((*connection, monitor.flavor.notification(name, rows)));
-                }
-            }
+            let told = watching.map(|watching| Message::update(watching.clone(), changes.clone(), bytes));
+            out.messages.extend(told.map(|message| (*connection, message)));
         }
         self.changed += 1;
-        out.commits.push(Arc::new(changes));
+        out.commits.push(changes);
         Ok(())
     }
 
@@ -220,9 +264,16 @@ impl Server {
         said.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes))
     }
 
+    /// How many bytes all clients have said of that.
+    fn remembered_of_all(&self) -> usize {
+        let monitors = self.sessions.values().flat_map(|session| session.monitors.values());
+        let monitors = monitors.map(|watching| watching.said);
+        monitors.chain(self.waiting.values().map(|waiting| waiting.said)).chain(self.locks.lengths()).sum()
+    }
+
     fn unlock(&mut self, name: &str, by: ConnectionId, out: &mut Outbox) -> Result<(), Error> {
         if let Some(next) = self.locks.unlock(name, by)? {
-            out.messages.push((next, json!({"id": null, "method": "locked", "params": [name]})));
+            out.say(next, json!({"id": null, "method": "locked", "params": [name]}));
         }
         Ok(())
     }

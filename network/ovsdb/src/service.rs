@@ -5,10 +5,10 @@ mod connection;
 mod door;
 
 use crate::{Changes, ConnectionId, Database, Draft, Error, Outbox, Server, Store};
-use connection::{Connection, Socket};
+use connection::{Connection, Socket, TOO_MUCH, WAITING};
 use door::Door;
 use fulmar_node::{Random, Time};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -24,8 +24,10 @@ use std::time::{Duration, Instant};
 const CLIENTS: usize = 500;
 /// So many are let in at once: those who are there already have a turn, too.
 const ARRIVALS: usize = 64;
-/// A client that has never said anything for so long, or that has said nothing for so long since, makes room for another.
+/// A client that has never said anything for so long makes room for another, or that has not read all it is told for so long while too
+/// much waits for all …
 const MUTE: Duration = Duration::from_secs(1);
+/// … or that has said nothing for so long since.
 const IDLE: Duration = Duration::from_secs(60);
 /// How long nobody is let in after the system could not let somebody in.
 const REST: Duration = Duration::from_secs(1);
@@ -185,30 +187,16 @@ impl Service {
             }
             for id in readable {
                 if let Some(connection) = self.connections.get_mut(&id) {
-                    connection.read(now, |bytes| server.receive(now, id, bytes, out));
+                    connection.read(now, |bytes| server.take(now, id, bytes, out));
                     if connection.is_ending() {
                         server.disconnect(id, out);
                     }
                 }
             }
             server.expire(now, out);
-            let messages = std::mem::take(&mut out.messages);
-            let closed = std::mem::take(&mut out.closed);
-            state.publish();
-            // Writing needs nobody to wait.
-            drop(state);
-            for (id, message) in messages {
-                if let Some(connection) = self.connections.get_mut(&id) {
-                    connection.send(&message);
-                }
-            }
-            for (id, why) in closed {
-                if let Some(connection) = self.connections.get_mut(&id) {
-                    tell(&format!("closed the connection of {}: {why}", connection.peer()));
-                    connection.end();
-                }
-            }
-            self.write(&mut tell);
+            self.deliver(state, &mut tell);
+            self.answer(now, &mut tell);
+            self.write(now, &mut tell);
         }
         Ok(())
     }
@@ -216,14 +204,27 @@ impl Service {
     /// Waits until there is something to do: doors at which somebody is, and connections that can be read.
     fn wait(&self) -> io::Result<(Vec<usize>, Vec<ConnectionId>)> {
         let now = self.shared.now();
-        let deadline = self.shared.state.lock().server.deadline();
+        let waiting = self.waiting();
         let lets_in = self.rests <= now;
-        let deadline = deadline.into_iter().chain((self.rests > now).then_some(self.rests)).min();
-        let timeout = deadline.map(|deadline| timespec(deadline.since(now)));
+        let is_due =
+            self.connections.values().any(|connection| connection.is_due(waiting[connection.door()]));
+        let deadlines = [
+            self.shared.state.lock().server.deadline(),
+            (!lets_in).then_some(self.rests),
+            is_due.then_some(now),
+            self.slowest(&waiting).map(|(since, _)| since + MUTE).min(),
+        ];
+        let timeout = deadlines.into_iter().flatten().min().map(|deadline| timespec(deadline.since(now)));
         let mut fds = vec![PollFd::new(&self.shared.waker, PollFlags::IN)];
         let door_flags = if lets_in { PollFlags::IN } else { PollFlags::empty() };
         fds.extend(self.doors.iter().map(|door| PollFd::new(door, door_flags)));
-        fds.extend(self.connections.values().map(Connection::poll));
+        // Who waits for nothing is not asked, as it would say that it is gone, again and again.
+        let polled = self
+            .connections
+            .iter()
+            .filter_map(|(id, connection)| Some((*id, connection.poll(waiting[connection.door()])?)));
+        let (ids, polled): (Vec<_>, Vec<_>) = polled.unzip();
+        fds.extend(polled);
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(why) => return Err(why.into()),
@@ -235,8 +236,65 @@ impl Service {
         let mut stirred = fds[1..].iter().map(|fd| !fd.revents().is_empty());
         let visitors = (0..self.doors.len()).zip(stirred.by_ref()).filter(|(_, stirred)| *stirred);
         let visitors = visitors.map(|(at, _)| at).collect();
-        let ids = self.connections.keys().zip(stirred).filter(|(_, stirred)| *stirred);
-        Ok((visitors, ids.map(|(id, _)| *id).collect()))
+        let readable = ids.into_iter().zip(stirred).filter(|(_, stirred)| *stirred);
+        Ok((visitors, readable.map(|(id, _)| id).collect()))
+    }
+
+    /// Has what the server wants to be said waiting for whom it is said to, and tells this process what was committed.
+    fn deliver(&mut self, mut state: MutexGuard<'_, State>, tell: &mut impl FnMut(&str)) {
+        let messages = std::mem::take(&mut state.out.messages);
+        let closed = std::mem::take(&mut state.out.closed);
+        state.publish();
+        drop(state);
+        for (id, message) in messages {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.send(message);
+            }
+        }
+        for (id, why) in closed {
+            if let Some(connection) = self.connections.get_mut(&id) {
+                tell(&format!("closed the connection of {}: {why}", connection.peer()));
+                connection.end();
+            }
+        }
+    }
+
+    /// Does one thing that each client has asked for, if there is room for what comes of it.
+    fn answer(&mut self, now: Time, tell: &mut impl FnMut(&str)) {
+        let shared = self.shared.clone();
+        let mut waiting = self.waiting();
+        for id in self.connections.keys().copied().collect::<Vec<_>>() {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            if !connection.is_due(waiting[connection.door()]) {
+                continue;
+            }
+            let mut state = shared.state.lock();
+            let State { server, out, .. } = &mut *state;
+            if !server.answer(now, id, out) {
+                connection.is_answered();
+            }
+            self.deliver(state, tell);
+            if let Some(connection) = self.connections.get_mut(&id) {
+                connection.write(now, &mut waiting[connection.door()]);
+            }
+        }
+    }
+
+    /// How many bytes wait to be read by those who came by each door.
+    fn waiting(&self) -> Vec<usize> {
+        let mut waiting = vec![0; self.doors.len()];
+        for connection in self.connections.values() {
+            waiting[connection.door()] += connection.waiting();
+        }
+        waiting
+    }
+
+    /// Who has not kept up for the longest time, and since when, of those at each door by which too much waits.
+    fn slowest(&self, waiting: &[usize]) -> impl Iterator<Item = (Time, ConnectionId)> {
+        let full = (0..self.doors.len()).filter(|door| waiting[*door] >= WAITING);
+        full.filter_map(|door| {
+            self.by(door).filter_map(|(id, connection)| Some((connection.behind()?, *id))).min()
+        })
     }
 
     /// Lets those in who are at a door.
@@ -287,15 +345,32 @@ impl Service {
         heard.filter(|(heard, _)| is_idle(*heard)).min().map(|(_, id)| id)
     }
 
-    /// Sends what can be sent, and lets go of who is done.
-    fn write(&mut self, tell: &mut impl FnMut(&str)) {
+    /// Sends what can be sent, and lets go of who is done and who does not keep up.
+    fn write(&mut self, now: Time, tell: &mut impl FnMut(&str)) {
+        let mut waiting = self.waiting();
         let mut gone = Vec::new();
         for (id, connection) in &mut self.connections {
-            if let Err(why) = connection.write() {
-                tell(&format!("closed the connection of {}: {why}", connection.peer()));
+            connection.write(now, &mut waiting[connection.door()]);
+            let unread = connection.unread();
+            if unread > TOO_MUCH {
+                let peer = connection.peer();
+                tell(&format!(
+                    "closed the connection of {peer}: it has not read {unread} bytes: expected {TOO_MUCH} at most"
+                ));
                 gone.push(*id);
             } else if connection.is_done() {
                 gone.push(*id);
+            }
+        }
+        let late = self.slowest(&waiting).filter(|(since, _)| now.since(*since) >= MUTE);
+        for (since, id) in late.collect::<Vec<_>>() {
+            if let Some(connection) = self.connections.get(&id) {
+                let (peer, unread, late) =
+                    (connection.peer(), connection.unread(), now.since(since).as_secs());
+                tell(&format!(
+                    "closed the connection of {peer}: it has not read {unread} bytes for {late} s, and others wait"
+                ));
+                gone.push(id);
             }
         }
         let mut state = self.shared.state.lock();

@@ -1,11 +1,15 @@
 //! What clients ask for, each a method (RFC 7047, section 4.1).
 
-use super::{ConnectionId, MONITORS, Outbox, REMEMBERED, SAID, Server, Session, Subject, Waiting, Watching};
+use super::{
+    ConnectionId, MONITORS, Outbox, REMEMBERED, SAID, SAID_BY_ALL, SAID_FREELY, Server, Session, Subject,
+    Waiting, Watching,
+};
 use crate::fields::{is_id, wrong};
 use crate::monitor::{Flavor, Monitor};
 use crate::{Error, Tag};
 use fulmar_node::Time;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// All databases that there are.
 const SUBJECTS: [Subject; 2] = [Subject::Kept, Subject::Itself];
@@ -51,7 +55,7 @@ impl Server {
             Ok(Some(result)) => json!({"id": id, "result": result, "error": null}),
             Err(why) => json!({"id": id, "result": null, "error": why}),
         };
-        out.messages.push((from, reply));
+        out.say(from, reply);
         Ok(())
     }
 
@@ -124,8 +128,17 @@ impl Server {
             return Err(Error::syntax(format!("transact: the request {id} is not answered yet")).into());
         }
         let (id, operations) = (id.clone(), operations.into());
-        let waiting =
-            Waiting { by: from, id, subject, operations, said, since: now, deadline: None, looked_at: 0 };
+        let waiting = Waiting {
+            by: from,
+            id,
+            subject,
+            operations,
+            said,
+            since: now,
+            deadline: None,
+            has_waited: false,
+            looked_at: 0,
+        };
         self.begin(now, waiting, out);
         Ok(None)
     }
@@ -150,7 +163,8 @@ impl Server {
         if session.monitors.contains_key(&name.to_string()) {
             return Err(Error::syntax(format!("{method}: there is a monitor {name} already")).into());
         }
-        session.monitors.insert(name.to_string(), Watching { name: name.clone(), subject, monitor, said });
+        let watching = Watching { name: name.clone(), subject, monitor, said };
+        session.monitors.insert(name.to_string(), Arc::new(watching));
         Ok(Some(flavor.reply(rows)))
     }
 
@@ -162,14 +176,15 @@ impl Server {
         let is_taken = name != new_name && session.monitors.contains_key(&new_name.to_string());
         let found = session.monitors.get(&name.to_string());
         let found = found.filter(|found| found.monitor.flavor != Flavor::Plain && !is_taken);
-        let mut watching = found.cloned().ok_or_else(|| json!("unknown monitor"))?;
+        let mut watching = Watching::clone(found.ok_or_else(|| json!("unknown monitor"))?);
         watching.name = new_name.clone();
         let rows = watching.monitor.change(self.databases.about(watching.subject), requests)?;
-        let told = rows.map(|rows| (from, watching.monitor.flavor.notification(new_name, rows)));
-        out.messages.extend(told);
+        if let Some(rows) = rows {
+            out.say(from, watching.monitor.flavor.notification(new_name, rows));
+        }
         let session = self.session(from)?;
         session.monitors.remove(&name.to_string());
-        session.monitors.insert(new_name.to_string(), watching);
+        session.monitors.insert(new_name.to_string(), Arc::new(watching));
         Ok(Some(json!({})))
     }
 
@@ -193,7 +208,7 @@ impl Server {
         self.may_remember(from)?;
         let claimed = self.locks.claim(name, from, steal)?;
         if let Some(victim) = claimed.victim {
-            out.messages.push((victim, json!({"id": null, "method": "stolen", "params": [name]})));
+            out.say(victim, json!({"id": null, "method": "stolen", "params": [name]}));
         }
         Ok(Some(json!({"locked": claimed.locked})))
     }
@@ -203,14 +218,22 @@ impl Server {
     fn may_remember(&mut self, client: ConnectionId) -> Result<usize, Error> {
         let said = self.session(client)?.framing.taken;
         let (count, bytes) = self.remembered(client);
-        if count < REMEMBERED && bytes + said <= SAID {
-            return Ok(said);
+        let is_free = bytes + said <= SAID_FREELY;
+        if count >= REMEMBERED || bytes + said > SAID {
+            let details = format!(
+                "{count} monitors, locks and transactions that wait, of {bytes} bytes: expected no more than {REMEMBERED} \
+                 and {SAID} of one client"
+            );
+            return Err(Error::new(Tag::ResourcesExhausted, details));
         }
-        let details = format!(
-            "{count} monitors, locks and transactions that wait, of {bytes} bytes: expected no more than {REMEMBERED} \
-             and {SAID} of one client"
-        );
-        Err(Error::new(Tag::ResourcesExhausted, details))
+        if !is_free && self.remembered_of_all() + said > SAID_BY_ALL {
+            let details = format!(
+                "{bytes} bytes of monitors, locks and transactions that wait: expected no more than {SAID_FREELY} of one \
+                 client while those of all have {SAID_BY_ALL}"
+            );
+            return Err(Error::new(Tag::ResourcesExhausted, details));
+        }
+        Ok(said)
     }
 
     fn session(&mut self, client: ConnectionId) -> Result<&mut Session, Error> {

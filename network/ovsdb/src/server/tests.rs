@@ -1,3 +1,5 @@
+mod bounds;
+
 use super::*;
 use crate::{Base, Column, Datum, Journal, Schema, Table, Type};
 use std::io;
@@ -40,7 +42,7 @@ impl Harbour {
         let mut out = Outbox::default();
         self.server.receive(self.now, from, message.to_string().as_bytes(), &mut out);
         assert!(out.closed.is_empty(), "{:?}", out.closed);
-        out.messages
+        told_in(out)
     }
 
     /// The only reply to a request, which nobody else hears of.
@@ -61,8 +63,13 @@ impl Harbour {
         self.now = self.now + Duration::from_millis(milliseconds);
         let mut out = Outbox::default();
         self.server.expire(self.now, &mut out);
-        out.messages
+        told_in(out)
     }
+}
+
+/// What is said, and to whom.
+fn told_in(out: Outbox) -> Vec<(ConnectionId, Value)> {
+    out.messages.into_iter().filter_map(|(to, message)| Some((to, message.into_json()?))).collect()
 }
 
 fn insert(name: &str) -> Value {
@@ -125,10 +132,11 @@ fn garbage_ends_a_connection() {
         let mut out = Outbox::default();
         let after = format!("{garbage} {{\"method\": \"echo\", \"params\": [], \"id\": 1}}");
         harbour.server.receive(Time::ZERO, A, after.as_bytes(), &mut out);
-        assert_eq!((out.messages.len(), out.closed.len()), (1, 1), "{garbage}");
-        assert_eq!(out.messages[0].1["error"]["error"], "syntax error");
         harbour.server.receive(Time::ZERO, A, after.as_bytes(), &mut out);
-        assert_eq!(out.messages.len(), 1, "it is not heard any more");
+        assert_eq!(out.closed.len(), 1, "{garbage}");
+        let said = told_in(out);
+        assert_eq!(said.len(), 1, "it is not heard any more: {garbage}");
+        assert_eq!(said[0].1["error"]["error"], "syntax error");
         assert!(harbour.ask(B, "echo", json!([])).is_ok());
     }
 }
@@ -269,7 +277,7 @@ fn locks_are_given_in_turn_and_stolen() {
     assert!(owns(&mut harbour, A) && !owns(&mut harbour, B));
     let mut out = Outbox::default();
     harbour.server.disconnect(A, &mut out);
-    assert_eq!(out.messages, [(B, notification("locked", json!(["chart"])))]);
+    assert_eq!(told_in(out), [(B, notification("locked", json!(["chart"])))]);
     assert!(owns(&mut harbour, B));
 
     harbour.server.connect(A);
@@ -333,43 +341,6 @@ fn who_waits_may_give_up() {
 }
 
 #[test]
-fn what_is_remembered_for_a_client_is_bounded() {
-    let mut harbour = Harbour::new();
-    for id in 0..REMEMBERED as u64 {
-        assert!(harbour.transact(A, id, json!([wait("Fram", None)])).is_empty());
-    }
-    let said = harbour.transact(A, 5_000, json!([wait("Fram", None)]));
-    assert_eq!(said[0].1["error"]["error"], "resources exhausted");
-    assert!(harbour.ask(A, "lock", json!(["chart"])).is_err());
-    assert!(harbour.transact(B, 1, json!([wait("Fram", None)])).is_empty());
-
-    let large = json!([{"op": "comment", "comment": "x".repeat(SAID / 4)}, wait("Fram", None)]);
-    let done = (2..).find(|id| !harbour.transact(B, *id, large.clone()).is_empty());
-    assert_eq!(done, Some(5), "three are less than is remembered, four are more");
-}
-
-#[test]
-fn monitors_are_few_and_ask_for_little() {
-    let mut harbour = Harbour::new();
-    let watched = json!({"Ship": {"columns": ["name"]}});
-    for number in 0..MONITORS {
-        harbour.ask(A, "monitor_cond", json!(["Sea", number, watched])).expect("rows");
-    }
-    let why = harbour.ask(A, "monitor", json!(["Sea", "one more", watched])).expect_err("too many");
-    assert_eq!(why["error"], "resources exhausted");
-    harbour.ask(B, "monitor", json!(["Sea", "one more", watched])).expect("another client's");
-    let conditions = vec![json!(["name", "!=", "none"]); 20_000];
-    let much = json!({"Ship": {"columns": ["name"], "where": conditions}});
-    assert_eq!(
-        harbour.ask(B, "monitor_cond", json!(["Sea", "m", much])).expect_err("too much")["error"],
-        "resources exhausted"
-    );
-    harbour.ask(B, "monitor_cond", json!(["Sea", "m", watched])).expect("rows");
-    let more = json!({"Ship": {"where": much["Ship"]["where"]}});
-    assert!(harbour.ask(B, "monitor_cond_change", json!(["m", "m", more])).is_err());
-}
-
-#[test]
 fn this_process_takes_part() {
     let mut harbour = Harbour::new();
     harbour.ask(A, "monitor", json!(["Sea", "m", {"Ship": {"columns": ["name", "size"]}}])).expect("rows");
@@ -386,8 +357,10 @@ fn this_process_takes_part() {
         &mut out,
     );
     let ship = made.expect("it is right");
-    assert_eq!(out.messages.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [A, B]);
-    let changes: Vec<_> = out.commits[0].of("Ship").collect();
+    let commits = std::mem::take(&mut out.commits);
+    let told = told_in(std::mem::take(&mut out)).into_iter().map(|(to, _)| to);
+    assert_eq!(told.collect::<Vec<_>>(), [A, B]);
+    let changes: Vec<_> = commits[0].of("Ship").collect();
     assert_eq!((changes.len(), changes[0].uuid, changes[0].old.is_none()), (1, ship, true));
     assert!(changes[0].touches("size"));
 
@@ -411,7 +384,7 @@ fn this_process_takes_part() {
         },
         &mut out,
     );
-    assert_eq!(twice.expect_err("they have one name").tag, crate::Tag::ConstraintViolation);
+    assert_eq!(twice.expect_err("they have one name").tag, Tag::ConstraintViolation);
     let refused = harbour.server.transact(
         harbour.now,
         |draft, _| {
@@ -568,52 +541,4 @@ fn noise_does_no_harm() {
             harbour.server.connect(closed);
         }
     }
-}
-
-/// A short message may ask for much.
-#[test]
-fn a_transaction_has_bounds_and_others_go_on() {
-    let mut harbour = Harbour::new();
-    let ships: Vec<Value> = (0..1000).map(|number| insert(&format!("ship {number}"))).collect();
-    harbour.transact(A, 1, ships.into());
-    let all = json!({"op": "select", "table": "Ship", "where": []});
-    let none = json!({"op": "select", "table": "Ship", "where": [["name", "==", "none"]]});
-    let change = json!({"op": "mutate", "table": "Ship", "where": [], "mutations": [["size", "+=", 1]]});
-    let unmet = json!({"op": "wait", "table": "Ship", "where": [["name", "==", "none"]], "until": "!=", "rows": [], "columns": ["name"], "timeout": 0});
-    assert!(
-        harbour.transact(A, 2, vec![unmet.clone(); 1].into())[0].1["result"]
-            .to_string()
-            .contains("timed out")
-    );
-    let waits = harbour.transact(A, 2, [vec![none.clone(); 50], vec![json!({"op": "wait", "table": "Ship", "where": [], "until": "==", "rows": [], "columns": ["name"]})]].concat().into());
-    assert!(waits[0].1["result"].to_string().contains("resources exhausted"));
-    for (operation, few, many) in [(all, 10, 200), (none, 500, 5000), (change, 10, 500)] {
-        let mut ask =
-            |count| harbour.transact(A, 2, vec![operation.clone(); count].into())[0].1["result"].to_string();
-        assert!(!ask(few).contains("error"), "{operation}");
-        assert!(ask(many).contains("resources exhausted"), "{operation}");
-    }
-    // What is asked of each row, what it holds and what it is changed by counts, too, also where one row is named.
-    let conditions = vec![json!(["name", "!=", "none"]); 10_000];
-    let much = json!([{"op": "select", "table": "Ship", "where": conditions}]);
-    assert!(harbour.transact(A, 2, much)[0].1["result"].to_string().contains("resources exhausted"));
-    let pairs: Vec<Value> = (0..50_000).map(|number| json!([format!("tag {number}"), ""])).collect();
-    let named = json!([["name", "==", "ship 7"]]);
-    let fill = json!([{"op": "update", "table": "Ship", "where": named, "row": {"tags": ["map", pairs]}}]);
-    assert_eq!(harbour.transact(A, 2, fill)[0].1["result"], json!([{"count": 1}]));
-    let mutations = vec![json!(["tags", "delete", ["set", []]]); 1_000];
-    let much = json!([{"op": "mutate", "table": "Ship", "where": named, "mutations": mutations}]);
-    assert!(harbour.transact(A, 2, much)[0].1["result"].to_string().contains("resources exhausted"));
-    let text = "x".repeat(1 << 20);
-    let much =
-        json!([{"op": "update", "table": "Ship", "where": [], "row": {"tags": ["map", [["text", text]]]}}]);
-    assert!(harbour.transact(A, 2, much)[0].1["result"].to_string().contains("resources exhausted"));
-    // Those of a client that wait look at so many together.
-    let wait =
-        json!({"op": "wait", "table": "Ship", "where": [], "until": "==", "rows": [], "columns": ["name"]});
-    let waits = (100..).take_while(|id| harbour.transact(A, *id, json!([wait.clone()])).is_empty()).count();
-    assert!((10..=20).contains(&waits), "{waits}");
-    let first =
-        json!([{"op": "select", "table": "Ship", "where": [["name", "==", "ship 0"]], "columns": ["size"]}]);
-    assert_eq!(harbour.transact(B, 3, first)[0].1["result"], json!([{"rows": [{"size": ["set", []]}]}]));
 }

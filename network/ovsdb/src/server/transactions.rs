@@ -1,7 +1,7 @@
 //! Transactions: done at once, or retried whenever the database changes until they need not wait any more (RFC 7047, section 5.2.6).
 
 use super::{ConnectionId, Outbox, Server, Subject};
-use crate::execution::{Circumstances, Execution, execute};
+use crate::execution::{Circumstances, Execution, MOST_TOLD, MOST_TOLD_LATE, execute};
 use crate::{Error, Tag};
 use fulmar_node::Time;
 use serde_json::{Value, json};
@@ -19,7 +19,8 @@ pub(super) struct Waiting {
     pub(super) since: Time,
     /// When it is over at the latest, if it has said so.
     pub(super) deadline: Option<Time>,
-    /// How many rows it looked at when it was tried last.
+    /// Whether it was tried before, and how many rows it looked at then.
+    pub(super) has_waited: bool,
     pub(super) looked_at: usize,
 }
 
@@ -45,7 +46,7 @@ impl Server {
                 session.looked_at -= waiting.looked_at;
             }
             let why = Error::new(Tag::Canceled, "as was asked for").to_json();
-            out.messages.push((by, json!({"id": id, "result": null, "error": why})));
+            out.say(by, json!({"id": id, "result": null, "error": why}));
         }
     }
 
@@ -70,7 +71,9 @@ impl Server {
             session.looked_at
         });
         let most_waiting = MOST_WAITING.saturating_sub(others);
-        let circumstances = Circumstances { elapsed: now.since(waiting.since), owns: &owns, most_waiting };
+        let most_told = if waiting.has_waited { MOST_TOLD_LATE } else { MOST_TOLD };
+        let elapsed = now.since(waiting.since);
+        let circumstances = Circumstances { elapsed, owns: &owns, most_waiting, most_told };
         let done = execute(
             self.databases.about(waiting.subject),
             &waiting.operations,
@@ -80,6 +83,7 @@ impl Server {
         let results = match done {
             Execution::Failed(results) => results,
             Execution::Waits(timeout, looked_at) => {
+                waiting.has_waited = true;
                 waiting.looked_at = looked_at;
                 if let Some(session) = self.sessions.get_mut(&waiting.by) {
                     session.looked_at += looked_at;
@@ -99,7 +103,7 @@ impl Server {
                 results
             }
         };
-        out.messages.push((waiting.by, json!({"id": waiting.id, "result": results, "error": null})));
+        out.say(waiting.by, json!({"id": waiting.id, "result": results, "error": null}));
     }
 }
 

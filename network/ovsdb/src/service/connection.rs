@@ -1,15 +1,21 @@
 //! A client's connection: bytes that come and go.
 
+use crate::Message;
 use fulmar_node::Time;
 use rustix::event::{PollFd, PollFlags};
-use serde_json::Value;
-use std::io::{self, ErrorKind, Read, Write};
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 
-/// While so many bytes wait to be read by a client, nothing more is read from it.
+/// While so many bytes wait to be read by a client, nothing that it asks for is done, and nothing more is made for it to be told.
 const ENOUGH: usize = 1 << 20;
+/// While so many bytes wait to be read by those who came by one door, that holds for them all.
+pub(super) const WAITING: usize = 96 << 20;
 /// A client for which so many bytes wait, as it is told of changes faster than it reads, is let go.
-const TOO_MUCH: usize = 64 << 20;
+pub(super) const TOO_MUCH: usize = 64 << 20;
+
+/// Room for so many bytes is kept for those to come.
+const KEPT: usize = 64 << 10;
 
 /// A stream that does not block.
 pub(super) trait Socket: Read + Write + AsFd + Send {}
@@ -24,16 +30,35 @@ pub(super) struct Connection {
     door: usize,
     /// Whether it has ever said anything, and when it was heard of last.
     heard: (bool, Time),
+    /// Whether it may have asked for what is not done yet.
+    asks: bool,
+    /// What it is to be told, of which nothing is made yet, and how much memory that takes.
+    owed: VecDeque<Message>,
+    owed_bytes: usize,
     /// What is still to be sent, of which so many bytes are sent already.
     backlog: Vec<u8>,
     sent: usize,
+    /// Since when there has always been something.
+    behind: Option<Time>,
     /// Nothing is read any more; it is closed when all is sent.
     ends: bool,
 }
 
 impl Connection {
     pub(super) fn new(socket: Box<dyn Socket>, peer: String, door: usize, now: Time) -> Self {
-        Self { socket, peer, door, heard: (false, now), backlog: Vec::new(), sent: 0, ends: false }
+        Self {
+            socket,
+            peer,
+            door,
+            heard: (false, now),
+            asks: false,
+            owed: VecDeque::new(),
+            owed_bytes: 0,
+            backlog: Vec::new(),
+            sent: 0,
+            behind: None,
+            ends: false,
+        }
     }
 
     pub(super) const fn door(&self) -> usize {
@@ -49,25 +74,41 @@ impl Connection {
         &self.peer
     }
 
-    /// What it waits for.
-    pub(super) fn poll(&self) -> PollFd<'_> {
+    /// What it waits for, if it does, where so much waits by its door.
+    pub(super) fn poll(&self, all: usize) -> Option<PollFd<'_>> {
         let mut flags = PollFlags::empty();
-        flags.set(PollFlags::IN, self.is_read());
+        flags.set(PollFlags::IN, !self.ends && !self.asks && self.has_room(all));
         flags.set(PollFlags::OUT, self.waiting() > 0);
-        PollFd::new(&self.socket, flags)
+        (!flags.is_empty()).then(|| PollFd::new(&self.socket, flags))
     }
 
-    fn is_read(&self) -> bool {
-        !self.ends && self.waiting() < ENOUGH
+    /// Whether something that it asks for can be done.
+    pub(super) fn is_due(&self, all: usize) -> bool {
+        self.asks && self.has_room(all)
     }
 
-    const fn waiting(&self) -> usize {
+    fn has_room(&self, all: usize) -> bool {
+        self.owed.is_empty() && self.waiting() < ENOUGH && all < WAITING
+    }
+
+    /// How many bytes wait to be read by it.
+    pub(super) const fn waiting(&self) -> usize {
         self.backlog.len() - self.sent
+    }
+
+    /// The same with what is not made yet, in bytes of memory.
+    pub(super) const fn unread(&self) -> usize {
+        self.waiting() + self.owed_bytes
+    }
+
+    /// Since when something has waited for it all the time.
+    pub(super) const fn behind(&self) -> Option<Time> {
+        self.behind
     }
 
     /// Reads once: others have a turn too, and what is answered may be much more than what is asked.
     pub(super) fn read(&mut self, now: Time, mut hear: impl FnMut(&[u8])) {
-        if !self.is_read() {
+        if self.ends || self.asks {
             return;
         }
         let mut bytes = [0; 8 << 10];
@@ -75,6 +116,7 @@ impl Connection {
             Ok(0) => self.ends = true,
             Ok(length) => {
                 self.heard = (true, now);
+                self.asks = true;
                 hear(&bytes[..length]);
             }
             Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
@@ -82,8 +124,14 @@ impl Connection {
         }
     }
 
-    pub(super) fn send(&mut self, message: &Value) {
-        self.backlog.extend_from_slice(message.to_string().as_bytes());
+    /// All that it has asked for is done.
+    pub(super) const fn is_answered(&mut self) {
+        self.asks = false;
+    }
+
+    pub(super) fn send(&mut self, message: Message) {
+        self.owed_bytes += message.bytes();
+        self.owed.push_back(message);
     }
 
     /// It is closed when all is sent.
@@ -94,6 +142,8 @@ impl Connection {
     /// There is nobody to send anything to.
     fn abandon(&mut self) {
         self.ends = true;
+        self.owed.clear();
+        self.owed_bytes = 0;
         self.backlog.clear();
         self.sent = 0;
     }
@@ -103,11 +153,30 @@ impl Connection {
     }
 
     pub(super) const fn is_done(&self) -> bool {
-        self.ends && self.waiting() == 0
+        self.ends && self.unread() == 0
     }
 
-    /// Sends as much as can be sent.
-    pub(super) fn write(&mut self) -> io::Result<()> {
+    /// Sends as much as can be sent, and makes what is to be sent as there is room for it: `all` is how much waits by its door.
+    pub(super) fn write(&mut self, now: Time, all: &mut usize) {
+        let others = *all - self.waiting();
+        self.flush();
+        while self.waiting() < ENOUGH && others + self.waiting() < WAITING {
+            let Some(message) = self.owed.pop_front() else { break };
+            self.owed_bytes -= message.bytes();
+            if let Some(json) = message.into_json() {
+                self.backlog.extend_from_slice(json.to_string().as_bytes());
+                self.flush();
+            }
+        }
+        *all = others + self.waiting();
+        if self.unread() == 0 {
+            self.behind = None;
+        } else if self.behind.is_none() {
+            self.behind = Some(now);
+        }
+    }
+
+    fn flush(&mut self) {
         while self.waiting() > 0 {
             match self.socket.write(&self.backlog[self.sent..]) {
                 Ok(length) => self.sent += length,
@@ -116,15 +185,11 @@ impl Connection {
                 Err(_) => self.abandon(),
             }
         }
-        if self.waiting() > TOO_MUCH {
-            let details = format!("it has not read {} bytes: expected {TOO_MUCH} at most", self.waiting());
-            return Err(io::Error::other(details));
-        }
         // Sent bytes are forgotten when they are as many as those that are not.
         if self.sent >= self.waiting() {
             self.backlog.drain(..self.sent);
+            self.backlog.shrink_to(KEPT);
             self.sent = 0;
         }
-        Ok(())
     }
 }

@@ -46,19 +46,19 @@ impl Play {
         let mut out = Outbox::default();
         self.server.receive(self.now, CLIENT, request.as_bytes(), &mut out);
         self.server.database().invariants();
-        self.replies(&out)
+        self.replies(out)
     }
 
     fn pass(&mut self, time: Duration) -> String {
         self.now = self.now + time;
         let mut out = Outbox::default();
         self.server.expire(self.now, &mut out);
-        self.replies(&out)
+        self.replies(out)
     }
 
-    fn replies(&mut self, out: &Outbox) -> String {
+    fn replies(&mut self, out: Outbox) -> String {
         let mut text = String::new();
-        for (_, message) in &out.messages {
+        for message in out.messages.into_iter().filter_map(|(_, message)| message.into_json()) {
             let all = [message["error"].clone()];
             let results = message["result"].as_array().map_or(all.as_slice(), Vec::as_slice);
             for result in results {

@@ -165,3 +165,50 @@ fn silent_clients_keep_nobody_out() {
     assert_eq!(local.ask("echo", &json!([3])), json!([3]));
     drop((by_tcp, by_name));
 }
+
+/// Each of many may ask for much and read nothing: what nobody reads is bounded, and who reads is answered.
+#[test]
+fn who_does_not_keep_up_makes_room() {
+    let mut served = Served::begin();
+    let large = "x".repeat(4 << 20);
+    let made = served.handle.transact(|draft, chance| {
+        let queue = draft.insert("Queue", chance);
+        draft.set("Queue", queue, "external_ids", Datum::map([("large".to_owned(), large.clone())]))
+    });
+    made.expect("it is right");
+    let select = json!({"op": "select", "table": "Queue", "where": [], "columns": ["external_ids"]});
+    let question = json!({"method": "transact", "params": ["Open_vSwitch", select], "id": 1}).to_string();
+    // What 40 of them have asked for is 800 MB.
+    let mut deaf: Vec<_> = (0..40).map(|_| tcp(&served)).collect();
+    for client in &mut deaf {
+        client.stream.write_all(question.repeat(5).as_bytes()).expect("it is sent");
+    }
+    let mut reader = tcp(&served);
+    for round in 0..5 {
+        assert_eq!(reader.ask("echo", &json!([round])), json!([round]));
+    }
+    let told = served.stop();
+    assert!(!told.is_empty() && told.iter().all(|why| why.contains("and others wait")), "{told:?}");
+}
+
+/// All that was asked for at once is done in turn, however much it is, as it is read.
+#[test]
+fn answers_wait_for_who_reads_them() {
+    let mut served = Served::begin();
+    let (mut asks, mut other) = (unix(&served), unix(&served));
+    let question = json!({"method": "get_schema", "params": ["Open_vSwitch"], "id": 1}).to_string();
+    let last = json!({"method": "echo", "params": ["last"], "id": 2}).to_string();
+    asks.stream.write_all([question.repeat(200), last].concat().as_bytes()).expect("it is sent");
+    assert_eq!(other.ask("echo", &json!([1])), json!([1]));
+    for _ in 0..200 {
+        assert_eq!(asks.hear().expect("an answer")["result"]["name"], "Open_vSwitch");
+    }
+    assert_eq!(asks.hear().expect("an answer")["result"], json!(["last"]));
+    // Who ends what it says is answered before it is let go.
+    let question = json!({"method": "echo", "params": [3], "id": 3}).to_string();
+    asks.stream.write_all(question.as_bytes()).expect("it is sent");
+    asks.stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+    assert_eq!(asks.hear().expect("an answer")["result"], json!([3]));
+    assert_eq!(asks.hear(), None);
+    assert!(served.stop().is_empty());
+}

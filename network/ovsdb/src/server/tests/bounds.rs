@@ -1,0 +1,171 @@
+//! What one client may ask for, and what all may, so that others go on.
+
+use super::*;
+
+#[test]
+fn what_is_remembered_for_a_client_is_bounded() {
+    let mut harbour = Harbour::new();
+    for id in 0..REMEMBERED as u64 {
+        assert!(harbour.transact(A, id, json!([wait("Fram", None)])).is_empty());
+    }
+    let said = harbour.transact(A, 5_000, json!([wait("Fram", None)]));
+    assert_eq!(said[0].1["error"]["error"], "resources exhausted");
+    assert!(harbour.ask(A, "lock", json!(["chart"])).is_err());
+    assert!(harbour.transact(B, 1, json!([wait("Fram", None)])).is_empty());
+
+    let large = json!([{"op": "comment", "comment": "x".repeat(SAID / 4)}, wait("Fram", None)]);
+    let done = (2..).find(|id| !harbour.transact(B, *id, large.clone()).is_empty());
+    assert_eq!(done, Some(5), "three are less than is remembered, four are more");
+}
+
+#[test]
+fn monitors_are_few_and_ask_for_little() {
+    let mut harbour = Harbour::new();
+    let watched = json!({"Ship": {"columns": ["name"]}});
+    for number in 0..MONITORS {
+        harbour.ask(A, "monitor_cond", json!(["Sea", number, watched])).expect("rows");
+    }
+    let why = harbour.ask(A, "monitor", json!(["Sea", "one more", watched])).expect_err("too many");
+    assert_eq!(why["error"], "resources exhausted");
+    harbour.ask(B, "monitor", json!(["Sea", "one more", watched])).expect("another client's");
+    let conditions = vec![json!(["name", "!=", "none"]); 20_000];
+    let much = json!({"Ship": {"columns": ["name"], "where": conditions}});
+    assert_eq!(
+        harbour.ask(B, "monitor_cond", json!(["Sea", "m", much])).expect_err("too much")["error"],
+        "resources exhausted"
+    );
+    harbour.ask(B, "monitor_cond", json!(["Sea", "m", watched])).expect("rows");
+    let more = json!({"Ship": {"where": much["Ship"]["where"]}});
+    assert!(harbour.ask(B, "monitor_cond_change", json!(["m", "m", more])).is_err());
+}
+
+/// A short message may ask for much.
+#[test]
+fn a_transaction_has_bounds_and_others_go_on() {
+    let mut harbour = Harbour::new();
+    let ships: Vec<Value> = (0..1000).map(|number| insert(&format!("ship {number}"))).collect();
+    harbour.transact(A, 1, ships.into());
+    let all = json!({"op": "select", "table": "Ship", "where": []});
+    let none = json!({"op": "select", "table": "Ship", "where": [["name", "==", "none"]]});
+    let change = json!({"op": "mutate", "table": "Ship", "where": [], "mutations": [["size", "+=", 1]]});
+    let unmet = json!({"op": "wait", "table": "Ship", "where": [["name", "==", "none"]], "until": "!=", "rows": [], "columns": ["name"], "timeout": 0});
+    assert!(
+        harbour.transact(A, 2, vec![unmet.clone(); 1].into())[0].1["result"]
+            .to_string()
+            .contains("timed out")
+    );
+    let waits = harbour.transact(A, 2, [vec![none.clone(); 50], vec![json!({"op": "wait", "table": "Ship", "where": [], "until": "==", "rows": [], "columns": ["name"]})]].concat().into());
+    assert!(waits[0].1["result"].to_string().contains("resources exhausted"));
+    for (operation, few, many) in [(all, 10, 200), (none, 500, 5000), (change, 10, 500)] {
+        let mut ask =
+            |count| harbour.transact(A, 2, vec![operation.clone(); count].into())[0].1["result"].to_string();
+        assert!(!ask(few).contains("error"), "{operation}");
+        assert!(ask(many).contains("resources exhausted"), "{operation}");
+    }
+    // What is asked of each row, what it holds and what it is changed by counts, too, also where one row is named.
+    let conditions = vec![json!(["name", "!=", "none"]); 10_000];
+    let much = json!([{"op": "select", "table": "Ship", "where": conditions}]);
+    assert!(harbour.transact(A, 2, much)[0].1["result"].to_string().contains("resources exhausted"));
+    let pairs: Vec<Value> = (0..50_000).map(|number| json!([format!("tag {number}"), ""])).collect();
+    let named = json!([["name", "==", "ship 7"]]);
+    let fill = json!([{"op": "update", "table": "Ship", "where": named, "row": {"tags": ["map", pairs]}}]);
+    assert_eq!(harbour.transact(A, 2, fill)[0].1["result"], json!([{"count": 1}]));
+    let mutations = vec![json!(["tags", "delete", ["set", []]]); 1_000];
+    let much = json!([{"op": "mutate", "table": "Ship", "where": named, "mutations": mutations}]);
+    assert!(harbour.transact(A, 2, much)[0].1["result"].to_string().contains("resources exhausted"));
+    let text = "x".repeat(1 << 20);
+    let much =
+        json!([{"op": "update", "table": "Ship", "where": [], "row": {"tags": ["map", [["text", text]]]}}]);
+    assert!(harbour.transact(A, 2, much)[0].1["result"].to_string().contains("resources exhausted"));
+    // Those of a client that wait look at so many together.
+    let wait =
+        json!({"op": "wait", "table": "Ship", "where": [], "until": "==", "rows": [], "columns": ["name"]});
+    let waits = (100..).take_while(|id| harbour.transact(A, *id, json!([wait.clone()])).is_empty()).count();
+    assert!((10..=20).contains(&waits), "{waits}");
+    let first =
+        json!([{"op": "select", "table": "Ship", "where": [["name", "==", "ship 0"]], "columns": ["size"]}]);
+    assert_eq!(harbour.transact(B, 3, first)[0].1["result"], json!([{"rows": [{"size": ["set", []]}]}]));
+}
+
+/// Of messages that have begun and do not end, that which has taken longest is given up.
+#[test]
+fn messages_that_do_not_end_are_bounded() {
+    let mut harbour = Harbour::new();
+    let mut out = Outbox::default();
+    let part = ["{\"method\": \"", &"x".repeat(LARGEST - 100)].concat();
+    let clients = (3..8).map(ConnectionId).collect::<Vec<_>>();
+    for client in &clients {
+        harbour.server.connect(*client);
+        harbour.now = harbour.now + Duration::from_millis(1);
+        assert!(out.closed.is_empty());
+        harbour.server.take(harbour.now, *client, part.as_bytes(), &mut out);
+        assert!(!harbour.server.answer(harbour.now, *client, &mut out));
+    }
+    let [(closed, why)] = out.closed.as_slice() else { panic!("{:?}", out.closed) };
+    assert!(*closed == clients[0] && why.details.contains("has not ended"), "{why}");
+    assert!(harbour.ask(A, "echo", json!([1])).is_ok());
+    // The others may end theirs.
+    let mut out = Outbox::default();
+    harbour.server.receive(harbour.now, clients[4], b"\", \"params\": [], \"id\": 1}", &mut out);
+    assert!(out.closed.is_empty());
+    assert_eq!(told_in(out)[0].1["error"], "unknown method");
+}
+
+/// Many clients may remember little each, and few much.
+#[test]
+fn what_is_remembered_for_all_is_bounded() {
+    let mut harbour = Harbour::new();
+    let waits = |bytes: usize| json!([{"op": "comment", "comment": "x".repeat(bytes)}, wait("Fram", None)]);
+    let clients = (3..13).map(ConnectionId).collect::<Vec<_>>();
+    clients.iter().for_each(|client| harbour.server.connect(*client));
+    let large = waits(LARGEST / 2);
+    let kept =
+        clients.iter().filter(|client| harbour.transact(**client, 1, large.clone()).is_empty()).count();
+    assert_eq!(kept, 7, "eight and what is around them are more than is remembered");
+    assert!(harbour.transact(B, 1, waits(LARGEST / 2 - 50_000)).is_empty());
+    let refused = harbour.transact(A, 1, waits(SAID_FREELY));
+    assert_eq!(refused[0].1["error"]["error"], "resources exhausted");
+    assert!(harbour.transact(A, 2, waits(SAID_FREELY / 2)).is_empty(), "a little is always remembered");
+    assert!(harbour.ask(B, "lock", json!(["chart"])).is_ok());
+    harbour.server.disconnect(clients[0], &mut Outbox::default());
+    assert!(harbour.transact(B, 3, large).is_empty());
+}
+
+/// One change may end the waiting of many, whose answers are there at once.
+#[test]
+fn who_has_waited_is_told_little() {
+    let mut harbour = Harbour::new();
+    let ships: Vec<Value> = (0..1_000).map(|number| insert(&format!("ship {number}"))).collect();
+    harbour.transact(A, 1, ships.into());
+    let select = json!({"op": "select", "table": "Ship", "where": [], "columns": ["name"]});
+    let asks = |name: &str| json!([wait(name, None), select]);
+    assert!(
+        !harbour.transact(A, 2, asks("ship 1"))[0].1.to_string().contains("exhausted"),
+        "it need not wait"
+    );
+    assert!(harbour.transact(B, 3, asks("Fram")).is_empty());
+    let said = harbour.transact(A, 4, json!([insert("Fram")]));
+    assert!(said[1].0 == B && said[1].1.to_string().contains("resources exhausted"), "{said:?}");
+}
+
+/// What was committed is kept once, however many are to be told of it, and it is told as it was asked for then.
+#[test]
+fn what_is_told_is_made_when_there_is_room() {
+    let mut harbour = Harbour::new();
+    let watched = json!({"Ship": {"columns": ["name"]}});
+    for number in 0..MONITORS {
+        harbour.ask(B, "monitor_cond", json!(["Sea", number, watched])).expect("rows");
+    }
+    let mut out = Outbox::default();
+    let name = "x".repeat(1 << 20);
+    let request = json!({"method": "transact", "params": ["Sea", insert(&name)], "id": 1}).to_string();
+    harbour.server.receive(harbour.now, A, request.as_bytes(), &mut out);
+    assert_eq!((out.messages.len(), Arc::strong_count(&out.commits[0])), (MONITORS + 1, MONITORS + 1));
+    let counted: usize = out.messages.iter().map(|(_, message)| message.bytes()).sum();
+    assert!(counted > MONITORS << 20, "{counted} bytes are counted");
+    // It has another monitor by now, and is told what the one that it had said.
+    harbour.ask(B, "monitor_cancel", json!([7])).expect("there is one");
+    let told = told_in(out);
+    assert_eq!(told.len(), MONITORS + 1);
+    assert!(told.iter().any(|(_, message)| message["params"][0] == 7));
+}
