@@ -1,5 +1,6 @@
 //! Messages that wait until all of them take effect at once (extension 230 of the Open Networking Foundation).
 
+use crate::share::Share;
 use fulmar_openflow::Message;
 use fulmar_openflow::bundle::{BundleAdd, BundleCommand, BundleControl, BundleFlags};
 use fulmar_openflow::error::Onf;
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 const BUNDLES: usize = 16;
 /// …with so many messages in all of them…
 const MESSAGES: usize = 100_000;
-/// …of so many bytes.
+/// …of so many bytes, if [others](crate::share) have not too many.
 const BYTES: usize = 16 << 20;
 
 #[derive(Debug)]
@@ -21,9 +22,10 @@ struct Bundle {
 }
 
 /// The bundles of a session. A bundle with which something is wrong is gone.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Bundles {
     bundles: BTreeMap<u32, Bundle>,
+    share: Share,
 }
 
 /// What follows from a control message.
@@ -36,7 +38,23 @@ pub(crate) enum Control {
 }
 
 impl Bundles {
+    pub(crate) const fn new(share: Share) -> Self {
+        Self { bundles: BTreeMap::new(), share }
+    }
+
     pub(crate) fn control(&mut self, control: &BundleControl) -> Result<Control, Onf> {
+        let done = self.controlled(control);
+        self.give_back();
+        done
+    }
+
+    /// What is gone leaves room for what others keep.
+    fn give_back(&mut self) {
+        let (_, bytes) = self.kept();
+        assert!(self.share.keep(bytes), "it is not more than before");
+    }
+
+    fn controlled(&mut self, control: &BundleControl) -> Result<Control, Onf> {
         let BundleControl { bundle, command, flags } = *control;
         match command {
             BundleCommand::Open => {
@@ -69,6 +87,12 @@ impl Bundles {
 
     /// Another message, of so many bytes. A bundle that there is not is opened by it.
     pub(crate) fn add(&mut self, add: BundleAdd, length: usize) -> Result<(), Onf> {
+        let added = self.added(add, length);
+        self.give_back();
+        added
+    }
+
+    fn added(&mut self, add: BundleAdd, length: usize) -> Result<(), Onf> {
         if !self.bundles.contains_key(&add.bundle) {
             self.open(add.bundle, add.flags)?;
         }
@@ -76,17 +100,21 @@ impl Bundles {
         if bundle.is_closed {
             return Err(Onf::BundleClosed);
         }
-        let (messages, bytes) = self
-            .bundles
-            .values()
-            .fold((0, 0), |(messages, bytes), other| (messages + other.messages.len(), bytes + other.bytes));
-        if messages + bundle.messages.len() >= MESSAGES || bytes + bundle.bytes + length > BYTES {
+        let (messages, bytes) = self.kept();
+        let (messages, bytes) = (messages + bundle.messages.len(), bytes + bundle.bytes + length);
+        if messages >= MESSAGES || bytes > BYTES || !self.share.keep(bytes) {
             return Err(Onf::BundleTooMany);
         }
         bundle.messages.push(*add.message);
         bundle.bytes += length;
         self.bundles.insert(add.bundle, bundle);
         Ok(())
+    }
+
+    /// So many messages of so many bytes.
+    fn kept(&self) -> (usize, usize) {
+        let kept = self.bundles.values();
+        kept.fold((0, 0), |(messages, bytes), kept| (messages + kept.messages.len(), bytes + kept.bytes))
     }
 
     fn open(&mut self, bundle: u32, flags: BundleFlags) -> Result<(), Onf> {

@@ -81,6 +81,7 @@ mod parts;
 mod place;
 mod session;
 mod sessions;
+mod share;
 mod shared;
 mod signal;
 mod switch;

@@ -1,5 +1,6 @@
 //! Requests that come in several messages (section 7.3.5).
 
+use crate::share::Share;
 use fulmar_openflow::error::BadRequest;
 use fulmar_openflow::multipart::{MultipartRequest, Question};
 
@@ -7,25 +8,48 @@ use fulmar_openflow::multipart::{MultipartRequest, Question};
 const MESSAGES: usize = 64;
 
 /// The parts of a request that have come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Parts {
-    /// The number of the request, its parts joined, and how many they are.
-    begun: Option<(u32, Question, usize)>,
+    begun: Option<Begun>,
+    share: Share,
+}
+
+/// A request of which more is to come.
+#[derive(Debug)]
+struct Begun {
+    xid: u32,
+    /// Its parts, joined: so many, of so many bytes.
+    question: Question,
+    count: usize,
+    bytes: usize,
 }
 
 impl Parts {
-    /// Another message: the whole request, if it is the last one of it.
-    pub(crate) fn push(&mut self, xid: u32, part: MultipartRequest) -> Result<Option<Question>, BadRequest> {
+    pub(crate) const fn new(share: Share) -> Self {
+        Self { begun: None, share }
+    }
+
+    /// Another message, of so many bytes: the whole request, if it is the last one of it.
+    pub(crate) fn push(
+        &mut self,
+        xid: u32,
+        part: MultipartRequest,
+        length: usize,
+    ) -> Result<Option<Question>, BadRequest> {
         let MultipartRequest { has_more, question } = part;
-        let (question, count) = match self.begun.take() {
-            None => (question, 1),
-            // What is not continued is forgotten, as if it had not come.
-            Some((other, ..)) if other != xid => (question, 1),
-            Some((_, _, MESSAGES)) => return Err(BadRequest::TooManyParts),
-            Some((_, begun, count)) => (joined(begun, question).ok_or(BadRequest::BadMultipart)?, count + 1),
+        // What is not continued is forgotten, as if it had not come.
+        let (question, count, bytes) = match self.begun.take().filter(|begun| begun.xid == xid) {
+            None => (question, 1, length),
+            Some(begun) if begun.count == MESSAGES => return Err(BadRequest::TooManyParts),
+            Some(Begun { question: begun, count, bytes, .. }) => {
+                (joined(begun, question).ok_or(BadRequest::BadMultipart)?, count + 1, bytes + length)
+            }
         };
+        if !self.share.keep(if has_more { bytes } else { 0 }) {
+            return Err(BadRequest::TooManyParts);
+        }
         if has_more {
-            self.begun = Some((xid, question, count));
+            self.begun = Some(Begun { xid, question, count, bytes });
             return Ok(None);
         }
         Ok(Some(question))

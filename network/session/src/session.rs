@@ -7,6 +7,7 @@ use crate::interest::{Interest, Kind};
 use crate::liveness::{Due, Liveness};
 use crate::outgoing::{NOTICES, Outgoing, Why};
 use crate::parts::Parts;
+use crate::share::{Pool, Share};
 use crate::switch::SessionId;
 use crate::task::{Answer, Origin, Task, Work, bundle_reply, is_write};
 use fulmar_node::Time;
@@ -46,12 +47,14 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A session that begins. The other side is asked whether it is there after so long a silence, and given up after another.
+    /// A session that begins. The other side is asked whether it is there after so long a silence, and given up after another. What it keeps
+    /// is its share of what all may.
     pub(crate) fn new(
         id: SessionId,
         kind: Kind,
         inactivity: Option<Duration>,
         versions: Vec<Version>,
+        pool: &Pool,
         now: Time,
     ) -> Self {
         let mut session = Self {
@@ -59,8 +62,8 @@ impl Session {
             dialect: None,
             decoder: Decoder::default(),
             interest: Interest::new(id, kind),
-            bundles: Bundles::default(),
-            parts: Parts::default(),
+            bundles: Bundles::new(Share::new(pool.clone())),
+            parts: Parts::new(Share::new(pool.clone())),
             liveness: Liveness::new(Some(GREETING), now),
             // Who listens in answers nothing.
             inactivity: inactivity.filter(|_| kind != Kind::Snoop),
@@ -187,7 +190,7 @@ impl Session {
             }
             Body::Experimenter(Experimenter::BundleAdd(add)) => self.bundles.add(add, origin.length())?,
             Body::MultipartRequest(part) => {
-                let whole = self.parts.push(xid, part)?;
+                let whole = self.parts.push(xid, part, origin.length())?;
                 return Ok(whole.map(|question| {
                     Work::Request(Body::MultipartRequest(MultipartRequest { has_more: false, question }))
                 }));

@@ -5,6 +5,7 @@ use crate::election::{Election, Standing};
 use crate::interest::Kind;
 use crate::place::{Place, Settings};
 use crate::session::Session;
+use crate::share::Pool;
 use crate::signal::Signal;
 use crate::switch::{SessionId, Switch};
 use fulmar_node::Time;
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) presence: Mutex<Presence>,
     /// How many of them listen in.
     pub(crate) snoops: AtomicUsize,
+    /// What they keep together.
+    pub(crate) pool: Pool,
     /// How many sessions there have been.
     pub(crate) count: AtomicU64,
 }
@@ -52,7 +55,8 @@ impl Shared {
     pub(crate) fn enter(&self, place: &Arc<Place>) -> io::Result<Arc<Line>> {
         let id = SessionId(self.count.fetch_add(1, Ordering::Relaxed));
         let Settings { inactivity, versions, .. } = &place.settings;
-        let session = Session::new(id, place.kind, *inactivity, versions.clone(), self.clock.now());
+        let now = self.clock.now();
+        let session = Session::new(id, place.kind, *inactivity, versions.clone(), &self.pool, now);
         let line = Arc::new(Line {
             id,
             place: place.clone(),

@@ -77,13 +77,15 @@ struct World {
     election: Mutex<Election>,
     sessions: u64,
     versions: Vec<Version>,
+    pool: Pool,
 }
 
 impl Default for World {
     /// One in which OpenFlow 1.3 is spoken alone.
     fn default() -> Self {
         let versions = vec![Version::V13];
-        Self { switch: Toy::default(), election: Mutex::default(), sessions: 0, versions }
+        let (switch, election, pool) = (Toy::default(), Mutex::default(), Pool::default());
+        Self { switch, election, sessions: 0, versions, pool }
     }
 }
 
@@ -91,7 +93,8 @@ impl World {
     fn stranger(&mut self, kind: Kind) -> Peer {
         self.sessions += 1;
         let id = SessionId(self.sessions);
-        let session = Session::new(id, kind, Some(SECOND), self.versions.clone(), Time::ZERO);
+        let (versions, pool) = (self.versions.clone(), &self.pool);
+        let session = Session::new(id, kind, Some(SECOND), versions, pool, Time::ZERO);
         Peer { session, id, standing: Arc::default(), decoder: Decoder::default() }
     }
 

@@ -87,3 +87,35 @@ fn bundles_take_a_bounded_amount_of_memory() {
     };
     assert_eq!(refused, Onf::BundleTooMany.into());
 }
+
+/// Many may each bundle a little, and few much.
+#[test]
+fn bundles_of_all_take_a_bounded_amount_of_memory() {
+    let (mut world, flags) = (World::default(), BundleFlags::NONE);
+    let message = bytes(4, add(1, flags, 4, flow_mod(1)));
+    let many = (1 << 20) / message.len();
+    let is_refused = |world: &World, peer: &mut Peer, count: usize| {
+        world.push(peer, &message.repeat(count)).expect("it goes on");
+        codes(&peer.hear()).contains(&(4, Onf::BundleTooMany.into()))
+    };
+    let mut peers: Vec<Peer> = Vec::new();
+    loop {
+        let mut peer = world.peer(Kind::Controller);
+        let refused = is_refused(&world, &mut peer, many);
+        peers.push(peer);
+        if refused {
+            break;
+        }
+    }
+    assert!((33..40).contains(&peers.len()), "{} of a megabyte each", peers.len());
+    let mut other = world.peer(Kind::Controller);
+    assert!(!is_refused(&world, &mut other, many / 10) && is_refused(&world, &mut other, many));
+    // Bundles that are gone leave room, and so does who is gone.
+    let discard = control(1, BundleCommand::Discard, flags);
+    assert_eq!(
+        world.ask(&mut peers[0], 5, discard.clone()),
+        [(5, control(1, BundleCommand::Discarded, flags))]
+    );
+    peers.remove(1);
+    assert!(!is_refused(&world, &mut other, many) && !is_refused(&world, &mut other, many / 2));
+}
