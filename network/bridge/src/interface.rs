@@ -8,16 +8,25 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
 
+/// Tunnels end at so many UDP ports at most: each takes some thirty file descriptors.
+const MOST_UDP_PORTS: usize = 16;
+
 /// Where tunnels end, by their UDP ports, for as long as there are such.
 #[derive(Default)]
 pub(crate) struct Vteps(BTreeMap<u16, Weak<Vtep>>);
 
 impl Vteps {
-    fn at(&mut self, udp_port: u16) -> Result<Arc<Vtep>, fulmar_port::Error> {
+    fn at(&mut self, udp_port: u16) -> Result<Arc<Vtep>, String> {
         if let Some(vtep) = self.0.get(&udp_port).and_then(Weak::upgrade) {
             return Ok(vtep);
         }
-        let vtep = Vtep::open(udp_port)?;
+        self.0.retain(|_, vtep| vtep.strong_count() > 0);
+        if self.0.len() >= MOST_UDP_PORTS {
+            return Err(format!(
+                "tunnels end at {MOST_UDP_PORTS} UDP ports already, and at no more: give options:dst_port one of theirs"
+            ));
+        }
+        let vtep = Vtep::open(udp_port).map_err(|why| why.to_string())?;
         self.0.insert(udp_port, Arc::downgrade(&vtep));
         Ok(vtep)
     }
@@ -95,4 +104,25 @@ pub(crate) fn open(
         }
     };
     opened.map(|port| Opened::Port(vec![port])).map_err(|why| why.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tunnels_end_at_few_udp_ports() {
+        let mut vteps = Vteps::default();
+        // Those that somebody else has are passed over.
+        let mut opened: Vec<Arc<Vtep>> =
+            (20_000..30_000).filter_map(|udp_port| vteps.at(udp_port).ok()).take(MOST_UDP_PORTS).collect();
+        assert_eq!(opened.len(), MOST_UDP_PORTS);
+        let why = vteps.at(30_001).expect_err("these are all");
+        assert!(why.contains("16 UDP ports already"), "{why}");
+        // Where others end there is room, and room again where none ends any more.
+        let port = *vteps.0.keys().next_back().expect("there are some");
+        assert!(vteps.at(port).is_ok());
+        opened.remove(0);
+        assert!((30_001..31_000).any(|udp_port| vteps.at(udp_port).is_ok()));
+    }
 }
