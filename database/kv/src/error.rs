@@ -20,8 +20,12 @@ pub enum Error {
     /// Another client of the server keeps everybody else from committing.
     #[error("another process has begun an exclusive transaction; retry this one when that has ended")]
     Excluded,
-    /// The server has been restarted since the transaction began, and does not know its snapshot any more.
-    #[error("the connection to the server was lost since this transaction began; retry it")]
+    /// The server does not know the snapshot any more: it has been restarted, its client was out of touch for too long, or another
+    /// leads the replicas by now.
+    #[error(
+        "the snapshot of this transaction is gone: its server was restarted, was out of touch, or leads no more; \
+         retry it"
+    )]
     SnapshotGone,
     /// The snapshot does not hold what was expected of it: begin again, and look.
     #[error("what was remembered of the database is out of date")]
