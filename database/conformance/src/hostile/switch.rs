@@ -23,6 +23,9 @@ use std::time::Duration;
 const FLOW: &str = "table=200,tcp,tp_dst=9 actions=drop";
 /// How long who attacks waits for what it says to be taken.
 const PATIENCE: Duration = Duration::from_millis(20);
+/// So many attack at once now and then, and say so many bytes that do not end.
+const CROWD: usize = 40;
+const CROWD_SAYS: usize = 2 << 20;
 /// Who is not answered for so long is never.
 const HANGS: Duration = Duration::from_secs(10);
 /// Tables of the configuration database that the switch itself writes nothing to.
@@ -65,6 +68,9 @@ pub fn ovsdb(program: &Path, directory: &Path, length: Duration, seed: u64) -> R
     let schema = switch.ask(&mut switch.database()?, "get_schema", &json!(["Open_vSwitch"]))?;
     let tables = Tables::new(&schema);
     let connect = |random: &mut Random, frames: &mut u64| {
+        if random.one_in(50) {
+            return switch.crowd(random, frames);
+        }
         speak(&mut switch.connect("db.sock")?, random, frames, &mut Operator::new(&tables))
     };
     let mut stays = switch.database()?;
@@ -169,6 +175,22 @@ impl Switch<'_> {
         stream.set_read_timeout(Some(HANGS))?;
         let heard = Deserializer::from_reader(stream.try_clone()?).into_iter();
         Ok((stream, heard))
+    }
+
+    /// Many at once, each of whom begins a large message and does not end it, or asks for much and reads nothing.
+    fn crowd(&self, random: &mut Random, frames: &mut u64) -> io::Result<()> {
+        let begun = [br#"{"method": "echo", "params": [""#, "x".repeat(CROWD_SAYS).as_bytes()].concat();
+        let asked =
+            r#"{"method": "get_schema", "params": ["Open_vSwitch"], "id": 1}"#.repeat(200).into_bytes();
+        let clients = (0..CROWD).map(|_| {
+            let mut client = self.connect("db.sock")?;
+            client.set_write_timeout(Some(PATIENCE))?;
+            *frames += 1;
+            // Who is not let in any more, or not heard in time, has said what it could.
+            let _ = client.write_all(if random.one_in(2) { &begun } else { &asked });
+            Ok(client)
+        });
+        clients.collect::<io::Result<Vec<_>>>().map(drop)
     }
 
     fn ask(&self, client: &mut DatabaseClient, method: &str, params: &Value) -> Result<Value, Error> {
