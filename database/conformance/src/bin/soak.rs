@@ -140,6 +140,8 @@ fn attack(what: &str, seconds: &str, seed: &str) -> Result<(), Box<dyn Error>> {
 }
 
 fn endure([protocol, events, seed, logs]: [&str; 4], given: &[&str]) -> Result<(), Box<dyn Error>> {
+    // Before anything is made for it.
+    protocol.parse::<chaos::plan::Replication>()?;
     std::fs::create_dir_all(logs)?;
     println!("{protocol}: {events} events, seed {seed}, logs in {logs}");
     let logs = std::fs::canonicalize(logs)?.to_string_lossy().into_owned();
@@ -150,10 +152,9 @@ fn endure([protocol, events, seed, logs]: [&str; 4], given: &[&str]) -> Result<(
 
 fn endure_apart([protocol, events, seed, logs]: [&str; 4], given: &[&str]) -> Result<(), Box<dyn Error>> {
     let mut plan = chaos::run::Plan {
-        protocol: protocol.into(),
         events: events.parse()?,
         seed: seed.parse()?,
-        given: chaos::plan::Given { is_alone: protocol == chaos::run::ALONE, ..Default::default() },
+        given: chaos::plan::Given { replication: protocol.parse()?, ..Default::default() },
         is_bounded: false,
         logs: logs.into(),
     };

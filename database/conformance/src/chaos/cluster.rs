@@ -4,8 +4,7 @@ use super::client::Meeting;
 use super::history::Time;
 use super::network::Network;
 use super::node::{Node, break_connections, processes, status};
-use super::plan::{CLIENTS, Fault, SERVERS};
-use super::run::ALONE;
+use super::plan::{CLIENTS, Fault, Replication, SERVERS};
 use super::volume::Volume;
 use super::{Failure, now};
 use rustix::process::Signal;
@@ -35,10 +34,10 @@ impl Cluster {
     ///
     /// # Errors
     /// What keeps it from being whole.
-    pub fn start(directory: &Path, logs: &Path, protocol: &str) -> Result<Self, Failure> {
-        let settings = match protocol {
-            ALONE => String::new(),
-            protocol => format!("replicas = 3\nreplication = \"{protocol}\"\n"),
+    pub fn start(directory: &Path, logs: &Path, replication: Replication) -> Result<Self, Failure> {
+        let settings = match replication {
+            Replication::None => String::new(),
+            replication => format!("replicas = 3\nreplication = \"{replication}\"\n"),
         };
         std::fs::write(directory.join("node.toml"), settings)?;
         let network = Network::new(SERVERS + 1)?;
@@ -59,7 +58,7 @@ impl Cluster {
         for place in 1..SERVERS {
             cluster.start_one(place, &["--join".into(), cluster.address(0)])?;
         }
-        if protocol != ALONE {
+        if replication != Replication::None {
             cluster.await_keepers()?;
         }
         cluster.await_whole()?;

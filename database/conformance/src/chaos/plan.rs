@@ -2,6 +2,7 @@
 
 use crate::random::Random;
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Servers.
@@ -128,13 +129,54 @@ impl fmt::Display for Step {
     }
 }
 
+/// How servers agree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replication {
+    /// Each part of the database is on one server only.
+    #[default]
+    None,
+    /// Viewstamped Replication.
+    Viewstamped,
+    /// Fast Paxos.
+    FastPaxos,
+    /// Speculative Paxos.
+    SpeculativePaxos,
+}
+
+impl Replication {
+    /// As servers' settings name them.
+    const NAMES: [(&str, Self); 4] = [
+        ("none", Self::None),
+        ("viewstamped", Self::Viewstamped),
+        ("fast-paxos", Self::FastPaxos),
+        ("speculative-paxos", Self::SpeculativePaxos),
+    ];
+}
+
+impl FromStr for Replication {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, found)| *found);
+        let known = Self::NAMES.map(|(known, _)| known).join(", ");
+        found.ok_or_else(|| format!("there is no replication {name:?}: expected one of {known}"))
+    }
+}
+
+impl fmt::Display for Replication {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES.iter().find(|(_, known)| known == self);
+        f.write_str(name.map_or("", |(name, _)| name))
+    }
+}
+
 /// What of a plan is not drawn.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
+    /// How servers agree. Where no other server has what a disk holds, none is wiped.
+    pub replication: Replication,
     /// The kinds that there are, with commas between them.
     pub kinds: Option<String>,
-    /// Whether no other server has what a disk holds: then none is wiped.
-    pub is_alone: bool,
     /// How long each fault lasts.
     pub hold: Option<Duration>,
 }
@@ -146,7 +188,7 @@ pub fn draw(seed: u64, steps: usize, given: &Given) -> Vec<Step> {
     let mut deck: Vec<usize> = Vec::new();
     let kinds = (0..KINDS).filter(|kind| {
         let drawn = Fault::draw(*kind, &mut Random::new(0)).kind();
-        let may_come = !given.is_alone || drawn != Fault::Wipe(0).kind();
+        let may_come = given.replication != Replication::None || drawn != Fault::Wipe(0).kind();
         may_come && given.kinds.as_ref().is_none_or(|given| given.split(',').any(|given| given == drawn))
     });
     let kinds: Vec<_> = kinds.collect();
@@ -170,23 +212,34 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
+    fn replicated() -> Given {
+        Given { replication: Replication::Viewstamped, ..Given::default() }
+    }
+
     #[test]
     fn a_seed_gives_one_plan_and_others_another() {
-        assert_eq!(draw(7, 50, &Given::default()), draw(7, 50, &Given::default()));
-        assert_ne!(draw(7, 50, &Given::default()), draw(8, 50, &Given::default()));
+        assert_eq!(draw(7, 50, &replicated()), draw(7, 50, &replicated()));
+        assert_ne!(draw(7, 50, &replicated()), draw(8, 50, &replicated()));
     }
 
     #[test]
     fn all_kinds_come_before_one_comes_again() {
-        let kinds: BTreeSet<_> =
-            draw(3, KINDS, &Given::default()).iter().map(|step| step.fault.kind()).collect();
+        let kinds: BTreeSet<_> = draw(3, KINDS, &replicated()).iter().map(|step| step.fault.kind()).collect();
         assert_eq!(kinds.len(), KINDS);
     }
 
     #[test]
     fn what_has_no_replicas_is_not_wiped() {
-        let alone = Given { is_alone: true, ..Given::default() };
-        assert!(draw(3, 100, &alone).iter().all(|step| step.fault.kind() != "wiped"));
+        assert!(draw(3, 100, &Given::default()).iter().all(|step| step.fault.kind() != "wiped"));
+    }
+
+    #[test]
+    fn replication_has_names() {
+        for (name, replication) in Replication::NAMES {
+            assert_eq!((name.parse(), replication.to_string()), (Ok(replication), name.to_owned()));
+        }
+        let why = "fast".parse::<Replication>().expect_err("there is none");
+        assert!(why.contains("expected one of none, viewstamped"), "{why}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::check::{self, Final, Row, check};
 use super::client::{self, Meeting, SLOTS};
 use super::cluster::{Cluster, PATIENCE};
 use super::history::{Event, Write};
-use super::plan::{self, Fault, SERVERS, Step};
+use super::plan::{self, Fault, Replication, SERVERS, Step};
 use super::waits::{Acknowledged, Pauses};
 use super::{Failure, apart, now, output, replicas};
 use crate::database;
@@ -21,13 +21,11 @@ use std::time::{Duration, Instant};
 /// What to do.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How servers agree: `viewstamped`, `fast-paxos` or `speculative-paxos`; or [`ALONE`].
-    pub protocol: String,
     /// How many faults.
     pub events: usize,
     /// From which they follow.
     pub seed: u64,
-    /// But for this.
+    /// But for this, and how servers agree.
     pub given: plan::Given,
     /// Whether the pauses that are promised are part of the verdict: on a machine that does nothing else.
     pub is_bounded: bool,
@@ -35,8 +33,6 @@ pub struct Plan {
     pub logs: PathBuf,
 }
 
-/// Each part of the database is on one server only.
-pub const ALONE: &str = "none";
 /// How long clients may take to end: more than a statement's limit.
 const ENDING: Duration = Duration::from_secs(60);
 /// Between faults, so that pauses are not one another's.
@@ -50,6 +46,7 @@ const SETTLING: Duration = Duration::from_secs(2);
 /// Violations, writers that do not come back, or what kept the run from going on.
 pub fn run(plan: &Plan) -> Result<(), Failure> {
     apart::settle()?;
+    let replication = plan.given.replication;
     let steps = plan::draw(plan.seed, plan.events, &plan.given);
     if steps.len() < plan.events {
         return Err("there is no such kind of fault: docs/server.md shows a table of them".into());
@@ -57,7 +54,7 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     let directory = plan.logs.join("run");
     std::fs::create_dir_all(&directory)?;
     output(Command::new("mount").args(["-t", "tmpfs", "none"]).arg(&directory))?;
-    let mut cluster = Cluster::start(&directory, &plan.logs, &plan.protocol)?;
+    let mut cluster = Cluster::start(&directory, &plan.logs, replication)?;
     client::prepare(&database::open(&cluster.name())?)?;
     let clients = Clients::start(plan, &directory)?;
     let mut pauses = Pauses::default();
@@ -66,7 +63,7 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         .enumerate()
         .try_for_each(|(number, step)| endure(&mut cluster, &clients, number + 1, step, &mut pauses));
     let told = clients.end(&Meeting::at(&directory));
-    report(&plan.protocol, &told.acknowledged, &pauses);
+    report(replication, &told.acknowledged, &pauses);
     if let Err(why) = endured {
         leave(&mut cluster, &plan.logs)?;
         return Err(why);
@@ -75,7 +72,7 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         return Err(format!("a client tells what nobody understands: {line}").into());
     }
     let state = read_all(&database::open(&cluster.name())?)?;
-    let mut problems = if plan.protocol == ALONE {
+    let mut problems = if replication == Replication::None {
         problems(&database::open(&cluster.name())?)?
     } else {
         problems_of_all(&mut cluster)?
@@ -100,8 +97,7 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         );
     }
     println!(
-        "{}: {} lines of history, {} rows, no violation",
-        plan.protocol,
+        "{replication}: {} lines of history, {} rows, no violation",
         told.history.len(),
         state.rows.len()
     );
@@ -143,14 +139,14 @@ fn endure(
     Ok(())
 }
 
-fn report(protocol: &str, acknowledged: &Acknowledged, pauses: &Pauses) {
-    println!("\n{protocol}: {} commits", acknowledged.count());
+fn report(replication: Replication, acknowledged: &Acknowledged, pauses: &Pauses) {
+    println!("\n{replication}: {} commits", acknowledged.count());
     if let Some(waits) = acknowledged.distribution() {
         let [median, most, longest] = waits.map(|wait| wait.as_secs_f64() * 1_000.0);
         println!("  waits: median {median:.1} ms, 99 % {most:.1} ms, longest {longest:.1} ms");
     }
     println!("  longest pause of a writer:");
-    pauses.lines(protocol != ALONE).for_each(|line| println!("{line}"));
+    pauses.lines(replication != Replication::None).for_each(|line| println!("{line}"));
 }
 
 /// What clients have told so far.
