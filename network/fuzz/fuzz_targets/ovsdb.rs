@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     let mut server = Server::new(Store::in_memory(open_vswitch()), Random::new(1));
     let (mut out, client) = (Outbox::default(), ConnectionId(1));
-    server.connect(client);
+    server.connect(client, 0);
     // In two pieces, as a stream may cut it anywhere.
     let (one, two) = bytes.split_at(bytes.len() / 2);
     for part in [one, two] {

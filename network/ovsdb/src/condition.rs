@@ -105,6 +105,12 @@ impl Condition {
         }
     }
 
+    /// About how much memory it takes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let value = if let Self::Clause { value, .. } = self { value.bytes() } else { 0 };
+        size_of::<Self>() + value
+    }
+
     pub(crate) fn holds(&self, row: &Row) -> bool {
         let Self::Clause { column, function, value } = self else {
             return matches!(self, Self::Constant(true));

@@ -101,6 +101,7 @@ impl<'d> Run<'_, 'd> {
         let name = operation.get("op").and_then(Value::as_str);
         let name = name.ok_or_else(|| wrong("operation", "an object with an `op`", operation))?;
         let fields = |known: &[&str]| Fields::of(operation, name, &[&["op"], known].concat());
+        self.look_at(1)?;
         match name {
             "insert" => self.insert(&fields(&["table", "row", "uuid", "uuid-name"])?),
             "select" => self.select(&fields(&["table", "where", "columns"])?),
@@ -118,6 +119,7 @@ impl<'d> Run<'_, 'd> {
 
     /// Section 5.2.1. `uuid` is an extension of `ovsdb-server`, by which a client chooses the row's name.
     fn insert(&mut self, fields: &Fields<'_>) -> Result<Value, Stop> {
+        self.look_at(CHANGING)?;
         let (at, table) = self.table(fields)?;
         let chosen = fields.optional("uuid").map(|_| fields.string("uuid")).transpose()?;
         let chosen: Option<Uuid> =
@@ -214,6 +216,7 @@ impl<'d> Run<'_, 'd> {
         let (at, table) = self.table(fields)?;
         let condition = self.condition(fields, table)?;
         let matching = self.matching(at, &condition)?;
+        self.look_at(CHANGING * matching.len())?;
         matching.iter().for_each(|(key, _)| self.draft.remove(*key));
         Ok(json!({"count": matching.len()}))
     }

@@ -5,6 +5,10 @@ use serde_json::Value;
 
 /// A larger message is refused. The largest that clients send name all ports of a bridge: some 60 bytes for each.
 pub(crate) const LARGEST: usize = 8 << 20;
+/// Nor may one take so much memory when it is parsed, of which an object, and any other value, takes so much.
+const HEAVIEST: usize = 128 << 20;
+const OBJECT: usize = 640;
+const VALUE: usize = 64;
 /// Room for so many bytes is kept for messages to come.
 const KEPT: usize = 64 << 10;
 
@@ -15,11 +19,11 @@ pub(crate) struct Framing {
     bytes: Vec<u8>,
     /// So many have been looked at.
     seen: usize,
+    /// How much memory that takes when it is parsed.
+    weight: usize,
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// Bytes of the message that was last taken.
-    pub(crate) taken: usize,
 }
 
 impl Framing {
@@ -47,6 +51,9 @@ impl Framing {
                 return Err(Error::syntax("this is no JSON object"));
             }
             self.look(*byte);
+            if self.weight > HEAVIEST {
+                return Err(Error::syntax("a message of too many values"));
+            }
             if self.depth == 0 {
                 return self.take().map(Some);
             }
@@ -59,7 +66,15 @@ impl Framing {
             _ if self.escaped => self.escaped = false,
             b'\\' if self.in_string => self.escaped = true,
             b'"' => self.in_string = !self.in_string,
-            b'{' | b'[' if !self.in_string => self.depth += 1,
+            b'{' if !self.in_string => {
+                self.depth += 1;
+                self.weight += OBJECT;
+            }
+            b'[' if !self.in_string => {
+                self.depth += 1;
+                self.weight += VALUE;
+            }
+            b',' if !self.in_string => self.weight += VALUE,
             b'}' | b']' if !self.in_string => self.depth = self.depth.saturating_sub(1),
             _ => {}
         }
@@ -71,7 +86,7 @@ impl Framing {
         self.bytes.drain(..self.seen);
         // The next is rarely as large.
         self.bytes.shrink_to(KEPT);
-        *self = Self { bytes: std::mem::take(&mut self.bytes), taken: self.seen, ..Self::default() };
+        *self = Self { bytes: std::mem::take(&mut self.bytes), ..Self::default() };
         message.map_err(|why| Error::syntax(format!("this is no JSON: {why}")))
     }
 }
@@ -105,6 +120,17 @@ mod tests {
             framing.push(garbage.as_bytes());
             framing.push(&b"]".repeat(1000));
             assert!(framing.next().is_err(), "{garbage}");
+        }
+    }
+
+    #[test]
+    fn a_message_has_a_bounded_number_of_values() {
+        for (value, most) in [("{},", 200_000), ("0,", 2_200_000)] {
+            let mut framing = Framing::default();
+            framing.push(b"{\"a\": [");
+            framing.push(value.repeat(most).as_bytes());
+            let why = framing.next().expect_err("too many");
+            assert!(why.details.contains("too many values"), "{why}");
         }
     }
 

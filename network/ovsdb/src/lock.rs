@@ -73,12 +73,6 @@ impl Locks {
         queued.map(|(name, _)| name).chain(lost).cloned().collect()
     }
 
-    /// How many bytes the name of each claim has.
-    pub(crate) fn lengths(&self) -> impl Iterator<Item = usize> {
-        let queued = self.queues.iter().map(|(name, queue)| name.len() * queue.len());
-        queued.chain(self.lost.iter().map(|(_, name)| name.len()))
-    }
-
     pub(crate) fn owns(&self, name: &str, by: ConnectionId) -> bool {
         self.queues.get(name).and_then(VecDeque::front).is_some_and(|claim| claim.by == by)
     }

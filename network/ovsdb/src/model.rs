@@ -283,7 +283,7 @@ fn run(seed: u64, transactions: u64, defect: Option<Defect>) -> Counts {
     let mut store = Store::in_memory(schema());
     store.plant(defect);
     let mut server = Server::new(store, Random::new(seed));
-    server.connect(CLIENT);
+    server.connect(CLIENT, 0);
     let mut generator = Generator { chance: Random::new(seed ^ 1), rows: Vec::new() };
     let mut model = Model::new();
     let mut counts = Counts::default();
@@ -295,7 +295,8 @@ fn run(seed: u64, transactions: u64, defect: Option<Defect>) -> Counts {
         let mut out = Outbox::default();
         server.receive(Time::ZERO, CLIENT, request.to_string().as_bytes(), &mut out);
         let reply =
-            out.messages.pop().and_then(|(_, message)| message.into_json()).expect("there is a reply");
+            out.messages.pop().and_then(|(_, message)| message.into_text()).expect("there is a reply");
+        let reply: Value = reply.parse().expect("it is JSON");
         let results = reply["result"].as_array().expect("results");
         let said = results.iter().find_map(|result| result.get("error")).and_then(Value::as_str);
 

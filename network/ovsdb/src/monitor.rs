@@ -9,6 +9,7 @@ use crate::row::Row;
 use crate::schema::UUID;
 use crate::{Changes, Database, Datum, Error, Schema, Table, Tag, Uuid};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// The conditions of a monitor on a table ask for so many values of each row at most (see [`Datum::weight`]): each row that changes is asked.
 const MOST_ASKED: usize = 10_000;
@@ -122,6 +123,20 @@ impl Monitor {
             watch.map_err(|why| why.within(format_args!("monitor of table {name}")))
         });
         Ok(Self { flavor, tables: tables.collect::<Result<_, _>>()? })
+    }
+
+    /// Whether it is of one of these tables.
+    pub(crate) fn is_of(&self, tables: &BTreeSet<usize>) -> bool {
+        self.tables.iter().any(|watch| tables.contains(&watch.table))
+    }
+
+    /// About how much memory it takes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let watches = self.tables.iter().map(|watch| {
+            let conditions: usize = watch.conditions.iter().map(Condition::bytes).sum();
+            size_of::<Watch>() + size_of_val(watch.columns.as_slice()) + conditions
+        });
+        watches.sum()
     }
 
     /// All rows that are to be told at the beginning.

@@ -116,10 +116,17 @@ impl Changes {
         self.rows.is_empty()
     }
 
-    /// About how many bytes of memory they take.
+    /// About how much memory they take that rows do not share, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        let rows = self.rows.values().flat_map(|change| [&change.old, &change.new]).flatten();
-        rows.flat_map(|row| row.0.iter()).map(Datum::bytes).sum()
+        let of_row = |row: &Row| row.0.iter().map(Datum::bytes).sum::<usize>();
+        let of_change = |change: &Change| match (&change.old, &change.new) {
+            (Some(old), Some(new)) => {
+                let columns = old.0.iter().zip(&new.0).filter(|(old, new)| old != new);
+                columns.map(|(old, new)| old.bytes() + new.bytes()).sum()
+            }
+            (old, new) => old.iter().chain(new).map(|row| of_row(row)).sum::<usize>(),
+        };
+        self.rows.values().map(of_change).sum()
     }
 
     /// Those of a table's rows.

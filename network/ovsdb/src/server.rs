@@ -1,39 +1,31 @@
 //! The protocol (RFC 7047, section 4), without sockets and clocks.
 
 mod itself;
+mod kept;
 mod message;
 mod requests;
 mod transactions;
 
-use crate::framing::{Framing, LARGEST};
+use crate::framing::Framing;
 use crate::lock::Locks;
 use crate::monitor::Monitor;
 use crate::{Changes, Database, Draft, Error, Store, Tag, Uuid};
 use fulmar_node::{Random, Time};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use transactions::Waiting;
 
 pub use message::Message;
 
-/// So many monitors, locks and transactions that wait are remembered for one client …
-const REMEMBERED: usize = 1_000;
-/// … of which so many are monitors, as each may be told of each change …
-const MONITORS: usize = 64;
-/// … and so many bytes of what it has said of them …
-const SAID: usize = 2 * LARGEST;
-/// … of which those beyond so many come out of what all clients have together.
-const SAID_FREELY: usize = 64 << 10;
-const SAID_BY_ALL: usize = 4 * LARGEST;
-/// The messages that have begun and not ended yet have so many bytes together. If they have more, that which began first is not waited for.
-const UNFINISHED: usize = 4 * LARGEST;
+/// What comes of transactions that wait is looked for until so many bytes are to be said: then these are to be sent first.
+const BURST: usize = 1 << 20;
 
 /// Who is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
 
-/// What a server wants to be done. Its owner does it, in this order, and clears it.
+/// What a server wants to be done. Its owner does it, in this order, and takes it.
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// Messages, and to whom they go.
@@ -42,11 +34,18 @@ pub struct Outbox {
     pub closed: Vec<(ConnectionId, Error)>,
     /// What was committed.
     pub commits: Vec<Arc<Changes>>,
+    /// How much memory the messages take, in bytes.
+    bytes: usize,
 }
 
 impl Outbox {
-    fn say(&mut self, to: ConnectionId, message: Value) {
-        self.messages.push((to, message.into()));
+    fn say(&mut self, to: ConnectionId, message: &Value) {
+        self.push(to, Message::whole(message));
+    }
+
+    fn push(&mut self, to: ConnectionId, message: Message) {
+        self.bytes += message.bytes().0;
+        self.messages.push((to, message));
     }
 }
 
@@ -64,18 +63,29 @@ pub struct Server {
     next: u64,
     /// Counts those that have changed anything.
     changed: u64,
-    /// What that was when those that wait last looked.
+    /// What that was when all that wait had last looked.
     looked: u64,
+    /// What it was when they began to look again, and who is next, while they do.
+    looking: Option<(u64, u64)>,
+    /// How many rows those of who came by each door look at.
+    looked_at: BTreeMap<usize, usize>,
 }
 
-/// What is remembered of a client.
+/// What is kept of a client.
 #[derive(Default)]
 struct Session {
+    /// By which door it came.
+    door: usize,
     framing: Framing,
-    /// When what has come of a message began to come.
+    /// How much has come of a message that has not ended, and since when.
+    unfinished: usize,
     begun: Time,
     /// By their names, which clients choose, as text.
     monitors: BTreeMap<String, Arc<Watching>>,
+    /// How many of its transactions wait.
+    waits: usize,
+    /// How much memory these and its monitors take, in bytes.
+    bytes: usize,
     /// How many rows its transactions that wait look at together.
     looked_at: usize,
 }
@@ -86,8 +96,13 @@ struct Watching {
     name: Value,
     subject: Subject,
     monitor: Monitor,
-    /// Bytes of the request.
-    said: usize,
+}
+
+impl Watching {
+    /// About how much memory it takes, in bytes; its name is also what it is found by.
+    fn bytes(&self) -> usize {
+        2 * kept::bytes_of(&self.name) + self.monitor.bytes()
+    }
 }
 
 /// What requests may be about.
@@ -130,6 +145,8 @@ impl Server {
             next: 0,
             changed: 0,
             looked: 0,
+            looking: None,
+            looked_at: BTreeMap::new(),
         }
     }
 
@@ -139,13 +156,14 @@ impl Server {
         self.databases.about(Subject::Kept)
     }
 
-    /// A client has connected.
-    pub fn connect(&mut self, connection: ConnectionId) {
-        self.sessions.insert(connection, Session::default());
+    /// A client has connected, by this door: what all clients may keep together is for those of one door.
+    pub fn connect(&mut self, connection: ConnectionId, door: usize) {
+        self.sessions.insert(connection, Session { door, ..Session::default() });
     }
 
     /// A client is gone, and what it has asked for; others get its locks.
     pub fn disconnect(&mut self, connection: ConnectionId, out: &mut Outbox) {
+        self.set_looked_at(connection, |_| 0);
         self.sessions.remove(&connection);
         self.waiting.retain(|_, waiting| waiting.by != connection);
         for name in self.locks.claimed(connection) {
@@ -155,36 +173,35 @@ impl Server {
 
     /// A client has sent something: the next bytes of its stream. All that it asks for is done.
     pub fn receive(&mut self, now: Time, connection: ConnectionId, bytes: &[u8], out: &mut Outbox) {
-        self.take(now, connection, bytes, out);
+        self.take(now, connection, bytes);
         while self.answer(now, connection, out) {}
     }
 
     /// The same, with nothing done yet: [`Server::answer`] does it.
-    pub fn take(&mut self, now: Time, connection: ConnectionId, bytes: &[u8], out: &mut Outbox) {
+    pub fn take(&mut self, now: Time, connection: ConnectionId, bytes: &[u8]) {
         let Some(session) = self.sessions.get_mut(&connection) else { return };
         if session.framing.len() == 0 {
             session.begun = now;
         }
         session.framing.push(bytes);
-        while self.sessions.values().map(|session| session.framing.len()).sum::<usize>() > UNFINISHED {
-            let unfinished = self.sessions.iter().filter(|(_, session)| session.framing.len() > 0);
-            let Some((first, session)) = unfinished.min_by_key(|(_, session)| session.begun) else { return };
-            let details = format!(
-                "its message has not ended after {} bytes, and all that have not have more than {UNFINISHED}",
-                session.framing.len()
-            );
-            self.close(*first, Error::new(Tag::ResourcesExhausted, details), out);
-        }
     }
 
     /// Does the next thing that a client has asked for. Answers whether there may be another.
     pub fn answer(&mut self, now: Time, connection: ConnectionId, out: &mut Outbox) -> bool {
         let Some(session) = self.sessions.get_mut(&connection) else { return false };
+        session.unfinished = 0;
         let heard = match session.framing.next() {
-            Ok(None) => return false,
+            Ok(None) => {
+                session.unfinished = session.framing.len();
+                while let Some(first) = self.next_to_give_up(connection) {
+                    let details = "its message has not ended, and all that have not are too much together";
+                    self.close(first, Error::new(Tag::ResourcesExhausted, details), out);
+                }
+                return false;
+            }
             Ok(Some(message)) => {
                 session.begun = now;
-                self.hear(now, connection, &message, out)
+                self.hear(now, connection, message, out)
             }
             Err(why) => Err(why),
         };
@@ -196,7 +213,7 @@ impl Server {
 
     /// A client is told why nothing more is heard from it.
     fn close(&mut self, connection: ConnectionId, why: Error, out: &mut Outbox) {
-        out.say(connection, json!({"id": null, "result": null, "error": why.to_json()}));
+        out.say(connection, &json!({"id": null, "result": null, "error": why.to_json()}));
         out.closed.push((connection, why));
         self.disconnect(connection, out);
     }
@@ -242,38 +259,24 @@ impl Server {
         }
         self.databases.kept.commit(&changes)?;
         let bytes = changes.bytes();
+        let tables: BTreeSet<usize> = changes.rows.keys().map(|key| key.table).collect();
         let changes = Arc::new(changes);
         for (connection, session) in &self.sessions {
-            let watching = session.monitors.values().filter(|watching| watching.subject == Subject::Kept);
-            let told = watching.map(|watching| Message::update(watching.clone(), changes.clone(), bytes));
-            out.messages.extend(told.map(|message| (*connection, message)));
+            let is_told = |watching: &&Arc<Watching>| {
+                watching.subject == Subject::Kept && watching.monitor.is_of(&tables)
+            };
+            for watching in session.monitors.values().filter(is_told) {
+                out.push(*connection, Message::update(watching.clone(), changes.clone(), bytes));
+            }
         }
         self.changed += 1;
         out.commits.push(changes);
         Ok(())
     }
 
-    /// How much is remembered for a client: how many things, and how many bytes it has said of them.
-    fn remembered(&self, connection: ConnectionId) -> (usize, usize) {
-        let monitors =
-            self.sessions.get(&connection).into_iter().flat_map(|session| session.monitors.values());
-        let waiting = self.waiting.values().filter(|waiting| waiting.by == connection);
-        let locks = self.locks.claimed(connection).into_iter().map(|name| name.len());
-        let said =
-            monitors.map(|watching| watching.said).chain(waiting.map(|waiting| waiting.said)).chain(locks);
-        said.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes))
-    }
-
-    /// How many bytes all clients have said of that.
-    fn remembered_of_all(&self) -> usize {
-        let monitors = self.sessions.values().flat_map(|session| session.monitors.values());
-        let monitors = monitors.map(|watching| watching.said);
-        monitors.chain(self.waiting.values().map(|waiting| waiting.said)).chain(self.locks.lengths()).sum()
-    }
-
     fn unlock(&mut self, name: &str, by: ConnectionId, out: &mut Outbox) -> Result<(), Error> {
         if let Some(next) = self.locks.unlock(name, by)? {
-            out.say(next, json!({"id": null, "method": "locked", "params": [name]}));
+            out.say(next, &json!({"id": null, "method": "locked", "params": [name]}));
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
+use std::ops::Bound;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub struct Service {
     count: u64,
     /// Until when nobody is let in.
     rests: Time,
+    /// Whose request was done last.
+    served: ConnectionId,
 }
 
 /// What the thread that serves has in common with handles.
@@ -144,6 +147,7 @@ impl Service {
             connections: BTreeMap::new(),
             count: 0,
             rests: Time::ZERO,
+            served: ConnectionId(0),
         })
     }
 
@@ -187,16 +191,19 @@ impl Service {
             }
             for id in readable {
                 if let Some(connection) = self.connections.get_mut(&id) {
-                    connection.read(now, |bytes| server.take(now, id, bytes, out));
+                    connection.read(now, |bytes| server.take(now, id, bytes));
                     if connection.is_ending() {
                         server.disconnect(id, out);
                     }
                 }
             }
-            server.expire(now, out);
+            // What comes of transactions that wait is there at once, whoever reads it.
+            if self.has_room(&self.waiting()) {
+                server.expire(now, out);
+            }
             self.deliver(state, &mut tell);
-            self.answer(now, &mut tell);
-            self.write(now, &mut tell);
+            self.write(&mut tell);
+            self.answer(&mut tell);
         }
         Ok(())
     }
@@ -206,13 +213,19 @@ impl Service {
         let now = self.shared.now();
         let waiting = self.waiting();
         let lets_in = self.rests <= now;
-        let is_due =
-            self.connections.values().any(|connection| connection.is_due(waiting[connection.door()]));
+        let is_due = self.connections.values().any(|connection| {
+            let all = waiting[connection.door()];
+            connection.may_ask(all) || connection.may_be_told(all)
+        });
+        let deadline = {
+            let server = &self.shared.state.lock().server;
+            if server.is_behind() { Some(now) } else { server.deadline() }
+        };
         let deadlines = [
-            self.shared.state.lock().server.deadline(),
+            deadline.filter(|_| self.has_room(&waiting)),
             (!lets_in).then_some(self.rests),
             is_due.then_some(now),
-            self.slowest(&waiting).map(|(since, _)| since + MUTE).min(),
+            self.slow(&waiting).filter_map(|connection| Some(connection.behind()? + MUTE)).min(),
         ];
         let timeout = deadlines.into_iter().flatten().min().map(|deadline| timespec(deadline.since(now)));
         let mut fds = vec![PollFd::new(&self.shared.waker, PollFlags::IN)];
@@ -242,9 +255,8 @@ impl Service {
 
     /// Has what the server wants to be said waiting for whom it is said to, and tells this process what was committed.
     fn deliver(&mut self, mut state: MutexGuard<'_, State>, tell: &mut impl FnMut(&str)) {
-        let messages = std::mem::take(&mut state.out.messages);
-        let closed = std::mem::take(&mut state.out.closed);
         state.publish();
+        let Outbox { messages, closed, .. } = std::mem::take(&mut state.out);
         drop(state);
         for (id, message) in messages {
             if let Some(connection) = self.connections.get_mut(&id) {
@@ -259,21 +271,26 @@ impl Service {
         }
     }
 
-    /// Does one thing that each client has asked for, if there is room for what comes of it.
-    fn answer(&mut self, now: Time, tell: &mut impl FnMut(&str)) {
+    /// Does one thing that each client has asked for, if there is room for what comes of it; who was served last comes last.
+    fn answer(&mut self, tell: &mut impl FnMut(&str)) {
         let shared = self.shared.clone();
         let mut waiting = self.waiting();
-        for id in self.connections.keys().copied().collect::<Vec<_>>() {
+        let after = self.connections.range((Bound::Excluded(self.served), Bound::Unbounded));
+        let ids: Vec<_> = after.chain(self.connections.range(..=self.served)).map(|(id, _)| *id).collect();
+        for id in ids {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
-            if !connection.is_due(waiting[connection.door()]) {
+            if !connection.may_ask(waiting[connection.door()]) {
                 continue;
             }
+            self.served = id;
+            let now = shared.now();
             let mut state = shared.state.lock();
             let State { server, out, .. } = &mut *state;
             if !server.answer(now, id, out) {
                 connection.is_answered();
             }
             self.deliver(state, tell);
+            waiting = self.waiting();
             if let Some(connection) = self.connections.get_mut(&id) {
                 connection.write(now, &mut waiting[connection.door()]);
             }
@@ -289,12 +306,15 @@ impl Service {
         waiting
     }
 
-    /// Who has not kept up for the longest time, and since when, of those at each door by which too much waits.
-    fn slowest(&self, waiting: &[usize]) -> impl Iterator<Item = (Time, ConnectionId)> {
-        let full = (0..self.doors.len()).filter(|door| waiting[*door] >= WAITING);
-        full.filter_map(|door| {
-            self.by(door).filter_map(|(id, connection)| Some((connection.behind()?, *id))).min()
-        })
+    /// Whether less waits by each door than may.
+    fn has_room(&self, waiting: &[usize]) -> bool {
+        waiting.iter().all(|waiting| *waiting < WAITING)
+    }
+
+    /// Those who do not keep up, of those who came by doors by which too much waits.
+    fn slow(&self, waiting: &[usize]) -> impl Iterator<Item = &Connection> {
+        let is_full = |connection: &&Connection| waiting[connection.door()] >= WAITING;
+        self.connections.values().filter(is_full).filter(|connection| connection.behind().is_some())
     }
 
     /// Lets those in who are at a door.
@@ -328,7 +348,7 @@ impl Service {
             }
             self.count += 1;
             let id = ConnectionId(self.count);
-            server.connect(id);
+            server.connect(id, door);
             self.connections.insert(id, Connection::new(socket, peer, door, now));
         }
     }
@@ -346,7 +366,8 @@ impl Service {
     }
 
     /// Sends what can be sent, and lets go of who is done and who does not keep up.
-    fn write(&mut self, now: Time, tell: &mut impl FnMut(&str)) {
+    fn write(&mut self, tell: &mut impl FnMut(&str)) {
+        let now = self.shared.now();
         let mut waiting = self.waiting();
         let mut gone = Vec::new();
         for (id, connection) in &mut self.connections {
@@ -362,15 +383,20 @@ impl Service {
                 gone.push(*id);
             }
         }
-        let late = self.slowest(&waiting).filter(|(since, _)| now.since(*since) >= MUTE);
-        for (since, id) in late.collect::<Vec<_>>() {
-            if let Some(connection) = self.connections.get(&id) {
-                let (peer, unread, late) =
-                    (connection.peer(), connection.unread(), now.since(since).as_secs());
+        // Of those who have not kept up for long those for whom most waits, until others have room.
+        let is_late =
+            |connection: &&Connection| connection.behind().is_some_and(|since| now.since(since) >= MUTE);
+        let mut late: Vec<_> =
+            self.connections.iter().filter(|(_, connection)| is_late(connection)).collect();
+        late.sort_by_key(|(_, connection)| connection.waiting());
+        while let Some((id, connection)) = late.pop() {
+            if waiting[connection.door()] >= WAITING && !gone.contains(id) {
+                waiting[connection.door()] -= connection.waiting();
+                let (peer, unread) = (connection.peer(), connection.waiting());
                 tell(&format!(
-                    "closed the connection of {peer}: it has not read {unread} bytes for {late} s, and others wait"
+                    "closed the connection of {peer}: it has not read {unread} bytes, and others wait"
                 ));
-                gone.push(id);
+                gone.push(*id);
             }
         }
         let mut state = self.shared.state.lock();

@@ -44,12 +44,15 @@ impl Bundles {
 
     pub(crate) fn control(&mut self, control: &BundleControl) -> Result<Control, Onf> {
         let done = self.controlled(control);
-        self.give_back();
+        // What is to be carried out is there until it is.
+        if !matches!(done, Ok(Control::Commit(_))) {
+            self.give_back();
+        }
         done
     }
 
     /// What is gone leaves room for what others keep.
-    fn give_back(&mut self) {
+    pub(crate) fn give_back(&mut self) {
         let (_, bytes) = self.kept();
         assert!(self.share.keep(bytes), "it is not more than before");
     }

@@ -38,16 +38,21 @@ impl Parts {
     ) -> Result<Option<Question>, BadRequest> {
         let MultipartRequest { has_more, question } = part;
         // What is not continued is forgotten, as if it had not come.
-        let (question, count, bytes) = match self.begun.take().filter(|begun| begun.xid == xid) {
-            None => (question, 1, length),
-            Some(begun) if begun.count == MESSAGES => return Err(BadRequest::TooManyParts),
-            Some(Begun { question: begun, count, bytes, .. }) => {
-                (joined(begun, question).ok_or(BadRequest::BadMultipart)?, count + 1, bytes + length)
-            }
-        };
-        if !self.share.keep(if has_more { bytes } else { 0 }) {
+        let begun = self.begun.take().filter(|begun| begun.xid == xid);
+        let (count, bytes) = begun.as_ref().map_or((0, 0), |begun| (begun.count, begun.bytes));
+        let (count, bytes) = (count + 1, bytes + length);
+        if count > MESSAGES || !self.share.keep(if has_more { bytes } else { 0 }) {
+            self.share.give_back();
             return Err(BadRequest::TooManyParts);
         }
+        let joined = match begun {
+            None => Some(question),
+            Some(begun) => joined(begun.question, question),
+        };
+        let Some(question) = joined else {
+            self.share.give_back();
+            return Err(BadRequest::BadMultipart);
+        };
         if has_more {
             self.begun = Some(Begun { xid, question, count, bytes });
             return Ok(None);

@@ -251,6 +251,7 @@ impl Session {
 
     /// Sends back what became of a task.
     pub(crate) fn answer(&mut self, origin: &Origin, answer: Answer) {
+        self.bundles.give_back();
         match answer {
             Answer::Done(bodies) => {
                 let dialect = self.writes().answering(origin.beginning());

@@ -42,11 +42,16 @@ impl Share {
         self.taken = wanted;
         true
     }
+
+    /// Nothing is kept any more.
+    pub(crate) fn give_back(&mut self) {
+        self.pool.0.fetch_sub(std::mem::take(&mut self.taken), Ordering::Relaxed);
+    }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.pool.0.fetch_sub(self.taken, Ordering::Relaxed);
+        self.give_back();
     }
 }
 

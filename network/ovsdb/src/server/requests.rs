@@ -1,15 +1,16 @@
 //! What clients ask for, each a method (RFC 7047, section 4.1).
 
-use super::{
-    ConnectionId, MONITORS, Outbox, REMEMBERED, SAID, SAID_BY_ALL, SAID_FREELY, Server, Session, Subject,
-    Waiting, Watching,
-};
+use super::kept::MONITORS;
+use super::{ConnectionId, Outbox, Server, Session, Subject, Waiting, Watching};
 use crate::fields::{is_id, wrong};
 use crate::monitor::{Flavor, Monitor};
 use crate::{Error, Tag};
 use fulmar_node::Time;
 use serde_json::{Value, json};
 use std::sync::Arc;
+
+/// Bytes of the longest name of a lock.
+const LONGEST_NAME: usize = 255;
 
 /// All databases that there are.
 const SUBJECTS: [Subject; 2] = [Subject::Kept, Subject::Itself];
@@ -29,7 +30,7 @@ impl Server {
         &mut self,
         now: Time,
         from: ConnectionId,
-        message: &Value,
+        mut message: Value,
         out: &mut Outbox,
     ) -> Result<(), Error> {
         let is_reply = message.get("method").is_none() && message.get("id").is_some();
@@ -37,25 +38,30 @@ impl Server {
             // Nothing is asked of clients, so this answers nothing.
             return Ok(());
         }
-        let method = message.get("method").and_then(Value::as_str);
-        let params = message.get("params").filter(|params| params.is_array() || params.is_null());
-        let (Some(method), Some(params)) = (method, params) else {
-            return Err(wrong("message", "a JSON-RPC request, with `method`, `params` and `id`", message));
+        let is_request = message.get("method").is_some_and(Value::is_string)
+            && message.get("params").is_some_and(|params| params.is_array() || params.is_null());
+        if !is_request {
+            return Err(wrong("message", "a JSON-RPC request, with `method`, `params` and `id`", &message));
+        }
+        let mut member = |name: &str| message.get_mut(name).map(Value::take);
+        let (method, id) = (member("method"), member("id").filter(|id| !id.is_null()));
+        let method = method.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let params = match member("params") {
+            Some(Value::Array(params)) => params,
+            _ => Vec::new(),
         };
-        let params = params.as_array().map(Vec::as_slice).unwrap_or_default();
-        let id = message.get("id").filter(|id| !id.is_null());
         let Some(id) = id else {
-            if let ("cancel", [transaction]) = (method, params) {
+            if let ("cancel", [transaction]) = (method, params.as_slice()) {
                 self.cancel(from, transaction, out);
             }
             return Ok(());
         };
-        let reply = match self.request(now, from, id, method, params, out) {
+        let reply = match self.request(now, from, &id, method, params, out) {
             Ok(None) => return Ok(()),
             Ok(Some(result)) => json!({"id": id, "result": result, "error": null}),
             Err(why) => json!({"id": id, "result": null, "error": why}),
         };
-        out.say(from, reply);
+        out.say(from, &reply);
         Ok(())
     }
 
@@ -65,9 +71,13 @@ impl Server {
         from: ConnectionId,
         id: &Value,
         method: &str,
-        params: &[Value],
+        params: Vec<Value>,
         out: &mut Outbox,
     ) -> Reply {
+        if method == "transact" {
+            return self.transaction(now, from, id, params, out);
+        }
+        let params = params.as_slice();
         match method {
             "list_dbs" => {
                 Ok(Some(json!(SUBJECTS.map(|subject| self.databases.about(subject).schema().name()))))
@@ -76,7 +86,6 @@ impl Server {
                 let (subject, _) = self.named(method, params)?;
                 Ok(Some(self.databases.about(subject).schema().to_json()))
             }
-            "transact" => self.transaction(now, from, id, params, out),
             "monitor" => self.monitor(from, Flavor::Plain, method, params),
             "monitor_cond" => self.monitor(from, Flavor::Conditional, method, params),
             "monitor_cond_since" => self.monitor(from, Flavor::Since, method, params),
@@ -119,26 +128,16 @@ impl Server {
         now: Time,
         from: ConnectionId,
         id: &Value,
-        params: &[Value],
+        params: Vec<Value>,
         out: &mut Outbox,
     ) -> Reply {
-        let (subject, operations) = self.named("transact", params)?;
-        let said = self.may_remember(from)?;
+        let (subject, _) = self.named("transact", &params)?;
         if self.waiting.values().any(|waiting| waiting.by == from && waiting.id == *id) {
             return Err(Error::syntax(format!("transact: the request {id} is not answered yet")).into());
         }
-        let (id, operations) = (id.clone(), operations.into());
-        let waiting = Waiting {
-            by: from,
-            id,
-            subject,
-            operations,
-            said,
-            since: now,
-            deadline: None,
-            has_waited: false,
-            looked_at: 0,
-        };
+        let operations = params.into_iter().skip(1).collect();
+        let waiting =
+            Waiting { by: from, id: id.clone(), subject, operations, since: now, deadline: None, kept: None };
         self.begin(now, waiting, out);
         Ok(None)
     }
@@ -150,10 +149,10 @@ impl Server {
         let [name, requests] = rest.get(..2).unwrap_or_default() else {
             return Err(wrong(method, "[database, name, tables]", &params.into()).into());
         };
-        let said = self.may_remember(from)?;
-        let database = self.databases.about(subject);
-        let monitor = Monitor::from_json(flavor, database.schema(), requests)?;
-        let rows = monitor.initial(database);
+        let monitor = Monitor::from_json(flavor, self.databases.about(subject).schema(), requests)?;
+        let watching = Watching { name: name.clone(), subject, monitor };
+        let bytes = watching.bytes();
+        self.may_keep(from, bytes, 0)?;
         let session = self.session(from)?;
         if session.monitors.len() >= MONITORS {
             let details =
@@ -163,9 +162,10 @@ impl Server {
         if session.monitors.contains_key(&name.to_string()) {
             return Err(Error::syntax(format!("{method}: there is a monitor {name} already")).into());
         }
-        let watching = Watching { name: name.clone(), subject, monitor, said };
-        session.monitors.insert(name.to_string(), Arc::new(watching));
-        Ok(Some(flavor.reply(rows)))
+        let watching = Arc::new(watching);
+        session.bytes += bytes;
+        session.monitors.insert(name.to_string(), watching.clone());
+        Ok(Some(flavor.reply(watching.monitor.initial(self.databases.about(subject)))))
     }
 
     fn change_monitor(&mut self, from: ConnectionId, params: &[Value], out: &mut Outbox) -> Reply {
@@ -177,12 +177,16 @@ impl Server {
         let found = session.monitors.get(&name.to_string());
         let found = found.filter(|found| found.monitor.flavor != Flavor::Plain && !is_taken);
         let mut watching = Watching::clone(found.ok_or_else(|| json!("unknown monitor"))?);
+        let before = watching.bytes();
         watching.name = new_name.clone();
         let rows = watching.monitor.change(self.databases.about(watching.subject), requests)?;
+        let bytes = watching.bytes();
+        self.may_keep(from, bytes, before)?;
         if let Some(rows) = rows {
-            out.say(from, watching.monitor.flavor.notification(new_name, rows));
+            out.say(from, &watching.monitor.flavor.notification(new_name, rows));
         }
         let session = self.session(from)?;
+        session.bytes = session.bytes + bytes - before;
         session.monitors.remove(&name.to_string());
         session.monitors.insert(new_name.to_string(), Arc::new(watching));
         Ok(Some(json!({})))
@@ -191,8 +195,10 @@ impl Server {
     /// Section 4.1.7.
     fn cancel_monitor(&mut self, from: ConnectionId, params: &[Value]) -> Reply {
         let [name] = params else { return Err(wrong("monitor_cancel", "[name]", &params.into()).into()) };
-        let removed = self.session(from)?.monitors.remove(&name.to_string());
-        removed.map(|_| Some(json!({}))).ok_or_else(|| json!("unknown monitor"))
+        let session = self.session(from)?;
+        let removed = session.monitors.remove(&name.to_string()).ok_or_else(|| json!("unknown monitor"))?;
+        session.bytes -= removed.bytes();
+        Ok(Some(json!({})))
     }
 
     /// Sections 4.1.8 and 4.1.9.
@@ -205,35 +211,12 @@ impl Server {
         out: &mut Outbox,
     ) -> Reply {
         let name = lock_name(method, params)?;
-        self.may_remember(from)?;
+        self.may_keep(from, 0, 0)?;
         let claimed = self.locks.claim(name, from, steal)?;
         if let Some(victim) = claimed.victim {
-            out.say(victim, json!({"id": null, "method": "stolen", "params": [name]}));
+            out.say(victim, &json!({"id": null, "method": "stolen", "params": [name]}));
         }
         Ok(Some(json!({"locked": claimed.locked})))
-    }
-
-    /// Whether something more is remembered for a client, which has said so many bytes of it. One that has all remembered would take
-    /// all memory.
-    fn may_remember(&mut self, client: ConnectionId) -> Result<usize, Error> {
-        let said = self.session(client)?.framing.taken;
-        let (count, bytes) = self.remembered(client);
-        let is_free = bytes + said <= SAID_FREELY;
-        if count >= REMEMBERED || bytes + said > SAID {
-            let details = format!(
-                "{count} monitors, locks and transactions that wait, of {bytes} bytes: expected no more than {REMEMBERED} \
-                 and {SAID} of one client"
-            );
-            return Err(Error::new(Tag::ResourcesExhausted, details));
-        }
-        if !is_free && self.remembered_of_all() + said > SAID_BY_ALL {
-            let details = format!(
-                "{bytes} bytes of monitors, locks and transactions that wait: expected no more than {SAID_FREELY} of one \
-                 client while those of all have {SAID_BY_ALL}"
-            );
-            return Err(Error::new(Tag::ResourcesExhausted, details));
-        }
-        Ok(said)
     }
 
     fn session(&mut self, client: ConnectionId) -> Result<&mut Session, Error> {
@@ -243,7 +226,7 @@ impl Server {
 
 fn lock_name<'p>(method: &str, params: &'p [Value]) -> Result<&'p str, Error> {
     match params {
-        [Value::String(name)] if is_id(name) => Ok(name),
-        _ => Err(wrong(method, "[name of a lock]", &params.into())),
+        [Value::String(name)] if is_id(name) && name.len() <= LONGEST_NAME => Ok(name),
+        _ => Err(wrong(method, "[name of a lock, of 255 bytes at most]", &params.into())),
     }
 }

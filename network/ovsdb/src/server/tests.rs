@@ -33,7 +33,7 @@ impl Harbour {
 
     fn of(store: Store) -> Self {
         let mut server = Server::new(store, Random::new(5));
-        [A, B].into_iter().for_each(|client| server.connect(client));
+        [A, B].into_iter().for_each(|client| server.connect(client, 0));
         Self { server, now: Time::ZERO }
     }
 
@@ -69,7 +69,8 @@ impl Harbour {
 
 /// What is said, and to whom.
 fn told_in(out: Outbox) -> Vec<(ConnectionId, Value)> {
-    out.messages.into_iter().filter_map(|(to, message)| Some((to, message.into_json()?))).collect()
+    let said = out.messages.into_iter().filter_map(|(to, message)| Some((to, message.into_text()?)));
+    said.map(|(to, text)| (to, text.parse().expect("it is JSON"))).collect()
 }
 
 fn insert(name: &str) -> Value {
@@ -280,7 +281,7 @@ fn locks_are_given_in_turn_and_stolen() {
     assert_eq!(told_in(out), [(B, notification("locked", json!(["chart"])))]);
     assert!(owns(&mut harbour, B));
 
-    harbour.server.connect(A);
+    harbour.server.connect(A, 0);
     harbour.ask(B, "unlock", json!(["chart"])).expect("it has it");
     harbour.ask(B, "steal", json!(["chart"])).expect("nobody has it");
     harbour.hear(A, &json!({"method": "steal", "params": ["chart"], "id": 4}));
@@ -538,7 +539,7 @@ fn noise_does_no_harm() {
         }
         harbour.server.database().invariants();
         for (closed, _) in out.closed {
-            harbour.server.connect(closed);
+            harbour.server.connect(closed, 0);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Transactions: done at once, or retried whenever the database changes until they need not wait any more (RFC 7047, section 5.2.6).
 
-use super::{ConnectionId, Outbox, Server, Subject};
+use super::kept::bytes_of;
+use super::{BURST, ConnectionId, Outbox, Server, Subject};
 use crate::execution::{Circumstances, Execution, MOST_TOLD, MOST_TOLD_LATE, execute};
 use crate::{Error, Tag};
 use fulmar_node::Time;
@@ -14,18 +15,19 @@ pub(super) struct Waiting {
     pub(super) id: Value,
     pub(super) subject: Subject,
     pub(super) operations: Vec<Value>,
-    /// Bytes of the request.
-    pub(super) said: usize,
     pub(super) since: Time,
     /// When it is over at the latest, if it has said so.
     pub(super) deadline: Option<Time>,
-    /// Whether it was tried before, and how many rows it looked at then.
-    pub(super) has_waited: bool,
-    pub(super) looked_at: usize,
+    /// What is kept for it, once it has waited.
+    pub(super) kept: Option<Kept>,
 }
 
-/// So many rows are looked at again for a client, in all its transactions that wait, whenever something changes.
-const MOST_WAITING: usize = 20_000;
+/// What it takes to let a transaction wait: bytes of memory, and rows that it has looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    bytes: usize,
+    rows: usize,
+}
 
 impl Server {
     /// Section 4.1.3.
@@ -42,38 +44,46 @@ impl Server {
         let is_it = |waiting: &Waiting| waiting.by == by && waiting.id == *id;
         let number = self.waiting.iter().find(|(_, waiting)| is_it(waiting)).map(|(number, _)| *number);
         if let Some(waiting) = number.and_then(|number| self.waiting.remove(&number)) {
-            if let Some(session) = self.sessions.get_mut(&by) {
-                session.looked_at -= waiting.looked_at;
-            }
+            self.forget(&waiting);
             let why = Error::new(Tag::Canceled, "as was asked for").to_json();
-            out.say(by, json!({"id": id, "result": null, "error": why}));
+            out.say(by, &json!({"id": id, "result": null, "error": why}));
         }
     }
 
-    /// Has those that wait look again, for as long as anything has changed since they looked.
+    /// Has those that wait look again, for as long as anything has changed since they looked, and not too much is to be said.
     pub(super) fn retry(&mut self, now: Time, out: &mut Outbox) {
-        let mut seen = self.looked;
-        while seen != self.changed {
-            seen = self.changed;
-            for number in self.waiting.keys().copied().collect::<Vec<_>>() {
-                self.attempt(now, number, out);
+        while self.is_behind() {
+            let (changed, next) = self.looking.unwrap_or((self.changed, 0));
+            let Some(number) = self.waiting.range(next..).next().map(|(number, _)| *number) else {
+                (self.looked, self.looking) = (changed, None);
+                continue;
+            };
+            self.looking = Some((changed, number));
+            if out.bytes >= BURST {
+                return;
             }
+            self.attempt(now, number, out);
+            self.looking = Some((changed, number + 1));
         }
-        self.looked = seen;
+    }
+
+    /// Whether transactions that wait are to look again: [`Server::expire`] has them do so.
+    #[must_use]
+    pub const fn is_behind(&self) -> bool {
+        self.looking.is_some() || self.looked != self.changed
     }
 
     /// Does a transaction, if it need not wait.
     pub(super) fn attempt(&mut self, now: Time, number: u64, out: &mut Outbox) {
         let Some(mut waiting) = self.waiting.remove(&number) else { return };
+        self.forget(&waiting);
         let owns = |lock: &str| self.locks.owns(lock, waiting.by);
-        let others = self.sessions.get_mut(&waiting.by).map_or(0, |session| {
-            session.looked_at -= waiting.looked_at;
-            session.looked_at
-        });
-        let most_waiting = MOST_WAITING.saturating_sub(others);
-        let most_told = if waiting.has_waited { MOST_TOLD_LATE } else { MOST_TOLD };
-        let elapsed = now.since(waiting.since);
-        let circumstances = Circumstances { elapsed, owns: &owns, most_waiting, most_told };
+        let circumstances = Circumstances {
+            elapsed: now.since(waiting.since),
+            owns: &owns,
+            most_waiting: self.most_looked_at(waiting.by),
+            most_told: if waiting.kept.is_some() { MOST_TOLD_LATE } else { MOST_TOLD },
+        };
         let done = execute(
             self.databases.about(waiting.subject),
             &waiting.operations,
@@ -82,14 +92,16 @@ impl Server {
         );
         let results = match done {
             Execution::Failed(results) => results,
-            Execution::Waits(timeout, looked_at) => {
-                waiting.has_waited = true;
-                waiting.looked_at = looked_at;
-                if let Some(session) = self.sessions.get_mut(&waiting.by) {
-                    session.looked_at += looked_at;
-                }
+            Execution::Waits(timeout, rows) => {
                 waiting.deadline = timeout.map(|timeout| waiting.since + timeout);
-                self.waiting.insert(number, waiting);
+                let refused = self.remember(&mut waiting, rows).err();
+                match refused {
+                    None => drop(self.waiting.insert(number, waiting)),
+                    Some(why) => {
+                        let why = why.to_json();
+                        out.say(waiting.by, &json!({"id": waiting.id, "result": null, "error": why}));
+                    }
+                }
                 return;
             }
             Execution::Done { draft, mut results } => {
@@ -103,7 +115,36 @@ impl Server {
                 results
             }
         };
-        out.say(waiting.by, json!({"id": waiting.id, "result": results, "error": null}));
+        out.say(waiting.by, &json!({"id": waiting.id, "result": results, "error": null}));
+    }
+
+    /// A transaction waits, and has looked at so many rows.
+    fn remember(&mut self, waiting: &mut Waiting, rows: usize) -> Result<(), Error> {
+        let bytes = match waiting.kept {
+            Some(kept) => kept.bytes,
+            None => {
+                let bytes = waiting.operations.iter().chain([&waiting.id]).map(bytes_of).sum();
+                self.may_keep(waiting.by, bytes, 0)?;
+                bytes
+            }
+        };
+        waiting.kept = Some(Kept { bytes, rows });
+        if let Some(session) = self.sessions.get_mut(&waiting.by) {
+            session.waits += 1;
+            session.bytes += bytes;
+        }
+        self.set_looked_at(waiting.by, |looked_at| looked_at + rows);
+        Ok(())
+    }
+
+    /// A transaction does not wait any more.
+    fn forget(&mut self, waiting: &Waiting) {
+        let Some(Kept { bytes, rows }) = waiting.kept else { return };
+        if let Some(session) = self.sessions.get_mut(&waiting.by) {
+            session.waits -= 1;
+            session.bytes -= bytes;
+        }
+        self.set_looked_at(waiting.by, |looked_at| looked_at - rows);
     }
 }
 

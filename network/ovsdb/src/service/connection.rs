@@ -13,7 +13,8 @@ const ENOUGH: usize = 1 << 20;
 pub(super) const WAITING: usize = 96 << 20;
 /// A client for which so many bytes wait, as it is told of changes faster than it reads, is let go.
 pub(super) const TOO_MUCH: usize = 64 << 20;
-
+/// Who has read so many bytes keeps up from then on.
+const KEEPS_UP: u64 = 256 << 10;
 /// Room for so many bytes is kept for those to come.
 const KEPT: usize = 64 << 10;
 
@@ -32,14 +33,17 @@ pub(super) struct Connection {
     heard: (bool, Time),
     /// Whether it may have asked for what is not done yet.
     asks: bool,
-    /// What it is to be told, of which nothing is made yet, and how much memory that takes.
-    owed: VecDeque<Message>,
-    owed_bytes: usize,
+    /// What it is to be told behind that, and how much memory each of these takes: by itself, and for what it shares with others.
+    owed: VecDeque<(Message, (usize, usize))>,
+    /// The sums of these.
+    owed_bytes: (usize, usize),
     /// What is still to be sent, of which so many bytes are sent already.
     backlog: Vec<u8>,
     sent: usize,
-    /// Since when there has always been something.
-    behind: Option<Time>,
+    /// How much was ever sent.
+    sent_in_all: u64,
+    /// Since when it does not keep up, and how much was sent by then.
+    behind: Option<(Time, u64)>,
     /// Nothing is read any more; it is closed when all is sent.
     ends: bool,
 }
@@ -53,9 +57,10 @@ impl Connection {
             heard: (false, now),
             asks: false,
             owed: VecDeque::new(),
-            owed_bytes: 0,
+            owed_bytes: (0, 0),
             backlog: Vec::new(),
             sent: 0,
+            sent_in_all: 0,
             behind: None,
             ends: false,
         }
@@ -77,33 +82,39 @@ impl Connection {
     /// What it waits for, if it does, where so much waits by its door.
     pub(super) fn poll(&self, all: usize) -> Option<PollFd<'_>> {
         let mut flags = PollFlags::empty();
-        flags.set(PollFlags::IN, !self.ends && !self.asks && self.has_room(all));
-        flags.set(PollFlags::OUT, self.waiting() > 0);
+        flags.set(PollFlags::IN, !self.ends && !self.asks && self.has_room(all) && self.owed.is_empty());
+        flags.set(PollFlags::OUT, self.backlog.len() > self.sent);
         (!flags.is_empty()).then(|| PollFd::new(&self.socket, flags))
     }
 
     /// Whether something that it asks for can be done.
-    pub(super) fn is_due(&self, all: usize) -> bool {
-        self.asks && self.has_room(all)
+    pub(super) fn may_ask(&self, all: usize) -> bool {
+        self.asks && self.owed.is_empty() && self.has_room(all)
     }
 
-    fn has_room(&self, all: usize) -> bool {
-        self.owed.is_empty() && self.waiting() < ENOUGH && all < WAITING
+    /// Whether something that it is to be told can go into the backlog. What is made already counts as it is.
+    pub(super) fn may_be_told(&self, all: usize) -> bool {
+        let is_made = |(message, _): &(Message, _)| message.is_made();
+        self.owed.front().is_some_and(|owed| self.has_room(if is_made(owed) { 0 } else { all }))
+    }
+
+    const fn has_room(&self, all: usize) -> bool {
+        self.backlog.len() - self.sent < ENOUGH && all < WAITING
     }
 
     /// How many bytes wait to be read by it.
     pub(super) const fn waiting(&self) -> usize {
-        self.backlog.len() - self.sent
+        self.backlog.len() - self.sent + self.owed_bytes.0
     }
 
-    /// The same with what is not made yet, in bytes of memory.
+    /// The same with what it shares with others.
     pub(super) const fn unread(&self) -> usize {
-        self.waiting() + self.owed_bytes
+        self.waiting() + self.owed_bytes.1
     }
 
-    /// Since when something has waited for it all the time.
-    pub(super) const fn behind(&self) -> Option<Time> {
-        self.behind
+    /// Since when it has not kept up.
+    pub(super) fn behind(&self) -> Option<Time> {
+        self.behind.map(|(since, _)| since)
     }
 
     /// Reads once: others have a turn too, and what is answered may be much more than what is asked.
@@ -130,8 +141,14 @@ impl Connection {
     }
 
     pub(super) fn send(&mut self, message: Message) {
-        self.owed_bytes += message.bytes();
-        self.owed.push_back(message);
+        let (own, mut shared) = message.bytes();
+        // What several of its monitors tell of is there once.
+        if self.owed.back().is_some_and(|(last, _)| last.shares_with(&message)) {
+            shared = 0;
+        }
+        self.owed_bytes.0 += own;
+        self.owed_bytes.1 += shared;
+        self.owed.push_back((message, (own, shared)));
     }
 
     /// It is closed when all is sent.
@@ -143,7 +160,7 @@ impl Connection {
     fn abandon(&mut self) {
         self.ends = true;
         self.owed.clear();
-        self.owed_bytes = 0;
+        self.owed_bytes = (0, 0);
         self.backlog.clear();
         self.sent = 0;
     }
@@ -160,33 +177,38 @@ impl Connection {
     pub(super) fn write(&mut self, now: Time, all: &mut usize) {
         let others = *all - self.waiting();
         self.flush();
-        while self.waiting() < ENOUGH && others + self.waiting() < WAITING {
-            let Some(message) = self.owed.pop_front() else { break };
-            self.owed_bytes -= message.bytes();
-            if let Some(json) = message.into_json() {
-                self.backlog.extend_from_slice(json.to_string().as_bytes());
+        while self.may_be_told(others + self.waiting())
+            && let Some((message, (own, shared))) = self.owed.pop_front()
+        {
+            self.owed_bytes.0 -= own;
+            self.owed_bytes.1 -= shared;
+            if let Some(text) = message.into_text() {
+                self.backlog.extend_from_slice(text.as_bytes());
                 self.flush();
             }
         }
         *all = others + self.waiting();
-        if self.unread() == 0 {
-            self.behind = None;
-        } else if self.behind.is_none() {
-            self.behind = Some(now);
-        }
+        self.behind = match self.behind {
+            _ if self.waiting() == 0 => None,
+            Some((since, sent)) if self.sent_in_all - sent < KEEPS_UP => Some((since, sent)),
+            _ => Some((now, self.sent_in_all)),
+        };
     }
 
     fn flush(&mut self) {
-        while self.waiting() > 0 {
+        while self.backlog.len() > self.sent {
             match self.socket.write(&self.backlog[self.sent..]) {
-                Ok(length) => self.sent += length,
+                Ok(length) => {
+                    self.sent += length;
+                    self.sent_in_all += length as u64;
+                }
                 Err(why) if why.kind() == ErrorKind::WouldBlock => break,
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
                 Err(_) => self.abandon(),
             }
         }
         // Sent bytes are forgotten when they are as many as those that are not.
-        if self.sent >= self.waiting() {
+        if self.sent >= self.backlog.len() - self.sent {
             self.backlog.drain(..self.sent);
             self.backlog.shrink_to(KEPT);
             self.sent = 0;

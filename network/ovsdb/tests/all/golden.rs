@@ -31,7 +31,7 @@ struct Play {
 impl Play {
     fn begin(schema: &Schema) -> Self {
         let mut server = Server::new(Store::in_memory(schema.clone()), Random::new(7));
-        server.connect(CLIENT);
+        server.connect(CLIENT, 0);
         Self { server, now: Time::ZERO, uuids: Vec::new(), count: 0 }
     }
 
@@ -58,7 +58,8 @@ impl Play {
 
     fn replies(&mut self, out: Outbox) -> String {
         let mut text = String::new();
-        for message in out.messages.into_iter().filter_map(|(_, message)| message.into_json()) {
+        for message in out.messages.into_iter().filter_map(|(_, message)| message.into_text()) {
+            let message: Value = message.parse().expect("it is JSON");
             let all = [message["error"].clone()];
             let results = message["result"].as_array().map_or(all.as_slice(), Vec::as_slice);
             for result in results {

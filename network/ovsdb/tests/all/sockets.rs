@@ -178,6 +178,8 @@ fn who_does_not_keep_up_makes_room() {
     made.expect("it is right");
     let select = json!({"op": "select", "table": "Queue", "where": [], "columns": ["external_ids"]});
     let question = json!({"method": "transact", "params": ["Open_vSwitch", select], "id": 1}).to_string();
+    let mut watcher = tcp(&served);
+    watcher.ask("monitor", &json!(["Open_vSwitch", 1, {"Queue": {"columns": ["dscp"]}}]));
     // What 40 of them have asked for is 800 MB.
     let mut deaf: Vec<_> = (0..40).map(|_| tcp(&served)).collect();
     for client in &mut deaf {
@@ -186,6 +188,12 @@ fn who_does_not_keep_up_makes_room() {
     let mut reader = tcp(&served);
     for round in 0..5 {
         assert_eq!(reader.ask("echo", &json!([round])), json!([round]));
+        let made = served.handle.transact(|draft, chance| {
+            let queue = draft.insert("Queue", chance);
+            draft.set("Queue", queue, "dscp", round)
+        });
+        made.expect("it is right");
+        assert!(watcher.hear().expect("an update").to_string().contains(&format!("\"dscp\":{round}")));
     }
     let told = served.stop();
     assert!(!told.is_empty() && told.iter().all(|why| why.contains("and others wait")), "{told:?}");

@@ -1,11 +1,13 @@
 //! What one client may ask for, and what all may, so that others go on.
 
 use super::*;
+use crate::framing::LARGEST;
+use crate::server::kept::{BYTES, BYTES_FREELY, MONITORS, THINGS};
 
 #[test]
 fn what_is_remembered_for_a_client_is_bounded() {
     let mut harbour = Harbour::new();
-    for id in 0..REMEMBERED as u64 {
+    for id in 0..THINGS as u64 {
         assert!(harbour.transact(A, id, json!([wait("Fram", None)])).is_empty());
     }
     let said = harbour.transact(A, 5_000, json!([wait("Fram", None)]));
@@ -13,7 +15,7 @@ fn what_is_remembered_for_a_client_is_bounded() {
     assert!(harbour.ask(A, "lock", json!(["chart"])).is_err());
     assert!(harbour.transact(B, 1, json!([wait("Fram", None)])).is_empty());
 
-    let large = json!([{"op": "comment", "comment": "x".repeat(SAID / 4)}, wait("Fram", None)]);
+    let large = json!([{"op": "comment", "comment": "x".repeat(BYTES / 4)}, wait("Fram", None)]);
     let done = (2..).find(|id| !harbour.transact(B, *id, large.clone()).is_empty());
     assert_eq!(done, Some(5), "three are less than is remembered, four are more");
 }
@@ -95,10 +97,10 @@ fn messages_that_do_not_end_are_bounded() {
     let part = ["{\"method\": \"", &"x".repeat(LARGEST - 100)].concat();
     let clients = (3..8).map(ConnectionId).collect::<Vec<_>>();
     for client in &clients {
-        harbour.server.connect(*client);
+        harbour.server.connect(*client, 0);
         harbour.now = harbour.now + Duration::from_millis(1);
         assert!(out.closed.is_empty());
-        harbour.server.take(harbour.now, *client, part.as_bytes(), &mut out);
+        harbour.server.take(harbour.now, *client, part.as_bytes());
         assert!(!harbour.server.answer(harbour.now, *client, &mut out));
     }
     let [(closed, why)] = out.closed.as_slice() else { panic!("{:?}", out.closed) };
@@ -111,24 +113,80 @@ fn messages_that_do_not_end_are_bounded() {
     assert_eq!(told_in(out)[0].1["error"], "unknown method");
 }
 
-/// Many clients may remember little each, and few much.
+/// Many clients may have a little kept each, and few much; by each door.
 #[test]
-fn what_is_remembered_for_all_is_bounded() {
+fn what_is_kept_for_all_is_bounded() {
     let mut harbour = Harbour::new();
     let waits = |bytes: usize| json!([{"op": "comment", "comment": "x".repeat(bytes)}, wait("Fram", None)]);
     let clients = (3..13).map(ConnectionId).collect::<Vec<_>>();
-    clients.iter().for_each(|client| harbour.server.connect(*client));
+    clients.iter().for_each(|client| harbour.server.connect(*client, 0));
     let large = waits(LARGEST / 2);
     let kept =
         clients.iter().filter(|client| harbour.transact(**client, 1, large.clone()).is_empty()).count();
-    assert_eq!(kept, 7, "eight and what is around them are more than is remembered");
-    assert!(harbour.transact(B, 1, waits(LARGEST / 2 - 50_000)).is_empty());
-    let refused = harbour.transact(A, 1, waits(SAID_FREELY));
+    assert_eq!(kept, 8);
+    assert!(harbour.transact(B, 1, waits(400_000)).is_empty());
+    let refused = harbour.transact(A, 1, waits(4 * BYTES_FREELY));
     assert_eq!(refused[0].1["error"]["error"], "resources exhausted");
-    assert!(harbour.transact(A, 2, waits(SAID_FREELY / 2)).is_empty(), "a little is always remembered");
+    assert!(harbour.transact(A, 2, waits(BYTES_FREELY / 2)).is_empty(), "a little is always kept");
     assert!(harbour.ask(B, "lock", json!(["chart"])).is_ok());
+    let large_at_once = json!([{"op": "comment", "comment": "x".repeat(LARGEST / 2)}]);
+    assert_eq!(harbour.transact(A, 3, large_at_once)[0].1["result"], json!([{}]), "it does not wait");
+    let other = ConnectionId(99);
+    harbour.server.connect(other, 1);
+    assert!(harbour.transact(other, 1, large.clone()).is_empty(), "it has come by another door");
     harbour.server.disconnect(clients[0], &mut Outbox::default());
     assert!(harbour.transact(B, 3, large).is_empty());
+    // What has ended is not kept.
+    harbour.transact(A, 4, json!([insert("Fram")]));
+    assert!(harbour.server.sessions.values().all(|session| (
+        session.waits,
+        session.bytes,
+        session.looked_at
+    ) == (0, 0, 0)));
+    assert!(harbour.server.looked_at.values().all(|rows| *rows == 0));
+}
+
+/// A monitor that is changed is kept as it is then.
+#[test]
+fn a_changed_monitor_is_kept_within_the_bounds() {
+    let mut harbour = Harbour::new();
+    let watched = json!({"Ship": {"columns": ["name"]}});
+    for name in ["a", "b"] {
+        harbour.ask(A, "monitor_cond", json!(["Sea", name, watched])).expect("rows");
+    }
+    let large = "x".repeat(LARGEST / 2);
+    assert_eq!(harbour.ask(A, "monitor_cond_change", json!(["a", large, {}])), Ok(json!({})));
+    let why = harbour.ask(A, "monitor_cond_change", json!(["b", [large], {}])).expect_err("too much");
+    assert_eq!(why["error"], "resources exhausted");
+    assert_eq!(harbour.ask(A, "monitor_cond_change", json!([large, "a", {}])), Ok(json!({})));
+    assert_eq!(harbour.ask(A, "monitor_cond_change", json!(["b", [large], {}])), Ok(json!({})));
+    for name in [json!("a"), json!([large])] {
+        assert_eq!(harbour.ask(A, "monitor_cancel", json!([name])), Ok(json!({})));
+    }
+    assert_eq!(harbour.server.sessions[&A].bytes, 0);
+    assert!(harbour.ask(A, "lock", json!(["l".repeat(256)])).is_err());
+}
+
+/// Many transactions may wait for one change: the answers are made bit by bit.
+#[test]
+fn many_that_waited_are_answered_bit_by_bit() {
+    let mut harbour = Harbour::new();
+    let tags = json!(["map", [["text", "x".repeat(60_000)]]]);
+    harbour.transact(
+        A,
+        1,
+        json!([{"op": "insert", "table": "Ship", "row": {"name": "Gauss", "tags": tags}}]),
+    );
+    let asks = json!([wait("Fram", None), {"op": "select", "table": "Ship", "where": [["name", "==", "Gauss"]], "columns": ["tags"]}]);
+    for id in 0..100 {
+        assert!(harbour.transact(B, id, asks.clone()).is_empty());
+    }
+    let mut counts = vec![harbour.transact(A, 2, json!([insert("Fram")])).len() - 1];
+    while harbour.server.is_behind() {
+        counts.push(harbour.pass(0).len());
+    }
+    assert_eq!(counts.iter().sum::<usize>(), 100);
+    assert!(counts.iter().all(|count| (1..20).contains(count)), "{counts:?}");
 }
 
 /// One change may end the waiting of many, whose answers are there at once.
@@ -161,8 +219,9 @@ fn what_is_told_is_made_when_there_is_room() {
     let request = json!({"method": "transact", "params": ["Sea", insert(&name)], "id": 1}).to_string();
     harbour.server.receive(harbour.now, A, request.as_bytes(), &mut out);
     assert_eq!((out.messages.len(), Arc::strong_count(&out.commits[0])), (MONITORS + 1, MONITORS + 1));
-    let counted: usize = out.messages.iter().map(|(_, message)| message.bytes()).sum();
-    assert!(counted > MONITORS << 20, "{counted} bytes are counted");
+    let updates = &out.messages[..MONITORS];
+    assert!(updates.iter().all(|(_, update)| update.bytes().0 < 1_000 && update.bytes().1 > 1 << 20));
+    assert!(updates.windows(2).all(|two| two[0].1.shares_with(&two[1].1)));
     // It has another monitor by now, and is told what the one that it had said.
     harbour.ask(B, "monitor_cancel", json!([7])).expect("there is one");
     let told = told_in(out);
