@@ -424,6 +424,15 @@ impl Storage {
         self.name_from(next_object)
     }
 
+    /// The same, where that was elsewhere, and knew what has become of clients' transactions: nobody knows here, nor who opens it next.
+    pub(crate) fn inherit(&self, last: Timestamp, next_object: u64) -> Result<(), Error> {
+        self.prepared(|core, staged| {
+            core.outcomes.forget_for_good(self.group, last, staged);
+            Ok(())
+        })?;
+        self.succeed(last, next_object)
+    }
+
     /// Gives no name again of an object that the disk may have lost, when its power failed: before somebody elsewhere, who
     /// outlives that and remembers such an object, is shown any.
     pub(crate) fn skip_lost_names(&self) -> Result<(), Error> {

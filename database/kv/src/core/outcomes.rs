@@ -30,6 +30,10 @@ pub(crate) struct Outcomes {
     /// There may be commits up to here of which nothing is remembered, though it is not long ago.
     forgotten: Timestamp,
     forgotten_in: u64,
+    /// Up to here there may be such as were forgotten when nobody should ask any more; and what the disk says of that. A client whose machine
+    /// slept asks all the same.
+    aged: Timestamp,
+    aged_on_disk: Timestamp,
     /// How often [`Outcomes::age`] was called.
     age: u64,
 }
@@ -56,6 +60,10 @@ impl Outcomes {
         let first = input.varint()?;
         if entry == FORGOTTEN {
             self.forgotten = Timestamp(first);
+            if !input.is_empty() {
+                self.aged = Timestamp(input.varint()?);
+                self.aged_on_disk = self.aged;
+            }
         } else {
             let number = input.varint()?;
             let outcome = match input.is_empty() {
@@ -82,7 +90,10 @@ impl Outcomes {
 
     /// Whether a transaction on this snapshot that is not known may have been committed; or one on any snapshot.
     pub(crate) fn may_have_forgotten(&self, snapshot: Option<Timestamp>) -> bool {
-        self.forgotten > snapshot.unwrap_or_default()
+        match snapshot {
+            Some(snapshot) => self.forgotten.max(self.aged) > snapshot,
+            None => self.forgotten > Timestamp(0),
+        }
     }
 
     /// Nothing may be remembered of commits up to this one.
@@ -100,11 +111,22 @@ impl Outcomes {
         staged: &mut Staged<'_>,
     ) {
         if !self.write(group, transaction, Outcome::Committed(at), staged) {
-            self.forget_until(at);
-            let mut record = Vec::with_capacity(RECORD_BYTES);
-            put_varint(&mut record, at.0);
-            put(group, FORGOTTEN, record, staged);
+            self.forget_for_good(group, at, staged);
         }
+    }
+
+    /// As [`Outcomes::forget_until`], and whoever serves the group next knows it.
+    pub(crate) fn forget_for_good(&mut self, group: GroupId, at: Timestamp, staged: &mut Staged<'_>) {
+        self.forget_until(at);
+        self.put_forgotten(group, staged);
+    }
+
+    fn put_forgotten(&mut self, group: GroupId, staged: &mut Staged<'_>) {
+        let mut record = Vec::with_capacity(RECORD_BYTES);
+        put_varint(&mut record, self.forgotten.0);
+        put_varint(&mut record, self.aged.0);
+        put(group, FORGOTTEN, record, staged);
+        self.aged_on_disk = self.aged;
     }
 
     /// A transaction is not carried out: if it is asked for once more, by a message that comes late, it is not either.
@@ -146,6 +168,10 @@ impl Outcomes {
             })
         });
         let Some(entry) = entry else { return false };
+        // The entry may be that of one that was forgotten.
+        if known.is_none() && self.aged > self.aged_on_disk {
+            self.put_forgotten(group, staged);
+        }
         self.last.insert(client, Last { entry: Some(entry), number, outcome, age: self.age });
         let mut record = Vec::with_capacity(RECORD_BYTES);
         put_varint(&mut record, client);
@@ -159,14 +185,19 @@ impl Outcomes {
 
     /// Forgets those that were not heard of since this was called last: longer ago than anyone asks again.
     pub(crate) fn age(&mut self) {
-        let Self { last, free, age, .. } = self;
+        let Self { last, free, age, aged, .. } = self;
         last.retain(|_, last| {
             let is_kept = last.age == *age;
-            free.extend(last.entry.filter(|_| !is_kept));
+            if !is_kept {
+                free.extend(last.entry);
+                if let Outcome::Committed(at) = last.outcome {
+                    *aged = (*aged).max(at);
+                }
+            }
             is_kept
         });
         if self.forgotten_in < self.age {
-            self.forgotten = Timestamp(0);
+            self.aged = self.aged.max(std::mem::take(&mut self.forgotten));
         }
         self.age += 1;
     }
@@ -242,7 +273,7 @@ mod tests {
                     let known = outcomes.of(transaction);
                     let is_recent = *asked == age;
                     match written {
-                        Some(outcome @ Outcome::Committed(at)) if is_recent => assert!(
+                        Some(outcome @ Outcome::Committed(at)) => assert!(
                             known == Some(*outcome) || outcomes.may_have_forgotten(Some(Timestamp(at.0 - 1))),
                             "{seed}: {transaction:?}"
                         ),

@@ -1,7 +1,7 @@
 use super::Storage;
-use crate::core::Outcome;
+use crate::core::{Outcome, Outcomes};
 use crate::engine::{Batch, Engine, Memory};
-use crate::{Commit, Error, GroupId, ObjectId, Prepare, Restructuring, TransactionId};
+use crate::{Commit, Error, GroupId, ObjectId, Prepare, Restructuring, Timestamp, TransactionId};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io;
@@ -90,6 +90,21 @@ fn what_was_not_written_has_not_taken_place() {
     assert!(storage.unsynced().is_none());
     assert_eq!(disk.open().outcome(first), Some(Outcome::Committed(at)));
     assert_eq!(disk.open().outcome(second), None);
+}
+
+/// A group that has come from elsewhere knows nothing of what its clients were told there, also when it is opened again.
+#[test]
+fn what_was_carried_out_elsewhere_may_have_taken_place() {
+    let disk = Disk::default();
+    disk.open().inherit(Timestamp(50), 200).expect("room");
+    for storage in [disk.open(), disk.open()] {
+        assert!(storage.may_have_committed(Some(Timestamp(49))) && storage.may_have_committed(None));
+        assert!(!storage.may_have_committed(Some(Timestamp(50))));
+        storage.outcomes(Outcomes::age);
+        storage.outcomes(Outcomes::age);
+        // Whoever asks so late has slept.
+        assert!(storage.may_have_committed(Some(Timestamp(49))) && !storage.may_have_committed(None));
+    }
 }
 
 /// A message that comes late asks the next leader for what the last one has denied.

@@ -262,7 +262,7 @@ impl Server {
             Refusal::Misplaced(_) => Error::Conflict,
         })?;
         if let Some((last, next_object)) = last {
-            database.storage().succeed(last, next_object)?;
+            database.storage().inherit(last, next_object)?;
         }
         arriving.parts += 1;
         // Whoever opens it when that is told finds it closed.
