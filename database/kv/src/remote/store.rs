@@ -398,19 +398,29 @@ impl<C: Call> Store for Remote<C> {
 
     /// In each group, so that no commit anywhere goes unasked.
     fn exclude(&self, exclusion: Exclusion) -> Result<bool, Error> {
-        for group in 0..self.groups()?.all {
-            match self.ask(GroupId(group), Question::Exclude(exclusion))? {
-                Answer::Granted => {}
-                Answer::Failed(Failed::Excluded) => {
-                    if exclusion == Exclusion::Begin {
-                        for begun in 0..group {
-                            self.ask(GroupId(begun), Question::Exclude(Exclusion::End))?;
-                        }
-                    }
-                    return Ok(false);
-                }
-                other => return Err(self.failed(other)),
+        let ask = |group, exclusion| match self.ask(GroupId(group), Question::Exclude(exclusion))? {
+            Answer::Granted => Ok(true),
+            Answer::Failed(Failed::Excluded) => Ok(false),
+            other => Err(self.failed(other)),
+        };
+        let all = self.groups()?.all;
+        if exclusion == Exclusion::End {
+            // Each, whatever another says: others wait for all of them.
+            let ended: Vec<Result<bool, Error>> = (0..all).map(|group| ask(group, exclusion)).collect();
+            return ended.into_iter().collect::<Result<Vec<_>, _>>().map(|_| true);
+        }
+        for group in 0..all {
+            let granted = ask(group, exclusion);
+            if matches!(granted, Ok(true)) {
+                continue;
             }
+            if exclusion == Exclusion::Begin {
+                for begun in 0..group {
+                    // What is told is why it could not begin.
+                    let _ = ask(begun, Exclusion::End);
+                }
+            }
+            return granted;
         }
         Ok(true)
     }
