@@ -228,6 +228,10 @@ impl Client {
     fn send_by(&mut self, number: u64, is_new: bool, now: Time, out: &mut Outbox<Self>) {
         let patience = self.patience();
         let Some(asked) = self.asked.get_mut(&number) else { return };
+        if asked.sent && asked.is_too_late_to_ask_again(now) {
+            // It is over as soon as the process is asked whether it is.
+            return out.set_timer((), now);
+        }
         let until = match asked.attempts {
             1 => patience / 2,
             attempts if attempts < 2 + LOOKS => LOOK,
@@ -527,7 +531,15 @@ impl Process for Client {
             return;
         }
         // Others answer what was asked twice.
-        let Some(asked) = self.asked.get_mut(&number) else { return };
+        let Some(asked) = self.asked.get_mut(&number) else {
+            // A snapshot that was opened for that is nobody's, unless it is the same.
+            if let Answer::Opened(at, _) = answer
+                && !self.snapshots.contains_key(&at)
+            {
+                out.send(from, Message::SnapshotClosed(at));
+            }
+            return;
+        };
         match answer {
             Answer::Open(layout) => {
                 if self.layout.is_none() {

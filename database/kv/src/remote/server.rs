@@ -413,6 +413,12 @@ impl Server {
         }
         // Another server may serve the group by the time of a snapshot that was opened elsewhere.
         let is_ahead = self.site.map.replicas(asked.place).is_some() && asked.sees() > self.site.clock.now();
+        // What is asked again while it waits here is here.
+        let is_here =
+            |(_, here): &(u64, Question)| (here.client, here.number) == (asked.client, asked.number);
+        if asked.again && self.untimed.iter().any(is_here) {
+            return;
+        }
         let turn = &mut self.site.turn(now, out);
         if asked.needs_time() || is_ahead || !turn.site.clock.is_known() {
             if matches!(asked.question, message::Question::CommitUnread(..)) {

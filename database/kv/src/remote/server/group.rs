@@ -321,10 +321,20 @@ impl Group {
     /// Answers a client, or will.
     pub(super) fn ask(&mut self, asked: Asked, turn: &mut Turn<'_>) {
         self.users.insert(asked.client);
-        let is_read = matches!(asked.task, Task::Read { .. });
-        if is_read || self.is_next(asked.client, asked.number, turn) {
+        let is_due = match asked.task {
+            Task::Read { .. } => !(asked.again && self.is_waited_for(asked.client, asked.number)),
+            _ => self.is_next(asked.client, asked.number, turn),
+        };
+        if is_due {
             self.pursue(asked, turn);
         }
+    }
+
+    /// Whether an answer will come without asking again.
+    fn is_waited_for(&self, client: NodeId, number: u64) -> bool {
+        let is_deferred =
+            |deferred: &Deferred| (deferred.asked.client, deferred.asked.number) == (client, number);
+        self.deferred.iter().any(is_deferred) || self.is_about_to_be_told(client, number)
     }
 
     fn pursue(&mut self, asked: Asked, turn: &mut Turn<'_>) {

@@ -71,7 +71,9 @@ impl Server {
         if let Err(error) = self.directory.exists(&name) {
             return turn.answer(client, number, Answer::Failed(error.into()));
         }
-        self.unplaced.push((client, number, name.clone()));
+        if !self.unplaced.iter().any(|(waits, asked, _)| (*waits, *asked) == (client, number)) {
+            self.unplaced.push((client, number, name.clone()));
+        }
         turn.send(turn.site.map.keeper, Message::Ask(MapRequest::Database { name, create }));
     }
 

@@ -151,6 +151,7 @@ impl Group {
             }
             refused => refused,
         };
+        self.close_unheard_of(asked, turn);
         let denied = transaction.filter(|_| !matches!(refused, Refused::Unknown));
         // Nobody has ever done that.
         let is_too_large = matches!(refused, Refused::Failed(Error::TooLarge));
@@ -187,6 +188,12 @@ impl Group {
         Ok(())
     }
 
+    /// Whether a client is answered as soon as that may be told.
+    pub(super) fn is_about_to_be_told(&self, client: NodeId, number: u64) -> bool {
+        let replies = self.waiting.iter().filter_map(|waiting| waiting.reply.as_ref());
+        replies.into_iter().any(|(to, asked, _)| (*to, *asked) == (client, number))
+    }
+
     /// The first commit that may yet be lost.
     pub(super) fn first_unsure(&self) -> Option<Timestamp> {
         self.waiting.iter().map(|waiting| waiting.reach).filter(|reach| *reach > Timestamp(0)).min()
@@ -217,12 +224,35 @@ impl Group {
         }
     }
 
+    /// The snapshot that was opened for a question, which is not answered with it; if that was asked before, it may have been answered then.
+    fn close_unheard_of(&mut self, asked: &Asked, turn: &mut Turn<'_>) {
+        if let Task::Read { sight, .. } = &asked.task
+            && sight.is_new
+            && !asked.again
+        {
+            self.close_unheard(asked.client, sight.at, turn);
+        }
+    }
+
+    /// A snapshot that was opened for a question is closed, as its client does not hear of it.
+    fn close_unheard(&mut self, client: NodeId, at: Timestamp, turn: &mut Turn<'_>) {
+        if turn.site.snapshots.close(client, at) {
+            self.end_snapshot(client, at);
+        }
+    }
+
     /// Another serves the group, or is about to: who waits for an answer is to ask there.
     pub(in super::super) fn redirect(&mut self, turn: &mut Turn<'_>) {
         let waiting = std::mem::take(&mut self.waiting);
+        let deferred = std::mem::take(&mut self.deferred);
+        for (client, _, answer) in waiting.iter().filter_map(|waiting| waiting.reply.as_ref()) {
+            if let Answer::Opened(at, _) = answer {
+                self.close_unheard(*client, *at, turn);
+            }
+        }
+        deferred.iter().for_each(|deferred| self.close_unheard_of(&deferred.asked, turn));
         let replies = waiting.iter().filter_map(|waiting| waiting.reply.as_ref());
         let told = replies.map(|(client, number, _)| (*client, *number));
-        let deferred = std::mem::take(&mut self.deferred);
         let blocked = deferred.iter().map(|deferred| (deferred.asked.client, deferred.asked.number));
         for (client, number) in told.chain(blocked) {
             turn.send(client, Message::Answer { number, answer: Answer::Elsewhere });
@@ -236,9 +266,11 @@ impl Group {
             if lost.reach > Timestamp(0) {
                 self.doubt(lost.reach, !lost.sends.is_empty());
             }
-            // Who reads asks again, and sees what was there before.
-            if let Some((client, number, Answer::At(_))) = lost.reply {
-                self.reply(client, number, failed.clone(), turn);
+            match lost.reply {
+                Some((client, number, Answer::At(_))) => self.reply(client, number, failed.clone(), turn),
+                // Who reads asks again, and sees what was there before.
+                Some((client, _, Answer::Opened(at, _))) => self.close_unheard(client, at, turn),
+                _ => {}
             }
         }
     }
