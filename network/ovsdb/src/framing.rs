@@ -6,7 +6,7 @@ use serde_json::Value;
 /// A larger message is refused. The largest that clients send name all ports of a bridge: some 60 bytes for each.
 pub(crate) const LARGEST: usize = 8 << 20;
 /// Nor may one take so much memory when it is parsed, of which an object, and any other value, takes so much.
-const HEAVIEST: usize = 128 << 20;
+const HEAVIEST: usize = 64 << 20;
 const OBJECT: usize = 640;
 const VALUE: usize = 64;
 /// Room for so many bytes is kept for messages to come.

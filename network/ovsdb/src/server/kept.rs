@@ -23,7 +23,7 @@ const ROWS_OF_ALL: usize = 200_000;
 const ROWS_FREELY: usize = 200;
 
 /// The messages that have begun and not ended yet have so many bytes together. If they have more, that which began first is not waited for.
-pub(super) const UNFINISHED: usize = 4 * LARGEST;
+pub(super) const UNFINISHED: usize = 2 * LARGEST;
 
 /// A node of a map: so many bytes for some members, and the fewest of these but in the last node.
 const NODE: usize = 640;

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 /// While so many bytes wait to be read by a client, nothing that it asks for is done, and nothing more is made for it to be told.
 const ENOUGH: usize = 1 << 20;
 /// While so many bytes wait to be read by those who came by one door, that holds for them all.
-pub(super) const WAITING: usize = 96 << 20;
+pub(super) const WAITING: usize = 64 << 20;
 /// A client for which so many bytes wait, as it is told of changes faster than it reads, is let go.
 pub(super) const TOO_MUCH: usize = 64 << 20;
 /// Who has read so many bytes keeps up from then on.
@@ -188,8 +188,9 @@ impl Connection {
             }
         }
         *all = others + self.waiting();
+        // Who is told nothing, as others fill the door, could not read it.
         self.behind = match self.behind {
-            _ if self.waiting() == 0 => None,
+            _ if self.backlog.len() == self.sent => None,
             Some((since, sent)) if self.sent_in_all - sent < KEEPS_UP => Some((since, sent)),
             _ => Some((now, self.sent_in_all)),
         };

@@ -95,7 +95,7 @@ fn messages_that_do_not_end_are_bounded() {
     let mut harbour = Harbour::new();
     let mut out = Outbox::default();
     let part = ["{\"method\": \"", &"x".repeat(LARGEST - 100)].concat();
-    let clients = (3..8).map(ConnectionId).collect::<Vec<_>>();
+    let clients = (3..6).map(ConnectionId).collect::<Vec<_>>();
     for client in &clients {
         harbour.server.connect(*client, 0);
         harbour.now = harbour.now + Duration::from_millis(1);
@@ -108,7 +108,7 @@ fn messages_that_do_not_end_are_bounded() {
     assert!(harbour.ask(A, "echo", json!([1])).is_ok());
     // The others may end theirs.
     let mut out = Outbox::default();
-    harbour.server.receive(harbour.now, clients[4], b"\", \"params\": [], \"id\": 1}", &mut out);
+    harbour.server.receive(harbour.now, clients[2], b"\", \"params\": [], \"id\": 1}", &mut out);
     assert!(out.closed.is_empty());
     assert_eq!(told_in(out)[0].1["error"], "unknown method");
 }
