@@ -147,8 +147,10 @@ impl Server {
         } else if leaving.is_done {
             (keeper, Message::Ask(MapRequest::HandOver(database, group, attempt)))
         } else {
-            // From here on nobody uses it.
-            self.groups.remove(&place);
+            // From here on nobody uses it. Who waits for an answer is to ask who holds it next.
+            if let Some(mut group) = self.groups.remove(&place) {
+                group.redirect(&mut self.site.turn(now, out));
+            }
             leaving.sent += 1;
             let Ok((objects, last)) = leaving.part() else { return };
             let number = leaving.number;
