@@ -225,7 +225,6 @@ impl Server {
         for number in due.collect::<Vec<_>>() {
             self.attempt(now, number, out);
         }
-        self.retry(now, out);
     }
 
     /// When the next transaction has waited for long enough.

@@ -197,9 +197,10 @@ impl Service {
                     }
                 }
             }
+            server.expire(now, out);
             // What comes of transactions that wait is there at once, whoever reads it.
-            if self.has_room(&self.waiting()) {
-                server.expire(now, out);
+            if self.has_room(&self.waiting(Connection::waiting)) {
+                server.retry(now, out);
             }
             self.deliver(state, &mut tell);
             self.write(&mut tell);
@@ -211,18 +212,19 @@ impl Service {
     /// Waits until there is something to do: doors at which somebody is, and connections that can be read.
     fn wait(&self) -> io::Result<(Vec<usize>, Vec<ConnectionId>)> {
         let now = self.shared.now();
-        let waiting = self.waiting();
+        let (waiting, backlogs) = (self.waiting(Connection::waiting), self.waiting(Connection::backlog));
         let lets_in = self.rests <= now;
         let is_due = self.connections.values().any(|connection| {
-            let all = waiting[connection.door()];
-            connection.may_ask(all) || connection.may_be_told(all)
+            let door = connection.door();
+            connection.may_ask(waiting[door]) || connection.may_be_told(backlogs[door])
         });
-        let deadline = {
+        let (deadline, is_behind) = {
             let server = &self.shared.state.lock().server;
-            if server.is_behind() { Some(now) } else { server.deadline() }
+            (server.deadline(), server.is_behind())
         };
         let deadlines = [
-            deadline.filter(|_| self.has_room(&waiting)),
+            deadline,
+            (is_behind && self.has_room(&waiting)).then_some(now),
             (!lets_in).then_some(self.rests),
             is_due.then_some(now),
             self.slow(&waiting).filter_map(|connection| Some(connection.behind()? + MUTE)).min(),
@@ -274,7 +276,7 @@ impl Service {
     /// Does one thing that each client has asked for, if there is room for what comes of it; who was served last comes last.
     fn answer(&mut self, tell: &mut impl FnMut(&str)) {
         let shared = self.shared.clone();
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting(Connection::waiting);
         let after = self.connections.range((Bound::Excluded(self.served), Bound::Unbounded));
         let ids: Vec<_> = after.chain(self.connections.range(..=self.served)).map(|(id, _)| *id).collect();
         for id in ids {
@@ -290,18 +292,19 @@ impl Service {
                 connection.is_answered();
             }
             self.deliver(state, tell);
-            waiting = self.waiting();
+            let mut backlogs = self.waiting(Connection::backlog);
             if let Some(connection) = self.connections.get_mut(&id) {
-                connection.write(now, &mut waiting[connection.door()]);
+                connection.write(now, &mut backlogs[connection.door()]);
             }
+            waiting = self.waiting(Connection::waiting);
         }
     }
 
-    /// How many bytes wait to be read by those who came by each door.
-    fn waiting(&self) -> Vec<usize> {
+    /// The sums of this for those who came by each door.
+    fn waiting(&self, bytes: impl Fn(&Connection) -> usize) -> Vec<usize> {
         let mut waiting = vec![0; self.doors.len()];
         for connection in self.connections.values() {
-            waiting[connection.door()] += connection.waiting();
+            waiting[connection.door()] += bytes(connection);
         }
         waiting
     }
@@ -368,10 +371,10 @@ impl Service {
     /// Sends what can be sent, and lets go of who is done and who does not keep up.
     fn write(&mut self, tell: &mut impl FnMut(&str)) {
         let now = self.shared.now();
-        let mut waiting = self.waiting();
+        let mut backlogs = self.waiting(Connection::backlog);
         let mut gone = Vec::new();
         for (id, connection) in &mut self.connections {
-            connection.write(now, &mut waiting[connection.door()]);
+            connection.write(now, &mut backlogs[connection.door()]);
             let unread = connection.unread();
             if unread > TOO_MUCH {
                 let peer = connection.peer();
@@ -383,6 +386,7 @@ impl Service {
                 gone.push(*id);
             }
         }
+        let mut waiting = self.waiting(Connection::waiting);
         // Of those who have not kept up for long those for whom most waits, until others have room.
         let is_late =
             |connection: &&Connection| connection.behind().is_some_and(|since| now.since(since) >= MUTE);

@@ -47,11 +47,6 @@ impl Message {
         }
     }
 
-    /// Whether it is there as it is sent.
-    pub(crate) const fn is_made(&self) -> bool {
-        matches!(self.0, Content::Whole(_))
-    }
-
     /// Whether both are of the same changes.
     pub(crate) fn shares_with(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {

@@ -63,6 +63,7 @@ impl Harbour {
         self.now = self.now + Duration::from_millis(milliseconds);
         let mut out = Outbox::default();
         self.server.expire(self.now, &mut out);
+        self.server.retry(self.now, &mut out);
         told_in(out)
     }
 }

@@ -51,7 +51,7 @@ impl Server {
     }
 
     /// Has those that wait look again, for as long as anything has changed since they looked, and not too much is to be said.
-    pub(super) fn retry(&mut self, now: Time, out: &mut Outbox) {
+    pub fn retry(&mut self, now: Time, out: &mut Outbox) {
         while self.is_behind() {
             let (changed, next) = self.looking.unwrap_or((self.changed, 0));
             let Some(number) = self.waiting.range(next..).next().map(|(number, _)| *number) else {
@@ -67,7 +67,7 @@ impl Server {
         }
     }
 
-    /// Whether transactions that wait are to look again: [`Server::expire`] has them do so.
+    /// Whether transactions that wait are to look again: [`Server::retry`] has them do so.
     #[must_use]
     pub const fn is_behind(&self) -> bool {
         self.looking.is_some() || self.looked != self.changed

@@ -79,11 +79,11 @@ impl Connection {
         &self.peer
     }
 
-    /// What it waits for, if it does, where so much waits by its door.
+    /// What it waits for, if it does, where so much waits in all by its door.
     pub(super) fn poll(&self, all: usize) -> Option<PollFd<'_>> {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, !self.ends && !self.asks && self.has_room(all) && self.owed.is_empty());
-        flags.set(PollFlags::OUT, self.backlog.len() > self.sent);
+        flags.set(PollFlags::OUT, self.backlog() > 0);
         (!flags.is_empty()).then(|| PollFd::new(&self.socket, flags))
     }
 
@@ -92,19 +92,24 @@ impl Connection {
         self.asks && self.owed.is_empty() && self.has_room(all)
     }
 
-    /// Whether something that it is to be told can go into the backlog. What is made already counts as it is.
-    pub(super) fn may_be_told(&self, all: usize) -> bool {
-        let is_made = |(message, _): &(Message, _)| message.is_made();
-        self.owed.front().is_some_and(|owed| self.has_room(if is_made(owed) { 0 } else { all }))
+    /// Whether something that it is to be told can go into its backlog, where those of its door have so many bytes: then somebody has one,
+    /// and reads or is let go.
+    pub(super) fn may_be_told(&self, backlogs: usize) -> bool {
+        !self.owed.is_empty() && self.has_room(backlogs)
     }
 
     const fn has_room(&self, all: usize) -> bool {
-        self.backlog.len() - self.sent < ENOUGH && all < WAITING
+        self.backlog() < ENOUGH && all < WAITING
     }
 
     /// How many bytes wait to be read by it.
+    pub(super) const fn backlog(&self) -> usize {
+        self.backlog.len() - self.sent
+    }
+
+    /// The same with what is to come behind that.
     pub(super) const fn waiting(&self) -> usize {
-        self.backlog.len() - self.sent + self.owed_bytes.0
+        self.backlog() + self.owed_bytes.0
     }
 
     /// The same with what it shares with others.
@@ -173,11 +178,12 @@ impl Connection {
         self.ends && self.unread() == 0
     }
 
-    /// Sends as much as can be sent, and makes what is to be sent as there is room for it: `all` is how much waits by its door.
-    pub(super) fn write(&mut self, now: Time, all: &mut usize) {
-        let others = *all - self.waiting();
+    /// Sends as much as can be sent, and makes what is to be sent as there is room for it, where the backlogs of its door have so
+    /// many bytes.
+    pub(super) fn write(&mut self, now: Time, backlogs: &mut usize) {
+        let others = *backlogs - self.backlog();
         self.flush();
-        while self.may_be_told(others + self.waiting())
+        while self.may_be_told(others + self.backlog())
             && let Some((message, (own, shared))) = self.owed.pop_front()
         {
             self.owed_bytes.0 -= own;
@@ -187,17 +193,17 @@ impl Connection {
                 self.flush();
             }
         }
-        *all = others + self.waiting();
+        *backlogs = others + self.backlog();
         // Who is told nothing, as others fill the door, could not read it.
         self.behind = match self.behind {
-            _ if self.backlog.len() == self.sent => None,
+            _ if self.backlog() == 0 => None,
             Some((since, sent)) if self.sent_in_all - sent < KEEPS_UP => Some((since, sent)),
             _ => Some((now, self.sent_in_all)),
         };
     }
 
     fn flush(&mut self) {
-        while self.backlog.len() > self.sent {
+        while self.backlog() > 0 {
             match self.socket.write(&self.backlog[self.sent..]) {
                 Ok(length) => {
                     self.sent += length;
@@ -209,7 +215,7 @@ impl Connection {
             }
         }
         // Sent bytes are forgotten when they are as many as those that are not.
-        if self.sent >= self.backlog.len() - self.sent {
+        if self.sent >= self.backlog() {
             self.backlog.drain(..self.sent);
             self.backlog.shrink_to(KEPT);
             self.sent = 0;

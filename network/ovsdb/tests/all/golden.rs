@@ -53,6 +53,7 @@ impl Play {
         self.now = self.now + time;
         let mut out = Outbox::default();
         self.server.expire(self.now, &mut out);
+        self.server.retry(self.now, &mut out);
         self.replies(out)
     }
 
