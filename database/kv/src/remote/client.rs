@@ -92,6 +92,8 @@ pub struct Client {
     has_missed: bool,
     /// Snapshots that are open, and the servers that have opened them.
     snapshots: BTreeMap<Timestamp, Vec<NodeId>>,
+    /// The last question that was answered with one, and by whom.
+    opened: Option<(u64, NodeId)>,
 }
 
 struct Asked {
@@ -183,6 +185,7 @@ impl Client {
             misses: 0,
             has_missed: false,
             snapshots: BTreeMap::new(),
+            opened: None,
         }
     }
 
@@ -532,8 +535,9 @@ impl Process for Client {
         }
         // Others answer what was asked twice.
         let Some(asked) = self.asked.get_mut(&number) else {
-            // A snapshot that was opened for that is nobody's, unless it is the same.
+            // A snapshot that was opened for that is nobody's, unless this tells of the same once more.
             if let Answer::Opened(at, _) = answer
+                && self.opened != Some((number, from))
                 && !self.snapshots.contains_key(&at)
             {
                 out.send(from, Message::SnapshotClosed(at));
@@ -571,6 +575,7 @@ impl Process for Client {
                     (&answer, &asked.question)
                 {
                     self.snapshots.entry(*at).or_default().push(from);
+                    self.opened = Some((number, from));
                 }
                 let asked = self.asked.remove(&number);
                 if let (Some(bytes), Some(asked)) = (self.scanning.take(), asked) {

@@ -415,7 +415,9 @@ impl<C: Call> Store for Remote<C> {
                 continue;
             }
             if exclusion == Exclusion::Begin {
-                for begun in 0..group {
+                // Who has not answered may have heard.
+                let last = if granted.is_err() { group + 1 } else { group };
+                for begun in 0..last {
                     // What is told is why it could not begin.
                     let _ = ask(begun, Exclusion::End);
                 }

@@ -11,7 +11,14 @@ pub(super) struct Snapshots {
     /// How many of each all clients hold.
     open: BTreeMap<Timestamp, usize>,
     /// The last question by which each client opened a snapshot.
-    last: BTreeMap<NodeId, (u64, Timestamp)>,
+    last: BTreeMap<NodeId, Opened>,
+}
+
+struct Opened {
+    number: u64,
+    at: Timestamp,
+    /// Whether the client was told.
+    is_told: bool,
 }
 
 impl Snapshots {
@@ -24,21 +31,36 @@ impl Snapshots {
         self.open.values().map(|count| *count as u64).sum()
     }
 
-    /// Opens a snapshot for a client's question; nothing if the client has asked for another since. Asked again, it is the
-    /// one that was opened before, which the client may have heard of by now.
+    /// Opens a snapshot for a client's question; nothing if the client has asked for another since, or has closed it. Asked again, it is
+    /// the one that was opened before, which the client may have heard of by now.
     pub(super) fn open(&mut self, client: NodeId, number: u64, at: Timestamp) -> Option<Timestamp> {
-        if let Some((last, before)) = self.last.get(&client).copied() {
-            if last > number {
-                return None;
+        match self.last.get(&client) {
+            Some(last) if last.number > number => return None,
+            Some(last) if last.number == number => {
+                return Some(last.at).filter(|at| self.held.contains_key(&(client, *at)));
             }
-            if last == number && self.held.contains_key(&(client, before)) {
-                return Some(before);
-            }
+            _ => {}
         }
-        self.last.insert(client, (number, at));
+        self.last.insert(client, Opened { number, at, is_told: false });
         *self.held.entry((client, at)).or_default() += 1;
         *self.open.entry(at).or_default() += 1;
         Some(at)
+    }
+
+    /// A client is told of the snapshot that was opened for its question.
+    pub(super) fn tell(&mut self, client: NodeId, number: u64) {
+        if let Some(last) = self.last.get_mut(&client).filter(|last| last.number == number) {
+            last.is_told = true;
+        }
+    }
+
+    /// Closes the snapshot that was opened for a client's question, if the client was not told of it: if it asks again, another is opened. Answers
+    /// when it was, if it was the client's last at this time.
+    pub(super) fn close_untold(&mut self, client: NodeId, number: u64) -> Option<Timestamp> {
+        let last = self.last.get(&client).filter(|last| last.number == number && !last.is_told)?;
+        let at = last.at;
+        self.last.remove(&client);
+        self.close(client, at).then_some(at)
     }
 
     /// Closes one of a client's; says whether it was the last at this time.

@@ -151,7 +151,7 @@ impl Group {
             }
             refused => refused,
         };
-        self.close_unheard_of(asked, turn);
+        self.close_untold(asked.client, asked.number, turn);
         let denied = transaction.filter(|_| !matches!(refused, Refused::Unknown));
         // Nobody has ever done that.
         let is_too_large = matches!(refused, Refused::Failed(Error::TooLarge));
@@ -224,19 +224,9 @@ impl Group {
         }
     }
 
-    /// The snapshot that was opened for a question, which is not answered with it; if that was asked before, it may have been answered then.
-    fn close_unheard_of(&mut self, asked: &Asked, turn: &mut Turn<'_>) {
-        if let Task::Read { sight, .. } = &asked.task
-            && sight.is_new
-            && !asked.again
-        {
-            self.close_unheard(asked.client, sight.at, turn);
-        }
-    }
-
-    /// A snapshot that was opened for a question is closed, as its client does not hear of it.
-    fn close_unheard(&mut self, client: NodeId, at: Timestamp, turn: &mut Turn<'_>) {
-        if turn.site.snapshots.close(client, at) {
+    /// A snapshot that was opened for a question, and of which the client is not told.
+    fn close_untold(&mut self, client: NodeId, number: u64, turn: &mut Turn<'_>) {
+        if let Some(at) = turn.site.snapshots.close_untold(client, number) {
             self.end_snapshot(client, at);
         }
     }
@@ -245,16 +235,11 @@ impl Group {
     pub(in super::super) fn redirect(&mut self, turn: &mut Turn<'_>) {
         let waiting = std::mem::take(&mut self.waiting);
         let deferred = std::mem::take(&mut self.deferred);
-        for (client, _, answer) in waiting.iter().filter_map(|waiting| waiting.reply.as_ref()) {
-            if let Answer::Opened(at, _) = answer {
-                self.close_unheard(*client, *at, turn);
-            }
-        }
-        deferred.iter().for_each(|deferred| self.close_unheard_of(&deferred.asked, turn));
         let replies = waiting.iter().filter_map(|waiting| waiting.reply.as_ref());
         let told = replies.map(|(client, number, _)| (*client, *number));
         let blocked = deferred.iter().map(|deferred| (deferred.asked.client, deferred.asked.number));
         for (client, number) in told.chain(blocked) {
+            self.close_untold(client, number, turn);
             turn.send(client, Message::Answer { number, answer: Answer::Elsewhere });
         }
     }
@@ -269,7 +254,7 @@ impl Group {
             match lost.reply {
                 Some((client, number, Answer::At(_))) => self.reply(client, number, failed.clone(), turn),
                 // Who reads asks again, and sees what was there before.
-                Some((client, _, Answer::Opened(at, _))) => self.close_unheard(client, at, turn),
+                Some((client, number, Answer::Opened(..))) => self.close_untold(client, number, turn),
                 _ => {}
             }
         }
@@ -281,6 +266,9 @@ impl Group {
             && *last == number
         {
             *given = Some(answer.clone());
+        }
+        if matches!(answer, Answer::Opened(..)) {
+            turn.site.snapshots.tell(client, number);
         }
         turn.send(client, Message::Answer { number, answer });
     }
