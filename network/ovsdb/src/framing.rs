@@ -7,7 +7,7 @@ use serde_json::Value;
 pub(crate) const LARGEST: usize = 8 << 20;
 /// Nor may one take so much memory when it is parsed, of which an object, and any other value, takes so much.
 const HEAVIEST: usize = 64 << 20;
-const OBJECT: usize = 640;
+pub(crate) const OBJECT: usize = 640;
 const VALUE: usize = 64;
 /// Room for so many bytes is kept for messages to come.
 const KEPT: usize = 64 << 10;

@@ -199,7 +199,7 @@ impl Service {
             }
             server.expire(now, out);
             // What comes of transactions that wait is there at once, whoever reads it.
-            if self.has_room(&self.waiting(Connection::waiting)) {
+            if has_room(&self.waiting(Connection::waiting)) {
                 server.retry(now, out);
             }
             self.deliver(state, &mut tell);
@@ -224,7 +224,7 @@ impl Service {
         };
         let deadlines = [
             deadline,
-            (is_behind && self.has_room(&waiting)).then_some(now),
+            (is_behind && has_room(&waiting)).then_some(now),
             (!lets_in).then_some(self.rests),
             is_due.then_some(now),
             self.slow(&waiting).filter_map(|connection| Some(connection.behind()? + MUTE)).min(),
@@ -307,11 +307,6 @@ impl Service {
             waiting[connection.door()] += bytes(connection);
         }
         waiting
-    }
-
-    /// Whether less waits by each door than may.
-    fn has_room(&self, waiting: &[usize]) -> bool {
-        waiting.iter().all(|waiting| *waiting < WAITING)
     }
 
     /// Those who do not keep up, of those who came by doors by which too much waits.
@@ -414,6 +409,11 @@ impl Service {
             self.shared.wake();
         }
     }
+}
+
+/// Whether less waits by each door than may.
+fn has_room(waiting: &[usize]) -> bool {
+    waiting.iter().all(|waiting| *waiting < WAITING)
 }
 
 fn timespec(duration: Duration) -> Timespec {

@@ -2,7 +2,7 @@
 //! came by the same door have together: so who comes by another is in nobody's way.
 
 use super::{ConnectionId, Server};
-use crate::framing::LARGEST;
+use crate::framing::{LARGEST, OBJECT};
 use crate::{Error, Tag};
 use serde_json::Value;
 
@@ -25,8 +25,7 @@ const ROWS_FREELY: usize = 200;
 /// The messages that have begun and not ended yet have so many bytes together. If they have more, that which began first is not waited for.
 pub(super) const UNFINISHED: usize = 2 * LARGEST;
 
-/// A node of a map: so many bytes for some members, and the fewest of these but in the last node.
-const NODE: usize = 640;
+/// An object has room for so many members at least, and for as many more each time.
 const MEMBERS: usize = 5;
 
 /// About how much memory a value takes, in bytes.
@@ -37,7 +36,7 @@ pub(super) fn bytes_of(value: &Value) -> usize {
         Value::Array(values) => values.iter().map(bytes_of).sum(),
         Value::Object(members) => {
             let members_bytes = members.iter().map(|(name, value)| name.len() + bytes_of(value));
-            (members.len() / MEMBERS + 1) * NODE + members_bytes.sum::<usize>()
+            (members.len() / MEMBERS + 1) * OBJECT + members_bytes.sum::<usize>()
         }
     };
     size_of::<Value>() + within
@@ -86,7 +85,7 @@ impl Server {
         *all = *all + session.looked_at - before;
     }
 
-    /// A message of a client has begun and not ended. If too many bytes are of such, that which began first is given up.
+    /// Whose message began first of those that have not ended, of all who came by this client's door, if these have too many bytes.
     pub(super) fn next_to_give_up(&self, client: ConnectionId) -> Option<ConnectionId> {
         let door = self.sessions.get(&client)?.door;
         let unfinished =

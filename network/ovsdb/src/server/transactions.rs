@@ -94,10 +94,9 @@ impl Server {
             Execution::Failed(results) => results,
             Execution::Waits(timeout, rows) => {
                 waiting.deadline = timeout.map(|timeout| waiting.since + timeout);
-                let refused = self.remember(&mut waiting, rows).err();
-                match refused {
-                    None => drop(self.waiting.insert(number, waiting)),
-                    Some(why) => {
+                match self.remember(&mut waiting, rows) {
+                    Ok(()) => drop(self.waiting.insert(number, waiting)),
+                    Err(why) => {
                         let why = why.to_json();
                         out.say(waiting.by, &json!({"id": waiting.id, "result": null, "error": why}));
                     }

@@ -4,6 +4,14 @@ use super::*;
 use crate::framing::LARGEST;
 use crate::server::kept::{BYTES, BYTES_FREELY, MONITORS, THINGS};
 
+/// As many monitors as one client may have.
+fn watch_often(harbour: &mut Harbour, client: ConnectionId) {
+    for number in 0..MONITORS {
+        let watched = json!({"Ship": {"columns": ["name"]}});
+        harbour.ask(client, "monitor_cond", json!(["Sea", number, watched])).expect("rows");
+    }
+}
+
 #[test]
 fn what_is_remembered_for_a_client_is_bounded() {
     let mut harbour = Harbour::new();
@@ -24,9 +32,7 @@ fn what_is_remembered_for_a_client_is_bounded() {
 fn monitors_are_few_and_ask_for_little() {
     let mut harbour = Harbour::new();
     let watched = json!({"Ship": {"columns": ["name"]}});
-    for number in 0..MONITORS {
-        harbour.ask(A, "monitor_cond", json!(["Sea", number, watched])).expect("rows");
-    }
+    watch_often(&mut harbour, A);
     let why = harbour.ask(A, "monitor", json!(["Sea", "one more", watched])).expect_err("too many");
     assert_eq!(why["error"], "resources exhausted");
     harbour.ask(B, "monitor", json!(["Sea", "one more", watched])).expect("another client's");
@@ -210,10 +216,7 @@ fn who_has_waited_is_told_little() {
 #[test]
 fn what_is_told_is_made_when_there_is_room() {
     let mut harbour = Harbour::new();
-    let watched = json!({"Ship": {"columns": ["name"]}});
-    for number in 0..MONITORS {
-        harbour.ask(B, "monitor_cond", json!(["Sea", number, watched])).expect("rows");
-    }
+    watch_often(&mut harbour, B);
     let mut out = Outbox::default();
     let name = "x".repeat(1 << 20);
     let request = json!({"method": "transact", "params": ["Sea", insert(&name)], "id": 1}).to_string();

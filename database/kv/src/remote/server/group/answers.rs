@@ -190,8 +190,8 @@ impl Group {
 
     /// Whether a client is answered as soon as that may be told.
     pub(super) fn is_about_to_be_told(&self, client: NodeId, number: u64) -> bool {
-        let replies = self.waiting.iter().filter_map(|waiting| waiting.reply.as_ref());
-        replies.into_iter().any(|(to, asked, _)| (*to, *asked) == (client, number))
+        let mut replies = self.waiting.iter().filter_map(|waiting| waiting.reply.as_ref());
+        replies.any(|(to, asked, _)| (*to, *asked) == (client, number))
     }
 
     /// The first commit that may yet be lost.
