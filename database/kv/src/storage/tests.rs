@@ -96,7 +96,9 @@ fn what_was_not_written_has_not_taken_place() {
 #[test]
 fn what_was_carried_out_elsewhere_may_have_taken_place() {
     let disk = Disk::default();
-    disk.open().inherit(Timestamp(50), 200).expect("room");
+    let arrived = disk.open();
+    arrived.inherit(Timestamp(50), 200).expect("room");
+    arrived.sync_all().expect("room");
     for storage in [disk.open(), disk.open()] {
         assert!(storage.may_have_committed(Some(Timestamp(49))) && storage.may_have_committed(None));
         assert!(!storage.may_have_committed(Some(Timestamp(50))));
