@@ -152,8 +152,10 @@ pub(crate) fn check_trees(sim: &mut Sim<Role>, trees: &[Tree]) -> Result<(), Str
     };
     let is_settled = |sim: &Sim<Role>| {
         let groups = groups(sim);
-        (0..SERVERS).all(|n| groups.iter().any(|kv| u32::from(kv.group().0) == n))
-            && groups.iter().all(fulmar_kv::Database::is_settled)
+        // Who led before, and has not heard of who leads now, has it open, too.
+        let are_led_once =
+            (0..SERVERS).all(|n| groups.iter().filter(|kv| u32::from(kv.group().0) == n).count() == 1);
+        are_led_once && groups.iter().all(fulmar_kv::Database::is_settled)
     };
     let settled = (0..60).any(|_| {
         for tree in trees {
