@@ -95,6 +95,7 @@ impl Transaction {
 
     fn plan(&mut self) -> Result<Plan, Error> {
         let mut plan = Plan::default();
+        plan.commit.is_exclusive = self.is_exclusive;
         for tree in self.created.difference(&self.dropped) {
             plan.commit.restructurings.push(Restructuring::Create { object: tree.root() });
         }
@@ -113,8 +114,9 @@ impl Transaction {
         plan.commit.touched = plan.locate(self, &self.touched, group)?;
         let present = plan.locate(self, &self.assumed, group)?;
         // To find leaves it may have read inner nodes, and so have taken its snapshot.
-        if self.known_snapshot().is_none() && self.created.is_empty() && plan.commit.is_of(group) {
-            plan.basis = Some(Basis { present, expected: self.snapshot.expected() });
+        let has_read = self.known_snapshot().is_some();
+        if !has_read && !self.is_exclusive && self.created.is_empty() && plan.commit.is_of(group) {
+            plan.basis = Some(Basis { present, expected: self.snapshot.expected(), ..Basis::default() });
         } else {
             plan.commit.snapshot = self.snapshot()?;
             self.require_assumed(plan.commit.snapshot)?;

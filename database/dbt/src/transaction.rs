@@ -21,6 +21,7 @@ pub struct Transaction {
     pub(crate) touched: BTreeSet<(Tree, Key)>,
     /// Cells that it takes for present without having looked.
     pub(crate) assumed: BTreeSet<(Tree, Key)>,
+    pub(crate) is_exclusive: bool,
     /// The root that the last search began at.
     pub(crate) root: RefCell<Option<(Tree, Arc<Object>)>>,
     /// The part of a leaf that it read last, if leaves are far away: what is looked for next may be in it.
@@ -72,6 +73,7 @@ impl Transaction {
             required: BTreeSet::new(),
             touched: BTreeSet::new(),
             assumed: BTreeSet::new(),
+            is_exclusive: false,
             root: RefCell::default(),
             last: RefCell::default(),
             undo: Vec::new(),
@@ -97,6 +99,12 @@ impl Transaction {
     pub fn expect(&self, tree: Tree, key: &[u8], value: Option<&[u8]>) {
         let (object, key, value) = (tree.root(), key.into(), value.map(Into::into));
         self.snapshot.expect(Expected { object, key, value });
+    }
+
+    /// Whether it is to be committed only if nobody else has been since its snapshot: all others were
+    /// [excluded](Database::exclude) before that was taken.
+    pub fn set_exclusive(&mut self, is_exclusive: bool) {
+        self.is_exclusive = is_exclusive;
     }
 
     /// Whether it has anything to commit.
@@ -402,7 +410,7 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::Conflict`] if a transaction that committed since the snapshot changed the same keys or those required;
-    /// [`Error::Io`] if the disk fails; [`Error::Corrupt`].
+    /// [`Error::SnapshotGone`] if it must be alone, and may not have been; [`Error::Io`] if the disk fails; [`Error::Corrupt`].
     pub fn commit(self, durability: Durability) -> Result<Timestamp, Error> {
         if !self.is_changed() {
             return self.snapshot();

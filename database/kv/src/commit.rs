@@ -21,6 +21,9 @@ pub struct Commit {
     /// Cells that must not have been deleted since the snapshot, and that nobody may delete whose snapshot does not see
     /// this commit: so it keeps them for what it writes elsewhere. They may be changed and touched by others.
     pub touched: Vec<(ObjectId, Key)>,
+    /// Whether nobody else may have committed since the snapshot: the store has [excluded](crate::Store::exclude) all others
+    /// from before that on. If it has not, throughout, this fails with [`Error::SnapshotGone`](crate::Error::SnapshotGone).
+    pub is_exclusive: bool,
 }
 
 /// Changes of one object's cells.
@@ -118,14 +121,14 @@ pub fn linked(value: &[u8]) -> Option<ObjectId> {
 }
 
 struct Parts {
-    snapshot: Timestamp,
+    /// What each begins as.
+    empty: Commit,
     parts: BTreeMap<GroupId, Commit>,
 }
 
 impl Parts {
-    fn of(&mut self, object: ObjectId) -> &mut Commit {
-        let empty = || Commit { snapshot: self.snapshot, ..Commit::default() };
-        self.parts.entry(object.group()).or_insert_with(empty)
+    fn of(&mut self, group: GroupId) -> &mut Commit {
+        self.parts.entry(group).or_insert_with(|| self.empty.clone())
     }
 }
 
@@ -269,28 +272,32 @@ impl Commit {
             && self.objects().all(|object| object.group() == group && !object.is_reserved())
     }
 
-    /// The parts of it by the groups of the objects that they name.
-    pub(crate) fn by_group(self) -> BTreeMap<GroupId, Self> {
-        let Self { snapshot, restructurings, writes, required, touched } = self;
-        let mut parts = Parts { snapshot, parts: BTreeMap::new() };
+    /// The parts of it by the groups of the objects that they name, and one for each of `all`.
+    pub(crate) fn by_group(self, all: impl IntoIterator<Item = GroupId>) -> BTreeMap<GroupId, Self> {
+        let Self { snapshot, restructurings, writes, required, touched, is_exclusive } = self;
+        let empty = Self { snapshot, is_exclusive, ..Self::default() };
+        let mut parts = Parts { empty, parts: BTreeMap::new() };
+        for group in all {
+            parts.of(group);
+        }
         for restructuring in restructurings {
-            parts.of(restructuring.object()).restructurings.push(restructuring);
+            parts.of(restructuring.object().group()).restructurings.push(restructuring);
         }
         for write in writes {
-            parts.of(write.object).writes.push(write);
+            parts.of(write.object.group()).writes.push(write);
         }
         for cell in required {
-            parts.of(cell.0).required.push(cell);
+            parts.of(cell.0.group()).required.push(cell);
         }
         for cell in touched {
-            parts.of(cell.0).touched.push(cell);
+            parts.of(cell.0.group()).touched.push(cell);
         }
         parts.parts
     }
 
-    /// Appends it, but for restructurings that are never prepared.
+    /// Appends it, but for restructurings that are never prepared, and for whether it is exclusive.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        let Self { snapshot, restructurings, writes, required, touched } = self;
+        let Self { snapshot, restructurings, writes, required, touched, is_exclusive: _ } = self;
         put_varint(out, snapshot.0);
         let prepared = restructurings.iter().filter(|restructuring| restructuring.is_prepared());
         put_varint(out, prepared.clone().count() as u64);
@@ -308,7 +315,7 @@ impl Commit {
         put_cells(out, touched);
     }
 
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
+    pub(crate) fn decode(is_exclusive: bool, input: &mut Reader<'_>) -> Option<Self> {
         let snapshot = Timestamp::decode(input)?;
         let restructurings = list(input, Restructuring::decode)?;
         let writes = list(input, |input| {
@@ -321,7 +328,7 @@ impl Commit {
         // Two versions of a cell of one time could not be read back.
         let mut written = BTreeSet::new();
         let is_sound = writes.len() < 2 || writes.iter().all(|write| written.insert(write.object));
-        is_sound.then_some(Self { snapshot, restructurings, writes, required, touched })
+        is_sound.then_some(Self { snapshot, restructurings, writes, required, touched, is_exclusive })
     }
 }
 

@@ -499,8 +499,8 @@ impl Storage {
     }
 
     /// Whether a transaction whose outcome is not known may have been committed, see [`Outcomes::may_have_forgotten`].
-    pub(crate) fn may_have_committed(&self, snapshot: Option<Timestamp>) -> bool {
-        self.has_failed() || self.outcomes(|outcomes| outcomes.may_have_forgotten(snapshot))
+    pub(crate) fn may_have_committed(&self, after: Timestamp) -> bool {
+        self.has_failed() || self.outcomes(|outcomes| outcomes.may_have_forgotten(after))
     }
 
     /// What the group knows of what has become of clients' last transactions.

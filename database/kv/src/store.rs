@@ -140,6 +140,8 @@ pub struct Basis {
     pub present: Vec<(ObjectId, Key)>,
     /// What one cell holds.
     pub expected: Option<Expected>,
+    /// The transaction takes place after this, if it does: the newest time that its client had heard of when it first asked.
+    pub after: Timestamp,
 }
 
 /// What [`Store::exclude`] does.

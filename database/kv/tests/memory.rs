@@ -82,7 +82,7 @@ fn a_message_takes_a_small_multiple_of_its_bytes() {
     let empty = |n| Write { object: object(n), cleared: Vec::new(), changes: Changes::default() };
     let tiny = |n| Write { changes: [(&[][..], None)].into_iter().collect(), ..empty(n) };
     let groups = (0..u16::MAX).map(GroupId).collect();
-    let basis = Basis { present: cells(), expected: None };
+    let basis = Basis { present: cells(), ..Basis::default() };
     let placement = || Placement {
         name: DatabaseName::try_from("a").unwrap(),
         founded: 0,

@@ -1,6 +1,6 @@
 //! One connection's view of one database: its transaction and what SQLite keeps in a database's header.
 
-use crate::codes::{BUSY, Failure, MISUSE, READONLY, SCHEMA_CHANGED};
+use crate::codes::{BUSY, BUSY_SNAPSHOT, Failure, MISUSE, READONLY, SCHEMA_CHANGED};
 use crate::cursor::Cursor;
 use crate::name::{Access, Immediate, Name};
 use crate::record::{Value, Values};
@@ -262,6 +262,7 @@ impl Handle {
                 open.transaction.touch(FACTS, SCHEMA_GUARD);
                 open.base = keep_base.then(|| open.transaction.mark());
             }
+            open.transaction.set_exclusive(level == Level::Exclusive);
             open.level = level;
         }
         Ok(())
@@ -307,12 +308,9 @@ impl Handle {
             let alone = !is_exclusive && !self.was_excluded;
             let agreed = if alone { Ok(true) } else { self.database().exclude(exclusion) };
             if matches!(agreed, Ok(true)) {
-                return Ok(());
+                return if is_exclusive { self.require_newest(held) } else { Ok(()) };
             }
-            match held {
-                Level::Read => turns.end(is_exclusive),
-                Level::Write | Level::Exclusive => turns.become_shared(),
-            }
+            self.stand_back(held, is_exclusive);
             agreed?;
         }
         let why = if level == Level::Exclusive {
@@ -321,6 +319,32 @@ impl Handle {
             "database is locked: another connection has begun an exclusive transaction"
         };
         Err(Failure::new(BUSY, why))
+    }
+
+    /// Who is to be alone sees all that others have committed, also in what it has read before.
+    fn require_newest(&self, held: Level) -> Result<(), Failure> {
+        let seen = self.open.as_ref().and_then(|open| open.transaction.known_snapshot());
+        let Some(seen) = seen else { return Ok(()) };
+        let newest = self.database().newest();
+        if matches!(newest, Ok(newest) if newest <= seen) {
+            return Ok(());
+        }
+        // A server that cannot be reached has ended it already.
+        let _ = self.database().exclude(Exclusion::End);
+        self.stand_back(held, true);
+        newest?;
+        let why = "database is locked: others have committed since a statement of this connection began to read; retry \
+                   when that has ended";
+        Err(Failure::new(BUSY_SNAPSHOT, why))
+    }
+
+    /// Takes part among those who write as before.
+    fn stand_back(&self, held: Level, is_exclusive: bool) {
+        let turns = &self.store().turns;
+        match held {
+            Level::Read => turns.end(is_exclusive),
+            Level::Write | Level::Exclusive => turns.become_shared(),
+        }
     }
 
     /// Whether statements that read one row only are worth finding.

@@ -130,6 +130,7 @@ impl Saying<'_> {
             writes: self.some(Self::write),
             required: self.some(Self::cell),
             touched: self.some(Self::cell),
+            is_exclusive: self.is(4),
         }
     }
 
@@ -177,7 +178,8 @@ impl Saying<'_> {
             }
             9 => Question::Decide(transaction, self.time(), self.durability()),
             10..12 => {
-                let basis = Basis { present: self.some(Self::cell), expected: self.expected() };
+                let basis =
+                    Basis { present: self.some(Self::cell), expected: self.expected(), after: self.time() };
                 Question::CommitUnread(transaction, Arc::new(commit), basis, self.durability())
             }
             _ => Question::Commit(transaction, Arc::new(commit), self.durability()),

@@ -125,10 +125,14 @@ impl Node {
     }
 
     fn ask_by(&mut self, client: NodeId, question: Question) -> Option<Answer> {
+        self.ask_once_or_again(client, false, question)
+    }
+
+    fn ask_once_or_again(&mut self, client: NodeId, again: bool, question: Question) -> Option<Answer> {
         self.questions += 1;
         let number = self.questions;
         let (database, group) = PLACE;
-        let sent = self.hear(client, Message::Question { number, again: false, database, group, question });
+        let sent = self.hear(client, Message::Question { number, again, database, group, question });
         let answers = sent.into_iter().filter(|(to, _)| *to == client);
         answers
             .filter_map(|(_, sent)| match sent {
@@ -144,7 +148,7 @@ impl Node {
 
     fn open(&mut self, name: &str, create: bool) -> Layout {
         match self.ask(Question::Open { name: name.try_into().unwrap(), create }) {
-            Answer::Open(layout) => layout,
+            Answer::Open(layout, _) => layout,
             answer => panic!("{answer:?}"),
         }
     }
@@ -323,7 +327,7 @@ fn a_cell_is_not_changed_twice_at_once() {
         let prepare =
             Prepare { transaction, primary: GroupId(0), others: Vec::new(), commit: commit.clone() };
         let commit = Arc::new(commit);
-        let basis = Basis { present: Vec::new(), expected: None };
+        let basis = Basis::default();
         for question in [
             Question::Commit(transaction, Arc::clone(&commit), Durability::Synced),
             Question::CommitUnread(transaction, commit, basis, Durability::Synced),
@@ -520,4 +524,46 @@ fn whatever_is_said_others_go_on() {
         node.commit();
         node.restart(directory.path());
     }
+}
+
+/// A client whose machine has slept asks again for what it was not told of when nobody remembers that: a commit that had read nothing
+/// undid what others had done since, and of a decision it was told that it had not taken place.
+#[test]
+fn nothing_is_done_again_or_denied_for_who_has_slept() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::first(directory.path());
+    node.open("birds", true);
+    node.commit();
+    let transaction = |client| TransactionId { client, number: 1 };
+    let commit = |snapshot, value: &[u8]| {
+        let change = Change { key: b"cell".as_slice().into(), value: Some(value.into()) };
+        let write = Write { object: OBJECT, cleared: Vec::new(), changes: vec![change].into() };
+        Commit { snapshot, writes: vec![write], ..Commit::default() }
+    };
+    let unread = |client, value, after| {
+        let (commit, basis) = (commit(Timestamp(0), value), Basis { after, ..Basis::default() });
+        Question::CommitUnread(transaction(client), Arc::new(commit), basis, Durability::Synced)
+    };
+    let is_done = |answer: &Option<Answer>| matches!(answer, Some(Answer::At(_)));
+    let slept = node.newest();
+    let answer = node.ask_by(CLIENT, unread(1, b"old", slept));
+    assert!(is_done(&answer), "{answer:?}");
+    let (snapshot, primary) = (node.newest(), GroupId(0));
+    let commit = commit(snapshot, b"newer");
+    let prepare = Prepare { transaction: transaction(2), primary, others: Vec::new(), commit };
+    let Some(Answer::At(at)) = node.ask_by(CLIENT, Question::Prepare(prepare)) else { panic!("prepared") };
+    let decide = Question::Decide(transaction(2), at, Durability::Synced);
+    let answer = node.ask_by(CLIENT, decide.clone());
+    assert!(is_done(&answer), "{answer:?}");
+    for _ in 0..25 {
+        node.wait();
+    }
+    for question in [unread(1, b"old", slept), decide] {
+        let answer = node.ask_once_or_again(CLIENT, true, question);
+        assert!(matches!(answer, Some(Answer::Unknown)), "{answer:?}");
+    }
+    // What was first asked for since would be remembered.
+    let awake = node.newest();
+    let answer = node.ask_once_or_again(CLIENT, true, unread(3, b"newest", awake));
+    assert!(is_done(&answer), "{answer:?}");
 }

@@ -27,13 +27,9 @@ pub(crate) struct Outcomes {
     free: Vec<u64>,
     /// How many entries there are.
     entries: u64,
-    /// There may be commits up to here of which nothing is remembered, though it is not long ago.
+    /// There may be commits up to here of which nothing is remembered; and what the disk says of that.
     forgotten: Timestamp,
-    forgotten_in: u64,
-    /// Up to here there may be such as were forgotten when nobody should ask any more; and what the disk says of that. A client whose machine
-    /// slept asks all the same.
-    aged: Timestamp,
-    aged_on_disk: Timestamp,
+    forgotten_on_disk: Timestamp,
     /// How often [`Outcomes::age`] was called.
     age: u64,
 }
@@ -59,11 +55,10 @@ impl Outcomes {
         let mut input = Reader::new(record);
         let first = input.varint()?;
         if entry == FORGOTTEN {
-            self.forgotten = Timestamp(first);
-            if !input.is_empty() {
-                self.aged = Timestamp(input.varint()?);
-                self.aged_on_disk = self.aged;
-            }
+            // Earlier versions wrote down two.
+            let second = if input.is_empty() { 0 } else { input.varint()? };
+            self.forgotten = Timestamp(first.max(second));
+            self.forgotten_on_disk = self.forgotten;
         } else {
             let number = input.varint()?;
             let outcome = match input.is_empty() {
@@ -88,18 +83,14 @@ impl Outcomes {
         Some(if last.number == transaction.number { last.outcome } else { Outcome::Aborted })
     }
 
-    /// Whether a transaction on this snapshot that is not known may have been committed; or one on any snapshot.
-    pub(crate) fn may_have_forgotten(&self, snapshot: Option<Timestamp>) -> bool {
-        match snapshot {
-            Some(snapshot) => self.forgotten.max(self.aged) > snapshot,
-            None => self.forgotten > Timestamp(0),
-        }
+    /// Whether a transaction that is not known, and would have been committed after this, may have been.
+    pub(crate) fn may_have_forgotten(&self, after: Timestamp) -> bool {
+        self.forgotten > after
     }
 
     /// Nothing may be remembered of commits up to this one.
     pub(crate) fn forget_until(&mut self, at: Timestamp) {
         self.forgotten = self.forgotten.max(at);
-        self.forgotten_in = self.age;
     }
 
     /// A transaction was carried out.
@@ -124,9 +115,8 @@ impl Outcomes {
     fn put_forgotten(&mut self, group: GroupId, staged: &mut Staged<'_>) {
         let mut record = Vec::with_capacity(RECORD_BYTES);
         put_varint(&mut record, self.forgotten.0);
-        put_varint(&mut record, self.aged.0);
         put(group, FORGOTTEN, record, staged);
-        self.aged_on_disk = self.aged;
+        self.forgotten_on_disk = self.forgotten;
     }
 
     /// A transaction is not carried out: if it is asked for once more, by a message that comes late, it is not either.
@@ -169,7 +159,7 @@ impl Outcomes {
         });
         let Some(entry) = entry else { return false };
         // The entry may be that of one that was forgotten.
-        if known.is_none() && self.aged > self.aged_on_disk {
+        if known.is_none() && self.forgotten > self.forgotten_on_disk {
             self.put_forgotten(group, staged);
         }
         self.last.insert(client, Last { entry: Some(entry), number, outcome, age: self.age });
@@ -183,22 +173,19 @@ impl Outcomes {
         true
     }
 
-    /// Forgets those that were not heard of since this was called last: longer ago than anyone asks again.
+    /// Forgets those that were not heard of since this was called last: longer ago than anyone asks again whose machine has not slept.
     pub(crate) fn age(&mut self) {
-        let Self { last, free, age, aged, .. } = self;
+        let Self { last, free, age, forgotten, .. } = self;
         last.retain(|_, last| {
             let is_kept = last.age == *age;
             if !is_kept {
                 free.extend(last.entry);
                 if let Outcome::Committed(at) = last.outcome {
-                    *aged = (*aged).max(at);
+                    *forgotten = (*forgotten).max(at);
                 }
             }
             is_kept
         });
-        if self.forgotten_in < self.age {
-            self.aged = self.aged.max(std::mem::take(&mut self.forgotten));
-        }
         self.age += 1;
     }
 }
@@ -274,7 +261,7 @@ mod tests {
                     let is_recent = *asked == age;
                     match written {
                         Some(outcome @ Outcome::Committed(at)) => assert!(
-                            known == Some(*outcome) || outcomes.may_have_forgotten(Some(Timestamp(at.0 - 1))),
+                            known == Some(*outcome) || outcomes.may_have_forgotten(Timestamp(at.0 - 1)),
                             "{seed}: {transaction:?}"
                         ),
                         // There may have been no room to write it down.

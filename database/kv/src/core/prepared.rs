@@ -47,6 +47,8 @@ pub(crate) struct Pending {
     locks: BTreeMap<(ObjectId, Key), Vec<(TransactionId, Lock)>>,
     /// Objects that are to be restructured: all their cells are locked.
     objects: BTreeMap<ObjectId, TransactionId>,
+    /// The prepared transaction that nobody may commit beside, if there is one: see [`Commit::is_exclusive`].
+    exclusive: Option<TransactionId>,
     /// Of those that this group has decided: which groups may still have to ask.
     committed: BTreeMap<TransactionId, Committed>,
     is_recorded: bool,
@@ -126,8 +128,11 @@ impl Pending {
         from.map(|from| self.locks.range(from..)).into_iter().flatten()
     }
 
-    /// A transaction that has locked what this commit needs.
+    /// A transaction that has locked what this commit needs, or everything.
     pub(crate) fn blocker(&self, commit: &Commit) -> Option<TransactionId> {
+        if self.exclusive.is_some() && !commit.writes.is_empty() {
+            return self.exclusive;
+        }
         if self.locks.is_empty() && self.objects.is_empty() {
             return None;
         }
@@ -239,11 +244,15 @@ impl Pending {
         for (cell, lock) in locks(&prepared.commit) {
             self.locks.entry(cell).or_default().push((transaction, lock));
         }
+        if prepared.commit.is_exclusive {
+            self.exclusive = Some(transaction);
+        }
         self.prepared.insert(transaction, prepared);
     }
 
     fn remove(&mut self, transaction: TransactionId) -> Option<Prepared> {
         let prepared = self.prepared.remove(&transaction)?;
+        self.exclusive = self.exclusive.filter(|exclusive| *exclusive != transaction);
         for object in prepared.commit.restructurings.iter().flat_map(Restructuring::locked) {
             self.objects.remove(&object);
         }
@@ -311,7 +320,7 @@ impl Record {
         };
         match self {
             Self::Prepared(Prepared { primary, others, commit, proposal }) => {
-                out.push(0);
+                out.push(if commit.is_exclusive { 2 } else { 0 });
                 put_varint(&mut out, proposal.0);
                 put_varint(&mut out, primary.0.into());
                 groups(&mut others.iter().copied(), &mut out);
@@ -331,10 +340,10 @@ impl Record {
         let tag = input.byte()?;
         let at = Timestamp(input.varint()?);
         let record = match tag {
-            0 => {
+            0 | 2 => {
                 let primary = group(&mut input)?;
                 let others = list(&mut input, group)?;
-                let commit = Commit::decode(&mut input)?;
+                let commit = Commit::decode(tag == 2, &mut input)?;
                 Self::Prepared(Prepared { primary, others, commit, proposal: at })
             }
             1 => {

@@ -6,7 +6,7 @@ use super::message::{Answer, DatabaseNumber, Direction, Message, Question, Sight
 use super::name::DatabaseName;
 use crate::{Basis, Commit, Durability, GroupId, Groups, Prepare, Timestamp, TransactionId};
 use fulmar_node::{NodeId, Outbox, Process, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,6 +66,8 @@ pub enum Reply {
 pub struct Client {
     /// Distinguishes its transactions from those of others.
     name: u64,
+    /// The newest time that the clock has reached, as far as it has heard.
+    heard: Timestamp,
     /// Whom to ask where the database is: nobody at first.
     server: Option<NodeId>,
     database: DatabaseName,
@@ -153,11 +155,12 @@ fn is_of(answer: &Answer, question: &Question) -> bool {
 /// A transaction of several groups on its way (two-phase commit).
 struct Committing {
     transaction: TransactionId,
-    groups: BTreeSet<GroupId>,
     primary: GroupId,
     durability: Durability,
     /// Before all groups are prepared.
     unprepared: usize,
+    /// Who may have prepared a group's part.
+    asked: BTreeMap<GroupId, (DatabaseNumber, NodeId)>,
     /// The latest of the times from which on the groups can carry it out.
     at: Timestamp,
 }
@@ -168,6 +171,7 @@ impl Client {
         Self {
             // The first bit is for servers' own.
             name: name & (u64::MAX >> 1),
+            heard: Timestamp(0),
             server: None,
             database,
             create,
@@ -259,6 +263,16 @@ impl Client {
         }
         asked.awaited = Some((server, now));
         let again = std::mem::replace(&mut asked.sent, true);
+        if let Question::CommitUnread(_, _, basis, _) = &mut asked.question
+            && !again
+        {
+            basis.after = self.heard;
+        }
+        if let Question::Prepare(_) = asked.question
+            && let Some(committing) = &mut self.committing
+        {
+            committing.asked.insert(asked.group, (layout.database, server));
+        }
         self.was_sent = true;
         let (database, group) = (layout.database, asked.group);
         let question = asked.question.clone();
@@ -395,12 +409,13 @@ impl Client {
     ) {
         self.number += 1;
         let transaction = TransactionId { client: self.name, number: self.number };
-        let groups: BTreeSet<_> = parts.keys().copied().collect();
-        let Some(primary) = groups.first().copied() else { return };
-        let others: Vec<_> = groups.iter().copied().filter(|group| *group != primary).collect();
+        let mut groups = parts.keys().copied();
+        let Some(primary) = groups.next() else { return };
+        let others: Vec<_> = groups.collect();
         let unprepared = parts.len();
         let at = Timestamp(0);
-        self.committing = Some(Committing { transaction, groups, primary, durability, unprepared, at });
+        let asked = BTreeMap::new();
+        self.committing = Some(Committing { transaction, primary, durability, unprepared, asked, at });
         for (group, commit) in parts {
             let prepare = Prepare { transaction, primary, others: others.clone(), commit };
             let number = self.begin(group, Question::Prepare(prepare));
@@ -430,15 +445,13 @@ impl Client {
 
     /// Tells the groups that may have prepared a transaction that it will not be committed.
     fn give_up(&mut self, out: &mut Outbox<Self>) {
-        let (Some(committing), Some(layout)) = (&self.committing, &self.layout) else { return };
+        let Some(committing) = &self.committing else { return };
         // The decision may have been made.
         if committing.unprepared == 0 {
             return;
         }
-        for group in &committing.groups {
-            if let Some(server) = layout.server(*group) {
-                out.send(server, Message::GivenUp(layout.database, *group, committing.transaction));
-            }
+        for (group, (database, server)) in &committing.asked {
+            out.send(*server, Message::GivenUp(*database, *group, committing.transaction));
         }
     }
 
@@ -545,7 +558,8 @@ impl Process for Client {
             return;
         };
         match answer {
-            Answer::Open(layout) => {
+            Answer::Open(layout, reached) => {
+                self.heard = self.heard.max(reached);
                 if self.layout.is_none() {
                     let asks_groups = matches!(asked.question, Question::Open { .. });
                     let groups = Groups {
@@ -576,6 +590,12 @@ impl Process for Client {
                 {
                     self.snapshots.entry(*at).or_default().push(from);
                     self.opened = Some((number, from));
+                }
+                // What is only prepared may be ahead of the clock.
+                if let Answer::Opened(at, _) | Answer::At(at) = &answer
+                    && !matches!(asked.question, Question::Prepare(_))
+                {
+                    self.heard = self.heard.max(*at);
                 }
                 let asked = self.asked.remove(&number);
                 if let (Some(bytes), Some(asked)) = (self.scanning.take(), asked) {
@@ -668,7 +688,7 @@ mod tests {
             servers: BTreeMap::from([(server, "127.0.0.1:1".into())]),
         };
         for (number, answer) in [
-            (2, Answer::Open(layout)),
+            (2, Answer::Open(layout, Timestamp(0))),
             (1, Answer::At(Timestamp(1))),
             (2, Answer::At(Timestamp(2))),
             (2, Answer::At(Timestamp(2))),
@@ -693,7 +713,7 @@ mod tests {
             groups: vec![ending],
             servers: [first, second, ending].map(|server| (server, "127.0.0.1:1".into())).into(),
         };
-        for answer in [Answer::Open(layout), Answer::Elsewhere] {
+        for answer in [Answer::Open(layout, Timestamp(0)), Answer::Elsewhere] {
             client.receive(Time::ZERO, ending, Message::Answer { number: 1, answer }, &mut out);
         }
         client.disconnected(Time::ZERO, ending, &mut out);

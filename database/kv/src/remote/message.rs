@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The version of these messages.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 /// A question, its answer, or something that is not answered.
 #[derive(Clone, Debug)]
@@ -295,8 +295,8 @@ pub enum Direction {
 /// What a server may answer.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// The database is open.
-    Open(Layout),
+    /// The database is open; and a time that the clock has reached.
+    Open(Layout, Timestamp),
     /// The server does not hold this group: ask for the layout.
     Elsewhere,
     /// A snapshot or commit.
@@ -411,7 +411,10 @@ impl Question {
 
     /// Whether it begins a change.
     pub(crate) const fn changes(&self) -> bool {
-        matches!(self, Self::Commit(..) | Self::CommitUnread(..) | Self::Prepare(_))
+        matches!(
+            self,
+            Self::Commit(..) | Self::CommitUnread(..) | Self::Prepare(_) | Self::Exclude(Exclusion::Begin)
+        )
     }
 }
 

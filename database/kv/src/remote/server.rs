@@ -24,7 +24,7 @@ use super::name::DatabaseName;
 use super::status::Status;
 use crate::engine::Engine;
 use crate::replicated::Entries;
-use crate::{Database, Error, GroupId, Options, Timestamp};
+use crate::{Database, Error, Exclusion, GroupId, Options, Timestamp};
 pub use balance::Load;
 use clock::Clock;
 use failures::Failures;
@@ -226,11 +226,6 @@ impl Turn<'_> {
     fn failed(&self, error: Error) -> Answer {
         Answer::Failed(Failed::on(error, &self.site.address))
     }
-}
-
-/// What to answer when something was done, or failed.
-fn answered<T>(result: Result<T, Error>, answer: impl FnOnce(T) -> Answer) -> Answer {
-    result.map_or_else(|error| Answer::Failed(error.into()), answer)
 }
 
 /// A client's question about a group.
@@ -485,10 +480,6 @@ impl Server {
                 let answer = picked.map_or_else(|error| turn.failed(error), Answer::Picked);
                 return turn.answer(client, number, answer);
             }
-            message::Question::Exclude(exclusion) => {
-                let granted = group.exclude(client, exclusion);
-                return turn.answer(client, number, answered(granted, |()| Answer::Granted));
-            }
             message::Question::Read { object, from, direction, at, bytes } => {
                 let sight = match at {
                     Sight::Open(at) => Sighted { at, is_new: false, expected: None, waits: true },
@@ -512,6 +503,7 @@ impl Server {
             message::Question::Decide(transaction, at, durability) => {
                 Task::Decide(transaction, at, durability)
             }
+            message::Question::Exclude(exclusion) => Task::Exclude(exclusion),
             // Asked of the server.
             message::Question::Open { .. } => return,
         };
@@ -698,7 +690,8 @@ impl Question {
         match &self.question {
             message::Question::OpenSnapshot
             | message::Question::Newest
-            | message::Question::CommitUnread(..) => true,
+            | message::Question::CommitUnread(..)
+            | message::Question::Exclude(Exclusion::Begin) => true,
             message::Question::Read { at, .. } => !matches!(at, Sight::Open(_)),
             _ => false,
         }

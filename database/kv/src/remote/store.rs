@@ -349,10 +349,13 @@ impl<C: Call> Store for Remote<C> {
         self.require_sendable(&commit)?;
         let commit = Arc::new(commit);
         let group = commit.groups().next().unwrap_or_default();
-        let ask = if commit.is_of(group) {
+        // Others must not have come in between in any group.
+        let excluding = if commit.is_exclusive { self.groups()?.all } else { 0 };
+        let ask = if excluding <= 1 && commit.is_of(group) {
             Ask::Commit(group, commit.clone(), None, durability)
         } else {
-            Ask::CommitParts(Commit::clone(&commit).by_group(), durability)
+            let excluding = (0..excluding).map(GroupId);
+            Ask::CommitParts(Commit::clone(&commit).by_group(excluding), durability)
         };
         let answer = self.call_to_commit(ask)?;
         self.committed(answer, commit)

@@ -1,7 +1,9 @@
 use super::Storage;
 use crate::core::{Outcome, Outcomes};
 use crate::engine::{Batch, Engine, Memory};
-use crate::{Commit, Error, GroupId, ObjectId, Prepare, Restructuring, Timestamp, TransactionId};
+use crate::{
+    Commit, Error, GroupId, ObjectId, Prepare, Refusal, Restructuring, Timestamp, TransactionId, Write,
+};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io;
@@ -83,7 +85,7 @@ fn what_was_not_written_has_not_taken_place() {
     for transaction in [first, second] {
         assert_eq!(storage.outcome(transaction), None);
     }
-    assert!(storage.may_have_committed(None));
+    assert!(storage.may_have_committed(at));
     disk.is_full.store(false, Relaxed);
     storage.sync_all().expect_err("not all is there");
     // What is there may be told by who waited for it.
@@ -100,12 +102,11 @@ fn what_was_carried_out_elsewhere_may_have_taken_place() {
     arrived.inherit(Timestamp(50), 200).expect("room");
     arrived.sync_all().expect("room");
     for storage in [disk.open(), disk.open()] {
-        assert!(storage.may_have_committed(Some(Timestamp(49))) && storage.may_have_committed(None));
-        assert!(!storage.may_have_committed(Some(Timestamp(50))));
-        storage.outcomes(Outcomes::age);
-        storage.outcomes(Outcomes::age);
-        // Whoever asks so late has slept.
-        assert!(storage.may_have_committed(Some(Timestamp(49))) && !storage.may_have_committed(None));
+        for _ in 0..3 {
+            assert!(storage.may_have_committed(Timestamp(49)) && !storage.may_have_committed(Timestamp(50)));
+            // Whoever asks so late has slept.
+            storage.outcomes(Outcomes::age);
+        }
     }
 }
 
@@ -148,5 +149,31 @@ fn what_was_agreed_to_is_owed() {
             storage.conclude(transaction, Outcome::Committed(at)).expect("it is prepared");
         }
         assert_eq!(owed(), [true]);
+    }
+}
+
+/// A group may forget that it keeps others out, but not that somebody has prepared to commit alone.
+#[test]
+fn nobody_commits_beside_an_exclusive_transaction_that_is_prepared() {
+    let disk = Disk::default();
+    let storage = disk.open();
+    let object = ObjectId::new(GroupId(0), 100);
+    let create = Commit { restructurings: vec![Restructuring::Create { object }], ..Commit::default() };
+    storage.execute_for(TransactionId { client: 8, number: 1 }, &create).expect("room");
+    let transaction = TransactionId { client: 7, number: 1 };
+    // It changes nothing in this group.
+    let commit = Commit { snapshot: storage.last(), is_exclusive: true, ..Commit::default() };
+    let prepare = Prepare { transaction, primary: GroupId(1), others: vec![GroupId(0)], commit };
+    let at = storage.prepare(&prepare).expect("room");
+    storage.sync_all().expect("room");
+    let changes = [(&b"key"[..], Some(&b"value"[..]))].into_iter().collect();
+    let write = Write { object, cleared: Vec::new(), changes };
+    let other = Commit { snapshot: at, writes: vec![write], ..Commit::default() };
+    let others = TransactionId { client: 8, number: 2 };
+    for storage in [storage, disk.open()] {
+        assert_eq!(storage.pending(|pending| pending.blocker(&other)), Some(transaction));
+        assert!(matches!(storage.execute_for(others, &other), Err(Refusal::Failed(Error::Conflict))));
+        storage.conclude(transaction, Outcome::Committed(at)).expect("it is prepared");
+        assert!(storage.execute_for(others, &other).expect("room") > at);
     }
 }

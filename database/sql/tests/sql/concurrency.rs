@@ -134,6 +134,23 @@ fn exclusive_transactions_are_alone() {
     b.execute("INSERT INTO t VALUES (2)", []).expect("writes");
 }
 
+/// Who was reading when it began to be alone had not seen what others had committed since, and was told nothing.
+#[test]
+fn who_is_alone_has_read_nothing_that_is_old() {
+    let (_directory, [a, b]) = connections("CREATE TABLE t(x); INSERT INTO t VALUES (1), (2)");
+    let mut reading = a.prepare("SELECT x FROM t").expect("compiles");
+    let mut rows = reading.query([]).expect("begins");
+    rows.next().expect("reads").expect("a row");
+    a.execute_batch("BEGIN EXCLUSIVE; COMMIT").expect("nobody has committed since");
+    b.execute("INSERT INTO t VALUES (3)", []).expect("nobody is alone");
+    assert_eq!(failure(a.execute_batch("BEGIN EXCLUSIVE")).0, BUSY_SNAPSHOT);
+    b.execute("INSERT INTO t VALUES (4)", []).expect("nobody is alone");
+    drop(rows);
+    a.execute_batch("BEGIN EXCLUSIVE; INSERT INTO t SELECT count(*) FROM t; COMMIT")
+        .expect("it has read anew");
+    assert_eq!(number(&b, "SELECT max(x) FROM t"), 4);
+}
+
 #[test]
 fn increments_of_one_row_are_never_lost() {
     let (directory, [a]) = connections("CREATE TABLE t(k PRIMARY KEY, x); INSERT INTO t VALUES (1, 0)");

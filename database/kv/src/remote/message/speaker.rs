@@ -115,7 +115,8 @@ impl Question {
             | Self::Read { at: Sight::Open(at), .. }
             | Self::Pick { at, .. }
             | Self::Decide(_, at, _) => *at,
-            Self::Commit(_, commit, _) | Self::CommitUnread(_, commit, ..) => commit.snapshot,
+            Self::Commit(_, commit, _) => commit.snapshot,
+            Self::CommitUnread(_, commit, basis, _) => commit.snapshot.max(basis.after),
             Self::Prepare(prepare) => prepare.commit.snapshot,
             Self::Open { .. } | Self::OpenSnapshot | Self::Newest | Self::Read { .. } | Self::Exclude(_) => {
                 Timestamp(0)

@@ -358,21 +358,22 @@ fn put_question(out: &mut Vec<u8>, question: &Question) {
         Question::Commit(transaction, commit, durability) => {
             put_transaction(out, *transaction);
             put_durability(out, *durability);
-            commit.encode(out);
+            put_commit(out, commit);
         }
-        Question::CommitUnread(transaction, commit, Basis { present, expected }, durability) => {
+        Question::CommitUnread(transaction, commit, Basis { present, expected, after }, durability) => {
             put_transaction(out, *transaction);
             put_durability(out, *durability);
+            put_varint(out, after.0);
             put_cells(out, present);
             put_sight(out, &Sight::New(expected.clone()));
-            commit.encode(out);
+            put_commit(out, commit);
         }
         Question::Prepare(Prepare { transaction, primary, others, commit }) => {
             put_transaction(out, *transaction);
             put_varint(out, primary.0.into());
             put_varint(out, others.len() as u64);
             others.iter().for_each(|group| put_varint(out, group.0.into()));
-            commit.encode(out);
+            put_commit(out, commit);
         }
         Question::Decide(transaction, at, durability) => {
             put_durability(out, *durability);
@@ -419,9 +420,10 @@ fn question(tag: u8, of: GroupId, input: &mut Reader<'_>) -> Option<Question> {
         }
         7 => {
             let (transaction, durability) = (transaction_of_client(input)?, durability(input)?);
+            let after = Timestamp::decode(input)?;
             let present = list(input, cell)?;
             let Sight::New(expected) = sight(input)? else { return None };
-            let basis = Basis { present, expected };
+            let basis = Basis { present, expected, after };
             Question::CommitUnread(transaction, Arc::new(commit(of, input)?), basis, durability)
         }
         8 => Question::ReopenSnapshot(Timestamp::decode(input)?),
@@ -441,8 +443,18 @@ fn question(tag: u8, of: GroupId, input: &mut Reader<'_>) -> Option<Question> {
     })
 }
 
+fn put_commit(out: &mut Vec<u8>, commit: &Commit) {
+    out.push(u8::from(commit.is_exclusive));
+    commit.encode(out);
+}
+
 fn commit(of: GroupId, input: &mut Reader<'_>) -> Option<Commit> {
-    Commit::decode(input).filter(|commit| commit.is_of_client(of))
+    let is_exclusive = match input.byte()? {
+        0 => false,
+        1 => true,
+        _ => return None,
+    };
+    Commit::decode(is_exclusive, input).filter(|commit| commit.is_of_client(of))
 }
 
 fn answer_tag(answer: &Answer) -> u8 {
@@ -453,7 +465,7 @@ fn answer_tag(answer: &Answer) -> u8 {
         Answer::Misplaced => 19,
         Answer::Failed(_) => 20,
         Answer::Unknown => 21,
-        Answer::Open(_) => 22,
+        Answer::Open(..) => 22,
         Answer::Elsewhere => 23,
         Answer::Opened(..) => 24,
         Answer::Unexpected => 25,
@@ -470,7 +482,10 @@ fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
             put_varint(out, object.id().0);
             object.encode(out);
         }
-        Answer::Open(layout) => layout.encode(out),
+        Answer::Open(layout, reached) => {
+            put_varint(out, reached.0);
+            layout.encode(out);
+        }
         Answer::Opened(at, object) => {
             put_varint(out, at.0);
             if let Some(object) = object {
@@ -523,7 +538,10 @@ fn answer(tag: u8, input: &mut Reader<'_>) -> Option<Answer> {
             })
         }
         21 => Answer::Unknown,
-        22 => Answer::Open(Layout::decode(input)?),
+        22 => {
+            let reached = Timestamp::decode(input)?;
+            Answer::Open(Layout::decode(input)?, reached)
+        }
         23 => Answer::Elsewhere,
         24 => {
             let at = Timestamp::decode(input)?;

@@ -59,8 +59,8 @@ pub(super) struct Group {
     reopened: BTreeSet<(NodeId, Timestamp)>,
     /// Changes of the shape of trees whose roots are here, in which other groups have a part.
     pub(super) reshapes: BTreeMap<TransactionId, Underway>,
-    /// The client that keeps all others from committing.
-    excluding: Option<NodeId>,
+    /// Who keeps all others from committing.
+    excluding: Option<Excluding>,
     /// What its leaves have had to do.
     pub(super) heat: Heat,
     /// Where to go on looking for leaves that are to move.
@@ -73,6 +73,13 @@ pub(super) struct Group {
     /// How much it has done.
     reads: u64,
     commits: u64,
+}
+
+/// A client that keeps all others from committing.
+struct Excluding {
+    client: NodeId,
+    /// Snapshots from this time on see all that was committed before.
+    since: Timestamp,
 }
 
 /// What a disk that fails leaves in doubt.
@@ -97,6 +104,7 @@ pub(super) enum Task {
     CommitUnread(TransactionId, Arc<Commit>, Basis, Durability),
     Prepare(Prepare),
     Decide(TransactionId, Timestamp, Durability),
+    Exclude(Exclusion),
 }
 
 /// A snapshot that is open.
@@ -128,7 +136,7 @@ impl Task {
             Self::Commit(transaction, _, durability)
             | Self::CommitUnread(transaction, _, _, durability)
             | Self::Decide(transaction, _, durability) => Some((*transaction, *durability)),
-            Self::Read { .. } | Self::Prepare(_) => None,
+            Self::Read { .. } | Self::Prepare(_) | Self::Exclude(_) => None,
         }
     }
 
@@ -137,16 +145,18 @@ impl Task {
         let transaction = match self {
             Self::Commit(transaction, ..) | Self::CommitUnread(transaction, ..) => *transaction,
             Self::Prepare(prepare) => prepare.transaction,
-            Self::Read { .. } | Self::Decide(..) => return false,
+            Self::Read { .. } | Self::Decide(..) | Self::Exclude(_) => return false,
         };
         transaction.client == before.client && transaction.number > before.number
     }
 
-    /// What it has read; nothing, if it has read what there is when it is done.
-    fn snapshot(&self) -> Option<Timestamp> {
+    /// The transaction that it asks for takes place after this, if it does.
+    fn after(&self) -> Option<Timestamp> {
         match self {
             Self::Commit(_, commit, _) => Some(commit.snapshot),
-            _ => None,
+            Self::CommitUnread(_, _, basis, _) => Some(basis.after),
+            Self::Decide(_, at, _) => Some(Timestamp(at.0.saturating_sub(1))),
+            Self::Read { .. } | Self::Prepare(_) | Self::Exclude(_) => None,
         }
     }
 }
@@ -275,6 +285,13 @@ impl Group {
         if self.reopened.insert((client, at)) {
             self.database.reopen_snapshot(at);
         }
+        // Nobody has committed here, nor before it came here, since that was opened.
+        if let Some(own) = self.excluding.as_mut().filter(|own| own.client == client)
+            && self.commits == 0
+            && self.opened_at <= at
+        {
+            own.since = own.since.min(at);
+        }
         Ok(())
     }
 
@@ -299,20 +316,39 @@ impl Group {
         Ok(self.numbers.pick((client, at), at, tree, next, count))
     }
 
-    /// See [`crate::Store::exclude`].
-    pub(super) fn exclude(&mut self, client: NodeId, exclusion: Exclusion) -> Result<(), Error> {
-        self.users.insert(client);
+    /// See [`crate::Store::exclude`]. Who begins waits for what is prepared, which may take place at any time from its proposal on, and
+    /// is told when the clock has reached all that was committed before: a snapshot that is opened then sees it.
+    fn exclude(
+        &mut self,
+        asked: &Asked,
+        exclusion: Exclusion,
+        turn: &mut Turn<'_>,
+    ) -> Result<Progress, Error> {
+        let client = asked.client;
         self.require_not_excluded(client)?;
         match exclusion {
-            Exclusion::Begin => self.excluding = Some(client),
-            Exclusion::End => self.excluding = None,
-            Exclusion::Look => {}
+            Exclusion::Begin => {
+                self.excluding = Some(Excluding { client, since: turn.site.clock.now() });
+                let undecided = self.database.storage().pending(|pending| pending.all_undecided());
+                if let Some(first) = undecided.iter().find(|first| !is_reshape(first.transaction)) {
+                    return Ok(Progress::Blocked(first.transaction));
+                }
+                self.tell_that_others_are_excluded(asked, turn);
+            }
+            Exclusion::End => {
+                self.excluding = None;
+                self.deferred.retain(|Deferred { asked, .. }| {
+                    asked.client != client || !matches!(asked.task, Task::Exclude(_))
+                });
+                self.grant(asked, turn);
+            }
+            Exclusion::Look => self.grant(asked, turn),
         }
-        Ok(())
+        Ok(Progress::Done)
     }
 
     fn require_not_excluded(&self, client: NodeId) -> Result<(), Error> {
-        if self.excluding.is_none_or(|excluding| excluding == client) {
+        if self.excluding.as_ref().is_none_or(|excluding| excluding.client == client) {
             return Ok(());
         }
         Err(Error::Excluded)
@@ -357,6 +393,7 @@ impl Group {
             Task::Decide(transaction, at, durability) => {
                 self.decide(&asked, *transaction, *at, *durability, turn)
             }
+            Task::Exclude(exclusion) => self.exclude(&asked, *exclusion, turn),
         };
         let refused = match progress {
             Ok(Progress::Done) => return,
@@ -528,7 +565,7 @@ impl Group {
         durability: Durability,
         turn: &mut Turn<'_>,
     ) -> Result<Progress, Error> {
-        self.begin_change(asked.client, commit.snapshot, turn)?;
+        self.begin_change(asked.client, (commit, 1), turn)?;
         if let Some(by) = self.database.storage().pending(|pending| pending.blocker(commit)) {
             return Ok(Progress::Blocked(by));
         }
@@ -568,7 +605,7 @@ impl Group {
         turn: &mut Turn<'_>,
     ) -> Result<Progress, Error> {
         // On a newer snapshot it would not conflict with itself, but undo what others have done since.
-        if asked.again && self.may_have_committed(None) {
+        if asked.again && self.may_have_committed(basis.after) {
             return Ok(Progress::Refused(Refused::Unknown));
         }
         let at = commit.snapshot;
@@ -654,7 +691,7 @@ impl Group {
     pub(super) fn forget(&mut self, client: NodeId, turn: &mut Turn<'_>) {
         self.users.remove(&client);
         self.last.remove(&client);
-        self.excluding = self.excluding.filter(|excluding| *excluding != client);
+        self.excluding.take_if(|excluding| excluding.client == client);
         let snapshots = self.numbers.owners().into_iter().chain(self.reopened.iter().copied());
         for (_, at) in snapshots.filter(|(owner, _)| *owner == client).collect::<BTreeSet<_>>() {
             self.end_snapshot(client, at);
@@ -673,11 +710,22 @@ impl Group {
         }
     }
 
-    /// Before a change: what is forgotten cannot be compared with.
-    fn begin_change(&self, client: NodeId, snapshot: Timestamp, turn: &Turn<'_>) -> Result<(), Error> {
+    /// Before a change, in so many groups: what is forgotten cannot be compared with, and who is to be alone must have been.
+    fn begin_change(
+        &self,
+        client: NodeId,
+        (commit, groups): (&Commit, usize),
+        turn: &Turn<'_>,
+    ) -> Result<(), Error> {
         self.database.storage().advance(Timestamp(0), turn.site.clock.watermark());
-        self.require_readable(snapshot)?;
-        self.require_not_excluded(client)
+        self.require_readable(commit.snapshot)?;
+        self.require_not_excluded(client)?;
+        let is_alone = || {
+            let (database, _) = self.name;
+            let all = turn.site.map.databases.get(&database).map_or(0, |placement| placement.groups.len());
+            groups >= all && self.excluding.as_ref().is_some_and(|own| own.since <= commit.snapshot)
+        };
+        if commit.is_exclusive && !is_alone() { Err(Error::SnapshotGone) } else { Ok(()) }
     }
 
     pub(super) fn messages(

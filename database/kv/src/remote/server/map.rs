@@ -66,7 +66,8 @@ impl Server {
     ) {
         let turn = &mut self.site.turn(now, out);
         if let Some(layout) = turn.site.map.layout(&name) {
-            return turn.answer(client, number, Answer::Open(layout));
+            let reached = turn.site.clock.reached();
+            return turn.answer(client, number, Answer::Open(layout, reached));
         }
         if let Err(error) = self.directory.exists(&name) {
             return turn.answer(client, number, Answer::Failed(error.into()));
@@ -191,10 +192,11 @@ impl Server {
         }
         let Some(about) = about else { return };
         let turn = &mut self.site.turn(now, out);
-        let layout = turn.site.map.layout(about);
+        let layout = turn.site.map.layout(about).map(|layout| (layout, turn.site.clock.reached()));
         for (client, number, _) in self.unplaced.extract_if(.., |(.., name)| *name == *about) {
-            let missing = || Failed::Missing("no such database".into());
-            let answer = layout.clone().map_or_else(|| Answer::Failed(missing()), Answer::Open);
+            let missing = || Answer::Failed(Failed::Missing("no such database".into()));
+            let answer =
+                layout.clone().map_or_else(missing, |(layout, reached)| Answer::Open(layout, reached));
             turn.answer(client, number, answer);
         }
     }

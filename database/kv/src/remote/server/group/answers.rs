@@ -126,20 +126,20 @@ impl Group {
         }
     }
 
-    /// Whether a transaction that was asked for before, and of which nothing is known, may have taken place. It has read what
-    /// this snapshot sees, or what there was.
-    pub(super) fn may_have_committed(&self, snapshot: Option<Timestamp>) -> bool {
-        self.database.storage().may_have_committed(snapshot)
+    /// Whether a transaction that was asked for before, and of which nothing is known, may have taken place; it has then after this.
+    pub(super) fn may_have_committed(&self, after: Timestamp) -> bool {
+        self.database.storage().may_have_committed(after)
     }
 
     /// Says why something is not done. Of what may have been done when it was asked for before, and is forgotten, nobody can
     /// tell: it would be in its own way.
     pub(super) fn refuse(&mut self, asked: &Asked, refused: Refused, turn: &mut Turn<'_>) {
         let transaction = asked.task.commits().map(|(transaction, _)| transaction);
-        let is_unknown = || asked.again && self.may_have_committed(asked.task.snapshot());
+        let is_unknown =
+            || asked.again && asked.task.after().is_some_and(|after| self.may_have_committed(after));
         let refused = match refused {
             Refused::Misplaced | Refused::Failed(Error::Conflict | Error::SnapshotGone | Error::Excluded)
-                if transaction.is_some() && is_unknown() =>
+                if is_unknown() =>
             {
                 Refused::Unknown
             }
@@ -186,6 +186,22 @@ impl Group {
         self.database.storage().pass(Timestamp(0))?;
         self.tell_when(Durability::Synced, done, turn);
         Ok(())
+    }
+
+    /// Tells a client that begins to keep others out that it does: if this server leads, and when what was told before is.
+    pub(super) fn tell_that_others_are_excluded(&mut self, asked: &Asked, turn: &mut Turn<'_>) {
+        let done = || Done { reply: Some((asked, Answer::Granted)), ..Done::default() };
+        if !self.is_replicated() {
+            return self.tell_when(Durability::Written, done(), turn);
+        }
+        if self.tell_as_leader(done(), turn).is_err() {
+            self.reply(asked.client, asked.number, Answer::Elsewhere, turn);
+        }
+    }
+
+    /// Tells a client that nobody else keeps it out.
+    pub(super) fn grant(&mut self, asked: &Asked, turn: &mut Turn<'_>) {
+        self.reply(asked.client, asked.number, Answer::Granted, turn);
     }
 
     /// Whether a client is answered as soon as that may be told.
@@ -252,7 +268,9 @@ impl Group {
                 self.doubt(lost.reach, !lost.sends.is_empty());
             }
             match lost.reply {
-                Some((client, number, Answer::At(_))) => self.reply(client, number, failed.clone(), turn),
+                Some((client, number, Answer::At(_) | Answer::Granted)) => {
+                    self.reply(client, number, failed.clone(), turn);
+                }
                 // Who reads asks again, and sees what was there before.
                 Some((client, number, Answer::Opened(..))) => self.close_untold(client, number, turn),
                 _ => {}

@@ -36,14 +36,15 @@ impl Group {
         prepare: &Prepare,
         turn: &mut Turn<'_>,
     ) -> Result<Progress, Error> {
-        self.begin_change(asked.client, prepare.commit.snapshot, turn)?;
-        if self.refused.contains_key(&prepare.transaction) {
-            return Err(Error::Conflict);
-        }
         let storage = self.database.storage();
-        let is_prepared = storage.pending(|pending| pending.undecided(prepare.transaction).is_some());
-        if !is_prepared && let Some(by) = storage.pending(|pending| pending.blocker(&prepare.commit)) {
-            return Ok(Progress::Blocked(by));
+        if storage.pending(|pending| pending.undecided(prepare.transaction).is_none()) {
+            self.begin_change(asked.client, (&prepare.commit, 1 + prepare.others.len()), turn)?;
+            if self.refused.contains_key(&prepare.transaction) {
+                return Err(Error::Conflict);
+            }
+            if let Some(by) = storage.pending(|pending| pending.blocker(&prepare.commit)) {
+                return Ok(Progress::Blocked(by));
+            }
         }
         match storage.prepare(prepare) {
             Ok(proposal) => {
@@ -218,8 +219,9 @@ impl Group {
                             // It may see what the transaction does. Its own question is on its way.
                             self.deferred.push(Deferred { by: transaction, asked });
                         }
-                    } else if is_reshape(transaction) {
-                        // It waits for no lock itself, and is over soon: nobody has changed what the other depends on.
+                    } else if is_reshape(transaction) || matches!(asked.task, Task::Exclude(_)) {
+                        // It waits for no lock itself, and is over soon: nobody has changed what the other depends on. Who is to be
+                        // alone depends on nothing yet.
                         self.deferred.push(Deferred { by: transaction, asked });
                     } else {
                         self.refuse(&asked, Refused::Failed(Error::Conflict), turn);
