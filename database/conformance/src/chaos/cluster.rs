@@ -7,6 +7,7 @@ use super::node::{Node, break_connections, processes, status};
 use super::plan::{CLIENTS, Fault, Replication, SERVERS};
 use super::volume::Volume;
 use super::{Failure, now};
+use fulmar_dbt::remote::NodeId;
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -254,6 +255,15 @@ impl Cluster {
             std::thread::sleep(Duration::from_millis(50));
         }
         Ok(())
+    }
+
+    /// Who leads each group, and who keeps the clock.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub fn leaders(&self) -> Result<Vec<NodeId>, Failure> {
+        let map = fulmar_dbt::remote::Cluster::meet(&self.address(0))?.map;
+        Ok(map.databases.into_values().flat_map(|placement| placement.groups).chain([map.keeper]).collect())
     }
 
     /// Waits until all servers answer and take part.

@@ -113,6 +113,7 @@ fn endure(
     pauses: &mut Pauses,
 ) -> Result<(), Failure> {
     thread::sleep(CALM);
+    let leaders = cluster.leaders()?;
     let begin = now();
     let failed = |what: Failure| Failure::from(format!("#{number} {step} at {begin}: {what}"));
     println!("#{number} {step}, at {begin}");
@@ -125,13 +126,15 @@ fn endure(
     cluster.await_whole().map_err(failed)?;
     let pause = clients.told.lock().acknowledged.longest_pause(last_start.unwrap_or(begin), now());
     let seconds = |from, to: u64| Duration::from_micros(to - from).as_secs_f64();
+    let others_lead = cluster.leaders()? != leaders;
     println!(
-        "   paused for {:.2} s; all write {:.2} s, and all is whole {:.2} s after it was healed",
+        "   paused for {:.2} s; all write {:.2} s, and all is whole {:.2} s after it was healed{}",
         pause.as_secs_f64(),
         seconds(healed, resumed),
-        seconds(healed, now())
+        seconds(healed, now()),
+        if others_lead { "; others lead" } else { "" }
     );
-    pauses.note(step.fault.kind(), pause);
+    pauses.note(step.fault.kind(), pause, others_lead);
     let may_end = matches!(step.fault, Fault::Fill(_) | Fault::FillAll | Fault::FailDisk(_));
     if !ended.is_empty() && !may_end {
         return Err(failed(format!("servers {ended:?} ended by themselves").into()));

@@ -59,9 +59,17 @@ impl Acknowledged {
     }
 }
 
-/// The longest pause of each kind of fault, and how often it came.
+/// What faults of each kind have done.
 #[derive(Clone, Debug, Default)]
-pub struct Pauses(BTreeMap<&'static str, (usize, Duration)>);
+pub struct Pauses(BTreeMap<&'static str, Done>);
+
+#[derive(Clone, Debug, Default)]
+struct Done {
+    count: usize,
+    longest: Duration,
+    /// After how many some group had another leader, or the clock another keeper.
+    others_lead: usize,
+}
 
 /// What is promised of some kinds (a leader that is gone, or about to be: one second; a majority that is started again: two).
 const BOUNDS: [(&str, Duration); 5] = [
@@ -78,28 +86,30 @@ fn bound(kind: &str) -> Option<Duration> {
 
 impl Pauses {
     /// Heeds the pause that one fault caused.
-    pub fn note(&mut self, kind: &'static str, pause: Duration) {
-        let (count, longest) = self.0.entry(kind).or_default();
-        *count += 1;
-        *longest = pause.max(*longest);
+    pub fn note(&mut self, kind: &'static str, pause: Duration, others_lead: bool) {
+        let done = self.0.entry(kind).or_default();
+        done.count += 1;
+        done.longest = pause.max(done.longest);
+        done.others_lead += usize::from(others_lead);
     }
 
     /// Those kinds whose pauses were longer than is promised.
     pub fn too_long(&self) -> impl Iterator<Item = &'static str> {
-        let too_long = move |(kind, (_, longest)): (&&'static str, &(usize, Duration))| {
-            bound(kind).is_some_and(|bound| *longest > bound).then_some(*kind)
+        let too_long = move |(kind, done): (&&'static str, &Done)| {
+            bound(kind).is_some_and(|bound| done.longest > bound).then_some(*kind)
         };
         self.0.iter().filter_map(too_long)
     }
 
     /// A line for each kind; where something is promised of it, as of replicas, whether that holds.
     pub fn lines(&self, is_promised: bool) -> impl Iterator<Item = String> {
-        self.0.iter().map(move |(kind, (count, longest))| {
+        self.0.iter().map(move |(kind, Done { count, longest, others_lead })| {
             let holds = bound(kind).filter(|_| is_promised).map(|bound| {
                 let verdict = if *longest <= bound { "holds" } else { "DOES NOT HOLD" };
                 format!("   ≤ {} s {verdict}", bound.as_secs())
             });
-            format!("  {kind:<21} {count:>4} × {:>6.2} s{}", longest.as_secs_f64(), holds.unwrap_or_default())
+            let (longest, holds) = (longest.as_secs_f64(), holds.unwrap_or_default());
+            format!("  {kind:<21} {count:>4} × {longest:>6.2} s, others lead after {others_lead}{holds}")
         })
     }
 }
@@ -133,9 +143,9 @@ mod tests {
     #[test]
     fn who_waits_for_longer_than_is_promised_is_named() {
         let mut pauses = Pauses::default();
-        pauses.note("killed", Duration::from_millis(1_000));
-        pauses.note("stopped", Duration::from_millis(1_001));
-        pauses.note("disk hangs", Duration::from_secs(9));
+        pauses.note("killed", Duration::from_millis(1_000), true);
+        pauses.note("stopped", Duration::from_millis(1_001), true);
+        pauses.note("disk hangs", Duration::from_secs(9), false);
         assert!(pauses.too_long().eq(["stopped"]));
     }
 
