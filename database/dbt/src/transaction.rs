@@ -95,10 +95,15 @@ impl Transaction {
     }
 
     /// Lets the read that takes the snapshot look whether `key` has this value there, without a round trip of its own. If
-    /// not, it fails with [`Error::Unexpected`].
+    /// not, it fails with [`Error::Unexpected`], and so does every other that would take it.
     pub fn expect(&self, tree: Tree, key: &[u8], value: Option<&[u8]>) {
         let (object, key, value) = (tree.root(), key.into(), value.map(Into::into));
-        self.snapshot.expect(Expected { object, key, value });
+        self.snapshot.expect(Some(Expected { object, key, value }));
+    }
+
+    /// Takes back what was [expected](Self::expect).
+    pub fn expect_nothing(&self) {
+        self.snapshot.expect(None);
     }
 
     /// Whether it is to be committed only if nobody else has been since its snapshot: all others were

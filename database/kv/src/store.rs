@@ -206,11 +206,16 @@ impl Snapshot {
     /// The newest commit that it sees.
     ///
     /// # Errors
-    /// As [`Store::open_snapshot`].
+    /// As [`Store::open_snapshot`]; [`Error::Unexpected`] if it is opened now, and does not hold what is [expected](Self::expect).
     pub fn at(&self) -> Result<Timestamp, Error> {
         match (self.at.get(), &self.store) {
             (Some(at), _) => Ok(*at),
             (None, Some(store)) => {
+                if let Some(Expected { object, key, .. }) = self.expected() {
+                    // The read that opens it looks, unless the leaf is no leaf any more.
+                    store.read(object, Part::From(&key), self)?;
+                    return self.known().ok_or(Error::Unexpected);
+                }
                 let at = store.open_snapshot()?;
                 Ok(*self.at.get_or_init(|| at))
             }
@@ -224,18 +229,13 @@ impl Snapshot {
     }
 
     /// Lets the read that opens it look whether it holds this, without a round trip of its own.
-    pub fn expect(&self, expected: Expected) {
-        *self.expected.borrow_mut() = Some(expected);
+    pub fn expect(&self, expected: Option<Expected>) {
+        *self.expected.borrow_mut() = expected;
     }
 
     /// What it is expected to hold, if nothing has opened it.
     pub fn expected(&self) -> Option<Expected> {
         self.expected.borrow().clone()
-    }
-
-    /// What it is expected to hold, for the read that opens it.
-    pub(crate) fn take_expected(&self) -> Option<Expected> {
-        self.expected.borrow_mut().take()
     }
 
     /// The store has opened it.

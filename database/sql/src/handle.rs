@@ -202,6 +202,9 @@ impl Handle {
     pub(crate) fn fail(&mut self, failure: Failure) -> c_int {
         if failure.code == SCHEMA_CHANGED {
             self.meta = Meta::default();
+            if let Some(open) = &self.open {
+                open.transaction.expect_nothing();
+            }
         }
         let message = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
         self.failure = Some((failure.code, message));
@@ -333,8 +336,8 @@ impl Handle {
         let _ = self.database().exclude(Exclusion::End);
         self.stand_back(held, true);
         newest?;
-        let why = "database is locked: others have committed since a statement of this connection began to read; retry \
-                   when that has ended";
+        let why = "database is locked: others may have committed since a statement of this connection began to read; \
+                   retry when that has ended";
         Err(Failure::new(BUSY_SNAPSHOT, why))
     }
 

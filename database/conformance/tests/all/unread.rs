@@ -89,6 +89,23 @@ fn the_schema_is_the_one_that_the_statement_was_prepared_for() {
     assert!(error.contains("no such table: u"), "{error}");
 }
 
+/// The snapshot of a transaction that first asks whether anything has changed was newer than the schema that it took for granted: what it
+/// changed was missing from a new index.
+#[test]
+fn the_schema_is_that_of_the_snapshot_whoever_takes_it() {
+    let (_directory, one, other) = two();
+    assert_eq!(one.execute("UPDATE u SET a = 'x' WHERE id = 1", []), Ok(1));
+    other.execute_batch("CREATE INDEX i ON u(a)").expect("changes");
+    one.execute_batch("BEGIN").expect("begins");
+    let version = one.query_row("PRAGMA data_version", [], |row| row.get::<_, i64>(0));
+    assert!(version.is_ok(), "{version:?}");
+    assert_eq!(one.execute("UPDATE u SET a = 'y' WHERE id = 2", []), Ok(1));
+    one.execute_batch("COMMIT").expect("nobody else has changed anything since");
+    let by_index = "SELECT group_concat(id || a) FROM u INDEXED BY i WHERE a > ''";
+    assert_eq!(text(&other, by_index), Ok(Some("1x,2y".into())));
+    assert_eq!(text(&other, "PRAGMA integrity_check"), Ok(Some("ok".into())));
+}
+
 #[test]
 fn in_a_transaction_changes_are_told_at_once() {
     let (_directory, one, other) = two();

@@ -47,8 +47,8 @@ pub(crate) struct Pending {
     locks: BTreeMap<(ObjectId, Key), Vec<(TransactionId, Lock)>>,
     /// Objects that are to be restructured: all their cells are locked.
     objects: BTreeMap<ObjectId, TransactionId>,
-    /// The prepared transaction that nobody may commit beside, if there is one: see [`Commit::is_exclusive`].
-    exclusive: Option<TransactionId>,
+    /// Prepared transactions that nobody may commit beside: see [`Commit::is_exclusive`].
+    exclusive: BTreeSet<TransactionId>,
     /// Of those that this group has decided: which groups may still have to ask.
     committed: BTreeMap<TransactionId, Committed>,
     is_recorded: bool,
@@ -130,8 +130,8 @@ impl Pending {
 
     /// A transaction that has locked what this commit needs, or everything.
     pub(crate) fn blocker(&self, commit: &Commit) -> Option<TransactionId> {
-        if self.exclusive.is_some() && !commit.writes.is_empty() {
-            return self.exclusive;
+        if let Some(exclusive) = self.exclusive.first().filter(|_| !commit.writes.is_empty()) {
+            return Some(*exclusive);
         }
         if self.locks.is_empty() && self.objects.is_empty() {
             return None;
@@ -245,14 +245,14 @@ impl Pending {
             self.locks.entry(cell).or_default().push((transaction, lock));
         }
         if prepared.commit.is_exclusive {
-            self.exclusive = Some(transaction);
+            self.exclusive.insert(transaction);
         }
         self.prepared.insert(transaction, prepared);
     }
 
     fn remove(&mut self, transaction: TransactionId) -> Option<Prepared> {
         let prepared = self.prepared.remove(&transaction)?;
-        self.exclusive = self.exclusive.filter(|exclusive| *exclusive != transaction);
+        self.exclusive.remove(&transaction);
         for object in prepared.commit.restructurings.iter().flat_map(Restructuring::locked) {
             self.objects.remove(&object);
         }

@@ -6,7 +6,7 @@ use super::message::{Answer, DatabaseNumber, Direction, Message, Question, Sight
 use super::name::DatabaseName;
 use crate::{Basis, Commit, Durability, GroupId, Groups, Prepare, Timestamp, TransactionId};
 use fulmar_node::{NodeId, Outbox, Process, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,8 +66,9 @@ pub enum Reply {
 pub struct Client {
     /// Distinguishes its transactions from those of others.
     name: u64,
-    /// The newest time that the clock has reached, as far as it has heard.
+    /// The newest time that the clock has reached, as far as it has heard, and when it last heard one.
     heard: Timestamp,
+    heard_at: Time,
     /// Whom to ask where the database is: nobody at first.
     server: Option<NodeId>,
     database: DatabaseName,
@@ -160,7 +161,7 @@ struct Committing {
     /// Before all groups are prepared.
     unprepared: usize,
     /// Who may have prepared a group's part.
-    asked: BTreeMap<GroupId, (DatabaseNumber, NodeId)>,
+    asked: BTreeSet<(NodeId, DatabaseNumber, GroupId)>,
     /// The latest of the times from which on the groups can carry it out.
     at: Timestamp,
 }
@@ -172,6 +173,7 @@ impl Client {
             // The first bit is for servers' own.
             name: name & (u64::MAX >> 1),
             heard: Timestamp(0),
+            heard_at: Time::ZERO,
             server: None,
             database,
             create,
@@ -247,6 +249,11 @@ impl Client {
         out.set_timer((), now + until);
         asked.since.get_or_insert(now);
         self.waits_for = self.server;
+        let begins_unread = !asked.sent && matches!(asked.question, Question::CommitUnread(..));
+        if begins_unread && now.since(self.heard_at) >= OUTCOME_KEPT / 2 {
+            // Others that have committed since may be forgotten when this is asked again: who tells where it is tells a newer time.
+            self.layout = None;
+        }
         let Some(layout) = &self.layout else { return self.open(number, out) };
         let Some(server) = layout.server(asked.group) else {
             // The group is newer than what is known here. If it is newer than what the server knows, too, it is asked again
@@ -271,12 +278,18 @@ impl Client {
         if let Question::Prepare(_) = asked.question
             && let Some(committing) = &mut self.committing
         {
-            committing.asked.insert(asked.group, (layout.database, server));
+            committing.asked.insert((server, layout.database, asked.group));
         }
         self.was_sent = true;
         let (database, group) = (layout.database, asked.group);
         let question = asked.question.clone();
         out.send(server, Message::Question { number, again, database, group, question });
+    }
+
+    /// The clock has reached this.
+    fn hear(&mut self, reached: Timestamp, now: Time) {
+        self.heard = self.heard.max(reached);
+        self.heard_at = now;
     }
 
     /// The database may be elsewhere by now, and who has told where it is may be gone: another server is to say.
@@ -414,7 +427,7 @@ impl Client {
         let others: Vec<_> = groups.collect();
         let unprepared = parts.len();
         let at = Timestamp(0);
-        let asked = BTreeMap::new();
+        let asked = BTreeSet::new();
         self.committing = Some(Committing { transaction, primary, durability, unprepared, asked, at });
         for (group, commit) in parts {
             let prepare = Prepare { transaction, primary, others: others.clone(), commit };
@@ -450,7 +463,12 @@ impl Client {
         if committing.unprepared == 0 {
             return;
         }
-        for (group, (database, server)) in &committing.asked {
+        // Others may serve the groups by now.
+        let serving = |(_, database, group): &(NodeId, DatabaseNumber, GroupId)| {
+            Some((self.layout.as_ref()?.server(*group)?, *database, *group))
+        };
+        let serving: BTreeSet<_> = committing.asked.iter().filter_map(serving).collect();
+        for (server, database, group) in committing.asked.union(&serving) {
             out.send(*server, Message::GivenUp(*database, *group, committing.transaction));
         }
     }
@@ -559,9 +577,9 @@ impl Process for Client {
         };
         match answer {
             Answer::Open(layout, reached) => {
-                self.heard = self.heard.max(reached);
+                let asks_groups = matches!(asked.question, Question::Open { .. });
+                self.hear(reached, now);
                 if self.layout.is_none() {
-                    let asks_groups = matches!(asked.question, Question::Open { .. });
                     let groups = Groups {
                         founded: layout.founded,
                         all: u16::try_from(layout.groups.len()).unwrap_or(u16::MAX),
@@ -595,7 +613,7 @@ impl Process for Client {
                 if let Answer::Opened(at, _) | Answer::At(at) = &answer
                     && !matches!(asked.question, Question::Prepare(_))
                 {
-                    self.heard = self.heard.max(*at);
+                    self.hear(*at, now);
                 }
                 let asked = self.asked.remove(&number);
                 if let (Some(bytes), Some(asked)) = (self.scanning.take(), asked) {

@@ -408,6 +408,14 @@ impl Server {
         }
         // Another server may serve the group by the time of a snapshot that was opened elsewhere.
         let is_ahead = self.site.map.replicas(asked.place).is_some() && asked.sees() > self.site.clock.now();
+        if let message::Question::Exclude(Exclusion::End) = asked.question {
+            let begins = |question: &message::Question| {
+                matches!(question, message::Question::Exclude(Exclusion::Begin))
+            };
+            self.untimed.retain(|(_, here)| {
+                (here.client, here.place) != (asked.client, asked.place) || !begins(&here.question)
+            });
+        }
         // What is asked again while it waits here is here.
         let is_here =
             |(_, here): &(u64, Question)| (here.client, here.number) == (asked.client, asked.number);
@@ -495,8 +503,8 @@ impl Server {
             }
             message::Question::CommitUnread(transaction, mut commit, basis, durability) => {
                 // What the clock has not reached yet would be a conflict, and the next try would find another.
-                Arc::make_mut(&mut commit).snapshot =
-                    turn.site.clock.now().max(group.database().storage().last());
+                let now = turn.site.clock.now().max(group.database().storage().last());
+                Arc::make_mut(&mut commit).snapshot = now.max(basis.after);
                 Task::CommitUnread(transaction, commit, basis, durability)
             }
             message::Question::Prepare(prepare) => Task::Prepare(prepare),

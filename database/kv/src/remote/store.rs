@@ -14,6 +14,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Bytes of cells that a reader asks for at a place where it has not read before: some rows, if the reader before it went
@@ -73,6 +74,8 @@ pub struct Remote<C> {
     excused: Mutex<BTreeMap<ObjectId, u32>>,
     /// Numbers picked in trees.
     blocks: Mutex<BTreeMap<ObjectId, Block>>,
+    /// In how many groups others were last excluded.
+    excluding: AtomicU16,
     line: Mutex<Line<C>>,
 }
 
@@ -103,6 +106,7 @@ impl<C: Call> Remote<C> {
             leaves: Mutex::default(),
             excused: Mutex::default(),
             blocks: Mutex::default(),
+            excluding: AtomicU16::new(0),
             line,
         }
     }
@@ -278,7 +282,7 @@ impl<C: Call> Store for Remote<C> {
         let sight = match at.known() {
             Some(at) => Sight::Open(at),
             None if is_once => Sight::Once(in_group(at.expected())),
-            None => Sight::New(in_group(at.take_expected())),
+            None => Sight::New(in_group(at.expected())),
         };
         let scans = goes_on && at.known().is_some();
         let question = Question::read(object, part, sight, bytes);
@@ -349,8 +353,8 @@ impl<C: Call> Store for Remote<C> {
         self.require_sendable(&commit)?;
         let commit = Arc::new(commit);
         let group = commit.groups().next().unwrap_or_default();
-        // Others must not have come in between in any group.
-        let excluding = if commit.is_exclusive { self.groups()?.all } else { 0 };
+        // Others must not have come in between in any group. A server that knows more of them refuses it.
+        let excluding = if commit.is_exclusive { self.excluding.load(Relaxed) } else { 0 };
         let ask = if excluding <= 1 && commit.is_of(group) {
             Ask::Commit(group, commit.clone(), None, durability)
         } else {
@@ -407,6 +411,9 @@ impl<C: Call> Store for Remote<C> {
             other => Err(self.failed(other)),
         };
         let all = self.groups()?.all;
+        if exclusion == Exclusion::Begin {
+            self.excluding.store(all, Relaxed);
+        }
         if exclusion == Exclusion::End {
             // Each, whatever another says: others wait for all of them.
             let ended: Vec<Result<bool, Error>> = (0..all).map(|group| ask(group, exclusion)).collect();

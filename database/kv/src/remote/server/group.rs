@@ -399,7 +399,11 @@ impl Group {
             Ok(Progress::Done) => return,
             Ok(Progress::Refused(refused)) => refused,
             Ok(Progress::Blocked(by)) => {
-                if asked.task.comes_after(by) {
+                let is_own = || {
+                    self.owners.get(&by).is_some_and(|owner| owner.client == Some(asked.client))
+                        && matches!(asked.task, Task::Exclude(_))
+                };
+                if asked.task.comes_after(by) || is_own() {
                     self.pass_on_that_it_is_given_up(by, turn);
                 }
                 self.inquire(by, asked.task.reader(), turn);
