@@ -160,6 +160,8 @@ SQLITE_PRIVATE int sqlite3BtreeBeginTrans(Btree *p, int wrflag, int *pSchemaVers
   sqlite3 *db = p->db;
   int rc = SQLITE_OK;
   if( !fulmarServes(p) ) return original_sqlite3BtreeBeginTrans(p, wrflag, pSchemaVersion);
+  /* A BEGIN within a transaction is about to be refused. */
+  if( wrflag>1 && db->autoCommit==0 ) wrflag = 1;
   if( p->inTrans==TRANS_NONE || (wrflag && p->inTrans==TRANS_READ) || wrflag>1 ){
     int bKeepBase = db->autoCommit==0 || db->nVdbeRead>1;
     do{
