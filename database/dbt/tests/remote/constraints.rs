@@ -4,7 +4,7 @@
 
 use crate::isolation::{doom, judge_each};
 use crate::transfers::{close, found_in};
-use crate::world::{Defect, Disks, Role, SERVERS, connect, disturb, faults, servers, stir, world};
+use crate::world::{Defect, Disks, Role, SERVERS, connect, servers, strike, world};
 use fulmar_dbt::{Cursor, Database, Durability, Error, Seek, Transaction, Tree};
 use fulmar_kv::remote::Replication;
 use fulmar_node::{NodeId, Random};
@@ -170,10 +170,7 @@ fn run(seed: Seed, omission: Omission) -> Result<(), String> {
             }
         });
     }
-    let faults = faults(&mut sim, number);
-    sim.inject(faults);
-    stir(&mut sim, trees.clone(), Duration::from_secs(4));
-    disturb(&mut sim, CLIENTS, Duration::from_secs(4));
+    strike(&mut sim, number, &trees, CLIENTS);
     let doomed = NodeId(SERVERS + u32::try_from(sim.random().below(CLIENTS.into())).unwrap());
     doom(&mut sim, doomed);
     sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));

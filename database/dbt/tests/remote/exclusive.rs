@@ -4,8 +4,8 @@
 use crate::isolation::doom;
 use crate::transfers::{close, found_in};
 use crate::world::{
-    Defect, Disks, MANAGER, Role, SERVERS, connect_by, disturb, fail_syncs, faults, fill_disks, replicas,
-    servers, stir, syncs_fail, world,
+    Defect, Disks, MANAGER, Role, SERVERS, connect_by, replicas, servers, strike, strike_disks, syncs_fail,
+    world,
 };
 use fulmar_dbt::{Database, Durability, Error, Transaction, Tree};
 use fulmar_kv::Exclusion;
@@ -150,13 +150,9 @@ fn run(seed: Seed, commits: Commits, replication: Replication) -> Result<(), Str
             }
         });
     }
-    let faults = faults(&mut sim, number);
-    sim.inject(faults);
-    stir(&mut sim, trees.clone(), Duration::from_secs(4));
-    disturb(&mut sim, CLIENTS, Duration::from_secs(4));
+    strike(&mut sim, number, &trees, CLIENTS);
     if disks_fail {
-        fill_disks(&mut sim, &disks, Duration::from_secs(4));
-        fail_syncs(&mut sim, &disks, Duration::from_secs(4));
+        strike_disks(&mut sim, &disks);
     }
     let doomed = u32::try_from(sim.random().below(CLIENTS.into())).unwrap();
     doom(&mut sim, NodeId(SERVERS + doomed));

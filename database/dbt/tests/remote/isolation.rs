@@ -3,8 +3,7 @@
 
 use crate::transfers::{close, found_in};
 use crate::world::{
-    Defect, Disks, Role, SERVERS, connect, disturb, fail_syncs, faults, fill_disks, replicas, servers, stir,
-    syncs_fail, world,
+    Defect, Disks, Role, SERVERS, connect, replicas, servers, strike, strike_disks, syncs_fail, world,
 };
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_history::isolation::{self, Isolation, Operation, Order, Outcome, Transaction};
@@ -192,13 +191,9 @@ fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), Strin
             Client { name, database: connect(port), trees, defect, disks_fail, random, history }.run();
         });
     }
-    let faults = faults(&mut sim, number);
-    sim.inject(faults);
-    stir(&mut sim, trees.clone(), Duration::from_secs(4));
-    disturb(&mut sim, CLIENTS, Duration::from_secs(4));
+    strike(&mut sim, number, &trees, CLIENTS);
     if disks_fail {
-        fill_disks(&mut sim, &disks, Duration::from_secs(4));
-        fail_syncs(&mut sim, &disks, Duration::from_secs(4));
+        strike_disks(&mut sim, &disks);
     }
     let doomed: BTreeSet<u64> =
         (0..sim.random().below(3)).map(|_| sim.random().below(CLIENTS.into())).collect();

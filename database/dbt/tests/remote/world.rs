@@ -778,6 +778,20 @@ pub(crate) fn fill_disks(sim: &mut Sim<Role>, disks: &Disks, until: Duration) {
     }
 }
 
+/// Faults, connections that break, and leaves that are moved, for some seconds.
+pub(crate) fn strike(sim: &mut Sim<Role>, run: u64, trees: &[Tree], clients: u32) {
+    let faults = faults(sim, run);
+    sim.inject(faults);
+    stir(sim, trees.to_vec(), Duration::from_secs(4));
+    disturb(sim, clients, Duration::from_secs(4));
+}
+
+/// Disks that are full and that do not sync, for as long.
+pub(crate) fn strike_disks(sim: &mut Sim<Role>, disks: &Disks) {
+    fill_disks(sim, disks, Duration::from_secs(4));
+    fail_syncs(sim, disks, Duration::from_secs(4));
+}
+
 /// Faults of servers and of what is between them and everybody, in every other two runs with [stalls](Faults::stall).
 pub(crate) fn faults(sim: &mut Sim<Role>, run: u64) -> Faults {
     let stall = if run % 4 >= 2 { 4 } else { 0 };
