@@ -128,6 +128,11 @@ impl<P: Simulated> Sim<P> {
         self.processes().get(id)
     }
 
+    /// The nodes that were added, whether they are up or not.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        (0..).map(NodeId).zip(&self.nodes).filter_map(|(id, node)| node.as_ref().map(|_| id))
+    }
+
     /// The processes that are up.
     #[must_use]
     pub fn processes(&self) -> Processes<'_, P> {

@@ -3,7 +3,8 @@
 
 use crate::transfers::{close, found_in};
 use crate::world::{
-    Defect, Disks, Role, SERVERS, connect, replicas, servers, strike, strike_disks, syncs_fail, world,
+    Defect, Disks, FIRST_CLIENT, Role, connect, replicas, replicas_on, servers_of, strike, strike_disks,
+    syncs_fail, world,
 };
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_history::isolation::{self, Isolation, Operation, Order, Outcome, Transaction};
@@ -19,6 +20,8 @@ use std::time::Duration;
 const CLIENTS: u32 = 4;
 const TRANSACTIONS: u64 = 25;
 const REGISTERS: u64 = 12;
+/// More bytes than an operation among replicas has.
+const LARGE: usize = (1 << 20) + 1;
 
 /// Long, so that a few registers fill a leaf.
 fn key(register: u64) -> Vec<u8> {
@@ -44,6 +47,8 @@ struct Client {
     database: Database,
     trees: Vec<Tree>,
     defect: Defect,
+    /// Whether what is acknowledged stays, synced or not.
+    is_replicated: bool,
     disks_fail: bool,
     random: Random,
     history: Arc<Mutex<History>>,
@@ -109,11 +114,15 @@ impl Client {
                     transaction.get(tree, &key(register))
                 };
                 let found = found.map_err(reading)?;
-                let value = found.map(|value| u64::from_be_bytes((*value).try_into().unwrap()));
+                let value = found.map(|value| u64::from_be_bytes(value[..8].try_into().unwrap()));
                 done.operations.push(Operation::Read(register, value));
             } else {
                 let value = self.value(number, place);
-                transaction.put(tree, &key(register), &value.to_be_bytes()).map_err(reading)?;
+                let mut bytes = value.to_be_bytes().to_vec();
+                if self.is_replicated && self.random.one_in(40) {
+                    bytes.resize(LARGE, 0);
+                }
+                transaction.put(tree, &key(register), &bytes).map_err(reading)?;
                 done.operations.push(Operation::Write(register, value));
             }
         }
@@ -124,7 +133,8 @@ impl Client {
         };
         done.snapshot = snapshot.map(|at| at.0);
         let is_changed = transaction.is_changed();
-        match transaction.commit(Durability::Synced) {
+        let is_synced = !self.is_replicated || self.random.one_in(2);
+        match transaction.commit(if is_synced { Durability::Synced } else { Durability::Written }) {
             Ok(at) => Ok(is_changed.then_some(at.0)),
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotConnected => {
                 Err(Ended::Crashed)
@@ -148,7 +158,7 @@ impl Client {
 fn crash_client(sim: &mut Sim<Role>, client: NodeId, noticed: Duration) {
     sim.crash(client);
     sim.after(noticed, move |sim| {
-        for server in servers().filter(|server| sim.is_up(*server)).collect::<Vec<_>>() {
+        for server in servers_of(sim).into_iter().filter(|server| sim.is_up(*server)).collect::<Vec<_>>() {
             sim.disconnect(server, client);
         }
     });
@@ -181,14 +191,16 @@ pub(crate) fn judge_each(
 fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), String> {
     let disks = Disks::hurried();
     let (disks_fail, number) = (syncs_fail(&seed, replication), seed.number);
+    let is_replicated = replication.replicas > 1;
     let mut sim = world(seed, &disks, CLIENTS, defect, replication);
     let trees = found_in(&mut sim);
     let history = Arc::new(Mutex::new(History::default()));
     for client in 0..CLIENTS {
         let (trees, history, random) = (trees.clone(), Arc::clone(&history), sim.random().fork());
         let name = u64::from(client);
-        sim.host(NodeId(SERVERS + client), move |port: Port<Role>| {
-            Client { name, database: connect(port), trees, defect, disks_fail, random, history }.run();
+        sim.host(NodeId(FIRST_CLIENT + client), move |port: Port<Role>| {
+            let database = connect(port);
+            Client { name, database, trees, defect, is_replicated, disks_fail, random, history }.run();
         });
     }
     strike(&mut sim, number, &trees, CLIENTS);
@@ -198,10 +210,10 @@ fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), Strin
     let doomed: BTreeSet<u64> =
         (0..sim.random().below(3)).map(|_| sim.random().below(CLIENTS.into())).collect();
     for client in doomed {
-        let client = NodeId(SERVERS + u32::try_from(client).unwrap());
+        let client = NodeId(FIRST_CLIENT + u32::try_from(client).unwrap());
         doom(&mut sim, client);
     }
-    sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));
+    sim.after(Duration::from_secs(5), |sim| sim.heal(servers_of(sim)));
     close(&mut sim, &trees)?;
     let violations = isolation::check(&history.lock().transactions, Isolation::Snapshot, Order::RealTime);
     violations.first().map_or(Ok(()), |first| Err(first.to_string()))
@@ -239,6 +251,15 @@ fn who_has_no_room_denies_nothing() {
 fn what_clients_of_replicas_see_is_snapshot_isolation() {
     seeds("what_clients_of_replicas_see_is_snapshot_isolation", 0..150, |seed| {
         let replication = replicas(&seed);
+        run(seed, Defect::Nothing, replication)
+    });
+}
+
+/// Two of five may fail.
+#[test]
+fn what_clients_of_five_replicas_see_is_snapshot_isolation() {
+    seeds("what_clients_of_five_replicas_see_is_snapshot_isolation", 0..40, |seed| {
+        let replication = replicas_on(5, &seed);
         run(seed, Defect::Nothing, replication)
     });
 }

@@ -1,8 +1,8 @@
 //! Clients move amounts between accounts; every snapshot holds the same sum.
 
 use crate::world::{
-    Defect, Disks, LATE, MANAGER, Role, SERVERS, Wish, connect, disturb, fail_syncs, fail_to_sync, faults,
-    fill_disks, replicas, servers, stir, syncs_fail, world,
+    Defect, Disks, FIRST_CLIENT, LATE, MANAGER, Role, SERVERS, Wish, connect, disturb, fail_syncs,
+    fail_to_sync, faults, fill_disks, replicas, replicas_on, servers, servers_of, stir, syncs_fail, world,
 };
 use fulmar_dbt::{Cursor, Database, Durability, Error, Transaction, Tree, check};
 use fulmar_kv::remote::{Replication, Reshape, Shape};
@@ -31,16 +31,22 @@ fn tree(trees: &[Tree], account: u64) -> Tree {
 /// Has the first client make them.
 pub(crate) fn found_in(sim: &mut Sim<Role>) -> Vec<Tree> {
     let trees = Arc::new(Mutex::new(Vec::new()));
-    let founded = Arc::clone(&trees);
-    sim.host(NodeId(SERVERS), move |port: Port<Role>| *founded.lock() = found(&connect(port)).unwrap());
+    let (founded, groups) = (Arc::clone(&trees), servers_of(sim).len());
+    sim.host(NodeId(FIRST_CLIENT), move |port: Port<Role>| {
+        *founded.lock() = found_each(&connect(port), groups).unwrap();
+    });
     sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
     trees.lock().clone()
 }
 
 /// Makes trees until each group has one.
 pub(crate) fn found(database: &Database) -> Result<Vec<Tree>, Error> {
+    found_each(database, SERVERS as usize)
+}
+
+fn found_each(database: &Database, groups: usize) -> Result<Vec<Tree>, Error> {
     let mut trees = BTreeMap::new();
-    while trees.len() < SERVERS as usize {
+    while trees.len() < groups {
         let make = || {
             let mut transaction = database.begin()?;
             let tree = transaction.create_tree()?;
@@ -126,7 +132,7 @@ fn employ(sim: &mut Sim<Role>, bank: &Bank) {
         let mut random = sim.random().fork();
         let (trees, done) = (bank.trees.clone(), Arc::clone(&bank.done));
         let program = move |port: Port<Role>| work(&connect(port), &trees, &mut random, &done);
-        sim.host(NodeId(SERVERS + client), program);
+        sim.host(NodeId(FIRST_CLIENT + client), program);
     }
 }
 
@@ -136,25 +142,31 @@ pub(crate) fn close(sim: &mut Sim<Role>, trees: &[Tree]) -> Result<(), String> {
     if !finished {
         return Err("programs wait for ever".into());
     }
-    sim.heal(servers());
-    sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| servers().all(|s| sim.process(s).is_some()));
+    let servers = servers_of(sim);
+    sim.heal(servers.clone());
+    sim.run_until(
+        Duration::from_secs(60),
+        |_, _, _| {},
+        |sim| servers.iter().all(|s| sim.process(*s).is_some()),
+    );
     check_trees(sim, trees)
 }
 
 /// Whether the trees are sound, on servers that are all up, as soon as nothing is underway.
 pub(crate) fn check_trees(sim: &mut Sim<Role>, trees: &[Tree]) -> Result<(), String> {
+    let servers = servers_of(sim);
     let groups = |sim: &Sim<Role>| {
         let server = |server| match sim.process(server) {
             Some(Role::Server(server, ..)) => server.databases().cloned().collect(),
             _ => Vec::new(),
         };
-        servers().chain([LATE]).flat_map(server).collect::<Vec<_>>()
+        servers.iter().copied().chain([LATE]).flat_map(server).collect::<Vec<_>>()
     };
     let is_settled = |sim: &Sim<Role>| {
         let groups = groups(sim);
         // Who led before, and has not heard of who leads now, has it open, too.
         let are_led_once =
-            (0..SERVERS).all(|n| groups.iter().filter(|kv| u32::from(kv.group().0) == n).count() == 1);
+            servers.iter().all(|n| groups.iter().filter(|kv| u32::from(kv.group().0) == n.0).count() == 1);
         are_led_once && groups.iter().all(fulmar_kv::Database::is_settled)
     };
     let settled = (0..60).any(|_| {
@@ -162,7 +174,9 @@ pub(crate) fn check_trees(sim: &mut Sim<Role>, trees: &[Tree]) -> Result<(), Str
             // Whoever is told something about a group opens it.
             let nothing =
                 Reshape { root: tree.root(), leaf: tree.root(), low: [].into(), shape: Shape::Remove };
-            servers().for_each(|server| sim.request(server, Wish::Reshape(nothing.clone())));
+            for server in &servers {
+                sim.request(*server, Wish::Reshape(nothing.clone()));
+            }
         }
         sim.run_until(Duration::from_secs(1), |_, _, _| {}, is_settled)
     });
@@ -192,7 +206,7 @@ fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), Strin
     sim.inject(faults);
     stir(&mut sim, bank.trees.clone(), Duration::from_secs(4));
     disturb(&mut sim, CLIENTS, Duration::from_secs(4));
-    sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));
+    sim.after(Duration::from_secs(5), |sim| sim.heal(servers_of(sim)));
     close(&mut sim, &bank.trees)?;
     compare_replicas(&mut sim, &disks)?;
     let done = *bank.done.lock();
@@ -234,6 +248,14 @@ fn every_snapshot_on_replicas_holds_the_same_sum() {
     });
 }
 
+#[test]
+fn every_snapshot_on_five_replicas_holds_the_same_sum() {
+    seeds("every_snapshot_on_five_replicas_holds_the_same_sum", 0..40, |seed| {
+        let replication = replicas_on(5, &seed);
+        run(seed, Defect::Nothing, replication)
+    });
+}
+
 /// The disk of one of two groups becomes full while a transaction of both is prepared there: it takes place in both or in none, and
 /// nobody sees half of it, whether that group decides or follows.
 #[test]
@@ -244,7 +266,7 @@ fn what_a_full_disk_does_not_take_is_told_to_nobody() {
         let mut sim = world(seed, &disks, CLIENTS, Defect::Nothing, Replication::default());
         let trees = found_in(&mut sim);
         let changed = trees.clone();
-        sim.host(NodeId(SERVERS), move |port: Port<Role>| {
+        sim.host(NodeId(FIRST_CLIENT), move |port: Port<Role>| {
             let database = connect(port);
             let mut transaction = database.begin().unwrap();
             for (tree, amount) in [(changed[1], -5_i64), (changed[2], 5)] {
@@ -267,7 +289,7 @@ fn what_a_full_disk_does_not_take_is_told_to_nobody() {
         sim.after(Duration::from_secs(1), move |_| is_full.store(false, Relaxed));
         let sums = Arc::new(Mutex::new(BTreeMap::<i64, usize>::new()));
         let (seen, read) = (Arc::clone(&sums), trees.clone());
-        sim.host(NodeId(SERVERS + 1), move |port: Port<Role>| {
+        sim.host(NodeId(FIRST_CLIENT + 1), move |port: Port<Role>| {
             let database = connect(port);
             for _ in 0..2_000 {
                 if let Ok(sum) = database.begin().and_then(|transaction| sum(&transaction, &read)) {

@@ -20,8 +20,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How many servers there are; the first keeps the clock and the map.
+/// How many servers there are, if no group has more replicas; the first keeps the clock and the map.
 pub(crate) const SERVERS: u32 = 3;
+/// Clients are named from here on.
+pub(crate) const FIRST_CLIENT: u32 = 100;
 pub(crate) const MANAGER: NodeId = NodeId(0);
 /// A server that is not there from the beginning.
 pub(crate) const LATE: NodeId = NodeId(1_000);
@@ -31,6 +33,11 @@ pub(crate) const LONERS: NodeId = NodeId(500);
 
 pub(crate) fn servers() -> impl Iterator<Item = NodeId> {
     (0..SERVERS).map(NodeId)
+}
+
+/// Those of a world in which there may be more.
+pub(crate) fn servers_of(sim: &Sim<Role>) -> Vec<NodeId> {
+    sim.nodes().filter(|node| node.0 < FIRST_CLIENT).collect()
 }
 
 /// What a node is.
@@ -48,7 +55,7 @@ impl Connections {
     const FIRST: u32 = 1 << 31;
 
     fn is_client(node: NodeId) -> bool {
-        node.0 >= SERVERS && node != LATE
+        node.0 >= FIRST_CLIENT && node != LATE
     }
 
     fn named(&self, node: NodeId) -> NodeId {
@@ -651,8 +658,13 @@ impl Open for Databases {
 
 /// Each group on all servers, by one protocol or another.
 pub(crate) fn replicas(seed: &Seed) -> Replication {
+    replicas_on(3, seed)
+}
+
+/// …on so many.
+pub(crate) fn replicas_on(replicas: u16, seed: &Seed) -> Replication {
     let protocols = [Protocol::Viewstamped, Protocol::Fast, Protocol::Speculative];
-    Replication { replicas: 3, protocol: protocols[usize::try_from(seed.number % 3).unwrap()] }
+    Replication { replicas, protocol: protocols[usize::try_from(seed.number % 3).unwrap()] }
 }
 
 /// Servers that know each other, whose disks are `disks`, and so many clients.
@@ -664,8 +676,9 @@ pub(crate) fn world(
     replication: Replication,
 ) -> Sim<Role> {
     let disks = disks.clone();
+    let count = SERVERS.max(replication.replicas.into());
     let mut sim = Sim::new(seed, move |id, records: &[Synced]| {
-        if id.0 >= SERVERS && id != LATE {
+        if id.0 >= FIRST_CLIENT && id != LATE {
             let name = if id < LONERS { "bank".into() } else { id.to_string() };
             return Role::Client(Box::new(Client::new(u64::from(id.0), named(&name), true)), defect);
         }
@@ -682,20 +695,18 @@ pub(crate) fn world(
         };
         Role::Server(Box::new(server), defect, Connections::default())
     });
-    for server in servers() {
-        sim.add(server);
-    }
+    (0..count).map(NodeId).for_each(|server| sim.add(server));
     for client in 0..clients {
-        sim.add(NodeId(SERVERS + client));
+        sim.add(NodeId(FIRST_CLIENT + client));
     }
     let knows_all = |role: Option<&Role>| match role {
-        Some(Role::Server(server, ..)) => server.map().servers.len() == SERVERS as usize,
+        Some(Role::Server(server, ..)) => server.map().servers.len() == count as usize,
         _ => false,
     };
     let met = sim.run_until(
         Duration::from_secs(60),
         |_, _, _| {},
-        |sim| servers().all(|server| knows_all(sim.process(server))),
+        |sim| servers_of(sim).into_iter().all(|server| knows_all(sim.process(server))),
     );
     assert!(met, "the servers do not find each other");
     sim
@@ -726,8 +737,11 @@ pub(crate) fn stir(sim: &mut Sim<Role>, trees: Vec<Tree>, until: Duration) {
     let Some(left) = until.checked_sub(pause) else { return };
     sim.after(pause, move |sim| {
         let tree = trees[any(&mut random, trees.len())];
-        let reshape = servers().find_map(|server| match sim.process(server) {
-            Some(Role::Server(process, ..)) => Some((server, any_leaf(process, tree, &mut random)?)),
+        let servers = servers_of(sim);
+        let reshape = servers.iter().find_map(|server| match sim.process(*server) {
+            Some(Role::Server(process, ..)) => {
+                Some((*server, any_leaf(process, tree, servers.len(), &mut random)?))
+            }
             _ => None,
         });
         if let Some((server, reshape)) = reshape {
@@ -744,8 +758,8 @@ pub(crate) fn disturb(sim: &mut Sim<Role>, clients: u32, until: Duration) {
     let pause = Duration::from_micros(1 + random.below(400_000));
     let Some(left) = until.checked_sub(pause) else { return };
     sim.after(pause, move |sim| {
-        let client = NodeId(SERVERS + u32::try_from(random.below(clients.into())).unwrap());
-        let server = NodeId(u32::try_from(random.below(SERVERS.into())).unwrap());
+        let client = NodeId(FIRST_CLIENT + u32::try_from(random.below(clients.into())).unwrap());
+        let server = any_server(sim, &mut random);
         // Longer than a message is on its way: none of an old connection arrives on a new one.
         let lasting = Duration::from_micros(6_000 + random.below(400_000));
         let (cut, breaks) = match random.below(4) {
@@ -768,7 +782,7 @@ pub(crate) fn fill_disks(sim: &mut Sim<Role>, disks: &Disks, until: Duration) {
     let mut random = sim.random().fork();
     let mut moment = Duration::ZERO;
     while moment < until {
-        let is_full = disks.full(NodeId(u32::try_from(random.below(SERVERS.into())).unwrap()));
+        let is_full = disks.full(any_server(sim, &mut random));
         let (begin, end) =
             (Duration::from_micros(random.below(2_000_000)), Duration::from_micros(random.below(500_000)));
         let has_room = Arc::clone(&is_full);
@@ -795,7 +809,7 @@ pub(crate) fn strike_disks(sim: &mut Sim<Role>, disks: &Disks) {
 /// Faults of servers and of what is between them and everybody, in every other two runs with [stalls](Faults::stall).
 pub(crate) fn faults(sim: &mut Sim<Role>, run: u64) -> Faults {
     let stall = if run % 4 >= 2 { 4 } else { 0 };
-    Faults { broken_disk: 0, stall, ..Faults::random(servers(), sim.random()) }
+    Faults { broken_disk: 0, stall, ..Faults::random(servers_of(sim), sim.random()) }
 }
 
 /// Whether [`fail_syncs`] is for this run: every other one without replicas.
@@ -810,7 +824,7 @@ pub(crate) fn fail_syncs(sim: &mut Sim<Role>, disks: &Disks, until: Duration) {
     let pause = Duration::from_micros(1 + random.below(2_000_000));
     let Some(left) = until.checked_sub(pause) else { return };
     sim.after(pause, move |sim| {
-        let server = NodeId(u32::try_from(random.below(SERVERS.into())).unwrap());
+        let server = any_server(sim, &mut random);
         if let Some(Role::Server(process, ..)) = sim.process(server) {
             let is_full = disks.full(server);
             is_full.store(true, Relaxed);
@@ -836,13 +850,18 @@ pub(crate) fn fail_to_sync<'a>(
     }
 }
 
+fn any_server(sim: &Sim<Role>, random: &mut Random) -> NodeId {
+    let servers = servers_of(sim);
+    servers[any(random, servers.len())]
+}
+
 /// One of so many.
 fn any(random: &mut Random, count: usize) -> usize {
     usize::try_from(random.below(count as u64)).unwrap()
 }
 
 /// Something to be done to one of the tree's leaves, unless it is the root.
-fn any_leaf(server: &Server, tree: Tree, random: &mut Random) -> Option<Reshape> {
+fn any_leaf(server: &Server, tree: Tree, groups: usize, random: &mut Random) -> Option<Reshape> {
     let kv = server.databases().find(|kv| u32::from(kv.group().0) == tree.0 >> 22)?;
     let mut node = kv.read(tree.root()).unwrap()?;
     while node.level() > 0 {
@@ -852,7 +871,7 @@ fn any_leaf(server: &Server, tree: Tree, random: &mut Random) -> Option<Reshape>
             let shape = match random.below(8) {
                 0 => Shape::Join(6 << 10),
                 1 => Shape::Split(vec![[node.key(slot), &random.next().to_be_bytes()].concat().into()]),
-                _ => Shape::Move(GroupId(u16::try_from(any(random, SERVERS as usize)).unwrap())),
+                _ => Shape::Move(GroupId(u16::try_from(any(random, groups)).unwrap())),
             };
             return Some(Reshape { root: tree.root(), leaf, low, shape });
         }
