@@ -257,6 +257,14 @@ impl Database {
         self.store.is_far()
     }
 
+    /// About how many bytes it takes on the disk: see [`Store::bytes`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be reached.
+    pub fn bytes(&self) -> Result<u64, Error> {
+        self.store.bytes()
+    }
+
     /// How many times it has waited for servers: see [`Store::round_trips`].
     pub fn round_trips(&self) -> u64 {
         self.store.round_trips()

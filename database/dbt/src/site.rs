@@ -139,6 +139,10 @@ impl Store for Site {
         self.stay().store().round_trips()
     }
 
+    fn bytes(&self) -> Result<u64, Error> {
+        self.stay().store().bytes()
+    }
+
     fn set_limit(&self, limit: Option<Duration>) {
         self.stay().store().set_limit(limit);
     }

@@ -39,6 +39,11 @@ pub trait Engine: Send + Sync {
         true
     }
 
+    /// About how many bytes it takes on the disk, if it knows.
+    fn bytes(&self) -> u64 {
+        0
+    }
+
     /// Whether entries can be loaded. Of an engine that keeps none, all objects stay in memory, and it is told of each
     /// only when it comes, by an empty entry, and when it goes.
     fn keeps_entries(&self) -> bool {

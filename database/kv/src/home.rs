@@ -160,6 +160,11 @@ impl Home {
         self.path.join(ENGINE_DIRECTORY)
     }
 
+    /// What it takes on the disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        fulmar_files::bytes_in(&self.path)
+    }
+
     fn look(path: &Path) -> Result<Existing, Error> {
         let kind = match fs::metadata(path) {
             Ok(metadata) => metadata,

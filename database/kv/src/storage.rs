@@ -544,6 +544,11 @@ impl Storage {
         self.engine.sync().and_then(|()| noted()).map_err(Error::of_unknown_outcome)
     }
 
+    /// About how many bytes it takes on the disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.home.as_ref().map_or_else(|| self.engine.bytes(), Home::bytes)
+    }
+
     /// As [`Storage::sync`], and it fails too if something that was carried out could not be written; a failure is remembered.
     pub(crate) fn sync_all(&self) -> Result<(), Error> {
         let synced = self.sync();

@@ -34,6 +34,12 @@ pub trait Store: Send + Sync {
         0
     }
 
+    /// About how many bytes it takes on the disk: where the database is on servers, what those that lead its groups have.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it cannot be reached.
+    fn bytes(&self) -> Result<u64, Error>;
+
     /// From now on servers may take so long to answer, if there are any; or as long as they do if nothing is said.
     fn set_limit(&self, _limit: Option<Duration>) {}
 
@@ -268,6 +274,10 @@ impl Store for Database {
 
     fn newest(&self) -> Result<Timestamp, Error> {
         Ok(Self::newest(self))
+    }
+
+    fn bytes(&self) -> Result<u64, Error> {
+        Ok(self.storage().bytes())
     }
 
     fn is_far(&self) -> bool {

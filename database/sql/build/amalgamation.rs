@@ -198,7 +198,7 @@ const EDITS: &[Edit] = &[
     Edit {
         place: "OP_Pagecount: as many as what is stored would fill",
         find: "  pOut->u.i = sqlite3BtreeLastPage(db->aDb[pOp->p1].pBt);\n",
-        put: "  pOut->u.i = fulmarPageCount(db->aDb[pOp->p1].pBt);\n",
+        put: "  rc = fulmarPageCount(db->aDb[pOp->p1].pBt, &pOut->u.i);\n  if( rc ) goto abort_due_to_error;\n",
     },
     Edit {
         place: "sqlite3VdbeExec: why an operation failed",

@@ -26,12 +26,17 @@ static i64 fulmarRoundTrips(Btree *p){
 }
 
 /* PRAGMA page_count: pages of PRAGMA page_size that what is stored would fill. */
-static i64 fulmarPageCount(Btree *p){
-  i64 nByte, szPage;
-  if( !fulmarServes(p) ) return sqlite3BtreeLastPage(p);
-  nByte = fulmar_bytes(p->pFulmar);
+static int fulmarPageCount(Btree *p, i64 *pnPage){
+  i64 nByte = 0, szPage;
+  int rc;
+  if( !fulmarServes(p) ){
+    *pnPage = sqlite3BtreeLastPage(p);
+    return SQLITE_OK;
+  }
+  rc = fulmar_bytes(p->pFulmar, &nByte);
   szPage = sqlite3BtreeGetPageSize(p);
-  return (nByte + szPage - 1) / szPage;
+  *pnPage = nByte / szPage + (nByte % szPage != 0);
+  return rc;
 }
 
 /* Whether BEGIN IMMEDIATE keeps other writers out, as BEGIN EXCLUSIVE does. */

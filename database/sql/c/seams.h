@@ -22,7 +22,7 @@ static Pgno fulmarLastRoot(Btree*);
 static u32 fulmarDataVersion(Btree*);
 static i64 fulmarRoundTrips(Btree*);
 static void fulmarBusyTimeout(sqlite3*);
-static i64 fulmarPageCount(Btree*);
+static int fulmarPageCount(Btree*, i64*);
 static int fulmarImmediateIsExclusive(Btree*);
 static int fulmarPragma(sqlite3*, Btree*, char**);
 static void fulmarOpenError(sqlite3*, int);

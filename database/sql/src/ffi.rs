@@ -288,11 +288,15 @@ extern "C" fn fulmar_set_limit(handle: *const Handle, milliseconds: i64) {
     unsafe { &*handle }.set_limit(limit);
 }
 
-/// About how many bytes it takes on this machine's disk; 0 if it is on servers.
+/// About how many bytes it takes on the disk.
 #[unsafe(no_mangle)]
-extern "C" fn fulmar_bytes(handle: *const Handle) -> i64 {
-    // SAFETY: as in `attempt`.
-    unsafe { &*handle }.bytes().try_into().unwrap_or(i64::MAX)
+extern "C" fn fulmar_bytes(handle: *mut Handle, bytes: *mut i64) -> c_int {
+    attempt(handle, |handle| {
+        let taken = handle.bytes()?;
+        // SAFETY: C passes where to put it.
+        unsafe { *bytes = i64::try_from(taken).unwrap_or(i64::MAX) };
+        Ok(codes::OK)
+    })
 }
 
 #[unsafe(no_mangle)]

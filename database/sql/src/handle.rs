@@ -189,9 +189,9 @@ impl Handle {
         self.immediate = immediate;
     }
 
-    /// About how many bytes it takes on this machine's disk; 0 if it is on servers.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.store().bytes()
+    /// About how many bytes it takes on the disk, of this machine or of those that lead its groups.
+    pub(crate) fn bytes(&self) -> Result<u64, Failure> {
+        Ok(self.store().bytes().map_or_else(|| self.database().bytes(), Ok)?)
     }
 
     pub(crate) fn set_durability(&mut self, durability: Durability) {

@@ -11,7 +11,6 @@ use fulmar_dbt::remote::{Connection, Remote};
 use fulmar_dbt::{Database, Numbers, Options};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
@@ -123,8 +122,8 @@ impl Store {
     }
 
     /// About how many bytes its files take, if they are on this machine.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.shared.as_ref().map_or(0, |shared| bytes_in(shared.path()))
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        self.shared.as_ref().map(|shared| fulmar_files::bytes_in(shared.path()))
     }
 
     /// Why this process may only read it, if that is so.
@@ -155,16 +154,4 @@ impl Store {
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
-}
-
-/// What the files in a directory take on the disk. A log has room reserved that it does not take yet.
-fn bytes_in(directory: &Path) -> u64 {
-    const BLOCK: u64 = 512;
-    // What is just being removed takes nothing.
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let sizes = entries.filter_map(|entry| {
-        let found = entry.metadata().ok()?;
-        Some(if found.is_dir() { bytes_in(&entry.path()) } else { found.len().min(found.blocks() * BLOCK) })
-    });
-    sizes.sum()
 }

@@ -20,14 +20,20 @@
 //! anything, as root. So [`NamedSocket`] takes over only what was left. Who may connect is said by the socket's mode, which [`listen_at`]
 //! takes from the directory.
 //!
+//! # Room
+//!
+//! [`bytes_in`] says what the files in a directory take on the disk.
+//!
 //! # What is guaranteed
 //!
 //! Chance: what it gives depends on nothing that a process has, so it is independent of what any other process is given.
 //! Not guaranteed: speed (a system call each time), or that a test can repeat it. Deterministic processes are given a seed
 //! instead.
 
+mod room;
 mod socket;
 
+pub use room::bytes_in;
 pub use socket::{NamedSocket, listen_at};
 
 use rustix::io::Errno;

@@ -146,8 +146,9 @@ impl Saying<'_> {
     fn question(&mut self) -> Question {
         let commit = self.commit();
         let transaction = self.transaction();
-        match self.random.below(16) {
+        match self.random.below(17) {
             0 => Question::OpenSnapshot,
+            16 => Question::Size,
             1 => Question::Newest,
             2 => Question::ReopenSnapshot(self.time()),
             3 => Question::Exclude(self.one([Exclusion::Begin, Exclusion::End, Exclusion::Look])),

@@ -50,6 +50,10 @@ impl Store for Misled {
         Ok(found.filter(|found| !is_hidden(found)))
     }
 
+    fn bytes(&self) -> Result<u64, Error> {
+        Store::bytes(&self.store)
+    }
+
     fn groups(&self) -> Result<Groups, Error> {
         self.store.groups()
     }

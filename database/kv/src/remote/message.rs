@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The version of these messages.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 
 /// A question, its answer, or something that is not answered.
 #[derive(Clone, Debug)]
@@ -260,6 +260,8 @@ pub enum Question {
     },
     /// See [`crate::Store::exclude`].
     Exclude(Exclusion),
+    /// See [`crate::Store::bytes`]: of this group.
+    Size,
     /// See [`crate::Store::commit_unread`].
     CommitUnread(TransactionId, Arc<Commit>, Basis, Durability),
     /// To check and lock this group's part of a transaction. The answer waits until that is durable, as the other groups rely
@@ -311,6 +313,8 @@ pub enum Answer {
     Picked(i64),
     /// Nobody else excludes the client.
     Granted,
+    /// About how many bytes.
+    Size(u64),
     /// There is no such object, or it does not hold what was asked for.
     Nothing,
     /// The commit named an object that does not hold its cells.

@@ -477,6 +477,10 @@ impl Server {
                 let now = turn.site.clock.now();
                 return turn.answer(client, number, Answer::At(now));
             }
+            message::Question::Size => {
+                let bytes = group.database().storage().bytes();
+                return turn.answer(client, number, Answer::Size(bytes));
+            }
             message::Question::ReopenSnapshot(at) => {
                 let reopened = group.reopen_snapshot(client, at);
                 let reopened = reopened.map(|()| turn.site.snapshots.open(client, number, at));

@@ -258,6 +258,14 @@ impl<C: Call> Store for Remote<C> {
         self.timestamp(Question::Newest)
     }
 
+    fn bytes(&self) -> Result<u64, Error> {
+        let size = |group| match self.ask(GroupId(group), Question::Size)? {
+            Answer::Size(bytes) => Ok(bytes),
+            other => Err(self.failed(other)),
+        };
+        (0..self.groups()?.all).try_fold(0, |sum: u64, group| Ok(sum.saturating_add(size(group)?)))
+    }
+
     fn is_far(&self) -> bool {
         true
     }

@@ -255,4 +255,8 @@ impl Engine for Leading {
             None => self.entries.0.engine.fact(name),
         }
     }
+
+    fn bytes(&self) -> u64 {
+        self.entries.0.engine.bytes()
+    }
 }

@@ -48,4 +48,8 @@ impl Engine for Housed {
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         self.engine.fact(name)
     }
+
+    fn bytes(&self) -> u64 {
+        self.home.bytes()
+    }
 }

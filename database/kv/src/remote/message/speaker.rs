@@ -118,9 +118,12 @@ impl Question {
             Self::Commit(_, commit, _) => commit.snapshot,
             Self::CommitUnread(_, commit, basis, _) => commit.snapshot.max(basis.after),
             Self::Prepare(prepare) => prepare.commit.snapshot,
-            Self::Open { .. } | Self::OpenSnapshot | Self::Newest | Self::Read { .. } | Self::Exclude(_) => {
-                Timestamp(0)
-            }
+            Self::Open { .. }
+            | Self::OpenSnapshot
+            | Self::Newest
+            | Self::Read { .. }
+            | Self::Exclude(_)
+            | Self::Size => Timestamp(0),
         }
     }
 }

@@ -330,12 +330,13 @@ fn tag(question: &Question) -> u8 {
         Question::ReopenSnapshot(_) => 8,
         Question::Pick { .. } => 9,
         Question::Exclude(_) => 10,
+        Question::Size => 11,
     }
 }
 
 fn put_question(out: &mut Vec<u8>, question: &Question) {
     match question {
-        Question::OpenSnapshot | Question::Newest => {}
+        Question::OpenSnapshot | Question::Newest | Question::Size => {}
         Question::ReopenSnapshot(at) => put_varint(out, at.0),
         Question::Pick { tree, next, count, at } => {
             put_varint(out, tree.0);
@@ -439,6 +440,7 @@ fn question(tag: u8, of: GroupId, input: &mut Reader<'_>) -> Option<Question> {
             2 => Exclusion::Look,
             _ => return None,
         }),
+        11 => Question::Size,
         _ => return None,
     })
 }
@@ -471,6 +473,7 @@ fn answer_tag(answer: &Answer) -> u8 {
         Answer::Unexpected => 25,
         Answer::Picked(_) => 26,
         Answer::Granted => 27,
+        Answer::Size(_) => 28,
     }
 }
 
@@ -478,6 +481,7 @@ fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
     match answer {
         Answer::At(at) => put_varint(out, at.0),
         Answer::Picked(first) => put_varint(out, first.cast_unsigned()),
+        Answer::Size(bytes) => put_varint(out, *bytes),
         Answer::Object(object) => {
             put_varint(out, object.id().0);
             object.encode(out);
@@ -551,6 +555,7 @@ fn answer(tag: u8, input: &mut Reader<'_>) -> Option<Answer> {
         25 => Answer::Unexpected,
         26 => Answer::Picked(input.varint()?.cast_signed()),
         27 => Answer::Granted,
+        28 => Answer::Size(input.varint()?),
         _ => return None,
     })
 }
