@@ -86,6 +86,7 @@ pub(crate) fn soak(length: Length) -> Result {
     side_by_side(&[&database, &rest])?;
     // They measure waits, so nothing else runs meanwhile.
     steps(&[
+        ("small databases", &|| run(&mut command(build_trial()?.join("soak"), &["small"]))),
         ("hostile connections", &|| {
             let seconds = match length {
                 Length::Slice => "10",

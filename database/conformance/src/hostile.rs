@@ -10,14 +10,9 @@ mod said;
 pub mod services;
 pub mod switch;
 
-use crate::memory;
 use crate::workload::Error;
 use fulmar_node::Random;
-use std::fs::File;
 use std::io;
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -93,64 +88,5 @@ impl Tally {
             return Err(Error::Breach(format!("{self:?}")));
         }
         Ok(self)
-    }
-}
-
-/// A server's process.
-struct Server {
-    process: Child,
-    /// The memory that it took at first, bytes.
-    before: u64,
-}
-
-impl Server {
-    /// `fulmar serve` with these arguments, which listens at `address`.
-    fn serve(program: &Path, arguments: &[&str], address: &str, log: &Path) -> Result<Self, Error> {
-        let mut command = Command::new(program);
-        command.arg("serve").args(arguments);
-        Self::start(command, log, || TcpStream::connect(address).is_ok())
-    }
-
-    /// Starts one, which writes its log to this file, and waits until it `listens`.
-    fn start(mut command: Command, log: &Path, listens: impl Fn() -> bool) -> Result<Self, Error> {
-        let log = File::options().append(true).create(true).open(log)?;
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let mut server = Self { process: command.spawn()?, before: 0 };
-        while !listens() {
-            server.is_up()?;
-            thread::sleep(Duration::from_millis(10));
-        }
-        server.before = server.memory("VmRSS")?;
-        Ok(server)
-    }
-
-    /// Whether it has not ended.
-    fn is_up(&mut self) -> Result<(), Error> {
-        match self.process.try_wait()? {
-            Some(status) => Err(Error::Breach(format!("the server has ended: {status}"))),
-            None => Ok(()),
-        }
-    }
-
-    /// How much more memory it has taken at the most than at first, bytes.
-    fn growth(&self) -> io::Result<u64> {
-        Ok(self.memory("VmHWM")?.saturating_sub(self.before))
-    }
-
-    fn memory(&self, line: &str) -> io::Result<u64> {
-        memory::of_process(&self.process.id().to_string(), line)
-    }
-
-    fn kill(mut self) -> io::Result<()> {
-        self.process.kill()?;
-        self.process.wait().map(drop)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }

@@ -10,6 +10,7 @@
 //! - [`chaos`]: real servers are killed, cut off, wiped, moved, while clients write and check.
 //! - [`hostile`]: connections that mean no good, to real servers of databases, timestamps and locks, while a client goes on.
 //! - [`memory`]: a process works on a database ten times larger than its cache, and takes no more memory for that.
+//! - [`small`]: what small databases cost: time to open one, and what servers of many take while nobody asks for anything.
 //!
 //! ```
 //! let directory = tempfile::tempdir().expect("a temporary directory");
@@ -35,8 +36,10 @@ pub mod hostile;
 pub mod kill;
 pub mod memory;
 pub mod outcome;
+mod process;
 mod random;
 pub mod server;
 pub mod slt;
+pub mod small;
 pub mod transfers;
 pub mod workload;

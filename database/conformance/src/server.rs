@@ -26,7 +26,8 @@ pub(crate) fn prefix(directory: &Path) -> Option<String> {
         return None;
     }
     static ADDRESS: OnceLock<String> = OnceLock::new();
-    let address = ADDRESS.get_or_init(|| start(count, Keep::OnDisk).expect("servers on loopback"));
+    let address = ADDRESS
+        .get_or_init(|| start(count, Keep::OnDisk, Replication::default()).expect("servers on loopback"));
     let folder = directory.file_name().unwrap_or_default().to_string_lossy();
     Some(format!("fulmar://{address}/{}-", folder.replace('.', "")))
 }
@@ -40,14 +41,15 @@ pub enum Keep {
     InMemory,
 }
 
-/// Starts a cluster of so many servers, which serve until the process ends; the address of the first.
+/// Starts a cluster of so many servers, whose databases are replicated like this, which serve until the process ends; the address
+/// of the first.
 ///
 /// # Errors
 /// What starting one says.
-pub fn start(count: usize, keep: Keep) -> Result<String, Box<dyn Error>> {
-    let first = serve(None, keep)?;
+pub fn start(count: usize, keep: Keep, replication: Replication) -> Result<String, Box<dyn Error>> {
+    let first = serve(None, keep, replication)?;
     for _ in 1..count {
-        serve(Some(Cluster::meet(&first)?), keep)?;
+        serve(Some(Cluster::meet(&first)?), keep, replication)?;
     }
     // A database has a part on each server that is on the map when it is made.
     while Cluster::meet(&first)?.map.servers.len() < count {
@@ -57,7 +59,7 @@ pub fn start(count: usize, keep: Keep) -> Result<String, Box<dyn Error>> {
 }
 
 /// Serves databases of its own, as the first server of a cluster or as one more; its address.
-fn serve(cluster: Option<Cluster>, keep: Keep) -> Result<String, Box<dyn Error>> {
+fn serve(cluster: Option<Cluster>, keep: Keep, replication: Replication) -> Result<String, Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?.to_string();
     let directory = tempfile::tempdir()?;
@@ -66,7 +68,7 @@ fn serve(cluster: Option<Cluster>, keep: Keep) -> Result<String, Box<dyn Error>>
         Keep::InMemory => Box::new(Transient::new(Options::default())),
     };
     let mut service = match cluster {
-        None => Service::first(new_cluster()?, databases, &address, Replication::default())?,
+        None => Service::first(new_cluster()?, databases, &address, replication)?,
         Some(cluster) => Service::other(cluster, new_server()?, databases, &address)?,
     };
     service.listen(listener)?;

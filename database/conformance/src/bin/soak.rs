@@ -1,6 +1,6 @@
 //! The checks of this crate for as long as one likes: `soak kill --rounds 1000`, `soak transfers --rounds 100000`.
 
-use fulmar_conformance::{chaos, database, fuzz, hostile, kill, memory, slt, transfers};
+use fulmar_conformance::{chaos, database, fuzz, hostile, kill, memory, slt, small, transfers};
 use fulmar_services::Application;
 use std::borrow::Cow;
 use std::error::Error;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 const USAGE: &str = "usage: soak kill --rounds N
        soak transfers --rounds N
        soak memory --cache MEGABYTES
+       soak small
        soak fuzz --statements N [--seed SEED]
        soak slt [--files BEGINNING]
        soak hostile [databases|timestamps|locks|discovery|openflow|ovsdb] --seconds N --seed SEED   the last two as root
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         // What `kill` starts and kills.
         ["work", name] => kill::work(name).map_err(Into::into),
         ["memory", "--cache", megabytes] => megabytes.parse().map_err(Into::into).and_then(memory),
+        ["small"] => cost(),
         ["fuzz", "--statements", statements] => differ(statements, "0"),
         ["fuzz", "--statements", statements, "--seed", seed] => differ(statements, seed),
         ["slt"] => scripts(""),
@@ -102,6 +104,20 @@ fn memory(megabytes: u64) -> Result<(), Box<dyn Error>> {
         bounded.0 >> 20,
         10 * megabytes,
         unbounded.0 >> 20,
+    );
+    Ok(())
+}
+
+fn cost() -> Result<(), Box<dyn Error>> {
+    let directory = tempfile::tempdir()?;
+    let program = std::env::current_exe()?.with_file_name("fulmar");
+    let small::Costs { openings, memory, processor } = small::run(&program, directory.path())?;
+    let [small, large, remote] = openings.map(|took| took.as_secs_f64() * 1_000.0);
+    println!(
+        "open, SELECT, close: {small:.2} ms, {large:.2} ms with 100 MB, {remote:.2} ms on servers; \
+         three servers of 30 databases: at most {} MB, {:.2} % of a processor while idle",
+        memory >> 20,
+        100.0 * processor
     );
     Ok(())
 }

@@ -96,6 +96,12 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
             format!("longer pauses than promised: {}; seed {}", too_long.join(", "), plan.seed).into()
         );
     }
+    let restless: Vec<_> = pauses.restless().filter(|_| plan.is_bounded).collect();
+    if !restless.is_empty() {
+        return Err(
+            format!("others lead too often after: {}; seed {}", restless.join(", "), plan.seed).into()
+        );
+    }
     println!(
         "{replication}: {} lines of history, {} rows, no violation",
         told.history.len(),

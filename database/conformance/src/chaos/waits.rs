@@ -80,6 +80,9 @@ const BOUNDS: [(&str, Duration); 5] = [
     ("power cut", Duration::from_secs(2)),
 ];
 
+/// Whoever is slow and is there goes on to lead.
+const SLOW: [&str; 2] = ["disk hangs", "processors busy"];
+
 fn bound(kind: &str) -> Option<Duration> {
     BOUNDS.iter().find(|(bounded, _)| *bounded == kind).map(|(_, bound)| *bound)
 }
@@ -99,6 +102,15 @@ impl Pauses {
             bound(kind).is_some_and(|bound| done.longest > bound).then_some(*kind)
         };
         self.0.iter().filter_map(too_long)
+    }
+
+    /// Those kinds after which others lead though nobody was gone: after more than one in eight, as what is left of the fault before may
+    /// be why.
+    pub fn restless(&self) -> impl Iterator<Item = &'static str> {
+        let is_restless = |(kind, done): &(&&'static str, &Done)| {
+            SLOW.contains(kind) && 8 * done.others_lead > done.count.max(8)
+        };
+        self.0.iter().filter(is_restless).map(|(kind, _)| *kind)
     }
 
     /// A line for each kind; where something is promised of it, as of replicas, whether that holds.
@@ -147,6 +159,17 @@ mod tests {
         pauses.note("stopped", Duration::from_millis(1_001), true);
         pauses.note("disk hangs", Duration::from_secs(9), false);
         assert!(pauses.too_long().eq(["stopped"]));
+    }
+
+    #[test]
+    fn who_is_slow_and_does_not_lead_any_more_is_named() {
+        let mut pauses = Pauses::default();
+        for others_lead in [true, false, true] {
+            pauses.note("killed", Duration::ZERO, true);
+            pauses.note("disk hangs", Duration::ZERO, others_lead);
+        }
+        pauses.note("processors busy", Duration::ZERO, true);
+        assert!(pauses.restless().eq(["disk hangs"]));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! A server of databases. What a client may do to a database that it may open is done to one of the attackers' own.
 
 use super::connection::{Greeting, speak};
-use super::{Server, Tally, said};
+use super::{Tally, said};
 use crate::database;
+use crate::process::Server;
 use crate::workload::Error;
 use fulmar_dbt::remote::{DatabaseNumber, Message, Question, VERSION};
 use fulmar_kv::ObjectId;
@@ -96,7 +97,10 @@ fn encoded(message: &Message) -> Vec<u8> {
 fn aimed(mut message: Message) -> Message {
     if let Message::Question { database, question, .. } = &mut message
         && *database == SPARED
-        && !matches!(question, Question::Read { .. } | Question::OpenSnapshot | Question::Newest)
+        && !matches!(
+            question,
+            Question::Read { .. } | Question::OpenSnapshot | Question::Newest | Question::Size
+        )
     {
         *database = TARGET;
     }

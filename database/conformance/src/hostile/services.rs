@@ -2,8 +2,9 @@
 //! member that has said nothing to a replica for a second is heard as that member yet, and so is left out. A client can hold the locks of
 //! others by right: the attackers have locks of their own.
 
+use super::Tally;
 use super::connection::{Greeting, speak};
-use super::{Server, Tally};
+use crate::process::Server;
 use crate::workload::Error;
 use fulmar_node::{NodeId, Random};
 use fulmar_replication::applications::{LockMode, LockOperation, SessionId, Timestamps};

@@ -3,7 +3,8 @@
 mod controller;
 mod operator;
 
-use super::{Server, Tally};
+use super::Tally;
+use crate::process::Server;
 use crate::workload::Error;
 use controller::{Controller, Curious};
 use fulmar_node::Random;

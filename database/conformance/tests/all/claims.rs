@@ -3,6 +3,7 @@
 
 use fulmar_conformance::database;
 use fulmar_conformance::server::{self, Keep};
+use fulmar_dbt::remote::{Protocol, Replication};
 use rusqlite::{Connection, MAIN_DB};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -16,9 +17,8 @@ fn first(connection: &Connection, sql: &str) -> Option<i64> {
     rows.next().expect("no error before the row").map(|row| row.get(0).expect("a number"))
 }
 
-#[test]
-fn each_job_on_servers_is_claimed_once() {
-    let cluster = server::start(3, Keep::InMemory).expect("servers on loopback");
+fn claim_each_once(replication: Replication) {
+    let cluster = server::start(3, Keep::OnDisk, replication).expect("servers on loopback");
     let open = || database::open(&format!("fulmar://{cluster}/claims")).expect("a connection");
     let jobs = format!(
         "CREATE TABLE job(id INTEGER PRIMARY KEY, owner); CREATE TABLE log(id INTEGER PRIMARY KEY, job, owner);
@@ -51,8 +51,20 @@ fn each_job_on_servers_is_claimed_once() {
 }
 
 #[test]
+fn each_job_on_servers_is_claimed_once() {
+    claim_each_once(Replication::default());
+}
+
+#[test]
+fn each_job_on_replicas_is_claimed_once() {
+    for protocol in [Protocol::Viewstamped, Protocol::Fast, Protocol::Speculative] {
+        claim_each_once(Replication { replicas: 3, protocol });
+    }
+}
+
+#[test]
 fn a_blob_that_is_written_on_servers_cannot_lose() {
-    let cluster = server::start(1, Keep::InMemory).expect("a server on loopback");
+    let cluster = server::start(1, Keep::InMemory, Replication::default()).expect("a server on loopback");
     let open = || database::open(&format!("fulmar://{cluster}/blobs")).expect("a connection");
     let (a, b) = (open(), open());
     a.execute_batch("CREATE TABLE t(x); INSERT INTO t VALUES (zeroblob(4))").expect("a row");

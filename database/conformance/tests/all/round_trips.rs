@@ -5,6 +5,7 @@ use fulmar_conformance::{
     database,
     server::{self, Keep},
 };
+use fulmar_dbt::remote::Replication;
 use rusqlite::{Connection, ffi};
 use std::sync::OnceLock;
 
@@ -15,7 +16,9 @@ const ROWS: i64 = 2_000;
 /// and `s0`, `s1` and `s2` of one leaf each, which stay. It has read in all of them.
 fn warm(database: &str) -> Connection {
     static CLUSTER: OnceLock<String> = OnceLock::new();
-    let cluster = CLUSTER.get_or_init(|| server::start(3, Keep::InMemory).expect("servers on loopback"));
+    let cluster = CLUSTER.get_or_init(|| {
+        server::start(3, Keep::InMemory, Replication::default()).expect("servers on loopback")
+    });
     let connection = database::open(&format!("fulmar://{cluster}/{database}")).expect("a connection");
     spread(&connection, "t", "id INTEGER PRIMARY KEY, k INTEGER UNIQUE, v TEXT");
     spread(&connection, "s", "id INTEGER PRIMARY KEY, v TEXT");

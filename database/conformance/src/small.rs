@@ -1,0 +1,134 @@
+//! What a small database costs: time to open and read it, and what three servers that hold some thirty take while nobody asks
+//! them for anything.
+
+use crate::database;
+use crate::process::Server;
+use crate::workload::Error;
+use fulmar_dbt::remote::Cluster;
+use std::net::TcpListener;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const DATABASES: usize = 30;
+/// Each is opened so often.
+const OPENINGS: usize = 200;
+/// For so long nobody asks for anything; before that, for half of it.
+const IDLE: Duration = Duration::from_secs(10);
+/// Bytes of rows of the large one that is opened, too.
+const LARGE: usize = 100 << 20;
+
+/// What was measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Costs {
+    /// Median time to open an embedded database, read a row and close it: a small one, one of 100 MB, and a small one on servers.
+    pub openings: [Duration; 3],
+    /// The most memory that one of three servers has, bytes.
+    pub memory: u64,
+    /// The most of a processor that one of them takes, of 1.
+    pub processor: f64,
+}
+
+/// The most that is right. Who opens is compiled for tests here, and takes up to twice as long as what users have.
+const LIMITS: Costs = Costs {
+    openings: [Duration::from_millis(1), Duration::from_millis(2), Duration::from_millis(2)],
+    memory: 300 << 20,
+    processor: 0.03,
+};
+
+/// Starts three servers of `program`, with their files in a directory, and measures.
+///
+/// # Errors
+/// [`Error::Breach`] if something costs more than is right.
+pub fn run(program: &Path, directory: &Path) -> Result<Costs, Error> {
+    let embedded = |name: &str| format!("fulmar:{}", directory.join(name).display());
+    let small = opening(&embedded("small"), 1)?;
+    let large = opening(&embedded("large"), LARGE)?;
+    let servers = Servers::start(program, directory)?;
+    let remote = opening(&servers.name("small"), 1)?;
+    for number in 1..DATABASES {
+        fill(&servers.name(&format!("small{number}")), 1)?;
+    }
+    thread::sleep(IDLE / 2);
+    let before = servers.times()?;
+    thread::sleep(IDLE);
+    let taken = before.iter().zip(servers.times()?).map(|(before, after)| after - *before).max();
+    let processor = taken.unwrap_or_default().as_secs_f64() / IDLE.as_secs_f64();
+    let memory = servers.0.iter().map(|(server, _)| server.memory("VmRSS")).collect::<Result<Vec<_>, _>>()?;
+    let memory = memory.into_iter().max().unwrap_or_default();
+    let costs = Costs { openings: [small, large, remote], memory, processor };
+    let is_slow = costs.openings.iter().zip(LIMITS.openings).any(|(took, limit)| *took > limit);
+    if is_slow || memory > LIMITS.memory || processor > LIMITS.processor {
+        return Err(Error::Breach(format!("{costs:?} where at most {LIMITS:?} is right")));
+    }
+    Ok(costs)
+}
+
+/// A table with rows of so many bytes.
+fn fill(name: &str, bytes: usize) -> Result<(), Error> {
+    let connection = database::open(name)?;
+    connection.execute_batch("CREATE TABLE t(a INTEGER PRIMARY KEY, b)")?;
+    let rows = bytes.div_ceil(1_000);
+    connection.execute(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) \
+         INSERT INTO t SELECT i, randomblob(1000) FROM n",
+        [rows],
+    )?;
+    Ok(())
+}
+
+/// How long it takes to open a database of so many bytes, to read a row, and to close it.
+fn opening(name: &str, bytes: usize) -> Result<Duration, Error> {
+    fill(name, bytes)?;
+    let mut took = Vec::new();
+    for _ in 0..OPENINGS {
+        let begun = Instant::now();
+        let connection = database::open(name)?;
+        connection.query_row("SELECT b FROM t WHERE a = 1", [], |_| Ok(()))?;
+        drop(connection);
+        took.push(begun.elapsed());
+    }
+    took.sort_unstable();
+    Ok(took[OPENINGS / 2])
+}
+
+/// Three, each with where it listens.
+struct Servers(Vec<(Server, String)>);
+
+impl Servers {
+    fn start(program: &Path, directory: &Path) -> Result<Self, Error> {
+        let mut servers = Self(Vec::new());
+        let settings = directory.join("first.toml").display().to_string();
+        std::fs::write(&settings, "replicas = 3\n")?;
+        for number in 1..=3 {
+            let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+            let data = directory.join(number.to_string()).display().to_string();
+            let joins = match servers.0.first() {
+                None => ["--config", &settings, "--found"].map(str::to_owned).to_vec(),
+                Some((_, first)) => ["--join", first].map(str::to_owned).to_vec(),
+            };
+            let given: Vec<&str> = ["--data", &data, "--listen", &address]
+                .into_iter()
+                .chain(joins.iter().map(String::as_str))
+                .collect();
+            let log = directory.join(format!("{number}.log"));
+            servers.0.push((Server::serve(program, &given, &address, &log)?, address));
+        }
+        let first = &servers.0[0].1;
+        let keepers = || Cluster::meet(first).map(|cluster| cluster.map.keepers().len());
+        while keepers().map_err(|why| Error::Breach(why.to_string()))? < 3 {
+            thread::yield_now();
+        }
+        Ok(servers)
+    }
+
+    fn name(&self, database: &str) -> String {
+        let addresses: Vec<_> = self.0.iter().map(|(_, address)| address.as_str()).collect();
+        format!("fulmar://{}/{database}", addresses.join(","))
+    }
+
+    fn times(&self) -> Result<Vec<Duration>, Error> {
+        let times = self.0.iter().map(|(server, _)| server.processor_time());
+        Ok(times.collect::<Result<_, _>>()?)
+    }
+}
