@@ -24,6 +24,7 @@ pub(crate) mod progress;
 pub(crate) mod quoting;
 mod script;
 pub(crate) mod statement;
+mod waiting;
 
 use std::io::{self, BufRead, Write};
 use std::rc::Rc;

@@ -5,13 +5,12 @@ use std::fs::File;
 use std::io::{self, BufReader, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
 
 use clap::{ArgAction, Args, Command};
 
 use super::format::{Format, Mode};
 use super::statement::sqlite_version;
-use super::{Database, Flow, Script, Settings, Shell, interactive};
+use super::{Database, Flow, Script, Settings, Shell, interactive, waiting};
 use crate::signals;
 
 const EXAMPLE: &str = "\
@@ -190,20 +189,10 @@ impl Options {
     }
 }
 
-/// Says what a statement waits for, once for each reason.
-fn say_wait(why: &str) {
-    static SAID: Mutex<String> = Mutex::new(String::new());
-    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-    if *said != why {
-        eprintln!("waiting: {why}");
-        why.clone_into(&mut said);
-    }
-}
-
 /// Runs `fulmar sql`; what happens to the terminal happens here.
 pub fn run(options: &Options) -> ExitCode {
     if io::stderr().is_terminal() {
-        fulmar_dbt::remote::report_waits(say_wait);
+        fulmar_dbt::remote::report_waits(waiting::say);
     }
     match session(options) {
         Ok(status) => ExitCode::from(status),

@@ -5,6 +5,7 @@ use crate::founding::status;
 use crate::server::{Server, sql};
 use fulmar_dbt::remote::Cluster;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -66,7 +67,12 @@ impl Disk {
     }
 
     fn serve(&self, listen: &str, more: &[&str]) -> Server {
-        Server::of(self.enter(FULMAR).arg("serve").arg("--data").arg(self.path.join("data")), listen, more)
+        self.serve_and_log(listen, more, Stdio::null())
+    }
+
+    fn serve_and_log(&self, listen: &str, more: &[&str], log: Stdio) -> Server {
+        let mut command = self.enter(FULMAR);
+        Server::logged(command.arg("serve").arg("--data").arg(self.path.join("data")), listen, more, log)
     }
 
     /// What a server says that does not start at last: the last pages of its files may have room for some of its notes.
@@ -98,6 +104,14 @@ impl Drop for Disk {
     fn drop(&mut self) {
         let _ = self.holder.kill();
         let _ = self.holder.wait();
+    }
+}
+
+/// Waits until a log has a line with all of these in it.
+fn await_line(log: &Path, wanted: &[&str]) {
+    let has_all = |line: &str| wanted.iter().all(|wanted| line.contains(wanted));
+    while !std::fs::read_to_string(log).expect("it is there").lines().any(has_all) {
+        std::thread::yield_now();
     }
 }
 
@@ -224,7 +238,8 @@ fn a_replica_without_room_says_so_and_takes_part_again_when_there_is_some() {
     let disk = Disk::new(&directory.path().join("small"), "200m");
     let join = ["--join", first.port()];
     let mut second = Server::start_with(&directory.path().join("b"), "127.0.0.1:0", &join);
-    let small = disk.serve("127.0.0.1:0", &join);
+    let log = directory.path().join("log");
+    let small = disk.serve_and_log("127.0.0.1:0", &join, File::create(&log).expect("a file").into());
     first.await_keepers(3);
     let name = format!("fulmar://{},{},{}/birds", first.port(), second.port(), small.port());
     let connection = open(&name);
@@ -242,6 +257,7 @@ fn a_replica_without_room_says_so_and_takes_part_again_when_there_is_some() {
         }
     };
     assert!(told.contains("No space left on device"), "{told}");
+    await_line(&log, &[" of birds takes no part: "]);
     // So it is with the map, which has nothing to write by itself when there is room again.
     for database in 0.. {
         let more = format!("fulmar://{},{}/more{database}", first.port(), second.port());
@@ -258,6 +274,7 @@ fn a_replica_without_room_says_so_and_takes_part_again_when_there_is_some() {
         }
         assert!(told.contains("takes no part") || told.contains("is not up to date yet"), "{told}");
     }
+    await_line(&log, &["no longer: ", " of birds takes no part: "]);
     // It has what the others have, and does without one of them.
     second.signal("KILL");
     connection.execute_batch("INSERT INTO t VALUES (1)").expect("two of three");

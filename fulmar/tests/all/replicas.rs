@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
@@ -133,6 +134,76 @@ fn killed_and_stopped_replicas_lose_nothing_with_speculation() {
     kill_and_stop("speculative-paxos");
 }
 
+/// Servers are told to end, one after the other, and started again, while rows are written: whoever leads hands over first.
+fn end_in_turn(protocol: &str) {
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut cluster = Cluster::start(folder.path(), protocol);
+    let name = cluster.database("birds");
+    assert_eq!(sql(&name, &["CREATE TABLE t(a INTEGER PRIMARY KEY)"]), "");
+    let (acknowledged, is_over, refused) =
+        (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let connection = Connection::open(&name).expect("a connection");
+            for row in (0_u64..).take_while(|_| !is_over.load(SeqCst)) {
+                match connection.execute("INSERT INTO t VALUES(?1)", [row]) {
+                    Ok(_) => _ = acknowledged.fetch_add(1, SeqCst),
+                    Err(why) => {
+                        refused.lock().expect("nobody has panicked").push(format!("row {row}: {why}"))
+                    }
+                }
+            }
+        });
+        for place in [0, 1, 2, 0] {
+            await_rows(&acknowledged);
+            assert!(cluster.servers[place].signal("TERM").success(), "{protocol}: server {place}");
+            await_rows(&acknowledged);
+            cluster.restart(place);
+        }
+        await_rows(&acknowledged);
+        is_over.store(true, SeqCst);
+    });
+    let refused = refused.into_inner().expect("nobody has panicked");
+    assert!(refused.is_empty(), "{protocol}: {refused:#?}");
+    let rows = acknowledged.load(SeqCst).to_string();
+    assert_eq!(sql(&name, &["SELECT count(*) FROM t"]), rows, "{protocol}");
+}
+
+#[test]
+fn servers_that_are_told_to_end_leave_no_commit_unknown() {
+    ["viewstamped", "fast-paxos", "speculative-paxos"].into_iter().for_each(end_in_turn);
+}
+
+/// At a terminal, that is: nobody reads it in a script.
+#[test]
+fn the_shell_says_what_it_waits_for() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut cluster = Cluster::start(folder.path(), "viewstamped");
+    let name = cluster.database("birds");
+    assert_eq!(sql(&name, &["CREATE TABLE t(a)"]), "");
+    for place in [1, 2] {
+        cluster.servers[place].signal("KILL");
+    }
+    let command = format!(
+        "'{}' sql '{name}?timeout=60s' 'INSERT INTO t VALUES (7); SELECT a FROM t'",
+        env!("CARGO_BIN_EXE_fulmar")
+    );
+    // A terminal of its own.
+    let mut script = Command::new("script")
+        .args(["--quiet", "--return", "--command", &command, "/dev/null"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("bsdutils has it");
+    let mut lines = BufReader::new(script.stdout.take().expect("a pipe")).lines();
+    let mut line = || lines.next().and_then(Result::ok).expect("it goes on");
+    let told = std::iter::repeat_with(&mut line).find(|line| line.contains("waiting: ")).expect("a line");
+    assert!(cluster.servers.iter().any(|server| told.contains(server.port())), "{told}");
+    cluster.restart(1);
+    std::iter::repeat_with(line).find(|line| line.trim() == "7").expect("a line");
+    assert!(script.wait().expect("it ends").success());
+}
+
 /// A row of a megabyte is longer than an operation among replicas, and thirty of them are longer than all that a connection holds.
 fn take_large_commits(protocol: &str) {
     let folder = tempfile::tempdir().expect("a directory");
@@ -187,6 +258,26 @@ fn an_import_outlives_its_leaders() {
     assert!(told.len() > 5, "{told:#?}");
     let found = sql(&name, &["SELECT count(*), sum(length(b)) FROM t; PRAGMA integrity_check"]);
     assert_eq!(found, "60|60000000\nok");
+}
+
+#[test]
+fn pages_are_about_as_many_as_one_copy_would_fill() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let alone = Server::start(&folder.path().join("alone"), "127.0.0.1:0");
+    let cluster = Cluster::start(folder.path(), "viewstamped");
+    for name in [format!("{}/birds", alone.address), cluster.database("birds")] {
+        let bytes = || -> i64 {
+            let told = sql(&name, &["PRAGMA page_count; PRAGMA page_size"]);
+            told.lines().map(|number| number.parse::<i64>().expect("a number")).product()
+        };
+        assert_eq!(sql(&name, &["CREATE TABLE t(a)"]), "");
+        let before = bytes();
+        let rows = "WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+                    INSERT INTO t SELECT randomblob(2000) FROM n";
+        assert_eq!(sql(&name, &[rows]), "");
+        let grown = bytes() - before;
+        assert!((1_500_000..10_000_000).contains(&grown), "{name}: {before} bytes, then {grown} more");
+    }
 }
 
 #[test]

@@ -33,9 +33,13 @@ impl Server {
 
     /// By a command that lacks only some arguments.
     pub(crate) fn of(command: &mut Command, listen: &str, more: &[&str]) -> Self {
+        Self::logged(command, listen, more, Stdio::null())
+    }
+
+    /// With its log.
+    pub(crate) fn logged(command: &mut Command, listen: &str, more: &[&str], log: Stdio) -> Self {
         let command = command.args(["--listen", listen]).args(more);
-        let mut process =
-            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the program starts");
+        let mut process = command.stdout(Stdio::piped()).stderr(log).spawn().expect("the program starts");
         let mut line = String::new();
         let output = process.stdout.take().expect("a pipe");
         BufReader::new(output).read_line(&mut line).expect("a line");

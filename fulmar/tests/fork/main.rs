@@ -57,12 +57,9 @@ fn child(idle: Connection, writing: Connection, name: &str) -> i32 {
     i32::from(reads) << 2 | i32::from(commits) << 1 | i32::from(opens == Ok(2))
 }
 
-#[test]
-fn a_child_opens_its_own_connection_and_leaves_its_parents_alone() {
-    let _alone = alone();
-    let directory = tempfile::tempdir().unwrap();
-    let name = format!("fulmar:{}/db", directory.path().display());
-    let open = || Connection::open(&name).unwrap();
+/// A child opens a connection of its own, and those of its parent go on, one of them in the midst of a transaction.
+fn children_leave_their_parents_alone(name: &str) {
+    let open = || Connection::open(name).unwrap();
     let connection = open();
     connection.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (1)").unwrap();
     let writing = open();
@@ -72,7 +69,7 @@ fn a_child_opens_its_own_connection_and_leaves_its_parents_alone() {
     let process = fork(|| {
         // SAFETY: each process has its own copy, and the child ends without dropping this one.
         let (connection, writing) = unsafe { std::ptr::read(&raw const handed) };
-        child(connection, writing, &name)
+        child(connection, writing, name)
     });
     assert_eq!(wait(process), 0b111);
     let (connection, writing) = handed;
@@ -80,4 +77,11 @@ fn a_child_opens_its_own_connection_and_leaves_its_parents_alone() {
     assert_eq!(count(&connection).unwrap(), 3);
     drop((connection, writing));
     assert_eq!(count(&open()).unwrap(), 3);
+}
+
+#[test]
+fn a_child_opens_its_own_connection_and_leaves_its_parents_alone() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    children_leave_their_parents_alone(&format!("fulmar:{}/db", directory.path().display()));
 }

@@ -136,6 +136,16 @@ fn forked_workers_on_replicas_keep_what_was_acknowledged() {
 }
 
 #[test]
+fn a_child_leaves_what_its_parent_has_open_on_servers_alone() {
+    let _alone = alone();
+    for replicas in [1, 3] {
+        let directory = tempfile::tempdir().unwrap();
+        let cluster = Cluster::start(directory.path(), replicas, "viewstamped");
+        crate::children_leave_their_parents_alone(&format!("fulmar://{}/db", cluster.address));
+    }
+}
+
+#[test]
 fn children_with_files_of_one_name_get_a_database_each() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
