@@ -146,7 +146,7 @@ impl<S: StateMachine> Replica<S> {
             Some(own) if own == summary => self.commit(committed, now, out),
             // It is committed already.
             None if committed < self.log.start() => {}
-            Some(_) if self.group.protocol() == Protocol::Speculative => {
+            Some(_) if self.group.protocol() == Protocol::Speculative && !self.may_impose() => {
                 return self.leave_for(view.after(1), now, out);
             }
             _ => self.ask_state(from, view, now, out),

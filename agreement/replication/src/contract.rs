@@ -8,6 +8,7 @@ use crate::{
 };
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use std::sync::Arc;
+use std::time::Duration;
 
 const ME: NodeId = NodeId(1);
 const LEADER: NodeId = NodeId(0);
@@ -160,14 +161,9 @@ fn after_another_checkpoint_nothing_is_said_that_is_not_durable() {
     }
 }
 
-#[test]
-fn a_leader_whose_log_is_not_what_others_have_committed_leads_no_more() {
-    let records = [
-        Record::View { view: View::first_of(0), last_normal: View::first_of(0) },
-        Record::Install { view: View { epoch: 0, number: 1 }, after: at(0), entries: vec![] },
-    ];
-    // It leads the second view, in which it has begun with what it has written down.
-    let mut one = One::begun(Protocol::Viewstamped, Options::default());
+/// It leads the second view, in which it has begun with what it has written down.
+fn leading(protocol: Protocol, options: Options) -> One {
+    let mut one = One::begun(protocol, options);
     one.hear(NodeId(2), Message::StartViewChange { view: View { epoch: 0, number: 1 } });
     one.sync();
     let empty = Message::DoViewChange {
@@ -181,6 +177,67 @@ fn a_leader_whose_log_is_not_what_others_have_committed_leads_no_more() {
     one.hear(NodeId(2), empty);
     one.sync();
     assert!(one.replica.leads());
+    one
+}
+
+/// What is sent to who does not read fills the connection, and what comes then is lost.
+#[test]
+fn who_does_not_read_is_sent_nothing_again() {
+    for protocol in [Protocol::Viewstamped, Protocol::Fast, Protocol::Speculative] {
+        let heartbeat = Duration::from_millis(10);
+        let options = Options { heartbeat, patience: Duration::from_secs(10), ..Options::default() };
+        let mut one = leading(protocol, options);
+        one.said();
+        one.ask(1);
+        one.step(|replica, out| replica.expire(Time::ZERO, Timer::Batch, out));
+        one.sync();
+        let (mut now, silent) = (Time::ZERO, NodeId(2));
+        let mut sends = |one: &mut One, signs: u32| {
+            for _ in 0..signs {
+                now = now + heartbeat;
+                one.step(|replica, out| replica.expire(now, Timer::Heartbeat, out));
+            }
+            let sent = std::mem::take(&mut one.sent);
+            sent.iter().filter(|(to, said)| *to == silent && matches!(said, Message::Prepare { .. })).count()
+        };
+        assert_eq!(sends(&mut one, 20), 1, "{protocol:?}");
+        let (view, summary) = (View { epoch: 0, number: 1 }, log([]).end().1);
+        let has_nothing = Message::PrepareOk { view, ordered: at(0), upto: at(0), summary, round: 0 };
+        one.hear(silent, has_nothing);
+        assert_eq!(sends(&mut one, 20), 1, "{protocol:?}: it may have been lost");
+    }
+}
+
+/// It lost what a client had asked for first, as its connection was full. Where a client believes nobody but all, nobody has believed
+/// what it answered then, and no view has to change for it.
+#[test]
+fn who_has_found_other_places_than_the_leader_takes_those() {
+    for protocol in [Protocol::Fast, Protocol::Speculative] {
+        let mut one = One::begun(protocol, Options::default());
+        [2, 3].into_iter().for_each(|number| one.ask(number));
+        one.sync();
+        one.said();
+        one.follow(&log([]), 1..=3, 0);
+        one.sync();
+        assert_eq!(
+            (one.replica.view(), &one.replica.log),
+            (Some(View::first_of(0)), &log(1..=3)),
+            "{protocol:?}"
+        );
+        let promised = promised(&one.said());
+        assert_eq!(promised, Some(log(1..=3).end()), "{protocol:?}");
+        one.hear(LEADER, heartbeat(3, &log(1..=3)));
+        assert_eq!(one.replica.committed(), at(3), "{protocol:?}");
+    }
+}
+
+#[test]
+fn a_leader_whose_log_is_not_what_others_have_committed_leads_no_more() {
+    let records = [
+        Record::View { view: View::first_of(0), last_normal: View::first_of(0) },
+        Record::Install { view: View { epoch: 0, number: 1 }, after: at(0), entries: vec![] },
+    ];
+    let mut one = leading(Protocol::Viewstamped, Options::default());
     assert_eq!(one.records[one.records.len() - 1], records[1]);
     one.hear(NodeId(2), Message::State(checkpoint(Protocol::Viewstamped, &log(1..=3), 3)));
     assert!(!one.replica.leads());
@@ -394,7 +451,7 @@ fn a_leader_that_is_slow_is_waited_for_longer_and_not_for_ever() {
     let mut one = One::begun(Protocol::Viewstamped, options.clone());
     let log = Log::default();
     let mut now = Time::ZERO;
-    let mut waits = |gap: std::time::Duration| {
+    let mut waits = |gap: Duration| {
         now = now + gap;
         one.step(|replica, out| replica.receive(now, LEADER, heartbeat(0, &log), out));
         one.replica.patience_until.since(now)

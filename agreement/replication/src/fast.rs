@@ -34,6 +34,12 @@ impl<S: StateMachine> Replica<S> {
         }
     }
 
+    /// As the leader: gives what has come a place, and says so again to those who have not heard it, but not to who does not read.
+    pub(crate) fn insist(&mut self, now: Time, out: &mut Outbox<Self>) {
+        self.send_again(self.committed, self.leading.imposed, out);
+        self.impose(self.committed.max(self.leading.imposed), now, out);
+    }
+
     /// As the leader: gives all that comes after `last`, and is not committed, the place that it has in the leader's log.
     pub(crate) fn impose(&mut self, last: SequenceNumber, now: Time, out: &mut Outbox<Self>) {
         if !self.is_sure || last >= self.log.last() {
@@ -43,6 +49,7 @@ impl<S: StateMachine> Replica<S> {
         while self.leading.sent < self.log.last() {
             self.leading.sent = self.send_prepare(self.leading.sent.next(), None, usize::MAX, out);
         }
+        self.leading.imposed = self.leading.sent;
         self.ordered = self.log.last();
         self.record(Record::Ordered(self.ordered), out);
         self.promise_log(now, out);

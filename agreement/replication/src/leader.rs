@@ -23,6 +23,8 @@ pub(crate) struct Leading {
     /// Up to where it has sent operations with their places, and how far its log was when it gave its last sign.
     pub(crate) sent: SequenceNumber,
     pub(crate) sent_before: SequenceNumber,
+    /// Up to where what has come has been sent with the place that it has in the leader's log, wherever others have found it.
+    pub(crate) imposed: SequenceNumber,
     /// The ends of the messages of operations that are on their way.
     pub(crate) underway: VecDeque<SequenceNumber>,
     backups: BTreeMap<NodeId, Backup>,
@@ -58,6 +60,8 @@ struct Backup {
     round: u64,
     /// When it was heard of.
     heard: Time,
+    /// Whether it has said what it holds since something was sent to it again. Who reads nothing is not sent the same once more.
+    answers: bool,
 }
 
 /// Something to be answered when a round is over.
@@ -126,6 +130,7 @@ impl<S: StateMachine> Replica<S> {
         }
         self.hear_backup(from, view, now);
         let backup = self.leading.backups.entry(from).or_default();
+        backup.answers = true;
         backup.ordered = backup.ordered.max(ordered);
         backup.round = backup.round.max(round);
         // What is said again is not remembered again: the leader may never come to it.
@@ -166,7 +171,12 @@ impl<S: StateMachine> Replica<S> {
         // A backup has other operations than the leader where both have some.
         match self.group.protocol() {
             Protocol::Fast if differs > Some(self.leading.sent) => self.impose(self.committed, now, out),
-            Protocol::Speculative if differs.is_some() => self.leave_for(self.view.after(1), now, out),
+            Protocol::Speculative if self.may_impose() && differs > Some(self.leading.imposed) => {
+                self.impose(self.committed, now, out);
+            }
+            Protocol::Speculative if differs.is_some() && !self.may_impose() => {
+                self.leave_for(self.view.after(1), now, out);
+            }
             // What was sent will tell.
             _ => {}
         }
@@ -279,10 +289,10 @@ impl<S: StateMachine> Replica<S> {
         let waits = self.leading.sent_before > self.committed;
         self.leading.stalled = if waits { self.leading.stalled + 1 } else { 0 };
         match self.group.protocol() {
-            Protocol::Viewstamped => self.send_again(out),
+            Protocol::Viewstamped => self.send_again(SequenceNumber(0), self.leading.sent, out),
             Protocol::Fast | Protocol::Speculative if waits && self.may_impose() => {
                 self.leading.imposes = true;
-                self.impose(self.committed, now, out);
+                self.insist(now, out);
             }
             Protocol::Speculative if self.leading.stalled > 2 => self.leave_for(self.view.after(1), now, out),
             Protocol::Fast | Protocol::Speculative => {}
@@ -290,12 +300,16 @@ impl<S: StateMachine> Replica<S> {
         self.leading.sent_before = self.log.last();
     }
 
-    /// Sends each backup once more what it has not confirmed since the last sign.
-    fn send_again(&self, out: &mut Outbox<Self>) {
-        for backup in self.group.others(self.me) {
-            let held = self.leading.backups.get(&backup).map_or(SequenceNumber(0), |backup| backup.ordered);
-            if held < self.leading.sent_before.min(self.leading.sent) && held >= self.log.start() {
-                self.send_prepare(held.next(), Some(backup), self.options.batch, out);
+    /// Sends each backup once more what it has not confirmed since the last sign, of what was `sent`, and comes after `from`.
+    pub(crate) fn send_again(&mut self, from: SequenceNumber, sent: SequenceNumber, out: &mut Outbox<Self>) {
+        for node in self.group.others(self.me) {
+            let backup = self.leading.backups.entry(node).or_default();
+            let held = backup.ordered.max(from);
+            if held < self.leading.sent_before.min(sent)
+                && held >= self.log.start()
+                && std::mem::take(&mut backup.answers)
+            {
+                self.send_prepare(held.next(), Some(node), self.options.batch, out);
             }
         }
     }

@@ -78,7 +78,7 @@ impl<S: StateMachine> Replica<S> {
         // Whatever clients say, and however often, replicas have time for each other.
         self.doubted_until = now + self.options.heartbeat;
         if self.may_impose() {
-            self.impose(self.committed, now, out);
+            self.insist(now, out);
         } else {
             self.leave_for(view.after(1), now, out);
         }

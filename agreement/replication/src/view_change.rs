@@ -402,11 +402,13 @@ impl<S: StateMachine> Replica<S> {
         }
     }
 
-    /// Whether it has answered clients from a log that is not the leader's.
+    /// Whether it has answered clients from a log that is not the leader's, and they may have believed it. Where a superquorum is all of them
+    /// nobody has: the leader has not answered so.
     pub(crate) fn is_other(&self, log: &Log) -> bool {
         let last = self.log.last().min(log.last());
         let is_known = last >= log.start().max(self.log.start());
         self.group.protocol() == Protocol::Speculative
+            && !self.may_impose()
             && is_known
             && self.log.summary(last) != log.summary(last)
     }
