@@ -21,7 +21,7 @@ fn installed() -> Result<PathBuf> {
         let root = home.to_string_lossy();
         // It works for a second; optimised it would be compiled for minutes more.
         let install = ["install", "--debug", "--locked", "--root", &root, "--version", VERSION, "cargo-deny"];
-        run(&mut cargo(&install))?;
+        run(cargo(&install).env("CARGO_PROFILE_DEV_DEBUG", "false"))?;
     }
     Ok(program)
 }

@@ -84,9 +84,15 @@ pub(crate) fn soak(length: Length) -> Result {
         }),
     ];
     side_by_side(&[&database, &rest])?;
-    // They measure waits, so nothing else runs meanwhile.
+    // They measure time, so nothing else runs meanwhile.
     steps(&[
-        ("small databases", &|| run(&mut command(build_trial()?.join("soak"), &["small"]))),
+        ("small databases", &|| {
+            let bounds: &[&str] = match length {
+                Length::Slice => &[],
+                Length::Full => &["--bounded"],
+            };
+            run(&mut command(build_trial()?.join("soak"), &[&["small"], bounds].concat()))
+        }),
         ("hostile connections", &|| {
             let seconds = match length {
                 Length::Slice => "10",
