@@ -60,15 +60,15 @@ impl Server {
         memory::of_process(&self.process.id().to_string(), line)
     }
 
-    /// For how long it has had a processor, in all its threads.
+    /// For how long it has had a processor, in all its threads that there are and were: `utime` and `stime` of proc_pid_stat(5).
     pub(crate) fn processor_time(&self) -> io::Result<Duration> {
-        let mut nanoseconds = 0;
-        for thread in std::fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
-            let told = std::fs::read_to_string(thread?.path().join("schedstat"))?;
-            let first = told.split_whitespace().next().and_then(|first| first.parse::<u64>().ok());
-            nanoseconds += first.ok_or_else(|| io::Error::other(format!("schedstat says {told:?}")))?;
-        }
-        Ok(Duration::from_nanos(nanoseconds))
+        /// Linux counts hundredths of a second there, whatever its timer does.
+        const TICK: Duration = Duration::from_millis(10);
+        let told = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
+        // The name before them may have spaces in it.
+        let fields = told.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let ticks: Option<u32> = fields.skip(11).take(2).map(|ticks| ticks.parse::<u32>().ok()).sum();
+        ticks.map(|ticks| TICK * ticks).ok_or_else(|| io::Error::other(format!("stat says {told:?}")))
     }
 
     pub(crate) fn kill(mut self) -> io::Result<()> {

@@ -121,7 +121,7 @@ impl Store {
         Ok(store)
     }
 
-    /// About how many bytes its files take, if they are on this machine.
+    /// About how many bytes its files take, if they are on this machine: whichever process has opened them, and if it may only be read, too.
     pub(crate) fn bytes(&self) -> Option<u64> {
         self.shared.as_ref().map(|shared| fulmar_files::bytes_in(shared.path()))
     }

@@ -2,50 +2,41 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Who was not told to wait for so long waits for something else.
-const PAUSE: Duration = Duration::from_secs(3);
 /// The same is not said again earlier.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// A wait that may be for several servers at once, each for a reason of its own.
+/// A wait that may be for several servers in turn, each for a reason of its own.
 struct Wait {
-    began: Instant,
-    told: Instant,
-    /// When each reason was said.
-    said: BTreeMap<String, Instant>,
+    lasts: Duration,
+    /// After how long each reason was said.
+    said: BTreeMap<String, Duration>,
 }
 
 impl Wait {
-    fn at(now: Instant) -> Self {
-        Self { began: now, told: now, said: BTreeMap::new() }
-    }
+    const NONE: Self = Self { lasts: Duration::ZERO, said: BTreeMap::new() };
 
-    /// The line for a reason, if that is to be said now.
-    fn line(&mut self, why: &str, now: Instant) -> Option<String> {
-        if now.duration_since(self.told) > PAUSE {
-            *self = Self::at(now);
+    /// The line for a reason after so long, if that is to be said now.
+    fn line(&mut self, why: &str, lasts: Duration) -> Option<String> {
+        if lasts < self.lasts {
+            // For another answer.
+            *self = Self::NONE;
         }
-        self.told = now;
-        if self.said.get(why).is_some_and(|said| now.duration_since(*said) < AGAIN) {
+        self.lasts = lasts;
+        if self.said.get(why).is_some_and(|said| lasts - *said < AGAIN) {
             return None;
         }
-        self.said.insert(why.to_owned(), now);
-        let waited = match now.duration_since(self.began).as_secs() {
-            0 => String::new(),
-            seconds => format!(" for {seconds} s"),
-        };
-        Some(format!("waiting{waited}: {why}"))
+        self.said.insert(why.to_owned(), lasts);
+        Some(format!("waiting for {:.1} s: {why}", lasts.as_secs_f64()))
     }
 }
 
-/// Says what a statement waits for, and how long it has: once for each reason, and again when that goes on.
-pub(super) fn say(why: &str) {
-    static WAIT: Mutex<Option<Wait>> = Mutex::new(None);
-    let now = Instant::now();
+/// Says what a statement waits for, and how long it has waited for this answer: once for each reason, and again when that goes on.
+pub(super) fn say(why: &str, lasts: Duration) {
+    static WAIT: Mutex<Wait> = Mutex::new(Wait::NONE);
     let mut wait = WAIT.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(line) = wait.get_or_insert_with(|| Wait::at(now)).line(why, now) {
+    if let Some(line) = wait.line(why, lasts) {
         eprintln!("{line}");
     }
 }
@@ -56,16 +47,15 @@ mod tests {
 
     #[test]
     fn each_reason_is_said_once_and_again_if_the_wait_is_long() {
-        let begin = Instant::now();
-        let mut wait = Wait::at(begin);
-        let mut at = |tenths: u64, why| wait.line(why, begin + Duration::from_millis(100 * tenths));
-        assert_eq!(at(0, "one"), Some("waiting: one".into()));
-        assert_eq!(at(9, "other"), Some("waiting: other".into()));
+        let mut wait = Wait::NONE;
+        let mut after = |tenths: u64, why| wait.line(why, Duration::from_millis(100 * tenths));
+        assert_eq!(after(5, "one"), Some("waiting for 0.5 s: one".into()));
+        assert_eq!(after(9, "other"), Some("waiting for 0.9 s: other".into()));
         for tenths in (10..100).step_by(10) {
-            assert_eq!((at(tenths, "one"), at(tenths + 9, "other")), (None, None));
+            assert_eq!((after(tenths, "one"), after(tenths + 5, "other")), (None, None));
         }
-        assert_eq!(at(100, "one"), Some("waiting for 10 s: one".into()));
-        assert_eq!(at(110, "other"), Some("waiting for 11 s: other".into()));
-        assert_eq!(at(150, "one"), Some("waiting: one".into()), "a later statement's");
+        assert_eq!(after(105, "one"), Some("waiting for 10.5 s: one".into()));
+        assert_eq!(after(109, "other"), Some("waiting for 10.9 s: other".into()));
+        assert_eq!(after(5, "one"), Some("waiting for 0.5 s: one".into()), "another statement");
     }
 }

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 const FULMAR: &str = env!("CARGO_BIN_EXE_fulmar");
 
@@ -107,10 +108,16 @@ impl Drop for Disk {
     }
 }
 
-/// Waits until a log has a line with all of these in it.
+/// Waits until a log has a line with all of these in it, but not for ever.
 fn await_line(log: &Path, wanted: &[&str]) {
+    let end = Instant::now() + Duration::from_secs(60);
     let has_all = |line: &str| wanted.iter().all(|wanted| line.contains(wanted));
-    while !std::fs::read_to_string(log).expect("it is there").lines().any(has_all) {
+    loop {
+        let told = std::fs::read_to_string(log).expect("it is there");
+        if told.lines().any(has_all) {
+            return;
+        }
+        assert!(Instant::now() < end, "no {wanted:?} in\n{told}");
         std::thread::yield_now();
     }
 }

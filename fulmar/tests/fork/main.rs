@@ -46,7 +46,7 @@ fn count(connection: &Connection) -> Result<i64> {
 /// What a child process finds: one bit for each thing that is as it should be.
 fn child(idle: Connection, writing: Connection, name: &str) -> i32 {
     let code = |result: Result<()>| result.err().and_then(|error| error.sqlite_error_code());
-    // The parent gives the database to a server.
+    // An embedded one, the parent gives to a server.
     let reads = count(&idle) == Ok(1);
     let commits = code(writing.execute_batch("COMMIT")) == Some(ErrorCode::ApiMisuse);
     drop((idle, writing));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const USAGE: &str = "usage: soak kill --rounds N
        soak transfers --rounds N
        soak memory --cache MEGABYTES
-       soak small
+       soak small [--bounded]
        soak fuzz --statements N [--seed SEED]
        soak slt [--files BEGINNING]
        soak hostile [databases|timestamps|locks|discovery|openflow|ovsdb] --seconds N --seed SEED   the last two as root
@@ -30,7 +30,8 @@ fn main() -> ExitCode {
         // What `kill` starts and kills.
         ["work", name] => kill::work(name).map_err(Into::into),
         ["memory", "--cache", megabytes] => megabytes.parse().map_err(Into::into).and_then(memory),
-        ["small"] => cost(),
+        ["small"] => cost(false),
+        ["small", "--bounded"] => cost(true),
         ["fuzz", "--statements", statements] => differ(statements, "0"),
         ["fuzz", "--statements", statements, "--seed", seed] => differ(statements, seed),
         ["slt"] => scripts(""),
@@ -108,10 +109,11 @@ fn memory(megabytes: u64) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn cost() -> Result<(), Box<dyn Error>> {
+fn cost(is_bounded: bool) -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
     let program = std::env::current_exe()?.with_file_name("fulmar");
-    let small::Costs { openings, memory, processor } = small::run(&program, directory.path())?;
+    let costs = small::run(&program, directory.path())?;
+    let small::Costs { openings, memory, processor } = costs;
     let [small, large, remote] = openings.map(|took| took.as_secs_f64() * 1_000.0);
     println!(
         "open, SELECT, close: {small:.2} ms, {large:.2} ms with 100 MB, {remote:.2} ms on servers; \
@@ -119,7 +121,7 @@ fn cost() -> Result<(), Box<dyn Error>> {
         memory >> 20,
         100.0 * processor
     );
-    Ok(())
+    if is_bounded { Ok(costs.judge()?) } else { Ok(()) }
 }
 
 fn transfer(rounds: u32) -> Result<(), Box<dyn Error>> {

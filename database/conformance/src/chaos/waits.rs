@@ -104,11 +104,11 @@ impl Pauses {
         self.0.iter().filter_map(too_long)
     }
 
-    /// Those kinds after which others lead though nobody was gone: after more than one in eight, as what is left of the fault before may
+    /// Those kinds after which others lead though nobody was gone: after more than one in four, as what is left of the fault before may
     /// be why.
     pub fn restless(&self) -> impl Iterator<Item = &'static str> {
         let is_restless = |(kind, done): &(&&'static str, &Done)| {
-            SLOW.contains(kind) && 8 * done.others_lead > done.count.max(8)
+            SLOW.contains(kind) && 4 * done.others_lead > done.count.max(8)
         };
         self.0.iter().filter(is_restless).map(|(kind, _)| *kind)
     }
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn who_is_slow_and_does_not_lead_any_more_is_named() {
         let mut pauses = Pauses::default();
-        for others_lead in [true, false, true] {
+        for others_lead in [true, false, true, true] {
             pauses.note("killed", Duration::ZERO, true);
             pauses.note("disk hangs", Duration::ZERO, others_lead);
         }

@@ -148,7 +148,6 @@ impl Saying<'_> {
         let transaction = self.transaction();
         match self.random.below(17) {
             0 => Question::OpenSnapshot,
-            16 => Question::Size,
             1 => Question::Newest,
             2 => Question::ReopenSnapshot(self.time()),
             3 => Question::Exclude(self.one([Exclusion::Begin, Exclusion::End, Exclusion::Look])),
@@ -183,6 +182,7 @@ impl Saying<'_> {
                     Basis { present: self.some(Self::cell), expected: self.expected(), after: self.time() };
                 Question::CommitUnread(transaction, Arc::new(commit), basis, self.durability())
             }
+            12 => Question::Size,
             _ => Question::Commit(transaction, Arc::new(commit), self.durability()),
         }
     }

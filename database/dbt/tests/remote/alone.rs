@@ -2,7 +2,7 @@
 
 use crate::retiring::longest_standstill;
 use crate::transfers::{close, found_in};
-use crate::world::{Defect, Disks, FIRST_CLIENT, Role, SERVERS, connect, replicas, stir, world};
+use crate::world::{CLIENTS_BEGIN, Defect, Disks, Role, SERVERS, connect, replicas, stir, world};
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_kv::remote::Replication;
 use fulmar_node::{NodeId, Random};
@@ -33,7 +33,7 @@ fn run(seed: Seed, replication: Replication) -> Result<(), String> {
     let trees = found_in(&mut sim);
     let outcome = Arc::new(Mutex::new(Ok(())));
     let (mut random, written, told) = (sim.random().fork(), trees.clone(), Arc::clone(&outcome));
-    sim.host(NodeId(FIRST_CLIENT), move |port: Port<Role>| {
+    sim.host(NodeId(CLIENTS_BEGIN), move |port: Port<Role>| {
         let database = connect(port);
         let lost = (0..TRANSACTIONS).find_map(|_| transact(&database, &written, &mut random).err());
         *told.lock() = lost.map_or(Ok(()), |error| Err(error.to_string()));
@@ -52,7 +52,7 @@ fn longest_pause(seed: Seed) -> Result<Duration, String> {
     let (mut random, written) = (sim.random().fork(), trees.clone());
     let (count, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let (counted, ends) = (Arc::clone(&count), Arc::clone(&is_over));
-    sim.host(NodeId(FIRST_CLIENT), move |port: Port<Role>| {
+    sim.host(NodeId(CLIENTS_BEGIN), move |port: Port<Role>| {
         let database = connect(port);
         while !ends.load(Relaxed) {
             match transact(&database, &written, &mut random) {

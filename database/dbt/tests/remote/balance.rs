@@ -2,7 +2,7 @@
 
 use crate::transfers::{check_trees, close, found, found_in};
 use crate::world::{
-    Defect, Disks, FIRST_CLIENT, LATE, LONERS, Role, SERVERS, connect, replicas, servers, stir, world,
+    CLIENTS_BEGIN, Defect, Disks, LATE, LONERS, Role, SERVERS, connect, replicas, servers, stir, world,
 };
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_kv::remote::Replication;
@@ -33,7 +33,7 @@ fn fill(database: &Database, rows: u64) -> Result<Tree, Error> {
 fn filled(sim: &mut Sim<Role>, rows: u64) -> Tree {
     let tree = Arc::new(Mutex::new(None));
     let made = Arc::clone(&tree);
-    sim.host(NodeId(FIRST_CLIENT), move |port: Port<Role>| {
+    sim.host(NodeId(CLIENTS_BEGIN), move |port: Port<Role>| {
         *made.lock() = Some(fill(&connect(port), rows).unwrap());
     });
     sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
@@ -102,7 +102,7 @@ fn what_a_group_needs_to_be_opened_stays_with_it() {
         let trees = found_in(&mut sim);
         let facts: Vec<_> = (0..SERVERS).map(|group| Tree(group << 22)).collect();
         let beside = trees.clone();
-        sim.host(NodeId(FIRST_CLIENT), move |port: Port<Role>| drop_many(&connect(port), &beside).unwrap());
+        sim.host(NodeId(CLIENTS_BEGIN), move |port: Port<Role>| drop_many(&connect(port), &beside).unwrap());
         stir(&mut sim, facts.clone(), Duration::from_secs(4));
         sim.run(Duration::from_secs(5), |_, _, _| {});
         for (group, tree) in (0..).map(GroupId).zip(&facts) {
@@ -113,7 +113,7 @@ fn what_a_group_needs_to_be_opened_stays_with_it() {
         }
         servers().for_each(|server| sim.crash(server));
         servers().for_each(|server| sim.restart(server));
-        sim.host(NodeId(FIRST_CLIENT), move |port: Port<Role>| drop(found(&connect(port)).unwrap()));
+        sim.host(NodeId(CLIENTS_BEGIN), move |port: Port<Role>| drop(found(&connect(port)).unwrap()));
         close(&mut sim, &trees)
     });
 }
@@ -136,7 +136,7 @@ fn leaves_go_where_there_is_time() {
         let before = leaves(&sim, tree);
         for client in 0..4 {
             let mut random: Random = sim.random().fork();
-            sim.host(NodeId(FIRST_CLIENT + client), move |port: Port<Role>| {
+            sim.host(NodeId(CLIENTS_BEGIN + client), move |port: Port<Role>| {
                 let database = connect(port);
                 for _ in 0..10_000 {
                     let found = database.begin().unwrap().get(tree, &key(random.below(ROWS))).unwrap();
@@ -210,7 +210,7 @@ fn a_server_that_joins_gets_its_share() {
         let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, Replication::default());
         let tree = filled(&mut sim, 400);
         sim.add(LATE);
-        sim.host(NodeId(FIRST_CLIENT + 1), |port: Port<Role>| {
+        sim.host(NodeId(CLIENTS_BEGIN + 1), |port: Port<Role>| {
             let database = connect(port);
             // While the schema changes.
             while database.welcome_groups().unwrap() <= SERVERS.try_into().unwrap() {
@@ -246,7 +246,7 @@ fn a_dropped_tree_leaves_nothing_behind_anywhere() {
     seeds("a_dropped_tree_leaves_nothing_behind_anywhere", 0..3, |seed| {
         let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, Replication::default());
         let tree = filled_and_shared(&mut sim)?;
-        sim.host(NodeId(FIRST_CLIENT + 1), move |port: Port<Role>| {
+        sim.host(NodeId(CLIENTS_BEGIN + 1), move |port: Port<Role>| {
             let mut transaction = connect(port).begin().unwrap();
             transaction.drop_tree(tree).unwrap();
             transaction.commit(Durability::Synced).unwrap();
@@ -291,7 +291,7 @@ fn a_tree_is_written_whole_while_its_leaves_move() {
         stir(&mut sim, vec![tree], Duration::from_secs(5));
         let written = Arc::new(Mutex::new(0));
         let count = Arc::clone(&written);
-        sim.host(NodeId(FIRST_CLIENT), move |port: Port<Role>| {
+        sim.host(NodeId(CLIENTS_BEGIN), move |port: Port<Role>| {
             let database = connect(port);
             for time in 0..TIMES {
                 let write = || {

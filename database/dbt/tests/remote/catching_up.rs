@@ -1,6 +1,6 @@
 //! A replica that has missed what the others do not keep, while they go on without a pause.
 
-use crate::world::{Defect, Disks, FIRST_CLIENT, MANAGER, Role, SERVERS, connect, replicas, servers, world};
+use crate::world::{CLIENTS_BEGIN, Defect, Disks, MANAGER, Role, SERVERS, connect, replicas, servers, world};
 use fulmar_dbt::{Durability, Tree};
 use fulmar_kv::Error;
 use fulmar_kv::remote::Message;
@@ -61,7 +61,7 @@ fn catch_up(seed: Seed) -> Result<(), String> {
     let late = NodeId(SERVERS - 1);
     let (written, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let shared = (Arc::clone(&written), Arc::clone(&is_over));
-    sim.host(NodeId(FIRST_CLIENT), move |port| write(port, (&shared.0, &shared.1)).expect("servers"));
+    sim.host(NodeId(CLIENTS_BEGIN), move |port| write(port, (&shared.0, &shared.1)).expect("servers"));
     let reaches = |count: u64| {
         let written = Arc::clone(&written);
         move |_: &Sim<Role>| written.load(Relaxed) >= count

@@ -4,7 +4,7 @@
 
 use crate::isolation::{doom, judge_each};
 use crate::transfers::{close, found_in};
-use crate::world::{Defect, Disks, FIRST_CLIENT, Role, connect, servers, strike, world};
+use crate::world::{CLIENTS_BEGIN, Defect, Disks, Role, connect, servers, strike, world};
 use fulmar_dbt::{Cursor, Database, Durability, Error, Seek, Transaction, Tree};
 use fulmar_kv::remote::Replication;
 use fulmar_node::{NodeId, Random};
@@ -163,7 +163,7 @@ fn run(seed: Seed, omission: Omission) -> Result<(), String> {
     let problem = Arc::new(Mutex::new(Ok(())));
     for client in 0..CLIENTS {
         let (random, problem) = (sim.random().fork(), Arc::clone(&problem));
-        sim.host(NodeId(FIRST_CLIENT + client), move |port: Port<Role>| {
+        sim.host(NodeId(CLIENTS_BEGIN + client), move |port: Port<Role>| {
             let outcome = Client { database: connect(port), tables, omission, random }.run();
             if outcome.is_err() {
                 *problem.lock() = outcome;
@@ -171,11 +171,11 @@ fn run(seed: Seed, omission: Omission) -> Result<(), String> {
         });
     }
     strike(&mut sim, number, &trees, CLIENTS);
-    let doomed = NodeId(FIRST_CLIENT + u32::try_from(sim.random().below(CLIENTS.into())).unwrap());
+    let doomed = NodeId(CLIENTS_BEGIN + u32::try_from(sim.random().below(CLIENTS.into())).unwrap());
     doom(&mut sim, doomed);
     sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));
     close(&mut sim, &trees)?;
-    let survivor = (0..CLIENTS).map(|client| NodeId(FIRST_CLIENT + client)).find(|client| *client != doomed);
+    let survivor = (0..CLIENTS).map(|client| NodeId(CLIENTS_BEGIN + client)).find(|client| *client != doomed);
     let last = Arc::clone(&problem);
     sim.host(survivor.unwrap(), move |port: Port<Role>| {
         let found = connect(port).begin().and_then(|at| tables.judge(&at));

@@ -4,7 +4,7 @@
 use crate::isolation::doom;
 use crate::transfers::{close, found_in};
 use crate::world::{
-    Defect, Disks, FIRST_CLIENT, MANAGER, Role, connect_by, replicas, servers, strike, strike_disks,
+    CLIENTS_BEGIN, Defect, Disks, MANAGER, Role, connect_by, replicas, servers, strike, strike_disks,
     syncs_fail, world,
 };
 use fulmar_dbt::{Database, Durability, Error, Transaction, Tree};
@@ -144,7 +144,7 @@ fn run(seed: Seed, commits: Commits, replication: Replication) -> Result<(), Str
     };
     for name in 0..CLIENTS {
         let (client, problem) = (client(&mut sim, name), Arc::clone(&problem));
-        sim.host(NodeId(FIRST_CLIENT + name), move |port: Port<Role>| {
+        sim.host(NodeId(CLIENTS_BEGIN + name), move |port: Port<Role>| {
             if let Err(error) = client(port).run(|number, _| number == TRANSACTIONS) {
                 *problem.lock() = Err(error.to_string());
             }
@@ -155,7 +155,7 @@ fn run(seed: Seed, commits: Commits, replication: Replication) -> Result<(), Str
         strike_disks(&mut sim, &disks);
     }
     let doomed = u32::try_from(sim.random().below(CLIENTS.into())).unwrap();
-    doom(&mut sim, NodeId(FIRST_CLIENT + doomed));
+    doom(&mut sim, NodeId(CLIENTS_BEGIN + doomed));
     sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));
     close(&mut sim, &trees)?;
     problem.lock().clone()?;
@@ -163,7 +163,7 @@ fn run(seed: Seed, commits: Commits, replication: Replication) -> Result<(), Str
     let before = committed.lock().len();
     let survivor = (0..CLIENTS).find(|name| *name != doomed).unwrap();
     let last = client(&mut sim, survivor);
-    sim.host(NodeId(FIRST_CLIENT + survivor), move |port: Port<Role>| {
+    sim.host(NodeId(CLIENTS_BEGIN + survivor), move |port: Port<Role>| {
         let is_done =
             |number, all: &[Committed]| number == TRIES || all[before..].iter().any(|one| one.is_exclusive);
         last(port).run(is_done).unwrap();

@@ -3,7 +3,7 @@
 
 use crate::transfers::{close, found_in};
 use crate::world::{
-    Defect, Disks, FIRST_CLIENT, Role, connect, replicas, replicas_on, servers_of, strike, strike_disks,
+    CLIENTS_BEGIN, Defect, Disks, Role, connect, replicas, replicas_on, servers_of, strike, strike_disks,
     syncs_fail, world,
 };
 use fulmar_dbt::{Database, Durability, Error, Tree};
@@ -47,8 +47,8 @@ struct Client {
     database: Database,
     trees: Vec<Tree>,
     defect: Defect,
-    /// Whether what is acknowledged stays, synced or not.
-    is_replicated: bool,
+    /// Whether it changes much at once now and then, and commits without a sync, where what is acknowledged stays nevertheless.
+    is_varied: bool,
     disks_fail: bool,
     random: Random,
     history: Arc<Mutex<History>>,
@@ -119,7 +119,7 @@ impl Client {
             } else {
                 let value = self.value(number, place);
                 let mut bytes = value.to_be_bytes().to_vec();
-                if self.is_replicated && self.random.one_in(40) {
+                if self.is_varied && self.random.one_in(40) {
                     bytes.resize(LARGE, 0);
                 }
                 transaction.put(tree, &key(register), &bytes).map_err(reading)?;
@@ -133,7 +133,7 @@ impl Client {
         };
         done.snapshot = snapshot.map(|at| at.0);
         let is_changed = transaction.is_changed();
-        let is_synced = !self.is_replicated || self.random.one_in(2);
+        let is_synced = !self.is_varied || self.random.one_in(2);
         match transaction.commit(if is_synced { Durability::Synced } else { Durability::Written }) {
             Ok(at) => Ok(is_changed.then_some(at.0)),
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotConnected => {
@@ -191,16 +191,16 @@ pub(crate) fn judge_each(
 fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), String> {
     let disks = Disks::hurried();
     let (disks_fail, number) = (syncs_fail(&seed, replication), seed.number);
-    let is_replicated = replication.replicas > 1;
+    let is_varied = replication.replicas > 1 && number % 2 == 0;
     let mut sim = world(seed, &disks, CLIENTS, defect, replication);
     let trees = found_in(&mut sim);
     let history = Arc::new(Mutex::new(History::default()));
     for client in 0..CLIENTS {
         let (trees, history, random) = (trees.clone(), Arc::clone(&history), sim.random().fork());
         let name = u64::from(client);
-        sim.host(NodeId(FIRST_CLIENT + client), move |port: Port<Role>| {
+        sim.host(NodeId(CLIENTS_BEGIN + client), move |port: Port<Role>| {
             let database = connect(port);
-            Client { name, database, trees, defect, is_replicated, disks_fail, random, history }.run();
+            Client { name, database, trees, defect, is_varied, disks_fail, random, history }.run();
         });
     }
     strike(&mut sim, number, &trees, CLIENTS);
@@ -210,7 +210,7 @@ fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), Strin
     let doomed: BTreeSet<u64> =
         (0..sim.random().below(3)).map(|_| sim.random().below(CLIENTS.into())).collect();
     for client in doomed {
-        let client = NodeId(FIRST_CLIENT + u32::try_from(client).unwrap());
+        let client = NodeId(CLIENTS_BEGIN + u32::try_from(client).unwrap());
         doom(&mut sim, client);
     }
     sim.after(Duration::from_secs(5), |sim| sim.heal(servers_of(sim)));

@@ -1,7 +1,7 @@
 //! Commits that are too large for one operation of the replicas.
 
 use crate::world::{
-    Defect, Disks, FIRST_CLIENT, MANAGER, Role, SERVERS, connect_to, replicas, servers, world,
+    CLIENTS_BEGIN, Defect, Disks, MANAGER, Role, SERVERS, connect_to, replicas, servers, world,
 };
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_node::NodeId;
@@ -56,7 +56,7 @@ fn run(seed: Seed) -> Result<(), String> {
     sim.run(Duration::from_secs(2), |_, _, _| {});
     let made = Arc::new(Mutex::new(None));
     let tree = Arc::clone(&made);
-    sim.host(NodeId(FIRST_CLIENT), move |port: Port<Role>| {
+    sim.host(NodeId(CLIENTS_BEGIN), move |port: Port<Role>| {
         let mut transaction = connect_to(port, MANAGER).begin().expect("servers");
         *tree.lock() = Some(transaction.create_tree().expect("a tree"));
         transaction.commit(Durability::Synced).expect("servers");
@@ -65,7 +65,7 @@ fn run(seed: Seed) -> Result<(), String> {
     let tree = made.lock().take().ok_or("no tree")?;
     let last = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&last);
-    sim.host(NodeId(FIRST_CLIENT), move |port: Port<Role>| {
+    sim.host(NodeId(CLIENTS_BEGIN), move |port: Port<Role>| {
         *told.lock() = write(&connect_to(port, MANAGER), tree).expect("servers");
     });
     for _ in 0..4 {
@@ -89,7 +89,7 @@ fn run(seed: Seed) -> Result<(), String> {
     }
     let seen = Arc::new(Mutex::new(Vec::new()));
     let found = Arc::clone(&seen);
-    sim.host(NodeId(FIRST_CLIENT + 1), move |port: Port<Role>| {
+    sim.host(NodeId(CLIENTS_BEGIN + 1), move |port: Port<Role>| {
         *found.lock() = read(&connect_to(port, MANAGER), tree).expect("servers");
     });
     if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0) {

@@ -1,7 +1,7 @@
 //! Who leads a group, and who takes itself for its leader.
 
 use crate::world::{
-    Defect, Disks, FIRST_CLIENT, LATE, MANAGER, Role, connect, connect_by, connect_to, replicas, servers,
+    CLIENTS_BEGIN, Defect, Disks, LATE, MANAGER, Role, connect, connect_by, connect_to, replicas, servers,
     world,
 };
 use fulmar_dbt::{Durability, Tree};
@@ -40,7 +40,7 @@ pub(crate) fn run(
     client: u32,
     program: impl FnOnce(Port<Role>) -> Result<(), Error> + Send + 'static,
 ) -> Result<(), String> {
-    sim.host(NodeId(FIRST_CLIENT + client), move |port| program(port).expect("there are enough servers"));
+    sim.host(NodeId(CLIENTS_BEGIN + client), move |port| program(port).expect("there are enough servers"));
     let ends = |sim: &Sim<Role>| sim.programs_running() == 0;
     if sim.run_until(Duration::from_secs(60), |_, _, _| {}, ends) {
         Ok(())
@@ -100,7 +100,7 @@ fn cut_off(seed: Seed, defect: Defect) -> Result<(), String> {
     sim.run(Duration::from_secs(2), |_, _, _| {});
     let group = GroupId(0);
     let tree = plant(&mut sim, group, MANAGER)?;
-    let (other_servers, other_client) = ([OLD, OTHER], NodeId(FIRST_CLIENT + 1));
+    let (other_servers, other_client) = ([OLD, OTHER], NodeId(CLIENTS_BEGIN + 1));
     sim.partition([MANAGER], other_servers.into_iter().chain([other_client]));
     await_other(&mut sim, group, MANAGER, &other_servers)?;
     replace(&mut sim, tree, OTHER)?;
@@ -137,7 +137,7 @@ fn ask_the_old(seed: Seed, defect: Defect) -> Result<(), String> {
     sim.run(Duration::from_secs(2), |_, _, _| {});
     let second = GroupId(2);
     let trees = [plant(&mut sim, GROUP, OLD)?, plant(&mut sim, second, OTHER)?];
-    let (client, writer) = (NodeId(FIRST_CLIENT), NodeId(FIRST_CLIENT + 1));
+    let (client, writer) = (NodeId(CLIENTS_BEGIN), NodeId(CLIENTS_BEGIN + 1));
     let is_cut = Arc::new(AtomicBool::new(false));
     let may_begin = Arc::clone(&is_cut);
     let change = move |port| {
@@ -204,7 +204,7 @@ fn ask_again(seed: Seed, defect: Defect) -> Result<(), String> {
     let mut sim = world(seed, &Disks::default(), 2, defect, replication);
     sim.run(Duration::from_secs(2), |_, _, _| {});
     let trees = [plant(&mut sim, GROUP, OLD)?, plant(&mut sim, GroupId(2), OTHER)?];
-    let client = NodeId(FIRST_CLIENT);
+    let client = NodeId(CLIENTS_BEGIN);
     let told = change_both(&mut sim, trees);
     let is_prepared = |sim: &Sim<Role>| match sim.process(OLD) {
         Some(Role::Server(server, ..)) => {
@@ -255,7 +255,7 @@ fn commit_while_the_leader_goes(seed: Seed) -> Result<(), String> {
     let told = Arc::new(Mutex::new(Vec::new()));
     let outcomes = Arc::clone(&told);
     let reads = sim.random().one_in(2);
-    sim.host(NodeId(FIRST_CLIENT), move |port| {
+    sim.host(NodeId(CLIENTS_BEGIN), move |port| {
         let database = connect(port);
         for number in 0..20_u64 {
             let change = || {
@@ -277,7 +277,7 @@ fn commit_while_the_leader_goes(seed: Seed) -> Result<(), String> {
     if sim.random().one_in(2) {
         sim.crash(OLD);
     } else {
-        sim.partition([OLD], [MANAGER, OTHER, NodeId(FIRST_CLIENT)]);
+        sim.partition([OLD], [MANAGER, OTHER, NodeId(CLIENTS_BEGIN)]);
     }
     if !sim.run_until(Duration::from_secs(200), |_, _, _| {}, |sim| sim.programs_running() == 0) {
         return Err("a program does not end".into());
@@ -362,7 +362,7 @@ fn decide_under_other_leaders(seed: Seed, defect: Defect) -> Result<(), String> 
 fn change_both(sim: &mut Sim<Role>, trees: [Tree; 2]) -> Arc<Mutex<Option<Result<(), Error>>>> {
     let told = Arc::new(Mutex::new(None));
     let outcome = Arc::clone(&told);
-    sim.host(NodeId(FIRST_CLIENT), move |port| {
+    sim.host(NodeId(CLIENTS_BEGIN), move |port| {
         let database = connect(port);
         let change = || {
             let mut transaction = database.begin()?;
@@ -504,7 +504,7 @@ fn what_took_place_before_a_disk_was_full_is_not_denied() {
         let disks = Disks::default();
         let mut sim = world(seed, &disks, 2, Defect::Nothing, Replication::default());
         let tree = plant(&mut sim, GROUP, OLD)?;
-        let (client, told) = (NodeId(FIRST_CLIENT), Arc::new(Mutex::new(None)));
+        let (client, told) = (NodeId(CLIENTS_BEGIN), Arc::new(Mutex::new(None)));
         let (result, known) = (Arc::clone(&told), Arc::new(AtomicBool::new(false)));
         let knows = Arc::clone(&known);
         sim.host(client, move |port| {
@@ -529,7 +529,7 @@ fn what_took_place_before_a_disk_was_full_is_not_denied() {
         disks.full(OLD).store(true, Relaxed);
         let refused = Arc::new(AtomicBool::new(false));
         let is_refused = Arc::clone(&refused);
-        sim.host(NodeId(FIRST_CLIENT + 1), move |port| {
+        sim.host(NodeId(CLIENTS_BEGIN + 1), move |port| {
             let write = |port| {
                 let mut transaction = connect_to(port, OLD).begin()?;
                 transaction.put(tree, b"egg", b"white")?;

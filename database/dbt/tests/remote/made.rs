@@ -4,7 +4,7 @@
 use crate::isolation::{doom, judge_each};
 use crate::transfers::{close, found_in};
 use crate::world::{
-    Defect, Disks, FIRST_CLIENT, Role, connect, disturb, faults, replicas, servers, stir, world,
+    CLIENTS_BEGIN, Defect, Disks, Role, connect, disturb, faults, replicas, servers, stir, world,
 };
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_kv::remote::Replication;
@@ -71,7 +71,7 @@ fn run(seed: Seed, remember: bool, replication: Replication) -> Result<(), Strin
     let problem = Arc::new(Mutex::new(Ok(())));
     for client in 0..CLIENTS {
         let (random, problem, catalog) = (sim.random().fork(), Arc::clone(&problem), trees[0]);
-        sim.host(NodeId(FIRST_CLIENT + client), move |port: Port<Role>| {
+        sim.host(NodeId(CLIENTS_BEGIN + client), move |port: Port<Role>| {
             let remembered = remember.then(BTreeMap::new);
             let outcome = Client { database: connect(port), catalog, remembered, random }.run();
             if outcome.is_err() {
@@ -83,7 +83,7 @@ fn run(seed: Seed, remember: bool, replication: Replication) -> Result<(), Strin
     sim.inject(faults);
     stir(&mut sim, trees.clone(), Duration::from_secs(4));
     disturb(&mut sim, CLIENTS, Duration::from_secs(4));
-    let doomed = NodeId(FIRST_CLIENT + u32::try_from(sim.random().below(CLIENTS.into())).unwrap());
+    let doomed = NodeId(CLIENTS_BEGIN + u32::try_from(sim.random().below(CLIENTS.into())).unwrap());
     doom(&mut sim, doomed);
     sim.after(Duration::from_secs(5), |sim| sim.heal(servers()));
     close(&mut sim, &trees)?;

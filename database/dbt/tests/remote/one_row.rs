@@ -1,7 +1,7 @@
 //! Clients change the same rows at once, without having read them.
 
 use crate::transfers::found_in;
-use crate::world::{Defect, Disks, FIRST_CLIENT, connect, world};
+use crate::world::{CLIENTS_BEGIN, Defect, Disks, connect, world};
 use fulmar_dbt::Durability;
 use fulmar_kv::remote::Replication;
 use fulmar_node::NodeId;
@@ -18,7 +18,7 @@ fn changes_that_nothing_was_read_for_do_not_conflict() {
         let is_over = |sim: &fulmar_sim::Sim<_>| sim.programs_running() == 0;
         for client in 0..CLIENTS {
             let trees = trees.clone();
-            sim.host(NodeId(FIRST_CLIENT + client), move |port| {
+            sim.host(NodeId(CLIENTS_BEGIN + client), move |port| {
                 let database = connect(port);
                 for tree in trees {
                     // From now on it knows the leaf, and need not read to find it.

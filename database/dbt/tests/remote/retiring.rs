@@ -1,7 +1,7 @@
 //! How long writers wait when a server ends that leads what they write to, keeps the clock and the map, or both.
 
 use crate::leaders::{plant, run, server_of};
-use crate::world::{Defect, Disks, FIRST_CLIENT, Role, SERVERS, Wish, connect_to, replicas, servers, world};
+use crate::world::{CLIENTS_BEGIN, Defect, Disks, Role, SERVERS, Wish, connect_to, replicas, servers, world};
 use fulmar_dbt::{Cursor, Durability, Transaction, Tree};
 use fulmar_kv::{Error, GroupId};
 use fulmar_node::{NodeId, Time};
@@ -150,7 +150,7 @@ fn longest_pause_beside_a_silent_server(seed: Seed) -> Result<Duration, String> 
     let tree = plant(&mut sim, GroupId(u16::try_from(leaving).expect("few")), NodeId(leaving))?;
     let told = Arc::new(Mutex::new(0));
     let count = Arc::clone(&told);
-    sim.host(NodeId(FIRST_CLIENT), move |port| {
+    sim.host(NodeId(CLIENTS_BEGIN), move |port| {
         let database = connect_to(port, NodeId(leaving));
         for number in 0..Does::OneRow.rows() {
             let mut transaction = database.begin().expect("it waits");
@@ -162,7 +162,7 @@ fn longest_pause_beside_a_silent_server(seed: Seed) -> Result<Duration, String> 
     });
     let begun = Arc::clone(&told);
     sim.run_until(Duration::from_secs(10), |_, _, _| {}, move |_| *begun.lock() > 20);
-    sim.partition([NodeId(FIRST_CLIENT)], [NodeId(silent)]);
+    sim.partition([NodeId(CLIENTS_BEGIN)], [NodeId(silent)]);
     sim.kill(NodeId(leaving));
     // Nobody writes before another leads that the client reaches.
     let is_served = |sim: &Sim<Role>| {
@@ -201,7 +201,7 @@ fn longest_pause(seed: Seed, end: End, does: Does) -> Result<Duration, String> {
     let asked = servers().find(|server| *server != leaving).expect("there are three");
     let told = Arc::new(Mutex::new(Vec::new()));
     let outcomes = Arc::clone(&told);
-    sim.host(NodeId(FIRST_CLIENT), move |port| {
+    sim.host(NodeId(CLIENTS_BEGIN), move |port| {
         let database = connect_to(port, asked);
         for number in 0..does.rows() {
             let change = || {

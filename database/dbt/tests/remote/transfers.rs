@@ -1,7 +1,7 @@
 //! Clients move amounts between accounts; every snapshot holds the same sum.
 
 use crate::world::{
-    Defect, Disks, FIRST_CLIENT, LATE, MANAGER, Role, SERVERS, Wish, connect, disturb, fail_syncs,
+    CLIENTS_BEGIN, Defect, Disks, LATE, MANAGER, Role, SERVERS, Wish, connect, disturb, fail_syncs,
     fail_to_sync, faults, fill_disks, replicas, replicas_on, servers, servers_of, stir, syncs_fail, world,
 };
 use fulmar_dbt::{Cursor, Database, Durability, Error, Transaction, Tree, check};
@@ -32,7 +32,7 @@ fn tree(trees: &[Tree], account: u64) -> Tree {
 pub(crate) fn found_in(sim: &mut Sim<Role>) -> Vec<Tree> {
     let trees = Arc::new(Mutex::new(Vec::new()));
     let (founded, groups) = (Arc::clone(&trees), servers_of(sim).len());
-    sim.host(NodeId(FIRST_CLIENT), move |port: Port<Role>| {
+    sim.host(NodeId(CLIENTS_BEGIN), move |port: Port<Role>| {
         *founded.lock() = found_each(&connect(port), groups).unwrap();
     });
     sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
@@ -132,7 +132,7 @@ fn employ(sim: &mut Sim<Role>, bank: &Bank) {
         let mut random = sim.random().fork();
         let (trees, done) = (bank.trees.clone(), Arc::clone(&bank.done));
         let program = move |port: Port<Role>| work(&connect(port), &trees, &mut random, &done);
-        sim.host(NodeId(FIRST_CLIENT + client), program);
+        sim.host(NodeId(CLIENTS_BEGIN + client), program);
     }
 }
 
@@ -266,7 +266,7 @@ fn what_a_full_disk_does_not_take_is_told_to_nobody() {
         let mut sim = world(seed, &disks, CLIENTS, Defect::Nothing, Replication::default());
         let trees = found_in(&mut sim);
         let changed = trees.clone();
-        sim.host(NodeId(FIRST_CLIENT), move |port: Port<Role>| {
+        sim.host(NodeId(CLIENTS_BEGIN), move |port: Port<Role>| {
             let database = connect(port);
             let mut transaction = database.begin().unwrap();
             for (tree, amount) in [(changed[1], -5_i64), (changed[2], 5)] {
@@ -289,7 +289,7 @@ fn what_a_full_disk_does_not_take_is_told_to_nobody() {
         sim.after(Duration::from_secs(1), move |_| is_full.store(false, Relaxed));
         let sums = Arc::new(Mutex::new(BTreeMap::<i64, usize>::new()));
         let (seen, read) = (Arc::clone(&sums), trees.clone());
-        sim.host(NodeId(FIRST_CLIENT + 1), move |port: Port<Role>| {
+        sim.host(NodeId(CLIENTS_BEGIN + 1), move |port: Port<Role>| {
             let database = connect(port);
             for _ in 0..2_000 {
                 if let Ok(sum) = database.begin().and_then(|transaction| sum(&transaction, &read)) {

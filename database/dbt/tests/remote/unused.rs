@@ -1,6 +1,6 @@
 //! A server that is alone, and programs that come one after the other.
 
-use crate::world::{Disks, FIRST_CLIENT, MANAGER, Role, alone, connect, connect_by};
+use crate::world::{CLIENTS_BEGIN, Disks, MANAGER, Role, alone, connect, connect_by};
 use fulmar_dbt::{Durability, Error, Tree};
 use fulmar_node::NodeId;
 use fulmar_sim::{Port, Sim, seeds};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// A program reads a row and goes.
 fn read(sim: &mut Sim<Role>, client: u32) {
-    let client = NodeId(FIRST_CLIENT + client);
+    let client = NodeId(CLIENTS_BEGIN + client);
     sim.add(client);
     sim.host(client, |port: Port<Role>| {
         connect(port).begin().unwrap().get(Tree(1), b"key").unwrap();
@@ -43,7 +43,7 @@ fn a_database_stays_open_for_a_while_for_whoever_comes_next() {
 fn a_database_stays_open_for_who_has_a_snapshot_of_it() {
     seeds("a_database_stays_open_for_who_has_a_snapshot_of_it", 0..3, |seed| {
         let mut sim = alone(seed, &Disks::default());
-        let (stays, goes) = (NodeId(FIRST_CLIENT), NodeId(FIRST_CLIENT + 1));
+        let (stays, goes) = (NodeId(CLIENTS_BEGIN), NodeId(CLIENTS_BEGIN + 1));
         let (parents, children) = (Tree(1), Arc::new(Mutex::new(None)));
         [stays, goes].into_iter().for_each(|client| sim.add(client));
         let made = Arc::clone(&children);

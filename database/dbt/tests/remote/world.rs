@@ -23,7 +23,7 @@ use std::time::Duration;
 /// How many servers there are, if no group has more replicas; the first keeps the clock and the map.
 pub(crate) const SERVERS: u32 = 3;
 /// Clients are named from here on.
-pub(crate) const FIRST_CLIENT: u32 = 100;
+pub(crate) const CLIENTS_BEGIN: u32 = 100;
 pub(crate) const MANAGER: NodeId = NodeId(0);
 /// A server that is not there from the beginning.
 pub(crate) const LATE: NodeId = NodeId(1_000);
@@ -37,7 +37,7 @@ pub(crate) fn servers() -> impl Iterator<Item = NodeId> {
 
 /// Those of a world in which there may be more.
 pub(crate) fn servers_of(sim: &Sim<Role>) -> Vec<NodeId> {
-    sim.nodes().filter(|node| node.0 < FIRST_CLIENT).collect()
+    sim.nodes().filter(|node| node.0 < CLIENTS_BEGIN).collect()
 }
 
 /// What a node is.
@@ -55,7 +55,7 @@ impl Connections {
     const FIRST: u32 = 1 << 31;
 
     fn is_client(node: NodeId) -> bool {
-        node.0 >= FIRST_CLIENT && node != LATE
+        node.0 >= CLIENTS_BEGIN && node != LATE
     }
 
     fn named(&self, node: NodeId) -> NodeId {
@@ -470,7 +470,8 @@ impl Disks {
     fn known(&self, server: NodeId) -> NodeId {
         match server {
             MANAGER => NodeId(1),
-            _ if self.1.lock().wiped.contains(&MANAGER) => NodeId(SERVERS - server.0),
+            NodeId(1) if self.1.lock().wiped.contains(&MANAGER) => NodeId(2),
+            _ if self.1.lock().wiped.contains(&MANAGER) => NodeId(1),
             _ => MANAGER,
         }
     }
@@ -678,7 +679,7 @@ pub(crate) fn world(
     let disks = disks.clone();
     let count = SERVERS.max(replication.replicas.into());
     let mut sim = Sim::new(seed, move |id, records: &[Synced]| {
-        if id.0 >= FIRST_CLIENT && id != LATE {
+        if id.0 >= CLIENTS_BEGIN && id != LATE {
             let name = if id < LONERS { "bank".into() } else { id.to_string() };
             return Role::Client(Box::new(Client::new(u64::from(id.0), named(&name), true)), defect);
         }
@@ -697,7 +698,7 @@ pub(crate) fn world(
     });
     (0..count).map(NodeId).for_each(|server| sim.add(server));
     for client in 0..clients {
-        sim.add(NodeId(FIRST_CLIENT + client));
+        sim.add(NodeId(CLIENTS_BEGIN + client));
     }
     let knows_all = |role: Option<&Role>| match role {
         Some(Role::Server(server, ..)) => server.map().servers.len() == count as usize,
@@ -758,7 +759,7 @@ pub(crate) fn disturb(sim: &mut Sim<Role>, clients: u32, until: Duration) {
     let pause = Duration::from_micros(1 + random.below(400_000));
     let Some(left) = until.checked_sub(pause) else { return };
     sim.after(pause, move |sim| {
-        let client = NodeId(FIRST_CLIENT + u32::try_from(random.below(clients.into())).unwrap());
+        let client = NodeId(CLIENTS_BEGIN + u32::try_from(random.below(clients.into())).unwrap());
         let server = any_server(sim, &mut random);
         // Longer than a message is on its way: none of an old connection arrives on a new one.
         let lasting = Duration::from_micros(6_000 + random.below(400_000));

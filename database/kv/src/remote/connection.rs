@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The largest message: a commit, or a row that is read.
 const LARGEST_MESSAGE: usize = 1 << 30;
@@ -283,14 +283,16 @@ fn silent(server: &str, why: &str) -> ConnectError {
 }
 
 impl Call for Connection {
+    #[expect(clippy::disallowed_methods, reason = "people are told how long they have waited")]
     fn call(&mut self, ask: Ask) -> Result<Reply, Unreachable> {
         let unreachable = |error: ClientError| Unreachable(error.to_string());
+        let begun = Instant::now();
         let mut events = self.0.request(ask).map_err(unreachable)?;
         loop {
             match events.pop() {
                 Some(Reply::Waiting) => {
                     if let Some(hear) = WAITS.get() {
-                        hear(&self.waits());
+                        hear(&self.waits(), begun.elapsed());
                     }
                     events = self.0.wait().map_err(unreachable)?;
                 }
@@ -324,11 +326,11 @@ fn process(name: DatabaseName, create: bool) -> io::Result<Client> {
 }
 
 /// Who hears what connections wait for.
-static WAITS: OnceLock<fn(&str)> = OnceLock::new();
+static WAITS: OnceLock<fn(&str, Duration)> = OnceLock::new();
 
-/// From now on `hear` is told whenever an answer takes its time: whose, and why as far as that is known. Only the first who
+/// From now on `hear` is told whenever an answer takes its time: whose, and why as far as that is known, and for how long. Only the first who
 /// asks for that is heard.
-pub fn report_waits(hear: fn(&str)) {
+pub fn report_waits(hear: fn(&str, Duration)) {
     // Who comes second is not heard.
     let _ = WAITS.set(hear);
 }

@@ -478,7 +478,7 @@ impl Server {
                 return turn.answer(client, number, Answer::At(now));
             }
             message::Question::Size => {
-                let bytes = group.database().storage().bytes();
+                let bytes = group.size();
                 return turn.answer(client, number, Answer::Size(bytes));
             }
             message::Question::ReopenSnapshot(at) => {

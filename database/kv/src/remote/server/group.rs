@@ -70,6 +70,8 @@ pub(super) struct Group {
     /// How many objects there were at the last sweep, and how many sweeps ago there were not so many.
     objects: u64,
     steady: u32,
+    /// What it took on the disk when somebody last looked, and its newest commit then.
+    size: Option<(Timestamp, u64)>,
     /// How much it has done.
     reads: u64,
     commits: u64,
@@ -203,6 +205,7 @@ impl Group {
             database,
             keep,
             ledger,
+            size: None,
             opened_at,
             users: BTreeSet::new(),
             last: BTreeMap::new(),
@@ -238,6 +241,17 @@ impl Group {
     }
 
     /// From when on snapshots see all that it held when it was opened.
+    /// About how many bytes it takes on the disk. All its files are looked at for that: not as often as anybody asks, but once for each commit
+    /// at most.
+    pub(super) fn size(&mut self) -> u64 {
+        let storage = self.database.storage();
+        let last = storage.last();
+        match self.size {
+            Some((looked, bytes)) if looked == last => bytes,
+            _ => self.size.insert((last, storage.bytes())).1,
+        }
+    }
+
     pub(super) fn opened_at(&self) -> Timestamp {
         self.opened_at
     }
