@@ -171,10 +171,8 @@ impl<S: StateMachine> Replica<S> {
         // A backup has other operations than the leader where both have some.
         match self.group.protocol() {
             Protocol::Fast if differs > Some(self.leading.sent) => self.impose(self.committed, now, out),
-            Protocol::Speculative if self.may_impose() && differs > Some(self.leading.imposed) => {
-                self.impose(self.committed, now, out);
-            }
-            Protocol::Speculative if differs.is_some() && !self.may_impose() => {
+            // Between many clients that goes faster than to give places. Up to where they are given, backups take them.
+            Protocol::Speculative if differs > Some(self.leading.imposed) => {
                 self.leave_for(self.view.after(1), now, out);
             }
             // What was sent will tell.
