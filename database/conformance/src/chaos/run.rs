@@ -90,17 +90,12 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         let count = violations.len() + problems.len();
         return Err(format!("{count} violations; seed {}", plan.seed).into());
     }
-    let too_long: Vec<_> = pauses.too_long().filter(|_| plan.is_bounded).collect();
-    if !too_long.is_empty() {
-        return Err(
-            format!("longer pauses than promised: {}; seed {}", too_long.join(", "), plan.seed).into()
-        );
-    }
-    let restless: Vec<_> = pauses.restless().filter(|_| plan.is_bounded).collect();
-    if !restless.is_empty() {
-        return Err(
-            format!("others lead too often after: {}; seed {}", restless.join(", "), plan.seed).into()
-        );
+    let broken: [(&str, Vec<_>); 2] = [
+        ("longer pauses than promised", pauses.too_long().collect()),
+        ("others lead too often after", pauses.restless().collect()),
+    ];
+    if let Some((what, kinds)) = broken.iter().find(|(_, kinds)| plan.is_bounded && !kinds.is_empty()) {
+        return Err(format!("{what}: {}; seed {}", kinds.join(", "), plan.seed).into());
     }
     println!(
         "{replication}: {} lines of history, {} rows, no violation",
