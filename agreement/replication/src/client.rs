@@ -54,8 +54,8 @@ pub struct Client {
     successor: Option<Group>,
     /// What replicas say that may come of it.
     replies: BTreeMap<NodeId, Speculation>,
-    /// The last view that it has doubted.
-    doubted: Option<View>,
+    /// The last view that it has doubted, and because of which request.
+    doubted: Option<(View, u64)>,
     /// How often it has asked in vain.
     in_vain: u32,
 }
@@ -269,8 +269,9 @@ impl Client {
 
     /// Has the replicas leave the view that they are in.
     fn doubt(&mut self, out: &mut Outbox<Self>) {
-        if self.doubted.is_none_or(|doubted| doubted < self.view) {
-            self.doubted = Some(self.view);
+        let doubted = Some((self.view, self.asked()));
+        if self.doubted < doubted {
+            self.doubted = doubted;
             self.tell_all(&Message::Doubt { view: self.view }, out);
         }
     }

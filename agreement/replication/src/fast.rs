@@ -6,7 +6,7 @@
 //! one that was found. Only the leader learns what was found, so it may overrule what it has not learned.
 
 use crate::replica::Record;
-use crate::{Entry, Protocol, Replica, SequenceNumber, StateMachine};
+use crate::{Entry, Protocol, Replica, StateMachine};
 use fulmar_node::{NodeId, Outbox, Time};
 
 impl<S: StateMachine> Replica<S> {
@@ -30,26 +30,19 @@ impl<S: StateMachine> Replica<S> {
     /// As the leader: gives what has come a place, if it was in vain to wait until a superquorum has found one.
     pub(crate) fn impose_at_once(&mut self, now: Time, out: &mut Outbox<Self>) {
         if self.leads() && self.leading.imposes {
-            self.impose(self.committed.max(self.leading.sent), now, out);
+            self.impose(now, out);
         }
     }
 
-    /// As the leader: gives what has come a place, and says so again to those who have not heard it, but not to who does not read.
-    pub(crate) fn insist(&mut self, now: Time, out: &mut Outbox<Self>) {
-        self.send_again(self.committed, self.leading.imposed, out);
-        self.impose(self.committed.max(self.leading.imposed), now, out);
-    }
-
-    /// As the leader: gives all that comes after `last`, and is not committed, the place that it has in the leader's log.
-    pub(crate) fn impose(&mut self, last: SequenceNumber, now: Time, out: &mut Outbox<Self>) {
-        if !self.is_sure || last >= self.log.last() {
+    /// As the leader: gives all that has come since it last did so, and is not committed, the place that it has in the leader's log.
+    pub(crate) fn impose(&mut self, now: Time, out: &mut Outbox<Self>) {
+        self.leading.sent = self.leading.sent.max(self.committed);
+        if !self.is_sure || self.leading.sent >= self.log.last() {
             return;
         }
-        self.leading.sent = last;
         while self.leading.sent < self.log.last() {
             self.leading.sent = self.send_prepare(self.leading.sent.next(), None, usize::MAX, out);
         }
-        self.leading.imposed = self.leading.sent;
         self.ordered = self.log.last();
         self.record(Record::Ordered(self.ordered), out);
         self.promise_log(now, out);

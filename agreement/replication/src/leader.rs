@@ -23,8 +23,8 @@ pub(crate) struct Leading {
     /// Up to where it has sent operations with their places, and how far its log was when it gave its last sign.
     pub(crate) sent: SequenceNumber,
     pub(crate) sent_before: SequenceNumber,
-    /// Up to where what has come has been sent with the place that it has in the leader's log, wherever others have found it.
-    pub(crate) imposed: SequenceNumber,
+    /// How far its log was when it last asked, under Speculative Paxos, whether all are in the same state (section 4.2.3).
+    pub(crate) synchronized: SequenceNumber,
     /// The ends of the messages of operations that are on their way.
     pub(crate) underway: VecDeque<SequenceNumber>,
     backups: BTreeMap<NodeId, Backup>,
@@ -86,7 +86,7 @@ impl Leading {
     }
 
     pub(crate) fn after(last: SequenceNumber, since: Time) -> Self {
-        Self { began_with: last, sent: last, since, ..Self::default() }
+        Self { began_with: last, sent: last, synchronized: last, since, ..Self::default() }
     }
 
     /// How many others were heard of since, or might yet have been.
@@ -170,13 +170,11 @@ impl<S: StateMachine> Replica<S> {
         }
         // A backup has other operations than the leader where both have some.
         match self.group.protocol() {
-            Protocol::Fast if differs > Some(self.leading.sent) => self.impose(self.committed, now, out),
-            // Between many clients that goes faster than to give places. Up to where they are given, backups take them.
-            Protocol::Speculative if differs > Some(self.leading.imposed) => {
-                self.leave_for(self.view.after(1), now, out);
-            }
             // What was sent will tell.
-            _ => {}
+            _ if differs <= Some(self.leading.sent) => {}
+            Protocol::Viewstamped => {}
+            Protocol::Fast | Protocol::Speculative if self.may_impose() => self.impose(now, out),
+            Protocol::Fast | Protocol::Speculative => self.leave_for(self.view.after(1), now, out),
         }
     }
 
@@ -287,10 +285,11 @@ impl<S: StateMachine> Replica<S> {
         let waits = self.leading.sent_before > self.committed;
         self.leading.stalled = if waits { self.leading.stalled + 1 } else { 0 };
         match self.group.protocol() {
-            Protocol::Viewstamped => self.send_again(SequenceNumber(0), self.leading.sent, out),
+            Protocol::Viewstamped => self.send_again(out),
             Protocol::Fast | Protocol::Speculative if waits && self.may_impose() => {
                 self.leading.imposes = true;
-                self.insist(now, out);
+                self.send_again(out);
+                self.impose(now, out);
             }
             Protocol::Speculative if self.leading.stalled > 2 => self.leave_for(self.view.after(1), now, out),
             Protocol::Fast | Protocol::Speculative => {}
@@ -298,12 +297,12 @@ impl<S: StateMachine> Replica<S> {
         self.leading.sent_before = self.log.last();
     }
 
-    /// Sends each backup once more what it has not confirmed since the last sign, of what was `sent`, and comes after `from`.
-    pub(crate) fn send_again(&mut self, from: SequenceNumber, sent: SequenceNumber, out: &mut Outbox<Self>) {
+    /// Sends each backup once more what it has not confirmed since the last sign; not to who does not read.
+    fn send_again(&mut self, out: &mut Outbox<Self>) {
         for node in self.group.others(self.me) {
             let backup = self.leading.backups.entry(node).or_default();
-            let held = backup.ordered.max(from);
-            if held < self.leading.sent_before.min(sent)
+            let held = backup.ordered.max(backup.same);
+            if held < self.leading.sent_before.min(self.leading.sent)
                 && held >= self.log.start()
                 && std::mem::take(&mut backup.answers)
             {

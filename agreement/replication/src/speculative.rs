@@ -28,8 +28,8 @@ impl<S: StateMachine> Replica<S> {
             self.reply_speculatively(from, entry, out);
         }
         self.promise_log(now, out);
-        if self.leads() && self.log.last().0 >= self.leading.sent.0 + self.options.synchronize {
-            self.leading.sent = self.log.last();
+        if self.leads() && self.log.last().0 >= self.leading.synchronized.0 + self.options.synchronize {
+            self.leading.synchronized = self.log.last();
             self.tell_backups(out);
         }
         self.impose_at_once(now, out);
@@ -72,14 +72,14 @@ impl<S: StateMachine> Replica<S> {
 
     /// A client doubts that the replicas of this view are in the same state. Its leader sees to it, if there is one.
     pub(crate) fn doubt(&mut self, view: View, now: Time, out: &mut Outbox<Self>) {
-        if !self.leads() || view != self.view || !self.is_sure || now < self.doubted_until {
+        if !self.leads() || view != self.view || !self.is_sure {
             return;
         }
-        // Whatever clients say, and however often, replicas have time for each other.
-        self.doubted_until = now + self.options.heartbeat;
         if self.may_impose() {
-            self.insist(now, out);
-        } else {
+            self.impose(now, out);
+        } else if now >= self.doubted_until {
+            // Whatever clients say, and however often, replicas have time for each other.
+            self.doubted_until = now + self.options.heartbeat;
             self.leave_for(view.after(1), now, out);
         }
     }

@@ -223,6 +223,18 @@ mod tests {
         assert_eq!(figures.iter().map(|figure| figure.value).collect::<Vec<_>>(), again);
     }
 
+    /// Over many signs of the leader: none of them has to come before clients go on.
+    #[test]
+    fn logs_that_differ_cost_speculative_paxos_a_few_messages() {
+        let rate = |mode| {
+            let length = Duration::from_millis(500);
+            let setting = Setting { reorder: 0.01, length, seed: 1, ..Setting::of(mode, CLIENTS) };
+            World::new(&setting).expect("three replicas").measure().rate
+        };
+        let (speculative, viewstamped) = (rate(Mode::Speculative), rate(Mode::Viewstamped));
+        assert!(speculative > viewstamped, "{speculative} {viewstamped}");
+    }
+
     #[test]
     fn what_is_left_out_has_no_figures() {
         let (points, figures) = run(&Options { parts: vec![Part::Figure8], ..small() });
