@@ -533,6 +533,7 @@ impl Net {
                 && let Stage::Open(peer) = connection.stage
                 && peer < FIRST_CLIENT
             {
+                connection.progress.excuse(self.now);
                 self.busy.push(peer);
             }
             let Some(place) = next.transpose() else {

@@ -641,6 +641,30 @@ fn a_server_from_which_more_is_on_its_way_is_heard_of() {
     server.stop();
 }
 
+/// It has no room for what comes, which is sent again and again as if a network lost it. It was called anew, and what had come was lost.
+#[test]
+fn a_server_that_is_busy_is_not_called_anew() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let limits = Limits { busy: MINUTE, ..Limits::default() };
+    let (one, two) = (Running::start(ONE, limits), Running::start(TWO, limits));
+    one.handle.address(TWO, two.address.clone());
+    let mut client = client_of(&[(ONE, &one)]);
+    client.request(Ask::relayed(&[2])).unwrap();
+    let connections = one.handle.counters().unwrap().connections;
+    let (sender, heard) = mpsc::channel();
+    one.handle.run(|echo, _, _| echo.told_of_busy = Some(sender));
+    let (end, ended) = mpsc::channel::<()>();
+    two.handle.run(move |_, _, _| _ = ended.recv());
+    let large = thread::spawn(move || client.request(Ask::relayed(&[2]).of(vec![1; 12 << 20])).unwrap());
+    // Each tells of 50 milliseconds.
+    heard.iter().take(30).for_each(drop);
+    assert_eq!(one.handle.counters().unwrap().connections, connections);
+    drop(end);
+    large.join().unwrap();
+    one.stop();
+    two.stop();
+}
+
 /// Passes what a caller tells on to the test.
 struct Told(Sender<Vec<Vec<u8>>>);
 

@@ -5,7 +5,8 @@
 //! other direction, so both ends take it for whole. A new connection has no such past. So a server that acknowledges nothing is called
 //! anew; if it answers while nothing is acknowledged still, the new connection takes the place of the old.
 //!
-//! Who is only busy acknowledges nothing either when it has much to read, but does not answer a call before it has read on.
+//! Who is only busy acknowledges nothing either when it has much to read: its system drops what it has no room for, and that is sent again
+//! as if a network had lost it. So nothing is concluded as long as the other end says that it is busy, nor from a time in which this end was.
 
 use super::{Connection, Net, Stage};
 use crate::link::LinkError;
@@ -33,6 +34,11 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) const fn new(now: Time) -> Self {
         Self { unacknowledged: 0, left: 0, now_left: 0, since: now }
+    }
+
+    /// The other end is there, and busy.
+    pub(super) const fn excuse(&mut self, now: Time) {
+        self.since = now;
     }
 
     /// So many bytes have left.
@@ -74,14 +80,15 @@ impl Net {
 
     /// Looks which servers are sent to on connections that stand still.
     pub(super) fn look_for_stalls(&mut self) {
-        self.next_look = None;
         let now = self.now;
+        let late = self.next_look.take().map_or(Duration::ZERO, |planned| now.since(planned));
         let mut is_acknowledged = true;
         for (peer, key) in self.routes.of_servers() {
             let Some(connection) = self.connections.get_mut(&key) else { continue };
             if !matches!(connection.stage, Stage::Open(_)) {
                 continue;
             }
+            connection.progress.since = connection.progress.since + late;
             if connection.stands_still(now) {
                 self.stalled.push(peer);
             }

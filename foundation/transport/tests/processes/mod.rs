@@ -122,6 +122,10 @@ impl Ask {
         Self { path: path.to_vec(), ..Self::rounds(1, vec![b"relayed".to_vec()]) }
     }
 
+    pub(crate) fn of(self, body: Vec<u8>) -> Self {
+        Self { bodies: vec![body], ..self }
+    }
+
     pub(crate) fn multicast(group: MulticastId, body: &[u8]) -> Self {
         Self { group: Some(group), ..Self::rounds(1, vec![body.to_vec()]) }
     }
