@@ -106,7 +106,11 @@ fn reached_by<T: Ord + Copy>(count: usize, values: impl Iterator<Item = T>) -> O
 impl<S: StateMachine> Replica<S> {
     /// What it holds of its view's log is stable now.
     pub(crate) fn begin_leading(&mut self, now: Time, out: &mut Outbox<Self>) {
-        self.leading.sent = self.log.last();
+        self.leading.sent = match self.group.protocol() {
+            Protocol::Viewstamped => self.log.last(),
+            // Where operations stand in the log with which the view begins was found as well.
+            Protocol::Fast | Protocol::Speculative => self.committed,
+        };
         self.sign_due = now;
         for backup in self.group.others(self.me) {
             out.send(backup, self.start_of_view(None, self.leading.shared));
@@ -301,7 +305,7 @@ impl<S: StateMachine> Replica<S> {
     fn send_again(&mut self, out: &mut Outbox<Self>) {
         for node in self.group.others(self.me) {
             let backup = self.leading.backups.entry(node).or_default();
-            let held = backup.ordered.max(backup.same);
+            let held = backup.ordered;
             if held < self.leading.sent_before.min(self.leading.sent)
                 && held >= self.log.start()
                 && std::mem::take(&mut backup.answers)

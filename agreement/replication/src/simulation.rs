@@ -127,6 +127,24 @@ impl Users {
             }
         }
     }
+
+    /// Goes on until all are answered, and the replicas have come to their end.
+    fn settle(&mut self, sim: &mut Sim<Role>, is_over: impl Fn(&Sim<Role>) -> bool) -> Result<(), String> {
+        let limit = sim.now() + Duration::from_secs(120);
+        while !self.underway.is_empty() || !is_over(sim) {
+            let soon = sim.now() + Duration::from_millis(100);
+            match sim.next_event(soon) {
+                Some((node, said)) => self.hear(sim, node, &said),
+                None if sim.now() >= limit && !self.underway.is_empty() => {
+                    return Err(format!("{} clients wait for ever", self.underway.len()));
+                }
+                None if sim.now() >= limit => return Err("some never come back".into()),
+                None if sim.counts.sent > 1_000_000 => return Err("they talk without end".into()),
+                None => {}
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Which of its lives each replica has.
@@ -294,11 +312,9 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
         copying: rough.copying,
         copies: Copies::default(),
     };
-    let clients = founders + spares;
-    for client in (clients..clients + CLIENTS).map(NodeId) {
-        users.invoke(&mut sim, client, OPERATIONS);
-    }
-    let operator = NodeId(clients + CLIENTS);
+    let clients = (founders + spares..founders + spares + CLIENTS).map(NodeId);
+    clients.clone().for_each(|client| users.invoke(&mut sim, client, OPERATIONS));
+    let operator = NodeId(founders + spares + CLIENTS);
     let mut resigning = Random::new(seed_number ^ 0x12e5);
     while sim.now() < Time::ZERO + Duration::from_secs(3) {
         let lasting = Duration::from_millis(chance.below(400));
@@ -320,19 +336,15 @@ fn run(seed: Seed, protocol: Protocol, defect: Option<Defect>) -> Result<(), Str
         }
     }
     rough.end(&mut sim, &nodes);
-    sim.heal(nodes);
-    let limit = sim.now() + Duration::from_secs(120);
-    while !users.underway.is_empty() || !are_together(&sim) {
-        let soon = sim.now() + Duration::from_millis(100);
-        match sim.next_event(soon) {
-            Some((node, said)) => users.hear(&mut sim, node, &said),
-            None if sim.now() >= limit && !users.underway.is_empty() => {
-                return Err(format!("{} clients wait for ever", users.underway.len()));
-            }
-            None if sim.now() >= limit => return Err("some never come back".into()),
-            None if sim.counts.sent > 1_000_000 => return Err("they talk without end".into()),
-            None => {}
-        }
+    sim.heal(nodes.clone());
+    users.settle(&mut sim, are_together)?;
+    if is_steady {
+        // And now f of them are gone for good.
+        let first = usize::try_from(seed_number / 2).unwrap_or_default();
+        let gone = (first..first + group.failures()).map(|place| nodes[place % nodes.len()]);
+        gone.for_each(|node| sim.crash(node));
+        clients.for_each(|client| users.invoke(&mut sim, client, OPERATIONS));
+        users.settle(&mut sim, |_| true)?;
     }
     linearizability::check(&KeyValue::default(), &users.history).map_err(|found| found.to_string())
 }
