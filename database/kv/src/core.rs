@@ -11,7 +11,7 @@ pub use prepared::{Outcome, Prepare};
 pub(crate) use prepared::{Pending, Undecided, group};
 
 use crate::commit::{link, linked};
-use crate::engine::{Batch, EngineWrite};
+use crate::engine::{Batch, Engine, EngineWrite};
 use crate::object::{Log, encode_changes};
 use crate::{
     Changes, Commit, Error, GroupId, Interval, Key, KeyAndValue, Object, ObjectId, Refusal, Restructuring,
@@ -65,6 +65,8 @@ pub(crate) struct Staged<'a> {
     watermark: Timestamp,
     /// Whether the engine keeps entries: if not, it is told only which objects there are.
     keeps_entries: bool,
+    /// The most bytes that it takes at once.
+    largest: u64,
     /// `None`: removed.
     pub(crate) objects: BTreeMap<ObjectId, Option<Arc<Object>>>,
     pub(crate) batch: Batch,
@@ -76,10 +78,11 @@ impl<'a> Staged<'a> {
     pub(crate) fn new(
         read: &'a dyn Fn(ObjectId) -> Result<Option<Arc<Object>>, Error>,
         watermark: Timestamp,
-        keeps_entries: bool,
+        engine: &dyn Engine,
     ) -> Self {
         let (objects, batch, stale) = (BTreeMap::new(), Batch::default(), Vec::new());
-        Self { read, watermark, keeps_entries, objects, batch, stale }
+        let (keeps_entries, largest) = (engine.keeps_entries(), engine.largest());
+        Self { read, watermark, keeps_entries, largest, objects, batch, stale }
     }
 }
 
@@ -146,6 +149,7 @@ impl Core {
         self.touch(touched, at, staged.watermark);
         self.last = at;
         self.finish(changed, staged);
+        staged.batch.is_owed |= commit.writes.is_empty();
         Ok(at)
     }
 
@@ -202,7 +206,7 @@ impl Core {
         let is_new = object.log.stored == 0;
         self.objects += u64::from(is_new);
         if staged.keeps_entries {
-            staged.batch.writes.push(self.entry(&mut object, delta));
+            staged.batch.writes.push(self.entry(&mut object, delta, staged.largest));
         } else if is_new {
             object.log.stored = 1;
             staged.batch.writes.push(EngineWrite::Put { object: id, sequence: 0, entry: Vec::new() });
@@ -213,13 +217,14 @@ impl Core {
         staged.objects.insert(id, Some(Arc::new(object)));
     }
 
-    /// What the engine has to store for an object that has changed: the change, or the object anew.
-    fn entry(&self, object: &mut Object, delta: Option<Vec<u8>>) -> EngineWrite {
+    /// What the engine has to store for an object that has changed: the change, or the object anew, if it takes that.
+    fn entry(&self, object: &mut Object, delta: Option<Vec<u8>>, largest: u64) -> EngineWrite {
         let bound = DELTA_BYTES.max(object.size() / 2);
+        let is_too_large = object.size() as u64 > largest;
         let log = &mut object.log;
-        let fits = |d: &Vec<u8>| log.bytes_since_checkpoint + d.len() < bound;
+        let fits = |d: &Vec<u8>| log.entries < DELTAS && log.bytes_since_checkpoint + d.len() < bound;
         let mut entry = Vec::new();
-        match delta.filter(|d| log.entries > 0 && log.entries < DELTAS && fits(d)) {
+        match delta.filter(|d| log.entries > 0 && (is_too_large || fits(d))) {
             Some(delta) => {
                 entry.reserve(delta.len() + 10);
                 entry.push(CHANGES);

@@ -44,6 +44,11 @@ pub trait Engine: Send + Sync {
         0
     }
 
+    /// The most bytes of a batch that it takes, if they are not [owed](Batch::is_owed).
+    fn largest(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Whether entries can be loaded. Of an engine that keeps none, all objects stay in memory, and it is told of each
     /// only when it comes, by an empty entry, and when it goes.
     fn keeps_entries(&self) -> bool {
@@ -56,7 +61,8 @@ pub trait Engine: Send + Sync {
 pub struct Batch {
     /// In the order in which they happen.
     pub writes: Vec<EngineWrite>,
-    /// Whether it carries out what was agreed to before, and so must be taken however large it is.
+    /// Whether it must be taken however large it is: it carries out what was agreed to before, or only changes how a tree is stored, which
+    /// would get no smaller by waiting.
     pub is_owed: bool,
 }
 

@@ -69,6 +69,12 @@ impl Error {
         Self::Io { path: path.into(), source }
     }
 
+    /// Whether a commit was refused because it is large, as it will be whenever it is asked for.
+    pub(crate) fn is_of_size(&self) -> bool {
+        let is_too_much = |source: &io::Error| source.kind() == io::ErrorKind::FileTooLarge;
+        matches!(self, Self::TooLarge) || matches!(self, Self::Io { source, .. } if is_too_much(source))
+    }
+
     /// The same, of something that may have taken place: no such error says [`io::ErrorKind::StorageFull`].
     pub(crate) fn of_unknown_outcome(self) -> Self {
         match self {

@@ -30,7 +30,7 @@ pub use fulmar_replication::Protocol;
 pub use local::{Door, Doors, LOCAL_CLUSTER};
 pub use map::{HandOver, Layout, Map, Placement, Replicas, Replication};
 pub use message::{
-    Answer, CopiedPart, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight, VERSION,
+    Answer, Chunk, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight, VERSION,
 };
 pub use name::{BadName, DatabaseName};
 pub use news::{News, Ready, Reshape, Shape, Step};

@@ -17,17 +17,17 @@ mod operation;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use ahead::Leading;
+pub(crate) use ahead::{LARGEST, Leading, too_large};
 pub use housed::replica_engine;
 pub use left::{Left, differences};
 pub use operation::Operation;
-pub(crate) use operation::{put_writes, writes};
+use operation::{put_writes, writes};
 
 use crate::engine::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
 use ahead::Ahead;
 use fulmar_replication::{Record, SequenceNumber, StateMachine, View};
-use fulmar_transport::coding::Reader;
+use fulmar_transport::coding::{Reader, put_varint};
 use journal::Journal;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -126,6 +126,25 @@ pub(crate) struct Part {
     pub(crate) entries: Vec<EngineWrite>,
     /// Where the next part begins, if this is not the last.
     pub(crate) next: Option<ObjectId>,
+}
+
+impl Part {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_varint(&mut out, self.upto.0);
+        put_writes(&mut out, &self.entries);
+        if let Some(next) = self.next {
+            put_varint(&mut out, next.0);
+        }
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut input = Reader::new(bytes);
+        let (upto, entries) = (SequenceNumber(input.varint()?), writes(&mut input)?);
+        let next = if input.is_empty() { None } else { Some(ObjectId(input.varint()?)) };
+        input.is_empty().then_some(Self { upto, entries, next })
+    }
 }
 
 /// So many bytes are written to the engine at once.

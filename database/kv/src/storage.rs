@@ -347,7 +347,7 @@ impl Storage {
         }
         let mut core = self.core.lock();
         let read = |id| self.read(id);
-        let mut staged = Staged::new(&read, self.snapshots.lock().watermark(), self.engine.keeps_entries());
+        let mut staged = Staged::new(&read, self.snapshots.lock().watermark(), &*self.engine);
         change(&mut core, &mut staged);
         if staged.objects.is_empty() && staged.batch.writes.is_empty() {
             return Ok(None);

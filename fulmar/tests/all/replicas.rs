@@ -1,7 +1,7 @@
 //! A database on three servers, each of which holds all of it.
 
 use crate::server::{Server, sql};
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -238,6 +238,28 @@ fn take_large_commits(protocol: &str) {
 #[test]
 fn replicas_take_large_commits() {
     ["viewstamped", "fast-paxos", "speculative-paxos"].into_iter().for_each(take_large_commits);
+}
+
+/// Who found only in carrying it out that it was too much had to be opened anew, and all others lost their snapshots.
+#[test]
+fn a_commit_that_is_more_than_replicas_take_costs_nobody_a_snapshot() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let cluster = Cluster::start(folder.path(), "viewstamped");
+    let name = cluster.database("birds");
+    let [writer, reader] = [(); 2].map(|()| Connection::open(&name).expect("a connection"));
+    writer.execute_batch("CREATE TABLE t(a INTEGER PRIMARY KEY, b)").expect("a table");
+    let count = || reader.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, u64>(0));
+    reader.execute_batch("BEGIN").expect("a transaction");
+    assert_eq!(count().expect("a snapshot"), 0);
+    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 270) \
+                INSERT INTO t SELECT i, zeroblob(1000000) FROM n";
+    let refused = writer.execute_batch(rows).expect_err("it is more than 256 MiB");
+    assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::TooBig), "{refused}");
+    assert!(refused.to_string().contains("more than replicas take"), "{refused}");
+    writer.execute_batch("INSERT INTO t VALUES (1, 1)").expect("it goes on");
+    assert_eq!(count().expect("the same snapshot"), 0);
+    reader.execute_batch("COMMIT").expect("nothing was changed");
+    assert_eq!(count().expect("a new one"), 1);
 }
 
 /// With each batch another server is killed and started again.

@@ -207,7 +207,7 @@ mod tests {
 
     fn write(engine: &Memory, note: impl FnOnce(&mut Staged<'_>)) {
         let nothing = |_| Ok(None);
-        let mut staged = Staged::new(&nothing, Timestamp(0), true);
+        let mut staged = Staged::new(&nothing, Timestamp(0), engine);
         note(&mut staged);
         engine.write(Batch { writes: staged.batch.writes, ..Batch::default() }).expect("memory");
     }

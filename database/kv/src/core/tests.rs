@@ -38,7 +38,7 @@ impl Replica {
     fn execute(&mut self, group: &[Commit], watermark: Timestamp) -> Vec<Answer> {
         let mut core = std::mem::take(&mut self.core);
         let read = |id| Ok(self.read(id, watermark));
-        let mut staged = Staged::new(&read, watermark, true);
+        let mut staged = Staged::new(&read, watermark, &self.engine);
         let mut execute = |commit| match core.execute(commit, &mut staged) {
             Ok(at) => Answer::Committed(at),
             Err(Refusal::Misplaced(())) => Answer::Misplaced,

@@ -681,7 +681,7 @@ fn size(question: &Question) -> u64 {
 }
 
 /// Bytes of what a commit writes.
-pub(super) fn bytes(commit: &Commit) -> u64 {
+pub(crate) fn bytes(commit: &Commit) -> u64 {
     commit.writes.iter().map(|write| write.changes.size() as u64).sum()
 }
 

@@ -12,7 +12,6 @@ use super::name::DatabaseName;
 use super::news::{News, Reshape};
 use super::server::Load;
 use super::status::Status;
-use crate::engine::EngineWrite;
 use crate::object::Object;
 use crate::{
     Basis, Commit, Durability, Error, Exclusion, Expected, GroupId, Key, ObjectId, Part, Prepare, Timestamp,
@@ -26,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The version of these messages.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 
 /// A question, its answer, or something that is not answered.
 #[derive(Clone, Debug)]
@@ -148,6 +147,10 @@ pub enum Message {
         group: GroupId,
         /// The object.
         from: ObjectId,
+        /// It is to have committed no less than this.
+        upto: SequenceNumber,
+        /// So many bytes of that have come.
+        offset: u64,
     },
     /// From a server that was asked to let its replica be copied.
     Copied {
@@ -155,8 +158,8 @@ pub enum Message {
         database: DatabaseNumber,
         /// Which group.
         group: GroupId,
-        /// A part of it.
-        part: CopiedPart,
+        /// Some of what it holds.
+        chunk: Chunk,
     },
     /// To a server: how is it?
     Examine,
@@ -171,17 +174,19 @@ pub enum Message {
     },
 }
 
-/// A part of what a replica holds.
+/// Some bytes of a part of what a replica holds, as a single object may be longer than others are to wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CopiedPart {
-    /// Up to here that replica had committed: the log tells what has come since.
-    pub upto: SequenceNumber,
+pub struct Chunk {
     /// Where the part begins.
     pub from: ObjectId,
-    /// The entries there.
-    pub entries: Vec<EngineWrite>,
-    /// Where the next one begins, if this is not the last.
-    pub next: Option<ObjectId>,
+    /// Up to here that replica had committed: the log tells what has come since.
+    pub upto: SequenceNumber,
+    /// So many bytes it has in all…
+    pub size: u64,
+    /// …and so many before these.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
 }
 
 /// What a server wants of the one that keeps the map.
@@ -340,6 +345,8 @@ pub enum Failed {
     Corrupt(String),
     /// [`Error::Io`] of a full disk.
     Full(String),
+    /// [`Error::Io`] of a commit that is more than is taken at once.
+    TooMuch(String),
     /// [`Error::Io`] of a database that there is not.
     Missing(String),
     /// Any other error.
@@ -357,6 +364,7 @@ impl From<Error> for Failed {
             Error::Io { path, source } => match source.kind() {
                 io::ErrorKind::StorageFull => Self::Full(format!("{}: {source}", path.display())),
                 io::ErrorKind::NotFound => Self::Missing(source.to_string()),
+                io::ErrorKind::FileTooLarge => Self::TooMuch(source.to_string()),
                 io::ErrorKind::InvalidInput => Self::Other(source.to_string()),
                 _ => Self::Other(format!("{}: {source}", path.display())),
             },
@@ -392,6 +400,7 @@ impl Failed {
             Self::Corrupt(what) => Error::Corrupt { path, what },
             Self::Full(what) => io(io::ErrorKind::StorageFull, what),
             Self::Missing(what) => io(io::ErrorKind::NotFound, what),
+            Self::TooMuch(what) => io(io::ErrorKind::FileTooLarge, what),
             Self::Other(what) => io(io::ErrorKind::Other, what),
         }
     }

@@ -635,11 +635,11 @@ impl Server {
             Message::Replication { database, group, message } => {
                 self.hear_replica((database, group), from, *message, now, out);
             }
-            Message::Copy { database, group, from: object } => {
-                self.give_part((database, group), from, object, now, out);
+            Message::Copy { database, group, from: object, upto, offset } => {
+                self.give_chunk((database, group), from, (object, upto, offset), now, out);
             }
-            Message::Copied { database, group, part } => {
-                self.take_part((database, group), from, part, now, out);
+            Message::Copied { database, group, chunk } => {
+                self.take_chunk((database, group), from, chunk, now, out);
             }
             Message::Examine => {
                 let status = Status {

@@ -6,12 +6,13 @@ use crate::{Error, ObjectId};
 use fulmar_replication::View;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::path::Path;
 
 /// No further batch is asked for together with those that take so many bytes; and one that takes more goes in parts.
 const OPERATION_BYTES: usize = if cfg!(test) { 200 } else { 1 << 20 };
-/// The largest batch: it stays in each replica's memory until it is whole. While no majority of them is there, their leader
+/// The most that a commit may change: it stays in each replica's memory until it is whole. While no majority of them is there, their leader
 /// keeps no more than this for them, and one batch.
-pub(super) const LARGEST: u64 = if cfg!(test) { 20_000 } else { 256 << 20 };
+pub(crate) const LARGEST: u64 = if cfg!(test) { 20_000 } else { 256 << 20 };
 
 /// The writes of the leader of a view.
 pub(crate) struct Ahead {
@@ -182,6 +183,12 @@ impl Entries {
     }
 }
 
+/// Why replicas do not take a commit.
+pub(crate) fn too_large(path: &Path, bytes: u64) -> Error {
+    let what = format!("a commit of {bytes} bytes is more than replicas take, {LARGEST}; write less at once");
+    Error::io(path, io::Error::new(io::ErrorKind::FileTooLarge, what))
+}
+
 /// An engine for the leader of a view: what it writes is for all replicas.
 pub(crate) struct Leading {
     pub(crate) entries: Entries,
@@ -190,8 +197,8 @@ pub(crate) struct Leading {
 
 impl Engine for Leading {
     fn write(&self, batch: Batch) -> Result<(), Error> {
-        if batch.bytes() > LARGEST && !batch.is_owed {
-            return Err(Error::TooLarge);
+        if batch.bytes() > self.largest() && !batch.is_owed {
+            return Err(too_large(self.entries.path(), batch.bytes()));
         }
         let mut state = self.entries.0.state.lock();
         match state.ahead.as_mut().filter(|ahead| ahead.view == self.view) {
@@ -204,6 +211,11 @@ impl Engine for Leading {
                 Err(Error::io(self.entries.path(), io::Error::other(what)))
             }
         }
+    }
+
+    /// Commits may change as much as [`LARGEST`], and what they change may have to be written anew.
+    fn largest(&self) -> u64 {
+        2 * LARGEST
     }
 
     /// What is written survives when the replicas have taken it.

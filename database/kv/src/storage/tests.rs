@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 #[derive(Clone, Default)]
 struct Disk {
     is_full: Arc<AtomicBool>,
+    largest: Option<u64>,
     synced: Arc<Mutex<Vec<Batch>>>,
     written: Arc<Mutex<Vec<Batch>>>,
 }
@@ -36,6 +37,9 @@ impl Engine for OnDisk {
         if self.1.is_full.load(Relaxed) {
             return Err(Error::io(Path::new("lossy"), io::ErrorKind::StorageFull.into()));
         }
+        if batch.bytes() > self.largest() && !batch.is_owed {
+            return Err(Error::io(Path::new("lossy"), io::ErrorKind::FileTooLarge.into()));
+        }
         self.1.written.lock().push(batch.clone());
         self.0.write(batch)
     }
@@ -51,6 +55,9 @@ impl Engine for OnDisk {
     }
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         self.0.fact(name)
+    }
+    fn largest(&self) -> u64 {
+        self.1.largest.unwrap_or(u64::MAX)
     }
 }
 
@@ -128,6 +135,34 @@ fn what_was_denied_is_not_done_by_who_opens_it_next() {
     next.sync_all().expect("room");
     assert_eq!(disk.open().outcome(third), Some(Outcome::Committed(at)));
     assert_eq!(disk.open().outcome(TransactionId { number: 4, ..third }), None);
+}
+
+/// A leaf that no commit could change any more, nor any be split, as it has grown before somebody came to split it.
+#[test]
+fn a_leaf_of_more_than_is_taken_at_once_is_changed_and_split() {
+    let disk = Disk { largest: Some(10_000), ..Disk::default() };
+    let storage = disk.open();
+    let [left, right] = [100, 101].map(|number| ObjectId::new(GroupId(0), number));
+    let mut number = 0;
+    let mut execute = |commit: &Commit| {
+        number += 1;
+        storage.execute_for(TransactionId { client: 7, number }, commit).expect("room")
+    };
+    let restructure = |restructuring| Commit { restructurings: vec![restructuring], ..Commit::default() };
+    execute(&restructure(Restructuring::Create { object: left }));
+    let value = vec![7; 7_000];
+    for key in [&b"a"[..], b"b"] {
+        let changes = [(key, Some(&*value))].into_iter().collect();
+        let writes = vec![Write { object: left, cleared: Vec::new(), changes }];
+        execute(&Commit { snapshot: storage.last(), writes, ..Commit::default() });
+    }
+    let cuts = vec![(b"b"[..].into(), right)];
+    execute(&restructure(Restructuring::Split { object: left, cuts }));
+    storage.sync_all().expect("room");
+    for (object, key) in [(left, b"a"), (right, b"b")] {
+        let object = disk.open().read(object).expect("memory").expect("it is there");
+        assert_eq!(object.get(key, storage.last()), Some(&*value));
+    }
 }
 
 /// Of what is prepared, all that comes of it must be taken.

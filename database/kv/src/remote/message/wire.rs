@@ -8,11 +8,10 @@ use super::super::name::DatabaseName;
 use super::super::news::{News, Reshape};
 use super::super::server::Load;
 use super::super::status::Status;
-use super::{Answer, CopiedPart, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight};
+use super::{Answer, Chunk, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight};
 use crate::commit::{cell, put_cells};
 use crate::core::group;
 use crate::object::Object;
-use crate::replicated::{put_writes, writes};
 use crate::{
     Basis, Commit, Durability, Exclusion, Expected, GroupId, ObjectId, Prepare, Timestamp, TransactionId,
 };
@@ -122,15 +121,17 @@ impl Wire for Message {
                 put_place(out, *database, *group);
                 message.encode(out);
             }
-            Self::Copy { database, group, from } => {
+            Self::Copy { database, group, from, upto, offset } => {
                 out.push(53);
                 put_place(out, *database, *group);
-                put_varint(out, from.0);
+                [from.0, upto.0, *offset].into_iter().for_each(|number| put_varint(out, number));
             }
-            Self::Copied { database, group, part } => {
+            Self::Copied { database, group, chunk } => {
                 out.push(54);
                 put_place(out, *database, *group);
-                put_part(out, part);
+                let Chunk { from, upto, size, offset, bytes } = chunk;
+                [from.0, upto.0, *size, *offset].into_iter().for_each(|number| put_varint(out, number));
+                out.extend(bytes);
             }
             Self::HandOver { database, group, attempt, number, objects, last } => {
                 out.push(49);
@@ -282,11 +283,15 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
         }
         53 => {
             let (database, group) = place(input)?;
-            Message::Copy { database, group, from: ObjectId(input.varint()?) }
+            let (from, upto) = (ObjectId(input.varint()?), SequenceNumber(input.varint()?));
+            Message::Copy { database, group, from, upto, offset: input.varint()? }
         }
         54 => {
             let (database, group) = place(input)?;
-            Message::Copied { database, group, part: part(input)? }
+            let (from, upto) = (ObjectId(input.varint()?), SequenceNumber(input.varint()?));
+            let (size, offset) = (input.varint()?, input.varint()?);
+            let chunk = Chunk { from, upto, size, offset, bytes: input.take_rest().to_vec() };
+            Message::Copied { database, group, chunk }
         }
         55 => {
             let (database, group) = place(input)?;
@@ -299,22 +304,6 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
         57 => Message::Ask(MapRequest::Replicate(Replication::decode(input)?)),
         _ => return None,
     })
-}
-
-fn put_part(out: &mut Vec<u8>, part: &CopiedPart) {
-    put_varint(out, part.upto.0);
-    put_varint(out, part.from.0);
-    put_writes(out, &part.entries);
-    if let Some(next) = part.next {
-        put_varint(out, next.0);
-    }
-}
-
-fn part(input: &mut Reader<'_>) -> Option<CopiedPart> {
-    let (upto, from) = (SequenceNumber(input.varint()?), ObjectId(input.varint()?));
-    let entries = writes(input)?;
-    let next = if input.is_empty() { None } else { Some(ObjectId(input.varint()?)) };
-    Some(CopiedPart { upto, from, entries, next })
 }
 
 fn tag(question: &Question) -> u8 {
@@ -513,6 +502,7 @@ fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
                 Failed::SnapshotGone => (5, ""),
                 Failed::Missing(what) => (6, what.as_str()),
                 Failed::Excluded => (7, ""),
+                Failed::TooMuch(what) => (8, what.as_str()),
             };
             out.push(tag);
             put_bytes(out, what.as_bytes());
@@ -538,6 +528,7 @@ fn answer(tag: u8, input: &mut Reader<'_>) -> Option<Answer> {
                 5 => Failed::SnapshotGone,
                 6 => Failed::Missing(what),
                 7 => Failed::Excluded,
+                8 => Failed::TooMuch(what),
                 _ => return None,
             })
         }

@@ -738,6 +738,7 @@ impl Group {
         self.database.storage().advance(Timestamp(0), turn.site.clock.watermark());
         self.require_readable(commit.snapshot)?;
         self.require_not_excluded(client)?;
+        self.ledger.require_takeable(commit)?;
         let is_alone = || {
             let (database, _) = self.name;
             let all = turn.site.map.databases.get(&database).map_or(0, |placement| placement.groups.len());

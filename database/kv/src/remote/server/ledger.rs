@@ -1,8 +1,9 @@
 //! Who makes durable what a server carries out.
 
+use super::super::client::bytes;
 use super::{Synced, Turn};
-use crate::Database;
-use crate::replicated::Entries;
+use crate::replicated::{Entries, LARGEST, too_large};
+use crate::{Commit, Database, Error};
 use fulmar_node::Lsn;
 
 pub(super) enum Ledger {
@@ -33,6 +34,16 @@ impl Ledger {
         match self {
             Self::Disk => true,
             Self::Replicas(entries) => entries.has_room(),
+        }
+    }
+
+    /// Whether so much may be written at once. What is found to be too much only when it is written costs others their snapshots.
+    pub(super) fn require_takeable(&self, commit: &Commit) -> Result<(), Error> {
+        match self {
+            Self::Replicas(entries) if bytes(commit) > LARGEST => {
+                Err(too_large(entries.path(), bytes(commit)))
+            }
+            Self::Disk | Self::Replicas(_) => Ok(()),
         }
     }
 

@@ -8,7 +8,7 @@
 
 use super::super::map::{FIRST_LIFE, RECORDS, Replicas};
 use super::super::message::{DatabaseNumber, MapRequest, Message};
-use super::copying::Copying;
+use super::copying::{Copying, Given};
 use super::group::Group;
 use super::ledger::Ledger;
 use super::manager::Manager;
@@ -20,7 +20,7 @@ use fulmar_replication::{
     Behind, Client, ClientId, Group as Members, Invoke, Member, Options, Outcome, Protocol, Replica,
     SequenceNumber, View, Wish,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::time::Duration;
 
@@ -44,6 +44,8 @@ pub(super) struct Hosted {
     underway: VecDeque<(Lsn, Lsn)>,
     front: Option<Front>,
     pub(super) copying: Option<Copying>,
+    /// Parts of what it holds that others copy.
+    pub(super) given: BTreeMap<NodeId, Given>,
     /// For how many sweeps the group has not been served here, though its replicas lead here, or have led lately; and for how
     /// many it could do with its protocol of choice.
     unserved: u32,
@@ -243,6 +245,7 @@ impl Server {
             underway: VecDeque::new(),
             front: None,
             copying: None,
+            given: BTreeMap::new(),
             unserved: 0,
             complete: 0,
             committed: SequenceNumber(0),

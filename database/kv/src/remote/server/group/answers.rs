@@ -154,7 +154,7 @@ impl Group {
         self.close_untold(asked.client, asked.number, turn);
         let denied = transaction.filter(|_| !matches!(refused, Refused::Unknown));
         // Nobody has ever done that.
-        let is_too_large = matches!(refused, Refused::Failed(Error::TooLarge));
+        let is_too_large = matches!(&refused, Refused::Failed(error) if error.is_of_size());
         let answer = match refused {
             Refused::Misplaced => Answer::Misplaced,
             Refused::Unknown => Answer::Unknown,
