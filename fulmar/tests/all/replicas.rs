@@ -148,6 +148,23 @@ fn killed_and_stopped_replicas_lose_nothing_with_speculation() {
 }
 
 /// Servers are told to end, one after the other, and started again, while rows are written: whoever leads hands over first.
+/// For good: nobody waits for it to come back.
+#[test]
+fn one_of_three_servers_may_be_gone() {
+    for protocol in ["viewstamped", "fast-paxos", "speculative-paxos"] {
+        for place in 0..3 {
+            let folder = tempfile::tempdir().expect("a directory");
+            let mut cluster = Cluster::start(folder.path(), protocol);
+            let name = cluster.database("birds");
+            assert_eq!(sql(&name, &["CREATE TABLE t(a); INSERT INTO t VALUES (1)"]), "", "{protocol}");
+            let others = Connection::open(&name).expect("a connection");
+            drop(cluster.servers.remove(place));
+            others.execute_batch("INSERT INTO t VALUES (2); INSERT INTO t VALUES (3)").expect(protocol);
+            assert_eq!(sql(&name, &["SELECT sum(a) FROM t"]), "6", "{protocol}");
+        }
+    }
+}
+
 fn end_in_turn(protocol: &str) {
     let folder = tempfile::tempdir().expect("a directory");
     let mut cluster = Cluster::start(folder.path(), protocol);

@@ -257,6 +257,7 @@ impl Group {
     /// As the group of trees' roots: moves some leaves from servers that hold too much, at most so many; and says how many.
     fn even_out(&mut self, room: &Room<'_>, most: usize, turn: &mut Turn<'_>) -> Result<usize, Error> {
         let (database, _) = self.name;
+        let most = most.min(self.pace.at_once(turn.now).saturating_sub(self.moves_underway()));
         let Some(placement) = turn.site.map.databases.get(&database) else { return Ok(0) };
         let servers = placement.groups.clone();
         let stay = super::numbered(&servers).filter(|(_, server)| room.stays(**server));

@@ -10,7 +10,7 @@ use super::super::news::News;
 use super::super::status::GroupStatus;
 use super::balance::Heat;
 use super::ledger::Ledger;
-use super::reshape::{Underway, is_reshape};
+use super::reshape::{Pace, Underway, is_reshape};
 use super::{Keep, Turn};
 use crate::core::{Outcomes, Undecided};
 use crate::{
@@ -59,6 +59,7 @@ pub(super) struct Group {
     reopened: BTreeSet<(NodeId, Timestamp)>,
     /// Changes of the shape of trees whose roots are here, in which other groups have a part.
     pub(super) reshapes: BTreeMap<TransactionId, Underway>,
+    pub(super) pace: Pace,
     /// Who keeps all others from committing.
     excluding: Option<Excluding>,
     /// What its leaves have had to do.
@@ -218,6 +219,7 @@ impl Group {
             committed: BTreeMap::new(),
             reopened: BTreeSet::new(),
             reshapes: BTreeMap::new(),
+            pace: Pace::default(),
             excluding: None,
             heat: Heat::default(),
             walked: None,

@@ -24,6 +24,8 @@ use std::time::Duration;
 const MOST_UNDERWAY: usize = 32;
 /// One that takes longer waits for somebody who may have gone, while its leaves are locked.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The longest rest between two tries, as a power of two of that: a minute.
+const LONGEST_REST: u32 = 6;
 /// In [`TransactionId::client`]: distinguishes the names of these transactions from those of clients, whose numbers are by chance.
 const OWN: u64 = 1 << 63;
 
@@ -44,6 +46,41 @@ impl Underway {
     /// Lets it take place after `seen`: somebody has read what was there before it.
     pub(super) fn postpone(&mut self, seen: Timestamp) {
         self.at = self.at.max(Timestamp(seen.0 + 1));
+    }
+}
+
+/// How many leaves may be on their way at once. Where leaves are large or disks slow, many together take longer than one is waited for,
+/// and all would be given up and begun again for ever: half as many are tried then, and one by one ever more seldom.
+#[derive(Debug)]
+pub(super) struct Pace {
+    at_once: usize,
+    /// How often one alone took too long.
+    failures: u32,
+    rests_until: Time,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { at_once: MOST_UNDERWAY, failures: 0, rests_until: Time::ZERO }
+    }
+}
+
+impl Pace {
+    pub(super) fn at_once(&self, now: Time) -> usize {
+        if now < self.rests_until { 0 } else { self.at_once }
+    }
+
+    fn is_done(&mut self) {
+        self.failures = 0;
+        self.at_once = (self.at_once + 1).min(MOST_UNDERWAY);
+    }
+
+    fn is_too_slow(&mut self, now: Time) {
+        if self.at_once == 1 {
+            self.rests_until = now + PATIENCE * (1 << self.failures.min(LONGEST_REST));
+            self.failures += 1;
+        }
+        self.at_once = (self.at_once / 2).max(1);
     }
 }
 
@@ -170,6 +207,7 @@ impl Group {
         match storage.reshape(transaction, (at, &others), &[relink]) {
             Ok(written) => {
                 self.reshapes.remove(&transaction);
+                self.pace.is_done();
                 let news = News::Ended(Outcome::Committed(at));
                 let sends = self.messages(&others, transaction, news, turn);
                 self.tell_when(Durability::Synced, Done { sends, written, ..Done::default() }, turn);
@@ -223,6 +261,9 @@ impl Group {
         let is_old = |underway: &Underway| turn.now >= underway.since + PATIENCE;
         let old: Vec<_> =
             self.reshapes.iter().filter(|(_, underway)| is_old(underway)).map(|(name, _)| *name).collect();
+        if !old.is_empty() {
+            self.pace.is_too_slow(turn.now);
+        }
         old.into_iter().for_each(|transaction| self.abandon(transaction, turn));
     }
 }
@@ -319,5 +360,27 @@ impl Group {
             Step::Leave(object) => Restructuring::Remove { object },
             Step::Arrive(moved, _) => Restructuring::Place { object: self.database.fresh(), moved },
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sixteen leaves of a megabyte took longer than a second together on a slow disk, and were begun again for half an hour.
+    #[test]
+    fn what_takes_too_long_together_is_done_one_by_one_and_ever_more_seldom() {
+        let (mut pace, mut now) = (Pace::default(), Time::ZERO);
+        let mut tried = Vec::new();
+        for _ in 0..8 {
+            tried.push(pace.at_once(now));
+            pace.is_too_slow(now);
+        }
+        assert_eq!(tried[..6], [32, 16, 8, 4, 2, 1]);
+        assert_eq!(pace.at_once(now), 0);
+        now = now + PATIENCE * (1 << LONGEST_REST);
+        assert_eq!(pace.at_once(now), 1);
+        (0..100).for_each(|_| pace.is_done());
+        assert_eq!(pace.at_once(now), MOST_UNDERWAY);
     }
 }
