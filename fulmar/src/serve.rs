@@ -124,6 +124,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     settings.listen = serve.listen.clone().or(settings.listen);
     settings.advertise = serve.advertise.clone().or(settings.advertise);
     settings.leader_timeout = serve.leader_timeout.clone().or(settings.leader_timeout);
+    settings.require_addresses()?;
     if let Some(agreed) = &serve.genesis {
         genesis::require(agreed, &settings)?;
     }

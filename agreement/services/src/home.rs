@@ -46,8 +46,8 @@ pub enum HomeError {
     Malformed(PathBuf),
     /// It has lived before.
     #[error(
-        "{0}: the replica has lived before, and a group is founded once; start it without `--found`, or, if it is to found \
-         another group, with an empty directory"
+        "{0}: the replica was started before, and a group is founded once; start it without `--found`. If its group was never \
+         founded, or is to be another one, start it with an empty directory"
     )]
     Founded(PathBuf),
     /// What is replicated has no such state.

@@ -274,10 +274,15 @@ fn remove(data: &Path) -> Result<(), Failure> {
 /// Puts the marker where the program expects its file: whole, or not at all.
 fn mark(file: &Path, draft: &Path, named: &str, opened: &str) -> io::Result<()> {
     let mut text = File::create(draft)?;
+    let remains = if opened.starts_with("fulmar://") {
+        "leaves the database on the servers"
+    } else {
+        "removes the database"
+    };
     write!(
         text,
         "{MARK}{named}\n\nThis file stands for a database that a program was sent to by {VARIABLE}.\n\
-         Removing it removes the database. Open the data with: fulmar sql {opened}\n"
+         Removing it {remains}. Open the data with: fulmar sql {opened}\n"
     )?;
     text.sync_all()?;
     fs::rename(draft, file)?;

@@ -91,6 +91,19 @@ impl Settings {
         self.join.iter().flat_map(|join| join.split(',')).map(str::to_owned).collect()
     }
 
+    /// Requires that the servers of the cluster are given by addresses: whatever stands for none now may do so when networks are up.
+    pub(super) fn require_addresses(&self) -> Result<(), String> {
+        let is_address = |name: &str| {
+            name.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+        };
+        match self.join().into_iter().find(|name| !is_address(name)) {
+            Some(wrong) => Err(format!(
+                "join = \"{wrong}\": expected HOST:PORT, such as 10.0.0.1:7400, or several with commas between them"
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// How long leaders of groups may be silent, as far as this server is concerned.
     pub(super) fn leader_timeout(&self) -> Result<LeaderTimeout, NoLeaderTimeout> {
         self.leader_timeout.as_deref().map_or_else(|| Ok(LeaderTimeout::default()), str::parse)
@@ -113,7 +126,9 @@ impl Settings {
     pub(super) fn require_no_replicas(&self) -> Result<(), String> {
         match self.replicas {
             Some(_) => {
-                Err("`replicas` is for the first server of a cluster to say, and this one joins it".into())
+                Err("`replicas` is for the first server of a cluster to say, and this one joins it as a new server: remove it; or, \
+                     if it is a server that has lost its disk, write its name to the file SERVER in its directory"
+                    .into())
             }
             None => Ok(()),
         }

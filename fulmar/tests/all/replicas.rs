@@ -348,7 +348,12 @@ fn wrong_settings_of_replicas_are_refused() {
         "{unknown}"
     );
     let joins = complaint("replicas = 3", &["--join", "127.0.0.1:1"]);
-    assert!(joins.contains("for the first server"), "{joins}");
+    assert!(joins.contains("for the first server") && joins.contains("SERVER"), "{joins}");
+    // What stands for no address may do so later; what is none is not waited for.
+    for wrong in ["127.0.0.1", "", "127.0.0.1:1,fulmar://127.0.0.1:1/birds"] {
+        let joins = complaint("", &["--join", wrong]);
+        assert!(joins.contains("expected HOST:PORT"), "{joins}");
+    }
     fs::write(&settings, "replicas = 3").expect("a file");
     let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
     command.args(["serve", "--config"]).arg(&settings).arg("--data").arg(folder.path().join("alone"));
