@@ -411,7 +411,8 @@ impl Transaction {
         }
     }
 
-    /// Commits. After an error nothing of it has happened; the transaction is over either way.
+    /// Commits. After an error nothing of it has happened, but for an [`Error::Io`] which says that this is unknown; the transaction is
+    /// over either way.
     ///
     /// # Errors
     /// [`Error::Conflict`] if a transaction that committed since the snapshot changed the same keys or those required;

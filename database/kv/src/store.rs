@@ -86,7 +86,7 @@ pub trait Store: Send + Sync {
     /// This inner node has led to a leaf that has given away what was looked for, and the store has found it nevertheless.
     fn excuse(&self, node: ObjectId);
 
-    /// Commits. Unless it answers a timestamp, nothing of the commit takes place.
+    /// Commits. Unless it answers a timestamp, nothing of the commit takes place, but for an [`Error::Io`] which says that this is unknown.
     ///
     /// # Errors
     /// As [`Database::commit`].

@@ -78,7 +78,7 @@ int fulmar_previous(FulmarHandle*, FulmarCursor*);
 int fulmar_is_far(const FulmarHandle*);
 void fulmar_let_read_one_row(FulmarHandle*, int);
 void fulmar_let_assume(FulmarHandle*, int);
-int fulmar_has_assumed(const FulmarHandle*);
+int fulmar_was_misled(const FulmarHandle*, int rc);
 int fulmar_assume_row(FulmarHandle*, FulmarCursor*, i64 iRow);
 void fulmar_load_row(FulmarHandle*, FulmarCursor*);
 int fulmar_seek_row(FulmarHandle*, FulmarCursor*, i64 iRow, int bExact, int *pSide);

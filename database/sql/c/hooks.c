@@ -239,8 +239,8 @@ static int fulmarReadsOneRow(const Vdbe *v){
 /*
 ** Steps a statement. One that is a transaction of its own, and loses a conflict,
 ** is run again; it commits before its first row, so none was returned. So is one
-** that has changed rows without looking whether they are there, and fails in
-** whatever way: looking. Active statements that have left their transaction are
+** that has changed rows without looking whether they are there, and may have failed
+** for that: looking. Active statements that have left their transaction are
 ** not in the way.
 */
 static int fulmarStep(Vdbe *v){
@@ -259,7 +259,7 @@ static int fulmarStep(Vdbe *v){
   rc = sqlite3Step(v);
   if( pReads ) fulmar_let_read_one_row(pReads, 0);
   if( pAssumes ){
-    int bWrong = v->rc!=SQLITE_OK && fulmar_has_assumed(pAssumes);
+    int bWrong = v->rc!=SQLITE_OK && fulmar_was_misled(pAssumes, v->rc);
     fulmar_let_assume(pAssumes, 0);
     if( bWrong ){
       sqlite3_reset((sqlite3_stmt*)v);

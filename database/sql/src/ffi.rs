@@ -468,12 +468,11 @@ extern "C" fn fulmar_let_assume(handle: *mut Handle, ready: c_int) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn fulmar_has_assumed(handle: *const Handle) -> c_int {
+extern "C" fn fulmar_was_misled(handle: *const Handle, code: c_int) -> c_int {
     // SAFETY: as in `attempt`.
-    c_int::from(unsafe { &*handle }.has_assumed())
+    c_int::from(unsafe { &*handle }.was_misled(code))
 }
 
-/// Whether the cursor now stands on that row by assumption.
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_is_far(handle: *const Handle) -> c_int {
     // SAFETY: as in `attempt`.
@@ -488,6 +487,7 @@ extern "C" fn fulmar_let_read_one_row(handle: *mut Handle, ready: c_int) {
     });
 }
 
+/// Whether the cursor now stands on that row by assumption.
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_assume_row(handle: *mut Handle, cursor: *mut Cursor, row: i64) -> c_int {
     let mut assumed = false;

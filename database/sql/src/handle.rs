@@ -380,9 +380,11 @@ impl Handle {
         self.assumes = if ready { Assumes::Ready } else { Assumes::Nothing };
     }
 
-    /// Whether the statement has assumed something, so that its failure may be due to that.
-    pub(crate) fn has_assumed(&self) -> bool {
-        matches!(self.assumes, Assumes::Rows | Assumes::Unread(..))
+    /// Whether the statement has failed with this code, perhaps, because of what it has assumed; then nothing of it has taken place.
+    pub(crate) fn was_misled(&self, code: c_int) -> bool {
+        let has_assumed = matches!(self.assumes, Assumes::Rows | Assumes::Unread(..));
+        // Of what the database itself has failed at, only a conflict may be due to that. Otherwise its commit may have taken place.
+        has_assumed && (code == BUSY_SNAPSHOT || self.failure(code).is_none())
     }
 
     /// Takes a row for present, if the statement may and has read nothing yet.
