@@ -131,9 +131,20 @@ const EDITS: &[Edit] = &[
               \x20 if( p->bFulmarLeft ) fulmarHaltLeft(p);\n",
     },
     Edit {
-        place: "sqlite3_step: run again a statement whose own transaction lost a conflict",
+        place: "sqlite3_step: what becomes of a statement that loses conflicts",
+        find: "  int cnt = 0;             /* Counter to prevent infinite loop of reprepares */\n",
+        put: "  int cnt;                 /* Counter to prevent infinite loop of reprepares */\n\
+              \x20 FulmarRetry sRetry = {0, 0, 0};\n",
+    },
+    Edit {
+        place: "sqlite3_step: a statement may be run again, and each time prepared again",
         find: "  while( (rc = sqlite3Step(v))==SQLITE_SCHEMA\n",
-        put: "  while( (rc = fulmarStep(v))==SQLITE_SCHEMA\n",
+        put: "  do{\n  cnt = 0;\n  while( (rc = fulmarStep(v, &sRetry))==SQLITE_SCHEMA\n",
+    },
+    Edit {
+        place: "sqlite3_step: run again a statement whose own transaction lost a conflict",
+        find: "    assert( v->expired==0 );\n  }\n",
+        put: "    assert( v->expired==0 );\n  }\n  }while( fulmarRunsAgain(v, &sRetry, rc) );\n",
     },
     Edit {
         place: "sqlite3_stmt_readonly: a statement that has ended its transaction before its rows",

@@ -182,7 +182,7 @@ static int fulmarRaiseSequence(BtCursor *pCur, const BtreePayload *pX){
   return fulmar_raise_sequence(pCur->pBtree->pFulmar, pCur->pgnoRoot, pX->nKey, pX->pData, pX->nData);
 }
 
-/* How often a statement is run again, and from when on it presses. */
+/* How often a statement is run again when it loses, and from when on it presses. */
 #define FULMAR_MAX_RETRY   100
 #define FULMAR_PRESS_RETRY 3
 
@@ -237,23 +237,22 @@ static int fulmarReadsOneRow(const Vdbe *v){
 }
 
 /*
-** Steps a statement. One that is a transaction of its own, and loses a conflict,
-** is run again; it commits before its first row, so none was returned. So is one
-** that has changed rows without looking whether they are there, and may have failed
-** for that: looking. Active statements that have left their transaction are
-** not in the way.
+** Steps a statement. One that is a transaction of its own, and has changed rows
+** without looking whether they are there, is run again, looking, if that may be
+** why it fails. Active statements that have left their transaction are not in the
+** way.
 */
-static int fulmarStep(Vdbe *v){
+static int fulmarStep(Vdbe *v, FulmarRetry *pRetry){
   sqlite3 *db = v->db;
   int bAlone = db->autoCommit && v->eVdbeState!=VDBE_RUN_STATE && db->nVdbeRead==0;
-  int bAssumes = bAlone && !v->readOnly && v->nResColumn==0 && fulmarServes(db->aDb[0].pBt);
+  int bAssumes = bAlone && !v->readOnly && v->nResColumn==0 && pRetry->nRetry==0
+              && fulmarServes(db->aDb[0].pBt);
   FulmarHandle *pAssumes = bAssumes ? db->aDb[0].pBt->pFulmar : 0;
   int bReads = bAlone && v->readOnly && fulmarServes(db->aDb[0].pBt)
             && fulmar_is_far(db->aDb[0].pBt->pFulmar) && fulmarReadsOneRow(v);
   FulmarHandle *pReads = bReads ? db->aDb[0].pBt->pFulmar : 0;
-  FulmarHandle *pQueued = 0;
-  int nRetry = 0;
   int rc;
+  pRetry->bAlone = bAlone;
   if( pAssumes ) fulmar_let_assume(pAssumes, 1);
   if( pReads ) fulmar_let_read_one_row(pReads, 1);
   rc = sqlite3Step(v);
@@ -266,16 +265,30 @@ static int fulmarStep(Vdbe *v){
       rc = sqlite3Step(v);
     }
   }
-  while( bAlone && v->rc==SQLITE_BUSY_SNAPSHOT && rc!=SQLITE_ROW && nRetry++<FULMAR_MAX_RETRY ){
-    if( pQueued==0 ){
-      FulmarHandle *pLoser = fulmarLoser(db);
-      if( pLoser && fulmar_queue_to_retry(pLoser) ) pQueued = pLoser;
-    }
-    if( pQueued && nRetry==FULMAR_PRESS_RETRY ) fulmar_press(pQueued);
-    sqlite3_reset((sqlite3_stmt*)v);
-    rc = sqlite3Step(v);
-  }
-  if( pQueued ) fulmar_leave_retry(pQueued);
   if( rc==SQLITE_ROW && fulmarOnlyCounts(v) ) fulmarLeave(v);
   return rc;
+}
+
+/*
+** Whether a statement that has been stepped, to the result rc, is to be stepped
+** from its beginning once more, since it is a transaction of its own and has lost
+** a conflict; it commits before its first row, so none was returned. Whoever loses
+** keeps its turn until it gets through, also while SQLite prepares it again: a
+** change of the schema that is rolled back makes it do so each time.
+*/
+static int fulmarRunsAgain(Vdbe *v, FulmarRetry *p, int rc){
+  if( p->bAlone && rc!=SQLITE_ROW && v->rc==SQLITE_BUSY_SNAPSHOT
+   && p->nRetry<FULMAR_MAX_RETRY
+  ){
+    p->nRetry++;
+    if( p->pQueued==0 ){
+      FulmarHandle *pLoser = fulmarLoser(v->db);
+      if( pLoser && fulmar_queue_to_retry(pLoser) ) p->pQueued = pLoser;
+    }
+    if( p->pQueued && p->nRetry>=FULMAR_PRESS_RETRY ) fulmar_press(p->pQueued);
+    sqlite3_reset((sqlite3_stmt*)v);
+    return 1;
+  }
+  if( p->pQueued ) fulmar_leave_retry(p->pQueued);
+  return 0;
 }

@@ -16,6 +16,14 @@ typedef struct FulmarCursor FulmarCursor;
 */
 #define FULMAR_FCNTL_ROUND_TRIPS 6714732
 
+/* How sqlite3_step runs a statement again that loses conflicts. */
+typedef struct FulmarRetry FulmarRetry;
+struct FulmarRetry {
+  FulmarHandle *pQueued;  /* Whose turn it has, or 0 */
+  int nRetry;             /* How often it was run again */
+  int bAlone;             /* Whether it is a transaction of its own, and begins now */
+};
+
 struct Vdbe;
 static int fulmarServes(Btree*);
 static Pgno fulmarLastRoot(Btree*);
@@ -30,7 +38,8 @@ static char *fulmarOpenErrorText(sqlite3*, const char*);
 static const char *fulmarErrorText(sqlite3*, int);
 static void fulmarExplainCommit(struct Vdbe*, int);
 static void fulmarJournalMode(sqlite3_value*);
-static int fulmarStep(struct Vdbe*);
+static int fulmarStep(struct Vdbe*, FulmarRetry*);
+static int fulmarRunsAgain(struct Vdbe*, FulmarRetry*, int);
 static int fulmarCommitBeforeRows(struct Vdbe*);
 static void fulmarHaltLeft(struct Vdbe*);
 static int fulmarBlobLevel(sqlite3*, int, int);

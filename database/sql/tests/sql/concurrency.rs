@@ -122,6 +122,31 @@ fn a_schema_change_and_a_write_conflict() {
     assert_eq!(number(&b, "SELECT count(*) FROM t INDEXED BY tx"), 1);
 }
 
+/// A change of the schema is prepared again whenever it has lost, and so its losses were counted anew each time: it never had
+/// a turn, and got `SQLITE_SCHEMA` in the end.
+#[test]
+fn a_schema_change_that_loses_is_run_again_like_any_statement() {
+    for (losses, expected) in [(60, Ok(())), (101, Err(BUSY_SNAPSHOT))] {
+        let (directory, [mut a]) = connections("CREATE TABLE t(x); INSERT INTO t VALUES (0)");
+        let mut writers: Vec<_> = std::iter::repeat_with(|| open(&directory)).take(losses).collect();
+        for writer in &writers {
+            let write = "PRAGMA synchronous = OFF; BEGIN; INSERT INTO t VALUES (1)";
+            writer.execute_batch(write).expect("writes");
+        }
+        // One of them commits before each attempt does.
+        let hook = move || {
+            if let Some(writer) = writers.pop() {
+                writer.execute_batch("COMMIT").expect("is first");
+            }
+            false
+        };
+        a.commit_hook(Some(hook)).expect("is a hook");
+        let created = a.execute_batch("CREATE INDEX tx ON t(x)");
+        let code = |error: Error| error.sqlite_error().expect("an error of SQLite's").extended_code;
+        assert_eq!(created.map_err(code), expected, "{losses} losses");
+    }
+}
+
 #[test]
 fn exclusive_transactions_are_alone() {
     let (_directory, [a, b]) = connections("CREATE TABLE t(x)");
