@@ -90,10 +90,11 @@ const EDITS: &[Edit] = &[
               \x20 u32 szFulmarStash;        /* How much fits */\n",
     },
     Edit {
-        place: "struct Vdbe: a statement that has ended its transaction before its rows",
+        place: "struct Vdbe: how far the commit of a statement has come",
         find: "  bft haveEqpOps:1;       /* Bytecode supports EXPLAIN QUERY PLAN */\n",
         put: "  bft haveEqpOps:1;       /* Bytecode supports EXPLAIN QUERY PLAN */\n\
-              \x20 bft bFulmarLeft:1;      /* It wrote, and takes part in no transaction any more */\n",
+              \x20 bft bFulmarLeft:1;      /* It wrote, and takes part in no transaction any more */\n\
+              \x20 bft bFulmarPartly:1;    /* One of several databases of ours has committed */\n",
     },
     Edit {
         place: "sqlite3_serialize: databases without pages",
@@ -116,7 +117,7 @@ const EDITS: &[Edit] = &[
     Edit {
         place: "vdbeCommit: ours first, as only they can lose a conflict",
         find: "      return SQLITE_CONSTRAINT_COMMITHOOK;\n    }\n  }\n",
-        put: "      return SQLITE_CONSTRAINT_COMMITHOOK;\n    }\n  }\n  rc = fulmarCommitFirst(db);\n  if( rc ) return rc;\n",
+        put: "      return SQLITE_CONSTRAINT_COMMITHOOK;\n    }\n  }\n  rc = fulmarCommitFirst(db, p);\n  if( rc ) return rc;\n",
     },
     Edit {
         place: "sqlite3VdbeHalt: why a commit failed",

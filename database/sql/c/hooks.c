@@ -17,13 +17,18 @@ static const char *fulmarErrorText(sqlite3 *db, int rc){
 
 /*
 ** Commits our databases of a transaction, before the ordinary ones: losing a
-** conflict then still rolls everything back.
+** conflict then still rolls everything back, unless one of ours has committed
+** before another.
 */
-static int fulmarCommitFirst(sqlite3 *db){
+static int fulmarCommitFirst(sqlite3 *db, Vdbe *v){
   int rc = SQLITE_OK;
+  int nWritten = 0;
   int i;
   for(i=0; rc==SQLITE_OK && i<db->nDb; i++){
-    if( fulmarServes(db->aDb[i].pBt) ) rc = sqlite3BtreeCommitPhaseOne(db->aDb[i].pBt, 0);
+    Btree *p = db->aDb[i].pBt;
+    if( !fulmarServes(p) || p->inTrans!=TRANS_WRITE ) continue;
+    v->bFulmarPartly = nWritten++>0;
+    rc = sqlite3BtreeCommitPhaseOne(p, 0);
   }
   return rc;
 }
@@ -237,6 +242,14 @@ static int fulmarReadsOneRow(const Vdbe *v){
 }
 
 /*
+** Whether a statement that has failed may begin again, whatever the reason: it has
+** committed nothing, and nobody has interrupted it, which SQLite would forget.
+*/
+static int fulmarMayRunAgain(const Vdbe *v){
+  return !v->bFulmarPartly && AtomicLoad(&v->db->u1.isInterrupted)==0;
+}
+
+/*
 ** Steps a statement. One that is a transaction of its own, and has changed rows
 ** without looking whether they are there, is run again, looking, if that may be
 ** why it fails. Active statements that have left their transaction are not in the
@@ -253,6 +266,7 @@ static int fulmarStep(Vdbe *v, FulmarRetry *pRetry){
   FulmarHandle *pReads = bReads ? db->aDb[0].pBt->pFulmar : 0;
   int rc;
   pRetry->bAlone = bAlone;
+  v->bFulmarPartly = 0;
   if( pAssumes ) fulmar_let_assume(pAssumes, 1);
   if( pReads ) fulmar_let_read_one_row(pReads, 1);
   rc = sqlite3Step(v);
@@ -260,7 +274,7 @@ static int fulmarStep(Vdbe *v, FulmarRetry *pRetry){
   if( pAssumes ){
     int bWrong = v->rc!=SQLITE_OK && fulmar_was_misled(pAssumes, v->rc);
     fulmar_let_assume(pAssumes, 0);
-    if( bWrong ){
+    if( bWrong && fulmarMayRunAgain(v) ){
       sqlite3_reset((sqlite3_stmt*)v);
       rc = sqlite3Step(v);
     }
@@ -277,7 +291,7 @@ static int fulmarStep(Vdbe *v, FulmarRetry *pRetry){
 ** change of the schema that is rolled back makes it do so each time.
 */
 static int fulmarRunsAgain(Vdbe *v, FulmarRetry *p, int rc){
-  if( p->bAlone && rc!=SQLITE_ROW && v->rc==SQLITE_BUSY_SNAPSHOT
+  if( p->bAlone && rc!=SQLITE_ROW && v->rc==SQLITE_BUSY_SNAPSHOT && fulmarMayRunAgain(v)
    && p->nRetry<FULMAR_MAX_RETRY
   ){
     p->nRetry++;

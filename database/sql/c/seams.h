@@ -49,7 +49,7 @@ static void fulmarCursorSeeks(BtCursor*, int);
 static int fulmarPickRowid(BtCursor*, i64*);
 static int fulmarGetMeta(Btree*, int, u32*);
 static int fulmarRaiseSequence(BtCursor*, const BtreePayload*);
-static int fulmarCommitFirst(sqlite3*);
+static int fulmarCommitFirst(sqlite3*, struct Vdbe*);
 static int fulmarRefusesOutput(sqlite3*, Btree*);
 static int fulmarEmptyOutput(sqlite3*, int);
 static int fulmarTakesPart(sqlite3_backup*);

@@ -147,6 +147,50 @@ fn a_schema_change_that_loses_is_run_again_like_any_statement() {
     }
 }
 
+/// `change` is run when the connection commits for the first time, and before that takes place.
+fn before_the_first_commit(connection: &mut Connection, change: impl FnOnce() + Send + 'static) {
+    let mut change = Some(change);
+    let hook = move || {
+        if let Some(change) = change.take() {
+            change();
+        }
+        false
+    };
+    connection.commit_hook(Some(hook)).expect("is a hook");
+}
+
+/// It took place twice in the database that had committed.
+#[test]
+fn a_statement_that_one_of_two_databases_has_committed_is_not_run_again() {
+    let (directory, [mut a]) = connections("CREATE TABLE t(x); INSERT INTO t VALUES (0)");
+    let second = format!("fulmar:{}/second", directory.path().display());
+    let b = Connection::open(&second).expect("opens");
+    b.execute_batch("CREATE TABLE u(x); INSERT INTO u VALUES (0)").expect("sets up");
+    a.execute_batch(&format!(
+        "ATTACH '{second}' AS second;
+         CREATE TEMP TRIGGER both AFTER UPDATE ON main.t BEGIN UPDATE u SET x = x + 1; END"
+    ))
+    .expect("sets up");
+    before_the_first_commit(&mut a, move || {
+        b.execute("UPDATE u SET x = x + 10", []).expect("is first");
+    });
+    assert_eq!(failure(a.execute("UPDATE t SET x = x + 1", [])).0, BUSY_SNAPSHOT);
+    assert_eq!((number(&a, "SELECT x FROM t"), number(&a, "SELECT x FROM u")), (1, 10));
+}
+
+/// An interrupt was forgotten when the statement began again.
+#[test]
+fn a_statement_that_is_interrupted_is_not_run_again() {
+    let (_directory, [mut a, b]) = connections("CREATE TABLE t(x); INSERT INTO t VALUES (0)");
+    let interrupt = a.get_interrupt_handle();
+    before_the_first_commit(&mut a, move || {
+        b.execute("UPDATE t SET x = x + 10", []).expect("is first");
+        interrupt.interrupt();
+    });
+    assert_eq!(failure(a.execute("UPDATE t SET x = x + 1", [])).0, BUSY_SNAPSHOT);
+    assert_eq!(number(&a, "SELECT x FROM t"), 10);
+}
+
 #[test]
 fn exclusive_transactions_are_alone() {
     let (_directory, [a, b]) = connections("CREATE TABLE t(x)");
