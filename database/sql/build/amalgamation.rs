@@ -159,6 +159,18 @@ const EDITS: &[Edit] = &[
               \x20 if( (rc = fulmarCommitBeforeRows(p))!=SQLITE_OK ) goto abort_due_to_error;\n",
     },
     Edit {
+        place: "OP_Transaction: the schema cookie of a statement that only this tells of changes",
+        find: "    rc = sqlite3BtreeBeginTrans(pBt, pOp->p2, &iMeta);\n",
+        put: "    rc = sqlite3BtreeBeginTrans(pBt, pOp->p2, &iMeta);\n\
+              \x20   if( rc==SQLITE_OK && (pOp->p5 & OPFLAG_FULMAR_VERIFY) ){\n\
+              \x20     rc = fulmarGetMeta(pBt, BTREE_SCHEMA_VERSION, (u32*)&iMeta);\n    }\n",
+    },
+    Edit {
+        place: "OP_ReadCookie: what cannot be read is not zero",
+        find: "  sqlite3BtreeGetMeta(db->aDb[iDb].pBt, iCookie, (u32 *)&iMeta);\n",
+        put: "  rc = fulmarGetMeta(db->aDb[iDb].pBt, iCookie, (u32 *)&iMeta);\n  if( rc ) goto abort_due_to_error;\n",
+    },
+    Edit {
         place: "OP_OpenRead: a cursor that looks for the parent of a foreign key",
         find: "  sqlite3BtreeCursorHintFlags(pCur->uc.pCursor,\n                               (pOp->p5 & (OPFLAG_BULKCSR|OPFLAG_SEEKEQ)));\n  if( rc ) goto abort_due_to_error;\n",
         put: "  sqlite3BtreeCursorHintFlags(pCur->uc.pCursor,\n                               (pOp->p5 & (OPFLAG_BULKCSR|OPFLAG_SEEKEQ)));\n  if( rc ) goto abort_due_to_error;\n\
@@ -226,6 +238,13 @@ const EDITS: &[Edit] = &[
         place: "attachFunc: why a database could not be opened",
         find: "        zErrDyn = sqlite3MPrintf(db, \"unable to open database: %s\", zFile);\n",
         put: "        zErrDyn = fulmarOpenErrorText(db, zFile);\n",
+    },
+    Edit {
+        place: "sqlite3FinishCoding: a statement that only the schema cookie tells of changes",
+        find: "      if( db->init.busy==0 ) sqlite3VdbeChangeP5(v, 1);\n      VdbeComment((v,\n",
+        put: "      if( db->init.busy==0 ){\n\
+              \x20       sqlite3VdbeChangeP5(v, fulmarOnlyVerifies(pParse) ? 1|OPFLAG_FULMAR_VERIFY : 1);\n      }\n\
+              \x20     VdbeComment((v,\n",
     },
     Edit {
         place: "sqlite3BeginTransaction: BEGIN IMMEDIATE that is to be alone",

@@ -170,13 +170,12 @@ SQLITE_PRIVATE int sqlite3BtreeBeginTrans(Btree *p, int wrflag, int *pSchemaVers
   if( p->inTrans==TRANS_NONE || (wrflag && p->inTrans==TRANS_READ) || wrflag>1 ){
     int bKeepBase = db->autoCommit==0 || db->nVdbeRead>1;
     do{
-      rc = fulmar_begin(p->pFulmar, wrflag, bKeepBase, (u32*)pSchemaVersion);
+      rc = fulmar_begin(p->pFulmar, wrflag, bKeepBase);
     }while( rc==SQLITE_BUSY && sqlite3InvokeBusyHandler(&db->busyHandler) );
     if( rc ) return rc;
     p->inTrans = wrflag ? TRANS_WRITE : TRANS_READ;
-  }else if( pSchemaVersion ){
-    rc = fulmar_meta(p->pFulmar, BTREE_SCHEMA_VERSION, (u32*)pSchemaVersion);
   }
+  if( pSchemaVersion ) rc = fulmar_schema_cookie(p->pFulmar, (u32*)pSchemaVersion);
   if( rc==SQLITE_OK && wrflag && db->nSavepoint ){
     rc = fulmar_open_savepoints(p->pFulmar, db->nSavepoint);
   }
@@ -273,6 +272,10 @@ SQLITE_PRIVATE int sqlite3BtreeClearTable(Btree *p, int iTable, i64 *pnChange){
   return fulmar_clear_tree(p->pFulmar, (u32)iTable, pnChange);
 }
 
+/*
+** schemaIsValid() calls it when a name is not found, to compare the schema
+** cookie: 0, after a failure, makes it read the schema, which says what is wrong.
+*/
 SQLITE_PRIVATE void sqlite3BtreeGetMeta(Btree *p, int idx, u32 *pMeta){
   if( !fulmarServes(p) ){
     original_sqlite3BtreeGetMeta(p, idx, pMeta);

@@ -174,11 +174,26 @@ static int fulmarPickRowid(BtCursor *pCur, i64 *piRow){
   return fulmar_pick_rowid(pCur->pBtree->pFulmar, pCur->pgnoRoot, piRow);
 }
 
-/* As sqlite3BtreeGetMeta(), where a failure can be told. */
+/*
+** As sqlite3BtreeGetMeta(), where a failure can be told: SQLITE_SCHEMA if the
+** statement was prepared for a schema that is not that of its snapshot.
+*/
 static int fulmarGetMeta(Btree *p, int i, u32 *pValue){
-  if( fulmarServes(p) ) return fulmar_meta(p->pFulmar, i, pValue);
+  if( fulmarServes(p) ){
+    /* PRAGMA data_version tells of the snapshot, which is taken by then. */
+    int rc = fulmar_meta(p->pFulmar, i==BTREE_DATA_VERSION ? BTREE_SCHEMA_VERSION : i, pValue);
+    if( rc || i!=BTREE_DATA_VERSION ) return rc;
+  }
   sqlite3BtreeGetMeta(p, i, pValue);
   return SQLITE_OK;
+}
+
+/*
+** Whether a statement reads no table, but may depend on the schema: IF EXISTS,
+** IF NOT EXISTS, PRAGMA table_info. No read of its own makes sure of the cookie.
+*/
+static int fulmarOnlyVerifies(const Parse *pParse){
+  return pParse->nTab==0 && pParse->nVtabLock==0 && pParse->pVdbe->pProgram==0;
 }
 
 /* An INSERT is about to write a row of sqlite_sequence. */

@@ -7,6 +7,8 @@ typedef struct FulmarCursor FulmarCursor;
 
 /* OP_OpenRead: the cursor looks for the parent of a foreign key. */
 #define OPFLAG_FULMAR_PARENT 0x20
+/* OP_Transaction: the schema cookie is read, not remembered. */
+#define OPFLAG_FULMAR_VERIFY 0x02
 /* OP_Insert: it raises the number of a table with AUTOINCREMENT. */
 #define OPFLAG_FULMAR_SEQUENCE 0x100
 
@@ -24,6 +26,7 @@ struct FulmarRetry {
   int bAlone;             /* Whether it is a transaction of its own, and begins now */
 };
 
+struct Parse;
 struct Vdbe;
 static int fulmarServes(Btree*);
 static Pgno fulmarLastRoot(Btree*);
@@ -48,6 +51,7 @@ static void fulmarCursorSeeksParent(BtCursor*);
 static void fulmarCursorSeeks(BtCursor*, int);
 static int fulmarPickRowid(BtCursor*, i64*);
 static int fulmarGetMeta(Btree*, int, u32*);
+static int fulmarOnlyVerifies(const struct Parse*);
 static int fulmarRaiseSequence(BtCursor*, const BtreePayload*);
 static int fulmarCommitFirst(sqlite3*, struct Vdbe*);
 static int fulmarRefusesOutput(sqlite3*, Btree*);

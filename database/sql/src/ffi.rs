@@ -162,21 +162,13 @@ extern "C" fn fulmar_set_synced(handle: *mut Handle, synced: c_int) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn fulmar_begin(handle: *mut Handle, level: c_int, keep_base: c_int, cookie: *mut u32) -> c_int {
+extern "C" fn fulmar_begin(handle: *mut Handle, level: c_int, keep_base: c_int) -> c_int {
     let level = match level {
         0 => Level::Read,
         1 => Level::Write,
         _ => Level::Exclusive,
     };
-    attempt(handle, |handle| {
-        handle.begin(level, keep_base != 0)?;
-        if !cookie.is_null() {
-            let value = handle.schema_cookie()?;
-            // SAFETY: C passes null or where to put it.
-            unsafe { *cookie = value };
-        }
-        Ok(codes::OK)
-    })
+    attempt(handle, |handle| handle.begin(level, keep_base != 0).map(|()| codes::OK))
 }
 
 #[unsafe(no_mangle)]
@@ -249,6 +241,16 @@ extern "C" fn fulmar_count(handle: *mut Handle, root: u32, entries: *mut i64) ->
         let count = handle.transaction()?.count(Tree(root))?;
         // SAFETY: C passes where to put it.
         unsafe { *entries = i64::try_from(count).unwrap_or(i64::MAX) };
+        Ok(codes::OK)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn fulmar_schema_cookie(handle: *mut Handle, cookie: *mut u32) -> c_int {
+    attempt(handle, |handle| {
+        let value = handle.schema_cookie()?;
+        // SAFETY: C passes where to put it.
+        unsafe { *cookie = value };
         Ok(codes::OK)
     })
 }

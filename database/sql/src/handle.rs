@@ -544,19 +544,17 @@ impl Handle {
         Ok(())
     }
 
-    /// A value of the header that SQLite keeps for a database.
+    /// A value of the header that SQLite keeps for a database, as the open transaction sees it. It fails with
+    /// `SCHEMA_CHANGED` if this takes the snapshot, and another schema cookie was remembered.
     pub(crate) fn meta(&mut self, index: usize) -> Result<u32, Failure> {
-        if let Some(value) = self.meta.values.get(index).copied().flatten() {
+        let transaction = self.transaction()?;
+        // A cookie that is remembered before there is a snapshot is no more than expected of it.
+        if transaction.known_snapshot().is_some()
+            && let Some(value) = self.meta.values.get(index).copied().flatten()
+        {
             return Ok(value);
         }
-        let cell = match self.transaction()?.get(FACTS, &meta_key(index)) {
-            // SQLite has no way to be told, and looks at the cookie before whatever depends on it.
-            Err(Error::Unexpected) => {
-                self.meta.values = Default::default();
-                self.transaction()?.get(FACTS, &meta_key(index))?
-            }
-            cell => cell?,
-        };
+        let cell = transaction.get(FACTS, &meta_key(index))?;
         let value = cell.and_then(|cell| (*cell).try_into().ok()).map_or(0, u32::from_be_bytes);
         if let Some(cached) = self.meta.values.get_mut(index) {
             *cached = Some(value);
@@ -564,8 +562,10 @@ impl Handle {
         Ok(value)
     }
 
+    /// The schema cookie for a statement that begins. It may be remembered, which saves a round trip: the read that takes
+    /// the snapshot makes sure of it, and so does a commit.
     pub(crate) fn schema_cookie(&mut self) -> Result<u32, Failure> {
-        self.meta(SCHEMA_COOKIE)
+        self.meta.values[SCHEMA_COOKIE].map_or_else(|| self.meta(SCHEMA_COOKIE), Ok)
     }
 
     pub(crate) fn set_meta(&mut self, index: usize, value: u32) -> Result<(), Failure> {

@@ -184,3 +184,20 @@ fn rows_of_growing_numbers_are_found_absent_at_once() {
     let again = connection.execute("INSERT INTO s0 VALUES(5003, 'again')", []).expect_err("it is there");
     assert_eq!(again.sqlite_error_code(), Some(ffi::ErrorCode::ConstraintViolation));
 }
+
+#[test]
+fn only_for_names_that_are_not_found_is_the_schema_asked_for() {
+    let connection = warm("names");
+    let prepare = |sql| {
+        let before = round_trips(&connection);
+        let outcome = connection.prepare(sql).map(|_| ()).map_err(|error| error.to_string());
+        (outcome, round_trips(&connection) - before)
+    };
+    assert_eq!(prepare("SELECT v FROM t0 WHERE id = 1"), (Ok(()), 0));
+    assert_eq!(prepare("INSERT INTO s1(v) SELECT t1.v FROM t1 JOIN t2 USING (id)"), (Ok(()), 0));
+    let (outcome, trips) = prepare("SELECT v FROM t9");
+    assert!(outcome.is_err_and(|error| error.contains("no such table: t9")));
+    assert_eq!(trips, 1);
+    // What reads nothing else asks for it too.
+    assert_eq!(cost(&connection, &["DROP TABLE IF EXISTS t9".into()]), [1]);
+}

@@ -54,3 +54,88 @@ fn an_index_made_by_another_connection_is_kept() {
     let error = insert(3).expect_err("the value is there").to_string();
     assert!(error.contains("UNIQUE constraint failed: t.a"), "{error}");
 }
+
+/// What `one` knew before must not keep it from finding what `other` has made since: at the first try, with nothing else
+/// asked in between.
+#[test]
+fn what_another_connection_has_made_is_found() {
+    let (_directory, one, other) = two();
+    let changes = [
+        ("CREATE TABLE n(x)", "SELECT * FROM n"),
+        ("CREATE TABLE m(x)", "INSERT INTO m VALUES (1)"),
+        ("ALTER TABLE t ADD COLUMN b", "SELECT b FROM t"),
+        ("ALTER TABLE t ADD COLUMN c", "UPDATE t SET c = 1"),
+        ("ALTER TABLE t ADD COLUMN d", "INSERT INTO t(d) VALUES (1)"),
+        ("CREATE VIEW v AS SELECT 1", "SELECT * FROM v"),
+        ("CREATE INDEX i ON t(a)", "SELECT a FROM t INDEXED BY i"),
+        ("CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT 1; END", "DROP TRIGGER r"),
+        ("CREATE TABLE o(x)", "BEGIN; SELECT * FROM o; COMMIT"),
+        ("CREATE TABLE p(x)", "BEGIN IMMEDIATE; INSERT INTO p VALUES (1); COMMIT"),
+    ];
+    for (change, then) in changes {
+        one.execute_batch("SELECT * FROM t").expect("it knows the schema");
+        other.execute_batch(change).expect(change);
+        one.execute_batch(then).expect(then);
+    }
+}
+
+#[test]
+fn what_another_connection_has_made_is_found_in_an_attached_database() {
+    let (_directory, one, other) = two();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let more = database::under_test(directory.path());
+    one.execute("ATTACH ?1 AS more", [&more]).expect("another database");
+    one.execute_batch("CREATE TEMP TABLE mine(x); CREATE TABLE more.n(x); SELECT * FROM mine, t, n")
+        .expect("tables");
+    other.execute_batch("CREATE TABLE m(x)").expect("a table");
+    database::open(&more).and_then(|third| third.execute_batch("CREATE TABLE l(x)")).expect("a table");
+    one.execute_batch("SELECT * FROM mine, m, l").expect("it finds them");
+}
+
+/// These read no row by which a connection would learn that the schema is another.
+#[test]
+fn whether_something_exists_is_asked_of_the_newest_schema() {
+    let (_directory, one, other) = two();
+    let number = |connection: &Connection, sql: &str| {
+        connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap_or_else(|e| panic!("{sql}: {e}"))
+    };
+    let after = |change: &str| {
+        one.execute_batch("SELECT * FROM t").expect("it knows the schema");
+        other.execute_batch(change).expect(change);
+    };
+    for kind in ["TABLE n(x)", "VIEW n AS SELECT 1", "INDEX n ON t(a)"] {
+        after(&format!("CREATE {kind}"));
+        let drop = format!("DROP {} IF EXISTS n", kind.split(' ').next().unwrap_or_default());
+        one.execute_batch(&drop).expect(&drop);
+        assert_eq!(number(&other, "SELECT count(*) FROM sqlite_schema WHERE name = 'n'"), 0, "{drop}");
+    }
+    after("CREATE TABLE m(x)");
+    assert_eq!(number(&one, "SELECT count(*) FROM pragma_table_info('m')"), 1);
+    after("ALTER TABLE m ADD COLUMN y");
+    assert_eq!(number(&one, "SELECT count(*) FROM pragma_table_info('m')"), 2);
+    after("DROP TABLE m");
+    one.execute_batch("CREATE TABLE IF NOT EXISTS m(x)").expect("a table");
+    assert_eq!(number(&other, "SELECT count(*) FROM m"), 0);
+    after("PRAGMA user_version = 7; CREATE TABLE l(x)");
+    assert_eq!(number(&one, "PRAGMA user_version"), 7);
+    let version = number(&one, "PRAGMA data_version");
+    after("CREATE TABLE k(x)");
+    assert_ne!(number(&one, "PRAGMA data_version"), version);
+    let cookie = number(&one, "PRAGMA schema_version");
+    after("CREATE TABLE j(x)");
+    assert_eq!(number(&one, "PRAGMA schema_version"), cookie + 1);
+}
+
+/// The second counts its change of the schema on top of the first, and both find both.
+#[test]
+fn two_connections_make_tables_in_turn() {
+    let (_directory, one, other) = two();
+    for turn in 0..3 {
+        for (connection, name) in [(&one, "a"), (&other, "b")] {
+            connection.execute_batch(&format!("CREATE TABLE {name}{turn}(x)")).expect("a table");
+        }
+        for connection in [&one, &other] {
+            connection.execute_batch(&format!("SELECT * FROM a{turn}, b{turn}")).expect("it finds both");
+        }
+    }
+}
