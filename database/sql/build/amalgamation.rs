@@ -276,6 +276,34 @@ const EDITS: &[Edit] = &[
               \x20     for(i=0; i<nCol; i++){\n        sqlite3VdbeAddOp2(v, OP_Copy,\n               sqlite3TableColumnToStorage(pFKey->pFrom, aiCol[i])+1+regData,\n",
     },
     Edit {
+        place: "sqlite3AutoincrementBegin: of several numbers for a table, the largest",
+        find: "      /* 1  */ {OP_Rewind,  0, 10, 0},\n      /* 2  */ {OP_Column,  0,  0, 0},\n\
+              \x20     /* 3  */ {OP_Ne,      0,  9, 0},\n      /* 4  */ {OP_Rowid,   0,  0, 0},\n\
+              \x20     /* 5  */ {OP_Column,  0,  1, 0},\n      /* 6  */ {OP_AddImm,  0,  0, 0},\n\
+              \x20     /* 7  */ {OP_Copy,    0,  0, 0},\n      /* 8  */ {OP_Goto,    0, 11, 0},\n\
+              \x20     /* 9  */ {OP_Next,    0,  2, 0},\n      /* 10 */ {OP_Integer, 0,  0, 0},\n\
+              \x20     /* 11 */ {OP_Close,   0,  0, 0}\n    };\n",
+        put: "      /* 1  */ {OP_Rewind,  0, 10, 0},\n      /* 2  */ {OP_Column,  0,  0, 0},\n\
+              \x20     /* 3  */ {OP_Ne,      0,  9, 0},\n      /* 4  */ {OP_Column,  0,  1, 0},\n\
+              \x20     /* 5  */ {OP_AddImm,  0,  0, 0},\n      /* 6  */ {OP_Ge,      0,  9, 0},\n\
+              \x20     /* 7  */ {OP_Rowid,   0,  0, 0},\n      /* 8  */ {OP_Copy,    0,  0, 0},\n\
+              \x20     /* 9  */ {OP_Next,    0,  2, 0},\n      /* 10 */ {OP_Copy,    0,  0, 0},\n\
+              \x20     /* 11 */ {OP_NotNull, 0, 13, 0},\n      /* 12 */ {OP_Integer, 0,  0, 0},\n\
+              \x20     /* 13 */ {OP_Close,   0,  0, 0}\n    };\n\
+              \x20   int iFound = ++pParse->nMem;  /* Register of a row's name, then number */\n",
+    },
+    Edit {
+        place: "sqlite3AutoincrementBegin: the registers of that",
+        find: "    aOp[2].p3 = memId;\n    aOp[3].p1 = memId-1;\n    aOp[3].p3 = memId;\n\
+              \x20   aOp[3].p5 = SQLITE_JUMPIFNULL;\n    aOp[4].p2 = memId+1;\n    aOp[5].p3 = memId;\n\
+              \x20   aOp[6].p1 = memId;\n    aOp[7].p2 = memId+2;\n    aOp[7].p1 = memId;\n    aOp[10].p2 = memId;\n",
+        put: "    aOp[2].p3 = iFound;\n    aOp[3].p1 = memId-1;\n    aOp[3].p3 = iFound;\n\
+              \x20   aOp[3].p5 = SQLITE_JUMPIFNULL;\n    aOp[4].p3 = iFound;\n    aOp[5].p1 = iFound;\n\
+              \x20   aOp[6].p1 = iFound;\n    aOp[6].p3 = memId;\n    aOp[7].p2 = memId+1;\n\
+              \x20   aOp[8].p1 = iFound;\n    aOp[8].p2 = memId;\n    aOp[10].p1 = memId;\n    aOp[10].p2 = memId+2;\n\
+              \x20   aOp[11].p1 = memId;\n    aOp[12].p2 = memId;\n",
+    },
+    Edit {
         place: "autoIncrementEnd: writes that do not conflict",
         find: "    aOp[3].p5 = OPFLAG_APPEND;\n    sqlite3ReleaseTempReg(pParse, iRec);\n",
         put: "    aOp[3].p5 = OPFLAG_APPEND | OPFLAG_FULMAR_SEQUENCE;\n    sqlite3ReleaseTempReg(pParse, iRec);\n",

@@ -6,6 +6,10 @@
 //! transaction and raises the numbers in a transaction of its own. If the commit then fails, numbers have been
 //! passed over, as AUTOINCREMENT allows.
 //!
+//! Of the transactions that make the row of a table, all but one conflict: they put it after the last row that there is,
+//! whichever rowid SQLite had picked. Should a table have several rows all the same, as written by hand or by an earlier
+//! version, the largest counts, for SQLite too (`build/amalgamation.rs`).
+//!
 //! A transaction that changes `sqlite_sequence` in any other way, or the schema, keeps its writes, and may conflict.
 
 use crate::key;
@@ -147,16 +151,16 @@ fn set(transaction: &mut Transaction, sequence: &Sequence) -> Result<(), Error> 
     };
     let there = transaction.get(sequence.tree, &key::of_row(sequence.row))?;
     let mut found = there.as_ref().and_then(|record| at(sequence.row, record));
-    let mut free = sequence.row;
+    // The same for all who make a row on this snapshot, so that they conflict.
+    let mut free = 1;
     if found.is_none() {
         let mut cursor = Cursor::new(sequence.tree);
         let mut more = cursor.first(transaction)?;
-        while more && found.is_none() {
+        while more {
             let row = key::row_of(cursor.key());
-            found = at(row, &cursor.value().into());
-            if there.is_some() {
-                free = row.saturating_add(1);
-            }
+            found =
+                found.into_iter().chain(at(row, &cursor.value().into())).max_by_key(|found| found.largest);
+            free = row.checked_add(1).unwrap_or(sequence.row);
             more = cursor.next(transaction)?;
         }
     }
@@ -164,5 +168,49 @@ fn set(transaction: &mut Transaction, sequence: &Sequence) -> Result<(), Error> 
         Some(found) if found.largest >= sequence.largest => Ok(()),
         Some(found) => transaction.put(sequence.tree, &key::of_row(found.row), &sequence.record),
         None => transaction.put(sequence.tree, &key::of_row(free), &sequence.record),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fulmar_dbt::Options;
+
+    /// The row of `sqlite_sequence` that says that the largest number of the table `t` is `largest`.
+    fn sequence(tree: Tree, row: i64, largest: u8) -> Sequence {
+        let record: Arc<[u8]> = [3, 15, 1, b't', largest].into();
+        Sequence::of(tree, row, &record).expect("a record of a name and a number")
+    }
+
+    #[test]
+    fn of_two_who_make_the_row_of_a_table_one_loses() {
+        let database = Database::transient(&Options::default()).expect("a database in memory");
+        let begin = || database.begin().expect("begins");
+        let mut maker = begin();
+        let tree = maker.create_tree().expect("a tree");
+        maker.commit(Durability::Written).expect("commits");
+        let (mut a, mut b) = (begin(), begin());
+        set(&mut a, &sequence(tree, 1, 1)).expect("sets");
+        set(&mut b, &sequence(tree, 2, 2)).expect("sets");
+        a.commit(Durability::Written).expect("commits");
+        assert!(matches!(b.commit(Durability::Written), Err(Error::Conflict)));
+        let mut again = begin();
+        set(&mut again, &sequence(tree, 2, 2)).expect("sets");
+        assert_eq!(again.count(tree).expect("counts"), 1);
+    }
+
+    #[test]
+    fn of_several_rows_the_largest_is_raised() {
+        let database = Database::transient(&Options::default()).expect("a database in memory");
+        let mut transaction = database.begin().expect("begins");
+        let tree = transaction.create_tree().expect("a tree");
+        for (row, largest) in [(1, 3), (2, 9), (3, 5)] {
+            let record = sequence(tree, row, largest).record;
+            transaction.put(tree, &key::of_row(row), &record).expect("puts");
+        }
+        set(&mut transaction, &sequence(tree, 4, 10)).expect("sets");
+        let record = transaction.get(tree, &key::of_row(2)).expect("gets").expect("a row");
+        assert_eq!(record, sequence(tree, 2, 10).record);
+        assert_eq!(transaction.count(tree).expect("counts"), 3);
     }
 }

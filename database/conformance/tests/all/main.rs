@@ -1,5 +1,6 @@
 //! Whole-system tests: each module is one kind of check, with its broken variants beside it.
 
+mod autoincrement;
 mod bad_input;
 mod claims;
 mod damage;

@@ -114,3 +114,14 @@ fn a_schema_change_beside_an_insert_leaves_the_numbers_alone() {
     assert_eq!(failure(a.execute_batch("COMMIT")).0, BUSY_SNAPSHOT);
     assert_eq!(rows(&a, "SELECT * FROM sqlite_sequence"), Vec::<Vec<_>>::new());
 }
+
+/// As an earlier version could leave them on servers.
+#[test]
+fn of_several_numbers_for_a_table_the_largest_counts() {
+    let (_directory, [a, b]) = connections(&format!("{TABLE}; INSERT INTO t(x) VALUES (0)"));
+    run(&a, "INSERT INTO sqlite_sequence VALUES ('u', 50), ('t', 30), ('t', 20)");
+    run(&a, "INSERT INTO t(x) VALUES (1); DELETE FROM t");
+    run(&b, "INSERT INTO t(x) VALUES (2)");
+    assert_eq!(number(&b, "SELECT id FROM t"), 32);
+    assert_eq!(number(&b, "SELECT max(seq) FROM sqlite_sequence WHERE name = 't'"), 32);
+}
