@@ -106,6 +106,7 @@ pub fn run(serve: &Serve) -> ExitCode {
 }
 
 fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
+    allow_descriptors()?;
     if let Some(path) = &serve.local {
         let mut options = Options { create: false, ..Options::default() };
         if let Some(bytes) = serve.cache_bytes {
@@ -117,7 +118,6 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         return local::run(path, &options, serve.keep.map(Timestamp));
     }
     let _written_at_the_end = log::begin();
-    allow_descriptors();
     let mut settings = serve.config.as_deref().map_or_else(|| Ok(Settings::default()), files::settings)?;
     settings.join = serve.join.clone().or(settings.join);
     settings.data = serve.data.clone().or(settings.data);

@@ -84,7 +84,7 @@ pub fn run(switch: &Switch) -> ExitCode {
 
 fn serve(path: &std::path::Path) -> Result<(), Box<dyn Error>> {
     let _written_at_the_end = log::begin();
-    allow_descriptors();
+    allow_descriptors()?;
     let config = Config::read(path)?;
     let (sender, ends) = channel();
     signals::on(&[signals::SIGINT, signals::SIGTERM], move || {

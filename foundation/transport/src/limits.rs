@@ -1,6 +1,10 @@
 //! How much is enough.
 
+use rustix::process::{Resource, getrlimit};
 use std::time::Duration;
+
+/// More at their greeting are of no use.
+const WAITING_ROOM: usize = 64;
 
 /// Bounds of a server and its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +19,9 @@ pub struct Limits {
     /// mebibyte. Beyond, one of them goes on, and the others are not read from; another one does, if it has said nothing for a
     /// second. As many bytes may all clients together leave unread; beyond, none is heard that has left more than a mebibyte.
     pub unread: usize,
-    /// Connections at one time, of clients and servers. Beyond, the client that is idle longest makes room for who comes, if it
-    /// has been for a second; so does who says the name of a server whose address is not known.
+    /// Connections at one time, of clients and servers. A server whose address is known is let in beyond that. Otherwise, the client that is idle longest makes room for who comes, if it
+    /// has been for a second; so does who says the name of a server whose address is not known. A server has no more than half as
+    /// many as the process may have descriptors: the others are for its files, for who is at his greeting, and for calls to servers.
     pub connections: usize,
     /// How long a client may be silent before its connection is closed. Nothing: as long as there is room.
     pub idle: Option<Duration>,
@@ -28,6 +33,25 @@ pub struct Limits {
     /// For how long a turn of a server may last before other servers take it to be gone: up to then they
     /// [hear](fulmar_node::Process::busy) that it is there. Zero: they hear nothing during a turn.
     pub busy: Duration,
+}
+
+/// How many descriptors the process may have.
+pub(crate) fn descriptors() -> usize {
+    // No limit at all is more than enough.
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(descriptors).unwrap_or(usize::MAX)
+}
+
+/// So many connections beyond the limit may be at their greeting, to be told that the server is full.
+pub(crate) fn waiting_room(descriptors: usize) -> usize {
+    WAITING_ROOM.min(descriptors / 8)
+}
+
+impl Limits {
+    /// For a server in a process that may have so many descriptors.
+    pub(crate) fn within(self, descriptors: usize) -> Self {
+        Self { connections: self.connections.min(descriptors / 2), ..self }
+    }
 }
 
 impl Default for Limits {
@@ -42,5 +66,21 @@ impl Default for Limits {
             spin: Duration::ZERO,
             busy: Duration::ZERO,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With more clients than descriptors nothing could be opened any more, and all stood still.
+    #[test]
+    fn descriptors_are_left_for_files_and_servers() {
+        for descriptors in [64, 160, 1_024, 20_000, usize::MAX] {
+            let limits = Limits::default().within(descriptors);
+            let most = limits.connections + waiting_room(descriptors);
+            assert!(most <= descriptors / 8 * 5, "{most} of {descriptors}");
+        }
+        assert_eq!(Limits::default().within(20_000), Limits::default());
     }
 }

@@ -15,7 +15,7 @@ use crate::counters::Counters;
 use crate::datagrams::Datagrams;
 use crate::hello::{Answer, FIRST_CLIENT, HELLO_LIMIT, Hello, Protocol, Refusal};
 use crate::keep_alive::{self, KeepAlive, Tail};
-use crate::limits::Limits;
+use crate::limits::{self, Limits};
 use crate::link::{Link, LinkError};
 use crate::notice::Notice;
 use crate::routes::{Purpose, Routes};
@@ -43,8 +43,6 @@ const GREETING: Duration = Duration::from_secs(5);
 /// How often connections are looked through for those that are silent, and for how long a listener rests that the
 /// system gave no connection.
 const SWEEP: Duration = Duration::from_secs(1);
-/// So many connections beyond the limit may be at their greeting, to be told that the server is full.
-const WAITING_ROOM: usize = 64;
 /// From this size on a message that is not whole counts as one that takes memory.
 const LARGE: usize = 1 << 20;
 
@@ -132,6 +130,8 @@ pub(crate) struct Net {
     pub(crate) me: NodeId,
     pub(crate) protocol: Protocol,
     limits: Limits,
+    /// How many connections may be at their greeting when there are as many as there may be.
+    waiting_room: usize,
     epoll: OwnedFd,
     waker: Arc<OwnedFd>,
     doors: Vec<Door>,
@@ -181,6 +181,7 @@ impl Net {
             me,
             protocol,
             limits,
+            waiting_room: limits::waiting_room(limits::descriptors()),
             epoll,
             waker: Arc::new(waker),
             doors: Vec::new(),
@@ -332,7 +333,7 @@ impl Net {
     }
 
     fn accept(&mut self, at: usize) {
-        let most = self.limits.connections + WAITING_ROOM;
+        let most = self.limits.connections + self.waiting_room;
         let mut first = 0;
         while self.connections.len() < most || self.clear_waiting(&mut first) {
             let accepted = match accept_with(&self.doors[at].socket, SocketFlags::CLOEXEC) {
@@ -597,7 +598,9 @@ impl Net {
     fn welcome(&mut self, key: u64, hello: Hello) -> Result<(), Refusal> {
         hello.judge(self.protocol, self.me)?;
         let count = self.routes.count();
-        if count >= self.limits.connections && !self.make_room() {
+        // Of servers there are few, and clients wait for what they say to each other.
+        let is_server = hello.from.is_some_and(|peer| self.book.address(peer).is_some());
+        if count >= self.limits.connections && !is_server && !self.make_room() {
             return Err(Refusal::Full(count));
         }
         let peer = hello.from.unwrap_or_else(|| self.name_client());

@@ -6,7 +6,7 @@ use crate::counters::Counters;
 use crate::datagrams::Datagrams;
 use crate::deadlines::Deadlines;
 use crate::hello::{FIRST_CLIENT, Protocol};
-use crate::limits::Limits;
+use crate::limits::{Limits, descriptors};
 use crate::net::Net;
 use crate::notice::Notice;
 use crate::wire::Wire;
@@ -234,7 +234,7 @@ impl<P: Process<Message: Wire>> Server<P> {
     pub fn new(me: NodeId, protocol: Protocol, limits: Limits, process: P, logged: Lsn) -> io::Result<Self> {
         assert!(me < FIRST_CLIENT, "{me} is a client's name");
         assert!(protocol.cluster != crate::ClusterId::ANY, "a cluster without a name");
-        let net = Net::new(me, protocol, limits)?;
+        let net = Net::new(me, protocol, limits.within(descriptors()))?;
         let (sender, commands) = mpsc::channel();
         Ok(Self {
             process,

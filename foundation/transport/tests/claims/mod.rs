@@ -284,6 +284,21 @@ fn who_has_invented_a_name_makes_room() {
     server.stop();
 }
 
+/// Clients alone took all there was, and servers did not hear each other any more.
+#[test]
+fn a_server_is_let_in_beside_as_many_clients_as_there_may_be() {
+    let server = Running::start(ONE, Limits { connections: 1, ..Limits::default() });
+    server.handle.address(TWO, server.address.clone());
+    let mut client = raw::connect(&server.address);
+    client.set_read_timeout(Some(LONG)).unwrap();
+    client.write_all(&raw::hello()).unwrap();
+    raw::frame(&mut client).unwrap();
+    assert!(is_answered(&mut client, 1));
+    let _two = greeted(&server, 2);
+    assert!(is_answered(&mut client, 2));
+    server.stop();
+}
+
 #[test]
 fn who_does_not_greet_makes_room() {
     let server = Running::start(ONE, Limits { connections: 1, ..Limits::default() });
