@@ -19,9 +19,9 @@ pub struct Limits {
     /// mebibyte. Beyond, one of them goes on, and the others are not read from; another one does, if it has said nothing for a
     /// second. As many bytes may all clients together leave unread; beyond, none is heard that has left more than a mebibyte.
     pub unread: usize,
-    /// Connections at one time, of clients and servers. A server whose address is known is let in beyond that. Otherwise, the client that is idle longest makes room for who comes, if it
-    /// has been for a second; so does who says the name of a server whose address is not known. A server has no more than half as
-    /// many as the process may have descriptors: the others are for its files, for who is at his greeting, and for calls to servers.
+    /// Connections at one time, of clients and servers; at most half as many as the process may have descriptors: the others are for its
+    /// files, for who is at his greeting, and for calls to servers. Beyond, the client that is idle longest makes room for who comes, if it
+    /// has been for a second; so does who says the name of a server whose address is not known. One whose address is known is let in.
     pub connections: usize,
     /// How long a client may be silent before its connection is closed. Nothing: as long as there is room.
     pub idle: Option<Duration>,
