@@ -19,6 +19,9 @@ use fulmar_replication::{SequenceNumber, Wish};
 /// One that was asked for so often is asked of another; and a part that nobody has asked for during so many sweeps is not kept.
 const ATTEMPTS: u32 = 8;
 
+/// A chunk has so many times as many bytes as a part is made of: most parts are one.
+const PARTS: usize = 4;
+
 /// The state of another replica on its way to here.
 pub(super) struct Copying {
     donor: NodeId,
@@ -97,7 +100,7 @@ impl Hosted {
         let begin = usize::try_from(offset).ok().filter(|offset| *offset < given.bytes.len()).unwrap_or(0);
         let (upto, size, offset) = (given.upto, given.bytes.len() as u64, begin as u64);
         let rest = &given.bytes[begin..];
-        Some(Chunk { from, upto, size, offset, bytes: rest[..rest.len().min(bytes)].to_vec() })
+        Some(Chunk { from, upto, size, offset, bytes: rest[..rest.len().min(PARTS * bytes)].to_vec() })
     }
 }
 
