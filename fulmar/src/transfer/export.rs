@@ -24,8 +24,22 @@ pub(super) enum Purpose {
     Backup,
 }
 
-/// Copies one snapshot of the database `name` to `file`; `force` replaces a file that is there.
+/// So often it begins again when servers have lost the snapshot.
+const MOST_LOSSES: u32 = 5;
+
+/// Copies one snapshot of the database `name` to `file`; `force` replaces a file that is there. A server that was restarted meanwhile, or whose
+/// groups others lead by now, knows the snapshot no more: then another is copied.
 pub(super) fn export(name: &str, file: &Path, force: bool, purpose: Purpose) -> Result<String> {
+    let mut losses = 0;
+    loop {
+        match export_snapshot(name, file, force, purpose) {
+            Err(why) if why.is_conflict() && losses < MOST_LOSSES => losses += 1,
+            done => return done,
+        }
+    }
+}
+
+fn export_snapshot(name: &str, file: &Path, force: bool, purpose: Purpose) -> Result<String> {
     let database = super::fulmar(name)?;
     refuse_existing(file, force)?;
     let connection = connect(&database, true)?;

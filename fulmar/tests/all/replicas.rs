@@ -362,6 +362,36 @@ fn wrong_settings_of_replicas_are_refused() {
     assert!(told.contains("3 replicas") && told.contains("there are 1"), "{told}");
 }
 
+/// It ended with "the snapshot of this transaction is gone", and the night's backup was missing.
+#[test]
+fn a_backup_outlives_a_server() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut cluster = Cluster::start(folder.path(), "viewstamped");
+    let name = cluster.database("birds");
+    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000) \
+                INSERT INTO t SELECT i, randomblob(500) FROM n";
+    assert_eq!(sql(&name, &["CREATE TABLE t(a INTEGER PRIMARY KEY, b)", rows]), "");
+    let leads = |status: &str, server: &Server| {
+        status.lines().any(|line| line.starts_with("birds") && line.contains(server.port()))
+    };
+    let status =
+        Command::new(env!("CARGO_BIN_EXE_fulmar")).args(["status", cluster.servers[0].port()]).output();
+    let status = String::from_utf8_lossy(&status.expect("it runs").stdout).into_owned();
+    let leader = cluster.servers.iter().position(|server| leads(&status, server)).expect("one leads");
+    let file = folder.path().join("birds.db");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
+    let backup = command.args(["backup", &name]).arg(&file).stderr(Stdio::piped()).spawn().expect("it runs");
+    while !folder.path().join("birds.db.part").exists() {
+        thread::yield_now();
+    }
+    drop(cluster.servers.remove(leader));
+    let output = backup.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let count = Connection::open(&file)
+        .and_then(|file| file.query_row("SELECT count(*) FROM t", [], |row| row.get(0)));
+    assert_eq!(count, Ok(30_000));
+}
+
 fn drain(server: &Server, more: &[&str]) -> Result<(), String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
     let output = command.args(["drain", server.port()]).args(more).output().expect("the program runs");
