@@ -5,6 +5,7 @@ use fulmar_dbt::remote::VERSION;
 use rusqlite::{Connection, ErrorCode};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 use std::thread;
 
 /// What greetings begin with: magic, and the version of framing.
@@ -90,6 +91,41 @@ fn a_client_is_told_when_another_cluster_is_where_its_own_was() {
     let sum: i64 = connection.query_row("SELECT sum(a) FROM t", [], |row| row.get(0)).expect("all is there");
     assert_eq!(sum, 7);
     connection.execute_batch("INSERT INTO t VALUES (8)").expect("as before");
+}
+
+/// They took those of files and of other servers, and nobody was answered any more, nor who was there first.
+#[test]
+fn more_clients_than_descriptors_leave_enough_of_these() {
+    let data = tempfile::tempdir().expect("a directory");
+    let start = |descriptors: u32, name: &str| {
+        let mut command = Command::new("bash");
+        let limited = format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"");
+        command.args(["-c", &limited, env!("CARGO_BIN_EXE_fulmar"), "serve", "--found", "--data"]);
+        command.arg(data.path().join(name));
+        command
+    };
+    let server = Server::of(&mut start(160, "enough"), "127.0.0.1:0", &[]);
+    let name = format!("{}/birds", server.address);
+    let first = Connection::open(&name).expect("a connection");
+    first.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (7)").expect("a table");
+    let count = |connection: &Connection| {
+        connection.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, u64>(0))
+    };
+    let mut inside = Vec::new();
+    for _ in 0..300 {
+        let opened = Connection::open(&name).and_then(|connection| Ok((count(&connection)?, connection)));
+        match opened {
+            Ok((_, connection)) => inside.push(connection),
+            Err(error) => assert!(error.to_string().contains("connections"), "{error}"),
+        }
+        first.execute_batch("INSERT INTO t VALUES (7)").expect("it was there first, and is not idle");
+    }
+    assert!(inside.len() >= 70, "{} were let in", inside.len());
+    drop(inside);
+    first.execute_batch("CREATE TABLE u(a); INSERT INTO u VALUES (7)").expect("it goes on");
+    let output = start(64, "few").args(["--listen", "127.0.0.1:0"]).output().expect("it ends");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && told.contains("raise the limit"), "{told}");
 }
 
 #[test]
