@@ -91,13 +91,16 @@ impl Hosted {
         bytes: usize,
     ) -> Option<Chunk> {
         let is_it = |given: &Given| given.from == from && given.upto >= upto;
-        if !self.given.get(&to).is_some_and(is_it) {
+        let is_new = !self.given.get(&to).is_some_and(is_it);
+        if is_new {
             let part = self.entries.part(from, bytes).ok().filter(|part| part.upto >= upto)?;
             self.given.insert(to, Given { from, upto: part.upto, bytes: part.encode(), unasked: 0 });
         }
         let given = self.given.get_mut(&to)?;
         given.unasked = 0;
-        let begin = usize::try_from(offset).ok().filter(|offset| *offset < given.bytes.len()).unwrap_or(0);
+        // What has come of another part is no beginning of this one, however alike.
+        let offset = usize::try_from(offset).ok().filter(|offset| !is_new && *offset < given.bytes.len());
+        let begin = offset.unwrap_or(0);
         let (upto, size, offset) = (given.upto, given.bytes.len() as u64, begin as u64);
         let rest = &given.bytes[begin..];
         Some(Chunk { from, upto, size, offset, bytes: rest[..rest.len().min(PARTS * bytes)].to_vec() })
