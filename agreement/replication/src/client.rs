@@ -267,7 +267,7 @@ impl Client {
         is_later
     }
 
-    /// Has the replicas leave the view that they are in.
+    /// Has the leader reconcile the replicas of the view that they are in, or have them leave it.
     fn doubt(&mut self, out: &mut Outbox<Self>) {
         let doubted = Some((self.view, self.asked()));
         if self.doubted < doubted {

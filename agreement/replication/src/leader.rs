@@ -172,13 +172,13 @@ impl<S: StateMachine> Replica<S> {
                 }
             }
         }
-        // A backup has other operations than the leader where both have some.
-        match self.group.protocol() {
-            // What was sent will tell.
-            _ if differs <= Some(self.leading.sent) => {}
-            Protocol::Viewstamped => {}
-            Protocol::Fast | Protocol::Speculative if self.may_impose() => self.impose(now, out),
-            Protocol::Fast | Protocol::Speculative => self.leave_for(self.view.after(1), now, out),
+        // A backup has other operations than the leader where both have some, and no place was sent that will tell.
+        if differs > Some(self.leading.sent) && self.group.protocol() != Protocol::Viewstamped {
+            if self.may_impose() {
+                self.impose(now, out);
+            } else {
+                self.leave_for(self.view.after(1), now, out);
+            }
         }
     }
 

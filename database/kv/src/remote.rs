@@ -24,7 +24,7 @@ use std::time::Duration;
 const OUTCOME_KEPT: Duration = Duration::from_secs(600);
 
 pub use client::{Ask, Client, Reply};
-pub use connection::{ConnectError, Connection, FIRST, report_waits};
+pub use connection::{ConnectError, Connection, FIRST, is_address, report_waits};
 pub use fulmar_node::NodeId;
 pub use fulmar_replication::Protocol;
 pub use local::{Door, Doors, LOCAL_CLUSTER};

@@ -1,6 +1,7 @@
 //! Names of databases: `fulmar:PATH` or `fulmar://HOST:PORT/DATABASE`, with parameters after a question mark.
 
 use crate::codes::{CANTOPEN, Failure};
+use fulmar_dbt::remote::is_address;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -134,10 +135,8 @@ impl Name {
 fn there(text: &str) -> Option<Place> {
     let (servers, database) = text.split_once('/')?;
     let servers: Vec<String> = servers.split(',').map(str::to_owned).collect();
-    let is_server = |server: &String| {
-        server.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
-    };
-    let is_whole = servers.iter().all(is_server) && !database.is_empty() && !database.contains('/');
+    let is_whole =
+        servers.iter().all(|server| is_address(server)) && !database.is_empty() && !database.contains('/');
     is_whole.then(|| Place::There { servers, database: database.into() })
 }
 

@@ -600,14 +600,21 @@ fn an_idle_client_is_let_go_and_comes_back() {
     server.stop();
 }
 
-#[test]
-fn a_server_whose_turn_takes_long_is_heard_of() {
-    const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Two servers that have met, and say that they are there when a turn takes long; with a client of the first.
+fn two_that_keep_alive() -> (Running, Running, Client<Caller>) {
     let limits = Limits { busy: MINUTE, ..Limits::default() };
     let (one, two) = (Running::start(ONE, limits), Running::start(TWO, limits));
     one.handle.address(TWO, two.address.clone());
     let mut client = client_of(&[(ONE, &one)]);
     client.request(Ask::relayed(&[2])).unwrap();
+    (one, two, client)
+}
+
+#[test]
+fn a_server_whose_turn_takes_long_is_heard_of() {
+    let (one, two, mut client) = two_that_keep_alive();
     // Whoever has dialed is heard by the other, and the other by it.
     for (busy, name, idle) in [(&one, ONE, &two), (&two, TWO, &one)] {
         let (sender, heard) = mpsc::channel();
@@ -644,12 +651,7 @@ fn a_server_from_which_more_is_on_its_way_is_heard_of() {
 /// It has no room for what comes, which is sent again and again as if a network lost it. It was called anew, and what had come was lost.
 #[test]
 fn a_server_that_is_busy_is_not_called_anew() {
-    const MINUTE: Duration = Duration::from_secs(60);
-    let limits = Limits { busy: MINUTE, ..Limits::default() };
-    let (one, two) = (Running::start(ONE, limits), Running::start(TWO, limits));
-    one.handle.address(TWO, two.address.clone());
-    let mut client = client_of(&[(ONE, &one)]);
-    client.request(Ask::relayed(&[2])).unwrap();
+    let (one, two, mut client) = two_that_keep_alive();
     let connections = one.handle.counters().unwrap().connections;
     let (sender, heard) = mpsc::channel();
     one.handle.run(|echo, _, _| echo.told_of_busy = Some(sender));

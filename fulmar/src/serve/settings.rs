@@ -1,6 +1,6 @@
 //! What `node.toml` says.
 
-use fulmar_dbt::remote::{Protocol, Replication};
+use fulmar_dbt::remote::{Protocol, Replication, is_address};
 use fulmar_replication::{LeaderTimeout, NoLeaderTimeout};
 use fulmar_services::Application;
 use serde::Deserialize;
@@ -93,9 +93,6 @@ impl Settings {
 
     /// Requires that the servers of the cluster are given by addresses: whatever stands for none now may do so when networks are up.
     pub(super) fn require_addresses(&self) -> Result<(), String> {
-        let is_address = |name: &str| {
-            name.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
-        };
         match self.join().into_iter().find(|name| !is_address(name)) {
             Some(wrong) => Err(format!(
                 "join = \"{wrong}\": expected HOST:PORT, such as 10.0.0.1:7400, or several with commas between them"

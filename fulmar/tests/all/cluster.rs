@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
-fn status(server: &str) -> String {
+pub(crate) fn status(server: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_fulmar")).args(["status", server]).output();
     let output = output.expect("the program runs");
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()

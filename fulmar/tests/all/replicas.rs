@@ -1,5 +1,6 @@
 //! A database on three servers, each of which holds all of it.
 
+use crate::cluster::status;
 use crate::server::{Server, sql};
 use rusqlite::{Connection, ErrorCode};
 use std::fs;
@@ -59,6 +60,14 @@ impl Cluster {
         let port = self.servers[place].port().to_owned();
         self.servers[place] = self.serve(place, &port);
     }
+}
+
+/// Inserts so many rows into `t`, numbered from one, with a value.
+fn rows(count: u32, value: &str) -> String {
+    format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count}) \
+         INSERT INTO t SELECT i, {value} FROM n"
+    )
 }
 
 /// Waits until so many more rows are acknowledged.
@@ -234,8 +243,7 @@ fn the_shell_says_what_it_waits_for() {
 fn take_large_commits(protocol: &str) {
     let folder = tempfile::tempdir().expect("a directory");
     let cluster = Cluster::start(folder.path(), protocol);
-    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30) \
-                INSERT INTO t SELECT i, zeroblob(1000000) FROM n";
+    let rows = &rows(30, "zeroblob(1000000)");
     let made = ["CREATE TABLE t(a INTEGER PRIMARY KEY, b)", rows];
     let count = "SELECT count(*), sum(length(b)) FROM t";
     let name = cluster.database("birds");
@@ -268,8 +276,7 @@ fn a_commit_that_is_more_than_replicas_take_costs_nobody_a_snapshot() {
     let count = || reader.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, u64>(0));
     reader.execute_batch("BEGIN").expect("a transaction");
     assert_eq!(count().expect("a snapshot"), 0);
-    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 270) \
-                INSERT INTO t SELECT i, zeroblob(1000000) FROM n";
+    let rows = &rows(270, "zeroblob(1000000)");
     let refused = writer.execute_batch(rows).expect_err("it is more than 256 MiB");
     assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::TooBig), "{refused}");
     assert!(refused.to_string().contains("more than replicas take"), "{refused}");
@@ -285,8 +292,7 @@ fn an_import_outlives_its_leaders() {
     let folder = tempfile::tempdir().expect("a directory");
     let mut cluster = Cluster::start(folder.path(), "viewstamped");
     let file = folder.path().join("birds.sqlite").display().to_string();
-    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60) \
-                INSERT INTO t SELECT i, zeroblob(1000000) FROM n";
+    let rows = &rows(60, "zeroblob(1000000)");
     let made = ["CREATE TABLE t(a INTEGER PRIMARY KEY, b)", rows].join(";");
     Connection::open(&file).and_then(|sqlite| sqlite.execute_batch(&made)).expect("a file");
     let name = cluster.database("birds");
@@ -368,15 +374,12 @@ fn a_backup_outlives_a_server() {
     let folder = tempfile::tempdir().expect("a directory");
     let mut cluster = Cluster::start(folder.path(), "viewstamped");
     let name = cluster.database("birds");
-    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000) \
-                INSERT INTO t SELECT i, randomblob(500) FROM n";
+    let rows = &rows(30000, "randomblob(500)");
     assert_eq!(sql(&name, &["CREATE TABLE t(a INTEGER PRIMARY KEY, b)", rows]), "");
     let leads = |status: &str, server: &Server| {
         status.lines().any(|line| line.starts_with("birds") && line.contains(server.port()))
     };
-    let status =
-        Command::new(env!("CARGO_BIN_EXE_fulmar")).args(["status", cluster.servers[0].port()]).output();
-    let status = String::from_utf8_lossy(&status.expect("it runs").stdout).into_owned();
+    let status = status(cluster.servers[0].port());
     let leader = cluster.servers.iter().position(|server| leads(&status, server)).expect("one leads");
     let file = folder.path().join("birds.db");
     let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
@@ -405,8 +408,7 @@ fn what_a_server_held_is_made_anew_on_another() {
     let folder = tempfile::tempdir().expect("a directory");
     let mut cluster = Cluster::start(folder.path(), "viewstamped");
     let name = cluster.database("birds");
-    let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) \
-                INSERT INTO t SELECT i, i FROM n";
+    let rows = &rows(2000, "i");
     assert_eq!(sql(&name, &["CREATE TABLE t(a INTEGER PRIMARY KEY, b); CREATE INDEX tb ON t(b)", rows]), "");
     let too_few = drain(&cluster.servers[0], &[]).expect_err("there are three");
     assert!(too_few.contains("3 servers, and without it there are 2"), "{too_few}");

@@ -353,6 +353,12 @@ impl Connection {
     }
 }
 
+/// Whether this is `HOST:PORT`, whatever that stands for.
+#[must_use]
+pub fn is_address(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
+
 /// Where a name leads, the first place of several.
 pub(super) fn resolve(address: &str) -> Option<Address> {
     address.to_socket_addrs().ok()?.next().map(Into::into)

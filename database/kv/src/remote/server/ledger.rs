@@ -39,12 +39,9 @@ impl Ledger {
 
     /// Whether so much may be written at once. What is found to be too much only when it is written costs others their snapshots.
     pub(super) fn require_takeable(&self, commit: &Commit) -> Result<(), Error> {
-        match self {
-            Self::Replicas(entries) if bytes(commit) > LARGEST => {
-                Err(too_large(entries.path(), bytes(commit)))
-            }
-            Self::Disk | Self::Replicas(_) => Ok(()),
-        }
+        let Self::Replicas(entries) = self else { return Ok(()) };
+        let bytes = bytes(commit);
+        if bytes > LARGEST { Err(too_large(entries.path(), bytes)) } else { Ok(()) }
     }
 
     pub(super) fn durable(&self, turn: &Turn<'_>) -> Lsn {
