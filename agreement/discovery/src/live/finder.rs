@@ -351,11 +351,11 @@ impl Process for Finder {
             self.peers.heard(from, life, message.stamp, now, message.pause.min(pace::IDLE));
             self.avoided.remove(&from);
         }
-        if is_heard {
-            match message.kind {
-                Kind::Ask => self.answer(now, &message, out),
-                Kind::Answer => self.heed(now, &message, out),
-            }
+        match message.kind {
+            Kind::Ask if is_heard => self.answer(now, &message, out),
+            Kind::Ask => self.contradict(now, &message, out),
+            Kind::Answer if is_heard => self.heed(now, &message, out),
+            Kind::Answer => {}
         }
         self.settle(now, Some(from), out);
     }

@@ -80,10 +80,16 @@ fn settle(nodes: &[Host], addresses: &[SocketAddr]) -> Result<(), Error> {
             if !(snapshot.is_stable && view == expected) {
                 let missing = snapshot.missing;
                 let (suspected, unconfirmed) = (missing.suspected.len(), missing.unconfirmed.len());
+                let of_nodes = snapshot.members.iter().filter(|member| expected.contains(&member.address));
+                let gone = of_nodes.filter(|member| !member.standing.is_live()).map(|member| {
+                    let life = member.incarnation.life;
+                    format!("{} {} in its life {life}", member.address, member.standing)
+                });
                 unsettled.push(format!(
-                    "{} knows {} nodes, {suspected} of them suspected, {unconfirmed} unconfirmed",
+                    "{} knows {} nodes, {suspected} of them suspected, {unconfirmed} unconfirmed, [{}]",
                     node.address(),
                     view.len(),
+                    gone.collect::<Vec<_>>().join(", "),
                 ));
             }
         }

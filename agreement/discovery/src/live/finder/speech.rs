@@ -118,6 +118,19 @@ impl Finder {
         }
     }
 
+    /// Tells who speaks in a life that is over, as far as this node knows, what it has to refute: its clock may have been set back
+    /// since, and somebody may have invented the later life.
+    pub(super) fn contradict(&mut self, now: Time, ask: &Message, out: &mut Outbox<Self>) {
+        let to = plain(ask.sender.address);
+        let Some(known) = self.roster.get(to).filter(|known| known.outranks(&ask.sender)).cloned() else {
+            return;
+        };
+        let mut answer = self.blank(now, Kind::Answer, to);
+        answer.called = ask.called;
+        answer.members.push(known);
+        self.send(to, answer, out);
+    }
+
     /// What was learned after a revision, in as many messages as it takes, or as may be.
     fn fragments(&self, blank: &Message, have: u64) -> Vec<Message> {
         let end = self.roster.revision();

@@ -147,6 +147,30 @@ fn who_refutes_an_invention_is_heard() {
     }
 }
 
+/// Who was said to have left in a life yet to come asked in vain: nobody told it what to refute, and half of the nodes knew nothing of it
+/// any more, for good. A node that began anew with its clock set back was not heard either.
+#[test]
+fn who_speaks_in_a_life_that_is_said_to_be_over_is_told_so() {
+    let now = Time::ZERO + Duration::from_secs(1);
+    let mut asker = Finder::new(address(1), Name::default(), []);
+    asker.start(now, &mut Outbox::default());
+    let later = Incarnation { life: CENTURY, refutations: 0 };
+    let mut finder = Finder::new(address(0), Name::default(), []);
+    finder.start(now, &mut Outbox::default());
+    let invented = Member { incarnation: later, ..member(1, Standing::Left) };
+    finder.receive(now, NodeId(0), question(2, vec![invented]), &mut Outbox::default());
+    let mut exchange = |asker: &mut Finder| {
+        let mut out = Outbox::default();
+        asker.ask(now, address(0), &mut out);
+        let mut answers = Outbox::default();
+        out.sends.drain(..).for_each(|(_, ask)| finder.receive(now, NodeId(0), ask, &mut answers));
+        answers.sends.into_iter().for_each(|(_, answer)| asker.receive(now, NodeId(0), answer, &mut out));
+        finder.view().any(|member| member.address == address(1))
+    };
+    assert!(!exchange(&mut asker));
+    assert!(exchange(&mut asker), "{:?}", asker.me());
+}
+
 /// A stamp in another's name, from the end of time, was what its owner was told for ever, and denied: no view was stable any more.
 #[test]
 fn a_stamp_that_was_invented_is_forgotten() {
