@@ -21,6 +21,7 @@ mod unused;
 use super::map::{Map, Replicas, Replication};
 use super::message::{self, Answer, DatabaseNumber, Failed, Message, Sight, Speaker};
 use super::name::DatabaseName;
+use super::news::News;
 use super::status::Status;
 use crate::engine::Engine;
 use crate::replicated::Entries;
@@ -542,21 +543,23 @@ impl Server {
         }
     }
 
-    /// Tells a group what another has to say. Who asks and is not answered asks again.
+    /// Tells a group what another has to say, if it is served here: who asks and is not answered asks again.
     fn tell_group(
         &mut self,
         now: Time,
         place: (DatabaseNumber, GroupId),
         out: &mut Outbox<Self>,
         tell: impl FnOnce(&mut Group, &mut Turn<'_>) -> Result<(), Error>,
-    ) {
+    ) -> bool {
         if self.site.clock.is_known()
             && matches!(self.holds(place, out, now), Ok(true))
             && let Some(group) = self.groups.get_mut(&place)
         {
             // A disk that fails here fails the next commit too, which says so.
             let _ = tell(group, &mut self.site.turn(now, out));
+            return true;
         }
+        false
     }
 
     /// Whether what comes from outside is for it: whoever is not heard is not answered.
@@ -590,10 +593,18 @@ impl Server {
                     group.give_up(transaction, &mut self.site.turn(now, out));
                 }
             }
-            Message::Transaction { database, group, from, transaction, news } => {
-                self.tell_group(now, (database, group), out, |group, turn| {
-                    group.hear(from, transaction, news, turn)
+            Message::Transaction { database, group, from: primary, transaction, news } => {
+                let is_step = matches!(news, News::Prepare { .. });
+                let is_told = self.tell_group(now, (database, group), out, |group, turn| {
+                    group.hear(primary, transaction, news, turn)
                 });
+                if is_step && !is_told {
+                    // It does not ask again, and leaves are locked for it.
+                    let news = News::Refused;
+                    let refused =
+                        Message::Transaction { database, group: primary, from: group, transaction, news };
+                    self.site.turn(now, out).send(from, refused);
+                }
             }
             Message::Reshape { database, reshape } => {
                 let place = (database, reshape.root.group());
