@@ -116,23 +116,37 @@ impl Keeper<'_> {
         Ok(self.restructure(restructurings)?.then_some(parent))
     }
 
-    /// Rewrites nodes of which much is stale, and merges those that this leaves sparse.
+    /// Has [`Keeper::merge_stale`] try again what could not be done.
+    pub(crate) fn resume(&self) {
+        self.kv.resume();
+    }
+
+    /// Rewrites nodes of which much is stale, and merges those that this leaves sparse or empty.
     pub(crate) fn merge_stale(&self, most: usize, elsewhere: &mut Vec<Reshape>) -> Result<(), Error> {
         for object in self.kv.stale(most) {
-            self.restructure(vec![Restructuring::Collect { object }])?;
-            if let Some(node) = self.kv.read(object)? {
-                let Some(tree) = Tree::of(node.root()) else { continue };
-                self.merge(tree, &node, elsewhere)?;
+            if self.kv.read(object)?.is_some_and(|node| node.stale() > 0) {
+                self.restructure(vec![Restructuring::Collect { object }])?;
+            }
+            let Some(node) = self.kv.read(object)? else { continue };
+            let Some(tree) = Tree::of(node.root()) else { continue };
+            self.merge(tree, &node, elsewhere)?;
+            // Somebody was faster, or other groups have a part in it, who may not hear of it or may have too much to do.
+            let is_empty = |node: Arc<Object>| adds_nothing(&node) && object != tree.root();
+            if self.kv.read(object)?.is_some_and(is_empty) {
+                self.kv.put_off(object);
             }
         }
         Ok(())
     }
 
     /// Joins a sparse node with a neighbour under the same parent, and then, as far as that makes them sparse, those
-    /// above.
+    /// above. One that is empty is joined with any neighbour.
     fn merge(&self, tree: Tree, node: &Object, elsewhere: &mut Vec<Reshape>) -> Result<(), Error> {
+        if node.id() == tree.root() {
+            return self.shrink(tree);
+        }
         let full = if node.level() == 0 { LEAF_BYTES } else { INNER_BYTES };
-        if node.id() == tree.root() || node.size() > full / 4 {
+        if node.size() > full / 4 && !adds_nothing(node) {
             return Ok(());
         }
         if tree.group() != self.kv.group() {
@@ -142,36 +156,47 @@ impl Keeper<'_> {
         let parent = self.database.parent(tree, node)?;
         let links = self.database.links(&parent)?;
         let Some(at) = links.iter().position(|(_, child)| *child == node.id()) else { return Ok(()) };
-        let pair = if at + 1 < links.len() { at..at + 2 } else { at.saturating_sub(1)..at + 1 };
-        if let [(_, left), (separator, right)] = &links[pair] {
+        let linked = Linked { parent: parent.id(), links, at };
+        // An only child has neighbours as soon as its parent is joined with one.
+        let (mut goes_on, mut is_far) = (linked.links.len() == 1, false);
+        for [(_, left), (separator, right)] in linked.pairs() {
             let neighbour = if *left == node.id() { *right } else { *left };
             if neighbour.group() != self.kv.group() {
-                elsewhere.push(reshape(node, JOIN));
-                return Ok(());
+                is_far = true;
+                continue;
             }
-            let Some(neighbour) = self.kv.read(neighbour)? else { return Ok(()) };
-            if node.size() + neighbour.size() > full / 4 * 3 {
-                return Ok(());
-            }
-            let joined = self.restructure(vec![
-                Restructuring::Join { left: *left, right: *right },
-                Restructuring::Relink {
-                    object: parent.id(),
-                    level: parent.level(),
-                    links: vec![(separator.clone(), None)],
-                },
-            ])?;
-            if !joined {
-                return Ok(());
+            let fits =
+                |neighbour: Arc<Object>| adds_nothing(node) || node.size() + neighbour.size() <= full / 4 * 3;
+            let unlink = vec![(separator.clone(), None)];
+            let join = || {
+                self.restructure(vec![
+                    Restructuring::Join { left: *left, right: *right },
+                    Restructuring::Relink { object: parent.id(), level: parent.level(), links: unlink },
+                ])
+            };
+            if self.kv.read(neighbour)?.is_some_and(fits) && join()? {
+                self.split_inner(tree, *left)?;
+                goes_on = true;
+                break;
             }
         }
-        let Some(parent) = self.kv.read(parent.id())? else { return Ok(()) };
-        if parent.id() == tree.root() && parent.slots() == 1 {
-            // If its only leaf is elsewhere, this is refused.
-            self.restructure(vec![Restructuring::Shrink { root: parent.id() }])?;
-            return Ok(());
+        match self.kv.read(parent.id())? {
+            Some(parent) if goes_on => self.merge(tree, &parent, elsewhere),
+            _ => {
+                elsewhere.extend(is_far.then(|| reshape(node, JOIN)));
+                Ok(())
+            }
         }
-        self.merge(tree, &parent, elsewhere)
+    }
+
+    /// Takes away the levels of a tree that are a single node each, but for its only leaf if that is elsewhere.
+    fn shrink(&self, tree: Tree) -> Result<(), Error> {
+        while let Some(root) = self.kv.read(tree.root())?
+            && root.level() > 0
+            && root.slots() == 1
+            && self.restructure(vec![Restructuring::Shrink { root: root.id() }])?
+        {}
+        Ok(())
     }
 
     /// Keeps an inner node in shape whose links have changed.
@@ -306,6 +331,10 @@ impl Keep for Database {
             keeper.split_leaf(*id, &mut elsewhere)?;
             keeper.keep_inner(*id, &mut elsewhere)?;
         }
+        if written.is_empty() {
+            // Now and then, not with each commit.
+            keeper.resume();
+        }
         keeper.merge_stale(COLLECTED_AT_ONCE, &mut elsewhere)?;
         if written.contains(&keeper.facts().root()) {
             self.dropped.lock().clear();
@@ -361,6 +390,11 @@ impl Keep for Database {
         let at = links.partition_point(|(low, _)| **low <= *key).checked_sub(1);
         Ok(at.map(|at| Linked { parent: node.id(), links, at }))
     }
+}
+
+/// Whether a neighbour that takes it in is no larger for that, or by one link.
+fn adds_nothing(node: &Object) -> bool {
+    node.slots() <= usize::from(node.level().min(1))
 }
 
 /// A wish to join a sparse leaf with a neighbour.

@@ -381,6 +381,7 @@ impl Database {
         keeper.split_above(parents)?;
         // A storage in this process has one group.
         let elsewhere = &mut Vec::new();
+        keeper.resume();
         keeper.merge_stale(COLLECTED_AT_ONCE, elsewhere)?;
         self.dropped.lock().extend(dropped.iter().map(|tree| (*at, *tree)));
         keeper.remove_dropped(elsewhere)

@@ -22,9 +22,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// When an object of which a quarter is stale is worth a rewrite of its own, bytes. (After each row was changed once under a
-/// snapshot, half of all is.)
-const WORTH_COLLECTING: usize = 2 << 10;
 /// Changes are kept beside a checkpoint until they take this many bytes, or half as many as the object …
 const DELTA_BYTES: usize = 2 << 10;
 /// … or are this many.
@@ -70,7 +67,8 @@ pub(crate) struct Staged<'a> {
     /// `None`: removed.
     pub(crate) objects: BTreeMap<ObjectId, Option<Arc<Object>>>,
     pub(crate) batch: Batch,
-    /// Objects that become less than half as large by [`Restructuring::Collect`] as soon as no snapshot is older.
+    /// Objects that are worth a [`Restructuring::Collect`] as soon as no snapshot is older, and maybe a
+    /// [`Restructuring::Join`].
     pub(crate) stale: Vec<(Timestamp, ObjectId)>,
 }
 
@@ -98,6 +96,8 @@ enum Effect {
         object: Arc<Object>,
         /// How the engine can tell it by the changes made, if they are all.
         delta: Option<Vec<u8>>,
+        /// It has become [sparse](Object::is_sparse). What only stays so is not worth a look each time.
+        thins: bool,
     },
     Removed {
         /// How many entries the engine has of it.
@@ -191,8 +191,8 @@ impl Core {
     }
 
     fn stage(&mut self, id: ObjectId, effect: Effect, staged: &mut Staged<'_>) {
-        let (object, delta) = match effect {
-            Effect::Changed { object, delta } => (object, delta),
+        let (object, delta, thins) = match effect {
+            Effect::Changed { object, delta, thins } => (object, delta, thins),
             Effect::Removed { stored } => {
                 self.objects = self.objects.saturating_sub(stored.min(1));
                 let removals = (0..stored).map(|sequence| EngineWrite::Remove { object: id, sequence });
@@ -211,7 +211,7 @@ impl Core {
             object.log.stored = 1;
             staged.batch.writes.push(EngineWrite::Put { object: id, sequence: 0, entry: Vec::new() });
         }
-        if object.stale() > WORTH_COLLECTING.max(object.size() / 4) {
+        if thins || object.is_void() || object.is_mostly_stale() {
             staged.stale.push((object.newest(), id));
         }
         staged.objects.insert(id, Some(Arc::new(object)));
@@ -270,7 +270,8 @@ impl Attempt<'_, '_> {
     }
 
     fn put(&mut self, object: Object) {
-        self.changed.insert(object.id(), Effect::Changed { object: Arc::new(object), delta: None });
+        let object = Arc::new(object);
+        self.changed.insert(object.id(), Effect::Changed { object, delta: None, thins: false });
     }
 
     fn remove(&mut self, object: &Object) {
@@ -374,7 +375,8 @@ impl Attempt<'_, '_> {
         let is_first = !self.changed.contains_key(&object.id());
         let delta = (self.staged.keeps_entries && is_first).then(|| encode_changes(changes, at));
         let next = Arc::new(object.apply(changes, at, self.staged.watermark));
-        self.changed.insert(object.id(), Effect::Changed { object: next, delta });
+        let thins = next.is_sparse() && !object.is_sparse();
+        self.changed.insert(object.id(), Effect::Changed { object: next, delta, thins });
     }
 
     /// Carries out a commit's restructurings, and finds out whether all else of it may be done: then these are the changes,

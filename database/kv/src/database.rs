@@ -273,9 +273,20 @@ impl Database {
         self.0.storage.has_stale()
     }
 
-    /// Up to `limit` objects that are mostly stale: each is worth a [`crate::Restructuring::Collect`].
+    /// Up to `limit` objects that no snapshot keeps as they are. Each is worth a [`crate::Restructuring::Collect`], and may then be
+    /// sparse or empty.
     pub fn stale(&self, limit: usize) -> Vec<ObjectId> {
         self.0.storage.stale(limit)
+    }
+
+    /// With this object nothing could be done yet: [`Database::stale`] names it again after the next [`Database::resume`].
+    pub fn put_off(&self, object: ObjectId) {
+        self.0.storage.put_off(object);
+    }
+
+    /// What was put off is to be tried again.
+    pub fn resume(&self) {
+        self.0.storage.resume();
     }
 
     /// Whether both are handles of the same.

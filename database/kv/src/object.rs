@@ -87,6 +87,12 @@ struct Slot {
 
 const DELETED: u32 = u32::MAX;
 
+/// When an object of which a quarter is stale is worth a rewrite of its own, bytes. (After each row was changed once under a
+/// snapshot, half of all is.)
+const WORTH_COLLECTING: usize = 2 << 10;
+/// A quarter of a leaf, as the layer above makes them, bytes.
+const SPARSE: usize = 2 << 10;
+
 impl Slot {
     fn value_start(&self) -> usize {
         self.key as usize + self.key_length as usize
@@ -132,6 +138,22 @@ impl Object {
     /// Bytes of [`Object::size`] that no snapshot from now on needs to read.
     pub fn stale(&self) -> usize {
         self.stale
+    }
+
+    /// Whether a rewrite without what is stale is worth its cost.
+    pub(crate) fn is_mostly_stale(&self) -> bool {
+        self.stale > WORTH_COLLECTING.max(self.size() / 4)
+    }
+
+    /// Whether so little is left in it that it may well fit into a neighbour.
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.size() - self.stale <= SPARSE
+    }
+
+    /// Whether it is a part of a tree in which nobody who comes now finds anything: a neighbour can have its place, as soon as no
+    /// snapshot is older. A root stays as it is.
+    pub(crate) fn is_void(&self) -> bool {
+        self.stale == self.size() && self.id != self.root
     }
 
     /// No cell in it changed after this.

@@ -103,6 +103,8 @@ impl Snapshots {
 struct Stale {
     by_time: BTreeSet<(Timestamp, ObjectId)>,
     objects: BTreeSet<ObjectId>,
+    /// Those with which nothing could be done yet.
+    put_off: Vec<ObjectId>,
 }
 
 impl Stale {
@@ -238,7 +240,14 @@ impl Storage {
             let watermark = self.snapshots.lock().watermark();
             let mut loading = Loading::default();
             self.engine.load(id, &mut |sequence, entry| loading.entry(id, sequence, entry, watermark))?;
-            loading.finish().map_err(|what| Error::Corrupt { path: self.path.clone(), what })
+            let loaded = loading.finish();
+            // Whoever had this open before may have ended before it was taken away. Where nobody reads it, it harms nobody.
+            if let Ok(Some(object)) = &loaded
+                && object.is_void()
+            {
+                self.stale.lock().note(object.newest(), id);
+            }
+            loaded.map_err(|what| Error::Corrupt { path: self.path.clone(), what })
         })
     }
 
@@ -299,6 +308,20 @@ impl Storage {
             self.engine.compact(collected * COLLECTED_BYTES);
         }
         due
+    }
+
+    /// Has [`Storage::stale`] find an object again, after the next [`Storage::resume`].
+    pub(crate) fn put_off(&self, object: ObjectId) {
+        self.stale.lock().put_off.push(object);
+    }
+
+    /// What was put off is taken up again, behind what waits already.
+    pub(crate) fn resume(&self) {
+        let watermark = self.snapshots.lock().watermark();
+        let mut stale = self.stale.lock();
+        for object in std::mem::take(&mut stale.put_off) {
+            stale.note(watermark, object);
+        }
     }
 
     pub(crate) fn cached_bytes(&self) -> usize {

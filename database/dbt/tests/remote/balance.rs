@@ -11,6 +11,7 @@ use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Port, Sim, seeds};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -257,6 +258,82 @@ fn a_dropped_tree_leaves_nothing_behind_anywhere() {
             return Ok(());
         }
         Err(format!("{} objects are left", objects(&sim)))
+    });
+}
+
+/// How many leaves the tree has.
+fn count(sim: &Sim<Role>, tree: Tree) -> usize {
+    leaves(sim, tree).values().sum()
+}
+
+/// Deletes all rows, and reads what is left.
+fn empty(database: &Database, tree: Tree) -> Result<(), Error> {
+    loop {
+        let mut transaction = database.begin()?;
+        transaction.delete_range(tree, Bound::Unbounded, Bound::Unbounded)?;
+        match transaction.commit(Durability::Synced) {
+            // A leaf has moved.
+            Err(Error::Conflict) => {}
+            done => break done.map(drop)?,
+        };
+    }
+    assert_eq!(database.begin()?.count(tree)?, 0);
+    Ok(())
+}
+
+/// Empty leaves stayed, most of them: beside one that was full still, or in another group than their neighbours.
+#[test]
+fn a_tree_that_is_emptied_is_few_nodes_soon() {
+    seeds("a_tree_that_is_emptied_is_few_nodes_soon", 0..6, |seed| {
+        let (disks, is_crashed) = (Disks::default(), seed.number % 2 == 1);
+        let mut sim = world(seed, &disks, 2, Defect::Nothing, Replication::default());
+        let tree = filled_and_shared(&mut sim)?;
+        sim.host(NodeId(CLIENTS_BEGIN + 1), move |port: Port<Role>| empty(&connect(port), tree).unwrap());
+        sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
+        if is_crashed {
+            servers().for_each(|server| sim.crash(server));
+            servers().for_each(|server| sim.restart(server));
+            // What the servers knew of is forgotten: they find what is read.
+            let read = move |port: Port<Role>| empty(&connect(port), tree).unwrap();
+            sim.host(NodeId(CLIENTS_BEGIN + 1), read);
+            sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
+        }
+        if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| count(sim, tree) == 1) {
+            return Err(format!("leaves are left: {:?}", leaves(&sim, tree)));
+        }
+        check_trees(&mut sim, &[tree])
+    });
+}
+
+#[test]
+fn a_queue_takes_no_more_leaves_than_its_rows() {
+    const ROWS: u64 = 400;
+    seeds("a_queue_takes_no_more_leaves_than_its_rows", 0..6, |seed| {
+        let replication = if seed.number % 2 == 0 { Replication::default() } else { replicas(&seed) };
+        let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, replication);
+        let tree = filled_and_shared(&mut sim)?;
+        sim.host(NodeId(CLIENTS_BEGIN + 1), move |port: Port<Role>| {
+            let database = connect(port);
+            for row in 0..ROWS {
+                loop {
+                    let mut transaction = database.begin().unwrap();
+                    transaction.put(tree, &key(row + ROWS), b"").unwrap();
+                    transaction.delete(tree, &key(row)).unwrap();
+                    match transaction.commit(Durability::Written) {
+                        Err(Error::Conflict) => {}
+                        done => break done.map(drop).unwrap(),
+                    }
+                }
+            }
+            assert_eq!(database.begin().unwrap().count(tree).unwrap(), ROWS);
+        });
+        sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
+        // Four rows fill one, and two are left of it when it is split; one leaf is at each end.
+        let is_small = |sim: &Sim<Role>| count(sim, tree) as u64 <= ROWS / 2 + 2;
+        if !sim.run_until(Duration::from_secs(60), |_, _, _| {}, is_small) {
+            return Err(format!("leaves are left: {:?}", leaves(&sim, tree)));
+        }
+        check_trees(&mut sim, &[tree])
     });
 }
 

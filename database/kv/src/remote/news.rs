@@ -51,7 +51,7 @@ pub struct Reshape {
 pub enum Shape {
     /// It is cut at these keys.
     Split(Vec<Key>),
-    /// It is joined with a neighbour, if they come to no more than so many bytes.
+    /// It is joined with a neighbour, if one of them is empty or they come to no more than so many bytes.
     Join(u64),
     /// It goes to another group.
     Move(GroupId),
@@ -64,7 +64,7 @@ pub enum Shape {
 pub enum Step {
     /// To cut a leaf at these keys.
     Split(ObjectId, Vec<Key>),
-    /// To join two leaves, neighbours, if they come to no more than so many bytes.
+    /// To join two leaves, neighbours, if one of them is empty or they come to no more than so many bytes.
     Join(ObjectId, ObjectId, u64),
     /// To let a leaf go.
     Leave(ObjectId),

@@ -62,9 +62,8 @@ pub struct Linked {
 }
 
 impl Linked {
-    /// The links to the leaf and a neighbour of it; of fewer, if there is none.
-    pub(super) fn neighbours(&self) -> &[(Key, ObjectId)] {
-        let left = if self.at + 1 < self.links.len() { self.at } else { self.at.saturating_sub(1) };
-        &self.links[left..self.links.len().min(left + 2)]
+    /// The links to the node's left neighbour and it, and to it and its right neighbour, as far as there are any.
+    pub fn pairs(&self) -> impl Iterator<Item = &[(Key, ObjectId); 2]> {
+        self.links[self.at.saturating_sub(1)..].array_windows().take(if self.at > 0 { 2 } else { 1 })
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct Underway {
     at: Timestamp,
     snapshot: Timestamp,
     since: Time,
+    /// As a join: how many neighbours have refused it before.
+    tried: usize,
 }
 
 impl Underway {
@@ -92,7 +94,11 @@ pub(super) fn is_reshape(transaction: TransactionId) -> bool {
 /// As the group of the tree's root.
 impl Group {
     /// Begins a change, if it still fits.
-    pub(super) fn reshape(&mut self, mut reshape: Reshape, turn: &mut Turn<'_>) -> Result<(), Error> {
+    pub(super) fn reshape(&mut self, reshape: Reshape, turn: &mut Turn<'_>) -> Result<(), Error> {
+        self.try_reshape(reshape, 0, turn)
+    }
+
+    fn try_reshape(&mut self, mut reshape: Reshape, tried: usize, turn: &mut Turn<'_>) -> Result<(), Error> {
         let is_busy = self.reshapes.values().any(|underway| underway.reshape.leaf == reshape.leaf);
         if is_busy || self.reshapes.len() >= MOST_UNDERWAY {
             return Ok(());
@@ -108,14 +114,25 @@ impl Group {
             Shape::Move(to) if *to == leaf.group() => return Ok(()),
             Shape::Move(_) | Shape::Remove => Step::Leave(leaf),
             Shape::Join(bytes) => {
-                let [(_, left), (_, right)] = linked.neighbours() else { return Ok(()) };
-                if left.group() == right.group() {
-                    links = linked.neighbours();
-                    Step::Join(*left, *right, *bytes)
-                } else {
-                    let neighbour = if *left == leaf { right } else { left };
-                    reshape.shape = Shape::Move(neighbour.group());
-                    Step::Leave(leaf)
+                let is_near = |[(_, left), (_, right)]: &&[(Key, ObjectId); 2]| left.group() == right.group();
+                match linked.pairs().filter(is_near).nth(tried) {
+                    Some(pair @ [(_, left), (_, right)]) => {
+                        links = pair;
+                        Step::Join(*left, *right, *bytes)
+                    }
+                    None if tried > 0 => return Ok(()),
+                    None => {
+                        // First it goes where it can be joined: with a neighbour, or else with the root, which then is a leaf.
+                        let other = |[(_, left), (_, right)]: &[(Key, ObjectId); 2]| {
+                            if *left == leaf { *right } else { *left }
+                        };
+                        let to = linked.pairs().next().map_or(reshape.root, other).group();
+                        if to == leaf.group() {
+                            return Ok(());
+                        }
+                        reshape.shape = Shape::Move(to);
+                        Step::Leave(leaf)
+                    }
                 }
             }
         };
@@ -127,7 +144,8 @@ impl Group {
         };
         let snapshot = turn.site.clock.now();
         let (links, asked) = (links.to_vec(), Vec::new());
-        let underway = Underway { reshape, links, asked, at: Timestamp(0), snapshot, since: turn.now };
+        let at = Timestamp(0);
+        let underway = Underway { reshape, links, asked, at, snapshot, since: turn.now, tried };
         self.reshapes.insert(transaction, underway);
         self.ask_to_prepare(transaction, leaf.group(), step, turn);
         Ok(())
@@ -216,6 +234,17 @@ impl Group {
             Err(_) => self.abandon(transaction, turn),
         }
         Ok(())
+    }
+
+    /// A group cannot prepare its part. Of two leaves that come to too much for one, the other neighbour may have room.
+    pub(super) fn refused(&mut self, transaction: TransactionId, turn: &mut Turn<'_>) -> Result<(), Error> {
+        let join = |underway: &Underway| {
+            let is_join = matches!(underway.reshape.shape, Shape::Join(_));
+            is_join.then(|| (underway.reshape.clone(), underway.tried + 1))
+        };
+        let join = self.reshapes.get(&transaction).and_then(join);
+        self.abandon(transaction, turn);
+        join.map_or(Ok(()), |(reshape, tried)| self.try_reshape(reshape, tried, turn))
     }
 
     /// Gives a change up.
@@ -350,9 +379,10 @@ impl Group {
                 Restructuring::Split { object, cuts }
             }
             Step::Join(left, right, bytes) => {
-                let (a, b) = (self.database.read(left)?, self.database.read(right)?);
-                let size = a.map_or(0, |leaf| leaf.size()) + b.map_or(0, |leaf| leaf.size());
-                if size as u64 > bytes {
+                let size = |leaf| Ok::<_, Error>(self.database.read(leaf)?.map_or(0, |leaf| leaf.size()));
+                let (a, b) = (size(left)?, size(right)?);
+                // One that is empty adds nothing, however full the other is.
+                if a.min(b) > 0 && (a + b) as u64 > bytes {
                     return Ok(None);
                 }
                 Restructuring::Join { left, right }

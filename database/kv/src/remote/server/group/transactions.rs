@@ -245,7 +245,7 @@ impl Group {
             News::Confirmed => self.database.storage().confirm(transaction, from)?,
             News::Prepare { snapshot, step } => self.prepare_step(from, transaction, snapshot, step, turn),
             News::Prepared(at, ready) => self.go_on(transaction, at, ready, turn)?,
-            News::Refused => self.abandon(transaction, turn),
+            News::Refused => self.refused(transaction, turn)?,
         }
         Ok(())
     }
