@@ -69,7 +69,9 @@ mod welcome;
 pub use check::check;
 pub use cursor::{Cursor, Seek};
 pub use directory::{Directory, Kept, Single, Transient, write_whole};
-pub use fulmar_kv::{Durability, Error, Exclusion, Numbers, ObjectId, Options, Store, Timestamp, remote};
+pub use fulmar_kv::{
+    Durability, Error, Exclusion, Interruption, Numbers, ObjectId, Options, Store, Timestamp, remote,
+};
 pub use site::{Held, Site};
 pub use transaction::{Mark, Put, Transaction};
 
@@ -273,6 +275,11 @@ impl Database {
     /// How long servers may take to answer: see [`Store::set_limit`].
     pub fn set_limit(&self, limit: Option<Duration>) {
         self.store.set_limit(limit);
+    }
+
+    /// Who says when to wait for servers no longer: see [`Store::heed`].
+    pub fn heed(&self, is_interrupted: Interruption) {
+        self.store.heed(is_interrupted);
     }
 
     /// Keeps all others from committing: see [`Store::exclude`].

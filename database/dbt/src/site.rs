@@ -5,8 +5,8 @@
 //! [`Site`] has open, sees to it that these are kept where the objects are next, and goes on from there.
 
 use fulmar_kv::{
-    Basis, Commit, Durability, Error, Exclusion, Groups, Object, ObjectId, Part, Refusal, Snapshot, Store,
-    Timestamp,
+    Basis, Commit, Durability, Error, Exclusion, Groups, Interruption, Object, ObjectId, Part, Refusal,
+    Snapshot, Store, Timestamp,
 };
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::BTreeMap;
@@ -145,6 +145,10 @@ impl Store for Site {
 
     fn set_limit(&self, limit: Option<Duration>) {
         self.stay().store().set_limit(limit);
+    }
+
+    fn heed(&self, is_interrupted: Interruption) {
+        self.stay().store().heed(is_interrupted);
     }
 
     fn groups(&self) -> Result<Groups, Error> {

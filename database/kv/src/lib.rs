@@ -85,7 +85,7 @@ pub use key::Key;
 pub use numbers::Numbers;
 pub use object::{Change, Changes, KeyAndValue, Object};
 pub use replicated::replica_engine;
-pub use store::{Basis, Exclusion, Expected, Groups, Part, Snapshot, Store};
+pub use store::{Basis, Exclusion, Expected, Groups, Interruption, Part, Snapshot, Store};
 
 /// From here on numbers of objects are the storage's to give.
 const FIRST_FRESH: u64 = 1 << 32;

@@ -15,6 +15,9 @@ pub enum Part<'a> {
     Before(Option<&'a [u8]>),
 }
 
+/// Says whether who waits for servers is to give up.
+pub type Interruption = Box<dyn Fn() -> bool + Send>;
+
 /// Objects, snapshots of them, and commits.
 pub trait Store: Send + Sync {
     /// What it is, as messages name it.
@@ -42,6 +45,9 @@ pub trait Store: Send + Sync {
 
     /// From now on servers may take so long to answer, if there are any; or as long as they do if nothing is said.
     fn set_limit(&self, _limit: Option<Duration>) {}
+
+    /// From now on whoever waits for servers, if there are any, asks this now and then, and gives up when it says so.
+    fn heed(&self, _is_interrupted: Interruption) {}
 
     /// Ends a snapshot that was opened.
     fn close_snapshot(&self, at: Timestamp);

@@ -57,6 +57,7 @@ int fulmar_set_meta(FulmarHandle*, int i, u32 iValue);
 u32 fulmar_data_version(const FulmarHandle*);
 i64 fulmar_round_trips(const FulmarHandle*);
 void fulmar_set_limit(const FulmarHandle*, i64 nMilliseconds);
+void fulmar_heed(const FulmarHandle*, int *pbInterrupted);
 int fulmar_bytes(FulmarHandle*, i64 *pnByte);
 int fulmar_immediate_is_exclusive(const FulmarHandle*);
 int fulmar_set_immediate(FulmarHandle*, const char *zValue);

@@ -141,6 +141,7 @@ SQLITE_PRIVATE int sqlite3BtreeOpen(
     return rc;
   }
   p->pFulmar = pFulmar;
+  fulmar_heed(pFulmar, (int*)&db->u1.isInterrupted);
   p->zFulmarName = sqlite3_create_filename(fulmar_name(pFulmar), "", "", 0, 0);
   if( p->zFulmarName==0 ){
     sqlite3BtreeClose(p);

@@ -10,6 +10,7 @@ pub(crate) const INTERNAL: c_int = 2;
 pub(crate) const BUSY: c_int = 5;
 pub(crate) const BUSY_SNAPSHOT: c_int = BUSY | (2 << 8);
 pub(crate) const READONLY: c_int = 8;
+pub(crate) const INTERRUPT: c_int = 9;
 pub(crate) const IOERR: c_int = 10;
 pub(crate) const CORRUPT: c_int = 11;
 pub(crate) const FULL: c_int = 13;
@@ -54,6 +55,7 @@ impl From<Error> for Failure {
             Error::Io { source, .. } => match source.kind() {
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded => FULL,
                 ErrorKind::FileTooLarge => TOOBIG,
+                ErrorKind::Interrupted => INTERRUPT,
                 ErrorKind::PermissionDenied
                 | ErrorKind::ReadOnlyFilesystem
                 | ErrorKind::NotFound

@@ -16,6 +16,7 @@ use std::cmp::Ordering;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+use std::sync::atomic::AtomicI32;
 use std::time::Duration;
 
 thread_local! {
@@ -288,6 +289,15 @@ extern "C" fn fulmar_set_limit(handle: *const Handle, milliseconds: i64) {
     let limit = u64::try_from(milliseconds).ok().filter(|limit| *limit > 0).map(Duration::from_millis);
     // SAFETY: as in `attempt`.
     unsafe { &*handle }.set_limit(limit);
+}
+
+/// When this is not zero, servers are waited for no longer.
+#[unsafe(no_mangle)]
+extern "C" fn fulmar_heed(handle: *const Handle, interrupted: *mut c_int) {
+    // SAFETY: it is a number of the connection, which closes its handles before it ends, and which SQLite reads and writes as an atomic.
+    let interrupted = unsafe { AtomicI32::from_ptr(interrupted) };
+    // SAFETY: as in `attempt`.
+    unsafe { &*handle }.heed(interrupted);
 }
 
 /// About how many bytes it takes on the disk.

@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use std::ffi::{CString, c_int};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The tree of facts about the database; a meta value is the cell `m` followed by its number.
@@ -587,11 +587,17 @@ impl Handle {
         seen.wrapping_sub(self.own_commits).wrapping_add(far).wrapping_add(1)
     }
 
-    /// How many times it has waited for servers.
+    /// How long servers may take to answer.
     pub(crate) fn set_limit(&self, limit: Option<Duration>) {
         self.database().set_limit(limit);
     }
 
+    /// When this is not zero, servers are waited for no longer.
+    pub(crate) fn heed(&self, interrupted: &'static AtomicI32) {
+        self.database().heed(Box::new(|| interrupted.load(Relaxed) != 0));
+    }
+
+    /// How many times it has waited for servers.
     pub(crate) fn round_trips(&self) -> i64 {
         self.database().round_trips().cast_signed()
     }

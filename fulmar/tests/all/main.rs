@@ -8,6 +8,7 @@ mod dump;
 mod files;
 mod founding;
 mod functions;
+mod interrupts;
 mod lab;
 mod logging;
 mod program;

@@ -47,6 +47,8 @@ pub enum Ask {
     Limit(Option<Duration>),
     /// To tell who has opened it that a snapshot has ended: nothing answers.
     CloseSnapshot(Timestamp),
+    /// Not to wait any longer for what was asked: [`Reply::Silence`] follows.
+    GiveUp,
 }
 
 /// What a client tells its user: one for each question, but for [`Reply::Waiting`].
@@ -58,7 +60,8 @@ pub enum Reply {
     Groups(Groups),
     /// There is no answer yet, and the question was sent again.
     Waiting,
-    /// There was no answer for a minute, or for as long as the client waits. Whether what was asked is done is unknown.
+    /// There was no answer for a minute, or for as long as the client waits, or it was told to give up. Whether what was asked is done is
+    /// unknown.
     Silence,
 }
 
@@ -487,6 +490,13 @@ impl Client {
         self.scanning = None;
     }
 
+    /// Waits no longer for what was asked.
+    fn fall_silent(&mut self, out: &mut Outbox<Self>) {
+        self.give_up(out);
+        self.abandon();
+        out.event(Reply::Silence);
+    }
+
     fn send_all(&mut self, is_new: bool, now: Time, out: &mut Outbox<Self>) {
         let numbers: Vec<_> = self.asked.keys().copied().collect();
         for number in numbers {
@@ -503,7 +513,7 @@ impl Process for Client {
     type Record = ();
 
     fn request(&mut self, now: Time, ask: Ask, out: &mut Outbox<Self>) {
-        if !matches!(ask, Ask::Server(_) | Ask::Limit(_) | Ask::CloseSnapshot(_)) {
+        if !matches!(ask, Ask::Server(_) | Ask::Limit(_) | Ask::CloseSnapshot(_) | Ask::GiveUp) {
             self.abandon();
             self.was_sent = false;
         }
@@ -546,6 +556,7 @@ impl Process for Client {
                     out.send(server, Message::SnapshotClosed(at));
                 }
             }
+            Ask::GiveUp => self.fall_silent(out),
         }
     }
 
@@ -655,9 +666,7 @@ impl Process for Client {
             is_late && asked.attempts >= fewest || asked.is_too_late_to_ask_again(now)
         };
         if self.asked.values().any(is_over) {
-            self.give_up(out);
-            self.abandon();
-            return out.event(Reply::Silence);
+            return self.fall_silent(out);
         }
         self.asked.values_mut().for_each(|asked| asked.attempts += 1);
         if !std::mem::take(&mut self.has_missed) {

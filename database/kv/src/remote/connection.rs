@@ -4,6 +4,7 @@ use super::client::{Ask, Client, LIMIT, Reply};
 use super::message::{Answer, Failed, VERSION};
 use super::name::{BadName, DatabaseName};
 use super::store::{Call, Unreachable};
+use crate::Interruption;
 use fulmar_files::chance_u64;
 use fulmar_node::NodeId;
 use fulmar_transport::{Address, ClientError, ClusterId, GREETING, Limits, LinkError, MeetError, Protocol};
@@ -114,7 +115,11 @@ pub enum ConnectError {
 }
 
 /// A connection to a server, for one database.
-pub struct Connection(fulmar_transport::Client<Client>);
+pub struct Connection {
+    client: fulmar_transport::Client<Client>,
+    is_interrupted: Option<Interruption>,
+    was_interrupted: bool,
+}
 
 impl Connection {
     /// A connection to the server `HOST:PORT`, as [`Connection::open`].
@@ -161,19 +166,19 @@ impl Connection {
         create: bool,
         limit: Option<Duration>,
     ) -> Result<Self, ConnectError> {
-        let limited = |server: &str, create, patience| {
+        let limited = |server: &str, create, patience: Duration| {
             let mut connection = Self::connect_within(server, name, create, GREETING.min(patience))?;
             connection.tell(Ask::Limit(limit));
             Ok(connection)
         };
+        let all = limit.unwrap_or(LIMIT);
         if let [server] = servers {
-            return limited(server, create, GREETING);
+            return limited(server, create, all);
         }
         let nobody = io::Error::new(io::ErrorKind::NotFound, "names no server");
         let mut failure = ConnectError::Resolve { server: servers.join(","), why: nobody };
         let mut without: Option<(&String, Self)> = None;
         let mut asked = 0;
-        let all = limit.unwrap_or(LIMIT);
         let mut left = all;
         let mut untried: VecDeque<_> = servers.iter().map(|server| (server, BRIEFLY)).collect();
         while let Some((server, patience)) = untried.pop_front() {
@@ -201,10 +206,12 @@ impl Connection {
                     asked += 1;
                     match &without {
                         None => without = Some((server, connection)),
-                        Some((other, known)) if create && known.0.cluster() != connection.0.cluster() => {
+                        Some((other, known))
+                            if create && known.client.cluster() != connection.client.cluster() =>
+                        {
                             return Err(ConnectError::Clusters {
                                 servers: (other.to_string(), server.clone()),
-                                clusters: (known.0.cluster(), connection.0.cluster()),
+                                clusters: (known.client.cluster(), connection.client.cluster()),
                             });
                         }
                         Some(_) => {}
@@ -218,7 +225,7 @@ impl Connection {
             Some(_) if create && 2 * asked <= servers.len() => {
                 Err(ConnectError::Few { asked, named: servers.len(), why: Box::new(failure) })
             }
-            Some((server, _)) if create => limited(server, true, GREETING),
+            Some((server, _)) if create => limited(server, true, all),
             Some((_, connection)) => Ok(connection),
             None => Err(failure),
         }
@@ -244,7 +251,7 @@ impl Connection {
         client.directory(|process, server| resolve(process.address(server)?));
         let server: NodeId = client.meet_within(address, patience)?;
         client.tell(Ask::Server(server));
-        Ok(Self(client))
+        Ok(Self { client, is_interrupted: None, was_interrupted: false })
     }
 
     /// A connection to a server that may be another each time: whenever there is none, `find` says where it is now, if
@@ -257,7 +264,7 @@ impl Connection {
         let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), process);
         client.directory(move |_, _| find());
         client.tell(Ask::Server(FIRST));
-        Ok(Self(client))
+        Ok(Self { client, is_interrupted: None, was_interrupted: false })
     }
 
     /// Connects to the server at `address` now.
@@ -265,7 +272,7 @@ impl Connection {
     /// # Errors
     /// [`MeetError`] if there is no server, or not one of ours.
     pub fn meet(&mut self, address: Address) -> Result<(), MeetError> {
-        self.0.meet(address).map(|_| ())
+        self.client.meet(address).map(|_| ())
     }
 }
 
@@ -287,14 +294,21 @@ impl Call for Connection {
     fn call(&mut self, ask: Ask) -> Result<Reply, Unreachable> {
         let unreachable = |error: ClientError| Unreachable(error.to_string());
         let begun = Instant::now();
-        let mut events = self.0.request(ask).map_err(unreachable)?;
+        self.was_interrupted = false;
+        let mut events = self.client.request(ask).map_err(unreachable)?;
         loop {
             match events.pop() {
                 Some(Reply::Waiting) => {
                     if let Some(hear) = WAITS.get() {
                         hear(&self.waits(), begun.elapsed());
                     }
-                    events = self.0.wait().map_err(unreachable)?;
+                    self.was_interrupted = self.is_interrupted.as_ref().is_some_and(|it| it());
+                    events = if self.was_interrupted {
+                        self.client.request(Ask::GiveUp)
+                    } else {
+                        self.client.wait()
+                    }
+                    .map_err(unreachable)?;
                 }
                 Some(reply) => return Ok(reply),
                 None => return Err(Unreachable("no answer".into())),
@@ -303,20 +317,31 @@ impl Call for Connection {
     }
 
     fn silence(&self) -> String {
-        let limit = self.0.process().limit();
+        if self.was_interrupted {
+            return format!("interrupted: {}", self.waits());
+        }
+        let limit = self.client.process().limit();
         format!("no answer for {limit:?}: {}", self.waits())
     }
 
+    fn heed(&mut self, is_interrupted: Interruption) {
+        self.is_interrupted = Some(is_interrupted);
+    }
+
+    fn was_interrupted(&self) -> bool {
+        self.was_interrupted
+    }
+
     fn was_sent(&self) -> bool {
-        self.0.process().was_sent()
+        self.client.process().was_sent()
     }
 
     fn tell(&mut self, ask: Ask) {
-        self.0.tell(ask);
+        self.client.tell(ask);
     }
 
     fn round_trips(&self) -> u64 {
-        self.0.round_trips()
+        self.client.round_trips()
     }
 }
 
@@ -338,12 +363,12 @@ pub fn report_waits(hear: fn(&str, Duration)) {
 impl Connection {
     /// What it waits for.
     fn waits(&self) -> String {
-        let client = self.0.process();
+        let client = self.client.process();
         let Some(server) = client.waits_for() else { return "no server is known".into() };
         let address = client.address(server).map(str::to_owned);
-        let address = address.or_else(|| self.0.known(server).map(ToString::to_string));
+        let address = address.or_else(|| self.client.known(server).map(ToString::to_string));
         let address = address.unwrap_or_else(|| format!("server {server}"));
-        match self.0.fault(server) {
+        match self.client.fault(server) {
             Some(why) => format!("cannot reach {address}: {why}"),
             None => format!(
                 "{address} does not answer: it is stopped, or waits itself for the servers that hold the data with it or keep the \

@@ -5,8 +5,8 @@ use super::connection::LARGEST_COMMIT;
 use super::message::{Answer, Failed, Question, Sight};
 use crate::cache::Cache;
 use crate::{
-    Basis, Commit, Durability, Error, Exclusion, Expected, GroupId, Groups, Key, Object, ObjectId, Part,
-    Refusal, Snapshot, Store, Timestamp,
+    Basis, Commit, Durability, Error, Exclusion, Expected, GroupId, Groups, Interruption, Key, Object,
+    ObjectId, Part, Refusal, Snapshot, Store, Timestamp,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,6 +56,14 @@ pub trait Call: Send {
     /// How many times the client has waited for servers, if they are counted.
     fn round_trips(&self) -> u64 {
         0
+    }
+
+    /// From now on a call that takes its time is given up as soon as this says so.
+    fn heed(&mut self, _is_interrupted: Interruption) {}
+
+    /// Whether the last call was given up for that.
+    fn was_interrupted(&self) -> bool {
+        false
     }
 }
 
@@ -138,7 +146,9 @@ impl<C: Call> Remote<C> {
         self.answer(reply).map_err(|error| match error {
             Error::Io { path, source } if was_sent => {
                 let what = format!("it is unknown whether COMMIT has taken place, or will: {source}");
-                Error::Io { path, source: io::Error::new(source.kind(), what) }
+                // What is interrupted is taken to be undone.
+                let kind = Some(source.kind()).filter(|kind| *kind != io::ErrorKind::Interrupted);
+                Error::Io { path, source: io::Error::new(kind.unwrap_or(io::ErrorKind::TimedOut), what) }
             }
             other => other,
         })
@@ -156,8 +166,10 @@ impl<C: Call> Remote<C> {
     }
 
     fn silent(&self) -> Error {
-        let why = self.line.lock().client.silence();
-        self.io(io::ErrorKind::TimedOut, why)
+        let client = &self.line.lock().client;
+        let kind =
+            if client.was_interrupted() { io::ErrorKind::Interrupted } else { io::ErrorKind::TimedOut };
+        self.io(kind, client.silence())
     }
 
     fn io(&self, kind: io::ErrorKind, what: String) -> Error {
@@ -276,6 +288,10 @@ impl<C: Call> Store for Remote<C> {
 
     fn set_limit(&self, limit: Option<Duration>) {
         self.line.lock().client.tell(Ask::Limit(limit));
+    }
+
+    fn heed(&self, is_interrupted: Interruption) {
+        self.line.lock().client.heed(is_interrupted);
     }
 
     fn read(&self, object: ObjectId, part: Part<'_>, at: &Snapshot) -> Result<Option<Arc<Object>>, Error> {
