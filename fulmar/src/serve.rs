@@ -60,10 +60,10 @@ const MOST_REASONS: usize = 100;
                         with --genesis, also:\n  council = \"…\"               # whose agreement it is: what `fulmar agree` has printed")]
 pub struct Serve {
     /// Settings in TOML
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["data", "memory", "local"])]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Directory of the databases, instead of the one in the settings
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIRECTORY", required_unless_present_any = ["config", "memory", "local"])]
     data: Option<PathBuf>,
     /// Keeps the databases in memory: they are gone when the server ends
     #[arg(long, conflicts_with = "data")]

@@ -69,24 +69,29 @@ impl Home {
         };
         Ok(match (read_number(&self.path.join(CLUSTER))?, server) {
             (Some(cluster), server) => Identity::Member(cluster, server.unwrap_or(FIRST)),
-            (None, _) if self.holds_groups()? => {
-                let what = "this directory is a server's, and the file which says of what cluster is gone; put it back";
-                return Err(format!("{}: {what}", self.path.join(CLUSTER).display()).into());
+            (None, server) => {
+                if let Some(group) = self.group()? {
+                    let (data, group) = (self.path.display(), group.display());
+                    return Err(format!(
+                        "{data}: {group} is there, as in the directory of a server, but not the file {CLUSTER}, which says of what \
+                         cluster it is: put that back, or name another directory"
+                    )
+                    .into());
+                }
+                server.map_or(Identity::New, Identity::Replacement)
             }
-            (None, Some(server)) => Identity::Replacement(server),
-            (None, None) => Identity::New,
         })
     }
 
-    /// Whether there is what only a member of a cluster makes, beside what it writes down before it is one.
-    fn holds_groups(&self) -> io::Result<bool> {
+    /// One of what only a member of a cluster makes, beside what it writes down before it is one.
+    fn group(&self) -> io::Result<Option<PathBuf>> {
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
             if entry.file_name().as_encoded_bytes().starts_with(b".") && entry.file_type()?.is_dir() {
-                return Ok(true);
+                return Ok(Some(entry.file_name().into()));
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// A name for a new server, kept before anybody hears it.

@@ -150,7 +150,7 @@ fn who_held_the_only_copy_is_not_replaced() {
     drop(first);
     fs::remove_file(data("a").join("CLUSTER")).expect("it was there");
     let told = complaint(&data("a"), &["--listen", "127.0.0.1:0"]);
-    assert!(told.contains("CLUSTER") && told.contains("put it back"), "{told}");
+    assert!(told.contains("CLUSTER") && told.contains("put that back"), "{told}");
 }
 
 /// Addresses that nobody else uses.
