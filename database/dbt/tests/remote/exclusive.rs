@@ -19,8 +19,9 @@ use std::time::Duration;
 
 const CLIENTS: u32 = 4;
 const TRANSACTIONS: u64 = 40;
-/// What a client that nothing is in the way of does until it has been alone once.
-const TRIES: u64 = 100;
+/// What a client that nothing is in the way of does until it has been alone once: some ten seconds, as a group whose disk has failed is
+/// opened again up to two seconds after there is room.
+const TRIES: u64 = 400;
 const REGISTERS: u64 = 12;
 
 /// Long, so that a few registers fill a leaf.
