@@ -294,7 +294,8 @@ extern "C" fn fulmar_set_limit(handle: *const Handle, milliseconds: i64) {
 /// When this is not zero, servers are waited for no longer.
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_heed(handle: *const Handle, interrupted: *mut c_int) {
-    // SAFETY: it is a number of the connection, which closes its handles before it ends, and which SQLite reads and writes as an atomic.
+    // SAFETY: it is a number of the connection, which SQLite reads and writes as an atomic. The connection closes its handles before it ends,
+    // and what is asked of a handle's servers nobody else asks: each handle has a client of its own.
     let interrupted = unsafe { AtomicI32::from_ptr(interrupted) };
     // SAFETY: as in `attempt`.
     unsafe { &*handle }.heed(interrupted);

@@ -9,6 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const TREE: Tree = Tree(1);
 
+/// A database in memory, and what is below its trees.
+fn transient() -> (Database, fulmar_kv::Database) {
+    let kv = fulmar_kv::Database::transient(&Options::default()).unwrap();
+    (Database::on(kv.clone()).unwrap(), kv)
+}
+
 fn write(database: &Database, keys: u64) {
     let mut transaction = database.begin().unwrap();
     for key in 0..keys {
@@ -57,8 +63,7 @@ fn check(database: &Database, keys: impl IntoIterator<Item = u64>) {
 /// Each row has been changed once: half of all was stale, and stayed.
 #[test]
 fn what_a_snapshot_kept_is_gone_soon_after_it() {
-    let kv = fulmar_kv::Database::transient(&Options::default()).unwrap();
-    let database = Database::on(kv.clone()).unwrap();
+    let (database, kv) = transient();
     write(&database, 2000);
     let reader = database.begin().unwrap();
     reader.get(TREE, b"").unwrap();
@@ -74,8 +79,7 @@ fn what_a_snapshot_kept_is_gone_soon_after_it() {
 /// Empty leaves stayed for ever: whoever looked for the oldest row read them all.
 #[test]
 fn a_queue_takes_no_more_room_than_its_rows() {
-    let kv = fulmar_kv::Database::transient(&Options::default()).unwrap();
-    let database = Database::on(kv.clone()).unwrap();
+    let (database, kv) = transient();
     write(&database, 20);
     for oldest in 0..5000u64 {
         let mut transaction = database.begin().unwrap();
@@ -92,8 +96,7 @@ fn a_queue_takes_no_more_room_than_its_rows() {
 /// neighbour was full of what was deleted.
 #[test]
 fn an_empty_tree_is_one_node() {
-    let kv = fulmar_kv::Database::transient(&Options::default()).unwrap();
-    let database = Database::on(kv.clone()).unwrap();
+    let (database, kv) = transient();
     write(&database, 100_000);
     assert!(nodes(&kv).iter().any(|node| node.level() == 2), "{} nodes", nodes(&kv).len());
     delete(&database, 0..100_000);
@@ -104,8 +107,7 @@ fn an_empty_tree_is_one_node() {
 
 #[test]
 fn empty_leaves_go_into_full_ones() {
-    let kv = fulmar_kv::Database::transient(&Options::default()).unwrap();
-    let database = Database::on(kv.clone()).unwrap();
+    let (database, kv) = transient();
     write(&database, 20_000);
     let full = nodes(&kv).len();
     // In one of two parts, each several leaves wide.
@@ -120,8 +122,7 @@ fn empty_leaves_go_into_full_ones() {
 /// Each row's deletion alone is too little to rewrite a leaf for.
 #[test]
 fn leaves_that_are_thinned_out_row_by_row_are_joined() {
-    let kv = fulmar_kv::Database::transient(&Options::default()).unwrap();
-    let database = Database::on(kv.clone()).unwrap();
+    let (database, kv) = transient();
     write(&database, 5000);
     let full = nodes(&kv).len();
     (0..5000).filter(|key| key % 16 != 0).for_each(|key| delete(&database, [key]));

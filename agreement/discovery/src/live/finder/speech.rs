@@ -85,6 +85,20 @@ impl Finder {
         self.send(to, message, out);
     }
 
+    /// An answer with nothing in it but what the other one has to refute.
+    fn reply(&mut self, now: Time, ask: &Message) -> Message {
+        let to = plain(ask.sender.address);
+        let mut reply = self.blank(now, Kind::Answer, to);
+        reply.called = ask.called;
+        reply.heard = reply.heard.map(|mut of| {
+            of.stamp = ask.stamp;
+            of
+        });
+        reply.members =
+            self.roster.get(to).filter(|known| known.outranks(&ask.sender)).cloned().into_iter().collect();
+        reply
+    }
+
     /// Answers with what the other one lacks, if it is to follow this node, and else with whom to follow.
     pub(super) fn answer(&mut self, now: Time, ask: &Message, out: &mut Outbox<Self>) {
         let to = plain(ask.sender.address);
@@ -93,14 +107,7 @@ impl Finder {
         if let Some(heard) = heard {
             self.peers.confirm(to, ask.content.then_some(ask.digest), heard.stamp);
         }
-        let mut answer = self.blank(now, Kind::Answer, to);
-        answer.called = ask.called;
-        answer.heard = answer.heard.map(|mut of| {
-            of.stamp = ask.stamp;
-            of
-        });
-        answer.members =
-            self.roster.get(to).filter(|known| known.outranks(&ask.sender)).cloned().into_iter().collect();
+        let mut answer = self.reply(now, ask);
         if to < self.me.address || !(self.is_centre() || ask.insists) {
             answer.members.extend(self.roster.get(self.centre).filter(|_| !self.is_centre()).cloned());
             return self.send(to, answer, out);
@@ -121,14 +128,10 @@ impl Finder {
     /// Tells who speaks in a life that is over, as far as this node knows, what it has to refute: its clock may have been set back
     /// since, and somebody may have invented the later life.
     pub(super) fn contradict(&mut self, now: Time, ask: &Message, out: &mut Outbox<Self>) {
-        let to = plain(ask.sender.address);
-        let Some(known) = self.roster.get(to).filter(|known| known.outranks(&ask.sender)).cloned() else {
-            return;
-        };
-        let mut answer = self.blank(now, Kind::Answer, to);
-        answer.called = ask.called;
-        answer.members.push(known);
-        self.send(to, answer, out);
+        let reply = self.reply(now, ask);
+        if !reply.members.is_empty() {
+            self.send(plain(ask.sender.address), reply, out);
+        }
     }
 
     /// What was learned after a revision, in as many messages as it takes, or as may be.
