@@ -24,6 +24,10 @@ use std::time::Duration;
 const MOST_UNDERWAY: usize = 32;
 /// One that takes longer waits for somebody who may have gone, while its leaves are locked.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Changes that take longer keep the servers' disks from what is asked of them.
+const SLOW: Duration = Duration::from_millis(125);
+/// So few at once are not too many because they are slow: it may be far to the other servers.
+const FEW: usize = 2;
 /// The longest rest between two tries, as a power of two of that: a minute.
 const LONGEST_REST: u32 = 6;
 /// In [`TransactionId::client`]: distinguishes the names of these transactions from those of clients, whose numbers are by chance.
@@ -51,8 +55,9 @@ impl Underway {
     }
 }
 
-/// How many leaves may be on their way at once. Where leaves are large or disks slow, many together take longer than one is waited for,
-/// and all would be given up and begun again for ever: half as many are tried then, and one by one ever more seldom.
+/// How many leaves may be on their way at once. Where leaves are large or disks slow, many together keep commits waiting: half as many are
+/// tried then. If they take longer than one is waited for, all would be given up and begun again for ever: fewer still are tried, and
+/// one by one ever more seldom.
 #[derive(Debug)]
 pub(super) struct Pace {
     at_once: usize,
@@ -72,9 +77,13 @@ impl Pace {
         if now < self.rests_until { 0 } else { self.at_once }
     }
 
-    fn is_done(&mut self) {
+    fn is_done(&mut self, took: Duration) {
         self.failures = 0;
-        self.at_once = (self.at_once + 1).min(MOST_UNDERWAY);
+        if took <= SLOW {
+            self.at_once = (self.at_once + 1).min(MOST_UNDERWAY);
+        } else if self.at_once > FEW {
+            self.at_once = (self.at_once / 2).max(FEW);
+        }
     }
 
     fn is_too_slow(&mut self, now: Time) {
@@ -224,8 +233,8 @@ impl Group {
         let relink = Restructuring::Relink { object: linked.parent, level: 1, links };
         match storage.reshape(transaction, (at, &others), &[relink]) {
             Ok(written) => {
+                self.pace.is_done(turn.now.since(underway.since));
                 self.reshapes.remove(&transaction);
-                self.pace.is_done();
                 let news = News::Ended(Outcome::Committed(at));
                 let sends = self.messages(&others, transaction, news, turn);
                 self.tell_when(Durability::Synced, Done { sends, written, ..Done::default() }, turn);
@@ -410,7 +419,20 @@ mod tests {
         assert_eq!(pace.at_once(now), 0);
         now = now + PATIENCE * (1 << LONGEST_REST);
         assert_eq!(pace.at_once(now), 1);
-        (0..100).for_each(|_| pace.is_done());
+        (0..100).for_each(|_| pace.is_done(SLOW));
         assert_eq!(pace.at_once(now), MOST_UNDERWAY);
+    }
+
+    /// Leaves of a megabyte kept the disks busy for half a minute: commits to other databases took thirty milliseconds.
+    #[test]
+    fn of_what_is_slow_a_few_are_done_at_once() {
+        let mut pace = Pace::default();
+        (0..100).for_each(|_| pace.is_done(SLOW * 2));
+        assert_eq!(pace.at_once(Time::ZERO), FEW);
+        pace.is_too_slow(Time::ZERO);
+        pace.is_done(SLOW * 2);
+        assert_eq!(pace.at_once(Time::ZERO), 1, "one that was alone");
+        pace.is_done(SLOW);
+        assert_eq!(pace.at_once(Time::ZERO), 2);
     }
 }
