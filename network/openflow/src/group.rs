@@ -2,7 +2,7 @@
 
 use crate::error::GroupModFailed;
 use crate::numbers::{flags, numbers};
-use crate::wire::{Result, layout};
+use crate::wire::{Result, layout, length};
 use crate::{Action, GroupNumber, PortNumber};
 
 numbers! {
@@ -57,6 +57,13 @@ layout! {
         group: GroupNumber;
         /// Its buckets.
         buckets: Vec<Bucket>;
+    }
+}
+
+impl Bucket {
+    /// How long it is, as it is sent: bytes.
+    pub fn length(&self) -> usize {
+        length(self)
     }
 }
 

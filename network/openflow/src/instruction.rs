@@ -4,7 +4,7 @@ use crate::action::Action;
 use crate::error::{BadInstruction, Onf};
 use crate::numbers::choice;
 use crate::property::{get_content, get_head, put_step};
-use crate::wire::{Reader, Result, Wire, layout};
+use crate::wire::{Reader, Result, Wire, layout, length};
 
 choice! {
     /// An instruction.
@@ -52,6 +52,16 @@ layout! {
     }
 }
 
+impl Instruction {
+    /// The actions that it has.
+    pub fn actions(&self) -> &[Action] {
+        match self {
+            Self::WriteActions(list) | Self::ApplyActions(list) => &list.actions,
+            _ => &[],
+        }
+    }
+}
+
 impl Wire for Instruction {
     fn put(&self, out: &mut Vec<u8>) {
         put_step(out, self.number(), |out| self.put_content(out));
@@ -77,6 +87,11 @@ impl Instructions {
     /// What a flow does at once and nothing else: these actions.
     pub fn apply(actions: Vec<Action>) -> Self {
         Self(vec![Instruction::ApplyActions(ActionList { actions })])
+    }
+
+    /// How long they are, as they are sent: bytes.
+    pub fn length(&self) -> usize {
+        length(self)
     }
 }
 

@@ -110,6 +110,13 @@ pub(crate) trait Wire: Sized {
     }
 }
 
+/// How many bytes its form has.
+pub(crate) fn length(value: &impl Wire) -> usize {
+    let mut out = Vec::new();
+    value.put(&mut out);
+    out.len()
+}
+
 macro_rules! integers {
     ($($type:ty)*) => {$(
         impl Wire for $type {

@@ -34,6 +34,8 @@ const IDLE_WHEN_FULL: Duration = Duration::from_millis(100);
 /// The fewest megaflows that a thread may have, and the most that all threads have…
 const FEWEST: usize = 1000;
 const MOST: usize = 200_000;
+/// So much of what is done may be remembered by all threads: steps and what is counted for them, some 64 bytes each.
+const MOST_STEPS: usize = 32 * MOST;
 /// …so that to look at all of them takes no longer (section 6).
 const SWEEP: Duration = Duration::from_secs(1);
 /// So many are looked at between two batches of packets.
@@ -96,6 +98,9 @@ pub(crate) struct Cache {
     unremembered: Option<Decision>,
     most: usize,
     limit: usize,
+    /// How much the megaflows do together, and how much that may be.
+    steps: usize,
+    most_steps: usize,
     hits: Hits,
     sweep: Vec<Shared>,
     sweep_took: Duration,
@@ -123,6 +128,8 @@ impl Cache {
             unremembered: None,
             most,
             limit: most,
+            steps: 0,
+            most_steps: MOST_STEPS / share,
             hits: Hits::default(),
             sweep: Vec::new(),
             sweep_took: Duration::ZERO,
@@ -232,7 +239,8 @@ impl Cache {
         key: &FlowKey,
         now: Time,
     ) -> Option<Shared> {
-        if self.mega.len() >= self.limit {
+        let steps = self.steps + decision.length();
+        if self.mega.len() >= self.limit || steps > self.most_steps {
             self.unremembered = Some(decision);
             return None;
         }
@@ -248,6 +256,7 @@ impl Cache {
         let flow = Arc::new(Rule::new(mask, key, 0, Megaflow::new(decision, now)));
         // One with the same mask can only be there if it was stale, and then it was removed.
         self.mega.insert(flow.clone());
+        self.steps = steps;
         Some(flow)
     }
 
@@ -265,7 +274,8 @@ impl Cache {
         self.forget_credit(flow);
         flow.value().credit(pipeline, now);
         flow.value().is_gone.store(true, Relaxed);
-        self.mega.remove(flow);
+        let removed = self.mega.remove(flow);
+        self.steps -= removed.map_or(0, |removed| removed.value().decision.length());
     }
 
     /// Credits what came to the flows, groups and stations that it came for.
@@ -286,7 +296,8 @@ impl Cache {
             self.sweep.extend(self.mega.iter().cloned());
             self.next_sweep = began + SWEEP;
         }
-        let idle = if self.mega.len() >= self.limit { IDLE_WHEN_FULL } else { IDLE };
+        let is_full = self.mega.len() >= self.limit || self.steps >= self.most_steps / 2;
+        let idle = if is_full { IDLE_WHEN_FULL } else { IDLE };
         let generation = pipeline.generation();
         for _ in 0..SLICE {
             let Some(flow) = self.sweep.pop() else { break };

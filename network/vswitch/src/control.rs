@@ -54,8 +54,7 @@ enum Undo {
     Port(u32, PortConfig),
 }
 
-/// So many groups, and so many meters, there may be.
-const MAX_GROUPS: usize = 1 << 20;
+/// So many meters there may be.
 const MAX_METERS: usize = 1 << 16;
 
 /// Changes in the course of being made.
@@ -219,8 +218,14 @@ impl Transaction<'_> {
         while let Some(undo) = self.undo.pop() {
             match undo {
                 Undo::Flow(change) => self.pipeline.tables.undo(change),
-                Undo::Group(number, before) => put(&mut self.pipeline.groups.write(), number, before),
-                Undo::Meter(number, before) => put(&mut self.pipeline.meters.write(), number, before),
+                Undo::Group(number, before) => drop(self.pipeline.groups.write().replace(number, before)),
+                Undo::Meter(number, before) => {
+                    let mut meters = self.pipeline.meters.write();
+                    match before {
+                        Some(before) => drop(meters.insert(number, before)),
+                        None => drop(meters.remove(&number)),
+                    }
+                }
                 Undo::Port(number, config) => {
                     if let Some(port) = self.pipeline.ports.write().get_mut(&number) {
                         port.config = config;
@@ -298,7 +303,7 @@ impl Transaction<'_> {
             GroupCommand::Add | GroupCommand::Modify => {
                 self.check_buckets(group_mod)?;
                 let group = Arc::new(Group::new(group_mod, self.now));
-                let before = self.pipeline.groups.write().insert(number, group);
+                let before = self.pipeline.groups.write().replace(number, Some(group));
                 self.undo.push(Undo::Group(number, before));
                 Ok(())
             }
@@ -307,11 +312,9 @@ impl Transaction<'_> {
     }
 
     fn check_buckets(&self, group_mod: &GroupMod) -> Result<(), ErrorCode> {
-        let groups = self.pipeline.groups.read();
-        if groups.len() >= MAX_GROUPS {
+        if !self.pipeline.groups.read().has_room_for(group_mod) {
             return Err(GroupModFailed::OutOfGroups.into());
         }
-        drop(groups);
         for bucket in &group_mod.buckets {
             let watches = bucket.watch_port != PortNumber::ANY || bucket.watch_group != GroupNumber::ANY;
             if group_mod.kind == GroupKind::FastFailover && !watches {
@@ -347,7 +350,7 @@ impl Transaction<'_> {
             return Err(GroupModFailed::ChainedGroup.into());
         }
         for number in meant {
-            let before = groups.remove(&number);
+            let before = groups.replace(number, None);
             self.gone.0.insert(number);
             self.undo.push(Undo::Group(number, before));
         }
@@ -415,12 +418,5 @@ impl Transaction<'_> {
         checks::packet_out(self.pipeline, &packet.actions, &known)?;
         self.done.packets.push(packet.clone());
         Ok(())
-    }
-}
-
-fn put<K: Ord, V>(map: &mut std::collections::BTreeMap<K, V>, key: K, before: Option<V>) {
-    match before {
-        Some(before) => drop(map.insert(key, before)),
-        None => drop(map.remove(&key)),
     }
 }

@@ -103,6 +103,8 @@ pub(crate) struct Flow {
     /// The time-outs that it was given; those that it has may be shorter.
     pub(crate) given_timeouts: (u16, u16),
     pub(crate) instructions: Arc<Instructions>,
+    /// How long these are, as they are sent: bytes.
+    pub(crate) length: usize,
     pub(crate) history: Arc<History>,
 }
 
@@ -114,6 +116,7 @@ impl Flow {
             flags: flow_mod.flags,
             given_timeouts: (flow_mod.idle_timeout, flow_mod.hard_timeout),
             instructions: Arc::new(flow_mod.instructions.clone()),
+            length: flow_mod.instructions.length(),
             history,
         }
     }
@@ -221,10 +224,7 @@ impl Flow {
 
 /// The actions of instructions.
 fn actions(instructions: &Instructions) -> impl Iterator<Item = &Action> {
-    instructions.0.iter().flat_map(|instruction| match instruction {
-        Instruction::ApplyActions(list) | Instruction::WriteActions(list) => list.actions.iter(),
-        _ => [].iter(),
-    })
+    instructions.0.iter().flat_map(Instruction::actions)
 }
 
 /// Whether one of these sends to a port; each does to [`PortNumber::ANY`].

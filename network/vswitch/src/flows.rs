@@ -6,6 +6,7 @@
 
 use crate::flow::Flow;
 use crate::table::Entry;
+use crate::translate::MAX_WORK;
 use fulmar_classifier::{Classifier, Optimisations, Rule};
 use fulmar_openflow::action::Conjunction;
 use fulmar_packet::{Field, FlowKey, FlowMask};
@@ -51,10 +52,10 @@ impl Flows {
         self.whole.remove(flow).or_else(|| self.clauses.remove(flow))
     }
 
-    /// The flow that a packet meets, and the bits that this depends on.
-    pub(crate) fn find_consulting(&self, key: &FlowKey, consulted: &mut FlowMask) -> Option<&Entry> {
+    /// The flow that a packet meets; the bits that this depends on, and how many clauses were looked at.
+    pub(crate) fn find_consulting(&self, key: &FlowKey, consulted: &mut FlowMask) -> (Option<&Entry>, u32) {
         let alone = self.whole.find_consulting(key, consulted);
-        let met = self.clauses.met(key, alone.map(|flow| flow.priority()), consulted);
+        let (met, clauses) = self.clauses.met(key, alone.map(|flow| flow.priority()), consulted);
         let found = met.into_iter().find_map(|conjunction| {
             let mut key = key.clone();
             key.set(Field::CONJUNCTION, conjunction.into());
@@ -62,7 +63,7 @@ impl Flows {
         });
         // What follows from the other bits.
         consulted.remove(Field::CONJUNCTION);
-        found.or(alone)
+        (found.or(alone), clauses)
     }
 }
 
@@ -133,8 +134,10 @@ impl Clauses {
         Some(removed)
     }
 
-    /// The conjunctions that a packet meets beyond this priority: the highest first, and of several of one priority those of low numbers.
-    fn met(&self, key: &FlowKey, beyond: Option<u16>, consulted: &mut FlowMask) -> Vec<u32> {
+    /// The conjunctions that a packet meets beyond this priority: the highest first, and of several of one priority those of low numbers;
+    /// and how many clauses were looked at. After [`MAX_WORK`] nobody wants to know any more.
+    fn met(&self, key: &FlowKey, beyond: Option<u16>, consulted: &mut FlowMask) -> (Vec<u32>, u32) {
+        let mut looked_at = 0;
         let mut met: BTreeMap<(Reverse<u16>, u32, u8), u64> = BTreeMap::new();
         let may_have =
             |tuple: &&Tuple| tuple.priorities.last_key_value().map(|(priority, _)| *priority) > beyond;
@@ -143,11 +146,15 @@ impl Clauses {
             let same = flows.get(&key.masked(mask)).into_iter().flatten();
             for (priority, flow) in same.filter(|(priority, _)| Some(**priority) > beyond) {
                 for Conjunction { clause, clauses, id } in flow.value().clauses() {
+                    looked_at += 1;
+                    if looked_at >= MAX_WORK {
+                        return (Vec::new(), looked_at);
+                    }
                     *met.entry((Reverse(*priority), *id, *clauses)).or_default() |= 1 << clause;
                 }
             }
         }
         let is_met = |((_, _, clauses), met): &(&(_, _, u8), &u64)| met.count_ones() == u32::from(*clauses);
-        met.iter().filter(is_met).map(|((_, id, _), _)| *id).collect()
+        (met.iter().filter(is_met).map(|((_, id, _), _)| *id).collect(), looked_at)
     }
 }

@@ -6,13 +6,62 @@ use fulmar_node::Time;
 use fulmar_openflow::action::Extension;
 use fulmar_openflow::group::{Bucket, GroupDescription, GroupKind, GroupMod, GroupStats};
 use fulmar_openflow::{Action, GroupNumber, PortNumber};
+use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Arc;
+
+/// So many groups there may be…
+const MAX_GROUPS: usize = 1 << 20;
+/// …with so many bytes of buckets in all, as they are sent. In memory that may be six times as much.
+const MAX_BYTES: usize = 64 << 20;
 
 /// A bucket, and what has gone through it.
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) bucket: Bucket,
     pub(crate) counters: Counters,
+}
+
+/// All groups.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    groups: BTreeMap<GroupNumber, Arc<Group>>,
+    /// How long their buckets are together, as they are sent: bytes.
+    bytes: usize,
+}
+
+impl Groups {
+    /// Whether these buckets can take the place of the group's.
+    pub(crate) fn has_room_for(&self, group: &GroupMod) -> bool {
+        let before = self.groups.get(&group.group);
+        let freed = before.map_or(0, |group| group.length);
+        let bytes = length(&group.buckets);
+        (before.is_some() || self.groups.len() < MAX_GROUPS)
+            && (bytes <= freed || self.bytes + bytes <= MAX_BYTES + freed)
+    }
+
+    /// Puts this in the place of a group, or nothing, and answers what was there.
+    pub(crate) fn replace(&mut self, number: GroupNumber, group: Option<Arc<Group>>) -> Option<Arc<Group>> {
+        self.bytes += group.as_ref().map_or(0, |group| group.length);
+        let before = match group {
+            Some(group) => self.groups.insert(number, group),
+            None => self.groups.remove(&number),
+        };
+        self.bytes -= before.as_ref().map_or(0, |group| group.length);
+        before
+    }
+}
+
+impl Deref for Groups {
+    type Target = BTreeMap<GroupNumber, Arc<Group>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.groups
+    }
+}
+
+fn length(buckets: &[Bucket]) -> usize {
+    buckets.iter().map(Bucket::length).sum()
 }
 
 /// A group.
@@ -22,6 +71,8 @@ pub(crate) struct Group {
     pub(crate) kind: GroupKind,
     pub(crate) members: Vec<Arc<Member>>,
     pub(crate) counters: Counters,
+    /// How long its buckets are, as they are sent: bytes.
+    length: usize,
     created: Time,
 }
 
@@ -34,6 +85,7 @@ impl Group {
             kind: group.kind,
             members: group.buckets.iter().map(member).collect(),
             counters: Counters::default(),
+            length: length(&group.buckets),
             created: now,
         }
     }

@@ -1,7 +1,7 @@
 //! Everything that a decision about a packet depends on, apart from the packet.
 
 use crate::flow::Traffic;
-use crate::group::Group;
+use crate::group::Groups;
 use crate::mac::{Macs, Station};
 use crate::meter::Meter;
 use crate::mirror::Mirrors;
@@ -11,7 +11,6 @@ use crate::step::{Credit, Frozen, Rest};
 use crate::table::Tables;
 use fulmar_classifier::Optimisations;
 use fulmar_node::Time;
-use fulmar_openflow::GroupNumber;
 use fulmar_openflow::flow::FlowMod;
 use fulmar_packet::FlowKey;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -29,7 +28,7 @@ use std::sync::atomic::{
 /// once holds [`Pipeline::alone`]. Flows are learned, and stations heard, in the course of a decision: those change one thing by itself.
 pub(crate) struct Pipeline {
     pub(crate) tables: Tables,
-    pub(crate) groups: RwLock<BTreeMap<GroupNumber, Arc<Group>>>,
+    pub(crate) groups: RwLock<Groups>,
     pub(crate) meters: RwLock<BTreeMap<u32, Arc<Meter>>>,
     pub(crate) ports: RwLock<Ports>,
     pub(crate) mirrors: RwLock<Mirrors>,

@@ -150,6 +150,36 @@ pub struct Decision {
     pub(crate) credits: SmallVec<[Credit; 2]>,
 }
 
+impl Decision {
+    /// How many things are remembered for it.
+    pub(crate) fn length(&self) -> usize {
+        self.steps.iter().map(Step::length).sum::<usize>() + self.credits.len()
+    }
+}
+
+impl Step {
+    fn length(&self) -> usize {
+        match self {
+            Self::Clone(steps) => 1 + steps.iter().map(Self::length).sum::<usize>(),
+            Self::Recirculate(frozen) => 1 + frozen.rest.length(),
+            _ => 1,
+        }
+    }
+}
+
+impl Rest {
+    fn length(&self) -> usize {
+        let pending = |pending: &Pending| match pending {
+            Pending::Actions(actions, ..) => actions.len(),
+            Pending::Instructions(instructions, ..) => {
+                instructions.iter().map(Instruction::actions).map(<[_]>::len).sum()
+            }
+            Pending::Table(_) | Pending::Written => 0,
+        };
+        self.next.len() + self.stack.len() + self.written.len() + self.next.iter().map(pending).sum::<usize>()
+    }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

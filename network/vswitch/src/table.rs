@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 pub(crate) const TABLES: u8 = 255;
 /// So many flows there may be in all tables.
 const MAX_FLOWS: usize = 2_000_000;
+/// So many bytes of instructions they may have in all, as they are sent. In memory that may be six times as much.
+const MAX_BYTES: usize = 256 << 20;
 
 /// A flow in its table.
 pub(crate) type Entry = Arc<Rule<Flow>>;
@@ -33,6 +35,8 @@ pub(crate) struct Tables {
     masks: Mutex<Masks>,
     /// How many flows there are in all.
     flows: AtomicUsize,
+    /// How long their instructions are together.
+    bytes: AtomicUsize,
 }
 
 /// A change that has been made: what was there before, and what is there now.
@@ -110,16 +114,24 @@ impl Tables {
             lookups: Counters::default(),
             matched: Counters::default(),
         };
-        Self { tables: (0..TABLES).map(table).collect(), masks: Mutex::default(), flows: AtomicUsize::new(0) }
+        Self {
+            tables: (0..TABLES).map(table).collect(),
+            masks: Mutex::default(),
+            flows: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+        }
     }
 
     fn table(&self, number: u8) -> Option<&Table> {
         self.tables.get(usize::from(number))
     }
 
-    /// The flow that a packet meets, and the bits that this depends on.
-    pub(crate) fn look_up(&self, table: u8, key: &FlowKey, consulted: &mut FlowMask) -> Option<Entry> {
-        self.table(table)?.flows.read().find_consulting(key, consulted).cloned()
+    /// The flow that a packet meets; the bits that this depends on, and how many clauses of conjunctions were looked at.
+    pub(crate) fn look_up(&self, table: u8, key: &FlowKey, consulted: &mut FlowMask) -> (Option<Entry>, u32) {
+        let Some(table) = self.table(table) else { return (None, 0) };
+        let flows = table.flows.read();
+        let (found, clauses) = flows.find_consulting(key, consulted);
+        (found.cloned(), clauses)
     }
 
     /// So many packets were looked up, and met a flow or did not.
@@ -183,7 +195,7 @@ impl Tables {
             FlowCommand::Add if flow_mod.table == ALL_TABLES => Err(FlowModFailed::BadTable.into()),
             FlowCommand::Add => self.add(flow_mod, now).map(|change| vec![change]),
             FlowCommand::Modify | FlowCommand::ModifyStrict => {
-                Ok(self.modify(self.select(&Filter::of(flow_mod)), flow_mod, now))
+                self.modify(self.select(&Filter::of(flow_mod)), flow_mod, now)
             }
             FlowCommand::ModifyOrAdd | FlowCommand::ModifyOrAddStrict => {
                 let meant = self.select(&Filter::of(flow_mod));
@@ -192,7 +204,7 @@ impl Tables {
                     let table = if flow_mod.table == ALL_TABLES { 0 } else { flow_mod.table };
                     return self.add(&FlowMod { table, ..flow_mod.clone() }, now).map(|change| vec![change]);
                 }
-                Ok(self.modify(meant, flow_mod, now))
+                self.modify(meant, flow_mod, now)
             }
             FlowCommand::Delete | FlowCommand::DeleteStrict => {
                 let meant = self.select(&Filter::of(flow_mod));
@@ -212,6 +224,7 @@ impl Tables {
         if before.is_none() && self.len() >= MAX_FLOWS {
             return Err(FlowModFailed::TableFull.into());
         }
+        self.require_room(before.as_slice(), flow_mod.instructions.length())?;
         let goes_on = before.filter(|_| !flow_mod.flags.contains(FlowFlags::RESET_COUNTS));
         let counters = goes_on.map(|before| before.value().history.counters()).unwrap_or_default();
         let flow = Flow::new(flow_mod, Arc::new(History::new(flow_mod, now, counters)));
@@ -245,21 +258,33 @@ impl Tables {
             .any(|rule| rule.priority() == flow_mod.priority && rule.condition().overlaps(&flow_mod.asked))
     }
 
-    fn modify(&self, meant: Vec<Entry>, flow_mod: &FlowMod, now: Time) -> Vec<Change> {
-        // They share what they do.
-        let instructions = Arc::new(flow_mod.instructions.clone());
-        meant.into_iter().map(|rule| self.modify_one(rule, flow_mod, &instructions, now)).collect()
+    /// Requires that there is room for so many more bytes of instructions, once these flows have none.
+    fn require_room(&self, instead_of: &[Entry], bytes: usize) -> Result<(), ErrorCode> {
+        let freed: usize = instead_of.iter().map(|rule| rule.value().length).sum();
+        let has_room = bytes <= freed || self.bytes.load(Relaxed) + bytes <= MAX_BYTES + freed;
+        has_room.then_some(()).ok_or_else(|| FlowModFailed::TableFull.into())
+    }
+
+    fn modify(&self, meant: Vec<Entry>, flow_mod: &FlowMod, now: Time) -> Result<Vec<Change>, ErrorCode> {
+        // They share what they do; each counts, as it may be all that is left of them.
+        let (instructions, length) =
+            (Arc::new(flow_mod.instructions.clone()), flow_mod.instructions.length());
+        self.require_room(&meant, length * meant.len())?;
+        Ok(meant
+            .into_iter()
+            .map(|rule| self.modify_one(rule, flow_mod, (&instructions, length), now))
+            .collect())
     }
 
     fn modify_one(
         &self,
         before: Entry,
         flow_mod: &FlowMod,
-        instructions: &Arc<Instructions>,
+        (instructions, length): (&Arc<Instructions>, usize),
         now: Time,
     ) -> Change {
         let mut flow = before.value().clone();
-        flow.instructions = instructions.clone();
+        (flow.instructions, flow.length) = (instructions.clone(), length);
         if matches!(flow_mod.command, FlowCommand::ModifyOrAdd | FlowCommand::ModifyOrAddStrict) {
             flow.cookie = flow_mod.cookie;
         }
@@ -275,10 +300,18 @@ impl Tables {
         let number = flow.table;
         let rule = Arc::new(Rule::new(mask, asked.key(), priority, flow));
         let before = self.table(number).and_then(|table| table.flows.write().insert(rule.clone()));
-        if before.is_none() {
-            self.flows.fetch_add(1, Relaxed);
-        }
+        self.count(before.as_ref(), Some(&rule));
         Change { before, after: Some(rule), how }
+    }
+
+    /// One flow has gone, and another has come.
+    fn count(&self, gone: Option<&Entry>, come: Option<&Entry>) {
+        let count = |sum: &AtomicUsize, of: fn(&Entry) -> usize| {
+            sum.fetch_add(come.map_or(0, of), Relaxed);
+            sum.fetch_sub(gone.map_or(0, of), Relaxed);
+        };
+        count(&self.flows, |_| 1);
+        count(&self.bytes, |rule| rule.value().length);
     }
 
     /// Removes a flow, unless another has its place by now.
@@ -287,7 +320,7 @@ impl Tables {
         let is_there = flows.get(rule).is_some_and(|there| Arc::ptr_eq(there, rule));
         let before = if is_there { flows.remove(rule) } else { None };
         drop(flows);
-        self.flows.fetch_sub(before.is_some().into(), Relaxed);
+        self.count(before.as_ref(), None);
         before.map(|before| Change { before: Some(before), after: None, how: How::Removed(reason) })
     }
 
@@ -296,13 +329,11 @@ impl Tables {
         let rule = change.before.as_ref().or(change.after.as_ref());
         let Some(table) = rule.and_then(|rule| self.table(rule.value().table)) else { return };
         let mut flows = table.flows.write();
-        let had = flows.len();
         match (change.before, change.after) {
-            (Some(before), _) => drop(flows.insert(before)),
-            (None, Some(after)) => drop(flows.remove(&after)),
+            (Some(before), _) => self.count(flows.insert(before.clone()).as_ref(), Some(&before)),
+            (None, Some(after)) => self.count(flows.remove(&after).as_ref(), None),
             (None, None) => {}
         }
-        self.flows.fetch_add(flows.len().wrapping_sub(had), Relaxed);
     }
 
     /// The flows whose time is over.

@@ -29,8 +29,9 @@ use std::sync::atomic::Ordering::Relaxed;
 const MAX_DEPTH: u8 = 64;
 /// And through so many in all.
 const MAX_LOOKUPS: u32 = 4096;
-/// So many actions are carried out for it, in buckets, too, and so many copies of it leave, together; what takes long counts for several.
-const MAX_WORK: u32 = 1 << 16;
+/// So many actions are carried out for it, in buckets, too, so many clauses of conjunctions are looked at, and so many copies of it leave,
+/// together; what takes long counts for several.
+pub(crate) const MAX_WORK: u32 = 1 << 16;
 /// So many values can be on the stack.
 const MAX_STACK: usize = 1024;
 
@@ -295,14 +296,16 @@ impl<'a> Translation<'a> {
             let mut key = self.key.clone();
             key.set(Field::L4_SOURCE, 0);
             key.set(Field::L4_DESTINATION, 0);
-            let entry = self.pipeline.tables.look_up(table, &key, &mut asked);
+            let (entry, clauses) = self.pipeline.tables.look_up(table, &key, &mut asked);
             asked.remove(Field::L4_SOURCE);
             asked.remove(Field::L4_DESTINATION);
             self.consulted.add_mask_but(&asked, &self.settled);
+            self.may_do(clauses);
             return entry;
         }
-        let entry = self.pipeline.tables.look_up(table, &self.key, &mut asked);
+        let (entry, clauses) = self.pipeline.tables.look_up(table, &self.key, &mut asked);
         self.consulted.add_mask_but(&asked, &self.settled);
+        self.may_do(clauses);
         entry
     }
 

@@ -113,3 +113,17 @@ fn clauses_are_nothing_else() {
     }
     bench.add("actions=note:01.02.03.04.05.06,conjunction(1,64/64)").expect("it is sound");
 }
+
+/// With thousands of clauses in each of many flows one packet was looked up for a second.
+#[test]
+fn clauses_are_work() {
+    let mut bench = Bench::with(5, &["priority=0 actions=output:3"]);
+    let clauses: Vec<String> = (0..2_000).map(|id| format!("conjunction({id},1/2)")).collect();
+    let add = |bench: &Bench, priority: u16| {
+        bench.add(&format!("priority={priority},ip actions={}", clauses.join(","))).expect("it is sound");
+    };
+    (1..=32).for_each(|priority| add(&bench, priority));
+    assert_eq!(goes(&mut bench, A, 80), [3]);
+    add(&bench, 33);
+    assert_eq!(goes(&mut bench, A, 80), [], "too much to do");
+}

@@ -1,6 +1,6 @@
 //! How many megaflows traffic needs: Table 1 of the paper, as counts.
 
-use super::Bench;
+use super::{Bench, tcp};
 use crate::{Caching, Settings};
 use fulmar_classifier::Optimisations;
 use fulmar_node::Random;
@@ -92,4 +92,17 @@ fn without_megaflows_each_packet_of_its_own_is_decided_about() {
 #[test]
 fn a_megaflow_is_small() {
     assert!(size_of::<crate::Cached>() <= 272, "{} bytes", size_of::<crate::Cached>());
+}
+
+/// Each may be of thousands of steps.
+#[test]
+fn decisions_have_so_much_room_together() {
+    let caching = Caching { megaflows: false, ..Caching::default() };
+    let mut bench = Bench::new(2, Settings { caching, ..Settings::default() });
+    bench.add(&format!("actions={}", ["output:2"; 4_000].join(","))).expect("it is sound");
+    for port in 0..1_700 {
+        assert_eq!(bench.send(1, &tcp(1, 2, port, 80)).ports().len(), 4_000, "remembered or not");
+    }
+    let (flows, _, may_be) = bench.forwarders[0].sizes();
+    assert!(flows > 1_500 && flows < 1_600, "{flows} of {may_be}");
 }

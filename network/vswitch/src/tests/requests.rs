@@ -2,6 +2,7 @@
 
 use super::Bench;
 use crate::Event;
+use fulmar_openflow::action::{Extension, Note};
 use fulmar_openflow::error::{
     BadAction, BadInstruction, BadRequest, FlowModFailed, GroupModFailed, MeterModFailed, PortModFailed,
 };
@@ -35,6 +36,50 @@ fn a_bundle_looks_at_so_many_flows_at_most() {
     let mut bench = bench;
     assert!(is_as_it_was(&mut bench), "it is undone");
     bench.request(all).expect("one request may");
+}
+
+/// Each may be as large as a message.
+#[test]
+fn instructions_and_buckets_have_so_much_room_together() {
+    const LONG: usize = 60_006;
+    let bench = Bench::with(1, &[]);
+    let note = |bytes: usize| vec![Action::Extension(Extension::Note(Note(vec![0; bytes])))];
+    let add = |number: u32, bytes| {
+        with(&format!("ip,nw_dst={} actions=drop", std::net::Ipv4Addr::from(number)), |flow| {
+            flow.instructions = Instructions::apply(note(bytes));
+        })
+    };
+    let all = |command, bytes| {
+        with("actions=drop", |flow| {
+            flow.command = command;
+            flow.instructions = Instructions::apply(note(bytes));
+        })
+    };
+    let large = |command, number| {
+        let mut group = group(command, number, &["output:1"]);
+        group.buckets[0].actions = note(LONG);
+        Body::GroupMod(group)
+    };
+    bench
+        .switch
+        .commit(&(0..5_000).map(|number| add(number, 6)).collect::<Vec<_>>(), bench.now)
+        .expect("few");
+    let full = Err(FlowModFailed::TableFull.into());
+    assert_eq!(bench.request(all(FlowCommand::Modify, LONG)), full);
+    bench.request(all(FlowCommand::Modify, 53_598)).expect("268,080,000 of 268,435,456 bytes");
+    let more = |from: u32| (from..).take_while(|number| bench.request(add(*number, LONG)).is_ok()).count();
+    assert_eq!(more(10_000), 5);
+    let refused = [all(FlowCommand::Delete, 6), large(GroupCommand::Modify, 1)];
+    bench.switch.commit(&refused, bench.now).expect_err("there is no such group");
+    assert_eq!(more(20_000), 0, "all are there again");
+    bench.request(all(FlowCommand::Delete, 6)).expect("it is sound");
+    bench.request(add(1, LONG)).expect("there is room");
+
+    let fit = (1..).take_while(|number| bench.request(large(GroupCommand::Add, *number)).is_ok()).count();
+    assert_eq!(fit, (64 << 20) / (16 + 10 + LONG));
+    bench.request(large(GroupCommand::Modify, 1)).expect("it is as large as before");
+    bench.request(Body::GroupMod(group(GroupCommand::Modify, 1, &["output:1"]))).expect("it is small");
+    bench.request(large(GroupCommand::Add, 5_000)).expect("there is room again");
 }
 
 fn flow(text: &str) -> FlowMod {
