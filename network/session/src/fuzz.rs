@@ -5,7 +5,7 @@ use crate::election::{Election, Standing};
 use crate::event::Event;
 use crate::interest::Kind;
 use crate::session::Session;
-use crate::share::Pool;
+use crate::share::Pools;
 use crate::switch::{Asker, SessionId, Switch};
 use crate::task::carry_out;
 use fulmar_node::Time;
@@ -47,8 +47,8 @@ pub fn run_session(bytes: &[u8]) {
     let [choice, rest @ ..] = bytes else { return };
     let (version, mut rest) = (Version::ALL[usize::from(choice % 2)], rest);
     let inactivity = Some(Duration::from_secs(5));
-    let pool = Pool::default();
-    let mut session = Session::new(ID, Kind::Controller, inactivity, Version::ALL.to_vec(), &pool, now);
+    let pools = Pools::default();
+    let mut session = Session::new(ID, Kind::Controller, inactivity, Version::ALL.to_vec(), &pools, now);
     let mut hello = Vec::new();
     if (Message { xid: 0, body: Body::Hello(Hello::of(&[version])) }).encode(&mut hello).is_ok() {
         session.receive(now, &hello);

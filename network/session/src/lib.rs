@@ -54,7 +54,8 @@
 //! - A malformed message is answered with its error, and the session goes on; only if it cannot be told where the next one begins does
 //!   it end. All of a bundle takes effect or nothing.
 //! - A session takes a bounded amount of memory, beside what one request is answered. Who does not read is not asked for more; it loses
-//!   packets, which are counted; and it is closed when 4 MiB of port-status and flow-removed messages wait, rather than miss any.
+//!   packets, which are counted; and it is closed when 4 MiB of port-status and flow-removed messages wait, or less if many do not read, rather
+//!   than miss any.
 //! - When [`Sessions::set_controllers`] returns, nothing more is done for controllers that are gone; when [`Sessions`] is dropped, no
 //!   thread is left.
 //!

@@ -1,5 +1,6 @@
 //! What is still to be sent to a controller, and how much of it may wait.
 
+use crate::share::Share;
 use std::collections::VecDeque;
 
 /// While so many bytes of replies wait, nothing more is read of what a controller asks.
@@ -22,23 +23,29 @@ pub(crate) enum Why {
     Notice,
 }
 
-/// More notices wait than may.
+/// No more notices may wait than these bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Overflow;
+pub(crate) struct Overflow(pub(crate) usize);
 
 /// Messages in the order in which they are sent.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Outgoing {
     messages: VecDeque<(Why, Vec<u8>)>,
     /// How many bytes of each kind wait.
     replies: usize,
     packets: usize,
     notices: usize,
+    /// Of the packets and notices of all.
+    share: Share,
     /// How many packets were dropped.
     pub(crate) dropped: u64,
 }
 
 impl Outgoing {
+    pub(crate) const fn new(share: Share) -> Self {
+        Self { messages: VecDeque::new(), replies: 0, packets: 0, notices: 0, share, dropped: 0 }
+    }
+
     /// Nothing is to be asked for that must be answered.
     pub(crate) const fn is_full(&self) -> bool {
         self.replies >= REPLIES
@@ -51,15 +58,22 @@ impl Outgoing {
     pub(crate) fn push(&mut self, why: Why, message: Vec<u8>) -> Result<(), Overflow> {
         let length = message.len();
         match why {
-            Why::Packet if self.packets + length > PACKETS => {
+            Why::Packet if self.packets + length > PACKETS || !self.has_room(length) => {
                 self.dropped += 1;
                 return Ok(());
             }
-            Why::Notice if self.notices + length > NOTICES => return Err(Overflow),
+            Why::Notice if self.notices + length > NOTICES || !self.has_room(length) => {
+                return Err(Overflow(self.notices));
+            }
             _ => *self.waiting(why) += length,
         }
         self.messages.push_back((why, message));
         Ok(())
+    }
+
+    /// Whether so many bytes more of packets and notices may wait beside those of all others.
+    fn has_room(&mut self, more: usize) -> bool {
+        self.share.keep(self.packets + self.notices + more)
     }
 
     const fn waiting(&mut self, why: Why) -> &mut usize {
@@ -78,16 +92,18 @@ impl Outgoing {
             *self.waiting(why) -= message.len();
             out.extend_from_slice(&message);
         }
+        self.has_room(0);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::share::Pool;
 
     #[test]
     fn packets_are_dropped_and_notices_overflow() {
-        let mut outgoing = Outgoing::default();
+        let mut outgoing = Outgoing::new(Share::new(Pool::default()));
         for _ in 0..100_000 {
             outgoing.push(Why::Packet, vec![0; 100]).expect("packets never overflow");
         }
@@ -96,7 +112,7 @@ mod tests {
         for _ in 0..fits {
             outgoing.push(Why::Notice, vec![0; 1000]).expect("there is room");
         }
-        assert_eq!(outgoing.push(Why::Notice, vec![0; 1000]), Err(Overflow));
+        assert_eq!(outgoing.push(Why::Notice, vec![0; 1000]), Err(Overflow(fits * 1000)));
         assert!(!outgoing.is_full(), "neither keeps it from asking");
         outgoing.push(Why::Reply, vec![0; REPLIES]).expect("what was asked is answered");
         assert!(outgoing.is_full());

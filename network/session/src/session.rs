@@ -5,9 +5,9 @@ use crate::closed::Closed;
 use crate::event::Event;
 use crate::interest::{Interest, Kind};
 use crate::liveness::{Due, Liveness};
-use crate::outgoing::{NOTICES, Outgoing, Why};
+use crate::outgoing::{Outgoing, Overflow, Why};
 use crate::parts::Parts;
-use crate::share::{Pool, Share};
+use crate::share::{Pools, Share};
 use crate::switch::SessionId;
 use crate::task::{Answer, Origin, Task, Work, bundle_reply, is_write};
 use fulmar_node::Time;
@@ -54,7 +54,7 @@ impl Session {
         kind: Kind,
         inactivity: Option<Duration>,
         versions: Vec<Version>,
-        pool: &Pool,
+        pools: &Pools,
         now: Time,
     ) -> Self {
         let mut session = Self {
@@ -62,12 +62,12 @@ impl Session {
             dialect: None,
             decoder: Decoder::default(),
             interest: Interest::new(id, kind),
-            bundles: Bundles::new(Share::new(pool.clone())),
-            parts: Parts::new(Share::new(pool.clone())),
+            bundles: Bundles::new(Share::new(pools.unfinished.clone())),
+            parts: Parts::new(Share::new(pools.unfinished.clone())),
             liveness: Liveness::new(Some(GREETING), now),
             // Who listens in answers nothing.
             inactivity: inactivity.filter(|_| kind != Kind::Snoop),
-            outgoing: Outgoing::default(),
+            outgoing: Outgoing::new(Share::new(pools.unread.clone())),
             overheard: None,
             closed: None,
         };
@@ -386,8 +386,8 @@ impl Session {
     fn send_in(&mut self, dialect: Dialect, why: Why, xid: u32, body: Body) -> Result<(), Unwritable> {
         let mut bytes = Vec::new();
         dialect.encode(&Message { xid, body }, &mut bytes)?;
-        if self.outgoing.push(why, bytes).is_err() {
-            self.closed = Some(Closed::Deaf(NOTICES));
+        if let Err(Overflow(waiting)) = self.outgoing.push(why, bytes) {
+            self.closed = Some(Closed::Deaf(waiting));
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::interest::Kind;
 use crate::keeper::keep;
 use crate::place::{Place, Settings, Status};
-use crate::share::Pool;
+use crate::share::Pools;
 use crate::shared::{Presence, Shared};
 use crate::switch::Switch;
 use crate::target::Target;
@@ -38,7 +38,7 @@ impl Sessions {
             lines: RwLock::default(),
             presence: Mutex::new(Presence { controllers: 0, since: Time::ZERO }),
             snoops: AtomicUsize::new(0),
-            pool: Pool::default(),
+            pools: Pools::default(),
             count: AtomicU64::new(1),
         };
         Self { shared: Arc::new(shared), places: Mutex::default(), change: Mutex::default() }

@@ -8,6 +8,15 @@ pub(crate) const FREELY: usize = 128 << 10;
 /// … and what is beyond that is so much for all.
 const ALL: usize = 32 << 20;
 
+/// What all sessions of a switch keep, of each kind.
+#[derive(Debug, Default)]
+pub(crate) struct Pools {
+    /// Bundles that are not carried out, and requests that have not ended.
+    pub(crate) unfinished: Pool,
+    /// Packets and notices that are not sent.
+    pub(crate) unread: Pool,
+}
+
 /// How many bytes all sessions keep, beyond what each may.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool(Arc<AtomicUsize>);

@@ -5,7 +5,7 @@ use crate::election::{Election, Standing};
 use crate::interest::Kind;
 use crate::place::{Place, Settings};
 use crate::session::Session;
-use crate::share::Pool;
+use crate::share::Pools;
 use crate::signal::Signal;
 use crate::switch::{SessionId, Switch};
 use fulmar_node::Time;
@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     /// How many of them listen in.
     pub(crate) snoops: AtomicUsize,
     /// What they keep together.
-    pub(crate) pool: Pool,
+    pub(crate) pools: Pools,
     /// How many sessions there have been.
     pub(crate) count: AtomicU64,
 }
@@ -56,7 +56,7 @@ impl Shared {
         let id = SessionId(self.count.fetch_add(1, Ordering::Relaxed));
         let Settings { inactivity, versions, .. } = &place.settings;
         let now = self.clock.now();
-        let session = Session::new(id, place.kind, *inactivity, versions.clone(), &self.pool, now);
+        let session = Session::new(id, place.kind, *inactivity, versions.clone(), &self.pools, now);
         let line = Arc::new(Line {
             id,
             place: place.clone(),

@@ -8,6 +8,7 @@ mod v10;
 
 use super::*;
 use crate::election::{Election, Standing};
+use crate::outgoing::NOTICES;
 use crate::switch::{Asker, Switch};
 use crate::task::carry_out;
 use events::{flow_removed, packet, port_status};
@@ -77,15 +78,15 @@ struct World {
     election: Mutex<Election>,
     sessions: u64,
     versions: Vec<Version>,
-    pool: Pool,
+    pools: Pools,
 }
 
 impl Default for World {
     /// One in which OpenFlow 1.3 is spoken alone.
     fn default() -> Self {
         let versions = vec![Version::V13];
-        let (switch, election, pool) = (Toy::default(), Mutex::default(), Pool::default());
-        Self { switch, election, sessions: 0, versions, pool }
+        let (switch, election, pools) = (Toy::default(), Mutex::default(), Pools::default());
+        Self { switch, election, sessions: 0, versions, pools }
     }
 }
 
@@ -93,8 +94,8 @@ impl World {
     fn stranger(&mut self, kind: Kind) -> Peer {
         self.sessions += 1;
         let id = SessionId(self.sessions);
-        let (versions, pool) = (self.versions.clone(), &self.pool);
-        let session = Session::new(id, kind, Some(SECOND), versions, pool, Time::ZERO);
+        let (versions, pools) = (self.versions.clone(), &self.pools);
+        let session = Session::new(id, kind, Some(SECOND), versions, pools, Time::ZERO);
         Peer { session, id, standing: Arc::default(), decoder: Decoder::default() }
     }
 
@@ -368,5 +369,27 @@ fn who_does_not_read_is_asked_nothing_more_loses_packets_and_is_let_go() {
         peer.session.closed.is_some()
     });
     assert!(told > Some(10_000), "{told:?}");
-    assert_eq!(world.push(&mut peer, &[]), Err(Closed::Deaf(NOTICES)));
+    let Err(Closed::Deaf(waiting)) = world.push(&mut peer, &[]) else { panic!("it is told on") };
+    assert!((NOTICES - 100..=NOTICES).contains(&waiting), "{waiting}");
+}
+
+/// A hundred of them had four megabytes each.
+#[test]
+fn many_who_do_not_read_have_so_much_room_together() {
+    let mut world = World::default();
+    let mut deaf: Vec<_> = (0..100).map(|_| world.peer(Kind::Controller)).collect();
+    let mut reader = world.peer(Kind::Controller);
+    for _ in 0..10_000 {
+        for peer in deaf.iter_mut().chain([&mut reader]) {
+            peer.session.tell(&flow_removed(), Role::Equal);
+        }
+        reader.hear();
+    }
+    let waiting = |peer: &Peer| match &peer.session.closed {
+        Some(Closed::Deaf(waiting)) => *waiting,
+        other => panic!("{other:?}"),
+    };
+    let sum: usize = deaf.iter().map(waiting).sum();
+    assert!(sum > 40 << 20 && sum < 48 << 20, "{sum}");
+    assert_eq!(reader.session.closed, None);
 }
