@@ -25,6 +25,9 @@ pub struct Site {
     numbers: Mutex<BTreeMap<(Timestamp, ObjectId), i64>>,
     /// Whether its user excludes all others; elsewhere the store knows.
     excludes: AtomicBool,
+    /// For how long its user waits for servers, and who says when it waits no longer.
+    limit: Mutex<Option<Duration>>,
+    is_interrupted: Mutex<Option<Interruption>>,
 }
 
 /// Where that is.
@@ -53,6 +56,8 @@ impl Site {
             snapshots: Mutex::default(),
             numbers: Mutex::default(),
             excludes: AtomicBool::new(false),
+            limit: Mutex::default(),
+            is_interrupted: Mutex::default(),
         }
     }
 
@@ -106,6 +111,13 @@ impl Held<'_> {
 
     /// Goes on in another process, which has to know the snapshots before it is asked for anything else.
     pub fn move_to(&mut self, store: Arc<dyn Store>) {
+        let (limit, is_interrupted) = (*self.site.limit.lock(), self.site.is_interrupted.lock().clone());
+        if limit.is_some() {
+            store.set_limit(limit);
+        }
+        if let Some(is_interrupted) = is_interrupted {
+            store.heed(is_interrupted);
+        }
         *self.at = Where::There(store);
     }
 
@@ -144,10 +156,12 @@ impl Store for Site {
     }
 
     fn set_limit(&self, limit: Option<Duration>) {
+        *self.limit.lock() = limit;
         self.stay().store().set_limit(limit);
     }
 
     fn heed(&self, is_interrupted: Interruption) {
+        *self.is_interrupted.lock() = Some(is_interrupted.clone());
         self.stay().store().heed(is_interrupted);
     }
 

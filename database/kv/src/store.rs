@@ -16,7 +16,7 @@ pub enum Part<'a> {
 }
 
 /// Says whether who waits for servers is to give up.
-pub type Interruption = Box<dyn Fn() -> bool + Send>;
+pub type Interruption = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Objects, snapshots of them, and commits.
 pub trait Store: Send + Sync {

@@ -594,7 +594,7 @@ impl Handle {
 
     /// When this is not zero, servers are waited for no longer.
     pub(crate) fn heed(&self, interrupted: &'static AtomicI32) {
-        self.database().heed(Box::new(|| interrupted.load(Relaxed) != 0));
+        self.database().heed(Arc::new(|| interrupted.load(Relaxed) != 0));
     }
 
     /// How many times it has waited for servers.

@@ -1,6 +1,7 @@
 //! Processes that share a database in a directory.
 
-use rusqlite::Connection;
+use rusqlite::functions::{Context, FunctionFlags};
+use rusqlite::{Connection, ErrorCode};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -121,6 +122,31 @@ fn transactions_go_on_when_their_database_moves_to_a_server() {
     assert_eq!(third.ask("BEGIN; SELECT b FROM t WHERE a = 1;"), "ONE");
     first.ask("UPDATE t SET b = 'eins' WHERE a = 1;");
     assert!(third.ask("UPDATE t SET b = 'uno' WHERE a = 1; COMMIT;").contains("conflict"));
+}
+
+/// It waited for as long as a server may take to answer, a minute.
+#[test]
+fn who_was_moved_to_a_server_can_be_interrupted() {
+    let (_directory, path) = folder();
+    let first = Connection::open(name(&path)).expect("a new one");
+    first.execute_batch("CREATE TABLE t(a); CREATE TABLE u(a); INSERT INTO u VALUES (7)").expect("they run");
+    let interrupts = first.get_interrupt_handle();
+    let interrupt = move |_: &Context<'_>| {
+        interrupts.interrupt();
+        Ok(1)
+    };
+    first.create_scalar_function("interrupt", 0, FunctionFlags::SQLITE_UTF8, interrupt).expect("it is new");
+    let mut second = Shell::start(&path);
+    second.ask("SELECT 1;");
+    assert!(is_served(&path));
+    first.execute_batch("BEGIN; SELECT count(*) FROM t").expect("they run");
+    let server = holder(&path);
+    let signal = |signal: &str| Command::new("kill").args([signal, &server]).status().expect("it runs");
+    assert!(signal("-STOP").success());
+    let read = first.query_row("SELECT a FROM u WHERE rowid = interrupt()", [], |_| Ok(()));
+    assert!(signal("-CONT").success());
+    let error = read.expect_err("nobody answers");
+    assert_eq!(error.sqlite_error_code(), Some(ErrorCode::OperationInterrupted), "{error}");
 }
 
 #[test]

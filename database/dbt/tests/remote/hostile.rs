@@ -8,8 +8,8 @@ use fulmar_kv::remote::{
     Placement, Question, Replication, Server, Sight, SyncLog, Timer,
 };
 use fulmar_kv::{
-    Basis, Change, Commit, Durability, GroupId, ObjectId, Outcome, Prepare, Restructuring, Timestamp,
-    TransactionId, Write,
+    Basis, Change, Commit, Durability, Exclusion, GroupId, ObjectId, Outcome, Prepare, Restructuring,
+    Timestamp, TransactionId, Write,
 };
 use fulmar_node::{Outbox, Process, Random, Time};
 use fulmar_transport::coding::put_bytes;
@@ -117,11 +117,18 @@ impl Node {
             self.server.disconnected(self.now, gone, &mut self.out);
             self.settle();
         }
-        for _ in 0..240 {
+        self.pass(Duration::from_secs(60));
+    }
+
+    /// Time passes; what is said meanwhile.
+    fn pass(&mut self, time: Duration) -> Vec<(NodeId, Message)> {
+        let (until, mut sent) = (self.now + time, Vec::new());
+        while self.now < until {
             self.now = self.now + Duration::from_millis(250);
             self.server.expire(self.now, Timer::Sweep, &mut self.out);
-            self.settle();
+            sent.append(&mut self.settle());
         }
+        sent
     }
 
     fn ask_by(&mut self, client: NodeId, question: Question) -> Option<Answer> {
@@ -566,4 +573,27 @@ fn nothing_is_done_again_or_denied_for_who_has_slept() {
     let awake = node.newest();
     let answer = node.ask_once_or_again(CLIENT, true, unread(3, b"newest", awake));
     assert!(is_done(&answer), "{answer:?}");
+}
+
+/// It waited for half a minute, whatever its user's time-out said, and kept all others out meanwhile.
+#[test]
+fn who_wants_to_be_alone_waits_no_longer_than_a_second_for_who_is_silent() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::first(directory.path());
+    node.open("birds", true);
+    node.commit();
+    let (snapshot, primary) = (node.newest(), GroupId(0));
+    let changes = vec![Change { key: b"cell".as_slice().into(), value: None }];
+    let writes = vec![Write { object: OBJECT, cleared: Vec::new(), changes: changes.into() }];
+    let commit = Commit { snapshot, writes, ..Commit::default() };
+    let transaction = TransactionId { client: 2, number: 1 };
+    let prepare = Prepare { transaction, primary, others: Vec::new(), commit };
+    assert!(matches!(node.ask_by(HOSTILE, Question::Prepare(prepare)), Some(Answer::At(_))));
+    assert!(node.ask_by(CLIENT, Question::Exclude(Exclusion::Begin)).is_none(), "it waits");
+    let excluded = |sent: &[(NodeId, Message)]| format!("{sent:?}").contains("Excluded");
+    assert!(!excluded(&node.pass(Duration::from_millis(750))), "for a moment it does");
+    assert!(excluded(&node.pass(Duration::from_millis(500))));
+    let looks = node.ask_by(HOSTILE, Question::Exclude(Exclusion::Look));
+    assert!(matches!(looks, Some(Answer::Granted)), "others may go on: {looks:?}");
+    node.commit();
 }

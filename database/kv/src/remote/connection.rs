@@ -264,6 +264,7 @@ impl Connection {
         let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), process);
         client.directory(move |_, _| find());
         client.tell(Ask::Server(FIRST));
+        client.tell(Ask::Limit(None));
         Ok(Self { client, is_interrupted: None, was_interrupted: false })
     }
 
@@ -369,6 +370,12 @@ impl Connection {
         let address = address.or_else(|| self.client.known(server).map(ToString::to_string));
         let address = address.unwrap_or_else(|| format!("server {server}"));
         match self.client.fault(server) {
+            Some(why) if address.is_empty() => {
+                format!("cannot reach the process that serves this database: {why}")
+            }
+            None if address.is_empty() => {
+                "the process that serves this database does not answer: it is stopped, or busy".into()
+            }
             Some(why) => format!("cannot reach {address}: {why}"),
             None => format!(
                 "{address} does not answer: it is stopped, or waits itself for the servers that hold the data with it or keep the \

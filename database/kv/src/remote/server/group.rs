@@ -22,12 +22,15 @@ use answers::{Refused, Waiting};
 use fulmar_node::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 use transactions::Owner;
 
 /// Answers of level 0 hold at most so many bytes of cells, if a single cell is not larger.
 const LARGEST_PART: usize = 256 << 10;
 /// With so many sweeps in which no leaf has gone, those that could go have gone.
 const STEADY: u32 = 8;
+/// Who wants to exclude all others waits for so long for those that are about to commit.
+const EXCLUDING_WAITS: Duration = Duration::from_secs(1);
 
 pub(super) struct Group {
     pub(super) name: (DatabaseNumber, GroupId),
@@ -83,6 +86,8 @@ struct Excluding {
     client: NodeId,
     /// Snapshots from this time on see all that was committed before.
     since: Timestamp,
+    /// When it first asked to.
+    began: Time,
 }
 
 /// What a disk that fails leaves in doubt.
@@ -344,7 +349,8 @@ impl Group {
         self.require_not_excluded(client)?;
         match exclusion {
             Exclusion::Begin => {
-                self.excluding = Some(Excluding { client, since: turn.site.clock.now() });
+                let began = self.excluding.as_ref().map_or(turn.now, |before| before.began);
+                self.excluding = Some(Excluding { client, since: turn.site.clock.now(), began });
                 let undecided = self.database.storage().pending(|pending| pending.all_undecided());
                 if let Some(first) = undecided.iter().find(|first| !is_reshape(first.transaction)) {
                     return Ok(Progress::Blocked(first.transaction));
@@ -361,6 +367,22 @@ impl Group {
             Exclusion::Look => self.grant(asked, turn),
         }
         Ok(Progress::Done)
+    }
+
+    /// Who has waited for others for long before it excludes them does not: for how long is its user's to say, and one of them may be
+    /// silent.
+    fn refuse_to_wait_on(&mut self, turn: &mut Turn<'_>) {
+        let is_late = |excluding: &Excluding| turn.now >= excluding.began + EXCLUDING_WAITS;
+        let Some(late) = self.excluding.as_ref().filter(|excluding| is_late(excluding)) else { return };
+        let client = late.client;
+        let waits = |deferred: &mut Deferred| {
+            deferred.asked.client == client && matches!(deferred.asked.task, Task::Exclude(_))
+        };
+        let waiting = self.deferred.extract_if(.., waits).next();
+        if let Some(Deferred { asked, .. }) = waiting {
+            self.excluding = None;
+            self.refuse(&asked, Refused::Failed(Error::Excluded), turn);
+        }
     }
 
     fn require_not_excluded(&self, client: NodeId) -> Result<(), Error> {
@@ -700,6 +722,7 @@ impl Group {
             self.inquire(by, reader, turn);
         }
         self.abandon_old(turn);
+        self.refuse_to_wait_on(turn);
         if turn.now >= self.aged + OUTCOME_KEPT {
             self.aged = turn.now;
             self.database.storage().outcomes(Outcomes::age);
