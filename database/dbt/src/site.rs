@@ -111,14 +111,19 @@ impl Held<'_> {
 
     /// Goes on in another process, which has to know the snapshots before it is asked for anything else.
     pub fn move_to(&mut self, store: Arc<dyn Store>) {
-        let (limit, is_interrupted) = (*self.site.limit.lock(), self.site.is_interrupted.lock().clone());
-        if limit.is_some() {
-            store.set_limit(limit);
-        }
-        if let Some(is_interrupted) = is_interrupted {
-            store.heed(is_interrupted);
-        }
         *self.at = Where::There(store);
+    }
+
+    /// From now on its user waits there as it has said that it waits for servers. Nobody else may ask anything for it any more, whom its
+    /// interrupts do not concern.
+    pub fn leave_to_its_user(&self) {
+        let limit = *self.site.limit.lock();
+        if limit.is_some() {
+            self.at.store().set_limit(limit);
+        }
+        if let Some(is_interrupted) = self.site.is_interrupted.lock().clone() {
+            self.at.store().heed(is_interrupted);
+        }
     }
 
     /// Goes on in this process. The snapshots have been [kept](crate::Database::open_keeping).

@@ -221,6 +221,7 @@ impl Shared {
             for (at, tree, number) in user.numbers() {
                 let _ = server.pick(tree, number, at);
             }
+            user.leave_to_its_user();
         }
         drop(keep);
         Ok(true)

@@ -34,10 +34,10 @@ const IDLE_WHEN_FULL: Duration = Duration::from_millis(100);
 /// The fewest megaflows that a thread may have, and the most that all threads have…
 const FEWEST: usize = 1000;
 const MOST: usize = 200_000;
-/// So much of what is done may be remembered by all threads: steps and what is counted for them, some 64 bytes each.
-const MOST_STEPS: usize = 32 * MOST;
 /// …so that to look at all of them takes no longer (section 6).
 const SWEEP: Duration = Duration::from_secs(1);
+/// So much of what is done may be remembered by all threads: steps and what is counted for them, some 64 bytes each.
+const MOST_STEPS: usize = 32 * MOST;
 /// So many are looked at between two batches of packets.
 const SLICE: usize = 64;
 
@@ -296,6 +296,7 @@ impl Cache {
             self.sweep.extend(self.mega.iter().cloned());
             self.next_sweep = began + SWEEP;
         }
+        // One alone may need much of the room for steps.
         let is_full = self.mega.len() >= self.limit || self.steps >= self.most_steps / 2;
         let idle = if is_full { IDLE_WHEN_FULL } else { IDLE };
         let generation = pipeline.generation();

@@ -301,8 +301,8 @@ impl Transaction<'_> {
             GroupCommand::Add if is_there => Err(GroupModFailed::GroupExists.into()),
             GroupCommand::Modify if !is_there => Err(GroupModFailed::UnknownGroup.into()),
             GroupCommand::Add | GroupCommand::Modify => {
-                self.check_buckets(group_mod)?;
                 let group = Arc::new(Group::new(group_mod, self.now));
+                self.check_buckets(group_mod, &group)?;
                 let before = self.pipeline.groups.write().replace(number, Some(group));
                 self.undo.push(Undo::Group(number, before));
                 Ok(())
@@ -311,8 +311,8 @@ impl Transaction<'_> {
         }
     }
 
-    fn check_buckets(&self, group_mod: &GroupMod) -> Result<(), ErrorCode> {
-        if !self.pipeline.groups.read().has_room_for(group_mod) {
+    fn check_buckets(&self, group_mod: &GroupMod, group: &Group) -> Result<(), ErrorCode> {
+        if !self.pipeline.groups.read().has_room_for(group) {
             return Err(GroupModFailed::OutOfGroups.into());
         }
         for bucket in &group_mod.buckets {
@@ -324,7 +324,7 @@ impl Transaction<'_> {
         }
         // A group must not come to itself (section 6.5).
         let mut seen = BTreeSet::new();
-        let mut next: Vec<GroupNumber> = Group::new(group_mod, self.now).next();
+        let mut next = group.next();
         while let Some(number) = next.pop() {
             if number == group_mod.group {
                 return Err(GroupModFailed::Loop.into());

@@ -31,13 +31,12 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Whether these buckets can take the place of the group's.
-    pub(crate) fn has_room_for(&self, group: &GroupMod) -> bool {
-        let before = self.groups.get(&group.group);
+    /// Whether it can come, or take the place of the one of its number.
+    pub(crate) fn has_room_for(&self, group: &Group) -> bool {
+        let before = self.groups.get(&group.number);
         let freed = before.map_or(0, |group| group.length);
-        let bytes = length(&group.buckets);
         (before.is_some() || self.groups.len() < MAX_GROUPS)
-            && (bytes <= freed || self.bytes + bytes <= MAX_BYTES + freed)
+            && (group.length <= freed || self.bytes + group.length <= MAX_BYTES + freed)
     }
 
     /// Puts this in the place of a group, or nothing, and answers what was there.
@@ -58,10 +57,6 @@ impl Deref for Groups {
     fn deref(&self) -> &Self::Target {
         &self.groups
     }
-}
-
-fn length(buckets: &[Bucket]) -> usize {
-    buckets.iter().map(Bucket::length).sum()
 }
 
 /// A group.
@@ -85,7 +80,7 @@ impl Group {
             kind: group.kind,
             members: group.buckets.iter().map(member).collect(),
             counters: Counters::default(),
-            length: length(&group.buckets),
+            length: group.buckets.iter().map(Bucket::length).sum(),
             created: now,
         }
     }

@@ -224,10 +224,10 @@ impl Tables {
         if before.is_none() && self.len() >= MAX_FLOWS {
             return Err(FlowModFailed::TableFull.into());
         }
-        self.require_room(before.as_slice(), flow_mod.instructions.length())?;
-        let goes_on = before.filter(|_| !flow_mod.flags.contains(FlowFlags::RESET_COUNTS));
+        let goes_on = before.as_ref().filter(|_| !flow_mod.flags.contains(FlowFlags::RESET_COUNTS));
         let counters = goes_on.map(|before| before.value().history.counters()).unwrap_or_default();
         let flow = Flow::new(flow_mod, Arc::new(History::new(flow_mod, now, counters)));
+        self.require_room(before.as_slice(), flow.length)?;
         Ok(self.put(flow, &flow_mod.asked, flow_mod.priority, How::Added))
     }
 

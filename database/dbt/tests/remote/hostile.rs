@@ -533,6 +533,13 @@ fn whatever_is_said_others_go_on() {
     }
 }
 
+/// A change of one cell beside the rows.
+fn cell(snapshot: Timestamp, value: &[u8]) -> Commit {
+    let change = Change { key: b"cell".as_slice().into(), value: Some(value.into()) };
+    let write = Write { object: OBJECT, cleared: Vec::new(), changes: vec![change].into() };
+    Commit { snapshot, writes: vec![write], ..Commit::default() }
+}
+
 /// A client whose machine has slept asks again for what it was not told of when nobody remembers that: a commit that had read nothing
 /// undid what others had done since, and of a decision it was told that it had not taken place.
 #[test]
@@ -542,13 +549,8 @@ fn nothing_is_done_again_or_denied_for_who_has_slept() {
     node.open("birds", true);
     node.commit();
     let transaction = |client| TransactionId { client, number: 1 };
-    let commit = |snapshot, value: &[u8]| {
-        let change = Change { key: b"cell".as_slice().into(), value: Some(value.into()) };
-        let write = Write { object: OBJECT, cleared: Vec::new(), changes: vec![change].into() };
-        Commit { snapshot, writes: vec![write], ..Commit::default() }
-    };
     let unread = |client, value, after| {
-        let (commit, basis) = (commit(Timestamp(0), value), Basis { after, ..Basis::default() });
+        let (commit, basis) = (cell(Timestamp(0), value), Basis { after, ..Basis::default() });
         Question::CommitUnread(transaction(client), Arc::new(commit), basis, Durability::Synced)
     };
     let is_done = |answer: &Option<Answer>| matches!(answer, Some(Answer::At(_)));
@@ -556,7 +558,7 @@ fn nothing_is_done_again_or_denied_for_who_has_slept() {
     let answer = node.ask_by(CLIENT, unread(1, b"old", slept));
     assert!(is_done(&answer), "{answer:?}");
     let (snapshot, primary) = (node.newest(), GroupId(0));
-    let commit = commit(snapshot, b"newer");
+    let commit = cell(snapshot, b"newer");
     let prepare = Prepare { transaction: transaction(2), primary, others: Vec::new(), commit };
     let Some(Answer::At(at)) = node.ask_by(CLIENT, Question::Prepare(prepare)) else { panic!("prepared") };
     let decide = Question::Decide(transaction(2), at, Durability::Synced);
@@ -583,11 +585,8 @@ fn who_wants_to_be_alone_waits_no_longer_than_a_second_for_who_is_silent() {
     node.open("birds", true);
     node.commit();
     let (snapshot, primary) = (node.newest(), GroupId(0));
-    let changes = vec![Change { key: b"cell".as_slice().into(), value: None }];
-    let writes = vec![Write { object: OBJECT, cleared: Vec::new(), changes: changes.into() }];
-    let commit = Commit { snapshot, writes, ..Commit::default() };
     let transaction = TransactionId { client: 2, number: 1 };
-    let prepare = Prepare { transaction, primary, others: Vec::new(), commit };
+    let prepare = Prepare { transaction, primary, others: Vec::new(), commit: cell(snapshot, b"late") };
     assert!(matches!(node.ask_by(HOSTILE, Question::Prepare(prepare)), Some(Answer::At(_))));
     assert!(node.ask_by(CLIENT, Question::Exclude(Exclusion::Begin)).is_none(), "it waits");
     let excluded = |sent: &[(NodeId, Message)]| format!("{sent:?}").contains("Excluded");

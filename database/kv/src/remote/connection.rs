@@ -32,6 +32,9 @@ const BRIEFLY: Duration = Duration::from_millis(150);
 /// The name of the first server of every cluster.
 pub const FIRST: NodeId = NodeId(0);
 
+/// One on the same machine, which has no address.
+const NEAR: &str = "the process that serves this database";
+
 /// How servers and clients of storage limit each other.
 pub(super) fn limits() -> Limits {
     Limits { message: LARGEST_MESSAGE, unsent: 64 << 20, spin: SPIN, busy: BUSY, ..Limits::default() }
@@ -369,14 +372,11 @@ impl Connection {
         let address = client.address(server).map(str::to_owned);
         let address = address.or_else(|| self.client.known(server).map(ToString::to_string));
         let address = address.unwrap_or_else(|| format!("server {server}"));
+        let is_near = address.is_empty();
         match self.client.fault(server) {
-            Some(why) if address.is_empty() => {
-                format!("cannot reach the process that serves this database: {why}")
-            }
-            None if address.is_empty() => {
-                "the process that serves this database does not answer: it is stopped, or busy".into()
-            }
+            Some(why) if is_near => format!("cannot reach {NEAR}: {why}"),
             Some(why) => format!("cannot reach {address}: {why}"),
+            None if is_near => format!("{NEAR} does not answer: it is stopped, or busy"),
             None => format!(
                 "{address} does not answer: it is stopped, or waits itself for the servers that hold the data with it or keep the \
                  cluster's clock; `fulmar status {address}` tells which are away"
