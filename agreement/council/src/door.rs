@@ -8,12 +8,12 @@ use crate::key::Identity;
 use crate::meeting::Happened;
 use crate::news::Fault;
 use crate::tls::{self, Answered};
-use std::collections::BTreeMap;
+use fulmar_files::Threshold;
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub(crate) struct Door {
     /// Whether all is over.
     pub(crate) is_over: AtomicBool,
     /// Who is on the threshold, by serial numbers, and by which connection.
-    strangers: Mutex<BTreeMap<u64, TcpStream>>,
+    strangers: Threshold<TcpStream>,
     serials: AtomicU64,
 }
 
@@ -58,7 +58,7 @@ impl Door {
             identity,
             is_open: AtomicBool::new(true),
             is_over: AtomicBool::new(false),
-            strangers: Mutex::new(BTreeMap::new()),
+            strangers: Threshold::new(STRANGERS),
             serials: AtomicU64::new(0),
         }
     }
@@ -76,20 +76,12 @@ impl Door {
                 continue;
             };
             let serial = self.serials.fetch_add(1, SeqCst);
-            self.let_wait(serial, same);
+            self.strangers.enter(serial, same);
             let (door, tell) = (self.clone(), tell.clone());
-            thread::spawn(move || door.admit(serial, stream, &tell));
-        }
-    }
-
-    fn let_wait(&self, serial: u64, stream: TcpStream) {
-        let mut strangers = lock(&self.strangers);
-        strangers.insert(serial, stream);
-        if strangers.len() > STRANGERS
-            && let Some((_, oldest)) = strangers.pop_first()
-        {
-            // It may have gone by itself.
-            let _ = oldest.shutdown(Shutdown::Both);
+            // If there is no thread, it is as if it had not come.
+            if thread::Builder::new().spawn(move || door.admit(serial, stream, &tell)).is_err() {
+                self.strangers.leave(serial);
+            }
         }
     }
 
@@ -103,7 +95,7 @@ impl Door {
     fn admit(&self, serial: u64, stream: TcpStream, tell: &Sender<Happened>) {
         let from = stream.peer_addr().map_or_else(|_| "somebody".into(), |address| address.to_string());
         let met = self.meet(stream);
-        lock(&self.strangers).remove(&serial);
+        self.strangers.leave(serial);
         match met {
             Ok((member, stream)) => {
                 if let Err(why) = Self::read(serial, member, stream, tell) {
@@ -153,9 +145,4 @@ impl Door {
         }
         Ok(())
     }
-}
-
-/// A thread that panicked has left nothing half done in it.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

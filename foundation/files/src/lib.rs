@@ -18,7 +18,7 @@
 //!
 //! A Unix socket needs a name, and a process that was killed leaves it behind. Who removes whatever has the name may remove
 //! anything, as root. So [`NamedSocket`] takes over only what was left. Who may connect is said by the socket's mode, which [`listen_at`]
-//! takes from the directory.
+//! takes from the directory. Who comes in waits at a [`Threshold`] until it is known who that is.
 //!
 //! # Room
 //!
@@ -32,9 +32,11 @@
 
 mod room;
 mod socket;
+mod threshold;
 
 pub use room::bytes_in;
 pub use socket::{NamedSocket, listen_at};
+pub use threshold::Threshold;
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};

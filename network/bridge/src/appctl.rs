@@ -2,13 +2,11 @@
 
 use crate::bridge::{Bridge, Remembered};
 use crate::switches::Bridges;
-use fulmar_files::NamedSocket;
+use fulmar_files::{NamedSocket, Threshold};
 use fulmar_openflow::{MatchText, PortNumber, parse_match};
 use fulmar_port::vxlan::Dropped;
 use fulmar_vswitch::Steps;
-use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Read, Write as _};
 use std::os::unix::net::UnixStream;
@@ -41,7 +39,7 @@ impl Appctl {
         let stops = Arc::new(AtomicBool::new(false));
         let ends = stops.clone();
         let serve = move || {
-            let asking: Arc<Mutex<BTreeMap<u64, UnixStream>>> = Arc::default();
+            let asking = Arc::new(Threshold::new(ASKING));
             for (number, stream) in (0..).zip(listens.listener().incoming()) {
                 if ends.load(SeqCst) {
                     return;
@@ -51,21 +49,16 @@ impl Appctl {
                     std::thread::sleep(PAUSE);
                     continue;
                 };
-                let mut others = asking.lock();
-                others.insert(number, same);
-                if others.len() > ASKING
-                    && let Some((_, oldest)) = others.pop_first()
-                {
-                    // It may have gone by itself.
-                    let _ = rustix::net::shutdown(&oldest, rustix::net::Shutdown::Both);
-                }
-                drop(others);
+                asking.enter(number, same);
                 let (bridges, asks) = (bridges.clone(), asking.clone());
                 // Who asks is one at a time or a few: each has a thread while it asks. If there is none, it is as if it had not come.
-                let _ = std::thread::Builder::new().name("appctl".into()).spawn(move || {
+                let asker = std::thread::Builder::new().name("appctl".into()).spawn(move || {
                     converse(stream, &bridges);
-                    asks.lock().remove(&number);
+                    asks.leave(number);
                 });
+                if asker.is_err() {
+                    asking.leave(number);
+                }
             }
         };
         let thread = std::thread::Builder::new().name("appctl".into()).spawn(serve)?;
