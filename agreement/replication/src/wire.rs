@@ -6,7 +6,7 @@ use crate::{
     Summary, View,
 };
 use fulmar_node::NodeId;
-use fulmar_transport::coding::{Reader, list, put_bytes, put_varint};
+use fulmar_coding::{Reader, list, put_bytes, put_varint};
 use fulmar_transport::{Malformed, Wire};
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@
 //! what that makes superfluous.
 
 use fulmar_replication::{Memory, Record};
-use fulmar_transport::coding::{Reader, put_bytes};
+use fulmar_coding::{Reader, put_bytes};
 use fulmar_transport::{Log, Wire};
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -1,7 +1,7 @@
 //! What a transaction asks for at its end.
 
 use crate::{Changes, FIRST_RESERVED, GroupId, Interval, Key, ObjectId, Timestamp};
-use fulmar_transport::coding::{Reader, list, put_bytes, put_varint};
+use fulmar_coding::{Reader, list, put_bytes, put_varint};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

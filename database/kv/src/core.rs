@@ -17,7 +17,7 @@ use crate::{
     Changes, Commit, Error, GroupId, Interval, Key, KeyAndValue, Object, ObjectId, Refusal, Restructuring,
     Timestamp, TransactionId, Write,
 };
-use fulmar_transport::coding::{Reader, put_varint};
+use fulmar_coding::{Reader, put_varint};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;

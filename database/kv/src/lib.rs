@@ -150,7 +150,7 @@ impl Timestamp {
     pub const LAST: Self = Self(1 << 62);
 
     /// The next number of a message, if it can be a time.
-    pub(crate) fn decode(input: &mut fulmar_transport::coding::Reader<'_>) -> Option<Self> {
+    pub(crate) fn decode(input: &mut fulmar_coding::Reader<'_>) -> Option<Self> {
         input.varint().map(Self).filter(|at| *at <= Self::LAST)
     }
 }

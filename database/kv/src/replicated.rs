@@ -27,7 +27,7 @@ use crate::engine::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
 use ahead::Ahead;
 use fulmar_replication::{Record, SequenceNumber, StateMachine, View};
-use fulmar_transport::coding::{Reader, put_varint};
+use fulmar_coding::{Reader, put_varint};
 use journal::Journal;
 use parking_lot::Mutex;
 use std::collections::VecDeque;

@@ -27,7 +27,7 @@
 //!
 //! # The structure
 //!
-//! - [`Wire`] turns messages into bytes, with what is in [`coding`]. Streams (TCP or Unix sockets, by [`Address`]) carry them in frames of four bytes
+//! - [`Wire`] turns messages into bytes. Streams (TCP or Unix sockets, by [`Address`]) carry them in frames of four bytes
 //!   of length and a body; [`Datagrams`] carry those that fit, several in one if they go to the same server or IP multicast group.
 //! - The first frames of a connection are greetings: [`Protocol`] is what both ends must have in common, and a
 //!   [`Refusal`] is readable in every version. Messages follow a greeting without waiting for its answer, so that the
@@ -114,7 +114,6 @@ mod address;
 mod book;
 mod client;
 mod clock;
-pub mod coding;
 mod counters;
 mod datagrams;
 mod deadlines;

@@ -11,7 +11,7 @@
 use super::member::{Incarnation, Member, Standing};
 use super::name::Name;
 use super::roster::Digest;
-use fulmar_transport::coding::{Reader, number, put_bytes, put_varint};
+use fulmar_coding::{Reader, number, put_bytes, put_varint};
 use fulmar_transport::{Malformed, Wire};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;

@@ -11,7 +11,7 @@
 
 use super::undo::Undoable;
 use crate::{SequenceNumber, StateMachine};
-use fulmar_transport::coding::{Reader, list, put_bytes, put_varint};
+use fulmar_coding::{Reader, list, put_bytes, put_varint};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::undo::Undoable;
 use crate::{SequenceNumber, StateMachine};
-use fulmar_transport::coding::{Reader, put_varint};
+use fulmar_coding::{Reader, put_varint};
 use std::collections::BTreeMap;
 
 /// Gives each number once, and later ones are larger. An operation is how many numbers are wanted ([`Timestamps::take`]); its

@@ -9,7 +9,7 @@ use crate::workload::Error;
 use fulmar_discovery::live::{Host, Name};
 use fulmar_node::Random;
 use fulmar_transport::LARGEST_DATAGRAM;
-use fulmar_transport::coding::{put_bytes, put_varint};
+use fulmar_coding::{put_bytes, put_varint};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};

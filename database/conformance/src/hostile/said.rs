@@ -6,7 +6,7 @@ use fulmar_kv::{
     Restructuring, Timestamp, TransactionId, Write,
 };
 use fulmar_node::Random;
-use fulmar_transport::coding::{put_bytes, put_varint};
+use fulmar_coding::{put_bytes, put_varint};
 use std::sync::Arc;
 
 /// Bytes that are often a message: kinds, places and counts as they are, and numbers from all over.

@@ -13,7 +13,7 @@ use fulmar_replication::{
 };
 use fulmar_services::{Application, CallError, Charter, LockError, LockSession, Members, TimestampClient};
 use fulmar_transport::Wire;
-use fulmar_transport::coding::{put_bytes, put_varint};
+use fulmar_coding::{put_bytes, put_varint};
 use std::io;
 use std::net::TcpListener;
 use std::num::NonZeroU64;

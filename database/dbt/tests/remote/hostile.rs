@@ -12,7 +12,7 @@ use fulmar_kv::{
     Timestamp, TransactionId, Write,
 };
 use fulmar_node::{Outbox, Process, Random, Time};
-use fulmar_transport::coding::put_bytes;
+use fulmar_coding::put_bytes;
 use fulmar_transport::{FIRST_CLIENT, Log, Wire};
 use std::collections::BTreeMap;
 use std::path::Path;

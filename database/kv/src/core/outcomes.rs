@@ -8,7 +8,7 @@
 use super::{Outcome, Staged};
 use crate::engine::EngineWrite;
 use crate::{FIRST_RESERVED, GroupId, ObjectId, Timestamp, TransactionId};
-use fulmar_transport::coding::{Reader, put_varint};
+use fulmar_coding::{Reader, put_varint};
 use std::collections::BTreeMap;
 
 /// The outcomes of so many clients are remembered.

@@ -12,7 +12,7 @@ use crate::{
     Error, FIRST_RESERVED, GroupId, Interval, Key, KeyAndValue, Object, ObjectId, Restructuring, Timestamp,
     TransactionId,
 };
-use fulmar_transport::coding::{Reader, list, put_varint};
+use fulmar_coding::{Reader, list, put_varint};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! A commit may change millions of cells. Each by itself would take many times the memory of the message that it came in.
 
 use super::Change;
-use fulmar_transport::coding::{Reader, put_bytes, put_varint};
+use fulmar_coding::{Reader, put_bytes, put_varint};
 use std::fmt;
 use std::iter;
 

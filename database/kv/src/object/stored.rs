@@ -3,7 +3,7 @@
 use super::next::Builder;
 use super::{Changes, Object};
 use crate::{Interval, ObjectId, Timestamp};
-use fulmar_transport::coding::{Reader, put_bytes, put_varint};
+use fulmar_coding::{Reader, put_bytes, put_varint};
 
 impl Object {
     /// Appends it as the engine stores it.

@@ -6,7 +6,7 @@ use crate::GroupId;
 use crate::core::group;
 use fulmar_node::NodeId;
 use fulmar_replication::{Group, Protocol, View};
-use fulmar_transport::coding::{Reader, list, number, put_bytes, put_varint, text};
+use fulmar_coding::{Reader, list, number, put_bytes, put_varint, text};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The map of a cluster.

@@ -1,6 +1,6 @@
 //! Names of databases, as users give them.
 
-use fulmar_transport::coding::Reader;
+use fulmar_coding::Reader;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use crate::core::group;
 use crate::{GroupId, Key, Moved, ObjectId, Outcome, Timestamp};
-use fulmar_transport::coding::{Reader, list, put_bytes, put_varint};
+use fulmar_coding::{Reader, list, put_bytes, put_varint};
 
 /// What groups tell each other about a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]

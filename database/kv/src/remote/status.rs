@@ -3,7 +3,7 @@
 use super::message::DatabaseNumber;
 use crate::core::group;
 use crate::{GroupId, Timestamp};
-use fulmar_transport::coding::{Reader, list, number, put_bytes, put_varint, text};
+use fulmar_coding::{Reader, list, number, put_bytes, put_varint, text};
 
 /// What a server tells about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use crate::ObjectId;
 use crate::core::Core;
 use crate::engine::{Batch, EngineWrite};
 use fulmar_replication::View;
-use fulmar_transport::coding::{Reader, list, put_bytes, put_varint};
+use fulmar_coding::{Reader, list, put_bytes, put_varint};
 
 /// An operation of the [`Entries`](super::Entries) of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use crate::{
 };
 use fulmar_node::NodeId;
 use fulmar_replication::{Group, SequenceNumber, View};
-use fulmar_transport::coding::{Reader, list, number, put_bytes, put_varint, text};
+use fulmar_coding::{Reader, list, number, put_bytes, put_varint, text};
 use fulmar_transport::{Malformed, Wire};
 use std::sync::Arc;
 

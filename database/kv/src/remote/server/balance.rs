@@ -10,7 +10,7 @@ use super::group::Group;
 use super::{Server, Turn};
 use crate::{Error, Key, ObjectId};
 use fulmar_node::{NodeId, Outbox, Time};
-use fulmar_transport::coding::{Reader, put_varint};
+use fulmar_coding::{Reader, put_varint};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// So many more objects than the mean are no reason to move any; or an eighth of the mean.

@@ -9,7 +9,7 @@ use crate::commit::{Commit, Restructuring, Write};
 use crate::{Database, Error, GroupId, ObjectId, Refusal, Timestamp};
 use fulmar_node::{Lsn, NodeId};
 use fulmar_replication::{Group, View};
-use fulmar_transport::coding::{Reader, put_varint};
+use fulmar_coding::{Reader, put_varint};
 use std::collections::BTreeMap;
 
 /// The clock may go so far beyond what was written down of it last; half as far, and it is written down again.

@@ -6,7 +6,7 @@ use super::super::name::DatabaseName;
 use super::{Open, Server, Turn};
 use crate::Error;
 use fulmar_node::{NodeId, Outbox, Time};
-use fulmar_transport::coding::Reader;
+use fulmar_coding::Reader;
 use std::io;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::path::Path;

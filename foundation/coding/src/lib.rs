@@ -1,4 +1,23 @@
 //! Integers of varying length and byte strings, as messages and records are made of them.
+//!
+//! *Known as:* varints (LEB128), length-prefixed strings.
+//!
+//! Whoever writes appends to a vector; a [`Reader`] takes from the front of what was stored or came from elsewhere, and answers `None` where
+//! that is not what was written. What comes from anybody is read by a [bounded](Reader::bounded) reader: its lists take at most so many times
+//! the memory of the message.
+//!
+//! ```
+//! use fulmar_coding::{Reader, put_bytes, put_varint};
+//!
+//! let mut message = Vec::new();
+//! put_varint(&mut message, 300);
+//! put_bytes(&mut message, b"ahoy");
+//!
+//! let mut input = Reader::new(&message);
+//! assert_eq!(input.varint(), Some(300));
+//! assert_eq!(input.bytes(), Some(&b"ahoy"[..]));
+//! assert!(input.is_empty());
+//! ```
 
 use std::mem::needs_drop;
 
