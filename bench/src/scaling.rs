@@ -14,7 +14,7 @@ pub use plot::plot;
 
 use crate::Figure;
 use cluster::{Role, begin_service, cluster, work};
-use fulmar_dbt::remote::{NodeId, Replication};
+use fulmar_cluster::{NodeId, Replication};
 use fulmar_sim::Sim;
 use load::{Plan, Turn};
 use parking_lot::Mutex;

@@ -13,7 +13,7 @@ use crate::log;
 use clap::{Args, Subcommand};
 use fulmar_byzantine::Agreement;
 use fulmar_council::{Digest, Identity, Meeting, Report};
-use fulmar_dbt::write_whole;
+use fulmar_files::write_whole;
 use settings::Settings;
 use std::error::Error;
 use std::fs::{self, File};

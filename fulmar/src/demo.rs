@@ -115,7 +115,7 @@ fn try_run(demo: &Demo) -> Result<ExitCode, Box<dyn Error>> {
 fn await_all(first: &str, servers: usize) -> Result<(), Box<dyn Error>> {
     const TRIES: u32 = 200;
     for _ in 0..TRIES {
-        let map = fulmar_dbt::remote::Cluster::meet(first)?.map;
+        let map = fulmar_cluster::Cluster::meet(first)?.map;
         if map.servers.len() == servers && map.keepers().len() == servers {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use crate::ending::exit_code;
 use clap::Args;
-use fulmar_dbt::remote::{Cluster, DrainError, GroupStatus, NodeId};
+use fulmar_cluster::{Cluster, DrainError, GroupStatus, NodeId};
 use std::error::Error;
 use std::process::ExitCode;
 use std::thread;

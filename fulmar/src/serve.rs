@@ -14,8 +14,11 @@ use crate::ending::exit_code;
 use crate::{files, log, signals};
 use beacon::Beacon;
 use clap::Args;
-use fulmar_dbt::remote::{Cluster, Connection, FIRST, NodeId, Remote, Server, Service, new_cluster};
-use fulmar_dbt::{Database, Directory, Options, Timestamp, Transient};
+use fulmar_cluster::{
+    Cluster, Connection, Directory, FIRST, GroupOptions, NodeId, Remote, Server, Service, Transient,
+    new_cluster,
+};
+use fulmar_dbt::{Database, Options, Timestamp};
 use fulmar_transport::{ClusterId, Handle, Notice, Refusal};
 use home::{Home, Identity};
 use seek::Seeker;
@@ -144,9 +147,9 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     let address = listener.local_addr()?;
     let advertised = settings.advertise.clone().unwrap_or_else(|| address.to_string());
     reach::require(&listener, &advertised)?;
-    let mut options = Options { leader_timeout, ..Options::default() };
+    let mut options = GroupOptions { leader_timeout, ..GroupOptions::default() };
     if let Some(cache) = settings.cache_mb {
-        options.cache_bytes = cache << 20;
+        options.storage.cache_bytes = cache << 20;
     }
     let beacon = if settings.discovery == Some(false) {
         Beacon::off()

@@ -2,7 +2,7 @@
 
 use crate::ending::failed;
 use clap::Args;
-use fulmar_dbt::remote::{Cluster, NodeId, Status};
+use fulmar_cluster::{Cluster, NodeId, Status};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -92,7 +92,7 @@ fn print_table(
             let address = cluster.map.servers.get(server).map_or("unknown", String::as_str);
             let status = told.get(server).and_then(|status| status.as_ref().ok());
             let open = status.and_then(|status| {
-                let is_it = |g: &&fulmar_dbt::remote::GroupStatus| {
+                let is_it = |g: &&fulmar_cluster::GroupStatus| {
                     g.database == *number && usize::from(g.group.0) == group
                 };
                 status.groups.iter().find(is_it)

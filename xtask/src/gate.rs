@@ -50,11 +50,11 @@ fn lock_files() -> Result {
 /// Simulations, with so many times as many seeds as the tests take.
 pub(crate) fn simulate(times: u32) -> Result {
     steps(&[
-        ("seeds of clusters", &|| seeds(&["--test", "remote"], &JUDGED, times * SEEDS_OF_CLUSTERS)),
+        ("seeds of clusters", &|| seeds(&["--test", "cluster"], &JUDGED, times * SEEDS_OF_CLUSTERS)),
         ("seeds of clusters with replicas", &|| {
             // Those of five take half of the time.
             let tests: &[&str] = if times == 1 { &["replicas", "--skip", "five"] } else { &["replicas"] };
-            seeds(&["--test", "remote"], tests, times * SEEDS_OF_BOTH)
+            seeds(&["--test", "cluster"], tests, times * SEEDS_OF_BOTH)
         }),
         ("seeds of replicas", &|| seeds(&["--lib"], &["is_linearizable"], times * SEEDS_OF_REPLICAS)),
     ])

@@ -5,8 +5,8 @@ use crate::{
     Checkpoint, ClientId, Entry, Group, Log, Member, Message, Operation, Protocol, Record, SequenceNumber,
     Summary, View,
 };
-use fulmar_node::NodeId;
 use fulmar_coding::{Reader, list, put_bytes, put_varint};
+use fulmar_node::NodeId;
 use fulmar_transport::{Malformed, Wire};
 use std::sync::Arc;
 

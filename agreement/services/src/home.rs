@@ -1,8 +1,9 @@
 //! A replica's directory: whose it is, and its records.
 
 use crate::chance::by_chance;
-use crate::journal::{Journal, JournalError, replace};
+use crate::journal::{Journal, JournalError};
 use crate::{Application, Charter};
+use fulmar_files::write_whole;
 use fulmar_node::NodeId;
 use fulmar_replication::applications::{Locks, Timestamps};
 use fulmar_replication::{Member, Record};
@@ -103,7 +104,7 @@ impl Home {
                 Journal::create(&journal)?;
                 // Last: with its name a replica has lived, and is to have a journal.
                 let text = format!("{ours}\nincarnation {incarnation}\n");
-                replace(&name, text.as_bytes()).map_err(failed(&name))?;
+                write_whole(&name, text.as_bytes()).map_err(failed(&name))?;
                 incarnation
             }
             Err(why) => return Err(failed(&name)(why)),

@@ -11,8 +11,9 @@
 //! amiss but by damage, and then nothing is taken for granted. Where a checkpoint comes, the file is written anew without
 //! what that makes superfluous.
 
-use fulmar_replication::{Memory, Record};
 use fulmar_coding::{Reader, put_bytes};
+use fulmar_files::write_whole;
+use fulmar_replication::{Memory, Record};
 use fulmar_transport::{Log, Wire};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -60,7 +61,7 @@ pub(crate) struct Journal {
 impl Journal {
     /// Makes one without records.
     pub(crate) fn create(path: &Path) -> Result<(), JournalError> {
-        replace(path, MAGIC).map(drop).map_err(|why| JournalError::Io { path: path.into(), why })
+        write_whole(path, MAGIC).map(drop).map_err(|why| JournalError::Io { path: path.into(), why })
     }
 
     /// With the records from which the replica goes on.
@@ -99,7 +100,7 @@ impl Journal {
         self.number = 1;
         let mut bytes = MAGIC.to_vec();
         bytes.extend(encode(self.number, &self.kept.records())?);
-        self.file = replace(&self.path, &bytes)?;
+        self.file = write_whole(&self.path, &bytes)?;
         Ok(())
     }
 }
@@ -114,17 +115,6 @@ impl Log<Record> for Journal {
     fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()
     }
-}
-
-/// Makes or replaces a file, which holds these bytes and is on the disk when this returns; or nothing has changed.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<File> {
-    let draft = path.with_extension("new");
-    let mut file = File::create(&draft)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&draft, path)?;
-    path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())?;
-    Ok(file)
 }
 
 fn encode(number: u64, records: &[Record]) -> io::Result<Vec<u8>> {

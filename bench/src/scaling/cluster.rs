@@ -1,10 +1,10 @@
 //! Servers with service times, and clients that run programs.
 
-use fulmar_dbt::remote::{
-    Ask, Call, Client, Map, Message, NodeId, Protocol, Question, Remote, Replication, Reply, Server, Synced,
-    Timer, Unreachable,
+use fulmar_cluster::{
+    Ask, Call, Client, GroupOptions, Map, Message, NodeId, Protocol, Question, Remote, Replication, Reply,
+    Server, Synced, Timer, Transient, Unreachable,
 };
-use fulmar_dbt::{Database, Options, Transient, Tree};
+use fulmar_dbt::{Database, Tree};
 use fulmar_node::{Lsn, Outbox, Process, Time};
 use fulmar_sim::{Delay, Link, Port, Sim};
 use parking_lot::Mutex;
@@ -184,7 +184,7 @@ pub(crate) fn cluster(seed: u64, servers: u32, replication: Replication) -> Opti
                 true,
             )));
         }
-        let databases = Box::new(Transient::new(Options::default()));
+        let databases = Box::new(Transient::new(GroupOptions::default()));
         let address = id.to_string();
         let server = match id {
             MANAGER => Server::first((id, &address), databases, replication).expect("records in memory"),

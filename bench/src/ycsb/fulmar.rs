@@ -3,7 +3,7 @@
 use super::system::{Client, System, Values, require_one};
 use crate::fault::{Fault, Wrong};
 use crate::process::{Started, Temporary};
-use fulmar_dbt::remote::{Connection, Remote};
+use fulmar_cluster::{Connection, Remote};
 use fulmar_dbt::{Cursor, Database, Durability, Error, Seek, Tree};
 use fulmar_node::Random;
 use std::io::{BufRead, BufReader};

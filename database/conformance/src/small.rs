@@ -4,7 +4,7 @@
 use crate::database;
 use crate::process::Server;
 use crate::workload::Error;
-use fulmar_dbt::remote::Cluster;
+use fulmar_cluster::Cluster;
 use std::io;
 use std::net::TcpListener;
 use std::path::Path;

@@ -4,10 +4,10 @@
 //! left to them: the tree is sound with or without it.
 
 use crate::commit::{Committed, LEAF_BYTES, cuts};
+use crate::reshape::{Linked, Reshape, Shape, Walked};
 use crate::site::Where;
 use crate::transaction::dropped_key;
 use crate::{Cursor, DROPPED, Database, Durability, Error, NEXT_TREE, Seek, Timestamp, Tree, WELCOME};
-use fulmar_kv::remote::{Keep, Linked, Reshape, Shape, Walked};
 use fulmar_kv::{Commit, Key, Object, ObjectId, Part, Refusal, Restructuring, Snapshot, Store};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -322,9 +322,14 @@ impl Database {
     }
 }
 
-/// For clients elsewhere.
-impl Keep for Database {
-    fn after(&mut self, written: &[ObjectId]) -> Result<Vec<Reshape>, Error> {
+/// For whoever has commits of clients elsewhere carried out.
+impl Database {
+    /// Keeps the shape of the trees of this group: a commit that has taken place has written these objects. Answers what is to be done
+    /// about those whose tree has its root in another group.
+    ///
+    /// # Errors
+    /// What the storage says. It is the next commit's to report.
+    pub fn reshape_after(&self, written: &[ObjectId]) -> Result<Vec<Reshape>, Error> {
         let mut elsewhere = Vec::new();
         let Some(keeper) = self.keeper() else { return Ok(elsewhere) };
         for id in written {
@@ -344,12 +349,21 @@ impl Keep for Database {
         Ok(elsewhere)
     }
 
-    fn is_welcome(&self) -> Result<bool, Error> {
+    /// Whether the group, which came after the others, has [what all of them have](Self::welcome_groups).
+    ///
+    /// # Errors
+    /// What the storage says.
+    pub fn is_welcome(&self) -> Result<bool, Error> {
         let Some(keeper) = self.keeper() else { return Ok(false) };
         Ok(self.begin()?.get(keeper.facts(), WELCOME)?.is_some())
     }
 
-    fn split(&mut self, leaf: ObjectId, cuts: Vec<Key>) -> Result<Vec<Reshape>, Error> {
+    /// Cuts a leaf of this group at these keys, if it still can be cut there; if its tree has its root in another group,
+    /// answers what that is to do.
+    ///
+    /// # Errors
+    /// What the storage says.
+    pub fn split(&self, leaf: ObjectId, cuts: Vec<Key>) -> Result<Vec<Reshape>, Error> {
         let Some(keeper) = self.keeper() else { return Ok(Vec::new()) };
         let leaf = keeper.kv.read(leaf)?.filter(|node| node.level() == 0 && !keeper.kv.is_pinned(leaf));
         let Some((leaf, tree)) = leaf.and_then(|leaf| Tree::of(leaf.root()).map(|tree| (leaf, tree))) else {
@@ -368,7 +382,12 @@ impl Keep for Database {
         Ok(Vec::new())
     }
 
-    fn leaves(&self, from: Option<(ObjectId, Key)>) -> Result<Option<Walked>, Error> {
+    /// Leaves of the trees whose roots are in this group, from a place on that [`Walked::next`] has given; nothing, at the
+    /// end.
+    ///
+    /// # Errors
+    /// What the storage says.
+    pub fn leaves(&self, from: Option<(ObjectId, Key)>) -> Result<Option<Walked>, Error> {
         let Some(keeper) = self.keeper() else { return Ok(None) };
         let (mut root, mut key) = from.unwrap_or_else(|| (keeper.facts().root(), Key::from([])));
         let end = keeper.next_tree()?.root();
@@ -384,7 +403,11 @@ impl Keep for Database {
         Ok(None)
     }
 
-    fn linked(&self, root: ObjectId, key: &[u8]) -> Result<Option<Linked>, Error> {
+    /// What the tree with this root, which is of this group, has where `key` belongs; nothing, if its root is a leaf.
+    ///
+    /// # Errors
+    /// What the storage says.
+    pub fn linked(&self, root: ObjectId, key: &[u8]) -> Result<Option<Linked>, Error> {
         let Some(node) = self.lowest_inner(root, key)? else { return Ok(None) };
         let links = self.links(&node)?;
         let at = links.partition_point(|(low, _)| **low <= *key).checked_sub(1);

@@ -59,8 +59,7 @@ mod cells;
 mod check;
 mod commit;
 mod cursor;
-mod directory;
-
+mod reshape;
 mod search;
 mod site;
 mod transaction;
@@ -68,10 +67,10 @@ mod welcome;
 
 pub use check::check;
 pub use cursor::{Cursor, Seek};
-pub use directory::{Directory, Kept, Single, Transient, write_whole};
 pub use fulmar_kv::{
-    Durability, Error, Exclusion, Interruption, Numbers, ObjectId, Options, Store, Timestamp, remote,
+    Durability, Error, Exclusion, Interruption, Numbers, ObjectId, Options, Store, Timestamp,
 };
+pub use reshape::{Linked, Reshape, Shape, Walked};
 pub use site::{Held, Site};
 pub use transaction::{Mark, Put, Transaction};
 

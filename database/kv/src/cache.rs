@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const SHARDS: usize = 64;
 
-pub(crate) struct Cache {
+pub struct Cache {
     shards: Box<[RwLock<Shard>]>,
     /// What one shard may hold, bytes.
     limit: usize,
@@ -31,7 +31,7 @@ struct Cached {
 }
 
 impl Cache {
-    pub(crate) fn new(bytes: usize) -> Self {
+    pub fn new(bytes: usize) -> Self {
         Self { shards: (0..SHARDS).map(|_| RwLock::default()).collect(), limit: bytes / SHARDS }
     }
 
@@ -42,7 +42,7 @@ impl Cache {
     }
 
     /// The object from memory, or else as `load` finds it, which is then remembered.
-    pub(crate) fn get(
+    pub fn get(
         &self,
         id: ObjectId,
         load: impl Fn() -> Result<Option<Object>, Error>,
@@ -70,12 +70,12 @@ impl Cache {
     }
 
     /// The object, if it is in memory.
-    pub(crate) fn known(&self, id: ObjectId) -> Option<Arc<Object>> {
+    pub fn known(&self, id: ObjectId) -> Option<Arc<Object>> {
         self.shard(id).read().known(id)
     }
 
     /// Makes `object` what readers find from now on.
-    pub(crate) fn store(&self, id: ObjectId, object: Option<Arc<Object>>) {
+    pub fn store(&self, id: ObjectId, object: Option<Arc<Object>>) {
         let mut shard = self.shard(id).write();
         shard.generation += 1;
         match object {
@@ -85,7 +85,7 @@ impl Cache {
     }
 
     /// Bytes in use.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.shards.iter().map(|s| s.read().bytes).sum()
     }
 }
@@ -135,8 +135,9 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::{Random, for_seeds};
     use crate::{Change, Interval, Timestamp};
+    use fulmar_node::Random;
+    use fulmar_sim::seeds;
     use std::collections::BTreeMap;
 
     /// `version` tells it from others of its name.
@@ -160,8 +161,8 @@ mod tests {
     /// A cache in front of a map that loads are answered from.
     #[test]
     fn readers_find_what_was_stored_last_and_the_bound_holds() {
-        for_seeds(100, |seed| {
-            let mut random = Random(seed);
+        seeds("readers_find_what_was_stored_last_and_the_bound_holds", 0..100, |seed| {
+            let mut random = Random::new(seed.number);
             let cache = Cache::new(1 << random.below(22));
             let mut stored = BTreeMap::new();
             let ids = 1 + random.below(300);
@@ -170,8 +171,8 @@ mod tests {
                 let id = ObjectId(random.below(ids));
                 let bound = 1 << random.below(14);
                 let bytes = random.index(bound);
-                if random.chance(3) {
-                    let new = (!random.chance(5)).then_some((version, bytes));
+                if random.one_in(3) {
+                    let new = (!random.one_in(5)).then_some((version, bytes));
                     cache.store(id, new.map(|(version, bytes)| Arc::new(object(id, version, bytes))));
                     largest = largest.max(new.map_or(0, |_| object(id, version, bytes).memory()));
                     match new {

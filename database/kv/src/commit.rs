@@ -105,9 +105,9 @@ pub enum Restructuring {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
     /// The object, as the engine stores it.
-    pub(crate) object: Arc<[u8]>,
+    pub object: Arc<[u8]>,
     /// Its cells that were [touched](Commit::touched), and when.
-    pub(crate) touched: Vec<(Key, Timestamp)>,
+    pub touched: Vec<(Key, Timestamp)>,
 }
 
 /// The bytes of a link to an object.
@@ -151,7 +151,7 @@ impl Restructuring {
 
 impl Restructuring {
     /// Whether it may be one group's part of a change of several.
-    pub(crate) fn is_prepared(&self) -> bool {
+    pub fn is_prepared(&self) -> bool {
         match self {
             Self::Create { .. }
             | Self::Remove { .. }
@@ -163,7 +163,7 @@ impl Restructuring {
     }
 
     /// The objects that nobody may change while it is prepared, and those that it makes.
-    pub(crate) fn locked(&self) -> Vec<ObjectId> {
+    pub fn locked(&self) -> Vec<ObjectId> {
         match self {
             Self::Create { object } | Self::Remove { object } | Self::Place { object, .. } => vec![*object],
             Self::Split { object, cuts } => cuts.iter().map(|(_, into)| *into).chain([*object]).collect(),
@@ -173,7 +173,7 @@ impl Restructuring {
     }
 
     /// Whether cells come from another group by it, or go there.
-    pub(crate) fn moves(&self) -> bool {
+    pub fn moves(&self) -> bool {
         matches!(self, Self::Remove { .. } | Self::Place { .. })
     }
 
@@ -226,7 +226,7 @@ fn put_tagged(out: &mut Vec<u8>, tag: u8, object: ObjectId) {
 }
 
 impl Moved {
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Vec<u8>) {
         put_bytes(out, &self.object);
         put_varint(out, self.touched.len() as u64);
         for (key, at) in &self.touched {
@@ -235,7 +235,7 @@ impl Moved {
         }
     }
 
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
+    pub fn decode(input: &mut Reader<'_>) -> Option<Self> {
         let object = input.bytes()?.into();
         let touched = list(input, |input| Some((input.bytes()?.into(), Timestamp::decode(input)?)))?;
         Some(Self { object, touched })
@@ -249,7 +249,7 @@ impl Commit {
     }
 
     /// The groups of the objects that it names.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = GroupId> {
+    pub fn groups(&self) -> impl Iterator<Item = GroupId> {
         self.objects().map(ObjectId::group)
     }
 
@@ -263,7 +263,7 @@ impl Commit {
 
     /// Whether a client may ask this of a group: it makes trees, and leaves to who keeps them how they grow, and to the group what that
     /// keeps for itself.
-    pub(crate) fn is_of_client(&self, group: GroupId) -> bool {
+    pub fn is_of_client(&self, group: GroupId) -> bool {
         let makes = |restructuring: &Restructuring| match restructuring {
             Restructuring::Create { object } => object.number() < FIRST_RESERVED,
             _ => false,
@@ -273,7 +273,7 @@ impl Commit {
     }
 
     /// The parts of it by the groups of the objects that they name, and one for each of `all`.
-    pub(crate) fn by_group(self, all: impl IntoIterator<Item = GroupId>) -> BTreeMap<GroupId, Self> {
+    pub fn by_group(self, all: impl IntoIterator<Item = GroupId>) -> BTreeMap<GroupId, Self> {
         let Self { snapshot, restructurings, writes, required, touched, is_exclusive } = self;
         let empty = Self { snapshot, is_exclusive, ..Self::default() };
         let mut parts = Parts { empty, parts: BTreeMap::new() };
@@ -296,7 +296,7 @@ impl Commit {
     }
 
     /// Appends it, but for restructurings that are never prepared, and for whether it is exclusive.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Vec<u8>) {
         let Self { snapshot, restructurings, writes, required, touched, is_exclusive: _ } = self;
         put_varint(out, snapshot.0);
         let prepared = restructurings.iter().filter(|restructuring| restructuring.is_prepared());
@@ -315,7 +315,7 @@ impl Commit {
         put_cells(out, touched);
     }
 
-    pub(crate) fn decode(is_exclusive: bool, input: &mut Reader<'_>) -> Option<Self> {
+    pub fn decode(is_exclusive: bool, input: &mut Reader<'_>) -> Option<Self> {
         let snapshot = Timestamp::decode(input)?;
         let restructurings = list(input, Restructuring::decode)?;
         let writes = list(input, |input| {
@@ -332,7 +332,7 @@ impl Commit {
     }
 }
 
-pub(crate) fn put_cells(out: &mut Vec<u8>, cells: &[(ObjectId, Key)]) {
+pub fn put_cells(out: &mut Vec<u8>, cells: &[(ObjectId, Key)]) {
     put_varint(out, cells.len() as u64);
     for (object, key) in cells {
         put_varint(out, object.0);
@@ -340,6 +340,6 @@ pub(crate) fn put_cells(out: &mut Vec<u8>, cells: &[(ObjectId, Key)]) {
     }
 }
 
-pub(crate) fn cell(input: &mut Reader<'_>) -> Option<(ObjectId, Key)> {
+pub fn cell(input: &mut Reader<'_>) -> Option<(ObjectId, Key)> {
     Some((ObjectId(input.varint()?), input.bytes()?.into()))
 }

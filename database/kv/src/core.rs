@@ -6,9 +6,8 @@ mod prepared;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use outcomes::Outcomes;
-pub use prepared::{Outcome, Prepare};
-pub(crate) use prepared::{Pending, Undecided, group};
+pub use outcomes::Outcomes;
+pub use prepared::{Outcome, Pending, Prepare, Undecided};
 
 use crate::commit::{link, linked};
 use crate::engine::{Batch, Engine, EngineWrite};
@@ -32,7 +31,8 @@ const TOUCHED: usize = 1024;
 
 const CHECKPOINT: u8 = 0;
 const CHANGES: u8 = 1;
-const STATE: &str = "state";
+/// The name of the fact that a storage keeps beside its objects' entries, from which [`Core::restore`] restores.
+pub const STATE: &str = "state";
 
 /// What the core must know between commits.
 #[derive(Debug, Default)]
@@ -120,9 +120,6 @@ impl Core {
         let is_sound = input.is_empty() && last.0.max(sequence).max(next_object) < u64::MAX / 2;
         is_sound.then(|| (Self { last, sequence, objects, ..Self::default() }, next_object))
     }
-
-    /// The name of the fact from which [`Core::restore`] restores.
-    pub(crate) const STATE: &str = STATE;
 
     /// Adds to the batch what [`Core::restore`] needs.
     pub(crate) fn save(&self, next_object: u64, batch: &mut Batch) {

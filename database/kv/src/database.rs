@@ -6,7 +6,6 @@
 use crate::engine::{Catalogue, Engine, WriteLimit};
 use crate::storage::{Executed, Storage};
 use crate::{Commit, Error, GroupId, Object, ObjectId, Refusal, Timestamp};
-use fulmar_replication::LeaderTimeout;
 use parking_lot::{Condvar, Mutex};
 use std::fmt;
 use std::fs::File;
@@ -29,27 +28,11 @@ pub struct Options {
     pub lock: Option<Arc<File>>,
     /// Shared with other databases: how many of them are open to be written to at a time. Unless there is one, all may be.
     pub write_limit: Option<WriteLimit>,
-    /// How long the leader of its replicas may be silent, if it has some: see [`LeaderTimeout`].
-    pub leader_timeout: LeaderTimeout,
-    /// After so many operations its replicas make a checkpoint; who has missed more than two of them copies the state.
-    pub checkpoint: u64,
-    /// A part in which the state is copied holds so many bytes of entries, or one object.
-    pub copied_bytes: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            create: true,
-            cache_bytes: 256 << 20,
-            group: GroupId(0),
-            lock: None,
-            write_limit: None,
-            leader_timeout: LeaderTimeout::default(),
-            checkpoint: 1_000,
-            // As much as a leader writes at once, so that what it adds is not more than what is copied meanwhile.
-            copied_bytes: 1 << 20,
-        }
+        Self { create: true, cache_bytes: 256 << 20, group: GroupId(0), lock: None, write_limit: None }
     }
 }
 
@@ -241,7 +224,7 @@ impl Database {
         self.0.storage.publish(at);
     }
 
-    pub(crate) fn storage(&self) -> &Storage {
+    pub fn storage(&self) -> &Storage {
         &self.0.storage
     }
 

@@ -2,10 +2,12 @@
 
 mod catalogue;
 mod fjall;
+mod housed;
 mod memory;
 
 pub(crate) use catalogue::Catalogue;
 pub use fjall::{Fjall, WriteLimit};
+pub use housed::open_engine;
 pub use memory::Memory;
 
 use crate::{Error, ObjectId};
@@ -68,14 +70,14 @@ pub struct Batch {
 
 impl Batch {
     /// About the memory that it takes in a table, or in a message.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.writes.iter().map(EngineWrite::bytes).sum()
     }
 }
 
 impl EngineWrite {
     /// About the memory that it takes.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         let bytes = match self {
             Self::Put { entry, .. } => entry.len(),
             Self::Remove { .. } => 0,

@@ -65,18 +65,19 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+    /// What the system says about `path`.
+    pub fn io(path: &Path, source: io::Error) -> Self {
         Self::Io { path: path.into(), source }
     }
 
     /// Whether a commit was refused because it is large, as it will be whenever it is asked for.
-    pub(crate) fn is_of_size(&self) -> bool {
+    pub fn is_of_size(&self) -> bool {
         let is_too_much = |source: &io::Error| source.kind() == io::ErrorKind::FileTooLarge;
         matches!(self, Self::TooLarge) || matches!(self, Self::Io { source, .. } if is_too_much(source))
     }
 
     /// The same, of something that may have taken place: no such error says [`io::ErrorKind::StorageFull`].
-    pub(crate) fn of_unknown_outcome(self) -> Self {
+    pub fn of_unknown_outcome(self) -> Self {
         match self {
             Self::Io { path, source } => Self::Io { path, source: io::Error::other(source) },
             error => error,
@@ -97,7 +98,7 @@ pub enum Refusal<C> {
 
 impl Refusal<()> {
     /// The same, which gives the commit back.
-    pub(crate) fn of<C>(self, commit: C) -> Refusal<C> {
+    pub fn of<C>(self, commit: C) -> Refusal<C> {
         match self {
             Self::Misplaced(()) => Refusal::Misplaced(commit),
             Self::Failed(error) => Refusal::Failed(error),

@@ -24,8 +24,6 @@
 //! - `database`: the driver among threads, with group commit.
 //! - [`Numbers`]: which numbers of new entries are taken.
 //! - [`Store`]: what of all this the tree above needs.
-//! - [`remote`]: the same behind a network, as processes.
-//! - [`replicated`]: a group on several servers.
 //! - `home`: the directory, its format and its holder.
 //!
 //! # What is guaranteed
@@ -69,22 +67,20 @@ mod key;
 mod numbers;
 mod object;
 mod ownership;
-#[cfg(test)]
-mod random;
-pub mod remote;
-pub mod replicated;
 mod storage;
 mod store;
 
-pub use crate::core::{Outcome, Prepare};
-pub use commit::{Commit, Moved, Restructuring, Write, link, linked};
+pub use crate::core::{Outcome, Outcomes, Pending, Prepare, STATE, Undecided};
+pub use cache::Cache;
+pub use commit::{Commit, Moved, Restructuring, Write, cell, link, linked, put_cells};
 pub use database::{Database, Durability, Options};
 pub use error::{Error, Refusal};
 pub use interval::Interval;
 pub use key::Key;
 pub use numbers::Numbers;
 pub use object::{Change, Changes, KeyAndValue, Object};
-pub use replicated::replica_engine;
+pub use ownership::follow_with_file;
+pub use storage::{Executed, Storage};
 pub use store::{Basis, Exclusion, Expected, Groups, Interruption, Part, Snapshot, Store};
 
 /// From here on numbers of objects are the storage's to give.
@@ -124,6 +120,13 @@ impl ObjectId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct GroupId(pub u16);
 
+impl GroupId {
+    /// The next number of a message or record, if it can name a group.
+    pub fn decode(input: &mut fulmar_coding::Reader<'_>) -> Option<Self> {
+        u16::try_from(input.varint()?).ok().map(Self)
+    }
+}
+
 /// Names a transaction of several groups.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TransactionId {
@@ -135,7 +138,7 @@ pub struct TransactionId {
 
 impl TransactionId {
     /// Whether it is of a client: the first bit is for servers' own.
-    pub(crate) const fn is_of_client(self) -> bool {
+    pub const fn is_of_client(self) -> bool {
         self.client >> 63 == 0
     }
 }
@@ -150,7 +153,7 @@ impl Timestamp {
     pub const LAST: Self = Self(1 << 62);
 
     /// The next number of a message, if it can be a time.
-    pub(crate) fn decode(input: &mut fulmar_coding::Reader<'_>) -> Option<Self> {
+    pub fn decode(input: &mut fulmar_coding::Reader<'_>) -> Option<Self> {
         input.varint().map(Self).filter(|at| *at <= Self::LAST)
     }
 }

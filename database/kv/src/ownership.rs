@@ -71,7 +71,7 @@ fn walk(directory: File, mut visit: impl FnMut(&CStr, &File, &Metadata) -> io::R
 }
 
 /// As [`follow_directory`], for one `file` for the database in `directory`, which that does not consist of.
-pub(crate) fn follow_with_file(directory: &Path, file: &Path) -> io::Result<()> {
+pub fn follow_with_file(directory: &Path, file: &Path) -> io::Result<()> {
     let file = open(CWD, file, OFlags::PATH | OFlags::NOFOLLOW)?;
     let following = Following::of(&open(CWD, directory, OFlags::DIRECTORY)?)?;
     following.follow(&file, &file.metadata()?, following.for_files)

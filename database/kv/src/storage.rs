@@ -6,7 +6,7 @@
 mod tests;
 
 use crate::cache::Cache;
-use crate::core::{Core, Loading, Outcome, Outcomes, Pending, Prepare, Staged};
+use crate::core::{Core, Loading, Outcome, Outcomes, Pending, Prepare, STATE, Staged};
 use crate::engine::{Batch, Engine, Fjall};
 use crate::frozen::Frozen;
 use crate::home::{self, Home};
@@ -29,7 +29,7 @@ const LOST_NAMES: u64 = 1 << 20;
 const COLLECTED: u64 = 1 << 10;
 const COLLECTED_BYTES: u64 = 8 << 10;
 
-pub(crate) struct Storage {
+pub struct Storage {
     path: PathBuf,
     group: GroupId,
     cache: Cache,
@@ -73,11 +73,11 @@ impl Reason {
 }
 
 /// What carrying out commits came to.
-pub(crate) struct Executed {
+pub struct Executed {
     /// In the order of the commits.
-    pub(crate) results: Vec<Result<Timestamp, Refusal<()>>>,
+    pub results: Vec<Result<Timestamp, Refusal<()>>>,
     /// The newest commit, if something was written.
-    pub(crate) written: Option<Timestamp>,
+    pub written: Option<Timestamp>,
 }
 
 struct Snapshots {
@@ -131,11 +131,11 @@ impl Drop for Storage {
 
 impl Storage {
     /// What is kept in the directory `path`.
-    pub(crate) fn open(path: &Path, options: &Options) -> Result<Self, Error> {
+    pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
         let home = Home::enter(path, options.create, options.lock.as_deref())?;
         // The engine needs blocks only until their objects are cached here.
         let complete = |state: Option<&[u8]>| home.require_synced(restore(state, path)?.0.sequence, "commit");
-        let engine = Fjall::open(&home.engine(), options.cache_bytes / 8, Core::STATE, complete)?;
+        let engine = Fjall::open(&home.engine(), options.cache_bytes / 8, STATE, complete)?;
         let engine = engine.limited(options.write_limit.clone());
         home.finish()?;
         // What is left of seven eighths is lost between objects of ever-changing sizes: measured.
@@ -158,11 +158,11 @@ impl Storage {
     }
 
     /// What is kept in the directory `path` now, to be read only, by who may not write there.
-    pub(crate) fn open_frozen(path: &Path, options: &Options) -> Result<Self, Error> {
+    pub fn open_frozen(path: &Path, options: &Options) -> Result<Self, Error> {
         let (frozen, synced) = Home::freeze(path)?;
         let complete =
             |state: Option<&[u8]>| home::require(path, synced, restore(state, path)?.0.sequence, "commit");
-        let engine = Fjall::open(&frozen.engine(), options.cache_bytes / 8, Core::STATE, complete)?;
+        let engine = Fjall::open(&frozen.engine(), options.cache_bytes / 8, STATE, complete)?;
         let objects = options.cache_bytes / 8 * 5;
         let mut storage = Self::on(Box::new(engine), path, objects, None, options.group)?;
         let message = format!("{}: this process may read it only", path.display());
@@ -171,14 +171,14 @@ impl Storage {
         Ok(storage)
     }
 
-    pub(crate) fn on(
+    pub fn on(
         engine: Box<dyn Engine>,
         path: &Path,
         cache_bytes: u64,
         home: Option<Home>,
         group: GroupId,
     ) -> Result<Self, Error> {
-        let (core, next_object) = restore(engine.fact(Core::STATE)?.as_deref(), path)?;
+        let (core, next_object) = restore(engine.fact(STATE)?.as_deref(), path)?;
         let cache_bytes = if engine.keeps_entries() { cache_bytes } else { u64::MAX };
         let cache_bytes = usize::try_from(cache_bytes).unwrap_or(usize::MAX);
         let storage = Self {
@@ -216,26 +216,26 @@ impl Storage {
         Ok(storage)
     }
 
-    pub(crate) fn group(&self) -> GroupId {
+    pub fn group(&self) -> GroupId {
         self.group
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The file whose lock holds the directory, if there is one.
-    pub(crate) fn lock(&self) -> Option<&File> {
+    pub fn lock(&self) -> Option<&File> {
         self.home.as_ref().map(Home::lock)
     }
 
     /// See [`Home::pass_lock`].
-    pub(crate) fn pass_lock(&self) -> io::Result<Option<File>> {
+    pub fn pass_lock(&self) -> io::Result<Option<File>> {
         self.home.as_ref().map(Home::pass_lock).transpose()
     }
 
     /// The object as it is now, with the versions that open snapshots read.
-    pub(crate) fn read(&self, id: ObjectId) -> Result<Option<Arc<Object>>, Error> {
+    pub fn read(&self, id: ObjectId) -> Result<Option<Arc<Object>>, Error> {
         self.cache.get(id, || {
             let watermark = self.snapshots.lock().watermark();
             let mut loading = Loading::default();
@@ -252,7 +252,7 @@ impl Storage {
     }
 
     /// Keeps all that is published readable until [`Storage::close_snapshot`].
-    pub(crate) fn open_snapshot(&self) -> Timestamp {
+    pub fn open_snapshot(&self) -> Timestamp {
         let mut snapshots = self.snapshots.lock();
         let at = snapshots.published;
         *snapshots.open.entry(at).or_default() += 1;
@@ -260,11 +260,11 @@ impl Storage {
     }
 
     /// Keeps readable what this snapshot saw, which was open when the database was last closed.
-    pub(crate) fn reopen_snapshot(&self, at: Timestamp) {
+    pub fn reopen_snapshot(&self, at: Timestamp) {
         *self.snapshots.lock().open.entry(at).or_default() += 1;
     }
 
-    pub(crate) fn close_snapshot(&self, at: Timestamp) {
+    pub fn close_snapshot(&self, at: Timestamp) {
         let mut snapshots = self.snapshots.lock();
         if let Some(readers) = snapshots.open.get_mut(&at) {
             *readers -= 1;
@@ -274,30 +274,30 @@ impl Storage {
         }
     }
 
-    pub(crate) fn newest(&self) -> Timestamp {
+    pub fn newest(&self) -> Timestamp {
         self.snapshots.lock().published
     }
 
-    pub(crate) fn oldest_snapshot(&self) -> Timestamp {
+    pub fn oldest_snapshot(&self) -> Timestamp {
         self.snapshots.lock().watermark()
     }
 
     /// Waits until all objects are as one commit left them.
-    pub(crate) fn settle(&self) {
+    pub fn settle(&self) {
         drop(self.placing.lock());
     }
 
-    pub(crate) fn fresh(&self) -> ObjectId {
+    pub fn fresh(&self) -> ObjectId {
         ObjectId::new(self.group, self.next_object.fetch_add(1, Relaxed))
     }
 
     /// Whether [`Storage::stale`] may find something to do.
-    pub(crate) fn has_stale(&self) -> bool {
+    pub fn has_stale(&self) -> bool {
         !self.stale.lock().objects.is_empty() || self.collected.load(Relaxed) >= COLLECTED
     }
 
     /// Up to `limit` objects of which much is stale, and that no snapshot keeps so.
-    pub(crate) fn stale(&self, limit: usize) -> Vec<ObjectId> {
+    pub fn stale(&self, limit: usize) -> Vec<ObjectId> {
         let watermark = self.snapshots.lock().watermark();
         let mut stale = self.stale.lock();
         let due: Vec<_> = std::iter::from_fn(|| stale.pop(watermark)).take(limit).collect();
@@ -311,12 +311,12 @@ impl Storage {
     }
 
     /// Has [`Storage::stale`] find an object again, after the next [`Storage::resume`].
-    pub(crate) fn put_off(&self, object: ObjectId) {
+    pub fn put_off(&self, object: ObjectId) {
         self.stale.lock().put_off.push(object);
     }
 
     /// What was put off is taken up again, behind what waits already.
-    pub(crate) fn resume(&self) {
+    pub fn resume(&self) {
         let watermark = self.snapshots.lock().watermark();
         let mut stale = self.stale.lock();
         for object in std::mem::take(&mut stale.put_off) {
@@ -324,23 +324,19 @@ impl Storage {
         }
     }
 
-    pub(crate) fn cached_bytes(&self) -> usize {
+    pub fn cached_bytes(&self) -> usize {
         self.cache.bytes()
     }
 
     /// Carries out commits, one after the other, and writes what they did to the engine.
-    pub(crate) fn execute(&self, commits: &[&Commit]) -> Executed {
+    pub fn execute(&self, commits: &[&Commit]) -> Executed {
         self.execute_all(commits.len(), |core, staged| {
             commits.iter().map(|commit| core.execute(commit, staged)).collect()
         })
     }
 
     /// Carries out a commit of a client that may ask for it again, and writes what it did to the engine.
-    pub(crate) fn execute_for(
-        &self,
-        transaction: TransactionId,
-        commit: &Commit,
-    ) -> Result<Timestamp, Refusal<()>> {
+    pub fn execute_for(&self, transaction: TransactionId, commit: &Commit) -> Result<Timestamp, Refusal<()>> {
         let of = (self.group, transaction);
         let executed = self.execute_all(1, |core, staged| vec![core.execute_for(of, commit, staged)]);
         executed.results.into_iter().next().unwrap_or_else(|| unreachable!("a result for the commit"))
@@ -398,11 +394,11 @@ impl Storage {
         result.unwrap_or_else(|| unreachable!("carried out above"))
     }
 
-    pub(crate) fn prepare(&self, prepare: &Prepare) -> Result<Timestamp, Refusal<()>> {
+    pub fn prepare(&self, prepare: &Prepare) -> Result<Timestamp, Refusal<()>> {
         self.change_one(|core, staged| core.prepare(self.group, prepare, staged))
     }
 
-    pub(crate) fn decide(
+    pub fn decide(
         &self,
         transaction: TransactionId,
         at: Timestamp,
@@ -410,15 +406,11 @@ impl Storage {
         self.prepared(|core, staged| core.decide(self.group, transaction, at, staged))
     }
 
-    pub(crate) fn conclude(
-        &self,
-        transaction: TransactionId,
-        outcome: Outcome,
-    ) -> Result<Vec<ObjectId>, Error> {
+    pub fn conclude(&self, transaction: TransactionId, outcome: Outcome) -> Result<Vec<ObjectId>, Error> {
         self.prepared(|core, staged| core.conclude(self.group, transaction, outcome, staged))
     }
 
-    pub(crate) fn reshape(
+    pub fn reshape(
         &self,
         transaction: TransactionId,
         decided: (Timestamp, &[GroupId]),
@@ -428,7 +420,7 @@ impl Storage {
     }
 
     /// The first object from `from` on.
-    pub(crate) fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
+    pub fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
         let outcomes = Outcomes::records(self.group);
         match self.engine.next(from)? {
             Some(next) if next == outcomes => self.engine.next(ObjectId(outcomes.0 + 1)),
@@ -437,18 +429,18 @@ impl Storage {
     }
 
     /// Where the names of new objects begin.
-    pub(crate) fn next_object(&self) -> u64 {
+    pub fn next_object(&self) -> u64 {
         self.next_object.load(Relaxed)
     }
 
     /// Goes on where another storage of the same group has ended.
-    pub(crate) fn succeed(&self, last: Timestamp, next_object: u64) -> Result<(), Error> {
+    pub fn succeed(&self, last: Timestamp, next_object: u64) -> Result<(), Error> {
         self.advance(last, Timestamp(0));
         self.name_from(next_object)
     }
 
     /// The same, where that was elsewhere, and knew what has become of clients' transactions: nobody knows here, nor who opens it next.
-    pub(crate) fn inherit(&self, last: Timestamp, next_object: u64) -> Result<(), Error> {
+    pub fn inherit(&self, last: Timestamp, next_object: u64) -> Result<(), Error> {
         self.prepared(|core, staged| {
             core.outcomes.forget_for_good(self.group, last, staged);
             Ok(())
@@ -458,18 +450,18 @@ impl Storage {
 
     /// Gives no name again of an object that the disk may have lost, when its power failed: before somebody elsewhere, who
     /// outlives that and remembers such an object, is shown any.
-    pub(crate) fn skip_lost_names(&self) -> Result<(), Error> {
+    pub fn skip_lost_names(&self) -> Result<(), Error> {
         self.name_from(self.next_object() + LOST_NAMES)?;
         self.sync_all()
     }
 
     /// Writes down that all commits to come will be after `seen`, whoever opens the storage for them.
-    pub(crate) fn pass(&self, seen: Timestamp) -> Result<(), Error> {
+    pub fn pass(&self, seen: Timestamp) -> Result<(), Error> {
         self.succeed(Timestamp(seen.0 + 1), self.next_object())
     }
 
     /// Writes down that a transaction is not carried out, whoever opens the storage next and is asked for it.
-    pub(crate) fn refuse(&self, transaction: TransactionId) -> Result<(), Error> {
+    pub fn refuse(&self, transaction: TransactionId) -> Result<(), Error> {
         self.prepared(|core, staged| {
             core.outcomes.refuse_for_good(self.group, transaction, staged);
             Ok(())
@@ -485,7 +477,7 @@ impl Storage {
     }
 
     /// An object, for another group.
-    pub(crate) fn moved(&self, id: ObjectId) -> Result<Option<Moved>, Error> {
+    pub fn moved(&self, id: ObjectId) -> Result<Option<Moved>, Error> {
         let Some(object) = self.read(id)? else { return Ok(None) };
         let mut bytes = Vec::new();
         object.encode(&mut bytes);
@@ -493,7 +485,7 @@ impl Storage {
         Ok(Some(Moved { object: bytes.into(), touched }))
     }
 
-    pub(crate) fn confirm(&self, transaction: TransactionId, by: GroupId) -> Result<(), Error> {
+    pub fn confirm(&self, transaction: TransactionId, by: GroupId) -> Result<(), Error> {
         self.prepared(|core, staged| core.confirm(self.group, transaction, by, staged))
     }
 
@@ -517,27 +509,27 @@ impl Storage {
 
     /// What has become of a client's transaction, if that is known. After a failed write it is not: what was carried out may
     /// not be there.
-    pub(crate) fn outcome(&self, transaction: TransactionId) -> Option<Outcome> {
+    pub fn outcome(&self, transaction: TransactionId) -> Option<Outcome> {
         self.outcomes(|outcomes| outcomes.of(transaction)).filter(|_| !self.has_failed())
     }
 
     /// Whether a transaction whose outcome is not known may have been committed, see [`Outcomes::may_have_forgotten`].
-    pub(crate) fn may_have_committed(&self, after: Timestamp) -> bool {
+    pub fn may_have_committed(&self, after: Timestamp) -> bool {
         self.has_failed() || self.outcomes(|outcomes| outcomes.may_have_forgotten(after))
     }
 
     /// What the group knows of what has become of clients' last transactions.
-    pub(crate) fn outcomes<T>(&self, look: impl FnOnce(&mut Outcomes) -> T) -> T {
+    pub fn outcomes<T>(&self, look: impl FnOnce(&mut Outcomes) -> T) -> T {
         look(&mut self.core.lock().outcomes)
     }
 
     /// What the group knows of transactions of several groups.
-    pub(crate) fn pending<T>(&self, look: impl FnOnce(&mut Pending) -> T) -> T {
+    pub fn pending<T>(&self, look: impl FnOnce(&mut Pending) -> T) -> T {
         look(&mut self.core.lock().pending)
     }
 
     /// All commits to come will be after `seen`, which somebody reads. `watermark`: no snapshot anywhere is older.
-    pub(crate) fn advance(&self, seen: Timestamp, watermark: Timestamp) {
+    pub fn advance(&self, seen: Timestamp, watermark: Timestamp) {
         let mut core = self.core.lock();
         core.last = core.last.max(seen).max(watermark);
         let mut snapshots = self.snapshots.lock();
@@ -545,35 +537,35 @@ impl Storage {
     }
 
     /// How much was written to the engine.
-    pub(crate) fn sequence(&self) -> u64 {
+    pub fn sequence(&self) -> u64 {
         self.core.lock().sequence
     }
 
     /// How many objects there are, but for those that were there before they were counted.
-    pub(crate) fn objects(&self) -> u64 {
+    pub fn objects(&self) -> u64 {
         self.core.lock().objects
     }
 
     /// The newest commit, or a point that all commits to come are above.
-    pub(crate) fn last(&self) -> Timestamp {
+    pub fn last(&self) -> Timestamp {
         self.core.lock().last
     }
 
     /// When it returns, all that was written before survives the loss of power. After an error that is not known, also for want of room:
     /// no error says [`io::ErrorKind::StorageFull`], as of a write that has not taken place.
-    pub(crate) fn sync(&self) -> Result<(), Error> {
+    pub fn sync(&self) -> Result<(), Error> {
         let written = self.written.load(Relaxed);
         let noted = || self.home.as_ref().map_or(Ok(()), |home| home.note_synced(written));
         self.engine.sync().and_then(|()| noted()).map_err(Error::of_unknown_outcome)
     }
 
     /// About how many bytes it takes on the disk.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.home.as_ref().map_or_else(|| self.engine.bytes(), Home::bytes)
     }
 
     /// As [`Storage::sync`], and it fails too if something that was carried out could not be written; a failure is remembered.
-    pub(crate) fn sync_all(&self) -> Result<(), Error> {
+    pub fn sync_all(&self) -> Result<(), Error> {
         let synced = self.sync();
         let mut failed = self.failed.lock();
         if let Err(error) = synced {
@@ -585,29 +577,29 @@ impl Storage {
     }
 
     /// Why what was written may not be on the disk, if a sync of [`Storage::sync_all`] has failed.
-    pub(crate) fn unsynced(&self) -> Option<Error> {
+    pub fn unsynced(&self) -> Option<Error> {
         self.failure().filter(|_| self.unsynced.load(Relaxed))
     }
 
     /// Why nothing can be committed any more, if so. What is known in memory may not be what the disk holds then.
-    pub(crate) fn failure(&self) -> Option<Error> {
+    pub fn failure(&self) -> Option<Error> {
         self.failed.lock().as_ref().map(|reason| self.latched(reason))
     }
 
     /// Whether nothing can be committed any more.
-    pub(crate) fn has_failed(&self) -> bool {
+    pub fn has_failed(&self) -> bool {
         self.failed.lock().is_some()
     }
 
     /// Lets snapshots see all commits up to this one.
-    pub(crate) fn publish(&self, last: Timestamp) {
+    pub fn publish(&self, last: Timestamp) {
         let mut snapshots = self.snapshots.lock();
         snapshots.published = snapshots.published.max(last);
     }
 
     /// After a failed write or sync what is on the disk is unknown: nothing may build on it before recovery has looked.
     /// The first of the commits is told why, the others that they have lost their ground.
-    pub(crate) fn fail(
+    pub fn fail(
         &self,
         results: Vec<Result<Timestamp, Refusal<()>>>,
         error: Error,
@@ -622,7 +614,7 @@ impl Storage {
     }
 
     /// Lets all further commits fail, after a panic has left something undone.
-    pub(crate) fn give_up(&self) -> Error {
+    pub fn give_up(&self) -> Error {
         let message = "a defect of the program".into();
         let reason = Reason { kind: io::ErrorKind::Other, message };
         let reason = self.failed.lock().get_or_insert(reason).clone();

@@ -140,7 +140,7 @@ pub struct Groups {
 
 impl Expected {
     /// The same of another group, if each has such a leaf.
-    pub(crate) fn in_group(self, group: GroupId) -> Self {
+    pub fn in_group(self, group: GroupId) -> Self {
         Self { object: ObjectId::new(group, self.object.number()), ..self }
     }
 }
@@ -211,7 +211,7 @@ impl Snapshot {
     }
 
     /// Whether it is [`Snapshot::once`].
-    pub(crate) fn is_once(&self) -> bool {
+    pub fn is_once(&self) -> bool {
         self.store.is_none() && self.at.get().is_none()
     }
 
@@ -251,7 +251,7 @@ impl Snapshot {
     }
 
     /// The store has opened it.
-    pub(crate) fn opened(&self, at: Timestamp) {
+    pub fn opened(&self, at: Timestamp) {
         let _ = self.at.set(at);
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 
-use fulmar_kv::remote::{DatabaseName, DatabaseNumber, Load, Map, Message, NodeId, Placement, Question};
+use fulmar_cluster::{DatabaseName, DatabaseNumber, Load, Map, Message, NodeId, Placement, Question};
 use fulmar_kv::{
     Basis, Changes, Commit, Durability, GroupId, Interval, Key, ObjectId, Prepare, Restructuring, Timestamp,
     TransactionId, Write,

@@ -1,7 +1,7 @@
 //! Names of databases: `fulmar:PATH` or `fulmar://HOST:PORT/DATABASE`, with parameters after a question mark.
 
 use crate::codes::{CANTOPEN, Failure};
-use fulmar_dbt::remote::is_address;
+use fulmar_cluster::is_address;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;

@@ -21,7 +21,7 @@ mod program;
 
 use crate::codes::{CANTOPEN, Failure};
 use crate::fork::ClosedInChild;
-use fulmar_dbt::remote::{Connection, Door, Doors, Remote};
+use fulmar_cluster::{Connection, Door, Doors, Remote};
 use fulmar_dbt::{Database, Error, Exclusion, Held, Options, Site, Store, Timestamp};
 use parking_lot::Mutex;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};

@@ -7,7 +7,7 @@ use crate::name::{self, Access, Name, Place};
 use crate::sequences::Sequences;
 use crate::share::Shared;
 use crate::turns::Turns;
-use fulmar_dbt::remote::{Connection, Remote};
+use fulmar_cluster::{Connection, Remote};
 use fulmar_dbt::{Database, Numbers, Options};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -24,6 +24,12 @@
 //!
 //! [`bytes_in`] says what the files in a directory take on the disk.
 //!
+//! # Files that are there as a whole
+//!
+//! [`write_whole`] replaces a file in one step.
+//!
+//! *Known as:* atomic replacement, write to a temporary file and `rename(2)`.
+//!
 //! # What is guaranteed
 //!
 //! Chance: what it gives depends on nothing that a process has, so it is independent of what any other process is given.
@@ -33,10 +39,12 @@
 mod room;
 mod socket;
 mod threshold;
+mod whole;
 
 pub use room::bytes_in;
 pub use socket::{NamedSocket, listen_at};
 pub use threshold::Threshold;
+pub use whole::write_whole;
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};

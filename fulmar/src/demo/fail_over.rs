@@ -1,7 +1,7 @@
 //! A server is killed while rows are written to the table that it leads.
 
 use super::{DATABASE, Server};
-use fulmar_dbt::remote::Cluster;
+use fulmar_cluster::Cluster;
 use rusqlite::Connection;
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

@@ -1,7 +1,7 @@
 //! A server's directory: which cluster it is of, as which of its servers, and that no other process is there.
 
-use fulmar_dbt::remote::{FIRST, NodeId, new_cluster, new_server};
-use fulmar_dbt::write_whole;
+use fulmar_cluster::{FIRST, NodeId, new_cluster, new_server};
+use fulmar_files::write_whole;
 use std::error::Error;
 use std::fs::{self, File, TryLockError};
 use std::io;

@@ -2,8 +2,8 @@
 //! machine. It ends when it has had no client for some seconds.
 
 use crate::signals;
-use fulmar_dbt::remote::{Door, Doors, LOCAL_CLUSTER, Replication, Service};
-use fulmar_dbt::{Options, Single, Timestamp};
+use fulmar_cluster::{Door, Doors, LOCAL_CLUSTER, Replication, Service, Single};
+use fulmar_dbt::{Options, Timestamp};
 use fulmar_transport::{FIRST_CLIENT, Notice};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::FdFlags;

@@ -39,7 +39,7 @@ pub(super) fn require(listener: &TcpListener, advertised: &str) -> Result<(), St
     }
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(|why| wrong(&why.to_string()))?;
     // Something between may change the addresses, but not what is said.
-    let word = fulmar_dbt::remote::new_cluster().map_err(|why| why.to_string())?.to_be_bytes();
+    let word = fulmar_cluster::new_cluster().map_err(|why| why.to_string())?.to_be_bytes();
     stream.write_all(&word).map_err(|why| wrong(&why.to_string()))?;
     match hears(listener, word) {
         Ok(true) => Ok(()),

@@ -2,7 +2,7 @@
 //! discovery finds servers. What is there may be of another cluster, and is passed over.
 
 use super::beacon::Beacon;
-use fulmar_dbt::remote::{Cluster, ConnectError, Identity, NodeId, Server};
+use fulmar_cluster::{Cluster, ConnectError, Identity, NodeId, Server};
 use fulmar_transport::{ClusterId, Handle, Notice};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{self, Receiver};

@@ -1,6 +1,6 @@
 //! What `node.toml` says.
 
-use fulmar_dbt::remote::{Protocol, Replication, is_address};
+use fulmar_cluster::{Protocol, Replication, is_address};
 use fulmar_replication::{LeaderTimeout, NoLeaderTimeout};
 use fulmar_services::Application;
 use serde::Deserialize;

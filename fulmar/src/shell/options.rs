@@ -192,7 +192,7 @@ impl Options {
 /// Runs `fulmar sql`; what happens to the terminal happens here.
 pub fn run(options: &Options) -> ExitCode {
     if io::stderr().is_terminal() {
-        fulmar_dbt::remote::report_waits(waiting::say);
+        fulmar_cluster::report_waits(waiting::say);
     }
     match session(options) {
         Ok(status) => ExitCode::from(status),

@@ -3,7 +3,7 @@
 
 use crate::founding::status;
 use crate::server::{Server, sql};
-use fulmar_dbt::remote::Cluster;
+use fulmar_cluster::Cluster;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};

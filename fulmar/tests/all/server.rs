@@ -1,7 +1,7 @@
 //! `fulmar serve`, as it is run.
 
 use crate::founding::complaint;
-use fulmar_dbt::remote::Cluster;
+use fulmar_cluster::Cluster;
 use rusqlite::Connection;
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;

@@ -1,7 +1,7 @@
 //! Servers and clients that do not fit together: each is told why, and nothing is lost.
 
 use crate::server::{Server, sql};
-use fulmar_dbt::remote::VERSION;
+use fulmar_cluster::VERSION;
 use rusqlite::{Connection, ErrorCode};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -35,7 +35,7 @@ impl Cluster {
             server.arg("serve").arg("--data").arg(directory.join(name)).args(join);
             cluster.serve(&mut server);
         }
-        let known = || fulmar_dbt::remote::Cluster::meet(&cluster.address).unwrap().map.servers.len();
+        let known = || fulmar_cluster::Cluster::meet(&cluster.address).unwrap().map.servers.len();
         while known() < 3 {
             std::thread::yield_now();
         }

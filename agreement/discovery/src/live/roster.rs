@@ -2,8 +2,8 @@
 
 use super::member::{Member, Standing, plain};
 use super::message::put_address;
-use fulmar_node::Time;
 use fulmar_coding::put_varint;
+use fulmar_node::Time;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;

@@ -11,7 +11,7 @@ use crate::retwis::{Request, key};
 use crate::scaling::cluster::{Line, Role, begin_service, cluster, connect, protocol};
 use crate::scaling::{Error, Outcome};
 use crate::ycsb::{Chooser, Distribution, Values};
-use fulmar_dbt::remote::Replication;
+use fulmar_cluster::Replication;
 use fulmar_dbt::{Durability, Error as Failure, Tree};
 use fulmar_node::{NodeId, Random, Time};
 use fulmar_sim::{Delay, Port, Sim};

@@ -7,7 +7,7 @@ use super::node::{Node, break_connections, processes, status};
 use super::plan::{CLIENTS, Fault, Replication, SERVERS};
 use super::volume::Volume;
 use super::{Failure, now};
-use fulmar_dbt::remote::NodeId;
+use fulmar_cluster::NodeId;
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -247,7 +247,7 @@ impl Cluster {
     fn await_keepers(&self) -> Result<(), Failure> {
         let start = Instant::now();
         let address = self.address(0);
-        let keepers = || fulmar_dbt::remote::Cluster::meet(&address).map_or(0, |met| met.map.keepers().len());
+        let keepers = || fulmar_cluster::Cluster::meet(&address).map_or(0, |met| met.map.keepers().len());
         while keepers() < SERVERS {
             if start.elapsed() > PATIENCE {
                 return Err("the servers do not become a cluster".into());
@@ -262,7 +262,7 @@ impl Cluster {
     /// # Errors
     /// The server cannot be asked.
     pub fn leaders(&self) -> Result<Vec<NodeId>, Failure> {
-        let map = fulmar_dbt::remote::Cluster::meet(&self.address(0))?.map;
+        let map = fulmar_cluster::Cluster::meet(&self.address(0))?.map;
         Ok(map.databases.into_values().flat_map(|placement| placement.groups).chain([map.keeper]).collect())
     }
 

@@ -1,8 +1,8 @@
 //! Whether the replicas of each group hold the same: what one of them lacks is seen only where that leads, and by who reads it.
 
 use super::Failure;
-use fulmar_kv::replicated::{self, Left};
-use fulmar_kv::{Options, replica_engine};
+use fulmar_cluster::replicated::{self, Left};
+use fulmar_kv::Options;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub(super) fn differences(servers: &[PathBuf]) -> Result<Vec<String>, Failure> {
             let path = entry?.path();
             if let Some(name) = path.file_name().and_then(|name| name.to_str())
                 && let Some(group) = name.strip_suffix(REPLICA)
-                && let Some(left) = Left::open(&path, replica_engine(&path, &Options::default())?)?
+                && let Some(left) = Left::open(&path, replicated::open_replica(&path, &Options::default())?)?
             {
                 groups.entry(group.into()).or_default().push(left);
             }

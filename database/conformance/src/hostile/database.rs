@@ -5,7 +5,7 @@ use super::{Tally, said};
 use crate::database;
 use crate::process::Server;
 use crate::workload::Error;
-use fulmar_dbt::remote::{DatabaseNumber, Message, Question, VERSION};
+use fulmar_cluster::{DatabaseNumber, Message, Question, VERSION};
 use fulmar_kv::ObjectId;
 use fulmar_node::Random;
 use fulmar_transport::Wire;

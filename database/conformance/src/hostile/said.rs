@@ -1,12 +1,12 @@
 //! What may be said to a server by who means no good: bytes that are often a message, and questions that have the form of good ones.
 
-use fulmar_kv::remote::{DatabaseNumber, Direction, Message, Question, Sight};
+use fulmar_cluster::{DatabaseNumber, Direction, Message, Question, Sight};
+use fulmar_coding::{put_bytes, put_varint};
 use fulmar_kv::{
     Basis, Change, Commit, Durability, Exclusion, Expected, GroupId, Interval, Key, ObjectId, Prepare,
     Restructuring, Timestamp, TransactionId, Write,
 };
 use fulmar_node::Random;
-use fulmar_coding::{put_bytes, put_varint};
 use std::sync::Arc;
 
 /// Bytes that are often a message: kinds, places and counts as they are, and numbers from all over.

@@ -6,6 +6,7 @@ use super::Tally;
 use super::connection::{Greeting, speak};
 use crate::process::Server;
 use crate::workload::Error;
+use fulmar_coding::{put_bytes, put_varint};
 use fulmar_node::{NodeId, Random};
 use fulmar_replication::applications::{LockMode, LockOperation, SessionId, Timestamps};
 use fulmar_replication::{
@@ -13,7 +14,6 @@ use fulmar_replication::{
 };
 use fulmar_services::{Application, CallError, Charter, LockError, LockSession, Members, TimestampClient};
 use fulmar_transport::Wire;
-use fulmar_coding::{put_bytes, put_varint};
 use std::io;
 use std::net::TcpListener;
 use std::num::NonZeroU64;

@@ -1,9 +1,9 @@
 //! The first rows of tables with AUTOINCREMENT, from several clients of a cluster at once. Each is deleted right away, so that
 //! only `sqlite_sequence` keeps its number from being used again.
 
+use fulmar_cluster::{Protocol, Replication};
 use fulmar_conformance::database;
 use fulmar_conformance::server::{self, Keep};
-use fulmar_dbt::remote::{Protocol, Replication};
 use std::collections::BTreeSet;
 use std::sync::{Barrier, Mutex};
 

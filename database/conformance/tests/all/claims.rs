@@ -1,9 +1,9 @@
 //! Jobs that several clients of a cluster claim, each by one `UPDATE … RETURNING` whose statement is only reset after its
 //! row: what that says is ignored, as many drivers do.
 
+use fulmar_cluster::{Protocol, Replication};
 use fulmar_conformance::database;
 use fulmar_conformance::server::{self, Keep};
-use fulmar_dbt::remote::{Protocol, Replication};
 use rusqlite::{Connection, MAIN_DB};
 use std::collections::BTreeSet;
 use std::io::Write;

@@ -1,11 +1,11 @@
 //! How often a connection waits for servers, counted by the transport, once it knows the inner nodes of its
 //! trees. The servers keep them in memory: who waits longer than half a second, for a disk say, asks again, and that counts.
 
+use fulmar_cluster::Replication;
 use fulmar_conformance::{
     database,
     server::{self, Keep},
 };
-use fulmar_dbt::remote::Replication;
 use rusqlite::{Connection, ffi};
 use std::sync::OnceLock;
 

@@ -21,7 +21,7 @@ const RECORD_BYTES: usize = 30;
 
 /// The outcomes of clients' last transactions.
 #[derive(Debug, Default)]
-pub(crate) struct Outcomes {
+pub struct Outcomes {
     last: BTreeMap<u64, Last>,
     /// Entries of clients that are forgotten.
     free: Vec<u64>,
@@ -78,18 +78,18 @@ impl Outcomes {
     }
 
     /// What has become of a transaction of a client, if that is known. One before the client's last has been answered.
-    pub(crate) fn of(&self, transaction: TransactionId) -> Option<Outcome> {
+    pub fn of(&self, transaction: TransactionId) -> Option<Outcome> {
         let last = self.last.get(&transaction.client).filter(|last| last.number >= transaction.number)?;
         Some(if last.number == transaction.number { last.outcome } else { Outcome::Aborted })
     }
 
     /// Whether a transaction that is not known, and would have been committed after this, may have been.
-    pub(crate) fn may_have_forgotten(&self, after: Timestamp) -> bool {
+    pub fn may_have_forgotten(&self, after: Timestamp) -> bool {
         self.forgotten > after
     }
 
     /// Nothing may be remembered of commits up to this one.
-    pub(crate) fn forget_until(&mut self, at: Timestamp) {
+    pub fn forget_until(&mut self, at: Timestamp) {
         self.forgotten = self.forgotten.max(at);
     }
 
@@ -120,7 +120,7 @@ impl Outcomes {
     }
 
     /// A transaction is not carried out: if it is asked for once more, by a message that comes late, it is not either.
-    pub(crate) fn refuse(&mut self, TransactionId { client, number }: TransactionId) {
+    pub fn refuse(&mut self, TransactionId { client, number }: TransactionId) {
         let before = self.last.get(&client);
         if before.is_none_or(|last| last.number < number) {
             let entry = before.and_then(|last| last.entry);
@@ -174,7 +174,7 @@ impl Outcomes {
     }
 
     /// Forgets those that were not heard of since this was called last: longer ago than anyone asks again whose machine has not slept.
-    pub(crate) fn age(&mut self) {
+    pub fn age(&mut self) {
         let Self { last, free, age, forgotten, .. } = self;
         last.retain(|_, last| {
             let is_kept = last.age == *age;

@@ -41,7 +41,7 @@ pub enum Outcome {
 
 /// The transactions that a group has heard of and not yet done with.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
+pub struct Pending {
     prepared: BTreeMap<TransactionId, Prepared>,
     /// Who holds which cell, and for what. One cell may be kept by many, but changed by one alone.
     locks: BTreeMap<(ObjectId, Key), Vec<(TransactionId, Lock)>>,
@@ -94,26 +94,26 @@ impl Lock {
 
 /// A prepared transaction that is not decided here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Undecided {
-    pub(crate) transaction: TransactionId,
-    pub(crate) primary: GroupId,
-    pub(crate) others: Vec<GroupId>,
-    pub(crate) snapshot: Timestamp,
+pub struct Undecided {
+    pub transaction: TransactionId,
+    pub primary: GroupId,
+    pub others: Vec<GroupId>,
+    pub snapshot: Timestamp,
 }
 
 impl Pending {
     /// Whether all is settled and known.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.prepared.is_empty() && self.committed.is_empty()
     }
 
     /// How many transactions are prepared.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.prepared.len()
     }
 
     /// Whether some prepared transaction will change cells of the object, or relies on them.
-    pub(crate) fn pins(&self, object: ObjectId) -> bool {
+    pub fn pins(&self, object: ObjectId) -> bool {
         self.objects.contains_key(&object)
             || self.locked(object, &[]).next().is_some_and(|((locked, _), _)| *locked == object)
     }
@@ -129,7 +129,7 @@ impl Pending {
     }
 
     /// A transaction that has locked what this commit needs, or everything.
-    pub(crate) fn blocker(&self, commit: &Commit) -> Option<TransactionId> {
+    pub fn blocker(&self, commit: &Commit) -> Option<TransactionId> {
         if let Some(exclusive) = self.exclusive.first().filter(|_| !commit.writes.is_empty()) {
             return Some(*exclusive);
         }
@@ -159,7 +159,7 @@ impl Pending {
 
     /// A transaction that may turn out to have changed cells in this interval that `snapshot` sees, or that others have
     /// since.
-    pub(crate) fn may_change(
+    pub fn may_change(
         &self,
         object: ObjectId,
         interval: &Interval,
@@ -172,7 +172,7 @@ impl Pending {
     }
 
     /// A transaction that may turn out to have restructured the object.
-    pub(crate) fn restructurer(&self, object: ObjectId) -> Option<TransactionId> {
+    pub fn restructurer(&self, object: ObjectId) -> Option<TransactionId> {
         self.objects.get(&object).copied()
     }
 
@@ -186,7 +186,7 @@ impl Pending {
     }
 
     /// The restructurings that were prepared for a transaction.
-    pub(crate) fn restructurings(&self, transaction: TransactionId) -> Option<&[Restructuring]> {
+    pub fn restructurings(&self, transaction: TransactionId) -> Option<&[Restructuring]> {
         Some(&self.prepared.get(&transaction)?.commit.restructurings)
     }
 
@@ -203,7 +203,7 @@ impl Pending {
             .map(|(holder, _)| *holder)
     }
 
-    pub(crate) fn undecided(&self, transaction: TransactionId) -> Option<Undecided> {
+    pub fn undecided(&self, transaction: TransactionId) -> Option<Undecided> {
         self.prepared.get(&transaction).map(|prepared| Undecided {
             transaction,
             primary: prepared.primary,
@@ -213,17 +213,17 @@ impl Pending {
     }
 
     /// All that are prepared.
-    pub(crate) fn all_undecided(&self) -> Vec<Undecided> {
+    pub fn all_undecided(&self) -> Vec<Undecided> {
         self.prepared.keys().filter_map(|transaction| self.undecided(*transaction)).collect()
     }
 
     /// When a transaction that this group has decided took place, if some group may still have to be told.
-    pub(crate) fn committed(&self, transaction: TransactionId) -> Option<Timestamp> {
+    pub fn committed(&self, transaction: TransactionId) -> Option<Timestamp> {
         self.committed.get(&transaction).map(|committed| committed.at)
     }
 
     /// All that this group has decided, and the groups that have not said that they know.
-    pub(crate) fn unconfirmed(&self) -> Vec<(TransactionId, Timestamp, Vec<GroupId>)> {
+    pub fn unconfirmed(&self) -> Vec<(TransactionId, Timestamp, Vec<GroupId>)> {
         let group = |(transaction, committed): (&TransactionId, &Committed)| {
             (*transaction, committed.at, committed.unconfirmed.iter().copied().collect())
         };
@@ -231,7 +231,7 @@ impl Pending {
     }
 
     /// Lets a prepared transaction take place after `seen`, if at all: somebody has read what was there before it.
-    pub(crate) fn postpone(&mut self, transaction: TransactionId, seen: Timestamp) {
+    pub fn postpone(&mut self, transaction: TransactionId, seen: Timestamp) {
         if let Some(prepared) = self.prepared.get_mut(&transaction) {
             prepared.proposal = prepared.proposal.max(Timestamp(seen.0 + 1));
         }
@@ -341,22 +341,19 @@ impl Record {
         let at = Timestamp(input.varint()?);
         let record = match tag {
             0 | 2 => {
-                let primary = group(&mut input)?;
-                let others = list(&mut input, group)?;
+                let primary = GroupId::decode(&mut input)?;
+                let others = list(&mut input, GroupId::decode)?;
                 let commit = Commit::decode(tag == 2, &mut input)?;
                 Self::Prepared(Prepared { primary, others, commit, proposal: at })
             }
-            1 => {
-                Self::Committed(Committed { at, unconfirmed: list(&mut input, group)?.into_iter().collect() })
-            }
+            1 => Self::Committed(Committed {
+                at,
+                unconfirmed: list(&mut input, GroupId::decode)?.into_iter().collect(),
+            }),
             _ => return None,
         };
         input.is_empty().then_some(record)
     }
-}
-
-pub(crate) fn group(input: &mut Reader<'_>) -> Option<GroupId> {
-    u16::try_from(input.varint()?).ok().map(GroupId)
 }
 
 impl Core {

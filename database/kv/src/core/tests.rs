@@ -1,10 +1,11 @@
 //! Random commits on replicas of the core, against a map of all versions of all cells.
 
-use super::{Commit, Core, Loading, Restructuring, Staged, Write, link, linked};
+use super::{Commit, Core, Loading, Restructuring, STATE, Staged, Write, link, linked};
 use crate::engine::{Batch, Engine, EngineWrite, Memory};
 use crate::object::tests::damaged;
-use crate::random::{Random, for_seeds};
 use crate::{Change, Error, Interval, Key, Object, ObjectId, Refusal, Timestamp};
+use fulmar_node::Random;
+use fulmar_sim::seeds;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -58,7 +59,7 @@ impl Replica {
     }
 
     fn restart(&mut self) {
-        let state = self.engine.fact(Core::STATE).expect("memory");
+        let state = self.engine.fact(STATE).expect("memory");
         (self.core, _) = Core::restore(state.as_deref()).expect("sound");
         self.cache.borrow_mut().clear();
     }
@@ -175,7 +176,7 @@ impl Run {
     fn new(seed: u64) -> Self {
         let replicas = [(); 3].map(|()| Replica::default());
         let (model, watermark) = (Model::default(), Timestamp(0));
-        Self { random: Random(seed), replicas, model, watermark, next: 1, committed: 0 }
+        Self { random: Random::new(seed.number), replicas, model, watermark, next: 1, committed: 0 }
     }
 
     fn last(&self) -> Timestamp {
@@ -208,7 +209,7 @@ impl Run {
         let objects = self.objects();
         let as_leaf = |o: &Arc<Object>| (o.id(), Leaf { root: o.root(), interval: o.interval().clone() });
         let mut leaves: BTreeMap<_, _> = objects.iter().filter(|o| o.level() == 0).map(as_leaf).collect();
-        if objects.is_empty() || self.random.chance(3) {
+        if objects.is_empty() || self.random.one_in(3) {
             self.restructure(&mut commit, &objects, &mut leaves);
         }
         for _ in 0..self.random.below(3) {
@@ -220,7 +221,7 @@ impl Run {
                 continue;
             };
             let kept = (*object, key.into());
-            if self.random.chance(2) { commit.required.push(kept) } else { commit.touched.push(kept) }
+            if self.random.one_in(2) { commit.required.push(kept) } else { commit.touched.push(kept) }
         }
         (commit, leaves)
     }
@@ -235,19 +236,19 @@ impl Run {
             return;
         }
         let mut changes = BTreeMap::new();
-        let is_careful = !self.random.chance(30);
+        let is_careful = !self.random.one_in(30);
         for _ in 0..self.random.below(12) {
             let key = self.key();
             if is_careful && !leaf.interval.contains(&key) {
                 continue;
             }
-            let length = if self.random.chance(20) { 3000 } else { self.random.index(30) };
-            let value = (!self.random.chance(3)).then(|| Arc::from(vec![b'v'; length]));
+            let length = if self.random.one_in(20) { 3000 } else { self.random.index(30) };
+            let value = (!self.random.one_in(3)).then(|| Arc::from(vec![b'v'; length]));
             changes.insert(Key::from(key), value);
         }
         let changes: Vec<_> = changes.into_iter().map(|(key, value)| Change { key, value }).collect();
         let mut cleared = Vec::new();
-        if self.random.chance(6) {
+        if self.random.one_in(6) {
             let some = Interval::new(self.key().into(), Some(self.key().into())).intersection(&leaf.interval);
             cleared.extend((!some.is_empty()).then_some(some));
         }
@@ -261,8 +262,8 @@ impl Run {
         leaves: &mut BTreeMap<ObjectId, Leaf>,
     ) {
         let steps = &mut commit.restructurings;
-        if objects.is_empty() || self.random.chance(20) {
-            let known = objects.first().filter(|_| self.random.chance(4)).map(|o| o.id());
+        if objects.is_empty() || self.random.one_in(20) {
+            let known = objects.first().filter(|_| self.random.one_in(4)).map(|o| o.id());
             let object = known.unwrap_or_else(|| self.fresh());
             leaves.insert(object, Leaf { root: object, interval: Interval::everything() });
             return steps.push(Restructuring::Create { object });
@@ -307,7 +308,7 @@ impl Run {
                 steps.push(Restructuring::Grow { root: object, into });
             }
             6 => steps.push(Restructuring::Collect { object }),
-            _ if some.level() == 0 && self.random.chance(4) => steps.push(Restructuring::Remove { object }),
+            _ if some.level() == 0 && self.random.one_in(4) => steps.push(Restructuring::Remove { object }),
             _ => {
                 if let Some(child) = (some.level() == 1).then(|| linked(some.value(0))).flatten()
                     && let Some(leaf) = leaves.remove(&child)
@@ -327,8 +328,8 @@ impl Run {
         let creates_again = matches!(&commit.restructurings[..], [Restructuring::Create { object }]
             if self.objects().iter().any(|o| o.id() == *object));
         let group =
-            if self.random.chance(4) { vec![commit.clone(), commit.clone()] } else { vec![commit.clone()] };
-        if self.random.chance(2) {
+            if self.random.one_in(4) { vec![commit.clone(), commit.clone()] } else { vec![commit.clone()] };
+        if self.random.one_in(2) {
             self.replicas[2].cache.borrow_mut().clear();
         }
         for replica in &mut self.replicas {
@@ -388,11 +389,11 @@ impl Run {
     fn step(&mut self) {
         self.group();
         self.check();
-        if self.random.chance(10) {
+        if self.random.one_in(10) {
             let ahead = self.last().0 - self.watermark.0;
             self.watermark.0 += self.random.below(ahead + 1);
         }
-        if self.random.chance(40) {
+        if self.random.one_in(40) {
             self.watermark = self.last();
             self.replicas[2].restart();
         }
@@ -401,8 +402,8 @@ impl Run {
 
 #[test]
 fn replicas_agree_with_each_other_and_with_a_map_of_all_versions() {
-    for_seeds(150, |seed| {
-        let mut run = Run::new(seed);
+    seeds("replicas_agree_with_each_other_and_with_a_map_of_all_versions", 0..150, |seed| {
+        let mut run = Run::new(seed.number);
         for _ in 0..150 {
             run.step();
         }
@@ -432,8 +433,8 @@ fn entries() -> Vec<Vec<u8>> {
 
 #[test]
 fn damaged_entries_never_harm() {
-    for_seeds(1000, |seed| {
-        let mut random = Random(seed);
+    seeds("damaged_entries_never_harm", 0..1000, |seed| {
+        let mut random = Random::new(seed.number);
         let mut whole = entries();
         assert!(whole.len() > 4);
         let place = random.index(whole.len());
@@ -454,7 +455,7 @@ fn a_damaged_state_never_harms() {
     let mut batch = Batch::default();
     Core { last: Timestamp(300), sequence: 70_000, ..Core::default() }.save(1 << 33, &mut batch);
     let [EngineWrite::Fact { value, .. }] = &batch.writes[..] else { panic!("one fact") };
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     for _ in 0..2000 {
         if let Some((core, next_object)) = Core::restore(Some(&damaged(&mut random, value))) {
             let largest = core.last.0.max(core.sequence).max(next_object);

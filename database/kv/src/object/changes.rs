@@ -59,7 +59,7 @@ impl Changes {
 
     /// Adds the next one, if its key is above that of the last; whether it is.
     #[must_use]
-    pub(crate) fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> bool {
+    pub fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> bool {
         if self.last().is_some_and(|(last, _)| last >= key) {
             return false;
         }
@@ -83,12 +83,12 @@ impl Changes {
         }
     }
 
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.count as u64);
         out.extend_from_slice(&self.bytes);
     }
 
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
+    pub fn decode(input: &mut Reader<'_>) -> Option<Self> {
         let count = usize::try_from(input.varint()?).ok()?;
         let all = input.rest();
         let (mut last, mut previous) = (0, None);

@@ -30,7 +30,7 @@ impl Object {
 
     /// The cells that `at` sees, beginning with `part`: as many as take `bytes`, but one at least if there is one. Its
     /// interval is what it tells of. `None` if the object does not hold where `part` begins.
-    pub(crate) fn part(&self, part: Part<'_>, at: Timestamp, bytes: usize) -> Option<Self> {
+    pub fn part(&self, part: Part<'_>, at: Timestamp, bytes: usize) -> Option<Self> {
         let mut slots = Vec::new();
         let mut room = bytes;
         let take = |slot: usize, slots: &mut Vec<usize>, room: &mut usize| {

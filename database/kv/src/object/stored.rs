@@ -7,7 +7,7 @@ use fulmar_coding::{Reader, put_bytes, put_varint};
 
 impl Object {
     /// Appends it as the engine stores it.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Vec<u8>) {
         out.reserve(self.cells.len() + 64);
         out.push(self.level);
         put_varint(out, self.root.0);
@@ -17,7 +17,7 @@ impl Object {
     }
 
     /// The object that [`Object::encode`] wrote; `None` if these bytes are not one.
-    pub(crate) fn decode(id: ObjectId, bytes: &[u8]) -> Option<Self> {
+    pub fn decode(id: ObjectId, bytes: &[u8]) -> Option<Self> {
         let mut input = Reader::new(bytes);
         let level = input.byte()?;
         let root = ObjectId(input.varint()?);
@@ -102,7 +102,7 @@ fn decode_cell<'a>(input: &mut Reader<'a>) -> Option<StoredCell<'a>> {
 }
 
 impl Interval {
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Vec<u8>) {
         put_bytes(out, self.low());
         match self.high() {
             Some(high) => {
@@ -113,7 +113,7 @@ impl Interval {
         }
     }
 
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
+    pub fn decode(input: &mut Reader<'_>) -> Option<Self> {
         let low = input.bytes()?.into();
         let high = match input.byte()? {
             0 => None,

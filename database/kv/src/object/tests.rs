@@ -1,6 +1,7 @@
 use super::{Changes, Object, encode_changes, head};
-use crate::random::{Random, for_seeds};
 use crate::{Interval, Key, ObjectId, Part, Timestamp};
+use fulmar_node::Random;
+use fulmar_sim::seeds;
 use std::collections::BTreeMap;
 
 /// All versions that every cell ever had, oldest first.
@@ -19,7 +20,7 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed.number);
         Self {
             objects: vec![Object::empty(ObjectId(7), Interval::everything(), 0)],
             model: Model::new(),
@@ -33,7 +34,7 @@ impl Run {
 
     /// Keys of all lengths around the eight bytes that are compared first, with zeros at the end.
     fn key(&mut self) -> Vec<u8> {
-        if self.random.chance(50) {
+        if self.random.one_in(50) {
             let length = self.random.index(self.prefix + 2);
             return vec![self.random.next().to_be_bytes()[0]; length];
         }
@@ -77,7 +78,7 @@ impl Run {
             let key = self.key();
             if self.objects[place].covers(&key) {
                 let length = self.random.index(20);
-                let value = (!self.random.chance(3)).then(|| vec![b'v'; length]);
+                let value = (!self.random.one_in(3)).then(|| vec![b'v'; length]);
                 changes.insert(key, value);
             }
         }
@@ -185,7 +186,7 @@ pub(crate) fn damaged(random: &mut Random, bytes: &[u8]) -> Vec<u8> {
             0 => bytes.truncate(place),
             1 => bytes.insert(place, byte),
             2 => bytes.extend_from_within(place..),
-            _ if place < bytes.len() => bytes[place] ^= if random.chance(2) { 1 << (byte % 8) } else { byte },
+            _ if place < bytes.len() => bytes[place] ^= if random.one_in(2) { 1 << (byte % 8) } else { byte },
             _ => {}
         }
     }
@@ -219,8 +220,8 @@ fn walk_back(object: &Object, snapshot: Timestamp) -> Vec<(&[u8], &[u8])> {
 
 #[test]
 fn objects_are_what_all_versions_in_a_map_are() {
-    for_seeds(300, |seed| {
-        let mut run = Run::new(seed);
+    seeds("objects_are_what_all_versions_in_a_map_are", 0..300, |seed| {
+        let mut run = Run::new(seed.number);
         for _ in 0..150 {
             run.step();
             run.check();
@@ -231,7 +232,7 @@ fn objects_are_what_all_versions_in_a_map_are() {
 
 #[test]
 fn heads_sort_as_the_strings_they_are_of() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     for _ in 0..10_000 {
         let [a, b] = [(); 2].map(|()| {
             let length = random.index(12);
@@ -268,14 +269,14 @@ fn changes_that_are_not_an_objects_next_ones_are_refused() {
 
 #[test]
 fn damaged_changes_never_harm() {
-    for_seeds(300, |seed| {
-        let mut random = Random(seed);
+    seeds("damaged_changes_never_harm", 0..300, |seed| {
+        let mut random = Random::new(seed.number);
         let mut object = Object::empty(ObjectId(7), Interval::everything(), 0);
         for at in 1..20 {
             let keys = (0..random.below(8)).map(|_| vec![random.next().to_be_bytes()[0]; random.index(9)]);
             let changes: BTreeMap<_, _> = keys.map(|key| (key, Some(vec![1; 3]))).collect();
             let mut bytes = encode_changes(&as_changes(&changes), Timestamp(at));
-            if random.chance(2) {
+            if random.one_in(2) {
                 bytes = damaged(&mut random, &bytes);
             }
             if let Some(next) = object.replay(&bytes, Timestamp(0)) {
@@ -330,8 +331,8 @@ fn parts_descending(object: &Object, at: Timestamp, bytes: usize) -> Vec<(Vec<u8
 
 #[test]
 fn parts_put_together_are_what_a_snapshot_sees() {
-    for_seeds(100, |seed| {
-        let mut run = Run::new(seed);
+    seeds("parts_put_together_are_what_a_snapshot_sees", 0..100, |seed| {
+        let mut run = Run::new(seed.number);
         for _ in 0..100 {
             run.step();
         }

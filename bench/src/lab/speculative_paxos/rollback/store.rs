@@ -1,7 +1,7 @@
 //! The key-value store in table 2: the entries of a group, as each of its replicas holds them.
 
+use fulmar_cluster::replicated::{Entries, Operation};
 use fulmar_kv::engine::{Batch, EngineWrite, Memory};
-use fulmar_kv::replicated::{Entries, Operation};
 use fulmar_kv::{Error, ObjectId};
 use fulmar_node::Random;
 use fulmar_replication::{SequenceNumber, StateMachine, View};
@@ -10,47 +10,47 @@ use std::sync::Arc;
 
 macro_rules! sources {
     ($($file:literal),*) => {
-        [$(($file, include_str!(concat!("../../../../../database/kv/src/", $file, ".rs")))),*]
+        [$(($file, include_str!(concat!("../../../../../database/", $file, ".rs")))),*]
     };
 }
 
 /// All of the store but its network, with what each file is called.
 pub(super) const SOURCES: [(&str, &str); 35] = sources!(
-    "cache",
-    "commit",
-    "core",
-    "core/outcomes",
-    "core/prepared",
-    "database",
-    "engine",
-    "engine/catalogue",
-    "engine/fjall",
-    "engine/fjall/limit",
-    "engine/fjall/log",
-    "engine/fjall/reader",
-    "engine/memory",
-    "error",
-    "frozen",
-    "hold",
-    "home",
-    "interval",
-    "key",
-    "lib",
-    "numbers",
-    "object",
-    "object/changes",
-    "object/next",
-    "object/part",
-    "object/stored",
-    "ownership",
-    "replicated",
-    "replicated/ahead",
-    "replicated/housed",
-    "replicated/journal",
-    "replicated/left",
-    "replicated/operation",
-    "storage",
-    "store"
+    "cluster/src/replicated",
+    "cluster/src/replicated/ahead",
+    "cluster/src/replicated/journal",
+    "cluster/src/replicated/left",
+    "cluster/src/replicated/operation",
+    "kv/src/cache",
+    "kv/src/commit",
+    "kv/src/core",
+    "kv/src/core/outcomes",
+    "kv/src/core/prepared",
+    "kv/src/database",
+    "kv/src/engine",
+    "kv/src/engine/catalogue",
+    "kv/src/engine/fjall",
+    "kv/src/engine/fjall/limit",
+    "kv/src/engine/fjall/log",
+    "kv/src/engine/fjall/reader",
+    "kv/src/engine/housed",
+    "kv/src/engine/memory",
+    "kv/src/error",
+    "kv/src/frozen",
+    "kv/src/hold",
+    "kv/src/home",
+    "kv/src/interval",
+    "kv/src/key",
+    "kv/src/lib",
+    "kv/src/numbers",
+    "kv/src/object",
+    "kv/src/object/changes",
+    "kv/src/object/next",
+    "kv/src/object/part",
+    "kv/src/object/stored",
+    "kv/src/ownership",
+    "kv/src/storage",
+    "kv/src/store"
 );
 
 /// Of a transaction that posts a tweet.
@@ -91,12 +91,12 @@ mod tests {
     fn modules(root: &Path, within: &str, found: &mut BTreeSet<String>) {
         for entry in fs::read_dir(root.join(within)).expect("sources") {
             let name = entry.expect("sources").file_name().into_string().expect("ASCII");
-            let path = if within.is_empty() { name.clone() } else { format!("{within}/{name}") };
+            let path = format!("{within}/{name}");
             match path.strip_suffix(".rs") {
-                Some(module) if !["tests", "random"].contains(&name.trim_end_matches(".rs")) => {
+                Some(module) if name != "tests.rs" => {
                     found.insert(module.into());
                 }
-                None if name != "remote" => modules(root, &path, found),
+                None => modules(root, &path, found),
                 _ => {}
             }
         }
@@ -104,10 +104,10 @@ mod tests {
 
     #[test]
     fn all_of_the_store_is_counted() {
-        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../database/kv/src");
-        let mut found = BTreeSet::new();
-        modules(&root, "", &mut found);
-        found.remove("remote");
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../database");
+        let mut found = BTreeSet::from(["cluster/src/replicated".into()]);
+        modules(&root, "kv/src", &mut found);
+        modules(&root, "cluster/src/replicated", &mut found);
         let counted: BTreeSet<String> = SOURCES.iter().map(|(file, _)| (*file).into()).collect();
         assert_eq!(counted, found);
     }

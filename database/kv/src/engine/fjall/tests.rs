@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engine::Memory;
+use fulmar_node::Random;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -78,7 +79,7 @@ fn who_only_reads_sees_tables_and_the_log_as_fjall_does() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("engine");
     let open = || Fjall::open(&path, 1 << 20, "marker", |_| Ok(true)).unwrap();
-    let mut random = crate::random::Random(1);
+    let mut random = Random::new(1);
     for round in 0..20 {
         let engine = open();
         assert!(engine.written().is_none() || round == 0);
@@ -271,7 +272,7 @@ fn what_was_replaced_takes_no_space_after_a_compaction() {
     let write = |engine: &Fjall, round: u8, bytes: usize| {
         let put = |sequence: u64| {
             // It does not compress to nothing.
-            let mut random = crate::random::Random(u64::from(round) << 8 | sequence);
+            let mut random = Random::new(u64::from(round) << 8 | sequence);
             let entry = (0..bytes).map(|_| random.next().to_le_bytes()[0]).collect();
             EngineWrite::Put { object: ObjectId(1), sequence, entry }
         };
@@ -328,7 +329,7 @@ fn a_killed_process_leaves_little_of_its_log_to_replay() {
     let path = directory.path().join("engine");
     let open = |path: &Path| Fjall::open(path, 1 << 20, "marker", |_| Ok(true)).unwrap();
     let engine = open(&path);
-    let mut random = crate::random::Random(1);
+    let mut random = Random::new(1);
     for round in 0..340_u32 {
         let mut writes = vec![EngineWrite::Fact { name: "marker", value: round.to_be_bytes().to_vec() }];
         for _ in 0..30 {
@@ -460,7 +461,7 @@ fn whoever_was_written_to_the_longest_ago_rests() {
 #[test]
 fn what_rests_is_what_it_was() {
     let directory = tempfile::tempdir().unwrap();
-    let mut random = crate::random::Random(3);
+    let mut random = Random::new(3);
     let (limit, models) = (WriteLimit::of(1), [0, 1, 2].map(|_| Memory::default()));
     let mut engines = [0, 1, 2].map(|name| limited(directory.path(), &limit, name));
     for step in 0..600 {

@@ -1,0 +1,735 @@
+//! Which servers there are, and which of them holds what.
+
+use crate::message::DatabaseNumber;
+use crate::name::DatabaseName;
+use fulmar_coding::{Reader, list, number, put_bytes, put_varint, text};
+use fulmar_kv::GroupId;
+use fulmar_node::NodeId;
+use fulmar_replication::{Group, Protocol, View};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The map of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Map {
+    /// Grows with every change.
+    pub version: u64,
+    /// The server that keeps the map, and the clock.
+    pub keeper: NodeId,
+    /// The servers, and where they listen.
+    pub servers: BTreeMap<NodeId, String>,
+    /// The databases.
+    pub databases: BTreeMap<DatabaseNumber, Placement>,
+    /// Servers that are to hold nothing any more, also those that do not, which are no longer among the servers.
+    pub draining: BTreeSet<NodeId>,
+    /// Groups that their servers do not serve any more, and hand over.
+    pub leaving: BTreeMap<(DatabaseNumber, GroupId), HandOver>,
+    /// How the groups of new databases are replicated.
+    pub replication: Replication,
+    /// The replicas of the map, and of the clock, if the keeper does not keep them alone.
+    pub records: Option<Replicas>,
+}
+
+/// What stands for the cluster's own records where a group of a database would: no database has this number.
+pub(crate) const RECORDS: (DatabaseNumber, GroupId) = (DatabaseNumber(u32::MAX), GroupId(0));
+
+/// In which of its lives the first server founds these, before there is a clock that could name it.
+pub(crate) const FIRST_LIFE: u64 = 0;
+
+/// How a group is handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandOver {
+    /// To this server.
+    pub to: NodeId,
+    /// Grows with every attempt: only what is copied in the last one counts.
+    pub attempt: u64,
+}
+
+/// Where a database is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Its name.
+    pub name: DatabaseName,
+    /// How many groups it had when it was made.
+    pub founded: u16,
+    /// The server of each of its groups, in the order of their names.
+    pub groups: Vec<NodeId>,
+    /// Those groups that are replicated.
+    pub replicated: BTreeMap<GroupId, Replicas>,
+}
+
+/// The replicas of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replicas {
+    /// The servers that the group was founded on.
+    pub founders: Vec<NodeId>,
+    /// Those that are to have one.
+    pub members: Vec<NodeId>,
+    /// How they agree, from the beginning.
+    pub protocol: Protocol,
+    /// The group as it is known to be since.
+    pub group: Option<Group>,
+    /// Those that have begun, and in which of their lives: one that has lost what it held then is another replica.
+    pub begun: BTreeMap<NodeId, u64>,
+    /// The view whose leader serves the group.
+    pub view: Option<View>,
+}
+
+/// Why a server cannot be spared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spared {
+    /// It alone keeps the clock and the map.
+    Keeper,
+    /// It has replicas, which are to be on different servers.
+    Replicas {
+        /// On so many…
+        needed: usize,
+        /// …and there are so many others.
+        others: usize,
+    },
+}
+
+/// How the groups of new databases are replicated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replication {
+    /// On so many servers.
+    pub replicas: u16,
+    /// By this protocol.
+    pub protocol: Protocol,
+}
+
+impl Default for Replication {
+    /// On one.
+    fn default() -> Self {
+        Self { replicas: 1, protocol: Protocol::Viewstamped }
+    }
+}
+
+impl Replication {
+    /// The replicas of a group that is founded on `first` and the servers after it; nothing if there are too few of them.
+    fn founders(self, first: NodeId, servers: &[NodeId]) -> Option<Replicas> {
+        let begin = servers.iter().position(|server| *server == first)?;
+        let all = servers.iter().cycle().skip(begin).take(servers.len());
+        let founders: Vec<_> = all.take(self.replicas.into()).copied().collect();
+        (founders.len() == usize::from(self.replicas)).then(|| Replicas::new(founders, self.protocol))
+    }
+
+    /// Nothing if there is one copy only, which is not replicated.
+    fn of_several(self) -> Option<Self> {
+        (self.replicas > 1).then_some(self)
+    }
+}
+
+impl Placement {
+    /// Whether the server has a group of it, or a replica of one.
+    fn is_on(&self, server: NodeId) -> bool {
+        self.groups.contains(&server) || self.replicated.values().any(|replicas| replicas.are_on(server))
+    }
+
+    /// How its groups are replicated, if they are: for all of its life, whatever the setting for new databases says by now.
+    fn replication(&self) -> Option<Replication> {
+        let replicas = self.replicated.values().next()?;
+        let count = u16::try_from(replicas.members.len()).unwrap_or(u16::MAX);
+        Some(Replication { replicas: count, protocol: replicas.protocol })
+    }
+
+    /// One more group, which `server` is to serve. Nothing changes if it is to have replicas and there are not enough
+    /// servers for them.
+    fn extend(&mut self, server: NodeId, servers: &[NodeId], replication: Option<Replication>) {
+        let Ok(group) = u16::try_from(self.groups.len()).map(GroupId) else { return };
+        if let Some(replication) = replication {
+            let Some(replicas) = replication.founders(server, servers) else { return };
+            self.replicated.insert(group, replicas);
+        }
+        self.groups.push(server);
+    }
+}
+
+impl Replicas {
+    fn new(founders: Vec<NodeId>, protocol: Protocol) -> Self {
+        let members = founders.clone();
+        Self { founders, members, protocol, group: None, begun: BTreeMap::new(), view: None }
+    }
+
+    /// Those of a cluster's own records, which begin on its first server.
+    pub(crate) fn of_records(first: NodeId) -> Self {
+        Self { begun: BTreeMap::from([(first, FIRST_LIFE)]), ..Self::new(vec![first], Protocol::Viewstamped) }
+    }
+
+    /// Whether there is one on this server, or is to be.
+    pub(crate) fn are_on(&self, server: NodeId) -> bool {
+        self.members.contains(&server) || self.group.as_ref().is_some_and(|group| group.contains(server))
+    }
+
+    /// Another server is to have the replica that is to be on this one, if that is so.
+    fn replace(&mut self, server: NodeId, staying: &[NodeId]) {
+        let free = staying.iter().find(|free| !self.are_on(**free)).copied();
+        let place = self.members.iter().position(|member| *member == server);
+        if let (Some(place), Some(free)) = (place, free) {
+            self.members.remove(place);
+            self.members.push(free);
+            // Before it is known that its replica counts no more, it is of the group.
+            self.group = self.group.take().or_else(|| Group::new(self.founders.clone(), self.protocol).ok());
+        }
+    }
+}
+
+/// All that a client has to know of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The database.
+    pub database: DatabaseNumber,
+    /// How many groups it had when it was made.
+    pub founded: u16,
+    /// The server of each of its groups, in the order of their names.
+    pub groups: Vec<NodeId>,
+    /// Where these servers listen, and others that may come to serve a group.
+    pub servers: BTreeMap<NodeId, String>,
+}
+
+impl Map {
+    /// What a client has to know of the database of this name.
+    pub fn layout(&self, name: &DatabaseName) -> Option<Layout> {
+        let (database, placement) = self.databases.iter().find(|(_, placement)| placement.name == *name)?;
+        let groups = placement.groups.clone();
+        let servers = self.servers.iter().filter(|(server, _)| placement.is_on(**server));
+        Some(Layout {
+            database: *database,
+            founded: placement.founded,
+            servers: servers.map(|(server, address)| (*server, address.clone())).collect(),
+            groups,
+        })
+    }
+
+    /// The server that holds a group.
+    pub fn server(&self, database: DatabaseNumber, group: GroupId) -> Option<NodeId> {
+        self.databases.get(&database)?.groups.get(usize::from(group.0)).copied()
+    }
+
+    /// The groups that databases have on this server since it joined.
+    pub(crate) fn late(&self, server: NodeId) -> impl Iterator<Item = (DatabaseNumber, GroupId)> {
+        let is_late = |(database, group): &(DatabaseNumber, GroupId)| {
+            self.databases.get(database).is_some_and(|placement| group.0 >= placement.founded)
+        };
+        self.held(server).filter(is_late)
+    }
+
+    /// A map on which only the server that keeps the clock and the map is: what the others begin with.
+    pub fn of(keeper: NodeId, address: &str) -> Self {
+        let servers = BTreeMap::from([(keeper, address.into())]);
+        Self { keeper, servers, ..Self::default() }
+    }
+
+    /// A server is at this address. It gets a group of each database that has none there, unless it is drained: once it has
+    /// been, it does not come back.
+    pub(crate) fn join(&mut self, server: NodeId, address: &str) {
+        let is_drained = self.draining.contains(&server);
+        if is_drained && !self.servers.contains_key(&server) {
+            return;
+        }
+        self.servers.insert(server, address.into());
+        let servers = self.staying();
+        for placement in self.databases.values_mut() {
+            let has_none = server != self.keeper && !is_drained && !placement.is_on(server);
+            if has_none && placement.groups.len() < MOST_GROUPS {
+                placement.extend(server, &servers, placement.replication());
+            }
+        }
+        self.version += 1;
+    }
+
+    /// The server at this address is to hold nothing any more. Nothing, if there is none, or it cannot be spared.
+    pub(crate) fn drain(&mut self, address: &str) {
+        let server = self.servers.iter().find(|(_, known)| *known == address).map(|(server, _)| *server);
+        if let Some(server) = server.filter(|server| self.is_spared(*server).is_ok()) {
+            self.draining.insert(server);
+            let staying = self.staying();
+            let groups = self.databases.values_mut().flat_map(|placement| placement.replicated.values_mut());
+            for replicas in groups.chain(&mut self.records) {
+                replicas.replace(server, &staying);
+            }
+            self.version += 1;
+            self.dismiss();
+        }
+    }
+
+    /// Whether others can take what a server holds.
+    ///
+    /// # Errors
+    /// What keeps them from it.
+    pub(crate) fn is_spared(&self, server: NodeId) -> Result<(), Spared> {
+        if self.records.is_none() && server == self.keeper {
+            return Err(Spared::Keeper);
+        }
+        let others = self.staying().into_iter().filter(|other| *other != server).count();
+        let on_it = self.replicated().filter(|(_, replicas)| replicas.are_on(server));
+        match on_it.map(|(_, replicas)| replicas.members.len()).max().filter(|needed| *needed > others) {
+            Some(needed) => Err(Spared::Replicas { needed, others }),
+            None => Ok(()),
+        }
+    }
+
+    /// The group's server is to hand it over, and serves it no more. An attempt that is not newer than another changes
+    /// nothing.
+    pub(crate) fn leave(&mut self, place: (DatabaseNumber, GroupId), hand_over: HandOver) {
+        if self.leaving.get(&place).is_none_or(|before| before.attempt < hand_over.attempt) {
+            self.leaving.insert(place, hand_over);
+            self.version += 1;
+        }
+    }
+
+    /// A group that was to be handed over has been, in this attempt.
+    pub(crate) fn hand_over(&mut self, place: (DatabaseNumber, GroupId), attempt: u64) {
+        let (database, group) = place;
+        let last = self.leaving.get(&place).copied().filter(|last| last.attempt == attempt);
+        let placement = self.databases.get_mut(&database);
+        let holder = placement.and_then(|placement| placement.groups.get_mut(usize::from(group.0)));
+        if let (Some(holder), Some(HandOver { to, .. })) = (holder, last) {
+            self.leaving.remove(&place);
+            *holder = to;
+            self.version += 1;
+            self.dismiss();
+        }
+    }
+
+    /// Forgets servers that were drained.
+    fn dismiss(&mut self) {
+        let holds = |server: &NodeId| {
+            self.databases.values().any(|placement| placement.is_on(*server))
+                || self.records.as_ref().is_some_and(|records| records.are_on(*server))
+        };
+        self.servers.retain(|server, _| !self.draining.contains(server) || holds(server));
+    }
+
+    /// The groups on this server.
+    pub(crate) fn held(&self, server: NodeId) -> impl Iterator<Item = (DatabaseNumber, GroupId)> {
+        self.databases.iter().flat_map(move |(database, placement)| {
+            let groups = (0..).map(GroupId).zip(&placement.groups);
+            groups.filter(move |(_, holder)| **holder == server).map(|(group, _)| (*database, group))
+        })
+    }
+
+    /// The server of each group.
+    pub(crate) fn servers_of_groups(&self) -> BTreeMap<(DatabaseNumber, GroupId), NodeId> {
+        let groups = |(database, placement): (&DatabaseNumber, &Placement)| {
+            let database = *database;
+            (0..).map(move |group| (database, GroupId(group))).zip(placement.groups.clone())
+        };
+        self.databases.iter().flat_map(groups).collect()
+    }
+
+    /// Whether a server is known to be at this address.
+    pub(crate) fn has(&self, server: NodeId, address: &str) -> bool {
+        self.servers.get(&server).is_some_and(|known| known == address)
+    }
+
+    /// A database that is on a server already, and only there.
+    pub(crate) fn adopt(&mut self, name: &DatabaseName, server: NodeId) {
+        self.add(name, None, |_| vec![server]);
+    }
+
+    /// A new database, with a group on each server. Where there are many, keeping the clock is enough for one to do.
+    pub(crate) fn create(&mut self, name: &DatabaseName) {
+        let mut groups = self.staying();
+        if groups.len() >= MANY {
+            groups.retain(|server| *server != self.keeper);
+        }
+        self.add(name, self.replication.of_several(), |number| {
+            // The first group holds the schema: let another server have that of each database.
+            let first = number as usize % groups.len().max(1);
+            groups.rotate_left(first);
+            groups.truncate(MOST_GROUPS);
+            groups
+        });
+    }
+
+    /// The servers that are not to be empty.
+    fn staying(&self) -> Vec<NodeId> {
+        self.servers.keys().copied().filter(|server| !self.draining.contains(server)).collect()
+    }
+
+    /// The replicas of a group, if it is replicated.
+    pub(crate) fn replicas(&self, place: (DatabaseNumber, GroupId)) -> Option<&Replicas> {
+        match place {
+            RECORDS => self.records.as_ref(),
+            (database, group) => self.databases.get(&database)?.replicated.get(&group),
+        }
+    }
+
+    fn replicas_mut(&mut self, place: (DatabaseNumber, GroupId)) -> Option<&mut Replicas> {
+        match place {
+            RECORDS => self.records.as_mut(),
+            (database, group) => self.databases.get_mut(&database)?.replicated.get_mut(&group),
+        }
+    }
+
+    /// All that is replicated.
+    fn replicated(&self) -> impl Iterator<Item = ((DatabaseNumber, GroupId), &Replicas)> {
+        let groups = self.databases.iter().flat_map(|(database, placement)| {
+            placement.replicated.iter().map(|(group, replicas)| ((*database, *group), replicas))
+        });
+        groups.chain(self.records.iter().map(|records| (RECORDS, records)))
+    }
+
+    /// The replicas that are to be on this server.
+    pub(crate) fn replicas_on(&self, server: NodeId) -> impl Iterator<Item = (DatabaseNumber, GroupId)> {
+        self.replicated().filter(move |(_, replicas)| replicas.are_on(server)).map(|(place, _)| place)
+    }
+
+    /// What a server calls what it holds of this.
+    pub(crate) fn name(&self, (database, group): (DatabaseNumber, GroupId)) -> Option<DatabaseName> {
+        match (database, group) {
+            RECORDS => Some(DatabaseName::of_records()),
+            _ => Some(self.databases.get(&database)?.name.clone()),
+        }
+    }
+
+    /// Groups of new databases are to be replicated so.
+    pub(crate) fn replicate(&mut self, replication: Replication) {
+        self.replication = replication;
+        self.version += 1;
+    }
+
+    /// Whether a group is replicated.
+    pub fn is_replicated(&self, database: DatabaseNumber, group: GroupId) -> bool {
+        self.replicas((database, group)).is_some()
+    }
+
+    /// The names of databases that have groups on this server alone.
+    pub fn without_replicas(&self, server: NodeId) -> impl Iterator<Item = &str> {
+        let is_on = move |placement: &&Placement| {
+            let mut groups = (0..).map(GroupId).zip(&placement.groups);
+            groups.any(|(group, on)| *on == server && !placement.replicated.contains_key(&group))
+        };
+        self.databases.values().filter(is_on).map(|placement| &*placement.name)
+    }
+
+    /// How many replicas a server has, or is to have.
+    pub fn replicas_left(&self, server: NodeId) -> usize {
+        self.replicas_on(server).count()
+    }
+
+    /// The servers that hold the clock and the map, of which any minority may be gone.
+    pub fn keepers(&self) -> Vec<NodeId> {
+        let group = self.records.as_ref().and_then(|records| records.group.as_ref());
+        group.map_or_else(|| vec![self.keeper], |group| group.nodes().collect())
+    }
+
+    /// Whether the map and the clock should have replicas on more servers, and there are such servers.
+    pub(crate) fn is_to_spread(&self) -> bool {
+        let replicas = usize::from(self.replication.replicas);
+        self.records.as_ref().is_some_and(|records| records.members.len() < replicas) && self.has_room()
+    }
+
+    /// Has them on as many servers as the groups of a new database.
+    pub(crate) fn spread(&mut self) {
+        let (staying, most) = (self.staying(), usize::from(self.replication.replicas));
+        if let Some(records) = &mut self.records {
+            let new: Vec<_> = staying.into_iter().filter(|server| !records.are_on(*server)).collect();
+            let missing = most.saturating_sub(records.members.len());
+            records.members.extend(new.into_iter().take(missing));
+            self.version += 1;
+        }
+    }
+
+    /// The part that tells where the servers are, and who keeps it.
+    pub(crate) fn whereabouts(&self) -> Self {
+        let records = self.records.clone();
+        let (servers, draining) = (self.servers.clone(), self.draining.clone());
+        Self { keeper: self.keeper, servers, draining, records, ..Self::default() }
+    }
+
+    /// Whether a server is to have a replica, and not known to have one.
+    pub(crate) fn is_to_begin(&self, place: (DatabaseNumber, GroupId), server: NodeId) -> bool {
+        self.replicas(place)
+            .is_some_and(|replicas| replicas.are_on(server) && !replicas.begun.contains_key(&server))
+    }
+
+    /// A server has a replica from now on.
+    pub(crate) fn begin(&mut self, place: (DatabaseNumber, GroupId), server: NodeId, life: u64) {
+        if let Some(replicas) = self.replicas_mut(place) {
+            replicas.begun.insert(server, life);
+            self.version += 1;
+        }
+    }
+
+    /// Whether nobody is known to serve a group as the leader of this view of its replicas, or of a later one.
+    pub(crate) fn is_to_lead(&self, place: (DatabaseNumber, GroupId), view: View) -> bool {
+        self.replicas(place).is_some_and(|replicas| replicas.view < Some(view))
+    }
+
+    /// A server serves a group, or keeps the map, as the leader of its replicas.
+    pub(crate) fn lead(
+        &mut self,
+        place: (DatabaseNumber, GroupId),
+        server: NodeId,
+        (view, members): (View, Group),
+    ) {
+        let Some(replicas) = self.replicas_mut(place) else { return };
+        (replicas.view, replicas.group) = (Some(view), Some(members));
+        let (database, group) = place;
+        let placement = self.databases.get_mut(&database);
+        if let Some(holder) = placement.and_then(|placement| placement.groups.get_mut(usize::from(group.0))) {
+            *holder = server;
+        }
+        if place == RECORDS {
+            self.keeper = server;
+        }
+        self.version += 1;
+        self.dismiss();
+    }
+
+    /// Whether there are enough servers for the replicas of a new database.
+    pub(crate) fn has_room(&self) -> bool {
+        self.staying().len() >= usize::from(self.replication.replicas)
+    }
+
+    /// What there is if there is no room.
+    pub(crate) fn missing(&self) -> String {
+        let (replicas, servers) = (self.replication.replicas, self.staying().len());
+        format!(
+            "a new database has {replicas} replicas, on as many servers: so far there are {servers} in the cluster"
+        )
+    }
+
+    fn add(
+        &mut self,
+        name: &DatabaseName,
+        replication: Option<Replication>,
+        holders: impl FnOnce(u32) -> Vec<NodeId>,
+    ) {
+        let number = self.databases.keys().next_back().map_or(0, |last| last.0 + 1);
+        let (groups, replicated) = (Vec::new(), BTreeMap::new());
+        let mut placement = Placement { name: name.clone(), founded: 0, groups, replicated };
+        let servers = self.staying();
+        for server in holders(number) {
+            placement.extend(server, &servers, replication);
+        }
+        placement.founded = u16::try_from(placement.groups.len()).unwrap_or(u16::MAX);
+        self.databases.insert(DatabaseNumber(number), placement);
+        self.version += 1;
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.version);
+        put_varint(out, self.keeper.0.into());
+        put_servers(out, &self.servers);
+        put_varint(out, self.databases.len() as u64);
+        for (database, Placement { name, founded, groups, .. }) in &self.databases {
+            put_varint(out, database.0.into());
+            put_bytes(out, name.as_bytes());
+            put_varint(out, (*founded).into());
+            put_groups(out, groups);
+        }
+        put_groups(out, &self.draining.iter().copied().collect::<Vec<_>>());
+        put_varint(out, self.leaving.len() as u64);
+        for ((database, group), HandOver { to, attempt }) in &self.leaving {
+            [database.0, group.0.into(), to.0].into_iter().for_each(|number| put_varint(out, number.into()));
+            put_varint(out, *attempt);
+        }
+        self.replication.encode(out);
+        for ((database, group), replicas) in self.replicated() {
+            put_varint(out, database.0.into());
+            put_varint(out, group.0.into());
+            replicas.encode(out);
+        }
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        let version = input.varint()?;
+        let keeper = NodeId(number(input)?);
+        let servers = servers(input)?;
+        let database = |input: &mut Reader<'_>| {
+            let database = DatabaseNumber(number(input)?);
+            let (name, founded, groups) = (DatabaseName::decode(input)?, founded(input)?, groups(input)?);
+            Some((database, Placement { name, founded, groups, replicated: BTreeMap::new() }))
+        };
+        let mut databases: BTreeMap<_, _> = list(input, database)?.into_iter().collect();
+        let draining = groups(input)?.into_iter().collect();
+        let leaving = |input: &mut Reader<'_>| {
+            let place = (DatabaseNumber(number(input)?), GroupId::decode(input)?);
+            Some((place, HandOver { to: NodeId(number(input)?), attempt: input.varint()? }))
+        };
+        let leaving = list(input, leaving)?.into_iter().collect();
+        let mut replication = Replication::default();
+        // It ends here if it was written before groups could be replicated.
+        if !input.is_empty() {
+            replication = Replication::decode(input)?;
+        }
+        let mut records = None;
+        while !input.is_empty() {
+            let place = (DatabaseNumber(number(input)?), GroupId::decode(input)?);
+            let replicas = Replicas::decode(input)?;
+            match place {
+                RECORDS => records = Some(replicas),
+                (database, group) => drop(databases.get_mut(&database)?.replicated.insert(group, replicas)),
+            }
+        }
+        Some(Self { version, keeper, servers, databases, draining, leaving, replication, records })
+    }
+}
+
+impl Replication {
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        put_varint(out, self.replicas.into());
+        self.protocol.encode(out);
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        Some(Self { replicas: founded(input)?, protocol: Protocol::decode(input)? })
+    }
+}
+
+impl Replicas {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_groups(out, &self.founders);
+        put_groups(out, &self.members);
+        self.protocol.encode(out);
+        out.push(u8::from(self.group.is_some()));
+        if let Some(group) = &self.group {
+            group.encode(out);
+        }
+        put_varint(out, self.begun.len() as u64);
+        for (server, life) in &self.begun {
+            put_varint(out, server.0.into());
+            put_varint(out, *life);
+        }
+        out.push(u8::from(self.view.is_some()));
+        if let Some(known) = self.view {
+            known.encode(out);
+        }
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        let (founders, members, protocol) = (groups(input)?, groups(input)?, Protocol::decode(input)?);
+        let group = if input.byte()? == 1 { Some(Group::decode(input)?) } else { None };
+        let begun = |input: &mut Reader<'_>| Some((NodeId(number(input)?), input.varint()?));
+        let begun = list(input, begun)?.into_iter().collect();
+        let view = if input.byte()? == 1 { Some(View::decode(input)?) } else { None };
+        Some(Self { founders, members, protocol, group, begun, view })
+    }
+}
+
+/// So many servers keep the one busy that keeps the clock: measured in docs/scaling.md.
+const MANY: usize = 16;
+/// No database has more groups.
+const MOST_GROUPS: usize = 256;
+
+impl Layout {
+    /// The server of a group.
+    pub fn server(&self, group: GroupId) -> Option<NodeId> {
+        self.groups.get(usize::from(group.0)).copied()
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.database.0.into());
+        put_varint(out, self.founded.into());
+        put_groups(out, &self.groups);
+        put_servers(out, &self.servers);
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        let database = DatabaseNumber(number(input)?);
+        let founded = founded(input)?;
+        Some(Self { database, founded, groups: groups(input)?, servers: servers(input)? })
+    }
+}
+
+fn founded(input: &mut Reader<'_>) -> Option<u16> {
+    u16::try_from(input.varint()?).ok()
+}
+
+fn put_groups(out: &mut Vec<u8>, groups: &[NodeId]) {
+    put_varint(out, groups.len() as u64);
+    groups.iter().for_each(|server| put_varint(out, server.0.into()));
+}
+
+fn groups(input: &mut Reader<'_>) -> Option<Vec<NodeId>> {
+    list(input, |input| Some(NodeId(number(input)?)))
+}
+
+fn put_servers(out: &mut Vec<u8>, servers: &BTreeMap<NodeId, String>) {
+    put_varint(out, servers.len() as u64);
+    for (server, address) in servers {
+        put_varint(out, server.0.into());
+        put_bytes(out, address.as_bytes());
+    }
+}
+
+fn servers(input: &mut Reader<'_>) -> Option<BTreeMap<NodeId, String>> {
+    let server = |input: &mut Reader<'_>| Some((NodeId(number(input)?), text(input)?));
+    Some(list(input, server)?.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DatabaseName, DatabaseNumber, GroupId, HandOver, Map, NodeId, Protocol, Replication};
+
+    /// A map of so many servers.
+    fn servers(count: u32, replication: Replication) -> Map {
+        let mut map = Map { replication, ..Map::of(NodeId(0), "a:0") };
+        for server in 1..count {
+            map.join(NodeId(server), &format!("a:{server}"));
+        }
+        map
+    }
+
+    fn name(name: &str) -> DatabaseName {
+        name.try_into().expect("a good name")
+    }
+
+    #[test]
+    fn a_server_that_joins_gets_a_group_replicated_as_its_database_is() {
+        let first = Replication { replicas: 3, protocol: Protocol::Fast };
+        for now in [
+            Replication::default(),
+            Replication { replicas: 5, protocol: Protocol::Viewstamped },
+            Replication { replicas: 3, protocol: Protocol::Speculative },
+        ] {
+            let mut map = servers(3, first);
+            map.create(&name("birds"));
+            map.replicate(now);
+            map.join(NodeId(3), "a:3");
+            let group = (DatabaseNumber(0), GroupId(3));
+            assert_eq!(map.server(group.0, group.1), Some(NodeId(3)));
+            let replicas = map.replicas(group).expect("it is replicated");
+            assert_eq!((replicas.members.len(), replicas.protocol), (3, Protocol::Fast), "{now:?}");
+        }
+    }
+
+    #[test]
+    fn a_database_without_replicas_gets_none_when_the_setting_changes() {
+        let mut map = servers(3, Replication::default());
+        map.create(&name("birds"));
+        map.replicate(Replication { replicas: 3, protocol: Protocol::Viewstamped });
+        map.join(NodeId(3), "a:3");
+        assert_eq!(map.server(DatabaseNumber(0), GroupId(3)), Some(NodeId(3)));
+        assert!(!map.is_replicated(DatabaseNumber(0), GroupId(3)));
+    }
+
+    #[test]
+    fn a_database_that_was_there_before_its_cluster_is_not_looked_for_on_replicas() {
+        let mut map = servers(3, Replication { replicas: 3, protocol: Protocol::Viewstamped });
+        map.adopt(&name("birds"), NodeId(0));
+        assert_eq!(map.server(DatabaseNumber(0), GroupId(0)), Some(NodeId(0)));
+        assert!(!map.is_replicated(DatabaseNumber(0), GroupId(0)));
+    }
+
+    #[test]
+    fn a_server_that_was_drained_does_not_come_back() {
+        let (keeper, drained) = (NodeId(0), NodeId(1));
+        let mut map = Map::of(keeper, "a:1");
+        map.join(drained, "b:1");
+        map.create(&name("birds"));
+        map.drain("b:1");
+        map.adopt(&name("fish"), keeper);
+        // It has begun anew at another address, and is to be found there for what it still holds.
+        map.join(drained, "b:2");
+        let held: Vec<_> = map.held(drained).collect();
+        let [place] = held[..] else { panic!("{held:?}") };
+        assert!(map.has(drained, "b:2") && place.1 == GroupId(1));
+        map.leave(place, HandOver { to: keeper, attempt: 1 });
+        map.hand_over(place, 1);
+        map.join(drained, "b:2");
+        assert!(!map.has(drained, "b:2") && map.held(drained).next().is_none());
+    }
+}

@@ -1,0 +1,151 @@
+//! The cluster's clock, as one server sees it.
+//!
+//! The clock is a number that only grows: all commits that were acknowledged are at or before it, and a new snapshot is
+//! where it is when it is asked. So a snapshot sees whatever was acknowledged before it was asked for, on any server. One
+//! question serves all who wait.
+//!
+//! A server that is about to commit what is based on nothing that was read has it go on when it asks, by a number for each.
+//! Commits at these are after all that was acknowledged before, and need not be told before they are acknowledged.
+
+use super::Turn;
+use crate::message::Message;
+use fulmar_kv::Timestamp;
+use fulmar_node::Time;
+
+#[derive(Debug, Default)]
+pub(super) struct Clock {
+    /// It was here when it was asked last; nothing before it was heard of.
+    now: Option<Timestamp>,
+    /// It is here at least.
+    reached: Timestamp,
+    /// How far the next question is to have it go on.
+    goes_on: u64,
+    /// Where it was, one further, when this server first heard of it.
+    born: Timestamp,
+    /// Groups that are opened from now on do not know what older snapshots have seen.
+    lost: Timestamp,
+    /// No snapshot of the cluster is older.
+    watermark: Timestamp,
+    /// What this server has committed.
+    reach: Timestamp,
+    /// Counts questions, from a number on that was not used before this server began: what was sent to it before is no
+    /// answer.
+    first: u64,
+    asked: u64,
+    is_asked: bool,
+}
+
+impl Clock {
+    pub(super) fn start(&mut self, now: Time) {
+        self.first = now.as_nanos();
+        self.asked = self.first;
+    }
+
+    pub(super) fn is_known(&self) -> bool {
+        self.now.is_some()
+    }
+
+    /// Where it was when it was asked last. That was after all that was acknowledged before.
+    pub(super) fn now(&self) -> Timestamp {
+        self.now.unwrap_or_default()
+    }
+
+    /// Commits up to here may be acknowledged: all snapshots that are asked for from now on will see them.
+    pub(super) fn reached(&self) -> Timestamp {
+        self.reached
+    }
+
+    /// With the next question it is to go on, for one more commit.
+    pub(super) fn go_on(&mut self) {
+        self.goes_on += 1;
+    }
+
+    /// What snapshots see that were opened before this server began, or before a disk failed, may be lost, and is forgotten in any case
+    /// below the watermark.
+    pub(super) fn forgotten(&self) -> Timestamp {
+        self.watermark.max(self.born).max(self.lost)
+    }
+
+    /// Where it was, one further, when this server first heard of it: no server that began at another time has heard of
+    /// the same.
+    pub(super) fn born(&self) -> Timestamp {
+        self.born
+    }
+
+    pub(super) fn watermark(&self) -> Timestamp {
+        self.watermark
+    }
+
+    /// Which question's answer will be new.
+    pub(super) fn next(&self) -> u64 {
+        self.asked + 1
+    }
+
+    /// Takes an answer, that it was at `now` and went on to `reached`; says whether it is one, and new enough.
+    pub(super) fn hear(
+        &mut self,
+        number: u64,
+        (now, reached): (Timestamp, Timestamp),
+        watermark: Timestamp,
+    ) -> bool {
+        if number <= self.first || number > self.asked {
+            return false;
+        }
+        self.is_asked &= number != self.asked;
+        if self.born == Timestamp(0) {
+            // It has to go on first, so that no snapshot of before is one of afterwards.
+            self.born = Timestamp(now.0 + 1);
+            self.reach = self.reach.max(self.born);
+        }
+        if self.now.is_none() && now < self.born {
+            return false;
+        }
+        self.now = self.now.max(Some(now));
+        self.reached = self.reached.max(reached).max(now);
+        self.watermark = self.watermark.max(watermark);
+        true
+    }
+}
+
+impl Turn<'_> {
+    /// Has the clock go to `at` at least.
+    pub(super) fn reach(&mut self, at: Timestamp) {
+        if at > self.site.clock.reach {
+            self.site.clock.reach = at;
+        }
+        if self.site.clock.reached < at {
+            self.ask_time();
+        }
+    }
+
+    /// A group that is opened again after its disk has failed may hold what snapshots up to this one have not seen there.
+    pub(super) fn lose_snapshots(&mut self, upto: Timestamp) {
+        let lost = Timestamp(upto.0 + 1);
+        self.site.clock.lost = self.site.clock.lost.max(lost);
+        self.reach(lost);
+    }
+
+    /// Asks where the clock is, unless an answer is on its way.
+    pub(super) fn ask_time(&mut self) {
+        if !self.site.clock.is_asked {
+            self.ask_time_again();
+        }
+    }
+
+    /// Asks, whatever has become of the last question.
+    pub(super) fn ask_time_again(&mut self) {
+        self.site.clock.is_asked = true;
+        self.site.clock.asked += 1;
+        let (number, reached) = (self.site.clock.asked, self.site.clock.reach);
+        let goes_on = std::mem::take(&mut self.site.clock.goes_on);
+        let oldest = self.site.oldest();
+        self.send(self.site.map.keeper, Message::Clock { number, reached, goes_on, oldest });
+    }
+
+    /// Asks again, if some commit still waits for the clock.
+    pub(super) fn catch_up(&mut self) {
+        if self.site.clock.reach > self.site.clock.reached {
+            self.ask_time();
+        }
+    }
+}

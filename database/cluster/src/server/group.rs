@@ -1,0 +1,814 @@
+//! One group on its server: what clients ask of it, and what becomes of transactions of several groups.
+
+mod answers;
+mod redirect;
+mod transactions;
+
+use super::Turn;
+use super::balance::Heat;
+use super::ledger::Ledger;
+use super::reshape::{Pace, Underway, is_reshape};
+use crate::OUTCOME_KEPT;
+use crate::message::{Answer, DatabaseNumber, Direction, Message};
+use crate::news::News;
+use crate::status::GroupStatus;
+pub(super) use answers::Done;
+use answers::{Refused, Waiting};
+use fulmar_kv::{
+    Basis, Commit, Database, Durability, Error, Exclusion, Expected, GroupId, Interval, Key, Numbers, Object,
+    ObjectId, Outcome, Part, Prepare, Refusal, Restructuring, Timestamp, TransactionId,
+};
+use fulmar_kv::{Outcomes, Undecided};
+use fulmar_node::{NodeId, Time};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use transactions::Owner;
+
+/// Answers of level 0 hold at most so many bytes of cells, if a single cell is not larger.
+const LARGEST_PART: usize = 256 << 10;
+/// With so many sweeps in which no leaf has gone, those that could go have gone.
+const STEADY: u32 = 8;
+/// Who wants to exclude all others waits for so long for those that are about to commit.
+const EXCLUDING_WAITS: Duration = Duration::from_secs(1);
+
+pub(super) struct Group {
+    pub(super) name: (DatabaseNumber, GroupId),
+    pub(super) database: Database,
+    /// Keeps the shape of the trees.
+    pub(super) trees: fulmar_dbt::Database,
+    ledger: Ledger,
+    /// Its newest commit when it was opened, which the clock may have to reach yet.
+    opened_at: Timestamp,
+    users: BTreeSet<NodeId>,
+    /// The last change that each client asked for, and the answer if it was given.
+    last: BTreeMap<NodeId, (u64, Option<Answer>)>,
+    /// What is carried out but not yet durable, or the clock has not reached it; oldest first.
+    waiting: VecDeque<Waiting>,
+    /// Commits that the disk may not hold. Nobody was told of them, and nobody sees them: if they are found when the group is opened
+    /// next, they take place then.
+    lost: Option<Lost>,
+    /// What met a lock.
+    deferred: Vec<Deferred>,
+    /// Whose transactions are prepared.
+    owners: BTreeMap<TransactionId, Owner>,
+    /// Transactions that must not be prepared any more, and their snapshots: somebody was told that they will never
+    /// take place. With a snapshot that is forgotten they cannot be.
+    refused: BTreeMap<TransactionId, Timestamp>,
+    /// Numbers that transactions have picked, which are known by their client and snapshot.
+    numbers: Numbers<(NodeId, Timestamp)>,
+    /// When those of them were carried out whose snapshot is still open.
+    committed: BTreeMap<(NodeId, Timestamp), Timestamp>,
+    /// Snapshots that were opened elsewhere, before the database came here.
+    reopened: BTreeSet<(NodeId, Timestamp)>,
+    /// Changes of the shape of trees whose roots are here, in which other groups have a part.
+    pub(super) reshapes: BTreeMap<TransactionId, Underway>,
+    pub(super) pace: Pace,
+    /// Who keeps all others from committing.
+    excluding: Option<Excluding>,
+    /// What its leaves have had to do.
+    pub(super) heat: Heat,
+    /// Where to go on looking for leaves that are to move.
+    pub(super) walked: Option<(ObjectId, Key)>,
+    /// When outcomes of transactions were last forgotten.
+    aged: Time,
+    /// How many objects there were at the last sweep, and how many sweeps ago there were not so many.
+    objects: u64,
+    steady: u32,
+    /// What it took on the disk when somebody last looked, and its newest commit then.
+    size: Option<(Timestamp, u64)>,
+    /// How much it has done.
+    reads: u64,
+    commits: u64,
+}
+
+/// A client that keeps all others from committing.
+struct Excluding {
+    client: NodeId,
+    /// Snapshots from this time on see all that was committed before.
+    since: Timestamp,
+    /// When it first asked to.
+    began: Time,
+}
+
+/// What a disk that fails leaves in doubt.
+struct Lost {
+    from: Timestamp,
+    /// Whether other groups may show some of it.
+    is_shared: bool,
+}
+
+/// Something that a client has asked for.
+pub(super) struct Asked {
+    pub(super) client: NodeId,
+    pub(super) number: u64,
+    /// Whether it may have been asked before.
+    pub(super) again: bool,
+    pub(super) task: Task,
+}
+
+pub(super) enum Task {
+    Read { object: ObjectId, from: Key, direction: Direction, bytes: u64, sight: Sighted },
+    Commit(TransactionId, Arc<Commit>, Durability),
+    CommitUnread(TransactionId, Arc<Commit>, Basis, Durability),
+    Prepare(Prepare),
+    Decide(TransactionId, Timestamp, Durability),
+    Exclude(Exclusion),
+}
+
+/// A snapshot that is open.
+pub(super) struct Sighted {
+    pub(super) at: Timestamp,
+    /// Whether this question has opened it.
+    pub(super) is_new: bool,
+    pub(super) expected: Option<Expected>,
+    /// Whether it waits for an object that may be here in a moment.
+    pub(super) waits: bool,
+}
+
+struct Deferred {
+    by: TransactionId,
+    asked: Asked,
+}
+
+impl Task {
+    fn reader(&self) -> Option<Timestamp> {
+        match self {
+            Self::Read { sight, .. } => Some(sight.at),
+            _ => None,
+        }
+    }
+
+    /// The transaction that has taken place if this was done before; what is only prepared has not.
+    fn commits(&self) -> Option<(TransactionId, Durability)> {
+        match self {
+            Self::Commit(transaction, _, durability)
+            | Self::CommitUnread(transaction, _, _, durability)
+            | Self::Decide(transaction, _, durability) => Some((*transaction, *durability)),
+            Self::Read { .. } | Self::Prepare(_) | Self::Exclude(_) => None,
+        }
+    }
+
+    /// Whether it is of a client that has another transaction by now than this one, and so has given that up, whoever has heard of it.
+    fn comes_after(&self, before: TransactionId) -> bool {
+        let transaction = match self {
+            Self::Commit(transaction, ..) | Self::CommitUnread(transaction, ..) => *transaction,
+            Self::Prepare(prepare) => prepare.transaction,
+            Self::Read { .. } | Self::Decide(..) | Self::Exclude(_) => return false,
+        };
+        transaction.client == before.client && transaction.number > before.number
+    }
+
+    /// The transaction that it asks for takes place after this, if it does.
+    fn after(&self) -> Option<Timestamp> {
+        match self {
+            Self::Commit(_, commit, _) => Some(commit.snapshot),
+            Self::CommitUnread(_, _, basis, _) => Some(basis.after),
+            Self::Decide(_, at, _) => Some(Timestamp(at.0.saturating_sub(1))),
+            Self::Read { .. } | Self::Prepare(_) | Self::Exclude(_) => None,
+        }
+    }
+}
+
+/// What became of a question.
+enum Progress {
+    Refused(Refused),
+    /// It is answered, or will be as soon as that may be told.
+    Done,
+    Blocked(TransactionId),
+}
+
+impl Group {
+    pub(super) fn new(
+        name: (DatabaseNumber, GroupId),
+        (database, trees): (Database, fulmar_dbt::Database),
+        (has_arrived, ledger): (bool, Ledger),
+        turn: &mut Turn<'_>,
+    ) -> Self {
+        let storage = database.storage();
+        let now = turn.site.clock.now().max(turn.site.clock.forgotten());
+        let opened_at = storage.last();
+        turn.reach(opened_at);
+        // What is known in memory only has not come along; nor has what replicas know, if it comes from elsewhere.
+        let arrived = if has_arrived { opened_at } else { Timestamp(0) };
+        if matches!(ledger, Ledger::Disk) {
+            storage.outcomes(|outcomes| outcomes.forget_until(arrived));
+        }
+        storage.advance(now, turn.site.clock.forgotten().max(arrived));
+        // Somebody may have read beneath the locks of what this group is to decide, up to now, or where it was held before: it was told, and has
+        // forgotten.
+        let (seen, (_, group)) = (now.max(storage.last()), name);
+        let mut owners = BTreeMap::new();
+        storage.pending(|pending| {
+            for undecided in pending.all_undecided().iter().filter(|undecided| undecided.primary == group) {
+                pending.postpone(undecided.transaction, seen);
+                if !is_reshape(undecided.transaction) {
+                    owners.insert(undecided.transaction, Owner::returning(turn.now));
+                }
+            }
+        });
+        Self {
+            name,
+            database,
+            trees,
+            ledger,
+            size: None,
+            opened_at,
+            users: BTreeSet::new(),
+            last: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            lost: None,
+            deferred: Vec::new(),
+            owners,
+            refused: BTreeMap::new(),
+            numbers: Numbers::default(),
+            committed: BTreeMap::new(),
+            reopened: BTreeSet::new(),
+            reshapes: BTreeMap::new(),
+            pace: Pace::default(),
+            excluding: None,
+            heat: Heat::default(),
+            walked: None,
+            aged: turn.now,
+            objects: 0,
+            steady: 0,
+            reads: 0,
+            commits: 0,
+        }
+    }
+
+    /// What this group is to decide, and all that is committed, will be later than what was told when it was open before.
+    pub(super) fn keep_promises(&self, seen: Timestamp) {
+        let (storage, (_, group)) = (self.database.storage(), self.name);
+        storage.pending(|pending| {
+            for undecided in pending.all_undecided().iter().filter(|undecided| undecided.primary == group) {
+                pending.postpone(undecided.transaction, seen);
+            }
+        });
+        storage.advance(seen, Timestamp(0));
+    }
+
+    /// From when on snapshots see all that it held when it was opened.
+    /// About how many bytes it takes on the disk. All its files are looked at for that: not as often as anybody asks, but once for each commit
+    /// at most.
+    pub(super) fn size(&mut self) -> u64 {
+        let storage = self.database.storage();
+        let last = storage.last();
+        match self.size {
+            Some((looked, bytes)) if looked == last => bytes,
+            _ => self.size.insert((last, storage.bytes())).1,
+        }
+    }
+
+    pub(super) fn opened_at(&self) -> Timestamp {
+        self.opened_at
+    }
+
+    pub(super) fn status(&self) -> GroupStatus {
+        let (database, group) = self.name;
+        let prepared = self.database.storage().pending(|pending| pending.count());
+        GroupStatus {
+            database,
+            group,
+            reads: self.reads,
+            commits: self.commits,
+            prepared: prepared as u64,
+            cached: self.database.cached_bytes() as u64,
+            nodes: self.database.storage().objects(),
+        }
+    }
+
+    pub(super) fn is_replicated(&self) -> bool {
+        matches!(self.ledger, Ledger::Replicas(_))
+    }
+
+    pub(super) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Whether nobody uses it, and nothing would be forgotten if it were closed.
+    pub(super) fn is_idle(&self) -> bool {
+        let is_empty = self.waiting.is_empty() && self.refused.is_empty() && self.reshapes.is_empty();
+        self.users.is_empty()
+            && is_empty
+            && self.database.is_settled()
+            && !self.database.storage().has_failed()
+    }
+
+    /// Whether more changes may wait until they are durable.
+    pub(super) fn has_room(&self) -> bool {
+        self.ledger.has_room()
+    }
+
+    /// Goes on with a snapshot that the client has opened elsewhere.
+    pub(super) fn reopen_snapshot(&mut self, client: NodeId, at: Timestamp) -> Result<(), Error> {
+        self.users.insert(client);
+        self.require_readable(at)?;
+        if self.reopened.insert((client, at)) {
+            self.database.reopen_snapshot(at);
+        }
+        // Nobody has committed here, nor before it came here, since that was opened.
+        if let Some(own) = self.excluding.as_mut().filter(|own| own.client == client)
+            && self.commits == 0
+            && self.opened_at <= at
+        {
+            own.since = own.since.min(at);
+        }
+        Ok(())
+    }
+
+    /// A client has closed the last of its snapshots at this time.
+    pub(super) fn end_snapshot(&mut self, client: NodeId, at: Timestamp) {
+        if self.reopened.remove(&(client, at)) {
+            self.database.close_snapshot(at);
+        }
+        let committed = self.committed.remove(&(client, at));
+        self.numbers.end((client, at), committed);
+    }
+
+    /// See [`fulmar_kv::Store::pick`].
+    pub(super) fn pick(
+        &mut self,
+        client: NodeId,
+        at: Timestamp,
+        tree: ObjectId,
+        (next, count): (i64, i64),
+    ) -> Result<i64, Error> {
+        self.require_readable(at)?;
+        Ok(self.numbers.pick((client, at), at, tree, next, count))
+    }
+
+    /// See [`fulmar_kv::Store::exclude`]. Who begins waits for what is prepared, which may take place at any time from its proposal on, and
+    /// is told when the clock has reached all that was committed before: a snapshot that is opened then sees it.
+    fn exclude(
+        &mut self,
+        asked: &Asked,
+        exclusion: Exclusion,
+        turn: &mut Turn<'_>,
+    ) -> Result<Progress, Error> {
+        let client = asked.client;
+        self.require_not_excluded(client)?;
+        match exclusion {
+            Exclusion::Begin => {
+                let began = self.excluding.as_ref().map_or(turn.now, |before| before.began);
+                self.excluding = Some(Excluding { client, since: turn.site.clock.now(), began });
+                let undecided = self.database.storage().pending(|pending| pending.all_undecided());
+                if let Some(first) = undecided.iter().find(|first| !is_reshape(first.transaction)) {
+                    return Ok(Progress::Blocked(first.transaction));
+                }
+                self.tell_that_others_are_excluded(asked, turn);
+            }
+            Exclusion::End => {
+                self.excluding = None;
+                self.deferred.retain(|Deferred { asked, .. }| {
+                    asked.client != client || !matches!(asked.task, Task::Exclude(_))
+                });
+                self.grant(asked, turn);
+            }
+            Exclusion::Look => self.grant(asked, turn),
+        }
+        Ok(Progress::Done)
+    }
+
+    /// Who has waited for others for long before it excludes them does not: for how long is its user's to say, and one of them may be
+    /// silent.
+    fn refuse_to_wait_on(&mut self, turn: &mut Turn<'_>) {
+        let is_late = |excluding: &Excluding| turn.now >= excluding.began + EXCLUDING_WAITS;
+        let Some(late) = self.excluding.as_ref().filter(|excluding| is_late(excluding)) else { return };
+        let client = late.client;
+        let waits = |deferred: &mut Deferred| {
+            deferred.asked.client == client && matches!(deferred.asked.task, Task::Exclude(_))
+        };
+        let waiting = self.deferred.extract_if(.., waits).next();
+        if let Some(Deferred { asked, .. }) = waiting {
+            self.excluding = None;
+            self.refuse(&asked, Refused::Failed(Error::Excluded), turn);
+        }
+    }
+
+    fn require_not_excluded(&self, client: NodeId) -> Result<(), Error> {
+        if self.excluding.as_ref().is_none_or(|excluding| excluding.client == client) {
+            return Ok(());
+        }
+        Err(Error::Excluded)
+    }
+
+    /// Answers a client, or will.
+    pub(super) fn ask(&mut self, asked: Asked, turn: &mut Turn<'_>) {
+        self.users.insert(asked.client);
+        let is_due = match asked.task {
+            Task::Read { .. } => !(asked.again && self.is_waited_for(asked.client, asked.number)),
+            _ => self.is_next(asked.client, asked.number, turn),
+        };
+        if is_due {
+            self.pursue(asked, turn);
+        }
+    }
+
+    /// Whether an answer will come without asking again.
+    fn is_waited_for(&self, client: NodeId, number: u64) -> bool {
+        let is_deferred =
+            |deferred: &Deferred| (deferred.asked.client, deferred.asked.number) == (client, number);
+        self.deferred.iter().any(is_deferred) || self.is_about_to_be_told(client, number)
+    }
+
+    fn pursue(&mut self, asked: Asked, turn: &mut Turn<'_>) {
+        if let Some((transaction, durability)) = asked.task.commits()
+            && let Some(outcome) = self.database.storage().outcome(transaction)
+        {
+            return self.tell_outcome(&asked, outcome, durability, turn);
+        }
+        let progress = match &asked.task {
+            Task::Read { object, from, direction, bytes, sight } => {
+                self.read(&asked, *object, direction.part(from), *bytes, sight, turn)
+            }
+            Task::Commit(transaction, commit, durability) => {
+                self.commit(&asked, (*transaction, commit), *durability, turn)
+            }
+            Task::CommitUnread(transaction, commit, basis, durability) => {
+                self.commit_unread(&asked, (*transaction, commit), basis, *durability, turn)
+            }
+            Task::Prepare(prepare) => self.prepare(&asked, prepare, turn),
+            Task::Decide(transaction, at, durability) => {
+                self.decide(&asked, *transaction, *at, *durability, turn)
+            }
+            Task::Exclude(exclusion) => self.exclude(&asked, *exclusion, turn),
+        };
+        let refused = match progress {
+            Ok(Progress::Done) => return,
+            Ok(Progress::Refused(refused)) => refused,
+            Ok(Progress::Blocked(by)) => {
+                let is_own = || {
+                    self.owners.get(&by).is_some_and(|owner| owner.client == Some(asked.client))
+                        && matches!(asked.task, Task::Exclude(_))
+                };
+                if asked.task.comes_after(by) || is_own() {
+                    self.pass_on_that_it_is_given_up(by, turn);
+                }
+                self.inquire(by, asked.task.reader(), turn);
+                return self.deferred.push(Deferred { by, asked });
+            }
+            Err(error) => Refused::Failed(error),
+        };
+        self.refuse(&asked, refused, turn);
+    }
+
+    /// What a snapshot saw may be forgotten if the server has begun anew since, or has lost its holder.
+    pub(super) fn require_readable(&self, at: Timestamp) -> Result<(), Error> {
+        if at < self.database.oldest_snapshot() { Err(Error::SnapshotGone) } else { Ok(()) }
+    }
+
+    /// An inner node, or a part of a leaf.
+    fn read(
+        &mut self,
+        asked: &Asked,
+        id: ObjectId,
+        part: Part<'_>,
+        bytes: u64,
+        sight: &Sighted,
+        turn: &mut Turn<'_>,
+    ) -> Result<Progress, Error> {
+        let opened = sight.at;
+        self.require_readable(opened)?;
+        self.reads += 1;
+        // No commit to come shall be one that this snapshot should have seen.
+        self.database.storage().advance(opened, Timestamp(0));
+        let at = self.beneath_the_lost(opened)?;
+        if let Some(expected) = &sight.expected
+            && let Some(progress) = self.refute(expected, opened, at)?
+        {
+            return Ok(progress);
+        }
+        let mut id = id;
+        let mut found = self.database.read(id)?;
+        if let Some(mut leaf) = found.take_if(|object| object.level() == 0) {
+            if !leaf.holds(part)
+                && let Some(right) = self.leaf_from(&leaf, part)?
+            {
+                (id, leaf) = (right.id(), right);
+            }
+            let bytes = usize::try_from(bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART);
+            found = leaf.part(part, at, bytes).map(Arc::new);
+            if let Part::From(key) | Part::Before(Some(key)) = part {
+                self.heat.note(id, key);
+            }
+        }
+        let by = match &found {
+            Some(inner) if inner.level() > 0 => None,
+            Some(part) => self.blocker(id, part.interval(), opened),
+            // What is looked for may be here in a moment, and was then here at any time before.
+            None if sight.waits => self.database.storage().pending(|pending| pending.restructurer(id)),
+            None => None,
+        };
+        if let Some(by) = by {
+            return Ok(Progress::Blocked(by));
+        }
+        let answer = match found {
+            _ if sight.is_new => Answer::Opened(opened, found),
+            Some(object) => Answer::Object(object),
+            None => Answer::Nothing,
+        };
+        self.show(asked, at, answer, turn);
+        Ok(Progress::Done)
+    }
+
+    /// Up to when a snapshot sees what the disk has not lost. With what may be lost a commit that was told would be hidden, too, or one
+    /// that another group shows by then: of such snapshots nobody can say what they see.
+    fn beneath_the_lost(&self, snapshot: Timestamp) -> Result<Timestamp, Error> {
+        let Some(lost) = self.lost.as_ref().filter(|lost| lost.from <= snapshot) else { return Ok(snapshot) };
+        let storage = self.database.storage();
+        let is_known = lost.is_shared || storage.newest() >= lost.from;
+        let failure = storage.failure().filter(|_| is_known);
+        failure.map_or(Ok(Timestamp(lost.from.0 - 1)), Err)
+    }
+
+    /// Commits from this time on may not be on the disk. Replicas have their next leader look.
+    fn doubt(&mut self, from: Timestamp, is_shared: bool) {
+        if self.is_replicated() {
+            return;
+        }
+        let lost = self.lost.get_or_insert(Lost { from, is_shared });
+        lost.from = lost.from.min(from);
+        lost.is_shared |= is_shared;
+    }
+
+    /// What everybody sees from now on of an inner node or a part of a leaf, for somebody who reads nothing else, and if
+    /// everybody sees what is expected. Nothing, if it cannot be told without asking where the clock is: then there is a
+    /// version that the clock may not have reached, or somebody may be about to commit one.
+    ///
+    /// Whatever was acknowledged before has left a version or a lock in each cell that it changed; so it is seen, and no
+    /// clock need be asked (Spanner, section 4.2.2, does so for reads of one group).
+    pub(super) fn read_newest(
+        &mut self,
+        client: NodeId,
+        id: ObjectId,
+        (part, bytes): (Part<'_>, u64),
+        expected: Option<&Expected>,
+        reached: Timestamp,
+    ) -> Option<Answer> {
+        if self.lost.is_some() {
+            return None;
+        }
+        let sure = self.first_unsure().map_or(reached, |first| reached.min(Timestamp(first.0 - 1)));
+        if let Some(expected) = expected {
+            let known = self.settled(expected.object, sure)?;
+            if !self.holds(expected, sure).ok()? {
+                // If it was not just that, whoever expects it is told what it is by others.
+                return Some(Answer::Unexpected);
+            }
+            self.nobody_changes(&known, &Interval::point(&expected.key))?;
+        }
+        let mut found = self.settled(id, sure)?;
+        if found.level() == 0 && !found.holds(part) {
+            let right = self.leaf_from(&found, part).ok()??;
+            found = self.settled(right.id(), sure)?;
+        }
+        let answer = if found.level() > 0 {
+            Answer::Object(found)
+        } else {
+            let bytes = usize::try_from(bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART);
+            let seen = found.part(part, sure, bytes)?;
+            self.nobody_changes(&found, seen.interval())?;
+            if let Part::From(key) | Part::Before(Some(key)) = part {
+                self.heat.note(found.id(), key);
+            }
+            Answer::Object(Arc::new(seen))
+        };
+        self.users.insert(client);
+        self.reads += 1;
+        Some(answer)
+    }
+
+    /// An object that has no version after `sure`.
+    fn settled(&self, id: ObjectId, sure: Timestamp) -> Option<Arc<Object>> {
+        let found = self.database.read(id).ok()??;
+        (found.level() > 0 || found.newest() <= sure).then_some(found)
+    }
+
+    fn nobody_changes(&self, object: &Object, interval: &Interval) -> Option<()> {
+        self.blocker(object.id(), interval, Timestamp(u64::MAX)).is_none().then_some(())
+    }
+
+    fn blocker(&self, object: ObjectId, interval: &Interval, at: Timestamp) -> Option<TransactionId> {
+        self.database.storage().pending(|pending| pending.may_change(object, interval, at))
+    }
+
+    fn holds(&self, expected: &Expected, at: Timestamp) -> Result<bool, Error> {
+        let Some(object) = self.database.read(expected.object)? else { return Ok(false) };
+        // If it has become an inner node, the client has to look for itself.
+        Ok(object.level() == 0
+            && object.covers(&expected.key)
+            && object.get(&expected.key, at) == expected.value.as_deref())
+    }
+
+    fn commit(
+        &mut self,
+        asked: &Asked,
+        (transaction, commit): (TransactionId, &Commit),
+        durability: Durability,
+        turn: &mut Turn<'_>,
+    ) -> Result<Progress, Error> {
+        self.begin_change(asked.client, (commit, 1), turn)?;
+        if let Some(by) = self.database.storage().pending(|pending| pending.blocker(commit)) {
+            return Ok(Progress::Blocked(by));
+        }
+        let written = written(commit);
+        for write in &commit.writes {
+            if let Some((key, _)) = write.changes.first() {
+                self.heat.note(write.object, key);
+            }
+        }
+        match self.database.storage().execute_for(transaction, commit) {
+            Ok(at) => {
+                self.commits += 1;
+                turn.reach(at);
+                self.committed.insert((asked.client, commit.snapshot), at);
+                let done =
+                    Done { reply: Some((asked, Answer::At(at))), reach: at, written, ..Done::default() };
+                self.tell_when(durability, done, turn);
+                Ok(Progress::Done)
+            }
+            Err(Refusal::Misplaced(())) => match self.redirected(commit)? {
+                Some(redirected) if redirected != *commit => {
+                    self.commit(asked, (transaction, &redirected), durability, turn)
+                }
+                _ => Ok(Progress::Refused(Refused::Misplaced)),
+            },
+            Err(Refusal::Failed(error)) => Err(error),
+        }
+    }
+
+    /// A commit on the newest snapshot, if that is what the commit is based on.
+    fn commit_unread(
+        &mut self,
+        asked: &Asked,
+        (transaction, commit): (TransactionId, &Commit),
+        basis: &Basis,
+        durability: Durability,
+        turn: &mut Turn<'_>,
+    ) -> Result<Progress, Error> {
+        // On a newer snapshot it would not conflict with itself, but undo what others have done since.
+        if asked.again && self.may_have_committed(basis.after) {
+            return Ok(Progress::Refused(Refused::Unknown));
+        }
+        let at = commit.snapshot;
+        self.database.storage().advance(at, Timestamp(0));
+        for (object, key) in &basis.present {
+            let Some(leaf) = self.holder(*object, key)? else {
+                return Ok(Progress::Refused(Refused::Misplaced));
+            };
+            if let Some(by) = self.blocker(leaf.id(), &Interval::point(key), at) {
+                return Ok(Progress::Blocked(by));
+            }
+            if leaf.get(key, at).is_none() {
+                return Ok(Progress::Refused(Refused::Unexpected));
+            }
+        }
+        if let Some(expected) = &basis.expected
+            && let Some(progress) = self.refute(expected, at, at)?
+        {
+            return Ok(progress);
+        }
+        self.commit(asked, (transaction, commit), durability, turn)
+    }
+
+    /// What to do if a snapshot, which sees what was there at `at`, does not see what is expected of it, or may not.
+    fn refute(
+        &self,
+        expected: &Expected,
+        snapshot: Timestamp,
+        at: Timestamp,
+    ) -> Result<Option<Progress>, Error> {
+        if let Some(by) = self.blocker(expected.object, &Interval::point(&expected.key), snapshot) {
+            return Ok(Some(Progress::Blocked(by)));
+        }
+        Ok((!self.holds(expected, at)?).then_some(Progress::Refused(Refused::Unexpected)))
+    }
+
+    /// Whether for some sweeps no leaf has come or gone. Asked once a sweep.
+    pub(super) fn is_steady(&mut self) -> bool {
+        let objects = self.database.storage().objects();
+        self.steady = if objects == self.objects && self.reshapes.is_empty() { self.steady + 1 } else { 0 };
+        self.objects = objects;
+        self.steady >= STEADY
+    }
+
+    /// Whatever waits for somebody who may have gone is asked after, and told, again.
+    pub(super) fn sweep(&mut self, turn: &mut Turn<'_>) {
+        let (_, group) = self.name;
+        self.database.storage().advance(Timestamp(0), turn.site.clock.watermark());
+        let watermark = turn.site.clock.watermark();
+        self.refused.retain(|_, snapshot| *snapshot >= watermark);
+        // Snapshots that were opened on other servers are closed there.
+        for owner in self.numbers.owners().into_iter().filter(|(_, at)| *at < watermark).collect::<Vec<_>>() {
+            self.end_snapshot(owner.0, owner.1);
+        }
+        self.committed.retain(|(_, at), _| *at >= watermark);
+        let storage = self.database.storage();
+        let (undecided, unconfirmed) =
+            storage.pending(|pending| (pending.all_undecided(), pending.unconfirmed()));
+        for Undecided { transaction, primary, .. } in &undecided {
+            match self.is_owned(*transaction, turn.now) {
+                true => {}
+                false if *primary == group => self.end(*transaction, Outcome::Aborted, turn),
+                false => self.inquire(*transaction, None, turn),
+            }
+        }
+        for (transaction, at, others) in unconfirmed {
+            let sends = self.messages(&others, transaction, News::Ended(Outcome::Committed(at)), turn);
+            self.tell_when(Durability::Written, Done { sends, ..Done::default() }, turn);
+        }
+        let blocked: Vec<_> = self.deferred.iter().map(|d| (d.by, d.asked.task.reader())).collect();
+        for (by, reader) in blocked {
+            self.inquire(by, reader, turn);
+        }
+        self.abandon_old(turn);
+        self.refuse_to_wait_on(turn);
+        if turn.now >= self.aged + OUTCOME_KEPT {
+            self.aged = turn.now;
+            self.database.storage().outcomes(Outcomes::age);
+        }
+        self.keep_structure(&[], turn);
+    }
+
+    /// A client's connection has ended.
+    pub(super) fn forget(&mut self, client: NodeId, turn: &mut Turn<'_>) {
+        self.users.remove(&client);
+        self.last.remove(&client);
+        self.excluding.take_if(|excluding| excluding.client == client);
+        let snapshots = self.numbers.owners().into_iter().chain(self.reopened.iter().copied());
+        for (_, at) in snapshots.filter(|(owner, _)| *owner == client).collect::<BTreeSet<_>>() {
+            self.end_snapshot(client, at);
+        }
+        self.committed.retain(|(owner, _), _| *owner != client);
+        self.deferred.retain(|deferred| deferred.asked.client != client);
+        let owned: Vec<_> =
+            self.owners.iter().filter(|(_, owner)| owner.client == Some(client)).map(|(t, _)| *t).collect();
+        for transaction in owned {
+            self.owners.remove(&transaction);
+            let (_, group) = self.name;
+            let undecided = self.database.storage().pending(|pending| pending.undecided(transaction));
+            if undecided.is_some_and(|undecided| undecided.primary == group) {
+                self.end(transaction, Outcome::Aborted, turn);
+            }
+        }
+    }
+
+    /// Before a change, in so many groups: what is forgotten cannot be compared with, and who is to be alone must have been.
+    fn begin_change(
+        &self,
+        client: NodeId,
+        (commit, groups): (&Commit, usize),
+        turn: &Turn<'_>,
+    ) -> Result<(), Error> {
+        self.database.storage().advance(Timestamp(0), turn.site.clock.watermark());
+        self.require_readable(commit.snapshot)?;
+        self.require_not_excluded(client)?;
+        self.ledger.require_takeable(commit)?;
+        let is_alone = || {
+            let (database, _) = self.name;
+            let all = turn.site.map.databases.get(&database).map_or(0, |placement| placement.groups.len());
+            groups >= all && self.excluding.as_ref().is_some_and(|own| own.since <= commit.snapshot)
+        };
+        if commit.is_exclusive && !is_alone() { Err(Error::SnapshotGone) } else { Ok(()) }
+    }
+
+    pub(super) fn messages(
+        &self,
+        to: &[GroupId],
+        transaction: TransactionId,
+        news: News,
+        turn: &Turn<'_>,
+    ) -> Vec<(NodeId, Message)> {
+        let (database, from) = self.name;
+        let message = |group: &GroupId| {
+            let server = turn.site.map.server(database, *group)?;
+            let news = news.clone();
+            Some((server, Message::Transaction { database, group: *group, from, transaction, news }))
+        };
+        to.iter().filter_map(message).collect()
+    }
+
+    /// Tells other groups something at once, which nothing that is not durable yet stands behind.
+    pub(super) fn tell(&self, to: &[GroupId], transaction: TransactionId, news: News, turn: &mut Turn<'_>) {
+        for (server, message) in self.messages(to, transaction, news, turn) {
+            turn.send(server, message);
+        }
+    }
+
+    /// Keeps the trees in shape after these objects were written, or whatever was left to do.
+    fn keep_structure(&mut self, written: &[ObjectId], turn: &mut Turn<'_>) {
+        // A disk that fails here fails the next commit too, which says so.
+        let reshapes = self.trees.reshape_after(written).unwrap_or_default();
+        self.wish(reshapes, turn);
+    }
+}
+
+/// The objects that a commit writes or makes.
+fn written(commit: &Commit) -> Vec<ObjectId> {
+    let created = commit.restructurings.iter().filter_map(|restructuring| match restructuring {
+        Restructuring::Create { object } => Some(*object),
+        _ => None,
+    });
+    commit.writes.iter().map(|write| write.object).chain(created).collect()
+}

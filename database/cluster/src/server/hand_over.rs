@@ -1,0 +1,273 @@
+//! A group goes to another server: when the one that holds it is drained.
+//!
+//! Its leaves have gone to other groups before, while all went on. What is left is copied while nobody may use it: inner
+//! nodes, small trees, what is written down of transactions. To clients and other groups it looks as if a server had
+//! crashed and come back at another place: what a group only remembers is forgotten, and whoever was not answered asks
+//! again.
+
+use super::group::Group;
+use super::{Server, Synced};
+use crate::map::HandOver;
+use crate::message::{DatabaseNumber, MapRequest, Message};
+use fulmar_kv::{Commit, Database, Error, GroupId, Moved, ObjectId, Refusal, Restructuring, Timestamp};
+use fulmar_node::{Lsn, NodeId, Outbox, Time};
+use std::sync::Arc;
+
+/// A part holds so many bytes, or one object.
+const PART_BYTES: usize = 4 << 10;
+/// A part that was sent so often without an answer goes to somebody who is gone, or has forgotten those before it.
+const PATIENCE: u32 = 20;
+
+/// A group on its way from here.
+pub(super) struct Leaving {
+    database: Database,
+    /// What the map must say before anything is sent.
+    hand_over: HandOver,
+    /// Which part is underway, where it begins and the next one does, if there is one.
+    number: u64,
+    from: ObjectId,
+    next: Option<ObjectId>,
+    /// How often it was sent.
+    sent: u32,
+    /// Whether all parts have arrived.
+    is_done: bool,
+}
+
+/// A group on its way to here.
+pub(super) struct Arriving {
+    attempt: u64,
+    /// How many parts have come.
+    parts: u64,
+    /// Nothing, if they were all.
+    database: Option<Database>,
+}
+
+/// A part that has come, and what must be durable before that is said: all of the group, with the last.
+pub(super) struct Unanswered {
+    until: Lsn,
+    from: NodeId,
+    place: (DatabaseNumber, GroupId),
+    attempt: u64,
+    number: u64,
+    whole: Option<Database>,
+}
+
+/// Objects, and with the last ones where the group's commits and names go on.
+type Part = (Vec<(ObjectId, Arc<[u8]>)>, Option<(Timestamp, u64)>);
+
+impl Leaving {
+    fn new(database: Database, hand_over: HandOver) -> Self {
+        let from = ObjectId(0);
+        Self { database, hand_over, number: 0, from, next: None, sent: 0, is_done: false }
+    }
+
+    /// The part that is underway.
+    fn part(&mut self) -> Result<Part, Error> {
+        let storage = self.database.storage();
+        let (mut objects, mut bytes) = (Vec::new(), 0);
+        self.next = storage.next(self.from)?;
+        while let Some(object) = self.next.filter(|_| bytes < PART_BYTES) {
+            if let Some(Moved { object: stored, .. }) = storage.moved(object)? {
+                bytes += stored.len();
+                objects.push((object, stored));
+            }
+            self.next = storage.next(ObjectId(object.0 + 1))?;
+        }
+        let last = self.next.is_none().then(|| (storage.last(), storage.next_object()));
+        Ok((objects, last))
+    }
+}
+
+/// As the server that is to be empty.
+impl Server {
+    /// Hands over what the leaves have left.
+    pub(super) fn hand_over(&mut self, now: Time, out: &mut Outbox<Self>) {
+        let me = self.site.me;
+        if !self.site.clock.is_known() || !self.site.map.draining.contains(&me) {
+            return;
+        }
+        // What is replicated is made anew elsewhere.
+        let map = &self.site.map;
+        let held: Vec<_> = map.held(me).filter(|place| map.replicas(*place).is_none()).collect();
+        let done: Vec<_> = self.leaving.keys().copied().filter(|place| !held.contains(place)).collect();
+        for place in done {
+            self.leaving.remove(&place);
+            if let Some(placement) = self.site.map.databases.get(&place.0) {
+                // It is nobody's: what is left of it takes room, and no more.
+                let _ = self.directory.discard(&placement.name, place.1);
+            }
+        }
+        for place in held {
+            let is_leaving = self.site.map.leaving.contains_key(&place);
+            let is_ready = is_leaving
+                || matches!(self.holds(place, out, now), Ok(true))
+                    && self.groups.get_mut(&place).is_some_and(Group::is_steady);
+            // What a disk or a lack of servers keeps from being done is tried again.
+            if is_ready && let Ok(true) = self.prepare_to_leave(place) {
+                self.hand_part(now, place, out);
+            }
+        }
+    }
+
+    /// Sees to it that there is an attempt to hand the group over, a new one if the last has failed.
+    fn prepare_to_leave(&mut self, place: (DatabaseNumber, GroupId)) -> Result<bool, Error> {
+        let Some(placement) = self.site.map.databases.get(&place.0) else { return Ok(false) };
+        if self.leaving.get(&place).is_some_and(|leaving| leaving.is_done || leaving.sent <= PATIENCE) {
+            return Ok(true);
+        }
+        let Some(to) = self.successor() else { return Ok(false) };
+        self.attempts += 1;
+        // No attempt of an earlier life of this server, or of another, is as late.
+        let hand_over = HandOver { to, attempt: (self.site.clock.born().0 << 16) + self.attempts };
+        let database = match (self.leaving.remove(&place), self.groups.get(&place)) {
+            (Some(failed), _) => failed.database,
+            (None, Some(group)) => group.database().clone(),
+            (None, None) => self.directory.open(&placement.name, place.1)?,
+        };
+        self.leaving.insert(place, Leaving::new(database, hand_over));
+        Ok(true)
+    }
+
+    /// Who holds least, and stays.
+    fn successor(&self) -> Option<NodeId> {
+        let stays = |server: &NodeId| !self.site.map.draining.contains(server);
+        let loads = self.site.loads.iter().filter(|(server, _)| stays(server));
+        loads.min_by_key(|(_, load)| load.objects).map(|(server, _)| *server)
+    }
+
+    /// Goes on with an attempt: has the map say that it is made; sends the part that is underway, perhaps again; has the map
+    /// say that it has succeeded.
+    fn hand_part(&mut self, now: Time, place: (DatabaseNumber, GroupId), out: &mut Outbox<Self>) {
+        let Some(leaving) = self.leaving.get_mut(&place) else { return };
+        let (database, group) = place;
+        let HandOver { to, attempt } = leaving.hand_over;
+        let keeper = self.site.map.keeper;
+        let (receiver, message) = if self.site.map.leaving.get(&place) != Some(&leaving.hand_over) {
+            (keeper, Message::Ask(MapRequest::Leave(database, group, leaving.hand_over)))
+        } else if leaving.is_done {
+            (keeper, Message::Ask(MapRequest::HandOver(database, group, attempt)))
+        } else {
+            // From here on nobody uses it. Who waits for an answer is to ask who holds it next.
+            if let Some(mut group) = self.groups.remove(&place) {
+                group.redirect(&mut self.site.turn(now, out));
+            }
+            leaving.sent += 1;
+            let Ok((objects, last)) = leaving.part() else { return };
+            let number = leaving.number;
+            (to, Message::HandOver { database, group, attempt, number, objects, last })
+        };
+        self.site.turn(now, out).send(receiver, message);
+    }
+
+    /// A part has arrived.
+    pub(super) fn hand_on(
+        &mut self,
+        now: Time,
+        place: (DatabaseNumber, GroupId),
+        arrived: (u64, u64),
+        out: &mut Outbox<Self>,
+    ) {
+        let Some(leaving) = self.leaving.get_mut(&place) else { return };
+        if (leaving.hand_over.attempt, leaving.number) != arrived {
+            return;
+        }
+        match leaving.next {
+            Some(next) => (leaving.number, leaving.from, leaving.sent) = (leaving.number + 1, next, 0),
+            None => leaving.is_done = true,
+        }
+        self.hand_part(now, place, out);
+    }
+}
+
+/// As the server that takes over.
+impl Server {
+    /// The groups of which all has come here, and is not on the disk yet.
+    pub fn arrived(&self) -> impl Iterator<Item = &Database> {
+        self.unanswered.iter().filter_map(|unanswered| unanswered.whole.as_ref())
+    }
+
+    /// Takes a part of a group, and says so, when it was the last as soon as they are all durable.
+    pub(super) fn take_over(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        place: (DatabaseNumber, GroupId),
+        ((attempt, number), part): ((u64, u64), Part),
+        out: &mut Outbox<Self>,
+    ) {
+        let (database, group) = place;
+        let is_agreed = self.site.map.leaving.get(&place) == Some(&HandOver { to: self.site.me, attempt });
+        // The sender tries again what cannot be done now.
+        if is_agreed && self.site.map.server(database, group) == Some(from) {
+            match self.try_take_over(place, (attempt, number), part) {
+                Ok(Some(whole)) => {
+                    let until = match &whole {
+                        Some(whole) => out.record(Synced::of(whole)),
+                        None => out.logged(),
+                    };
+                    self.unanswered.push_back(Unanswered { until, from, place, attempt, number, whole });
+                    self.answer_parts(now, out);
+                }
+                Ok(None) => {}
+                // A part of it may be there: all of it comes anew.
+                Err(_) => drop(self.arriving.remove(&place)),
+            }
+        }
+    }
+
+    /// Says which parts have arrived, as far as they must be durable. If the disk does not hold them, none has.
+    pub(super) fn answer_parts(&mut self, now: Time, out: &mut Outbox<Self>) {
+        let durable = self.site.durable;
+        while let Some(first) = self.unanswered.pop_front_if(|first| first.until <= durable) {
+            let Unanswered { from, place, attempt, number, whole, .. } = first;
+            if whole.is_some_and(|whole| whole.storage().has_failed()) {
+                self.arriving.remove(&place);
+            }
+            if self.arriving.get(&place).is_some_and(|arriving| arriving.attempt == attempt) {
+                let (database, group) = place;
+                let message = Message::Arrived { database, group, attempt, number };
+                self.site.turn(now, out).send(from, message);
+            }
+        }
+    }
+
+    /// If the part is here, now or already: the group, if that has made it whole. What an earlier attempt has brought is
+    /// forgotten when a later one begins, and nothing of an earlier one is taken any more.
+    fn try_take_over(
+        &mut self,
+        place: (DatabaseNumber, GroupId),
+        (attempt, number): (u64, u64),
+        (objects, last): Part,
+    ) -> Result<Option<Option<Database>>, Error> {
+        let Some(placement) = self.site.map.databases.get(&place.0) else { return Ok(None) };
+        if number == 0 && self.arriving.get(&place).is_none_or(|arriving| arriving.attempt < attempt) {
+            self.arriving.remove(&place);
+            let database = Some(self.directory.arrive(&placement.name, place.1)?);
+            self.arriving.insert(place, Arriving { attempt, parts: 0, database });
+        }
+        let Some(arriving) = self.arriving.get_mut(&place) else { return Ok(None) };
+        if arriving.attempt != attempt || number > arriving.parts {
+            return Ok(None);
+        }
+        if number < arriving.parts {
+            return Ok(Some(None));
+        }
+        let Some(database) = &arriving.database else { return Ok(None) };
+        let placed = |(object, stored): (ObjectId, Arc<[u8]>)| {
+            let moved = Moved { object: stored, touched: Vec::new() };
+            Restructuring::Place { object, moved }
+        };
+        let restructurings = objects.into_iter().map(placed).collect();
+        let commit = Commit { restructurings, ..Commit::default() };
+        database.execute(&commit).map_err(|refusal| match refusal {
+            Refusal::Failed(error) => error,
+            Refusal::Misplaced(_) => Error::Conflict,
+        })?;
+        if let Some((last, next_object)) = last {
+            database.storage().inherit(last, next_object)?;
+        }
+        arriving.parts += 1;
+        // Whoever opens it when that is told finds it closed.
+        Ok(Some(if last.is_some() { arriving.database.take() } else { None }))
+    }
+}

@@ -1,0 +1,230 @@
+//! The map, as a server asks for it, and as others ask it.
+
+use super::{Server, Turn};
+use crate::map::Map;
+use crate::message::{Answer, Failed, MapRequest, Message};
+use crate::name::DatabaseName;
+use crate::open::Open;
+use fulmar_coding::Reader;
+use fulmar_kv::Error;
+use fulmar_node::{NodeId, Outbox, Time};
+use std::io;
+use std::ops::Bound::{Excluded, Unbounded};
+use std::path::Path;
+
+/// A server that is to be on the map, where it says that it is. Whoever runs the keeper of the map calls it there, and hands this back if
+/// that server answers: so nobody is on the map who cannot be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joining {
+    /// Its name.
+    pub server: NodeId,
+    /// `HOST:PORT`
+    pub address: String,
+}
+
+/// Where the servers of a cluster were when a server last knew.
+pub(in super::super) fn remembered(directory: &mut dyn Open) -> Result<Option<Map>, Error> {
+    let Some(bytes) = directory.remembered()? else { return Ok(None) };
+    let damaged = || Error::Corrupt {
+        path: Path::new(".servers").into(),
+        what: "what this server knew of the others is damaged; without this file it has to join them".into(),
+    };
+    Map::decode(&mut Reader::new(&bytes)).map(Some).ok_or_else(damaged)
+}
+
+impl Turn<'_> {
+    /// Asks for a newer map, and that this server is on it as it is to be.
+    pub(super) fn ask_map(&mut self) {
+        let Map { keeper, version, .. } = self.site.map;
+        self.send(keeper, Message::Ask(MapRequest::Newer(version)));
+        let map = &self.site.map;
+        if !map.has(self.site.me, &self.site.address) && !map.draining.contains(&self.site.me) {
+            self.send(keeper, Message::Ask(MapRequest::Join(self.site.address.clone())));
+        }
+        if let Some(replication) = self.site.replication.filter(|wanted| *wanted != self.site.map.replication)
+        {
+            self.send(keeper, Message::Ask(MapRequest::Replicate(replication)));
+        }
+        // Another may keep it by now, and one server after the other is asked who.
+        let servers = &self.site.map.servers;
+        let next = |last| servers.range((Excluded(last), Unbounded)).next().or_else(|| servers.iter().next());
+        if let Some((other, _)) = next(self.site.asked).filter(|_| self.site.map.records.is_some()) {
+            self.site.asked = *other;
+            self.send(self.site.asked, Message::Ask(MapRequest::Newer(version)));
+        }
+    }
+}
+
+impl Server {
+    /// A client wants to open a database.
+    pub(super) fn open(
+        &mut self,
+        now: Time,
+        client: NodeId,
+        number: u64,
+        (name, create): (DatabaseName, bool),
+        out: &mut Outbox<Self>,
+    ) {
+        let turn = &mut self.site.turn(now, out);
+        if let Some(layout) = turn.site.map.layout(&name) {
+            let reached = turn.site.clock.reached();
+            return turn.answer(client, number, Answer::Open(layout, reached));
+        }
+        if let Err(error) = self.directory.exists(&name) {
+            return turn.answer(client, number, Answer::Failed(error.into()));
+        }
+        if !self.unplaced.iter().any(|(waits, asked, _)| (*waits, *asked) == (client, number)) {
+            self.unplaced.push((client, number, name.clone()));
+        }
+        turn.send(turn.site.map.keeper, Message::Ask(MapRequest::Database { name, create }));
+    }
+
+    /// A server wants to know the map.
+    pub(super) fn tell_map(&mut self, now: Time, from: NodeId, request: MapRequest, out: &mut Outbox<Self>) {
+        let turn = &mut self.site.turn(now, out);
+        if let MapRequest::Newer(version) = request {
+            if turn.site.map.version > version {
+                let map = turn.site.map.clone();
+                turn.send(from, Message::Map { map, about: None });
+            }
+            return;
+        }
+        let Some(manager) = &mut self.manager else { return };
+        let map = manager.map();
+        let holds = |database, group| map.server(database, group) == Some(from);
+        let changed = match request {
+            MapRequest::Database { name, create } => {
+                return self.tell_database(now, from, (name, create), out);
+            }
+            MapRequest::Join(address) if !map.has(from, &address) => {
+                let joining = Joining { server: from, address };
+                if from == turn.site.me {
+                    return self.join(now, joining, out);
+                }
+                return out.event(joining);
+            }
+            MapRequest::Replicate(replication) if map.replication != replication => {
+                manager.change(|map| map.replicate(replication), turn)
+            }
+            MapRequest::Drain(address) => manager.change(|map| map.drain(&address), turn),
+            MapRequest::Begin(database, group, life) if map.is_to_begin((database, group), from) => {
+                manager.change(|map| map.begin((database, group), from, life), turn)
+            }
+            MapRequest::Lead(database, group, view, members) if map.is_to_lead((database, group), view) => {
+                manager.change(|map| map.lead((database, group), from, (view, members)), turn)
+            }
+            MapRequest::Leave(database, group, hand_over) if holds(database, group) => {
+                manager.change(|map| map.leave((database, group), hand_over), turn)
+            }
+            MapRequest::HandOver(database, group, attempt) if holds(database, group) => {
+                manager.change(|map| map.hand_over((database, group), attempt), turn)
+            }
+            _ => return,
+        };
+        // Who is not told asks again.
+        if changed.is_ok() {
+            manager.tell_map(from, None, turn);
+        }
+    }
+
+    /// A server has been reached where it says that it is.
+    pub(super) fn join(&mut self, now: Time, Joining { server, address }: Joining, out: &mut Outbox<Self>) {
+        let turn = &mut self.site.turn(now, out);
+        if let Some(manager) = &mut self.manager
+            && !manager.map().has(server, &address)
+            && manager.change(|map| map.join(server, &address), turn).is_ok()
+        {
+            manager.tell_map(server, None, turn);
+        }
+    }
+
+    /// Another wants to know where a database is.
+    fn tell_database(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        (name, create): (DatabaseName, bool),
+        out: &mut Outbox<Self>,
+    ) {
+        if create && self.site.hesitates.is_some_and(|until| now < until) && self.is_unused() {
+            // It is asked for again.
+            return;
+        }
+        let turn = &mut self.site.turn(now, out);
+        let Some(manager) = &mut self.manager else { return };
+        let is_known = manager.map().layout(&name).is_some();
+        let exists = self.directory.exists(&name);
+        let me = turn.site.me;
+        let changed = match (is_known, exists, create) {
+            (false, Err(error), _) => Err(error),
+            (false, Ok(true), _) => manager.change(|map| map.adopt(&name, me), turn),
+            (false, Ok(false), true) if !manager.map().has_room() => {
+                Err(Error::io(Path::new(&*name), io::Error::other(manager.map().missing())))
+            }
+            (false, Ok(false), true) => manager.change(|map| map.create(&name), turn),
+            _ => Ok(()),
+        };
+        match changed {
+            Ok(()) => manager.tell_map(from, Some(name), turn),
+            // Other servers hear nothing, and their clients that this one does not answer.
+            Err(error) if from == me => {
+                let failed = turn.failed(error);
+                for (client, number, _) in self.unplaced.extract_if(.., |(.., asked)| *asked == name) {
+                    turn.answer(client, number, failed.clone());
+                }
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// The map as the manager knows it.
+    pub(super) fn learn(
+        &mut self,
+        now: Time,
+        map: Map,
+        about: Option<&DatabaseName>,
+        out: &mut Outbox<Self>,
+    ) {
+        if map.version >= self.site.map.version {
+            self.know_map(map, now, out);
+        }
+        if let Some(early) = self.early.take() {
+            self.handle(now, self.site.map.keeper, early, out);
+        }
+        let Some(about) = about else { return };
+        let turn = &mut self.site.turn(now, out);
+        let layout = turn.site.map.layout(about).map(|layout| (layout, turn.site.clock.reached()));
+        for (client, number, _) in self.unplaced.extract_if(.., |(.., name)| *name == *about) {
+            let missing = || Answer::Failed(Failed::Missing("no such database".into()));
+            let answer =
+                layout.clone().map_or_else(missing, |(layout, reached)| Answer::Open(layout, reached));
+            turn.answer(client, number, answer);
+        }
+    }
+
+    /// There is another map than was known.
+    fn know_map(&mut self, map: Map, now: Time, out: &mut Outbox<Self>) {
+        let kept = |map: &Map| (map.keeper, map.records.as_ref().and_then(|records| records.view));
+        let is_kept_anew = kept(&map) != kept(&self.site.map);
+        let before = std::mem::replace(&mut self.site.map, map);
+        let (was, is) = (before.servers_of_groups(), self.site.map.servers_of_groups());
+        let is_moved = |place| was.get(&place) != is.get(&place);
+        for ((database, _), group) in &mut self.groups {
+            group.follow(|other| is_moved((*database, other)), &mut self.site.turn(now, out));
+        }
+        // It has told since where it is.
+        let servers = &self.site.map.servers;
+        self.site.met.retain(|server, _| before.servers.get(server) == servers.get(server));
+        let mut servers = Vec::new();
+        self.site.map.whereabouts().encode(&mut servers);
+        // What fails is tried again with the next map; until then what was known before has to do.
+        if servers != self.remembered && self.directory.remember(&servers).is_ok() {
+            self.remembered = servers;
+        }
+        self.look_at_map(now, out);
+        if is_kept_anew {
+            self.site.turn(now, out).ask_time_again();
+            self.register_all(now, out);
+        }
+    }
+}

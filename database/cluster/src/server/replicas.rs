@@ -1,0 +1,575 @@
+//! Replicas of groups: this server holds them, and serves the groups whose replicas lead here.
+//!
+//! The leader of a view first announces itself to all replicas. When that is committed, and carried out here, all that was committed
+//! under others is here too, and nothing of theirs will be any more. Then it has the map say that it serves the group; and when it has
+//! asked the clock after that, it opens the group, as if it had crashed. Who has led before may not know, and goes on to read
+//! for clients: but no snapshot that is newer than the first commit of the new leader's, as it hears of such a time together
+//! with the version of the map (see [`Message::Time`]).
+
+use super::copying::{Copying, Given};
+use super::group::Group;
+use super::ledger::Ledger;
+use super::manager::Manager;
+use super::{Server, Site, Synced, Timer, Turn};
+use crate::map::{FIRST_LIFE, RECORDS, Replicas};
+use crate::message::{DatabaseNumber, MapRequest, Message};
+use crate::open::GroupOptions;
+use crate::replicated::{DONE, Entries, Leading, Operation};
+use fulmar_kv::{Database, Error, GroupId};
+use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
+use fulmar_replication::{
+    Behind, Client, ClientId, Group as Members, Invoke, Member, Options, Outcome, Protocol, Replica,
+    SequenceNumber, View, Wish,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::time::Duration;
+
+pub(super) type Place = (DatabaseNumber, GroupId);
+
+/// How long a leader waits for its own replicas' answer before it asks all of them.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// A group that was not served for so many sweeps may want for a superquorum, and is to do without…
+const UNSERVED: u32 = 6;
+/// …until all its replicas have been there for so many. Then the first of them is to lead it again, too.
+const COMPLETE: u32 = 40;
+
+/// A replica of a group.
+pub(super) struct Hosted {
+    pub(super) replica: Replica<Entries>,
+    pub(super) entries: Entries,
+    /// In which of the server's lives it began.
+    life: u64,
+    logged: Lsn,
+    /// Which of the server's records hold which of the replica's.
+    underway: VecDeque<(Lsn, Lsn)>,
+    front: Option<Front>,
+    pub(super) copying: Option<Copying>,
+    /// Parts of what it holds that others copy.
+    pub(super) given: BTreeMap<NodeId, Given>,
+    /// For how many sweeps the group has not been served here, though its replicas lead here, or have led lately; and for how
+    /// many it could do with its protocol of choice.
+    unserved: u32,
+    complete: u32,
+    /// What was committed at the last sweep.
+    committed: SequenceNumber,
+    /// Its disk has failed: it takes part no more.
+    pub(super) is_broken: bool,
+}
+
+/// As the leader of a view.
+struct Front {
+    view: View,
+    client: Client,
+    stage: Stage,
+    /// Whether the replicas have not answered yet.
+    is_asking: bool,
+    /// The group may be seen when so many of its batches are taken.
+    begins_at: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The replicas are to know that it leads.
+    Announcing,
+    /// They do; the map is to say that it serves the group.
+    Registering,
+    /// It does; the clock is to answer this question, or a later one.
+    Timing(u64),
+    Serving,
+    /// Another leads.
+    Over,
+}
+
+fn options(options: &GroupOptions) -> Options {
+    Options { checkpoint: options.checkpoint, is_copied: true, ..options.leader_timeout.options() }
+}
+
+impl Hosted {
+    /// Writes down in which of the server's lives it has begun.
+    pub(super) fn begin(&self) -> Result<(), Error> {
+        self.entries.begin(self.life)
+    }
+
+    /// The view in which it serves the group.
+    pub(super) fn serves(&self) -> Option<View> {
+        self.front.as_ref().filter(|front| front.stage == Stage::Serving).map(|front| front.view)
+    }
+
+    /// What is to be changed about the group, if this server leads its replicas. Asked once a sweep.
+    ///
+    /// Speculation commits nothing within a view as long as no superquorum is there: then another protocol is better (Speculative
+    /// Paxos, section 4.2.5). And when all are there again, the first of the members leads, so that work is shared as it was.
+    fn wish(&mut self, replicas: &Replicas, me: NodeId) -> Option<Wish> {
+        if let Some(front) = &self.front {
+            let before = std::mem::replace(&mut self.committed, self.replica.committed());
+            let is_served = front.stage == Stage::Serving && (!front.is_asking || self.committed > before);
+            self.unserved = if is_served { 0 } else { self.unserved + 1 };
+            self.entries.set_stalled(self.unserved >= UNSERVED);
+        }
+        self.complete = if self.replica.is_complete() { self.complete + 1 } else { 0 };
+        let group = self.replica.group();
+        let member = |node: &NodeId| {
+            let known = group.members().iter().find(|member| member.node == *node).copied();
+            known.or_else(|| replicas.begun.get(node).map(|life| Member { node: *node, incarnation: *life }))
+        };
+        let members: Option<Vec<_>> = replicas.members.iter().map(member).collect();
+        let others = members.filter(|members| members != group.members());
+        let protocol = group.protocol();
+        let is_long_complete = self.complete >= COMPLETE;
+        let better = match protocol {
+            Protocol::Speculative if self.unserved >= UNSERVED => Some(Protocol::Viewstamped),
+            Protocol::Viewstamped if is_long_complete => Some(replicas.protocol),
+            _ => None,
+        };
+        if is_long_complete {
+            self.complete = 0;
+        }
+        let better = better.filter(|better| *better != protocol);
+        if others.is_some() || better.is_some() {
+            let members = others.unwrap_or_else(|| group.members().to_vec());
+            return Some(Wish::Reconfigure(members, better.unwrap_or(protocol)));
+        }
+        let first = replicas.members.first().copied().filter(|first| *first != me);
+        first.filter(|_| is_long_complete).map(Wish::Resign)
+    }
+}
+
+/// Sends what a replica of a group, or its leader's client, has to say.
+fn say(turn: &mut Turn<'_>, place: Place, sends: Vec<(NodeId, fulmar_replication::Message)>) {
+    let (database, group) = place;
+    for (to, message) in sends {
+        turn.send(to, Message::Replication { database, group, message: Box::new(message) });
+    }
+}
+
+impl Server {
+    /// Begins the replicas that this server is to hold and does not yet.
+    pub(super) fn host(&mut self, now: Time, out: &mut Outbox<Self>) {
+        let me = self.site.me;
+        let missing: Vec<_> =
+            self.site.map.replicas_on(me).filter(|place| !self.replicas.contains_key(place)).collect();
+        let mut has_opened = false;
+        for place in missing {
+            if self.failures.rests(place, now) {
+                continue;
+            }
+            if !self.opened.contains_key(&place) && std::mem::replace(&mut has_opened, true) {
+                // To make what a replica is kept in takes dozens of syncs: others are heard in between.
+                out.set_timer(Timer::Host, now);
+                continue;
+            }
+            // It is tried again; without this replica the others go on.
+            let opened = self.open_replica(place, now, out);
+            let hosted = match opened.and_then(|hosted| self.try_disk(place, hosted)) {
+                Ok(Some(hosted)) => hosted,
+                Ok(None) => continue,
+                Err(why) => {
+                    self.fail_replica(place, why, now, out);
+                    continue;
+                }
+            };
+            let life = hosted.life;
+            self.replicas.insert(place, hosted);
+            self.step_replica(place, now, out, |replica, out| replica.start(now, out));
+            self.tell_begin(place, life, now, out);
+        }
+    }
+
+    /// Which of this server's lives this is, if it knows.
+    fn life(&self) -> Option<u64> {
+        // No other has heard of the clock when it was there.
+        self.site.clock.is_known().then(|| self.site.clock.born().0)
+    }
+
+    /// Has the map tell that there is a replica here, if it does not.
+    fn tell_begin(&mut self, place: Place, life: u64, now: Time, out: &mut Outbox<Self>) {
+        if self.site.map.is_to_begin(place, self.site.me) {
+            let keeper = self.site.map.keeper;
+            let request = MapRequest::Begin(place.0, place.1, life);
+            self.site.turn(now, out).send(keeper, Message::Ask(request));
+        }
+    }
+
+    /// A replica is a founder's if it began in the life of the server in which that was to, as far as the map knows; else one has
+    /// lost what it had, or it comes later. If that cannot be told yet, there is none.
+    fn open_replica(
+        &mut self,
+        place: Place,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) -> Result<Option<Hosted>, Error> {
+        let (Some(name), Some(replicas)) = (self.site.map.name(place), self.site.map.replicas(place)) else {
+            return Ok(None);
+        };
+        let (entries, records) = match self.opened.remove(&place) {
+            Some(opened) => opened,
+            None => {
+                let (path, engine) = self.directory.engine(&name, place.1)?;
+                Entries::open(&path, engine)?
+            }
+        };
+        let new_life = || if self.founds && place == RECORDS { Some(FIRST_LIFE) } else { self.life() };
+        let Some(life) = entries.life().or_else(new_life) else {
+            self.opened.insert(place, (entries, records));
+            return Ok(None);
+        };
+        if entries.life().is_none() {
+            // Before others count on it.
+            entries.begin(life)?;
+        }
+        let me = self.site.me;
+        let is_founder = replicas.founders.contains(&me);
+        let begun = replicas.begun.get(&me).copied();
+        if is_founder && begun.is_none() {
+            self.tell_begin(place, life, now, out);
+            self.opened.insert(place, (entries, records));
+            return Ok(None);
+        }
+        let incarnation = if is_founder && begun == Some(life) { 0 } else { life };
+        // Where they are now is told to who knows nothing else.
+        let later = replicas.group.clone().filter(|_| records.is_empty());
+        let group =
+            later.map_or_else(|| Members::new(replicas.founders.iter().copied(), replicas.protocol), Ok);
+        let group = group.map_err(|error| {
+            Error::io(name.as_ref(), std::io::Error::new(std::io::ErrorKind::InvalidInput, error))
+        })?;
+        let member = Member { node: me, incarnation };
+        let options = options(&self.directory.options());
+        let replica = Replica::new(member, group, options, entries.clone(), &records);
+        let logged = Lsn(records.len() as u64);
+        Ok(Some(Hosted {
+            replica,
+            entries,
+            life,
+            logged,
+            underway: VecDeque::new(),
+            front: None,
+            copying: None,
+            given: BTreeMap::new(),
+            unserved: 0,
+            complete: 0,
+            committed: SequenceNumber(0),
+            is_broken: false,
+        }))
+    }
+
+    pub(super) fn step_replica(
+        &mut self,
+        place: Place,
+        now: Time,
+        out: &mut Outbox<Self>,
+        step: impl FnOnce(&mut Replica<Entries>, &mut Outbox<Replica<Entries>>),
+    ) {
+        let Some(hosted) = self.replicas.get_mut(&place).filter(|hosted| !hosted.is_broken) else { return };
+        let mut own = Outbox::after(hosted.logged);
+        step(&mut hosted.replica, &mut own);
+        hosted.logged = own.logged();
+        if let Err(why) = hosted.entries.store(&own.records) {
+            return self.fail_replica(place, why, now, out);
+        }
+        let turn = &mut self.site.turn(now, out);
+        if !own.records.is_empty() {
+            let lsn = turn.out.record(Synced::of_replica(&hosted.entries));
+            hosted.underway.push_back((lsn, hosted.logged));
+        }
+        say(turn, place, own.sends);
+        if hosted.entries.is_behind() {
+            // Others are heard in between.
+            turn.out.set_timer(Timer::Store(place), now);
+        }
+        let timers = own.timers.into_iter().map(|(name, change)| (Timer::Replica(place, name), change));
+        turn.out.timers.extend(timers);
+        if let Some(Behind(from)) = own.events.pop() {
+            hosted.copy_from(from, place, turn);
+        }
+        self.observe(place, now, out);
+    }
+
+    pub(super) fn step_replicas(
+        &mut self,
+        now: Time,
+        out: &mut Outbox<Self>,
+        step: impl Fn(&mut Replica<Entries>, &mut Outbox<Replica<Entries>>),
+    ) {
+        for place in self.replicas.keys().copied().collect::<Vec<_>>() {
+            self.step_replica(place, now, out, &step);
+        }
+    }
+
+    /// Leads, or follows, as the replica does.
+    fn observe(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
+        let Some(hosted) = self.replicas.get_mut(&place) else { return };
+        let leads = hosted.replica.view().filter(|_| hosted.replica.leads());
+        if hosted.front.as_ref().map(|front| front.view) != leads {
+            hosted.front = None;
+            self.follow(place, now, out);
+            if let Some(view) = leads {
+                self.lead(place, view, now, out);
+            }
+        }
+        let Some(Hosted { front: Some(front), entries, .. }) = self.replicas.get_mut(&place) else { return };
+        let is_announced = front.stage == Stage::Announcing && !front.is_asking;
+        if is_announced && entries.leader() == Some(front.view) {
+            if place == RECORDS {
+                front.stage = Stage::Serving;
+                // What fails is tried again.
+                let _ = self.keep_records(now, out);
+            } else {
+                front.stage = Stage::Registering;
+                self.register(place, now, out);
+            }
+        }
+    }
+
+    /// Announces that the replica here leads.
+    fn lead(&mut self, place: Place, view: View, now: Time, out: &mut Outbox<Self>) {
+        let Some(hosted) = self.replicas.get_mut(&place) else { return };
+        hosted.entries.lead(view);
+        // No leader of another view has this name, and none leads the same view in two lives.
+        let name = ClientId(view.epoch << 32 | view.number);
+        let client = Client::new(name, hosted.replica.group().clone(), PATIENCE).in_view(view);
+        hosted.front = Some(Front { view, client, stage: Stage::Announcing, is_asking: true, begins_at: 0 });
+        let announcement = Invoke::Execute(Operation::Lead(view).encode().into());
+        self.step_front(place, now, out, |client, out| client.request(now, announcement, out));
+    }
+
+    /// Has nothing more to say for a group.
+    pub(super) fn follow(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
+        if let Some(hosted) = self.replicas.get_mut(&place) {
+            hosted.entries.follow();
+            if let Some(front) = &mut hosted.front {
+                front.stage = Stage::Over;
+            }
+        }
+        if let Some(mut group) = self.groups.remove(&place) {
+            group.redirect(&mut self.site.turn(now, out));
+        }
+        self.manager.take_if(|_| place == RECORDS);
+    }
+
+    fn register(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
+        let Some(Hosted { front: Some(front), replica, .. }) = self.replicas.get(&place) else { return };
+        let (keeper, (database, group)) = (self.site.map.keeper, place);
+        let request = MapRequest::Lead(database, group, front.view, replica.group().clone());
+        self.site.turn(now, out).send(keeper, Message::Ask(request));
+    }
+
+    /// Has the map say, perhaps again, that groups are served here whose replicas know: who was to say so may be gone.
+    pub(super) fn register_all(&mut self, now: Time, out: &mut Outbox<Self>) {
+        for place in self.replicas.keys().copied().collect::<Vec<_>>() {
+            let front = self.replicas.get(&place).and_then(|hosted| hosted.front.as_ref());
+            if front.is_some_and(|front| front.stage == Stage::Registering) {
+                self.register(place, now, out);
+            }
+        }
+    }
+
+    fn step_front(
+        &mut self,
+        place: Place,
+        now: Time,
+        out: &mut Outbox<Self>,
+        step: impl FnOnce(&mut Client, &mut Outbox<Client>),
+    ) {
+        let Some(Hosted { front: Some(front), .. }) = self.replicas.get_mut(&place) else { return };
+        let mut own = Outbox::default();
+        step(&mut front.client, &mut own);
+        let turn = &mut self.site.turn(now, out);
+        say(turn, place, own.sends);
+        turn.out.timers.extend(own.timers.into_iter().map(|((), change)| (Timer::Front(place), change)));
+        for outcome in own.events {
+            self.hear_replicas(place, outcome == Outcome::Result(vec![DONE]), now, out);
+        }
+    }
+
+    /// The replicas have done what they were asked to, or follow another.
+    fn hear_replicas(&mut self, place: Place, is_done: bool, now: Time, out: &mut Outbox<Self>) {
+        let Some(Hosted { front: Some(front), entries, .. }) = self.replicas.get_mut(&place) else { return };
+        front.is_asking = false;
+        if !is_done {
+            return self.follow(place, now, out);
+        }
+        if front.stage == Stage::Announcing {
+            return self.observe(place, now, out);
+        }
+        entries.is_taken();
+        let turn = &mut self.site.turn(now, out);
+        if let Some(group) = self.groups.get_mut(&place) {
+            group.release(turn);
+        }
+        if let Some(manager) = self.manager.as_mut().filter(|_| place == RECORDS) {
+            manager.is_confirmed(turn);
+            manager.durable(turn);
+        }
+    }
+
+    /// Asks replicas to take what was written for them, or whether they are led from here; says whether there was anything.
+    pub(super) fn write_ahead(&mut self, now: Time, out: &mut Outbox<Self>) -> bool {
+        let mut due = Vec::new();
+        for (place, hosted) in &mut self.replicas {
+            let Some(front) = &mut hosted.front else { continue };
+            if front.stage != Stage::Serving || front.is_asking {
+                continue;
+            }
+            let asks = *place == RECORDS && self.manager.as_mut().is_some_and(Manager::asks);
+            let leads = || Invoke::Query(Operation::Lead(front.view).encode().into());
+            let write = hosted.entries.next_operation();
+            let write = write.map(|operation| Invoke::Execute(operation.encode().into()));
+            if let Some(invoke) = write.or_else(|| asks.then(leads)) {
+                front.is_asking = true;
+                due.push((*place, invoke));
+            }
+        }
+        let is_any = !due.is_empty();
+        for (place, invoke) in due {
+            self.step_front(place, now, out, |client, out| client.request(now, invoke, out));
+        }
+        is_any
+    }
+
+    /// The map has changed.
+    pub(super) fn look_at_map(&mut self, now: Time, out: &mut Outbox<Self>) {
+        let Site { map, me, .. } = &self.site;
+        let is_here = |place: Place| map.replicas(place).is_some_and(|replicas| replicas.are_on(*me));
+        self.failures.retain(is_here);
+        self.opened.retain(|place, _| is_here(*place));
+        self.host(now, out);
+        let places: Vec<_> = self.replicas.keys().copied().collect();
+        for place in places {
+            if self.site.map.replicas(place).is_none_or(|replicas| !replicas.are_on(self.site.me)) {
+                self.follow(place, now, out);
+                self.replicas.remove(&place);
+            }
+            let serving = self.site.map.replicas(place).and_then(|replicas| replicas.view);
+            let Some(Hosted { front: Some(front), .. }) = self.replicas.get_mut(&place) else { continue };
+            if serving > Some(front.view) {
+                self.follow(place, now, out);
+            } else if serving == Some(front.view) && front.stage == Stage::Registering {
+                front.stage = Stage::Timing(self.site.clock.next());
+                self.site.turn(now, out).ask_time_again();
+            }
+        }
+    }
+
+    /// The clock has answered this question.
+    pub(super) fn begin_to_serve(&mut self, number: u64, now: Time, out: &mut Outbox<Self>) {
+        let mut places = Vec::new();
+        for (place, hosted) in &mut self.replicas {
+            if let Some(front) = &mut hosted.front
+                && matches!(front.stage, Stage::Timing(from) if from <= number)
+            {
+                front.stage = Stage::Serving;
+                places.push(*place);
+            }
+        }
+        for place in places {
+            // What fails is tried again when somebody asks.
+            let _ = self.serves(place, now, out);
+        }
+    }
+
+    /// Whether this server serves a group that is replicated, which then is open.
+    pub(super) fn serves(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) -> Result<bool, Error> {
+        let Some(hosted) = self.replicas.get_mut(&place) else { return Ok(false) };
+        let Some(view) = hosted.serves().filter(|_| place != RECORDS) else { return Ok(false) };
+        let entries = hosted.entries.clone();
+        // What was written before the failure stands.
+        let has_failed = |group: &Group| group.database().storage().has_failed();
+        let failed = self.groups.get(&place).is_some_and(has_failed).then(|| self.groups.remove(&place));
+        let promised = failed.flatten().map(|mut failed| {
+            failed.redirect(&mut self.site.turn(now, out));
+            failed.database().storage().last()
+        });
+        if !self.groups.contains_key(&place) {
+            let Some(name) = self.site.map.name(place) else { return Ok(false) };
+            let engine = Box::new(Leading { entries: entries.clone(), view });
+            let options = fulmar_kv::Options { group: place.1, ..self.directory.options().storage };
+            let kv = Database::with_engine(Path::new(&*name), engine, &options)?;
+            let trees = fulmar_dbt::Database::on(kv.clone())?;
+            kv.storage().skip_lost_names()?;
+            if let Some(front) = &mut hosted.front {
+                (front.begins_at, _) = entries.progress();
+            }
+            let ledger = Ledger::Replicas(entries.clone());
+            let group = Group::new(place, (kv, trees), (true, ledger), &mut self.site.turn(now, out));
+            group.keep_promises(promised.unwrap_or_default());
+            self.groups.insert(place, group);
+        }
+        let begins_at = hosted.front.as_ref().map_or(0, |front| front.begins_at);
+        Ok(entries.progress().1 >= begins_at)
+    }
+
+    /// A message among replicas.
+    pub(super) fn hear_replica(
+        &mut self,
+        place: Place,
+        from: NodeId,
+        message: fulmar_replication::Message,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
+        use fulmar_replication::Message::{Forgotten, Group, Reply, SpeculativeReply};
+        let Some(hosted) = self.replicas.get(&place) else { return };
+        let is_for_front =
+            matches!(message, Reply { .. } | SpeculativeReply { .. } | Forgotten { .. } | Group(_));
+        if is_for_front && hosted.front.is_some() {
+            let message = message.clone();
+            self.step_front(place, now, out, |client, out| client.receive(now, from, message, out));
+        }
+        self.step_replica(place, now, out, |replica, out| replica.receive(now, from, message, out));
+    }
+
+    pub(super) fn wake_replica(
+        &mut self,
+        place: Place,
+        timer: fulmar_replication::Timer,
+        now: Time,
+        out: &mut Outbox<Self>,
+    ) {
+        self.step_replica(place, now, out, |replica, out| replica.expire(now, timer, out));
+    }
+
+    pub(super) fn wake_front(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
+        self.step_front(place, now, out, |client, out| client.expire(now, (), out));
+    }
+
+    /// Some of the server's records are durable.
+    pub(super) fn replicas_durable(&mut self, upto: Lsn, now: Time, out: &mut Outbox<Self>) {
+        let places: Vec<_> = self.replicas.keys().copied().collect();
+        for place in places {
+            let Some(hosted) = self.replicas.get_mut(&place) else { continue };
+            let mut durable = None;
+            while let Some((_, own)) = hosted.underway.pop_front_if(|(lsn, _)| *lsn <= upto) {
+                durable = Some(own);
+            }
+            match (durable, hosted.entries.why_unsynced()) {
+                (_, Some(why)) => self.fail_replica(place, why, now, out),
+                (Some(own), None) => {
+                    self.step_replica(place, now, out, |replica, out| replica.durable(now, own, out));
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Asks again for what was not answered.
+    pub(super) fn sweep_replicas(&mut self, now: Time, out: &mut Outbox<Self>) {
+        // What its engine holds is let go of before it is opened again.
+        self.replicas.retain(|place, hosted| !hosted.is_broken || self.failures.rests(*place, now));
+        self.host(now, out);
+        self.register_all(now, out);
+        let places: Vec<_> = self.replicas.keys().copied().collect();
+        let me = self.site.me;
+        for place in places {
+            let Some(hosted) = self.replicas.get_mut(&place) else { continue };
+            hosted.copy_on(place, &mut self.site.turn(now, out));
+            let life = hosted.life;
+            let wish = self.site.map.replicas(place).and_then(|replicas| hosted.wish(replicas, me));
+            self.tell_begin(place, life, now, out);
+            if let Some(wish) = wish {
+                self.step_replica(place, now, out, |replica, out| replica.request(now, wish, out));
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What a server tells about itself.
+
+use crate::message::DatabaseNumber;
+use fulmar_coding::{Reader, list, number, put_bytes, put_varint, text};
+use fulmar_kv::{GroupId, Timestamp};
+
+/// What a server tells about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Where the cluster's clock is, as far as the server knows.
+    pub now: Timestamp,
+    /// No snapshot of the cluster is older, as far as the server knows.
+    pub watermark: Timestamp,
+    /// How many snapshots its clients hold.
+    pub snapshots: u64,
+    /// The groups that it has open.
+    pub groups: Vec<GroupStatus>,
+    /// What of it takes no part, and why.
+    pub failures: Vec<String>,
+}
+
+/// What it tells about a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupStatus {
+    /// The database.
+    pub database: DatabaseNumber,
+    /// The group.
+    pub group: GroupId,
+    /// Reads that were answered since it was opened.
+    pub reads: u64,
+    /// Commits that were carried out since it was opened.
+    pub commits: u64,
+    /// Transactions of several groups that are prepared and not decided.
+    pub prepared: u64,
+    /// Memory for cached data, bytes.
+    pub cached: u64,
+    /// Nodes of trees.
+    pub nodes: u64,
+}
+
+impl Status {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.now.0);
+        put_varint(out, self.watermark.0);
+        put_varint(out, self.snapshots);
+        put_varint(out, self.groups.len() as u64);
+        for GroupStatus { database, group, reads, commits, prepared, cached, nodes } in &self.groups {
+            put_varint(out, database.0.into());
+            put_varint(out, group.0.into());
+            [reads, commits, prepared, cached, nodes].into_iter().for_each(|count| put_varint(out, *count));
+        }
+        put_varint(out, self.failures.len() as u64);
+        self.failures.iter().for_each(|failure| put_bytes(out, failure.as_bytes()));
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        let (now, watermark) = (Timestamp::decode(input)?, Timestamp::decode(input)?);
+        let snapshots = input.varint()?;
+        let one = |input: &mut Reader<'_>| {
+            Some(GroupStatus {
+                database: DatabaseNumber(number(input)?),
+                group: GroupId::decode(input)?,
+                reads: input.varint()?,
+                commits: input.varint()?,
+                prepared: input.varint()?,
+                cached: input.varint()?,
+                nodes: input.varint()?,
+            })
+        };
+        let groups = list(input, one)?;
+        Some(Self { now, watermark, snapshots, groups, failures: list(input, text)? })
+    }
+}

@@ -1,0 +1,598 @@
+//! What a peer or a client says that means no good, or does not know what it says: names that lead elsewhere, numbers that lead nowhere,
+//! and what only others may say. Until servers can prove who they are, a peer may still speak as a server that is on the map.
+
+use crate::said;
+use fulmar_cluster::{
+    Answer, DatabaseNumber, Direction, Directory, GroupOptions, HandOver, Joining, Layout, Map, MapRequest,
+    Message, News, NodeId, Placement, Question, Replication, Server, Sight, Single, SyncLog, Timer,
+};
+use fulmar_coding::put_bytes;
+use fulmar_dbt::{Database, Options};
+use fulmar_kv::{
+    Basis, Change, Commit, Durability, Exclusion, GroupId, ObjectId, Outcome, Prepare, Restructuring,
+    Timestamp, TransactionId, Write,
+};
+use fulmar_node::{Outbox, Process, Random, Time};
+use fulmar_transport::{FIRST_CLIENT, Log, Wire};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const ME: NodeId = NodeId(0);
+const MEMBER: NodeId = NodeId(7);
+const STRANGER: NodeId = NodeId(9);
+const CLIENT: NodeId = FIRST_CLIENT;
+const HOSTILE: NodeId = NodeId(FIRST_CLIENT.0 + 1);
+const PLACE: (DatabaseNumber, GroupId) = (DatabaseNumber(0), GroupId(0));
+/// The name of a client of good will.
+const NOBODY_GUESSES: u64 = 0x0123_4567_89ab_cdef;
+const OBJECT: ObjectId = ObjectId::new(GroupId(0), 1 << 20);
+
+/// A server with its disk, and nothing between it and whoever speaks to it.
+struct Node {
+    server: Server,
+    out: Outbox<Server>,
+    log: SyncLog,
+    now: Time,
+    questions: u64,
+    commits: u64,
+    /// Whom it wants to have called.
+    joining: Vec<Joining>,
+}
+
+impl Node {
+    /// The first server of a cluster, of which another is a member.
+    fn first(path: &Path) -> Self {
+        let directory = Box::new(Directory::new(path.into(), GroupOptions::default()));
+        Self::of(Server::first((ME, "a:1"), directory, Replication::default()).unwrap())
+    }
+
+    /// The same with a database and another server.
+    fn with_member(path: &Path) -> Self {
+        let mut node = Self::first(path);
+        node.open("birds", true);
+        node.join(MEMBER, "b:1");
+        node
+    }
+
+    /// A server says that it is there, and answers.
+    fn join(&mut self, server: NodeId, address: &str) {
+        self.hear(server, Message::Ask(MapRequest::Join(address.into())));
+        let joining = self.joining.pop().expect("it is to be called");
+        assert_eq!(joining, Joining { server, address: address.into() });
+        self.server.request(self.now, joining, &mut self.out);
+        self.settle();
+        assert!(self.server.map().servers.contains_key(&server));
+    }
+
+    /// Begins again from what is on the disk: all commits are there, and it goes on.
+    fn restart(self, path: &Path) {
+        let commits = self.commits;
+        drop(self);
+        let mut node = Self { commits, ..Self::first(path) };
+        node.open("birds", false);
+        assert_eq!(node.rows(), commits);
+        node.commit();
+    }
+
+    fn of(server: Server) -> Self {
+        let (log, out) = (SyncLog::of(&server), Outbox::default());
+        let now = Time::from_nanos(1_000_000_000);
+        let mut node = Self { server, out, log, now, questions: 0, commits: 0, joining: Vec::new() };
+        node.server.start(node.now, &mut node.out);
+        node.settle();
+        node
+    }
+
+    /// What is sent, when all is done and durable.
+    fn settle(&mut self) -> Vec<(NodeId, Message)> {
+        let mut sent = Vec::new();
+        loop {
+            sent.append(&mut self.out.sends);
+            self.joining.append(&mut self.out.events);
+            let (upto, is_done) = (self.out.logged(), self.out.records.is_empty());
+            self.log.append(&self.out.records).unwrap();
+            self.out.clear();
+            if is_done {
+                return sent;
+            }
+            Log::<_>::sync(&mut self.log).unwrap();
+            self.server.durable(self.now, upto, &mut self.out);
+        }
+    }
+
+    fn hear(&mut self, from: NodeId, message: Message) -> Vec<(NodeId, Message)> {
+        // As it comes from a socket, if it does.
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        let Ok(message) = Message::decode(&bytes) else { return Vec::new() };
+        self.server.receive(self.now, from, message, &mut self.out);
+        self.settle()
+    }
+
+    /// A minute after who means no good has gone: what he has locked or excluded is free again. (Who was a member may have been drained.)
+    fn wait(&mut self) {
+        for gone in [HOSTILE, STRANGER, MEMBER] {
+            self.server.disconnected(self.now, gone, &mut self.out);
+            self.settle();
+        }
+        self.pass(Duration::from_secs(60));
+    }
+
+    /// Time passes; what is said meanwhile.
+    fn pass(&mut self, time: Duration) -> Vec<(NodeId, Message)> {
+        let (until, mut sent) = (self.now + time, Vec::new());
+        while self.now < until {
+            self.now = self.now + Duration::from_millis(250);
+            self.server.expire(self.now, Timer::Sweep, &mut self.out);
+            sent.append(&mut self.settle());
+        }
+        sent
+    }
+
+    fn ask_by(&mut self, client: NodeId, question: Question) -> Option<Answer> {
+        self.ask_once_or_again(client, false, question)
+    }
+
+    fn ask_once_or_again(&mut self, client: NodeId, again: bool, question: Question) -> Option<Answer> {
+        self.questions += 1;
+        let number = self.questions;
+        let (database, group) = PLACE;
+        let sent = self.hear(client, Message::Question { number, again, database, group, question });
+        let answers = sent.into_iter().filter(|(to, _)| *to == client);
+        answers
+            .filter_map(|(_, sent)| match sent {
+                Message::Answer { number: of, answer } if of == number => Some(answer),
+                _ => None,
+            })
+            .next_back()
+    }
+
+    fn ask(&mut self, question: Question) -> Answer {
+        self.ask_by(CLIENT, question).expect("an answer")
+    }
+
+    fn open(&mut self, name: &str, create: bool) -> Layout {
+        match self.ask(Question::Open { name: name.try_into().unwrap(), create }) {
+            Answer::Open(layout, _) => layout,
+            answer => panic!("{answer:?}"),
+        }
+    }
+
+    fn newest(&mut self) -> Timestamp {
+        let Answer::At(newest) = self.ask(Question::Newest) else { panic!("no snapshot") };
+        newest
+    }
+
+    /// Commits a row, and reads all that were committed before.
+    fn commit(&mut self) {
+        let snapshot = self.newest();
+        self.commits += 1;
+        let key = self.commits.to_be_bytes().as_slice().into();
+        let create = (self.commits == 1).then_some(Restructuring::Create { object: OBJECT });
+        let changes = vec![Change { key, value: Some(b"row".as_slice().into()) }];
+        let commit = Commit {
+            snapshot,
+            restructurings: create.into_iter().collect(),
+            writes: vec![Write { object: OBJECT, cleared: Vec::new(), changes: changes.into() }],
+            ..Commit::default()
+        };
+        let transaction = TransactionId { client: NOBODY_GUESSES, number: self.commits };
+        let question = Question::Commit(transaction, Arc::new(commit), Durability::Synced);
+        let answer = self.ask(question);
+        assert!(matches!(answer, Answer::At(_)), "commit {}: {answer:?}", self.commits);
+        assert_eq!(self.rows(), self.commits, "rows after as many commits");
+    }
+
+    fn rows(&mut self) -> u64 {
+        let question = Question::Read {
+            object: OBJECT,
+            from: [].into(),
+            direction: Direction::Up,
+            at: Sight::New(None),
+            bytes: 1 << 20,
+        };
+        match self.ask(question) {
+            Answer::Opened(at, Some(object)) => {
+                self.hear(CLIENT, Message::SnapshotClosed(at));
+                object.count(at) as u64
+            }
+            answer => panic!("{answer:?}"),
+        }
+    }
+}
+
+/// Names with which a directory was made, or removed, wherever the server may do that.
+#[test]
+fn what_is_no_name_is_no_message() {
+    let long = "x".repeat(5 << 20);
+    for name in ["../../x", "/tmp/x", "..", "", "a\0b", "a\u{1b}[2J", "a/b", &long] {
+        for start in [&[4, 2, 0, 0, 1][..], &[38, 1]] {
+            let mut bytes = start.to_vec();
+            put_bytes(&mut bytes, name.as_bytes());
+            assert!(Message::decode(&bytes).is_err(), "{:.20}", name);
+            bytes.truncate(start.len());
+            put_bytes(&mut bytes, b"birds");
+            assert!(Message::decode(&bytes).is_ok(), "{start:?}");
+        }
+    }
+}
+
+/// A group that nobody had agreed to hand over took the place of a directory that the server had not made.
+#[test]
+fn what_arrives_takes_the_place_of_nothing_that_was_not_sent() {
+    let directory = tempfile::tempdir().unwrap();
+    let (own, arrived) = (directory.path().join("birds"), directory.path().join(".birds.0"));
+    drop(Database::open(&own, &Options { create: true, ..Options::default() }).unwrap());
+    let placement = Placement {
+        name: "birds".try_into().unwrap(),
+        founded: 1,
+        groups: vec![MEMBER],
+        replicated: BTreeMap::new(),
+    };
+    let mut map = Map::of(MEMBER, "b:1");
+    map.servers.insert(ME, "a:1".into());
+    map.databases.insert(PLACE.0, placement);
+    let databases = Box::new(Directory::new(directory.path().into(), GroupOptions::default()));
+    let mut node = Node::of(Server::member((ME, "a:1"), databases, map.clone()));
+    let part = || Message::HandOver {
+        database: PLACE.0,
+        group: PLACE.1,
+        attempt: 1,
+        number: 0,
+        objects: Vec::new(),
+        last: Some((Timestamp(5), 70)),
+    };
+    let hand_over = |to, attempt| HandOver { to, attempt };
+    for (version, agreed) in [(1, None), (2, Some(hand_over(STRANGER, 1))), (3, Some(hand_over(ME, 2)))] {
+        map.version = version;
+        map.leaving = agreed.map(|agreed| (PLACE, agreed)).into_iter().collect();
+        node.hear(MEMBER, Message::Map { map: map.clone(), about: None });
+        assert!(node.hear(MEMBER, part()).is_empty(), "{agreed:?}");
+        assert!(!arrived.exists(), "{agreed:?}");
+    }
+    map.version = 4;
+    map.leaving = BTreeMap::from([(PLACE, hand_over(ME, 1))]);
+    node.hear(MEMBER, Message::Map { map, about: None });
+    let sent = node.hear(MEMBER, part());
+    assert!(matches!(sent[..], [(MEMBER, Message::Arrived { .. })]), "{sent:?}");
+    assert!(arrived.exists());
+    drop(node);
+    Database::open(&own, &Options::default()).expect("what was there");
+}
+
+/// The next commit was acknowledged, and all was damaged from then on; or nothing was answered until a restart.
+#[test]
+fn numbers_that_lead_nowhere_harm_nobody() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::with_member(directory.path());
+    node.commit();
+    for at in [1 << 41, 1 << 61, (1 << 62) - 1, 1 << 62, (1 << 63) - 2, u64::MAX - 1, u64::MAX].map(Timestamp)
+    {
+        let transaction = TransactionId { client: 2, number: at.0 };
+        let commit =
+            Commit { snapshot: at, required: vec![(OBJECT, b"x".as_slice().into())], ..Commit::default() };
+        let prepare = Prepare { transaction, primary: GroupId(0), others: vec![GroupId(1)], commit };
+        let questions = [
+            Question::Prepare(Prepare {
+                commit: Commit { snapshot: Timestamp(0), ..prepare.commit.clone() },
+                ..prepare.clone()
+            }),
+            Question::Prepare(prepare.clone()),
+            Question::Decide(transaction, at, Durability::Synced),
+            Question::ReopenSnapshot(at),
+            Question::Commit(transaction, Arc::new(prepare.commit), Durability::Synced),
+            Question::Pick { tree: OBJECT, next: i64::MAX, count: i64::MAX, at },
+        ];
+        for question in questions {
+            node.ask_by(HOSTILE, question);
+            node.commit();
+        }
+        let map = Map { version: at.0, ..Map::default() };
+        let (database, group) = PLACE;
+        let news = |news| Message::Transaction { database, group, from: GroupId(1), transaction, news };
+        let messages = [
+            Message::Clock { number: 1, reached: at, goes_on: at.0, oldest: at },
+            Message::Time { number: u64::MAX, now: at, reached: at, watermark: at, map: at.0 },
+            Message::Map { map, about: None },
+            Message::Loads(BTreeMap::new()),
+            news(News::Open(at)),
+            news(News::Asked { snapshot: at, reader: Some(at) }),
+            news(News::Ended(Outcome::Committed(at))),
+            Message::Ask(MapRequest::Newer(at.0)),
+        ];
+        for message in messages {
+            for from in [HOSTILE, STRANGER, MEMBER] {
+                node.hear(from, message.clone());
+                node.commit();
+            }
+        }
+    }
+    node.restart(directory.path());
+}
+
+/// Two versions of a cell of one time were acknowledged, and the object that held them could not be read back.
+#[test]
+fn a_cell_is_not_changed_twice_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::with_member(directory.path());
+    node.commit();
+    let astray = ObjectId::new(GroupId(0), OBJECT.number() + 1);
+    let create = Restructuring::Create { object: astray };
+    for objects in [[OBJECT, OBJECT], [astray, astray]] {
+        let snapshot = node.newest();
+        let change = || Change { key: [1].into(), value: Some(b"twice".as_slice().into()) };
+        let write = |object| Write { object, cleared: Vec::new(), changes: vec![change()].into() };
+        let commit = Commit {
+            snapshot,
+            restructurings: vec![create.clone()],
+            writes: objects.map(write).into(),
+            ..Commit::default()
+        };
+        let transaction = TransactionId { client: 3, number: 1 };
+        let prepare =
+            Prepare { transaction, primary: GroupId(0), others: Vec::new(), commit: commit.clone() };
+        let commit = Arc::new(commit);
+        let basis = Basis::default();
+        for question in [
+            Question::Commit(transaction, Arc::clone(&commit), Durability::Synced),
+            Question::CommitUnread(transaction, commit, basis, Durability::Synced),
+            Question::Prepare(prepare),
+        ] {
+            let answer = node.ask_by(HOSTILE, question);
+            assert!(!matches!(answer, Some(Answer::At(_))), "{objects:?}: {answer:?}");
+            node.commit();
+        }
+    }
+    node.restart(directory.path());
+}
+
+/// A cell that was prepared for a transaction that a group decides which is not there was locked for good.
+#[test]
+fn a_cell_is_not_locked_for_a_group_that_is_not_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::with_member(directory.path());
+    node.commit();
+    let change = |value: &[u8]| Change { key: b"x".as_slice().into(), value: Some(value.into()) };
+    let write =
+        |value: &[u8]| Write { object: OBJECT, cleared: Vec::new(), changes: vec![change(value)].into() };
+    let named = [
+        (60_000, vec![0]),
+        (60_000, vec![]),
+        (1, vec![0, 60_000]),
+        (0, vec![60_000]),
+        (0, vec![0]),
+        (0, vec![1, 1]),
+    ];
+    for ((primary, others), number) in named.into_iter().zip(1..) {
+        let snapshot = node.newest();
+        let transaction = TransactionId { client: 6, number };
+        let commit = Commit { snapshot, writes: vec![write(b"hostile")], ..Commit::default() };
+        let others = others.into_iter().map(GroupId).collect();
+        let prepare = Prepare { transaction, primary: GroupId(primary), others, commit };
+        node.ask_by(HOSTILE, Question::Prepare(prepare));
+        node.wait();
+        let snapshot = node.newest();
+        let commit = Commit { snapshot, writes: vec![write(b"well meant")], ..Commit::default() };
+        let transaction = TransactionId { client: 7, number };
+        let question = Question::Commit(transaction, Arc::new(commit), Durability::Synced);
+        let answer = node.ask_by(CLIENT, question);
+        assert!(matches!(answer, Some(Answer::At(_))), "decided by {primary}: {answer:?}");
+    }
+}
+
+/// What a group writes down of transactions is kept in objects, too: a cell in these, and it could not be opened again.
+#[test]
+fn what_a_group_keeps_for_itself_is_not_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::with_member(directory.path());
+    node.commit();
+    let mut number = 0;
+    let own = (1 << 32) - 2..1 << 32;
+    for object in own.chain([1 << 33]).map(|number| ObjectId::new(GroupId(0), number)) {
+        for create in [true, false] {
+            let snapshot = node.newest();
+            let restructurings = if create { vec![Restructuring::Create { object }] } else { Vec::new() };
+            let change = Change { key: [1].into(), value: Some(b"mine".as_slice().into()) };
+            let writes = vec![Write { object, cleared: Vec::new(), changes: vec![change].into() }];
+            let commit = Commit { snapshot, restructurings, writes, ..Commit::default() };
+            number += 1;
+            let transaction = TransactionId { client: 4, number };
+            let question = Question::Commit(transaction, Arc::new(commit.clone()), Durability::Synced);
+            let answer = node.ask_by(HOSTILE, question);
+            assert!(!matches!(answer, Some(Answer::At(_))), "{object:?}: {answer:?}");
+            // What is prepared is written down.
+            let (primary, others) = (GroupId(0), vec![GroupId(1)]);
+            let required = vec![(OBJECT, [7].into())];
+            let prepared = Commit { snapshot, required, ..Commit::default() };
+            let transaction = TransactionId { client: 5, number };
+            node.ask_by(
+                HOSTILE,
+                Question::Prepare(Prepare { transaction, primary, others, commit: prepared }),
+            );
+            node.ask_by(HOSTILE, Question::Decide(transaction, snapshot, Durability::Synced));
+            node.commit();
+        }
+    }
+    node.restart(directory.path());
+}
+
+/// Only servers, and only those on the map.
+#[test]
+fn what_only_servers_may_say_is_not_heard_from_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::first(directory.path());
+    node.open("birds", true);
+    for from in [HOSTILE, STRANGER] {
+        for message in [
+            Message::Ask(MapRequest::Database { name: "fish".try_into().unwrap(), create: true }),
+            Message::Ask(MapRequest::Replicate(Replication { replicas: 3, ..Replication::default() })),
+            Message::Clock { number: 1, reached: Timestamp(1 << 30), goes_on: 0, oldest: Timestamp(0) },
+            Message::Map { map: Map { version: 1 << 20, ..Map::default() }, about: None },
+        ] {
+            assert!(node.hear(from, message.clone()).is_empty(), "{message:?}");
+        }
+    }
+    node.hear(HOSTILE, Message::Ask(MapRequest::Join("c:1".into())));
+    let map = node.server.map();
+    assert_eq!((map.servers.len(), map.databases.len()), (1, 1), "{map:?}");
+    assert_eq!(map.replication, Replication::default());
+    node.commit();
+}
+
+/// Databases had a part on a server that was never there, also after a restart, and a drain of it never ended.
+#[test]
+fn who_cannot_be_reached_is_not_on_the_map() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::with_member(directory.path());
+    let before = node.server.map().servers.clone();
+    // A member says that it has moved, too.
+    for server in [STRANGER, MEMBER] {
+        assert!(node.hear(server, Message::Ask(MapRequest::Join("c:1".into()))).is_empty());
+        assert_eq!(node.server.map().servers, before);
+        let called = node.joining.pop();
+        assert_eq!(called, Some(Joining { server, address: "c:1".into() }));
+    }
+    node.join(STRANGER, "c:1");
+    node.join(MEMBER, "d:1");
+    assert_eq!(node.server.map().servers.len(), 3);
+}
+
+/// Its clients may hold snapshots still, and nothing that they see may be forgotten, nor anything kept for ever.
+#[test]
+fn who_was_drained_is_told_the_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::first(directory.path());
+    node.join(MEMBER, "b:1");
+    node.hear(CLIENT, Message::Ask(MapRequest::Drain("b:1".into())));
+    assert!(!node.server.map().servers.contains_key(&MEMBER), "{:?}", node.server.map());
+    let question = || Message::Clock { number: 1, reached: Timestamp(0), goes_on: 0, oldest: Timestamp(0) };
+    assert!(matches!(node.hear(MEMBER, question())[..], [(MEMBER, Message::Time { .. })]));
+    assert!(node.hear(HOSTILE, question()).is_empty());
+}
+
+/// A database that had more commits, before it was shared, than any client can have missed: the clock is not there yet.
+#[test]
+fn a_database_of_many_commits_is_opened_by_who_has_a_snapshot_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::with_member(directory.path());
+    node.commit();
+    let late = Timestamp(1 << 34);
+    node.hear(MEMBER, Message::Clock { number: 1, reached: late, goes_on: 0, oldest: late });
+    node.commit();
+    let commits = node.commits;
+    drop(node);
+    let (birds, options) = (directory.path().join("birds"), Options::default());
+    let at = fulmar_kv::Database::open(&birds, &options).unwrap().newest();
+    assert!(at > late);
+    let (single, _kept) = Single::open(&birds, &options, Some(at)).unwrap();
+    let server = Server::first((ME, ""), Box::new(single), Replication::default()).unwrap();
+    let mut node = Node { commits, ..Node::of(server) };
+    node.open("shared", false);
+    assert!(matches!(node.ask_by(CLIENT, Question::ReopenSnapshot(at)), Some(Answer::At(_))));
+    node.commit();
+    assert!(node.ask_by(CLIENT, Question::ReopenSnapshot(Timestamp(1 << 36))).is_none());
+}
+
+/// Messages of all kinds in any order, by clients, by a server that is not on the map, and by one that is: no panic, and whoever means
+/// well commits and reads, also after a restart. `FULMAR_ROUNDS` says how often.
+#[test]
+fn whatever_is_said_others_go_on() {
+    let rounds = std::env::var("FULMAR_ROUNDS").map_or(20, |rounds| rounds.parse().expect("a number"));
+    for seed in 0..rounds {
+        // Shown with whatever fails.
+        println!("seed {seed}");
+        let directory = tempfile::tempdir().unwrap();
+        let mut random = Random::new(seed);
+        let mut node = Node::with_member(directory.path());
+        let mut read = 0;
+        for turn in 0..100_000 {
+            let message = if random.below(20) == 0 {
+                said::question(&mut random, 1 << 40 | turn, node.commits, OBJECT)
+            } else {
+                let Ok(message) = Message::decode(&said::bytes(&mut random, OBJECT)) else { continue };
+                message
+            };
+            let from = [HOSTILE, STRANGER, MEMBER][random.index(3)];
+            // Who may say that it is a server on the map says where everything is.
+            let is_map = matches!(message, Message::Map { .. } | Message::Ask(MapRequest::Drain(_)));
+            if !(is_map && from == MEMBER) {
+                node.hear(from, message);
+                read += 1;
+            }
+            if random.below(200) == 0 {
+                node.wait();
+                node.commit();
+            }
+        }
+        assert!(read > 300, "seed {seed}: only {read} messages");
+        node.wait();
+        node.commit();
+        node.restart(directory.path());
+    }
+}
+
+/// A change of one cell beside the rows.
+fn cell(snapshot: Timestamp, value: &[u8]) -> Commit {
+    let change = Change { key: b"cell".as_slice().into(), value: Some(value.into()) };
+    let write = Write { object: OBJECT, cleared: Vec::new(), changes: vec![change].into() };
+    Commit { snapshot, writes: vec![write], ..Commit::default() }
+}
+
+/// A client whose machine has slept asks again for what it was not told of when nobody remembers that: a commit that had read nothing
+/// undid what others had done since, and of a decision it was told that it had not taken place.
+#[test]
+fn nothing_is_done_again_or_denied_for_who_has_slept() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::first(directory.path());
+    node.open("birds", true);
+    node.commit();
+    let transaction = |client| TransactionId { client, number: 1 };
+    let unread = |client, value, after| {
+        let (commit, basis) = (cell(Timestamp(0), value), Basis { after, ..Basis::default() });
+        Question::CommitUnread(transaction(client), Arc::new(commit), basis, Durability::Synced)
+    };
+    let is_done = |answer: &Option<Answer>| matches!(answer, Some(Answer::At(_)));
+    let slept = node.newest();
+    let answer = node.ask_by(CLIENT, unread(1, b"old", slept));
+    assert!(is_done(&answer), "{answer:?}");
+    let (snapshot, primary) = (node.newest(), GroupId(0));
+    let commit = cell(snapshot, b"newer");
+    let prepare = Prepare { transaction: transaction(2), primary, others: Vec::new(), commit };
+    let Some(Answer::At(at)) = node.ask_by(CLIENT, Question::Prepare(prepare)) else { panic!("prepared") };
+    let decide = Question::Decide(transaction(2), at, Durability::Synced);
+    let answer = node.ask_by(CLIENT, decide.clone());
+    assert!(is_done(&answer), "{answer:?}");
+    for _ in 0..25 {
+        node.wait();
+    }
+    for question in [unread(1, b"old", slept), decide] {
+        let answer = node.ask_once_or_again(CLIENT, true, question);
+        assert!(matches!(answer, Some(Answer::Unknown)), "{answer:?}");
+    }
+    // What was first asked for since would be remembered.
+    let awake = node.newest();
+    let answer = node.ask_once_or_again(CLIENT, true, unread(3, b"newest", awake));
+    assert!(is_done(&answer), "{answer:?}");
+}
+
+/// It waited for half a minute, whatever its user's time-out said, and kept all others out meanwhile.
+#[test]
+fn who_wants_to_be_alone_waits_no_longer_than_a_second_for_who_is_silent() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::first(directory.path());
+    node.open("birds", true);
+    node.commit();
+    let (snapshot, primary) = (node.newest(), GroupId(0));
+    let transaction = TransactionId { client: 2, number: 1 };
+    let prepare = Prepare { transaction, primary, others: Vec::new(), commit: cell(snapshot, b"late") };
+    assert!(matches!(node.ask_by(HOSTILE, Question::Prepare(prepare)), Some(Answer::At(_))));
+    assert!(node.ask_by(CLIENT, Question::Exclude(Exclusion::Begin)).is_none(), "it waits");
+    let excluded = |sent: &[(NodeId, Message)]| format!("{sent:?}").contains("Excluded");
+    assert!(!excluded(&node.pass(Duration::from_millis(750))), "for a moment it does");
+    assert!(excluded(&node.pass(Duration::from_millis(500))));
+    let looks = node.ask_by(HOSTILE, Question::Exclude(Exclusion::Look));
+    assert!(matches!(looks, Some(Answer::Granted)), "others may go on: {looks:?}");
+    node.commit();
+}

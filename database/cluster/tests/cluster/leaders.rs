@@ -1,0 +1,555 @@
+//! Who leads a group, and who takes itself for its leader.
+
+use crate::world::{
+    CLIENTS_BEGIN, Defect, Disks, LATE, MANAGER, Role, connect, connect_by, connect_to, replicas, servers,
+    world,
+};
+use fulmar_cluster::{DatabaseNumber, Replication};
+use fulmar_dbt::{Durability, Tree};
+use fulmar_kv::{Error, GroupId};
+use fulmar_node::NodeId;
+use fulmar_sim::{Port, Seed, Sim, check, seeds};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Where its replicas are, but for [`LATE`].
+const GROUP: GroupId = GroupId(1);
+const OLD: NodeId = NodeId(1);
+const OTHER: NodeId = NodeId(2);
+
+/// Who serves a group, as one of the servers knows it.
+pub(crate) fn server_of(sim: &Sim<Role>, knows: NodeId, group: GroupId) -> Option<NodeId> {
+    match sim.process(knows) {
+        Some(Role::Server(server, ..)) => server.map().server(DatabaseNumber(0), group),
+        _ => None,
+    }
+}
+
+/// Waits until these servers know that another serves a group than this one.
+fn await_other(sim: &mut Sim<Role>, group: GroupId, old: NodeId, know: &[NodeId]) -> Result<(), String> {
+    let is_other = |sim: &Sim<Role>| know.iter().all(|server| server_of(sim, *server, group) != Some(old));
+    let found = sim.run_until(Duration::from_secs(60), |_, _, _| {}, is_other);
+    if found { Ok(()) } else { Err("nobody else leads".into()) }
+}
+
+/// Runs a program on a client to its end.
+pub(crate) fn run(
+    sim: &mut Sim<Role>,
+    client: u32,
+    program: impl FnOnce(Port<Role>) -> Result<(), Error> + Send + 'static,
+) -> Result<(), String> {
+    sim.host(NodeId(CLIENTS_BEGIN + client), move |port| program(port).expect("there are enough servers"));
+    let ends = |sim: &Sim<Role>| sim.programs_running() == 0;
+    if sim.run_until(Duration::from_secs(60), |_, _, _| {}, ends) {
+        Ok(())
+    } else {
+        Err("a program does not end".into())
+    }
+}
+
+/// A tree with a bird in it, in a group that this server leads; known to the first client.
+pub(crate) fn plant(sim: &mut Sim<Role>, group: GroupId, leader: NodeId) -> Result<Tree, String> {
+    let tree = Arc::new(Mutex::new(None));
+    let made = Arc::clone(&tree);
+    run(sim, 0, move |port| {
+        let database = connect(port);
+        while made.lock().is_none_or(|tree: Tree| tree.0 >> 22 != group.0.into()) {
+            let mut transaction = database.begin()?;
+            *made.lock() = Some(transaction.create_tree()?);
+            transaction.commit(Durability::Synced)?;
+        }
+        let mut transaction = database.begin()?;
+        transaction.put(made.lock().expect("it is made"), b"bird", b"petrel")?;
+        transaction.commit(Durability::Synced)?;
+        Ok(())
+    })?;
+    let tree = tree.lock().take();
+    tree.filter(|_| server_of(sim, MANAGER, group) == Some(leader)).ok_or_else(|| "another leads".into())
+}
+
+/// A leader is cut off from the other replicas, but neither from a client nor, later, from the clock.
+fn depose(seed: Seed, defect: Defect) -> Result<(), String> {
+    let replication = Replication { replicas: 3, ..Replication::default() };
+    let mut sim = world(seed, &Disks::default(), 2, defect, replication);
+    sim.add(LATE);
+    let all_know = |sim: &Sim<Role>| {
+        servers().chain([LATE]).all(|server| match sim.process(server) {
+            Some(Role::Server(server, ..)) => server.map().servers.contains_key(&LATE),
+            _ => false,
+        })
+    };
+    sim.run_until(Duration::from_secs(60), |_, _, _| {}, all_know);
+    let tree = plant(&mut sim, GROUP, OLD)?;
+    sim.partition([OLD], [OTHER, LATE]);
+    // Nor does it hear that the map has changed, but not for so long that it would doubt who keeps that.
+    sim.run(Duration::from_millis(280), |_, _, _| {});
+    let cut = sim.partition([OLD], [MANAGER]);
+    await_other(&mut sim, GROUP, OLD, &[MANAGER])?;
+    replace(&mut sim, tree, MANAGER)?;
+    sim.mend(cut);
+    require_new(&mut sim, tree)
+}
+
+/// Who keeps the clock, and leads a group, is cut off from the other servers, but not from a client.
+fn cut_off(seed: Seed, defect: Defect) -> Result<(), String> {
+    let replication = Replication { replicas: 3, ..Replication::default() };
+    let mut sim = world(seed, &Disks::default(), 2, defect, replication);
+    // By then the clock has replicas.
+    sim.run(Duration::from_secs(2), |_, _, _| {});
+    let group = GroupId(0);
+    let tree = plant(&mut sim, group, MANAGER)?;
+    let (other_servers, other_client) = ([OLD, OTHER], NodeId(CLIENTS_BEGIN + 1));
+    sim.partition([MANAGER], other_servers.into_iter().chain([other_client]));
+    await_other(&mut sim, group, MANAGER, &other_servers)?;
+    replace(&mut sim, tree, OTHER)?;
+    require_new(&mut sim, tree)
+}
+
+/// The second client, which asks this server first, puts another bird there.
+fn replace(sim: &mut Sim<Role>, tree: Tree, server: NodeId) -> Result<(), String> {
+    run(sim, 1, move |port| {
+        let mut transaction = connect_to(port, server).begin()?;
+        transaction.put(tree, b"bird", b"fulmar")?;
+        transaction.commit(Durability::Synced)?;
+        Ok(())
+    })
+}
+
+/// The first client is to see it.
+fn require_new(sim: &mut Sim<Role>, tree: Tree) -> Result<(), String> {
+    let seen = Arc::new(Mutex::new(None));
+    let told = Arc::clone(&seen);
+    run(sim, 0, move |port| {
+        *told.lock() = connect(port).begin()?.get(tree, b"bird")?;
+        Ok(())
+    })?;
+    let seen = seen.lock().take();
+    if seen.as_deref() == Some(b"fulmar") { Ok(()) } else { Err(format!("the client sees {seen:?}")) }
+}
+
+/// A transaction is prepared by one of two groups; the other, which is to decide, is asked about it where it was led from before,
+/// and then is to prepare it where it is led from now.
+fn ask_the_old(seed: Seed, defect: Defect) -> Result<(), String> {
+    let replication = Replication { replicas: 3, ..Replication::default() };
+    let mut sim = world(seed, &Disks::default(), 2, defect, replication);
+    sim.run(Duration::from_secs(2), |_, _, _| {});
+    let second = GroupId(2);
+    let trees = [plant(&mut sim, GROUP, OLD)?, plant(&mut sim, second, OTHER)?];
+    let (client, writer) = (NodeId(CLIENTS_BEGIN), NodeId(CLIENTS_BEGIN + 1));
+    let is_cut = Arc::new(AtomicBool::new(false));
+    let may_begin = Arc::clone(&is_cut);
+    let change = move |port| {
+        let database = connect(port);
+        let look = |tree| database.begin()?.get(tree, b"bird").map(drop);
+        // From now on it knows the leaf, and has nothing to read in the first group.
+        look(trees[0])?;
+        while !may_begin.load(Relaxed) {
+            look(trees[1])?;
+        }
+        let mut transaction = database.begin()?;
+        transaction.get(trees[1], b"bird")?;
+        for tree in trees {
+            transaction.put(tree, b"bird", b"fulmar")?;
+            transaction.put(tree, b"fish", b"cod")?;
+        }
+        transaction.commit(Durability::Synced)
+    };
+    // Whether it takes place or not, it does so in both groups.
+    sim.host(client, move |port| drop(change(port)));
+    sim.run(Duration::from_millis(50), |_, _, _| {});
+    let cut = sim.partition([client], [OLD]);
+    is_cut.store(true, Relaxed);
+    let is_prepared = |sim: &Sim<Role>| match sim.process(OTHER) {
+        Some(Role::Server(server, ..)) => {
+            server.databases().any(|kv| kv.group() == second && !kv.is_settled())
+        }
+        _ => false,
+    };
+    if !sim.run_until(Duration::from_secs(10), |_, _, _| {}, is_prepared) {
+        return Err("it is not prepared".into());
+    }
+    sim.pause(OLD);
+    // Somebody meets its lock.
+    let meet = move |port| {
+        let mut transaction = connect_to(port, OTHER).begin()?;
+        transaction.put(trees[1], b"bird", b"petrel")?;
+        transaction.commit(Durability::Synced)
+    };
+    sim.host(writer, move |port| drop(meet(port)));
+    await_other(&mut sim, GROUP, OLD, &[MANAGER])?;
+    sim.resume(OLD);
+    sim.mend(cut);
+    if !sim.run_until(Duration::from_secs(100), |_, _, _| {}, |sim| sim.programs_running() == 0) {
+        return Err("a program does not end".into());
+    }
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&seen);
+    run(&mut sim, 0, move |port| {
+        let transaction = connect(port).begin()?;
+        for tree in trees {
+            told.lock().push(transaction.get(tree, b"fish")?.is_some());
+        }
+        Ok(())
+    })?;
+    let seen = seen.lock();
+    if seen[0] == seen[1] { Ok(()) } else { Err(format!("it has taken place: {seen:?}")) }
+}
+
+/// Whoever decides about a transaction is cut off from its replicas at some moment of the commit; its client, whose connection
+/// breaks, asks for the decision again, there. What it is told holds under whoever leads next.
+fn ask_again(seed: Seed, defect: Defect) -> Result<(), String> {
+    let replication = Replication { replicas: 3, ..Replication::default() };
+    let mut sim = world(seed, &Disks::default(), 2, defect, replication);
+    sim.run(Duration::from_secs(2), |_, _, _| {});
+    let trees = [plant(&mut sim, GROUP, OLD)?, plant(&mut sim, GroupId(2), OTHER)?];
+    let client = NodeId(CLIENTS_BEGIN);
+    let told = change_both(&mut sim, trees);
+    let is_prepared = |sim: &Sim<Role>| match sim.process(OLD) {
+        Some(Role::Server(server, ..)) => {
+            server.databases().any(|kv| kv.group() == GROUP && !kv.is_settled())
+        }
+        _ => false,
+    };
+    if !sim.run_until(Duration::from_secs(10), |_, _, _| {}, is_prepared) {
+        return Err("it is not prepared".into());
+    }
+    let moment = Duration::from_micros(sim.random().below(2_000));
+    sim.run(moment, |_, _, _| {});
+    let others = [MANAGER, OTHER];
+    sim.partition([OLD], others);
+    sim.partition([client], others);
+    let broken = sim.partition([client], [OLD]);
+    sim.run(Duration::from_millis(20), |_, _, _| {});
+    sim.disconnect(OLD, client);
+    sim.mend(broken);
+    await_other(&mut sim, GROUP, OLD, &others)?;
+    sim.run(Duration::from_secs(2), |_, _, _| {});
+    sim.heal(servers());
+    if !sim.run_until(Duration::from_secs(100), |_, _, _| {}, |sim| sim.programs_running() == 0) {
+        return Err("a program does not end".into());
+    }
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let found = Arc::clone(&seen);
+    run(&mut sim, 1, move |port| {
+        let transaction = connect(port).begin()?;
+        for tree in trees {
+            found.lock().push(transaction.get(tree, b"bird")?.as_deref() == Some(b"fulmar"));
+        }
+        Ok(())
+    })?;
+    let told = told.lock().as_ref().map(Result::is_ok);
+    let seen = seen.lock().clone();
+    let holds = seen[0] == seen[1] && (told != Some(true) || seen[0]);
+    if holds { Ok(()) } else { Err(format!("told {told:?}, and it has taken place: {seen:?}")) }
+}
+
+/// Whoever serves a group crashes, or is cut off, at some moment of a commit; its client asks whoever serves it next, which knows
+/// whether it has taken place.
+fn commit_while_the_leader_goes(seed: Seed) -> Result<(), String> {
+    let replication = Replication { replicas: 3, ..Replication::default() };
+    let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, replication);
+    sim.run(Duration::from_secs(2), |_, _, _| {});
+    let tree = plant(&mut sim, GROUP, OLD)?;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let outcomes = Arc::clone(&told);
+    let reads = sim.random().one_in(2);
+    sim.host(NodeId(CLIENTS_BEGIN), move |port| {
+        let database = connect(port);
+        for number in 0..20_u64 {
+            let change = || {
+                let mut transaction = database.begin()?;
+                if reads {
+                    transaction.get(tree, b"bird")?;
+                }
+                transaction.put(tree, &number.to_be_bytes(), b"fulmar")?;
+                transaction.commit(Durability::Synced)
+            };
+            let outcome = change().map_err(|error| error.to_string());
+            outcomes.lock().push(outcome);
+        }
+    });
+    let begun = Arc::clone(&told);
+    sim.run_until(Duration::from_secs(10), |_, _, _| {}, move |_| begun.lock().len() > 2);
+    let moment = Duration::from_micros(sim.random().below(3_000));
+    sim.run(moment, |_, _, _| {});
+    if sim.random().one_in(2) {
+        sim.crash(OLD);
+    } else {
+        sim.partition([OLD], [MANAGER, OTHER, NodeId(CLIENTS_BEGIN)]);
+    }
+    if !sim.run_until(Duration::from_secs(200), |_, _, _| {}, |sim| sim.programs_running() == 0) {
+        return Err("a program does not end".into());
+    }
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let found = Arc::clone(&seen);
+    run(&mut sim, 1, move |port| {
+        let transaction = connect(port).begin()?;
+        for number in 0..20_u64 {
+            found.lock().push(transaction.get(tree, &number.to_be_bytes())?.is_some());
+        }
+        Ok(())
+    })?;
+    let (told, seen) = (told.lock().clone(), seen.lock().clone());
+    let unknown = told.iter().find(|told| told.as_ref().is_err_and(|why| why.contains("unknown")));
+    if let Some(unknown) = unknown {
+        return Err(format!("{unknown:?}"));
+    }
+    match told.iter().zip(&seen).position(|(told, seen)| told.is_ok() != *seen) {
+        None => Ok(()),
+        Some(number) => Err(format!("{number}: told {:?}, seen {}", told[number], seen[number])),
+    }
+}
+
+/// Whoever leads the group that decides about a transaction, the other in which it is prepared, or both, crash or are cut off so long
+/// after it is prepared. It is decided, in both alike, and as its client is told; and so it stays under whoever leads then.
+fn decide_under_other_leaders(seed: Seed, defect: Defect) -> Result<(), String> {
+    let (replication, number) = (replicas(&seed), seed.number);
+    let moment = Duration::from_micros(100 * (number / 9));
+    let mut sim = world(seed, &Disks::default(), 2, defect, replication);
+    sim.run(Duration::from_secs(2), |_, _, _| {});
+    let trees = [plant(&mut sim, GROUP, OLD)?, plant(&mut sim, GroupId(2), OTHER)?];
+    let told = change_both(&mut sim, trees);
+    let is_prepared = |sim: &Sim<Role>| {
+        servers().any(|server| match sim.process(server) {
+            Some(Role::Server(server, ..)) => server.databases().any(|kv| !kv.is_settled()),
+            _ => false,
+        })
+    };
+    if !sim.run_until(Duration::from_secs(10), |_, _, _| {}, is_prepared) {
+        return Err("it is not prepared".into());
+    }
+    sim.run(moment, |_, _, _| {});
+    let leaders = [&[OLD][..], &[OTHER], &[OLD, OTHER]][usize::try_from(number / 3 % 3).unwrap()];
+    for leader in leaders {
+        let lasting = Duration::from_micros(400_000 + sim.random().below(1_000_000));
+        if sim.random().one_in(2) {
+            sim.crash(*leader);
+            let leader = *leader;
+            sim.after(lasting, move |sim| sim.restart(leader));
+        } else {
+            let cut = sim.partition([*leader], servers().filter(|server| server != leader));
+            sim.after(lasting, move |sim| sim.mend(cut));
+        }
+    }
+    if !sim.run_until(Duration::from_secs(100), |_, _, _| {}, |sim| sim.programs_running() == 0) {
+        return Err("a program does not end".into());
+    }
+    let mut seen = look(&mut sim, trees)?;
+    for gone in servers() {
+        sim.run(Duration::from_secs(2), |_, _, _| {});
+        sim.crash(gone);
+        seen.extend(look(&mut sim, trees)?);
+        sim.restart(gone);
+    }
+    let took_place = seen[0];
+    let told = told.lock().take();
+    let is_as_told = match &told {
+        Some(Ok(_)) => took_place,
+        Some(Err(Error::Conflict | Error::SnapshotGone)) => !took_place,
+        Some(Err(_)) | None => false,
+    };
+    let is_same = seen.iter().all(|seen| *seen == took_place);
+    if is_same && is_as_told {
+        Ok(())
+    } else {
+        Err(format!("told {told:?}, and it has taken place: {seen:?}"))
+    }
+}
+
+/// The first client changes the bird in each tree, in one transaction; what it is told.
+fn change_both(sim: &mut Sim<Role>, trees: [Tree; 2]) -> Arc<Mutex<Option<Result<(), Error>>>> {
+    let told = Arc::new(Mutex::new(None));
+    let outcome = Arc::clone(&told);
+    sim.host(NodeId(CLIENTS_BEGIN), move |port| {
+        let database = connect(port);
+        let change = || {
+            let mut transaction = database.begin()?;
+            for tree in trees {
+                transaction.put(tree, b"bird", b"fulmar")?;
+            }
+            transaction.commit(Durability::Synced).map(drop)
+        };
+        *outcome.lock() = Some(change());
+    });
+    told
+}
+
+/// Whether the second client sees that the bird was changed in each tree.
+fn look(sim: &mut Sim<Role>, trees: [Tree; 2]) -> Result<Vec<bool>, String> {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let found = Arc::clone(&seen);
+    run(sim, 1, move |port| {
+        let database = connect_to(port, OTHER);
+        let see = || {
+            let transaction = database.begin()?;
+            let has = |tree| Ok(transaction.get(tree, b"bird")?.as_deref() == Some(b"fulmar"));
+            trees.into_iter().map(has).collect::<Result<Vec<_>, Error>>()
+        };
+        *found.lock() = loop {
+            match see() {
+                Err(Error::SnapshotGone) => {}
+                seen => break seen?,
+            }
+        };
+        Ok(())
+    })?;
+    let seen = seen.lock().clone();
+    Ok(seen)
+}
+
+#[test]
+fn an_undecided_transaction_outlives_its_leaders() {
+    let run = |seed| decide_under_other_leaders(seed, Defect::Nothing);
+    seeds("an_undecided_transaction_outlives_its_leaders", 0..180, run);
+}
+
+/// The check above finds a server that tells a decision which its successor does not know.
+#[test]
+fn a_decision_that_replicas_do_not_hold_may_become_another() {
+    let run = |seed| decide_under_other_leaders(seed, Defect::Eager);
+    let found = (0..180).find(|seed| check("defect", *seed..seed + 1, run).is_err());
+    assert!(found.is_some(), "it is not found");
+}
+
+#[test]
+fn whoever_leads_next_knows_what_was_committed() {
+    seeds("whoever_leads_next_knows_what_was_committed", 0..60, commit_while_the_leader_goes);
+}
+
+#[test]
+fn a_decision_is_told_when_it_holds() {
+    seeds("a_decision_is_told_when_it_holds", 0..60, |seed| ask_again(seed, Defect::Nothing));
+}
+
+/// The check above finds a server that answers before its replicas have.
+#[test]
+fn who_tells_a_decision_again_at_once_tells_too_early() {
+    let found =
+        (0..60).find(|seed| check("defect", *seed..seed + 1, |seed| ask_again(seed, Defect::Eager)).is_err());
+    assert!(found.is_some(), "it is not found");
+}
+
+#[test]
+fn who_leads_no_more_gives_up_nothing() {
+    seeds("who_leads_no_more_gives_up_nothing", 0..20, |seed| ask_the_old(seed, Defect::Nothing));
+}
+
+/// The check above finds a server that gives up what it does not know, and does not see to it that others do not prepare it.
+#[test]
+fn who_forgets_what_it_has_given_up_lets_it_take_place() {
+    let found = (0..20)
+        .find(|seed| check("defect", *seed..seed + 1, |seed| ask_the_old(seed, Defect::Forgetful)).is_err());
+    assert!(found.is_some(), "it is not found");
+}
+
+#[test]
+fn who_keeps_the_clock_no_more_tells_nothing_old() {
+    seeds("who_keeps_the_clock_no_more_tells_nothing_old", 0..20, |seed| cut_off(seed, Defect::Nothing));
+}
+
+/// The check above finds a server that takes it that the others follow.
+#[test]
+fn who_does_not_ask_the_replicas_of_the_clock_tells_something_old() {
+    let found = (0..20)
+        .find(|seed| check("defect", *seed..seed + 1, |seed| cut_off(seed, Defect::NoQuorum)).is_err());
+    assert!(found.is_some(), "it is not found");
+}
+
+#[test]
+fn who_leads_no_more_tells_nothing_old() {
+    seeds("who_leads_no_more_tells_nothing_old", 0..20, |seed| depose(seed, Defect::Nothing));
+}
+
+/// The check above finds a server that does not wait for the map.
+#[test]
+fn who_does_not_heed_the_map_tells_something_old() {
+    let found =
+        (0..20).find(|seed| check("defect", *seed..seed + 1, |seed| depose(seed, Defect::OldMap)).is_err());
+    assert!(found.is_some(), "it is not found");
+}
+
+/// What another server has come to lead goes back when all are there again.
+#[test]
+fn leaders_go_back() {
+    seeds("leaders_go_back", 0..10, |seed| {
+        let replication = replicas(&seed);
+        let mut sim = world(seed, &Disks::default(), 1, Defect::Nothing, replication);
+        sim.run(Duration::from_secs(2), |_, _, _| {});
+        run(&mut sim, 0, |port| {
+            let mut transaction = connect(port).begin()?;
+            transaction.create_tree()?;
+            transaction.commit(Durability::Synced)?;
+            Ok(())
+        })?;
+        sim.crash(MANAGER);
+        await_other(&mut sim, GroupId(0), MANAGER, &[OLD, OTHER])?;
+        sim.restart(MANAGER);
+        let are_back = |sim: &Sim<Role>| {
+            let groups = (0..).map(GroupId).zip(servers());
+            groups.into_iter().all(|(group, first)| server_of(sim, OTHER, group) == Some(first))
+                && matches!(sim.process(OTHER), Some(Role::Server(server, ..)) if server.map().keeper == MANAGER)
+        };
+        let went = sim.run_until(Duration::from_secs(120), |_, _, _| {}, are_back);
+        if went { Ok(()) } else { Err("they stay where they are".into()) }
+    });
+}
+
+/// A commit is carried out, and its answer is lost. The disk fails, as others write, and then the client asks again: that it has not taken
+/// place would be wrong.
+#[test]
+fn what_took_place_before_a_disk_was_full_is_not_denied() {
+    seeds("what_took_place_before_a_disk_was_full_is_not_denied", 0..10, |seed| {
+        let disks = Disks::default();
+        let mut sim = world(seed, &disks, 2, Defect::Nothing, Replication::default());
+        let tree = plant(&mut sim, GROUP, OLD)?;
+        let (client, told) = (NodeId(CLIENTS_BEGIN), Arc::new(Mutex::new(None)));
+        let (result, known) = (Arc::clone(&told), Arc::new(AtomicBool::new(false)));
+        let knows = Arc::clone(&known);
+        sim.host(client, move |port| {
+            let port = Arc::new(Mutex::new(port));
+            let mut transaction = connect_by(&port, MANAGER).begin().expect("there is room");
+            transaction.get(tree, b"bird").expect("it is there");
+            transaction.put(tree, b"bird", b"fulmar").expect("it is known where");
+            knows.store(true, Relaxed);
+            port.lock().sleep(Duration::from_secs(1)).expect("it runs");
+            *result.lock() = Some(transaction.commit(Durability::Synced).map(drop));
+        });
+        sim.run_until(Duration::from_secs(60), |_, _, _| {}, |_| known.load(Relaxed));
+        let cut = sim.cut([OLD], [client]);
+        let newest = |sim: &Sim<Role>| match sim.process(OLD) {
+            Some(Role::Server(server, ..)) => server.databases().map(fulmar_kv::Database::newest).max(),
+            _ => None,
+        };
+        let before = newest(&sim);
+        if !sim.run_until(Duration::from_secs(5), |_, _, _| {}, |sim| newest(sim) > before) {
+            return Err("it is not carried out".into());
+        }
+        disks.full(OLD).store(true, Relaxed);
+        let refused = Arc::new(AtomicBool::new(false));
+        let is_refused = Arc::clone(&refused);
+        sim.host(NodeId(CLIENTS_BEGIN + 1), move |port| {
+            let write = |port| {
+                let mut transaction = connect_to(port, OLD).begin()?;
+                transaction.put(tree, b"egg", b"white")?;
+                transaction.commit(Durability::Synced)
+            };
+            is_refused.store(write(port).is_err(), Relaxed);
+        });
+        if !sim.run_until(Duration::from_secs(5), |_, _, _| {}, |_| refused.load(Relaxed)) {
+            return Err("nothing is refused".into());
+        }
+        sim.disconnect(OLD, client);
+        sim.disconnect(client, OLD);
+        sim.mend(cut);
+        sim.run_until(Duration::from_secs(60), |_, _, _| {}, |_| told.lock().is_some());
+        match told.lock().take() {
+            Some(Err(Error::Io { source, .. })) if source.kind() == std::io::ErrorKind::StorageFull => {
+                Err("it was said that it has not taken place".into())
+            }
+            Some(Ok(()) | Err(Error::Io { .. })) => Ok(()),
+            told => Err(format!("it was told {told:?}")),
+        }
+    });
+}
