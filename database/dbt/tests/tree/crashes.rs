@@ -4,9 +4,10 @@
 //! A failing seed is reported; `FULMAR_SEED=n` runs it alone, `FULMAR_SEEDS=n` runs more of them.
 
 use crate::disk::{Breach, Disk};
-use crate::random::{Random, for_seeds};
 use fulmar_dbt::{Cursor, Database, Durability, Error, Options, Seek, Transaction, Tree};
 use fulmar_kv::{ObjectId, linked};
+use fulmar_node::Random;
+use fulmar_sim::seeds;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -83,7 +84,7 @@ struct Run {
 
 impl Run {
     fn new(seed: u64, store: Store) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let state = State::from([(Tree(0), BTreeMap::new()), (Tree(1), BTreeMap::new())]);
         Self {
             keys: 1 << random.below(11),
@@ -99,10 +100,10 @@ impl Run {
         for _ in 0..count {
             // A start writes too, but only what is missing; that it succeeds keeps the oracle simple.
             self.store.fail(0);
-            let cache_bytes = if self.random.chance(2) { 1 << 14 } else { 64 << 20 };
+            let cache_bytes = if self.random.one_in(2) { 1 << 14 } else { 64 << 20 };
             let database = self.store.open(cache_bytes).map_err(|e| format!("does not open: {e}"))?;
             self.recovered(&database)?;
-            let one_in = if self.random.chance(3) { 0 } else { 1 << self.random.below(8) };
+            let one_in = if self.random.one_in(3) { 0 } else { 1 << self.random.below(8) };
             self.store.fail(one_in);
             let commits = self.random.below(40);
             self.life(&database, commits)?;
@@ -114,7 +115,7 @@ impl Run {
 
     fn crash(&mut self) {
         let Store::Faulty(disk) = &self.store else { return };
-        if self.random.chance(3) {
+        if self.random.one_in(3) {
             disk.kill();
             self.oracle.killed = true;
         } else {
@@ -161,9 +162,9 @@ impl Run {
                 self.change(&mut writer, &mut state).map_err(|e| e.to_string())?;
             }
             // A transaction that changes nothing has nothing to sync.
-            let is_synced = writer.is_changed() && self.random.chance(2);
+            let is_synced = writer.is_changed() && self.random.one_in(2);
             let durability = if is_synced { Durability::Synced } else { Durability::Written };
-            self.store.fail_reads(if self.random.chance(3) { 1 << self.random.below(6) } else { 0 });
+            self.store.fail_reads(if self.random.one_in(3) { 1 << self.random.below(6) } else { 0 });
             let committed = writer.commit(durability);
             self.store.fail_reads(0);
             match committed {
@@ -177,7 +178,7 @@ impl Run {
                 }
                 Err(error) => return Err(format!("a commit failed: {error}")),
             }
-            if self.random.chance(10) {
+            if self.random.one_in(10) {
                 shows(&reader.0, &reader.1)?;
                 reader = (database.begin().unwrap(), self.oracle.newest().clone());
             }
@@ -304,7 +305,8 @@ fn run(seed: u64, breach: Option<Breach>) -> Result<(), String> {
 
 #[test]
 fn crashes_lose_no_acknowledged_commit_and_show_no_half_of_one() {
-    for_seeds(120, |seed| run(seed, None));
+    let name = "crashes_lose_no_acknowledged_commit_and_show_no_half_of_one";
+    seeds(name, 0..120, |seed| run(seed.number, None));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! An engine on a disk that fails when told to: what was synced is durable, what was only written is a tail that a
 //! loss of power cuts at any batch.
 
-use crate::random::Random;
 use fulmar_dbt::Error;
 use fulmar_kv::ObjectId;
 use fulmar_kv::engine::{Batch, Engine, EngineWrite};
+use fulmar_node::Random;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -67,7 +67,7 @@ impl Image {
 impl Disk {
     pub(crate) fn new(seed: u64, breach: Option<Breach>) -> Self {
         Self(Arc::new(Mutex::new(State {
-            random: Random(seed),
+            random: Random::new(seed),
             durable: Image::default(),
             before_last: Image::default(),
             tail: VecDeque::new(),
@@ -148,7 +148,7 @@ impl State {
 
     fn fails(&mut self) -> bool {
         assert!(!self.failed, "the engine was used for writing after it had failed");
-        self.failed = self.fault_one_in > 0 && self.random.chance(self.fault_one_in);
+        self.failed = self.fault_one_in > 0 && self.random.one_in(self.fault_one_in);
         self.failed
     }
 }
@@ -158,7 +158,7 @@ impl Engine for Disk {
         let state = &mut *self.state();
         if state.fails() {
             // It may have reached the disk all the same, though nobody can read it before the next start.
-            if state.random.chance(2) {
+            if state.random.one_in(2) {
                 state.tail.push_back(batch);
             }
             return Err(fault("write"));
@@ -179,7 +179,7 @@ impl Engine for Disk {
 
     fn load(&self, object: ObjectId, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error> {
         let state = &mut *self.state();
-        if state.read_fault_one_in > 0 && state.random.chance(state.read_fault_one_in) {
+        if state.read_fault_one_in > 0 && state.random.one_in(state.read_fault_one_in) {
             return Err(fault("read"));
         }
         for ((_, sequence), entry) in state.readable.entries.range((object, 0)..=(object, u64::MAX)) {

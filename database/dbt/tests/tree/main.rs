@@ -7,7 +7,5 @@ mod counts;
 mod crashes;
 mod disk;
 mod model;
-#[path = "../../../kv/src/random.rs"]
-mod random;
 mod stale;
 mod threads;

@@ -2,9 +2,10 @@
 //!
 //! A failing seed is reported; `FULMAR_SEED=n` runs it alone, `FULMAR_SEEDS=n` runs more of them.
 
-use crate::random::{Random, for_seeds};
 use fulmar_dbt::{Cursor, Database, Durability, Error, Mark, Options, Seek, Transaction, Tree};
 use fulmar_kv::engine::Memory;
+use fulmar_node::Random;
+use fulmar_sim::seeds;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::Path;
@@ -95,8 +96,8 @@ fn key(random: &mut Random, keys: u64) -> Vec<u8> {
 }
 
 fn run(seed: u64) {
-    let mut random = Random(seed);
-    let database = if random.chance(2) {
+    let mut random = Random::new(seed);
+    let database = if random.one_in(2) {
         let options = Options { cache_bytes: 1 << 12, ..Options::default() };
         let kv = fulmar_kv::Database::with_engine(Path::new("test"), Box::new(Memory::default()), &options);
         Database::on(kv.unwrap()).unwrap()
@@ -108,7 +109,7 @@ fn run(seed: u64) {
     let mut oracle = Oracle { states: vec![Map::new()], ..Oracle::default() };
     let mut open: Vec<Open> = Vec::new();
     for _ in 0..600 {
-        if open.is_empty() || (open.len() < 4 && random.chance(10)) {
+        if open.is_empty() || (open.len() < 4 && random.one_in(10)) {
             open.push(Open::begin(&database, &oracle));
         }
         let n = usize::try_from(random.below(open.len() as u64)).unwrap();
@@ -136,11 +137,11 @@ fn run(seed: u64) {
                 t.real.delete(TREE, &k).unwrap();
                 t.set(&k, None);
             }
-            9 if random.chance(3) => {
+            9 if random.one_in(3) => {
                 let mut high = key(&mut random, keys);
                 let (low, high) = if k <= high { (k, high) } else { (std::mem::replace(&mut high, k), high) };
                 let (low, high) = if low <= high { (low, high) } else { (high, low) };
-                let everything = random.chance(4);
+                let everything = random.one_in(4);
                 let bounds = if everything {
                     (Bound::Unbounded, Bound::Unbounded)
                 } else {
@@ -164,7 +165,7 @@ fn run(seed: u64) {
                 let m = usize::try_from(random.below(t.marks.len() as u64)).unwrap();
                 t.marks.truncate(m + 1);
                 let (mark, view, written) = t.marks[m].clone();
-                if random.chance(2) {
+                if random.one_in(2) {
                     t.real.undo_to(mark);
                     (t.view, t.written) = (view, written);
                     t.at = None;
@@ -174,7 +175,7 @@ fn run(seed: u64) {
                     t.marks.truncate(m);
                 }
             }
-            12 if random.chance(2) => {
+            12 if random.one_in(2) => {
                 t.real.touch(TREE, &k);
                 t.touched.insert(k);
             }
@@ -190,7 +191,7 @@ fn run(seed: u64) {
                 t.seek(&k, seek);
             }
             17 | 18 => {
-                let forward = random.chance(2);
+                let forward = random.one_in(2);
                 for _ in 0..random.below(40) {
                     let Some(at) = t.at.clone() else { break };
                     let moved = if forward { t.cursor.next(&t.real) } else { t.cursor.previous(&t.real) };
@@ -199,7 +200,7 @@ fn run(seed: u64) {
                 }
             }
             19 => {
-                let moved = if random.chance(2) { t.cursor.first(&t.real) } else { t.cursor.last(&t.real) };
+                let moved = if random.one_in(2) { t.cursor.first(&t.real) } else { t.cursor.last(&t.real) };
                 let first = t.cursor.key() <= t.view.keys().next().map_or(&[][..], |k| k);
                 t.at = if first { t.view.keys().next() } else { t.view.keys().next_back() }.cloned();
                 t.agrees(moved.unwrap());
@@ -208,7 +209,7 @@ fn run(seed: u64) {
                 let t = open.swap_remove(n);
                 commit(t, &mut oracle, &database);
             }
-            21 if random.chance(3) => drop(open.swap_remove(n)),
+            21 if random.one_in(3) => drop(open.swap_remove(n)),
             _ => {}
         }
     }
@@ -261,8 +262,8 @@ fn commit(t: Open, oracle: &mut Oracle, database: &Database) {
 
 #[test]
 fn transactions_agree_with_the_oracle() {
-    for_seeds(400, |seed| {
-        run(seed);
+    seeds("transactions_agree_with_the_oracle", 0..400, |seed| {
+        run(seed.number);
         Ok(())
     });
 }

@@ -2,8 +2,8 @@
 //!
 //! Whatever the writers do, every entry is in the tree exactly once, in every snapshot.
 
-use crate::random::Random;
 use fulmar_dbt::{Cursor, Database, Durability, Error, Options, Seek, Transaction, Tree};
+use fulmar_node::Random;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
@@ -66,7 +66,7 @@ fn assert_complete(found: &Entries) {
 /// Moves a run of entries to where there is room for them, by one range delete or many deletes.
 fn shift(transaction: &mut Transaction, random: &mut Random) -> Result<(), Error> {
     let from = random.below(PLACES);
-    let widest = if random.chance(8) { PLACES } else { 60 };
+    let widest = if random.one_in(8) { PLACES } else { 60 };
     let width = 1 + random.below(widest);
     let distance = random.below(PLACES);
     let mut moved = Vec::new();
@@ -76,7 +76,7 @@ fn shift(transaction: &mut Transaction, random: &mut Random) -> Result<(), Error
         moved.push((place(cursor.key()), cursor.value().to_vec()));
         more = cursor.next(transaction)?;
     }
-    if random.chance(2) {
+    if random.one_in(2) {
         let (low, high) = (key(from), key(from + width));
         transaction.delete_range(TREE, Bound::Included(&low), Bound::Excluded(&high))?;
     } else {
@@ -95,7 +95,7 @@ fn shift(transaction: &mut Transaction, random: &mut Random) -> Result<(), Error
 }
 
 fn write(database: &Database, seed: u64, commits: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (mut done, mut lost) = (0, 0);
     while done < commits {
         let mut transaction = database.begin().unwrap();
@@ -132,13 +132,13 @@ fn read(database: &Database, writing: &AtomicUsize) {
 fn hold(database: &Database, writing: &AtomicUsize) {
     let transaction = database.begin().unwrap();
     let found = forwards(&transaction).unwrap();
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     let mut cursor = Cursor::new(TREE);
     assert!(cursor.first(&transaction).unwrap());
     let mut at = 0;
     while writing.load(SeqCst) > 0 {
         for _ in 0..random.below(300) {
-            let is_forward = random.chance(2) && at + 1 < found.len() || at == 0;
+            let is_forward = random.one_in(2) && at + 1 < found.len() || at == 0;
             if is_forward {
                 assert!(cursor.next(&transaction).unwrap());
                 at += 1;
@@ -187,7 +187,7 @@ impl Drop for Leaving<'_> {
 
 /// Puts and deletes keys so long that a few make a root grow.
 fn grow_and_shrink(database: &Database, seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for round in 0..12 {
         let mut transaction = database.begin().unwrap();
         for _ in 0..20 {
