@@ -1,6 +1,7 @@
-//! The house rules that no compiler knows. Each is one function from a file to its findings, with a test that
+//! The house rules that no compiler knows. Each is one function from a file, or from all, to its findings, with a test that
 //! shows it failing.
 
+mod map;
 mod rules;
 mod source;
 
@@ -11,7 +12,7 @@ use source::Source;
 pub(crate) fn tidy() -> Result {
     let sources = source::read_tree(&root())?;
     let mut errors = 0;
-    for finding in sources.iter().flat_map(rules::check) {
+    for finding in sources.iter().flat_map(rules::check).chain(map::check(&sources)) {
         errors += usize::from(finding.severity == rules::Severity::Error);
         eprintln!("{finding}");
     }

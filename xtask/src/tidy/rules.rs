@@ -41,7 +41,7 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
     rules.iter().flat_map(|rule| rule(source)).collect()
 }
 
-fn error(source: &Source, line: usize, message: impl Into<String>) -> Finding {
+pub(super) fn error(source: &Source, line: usize, message: impl Into<String>) -> Finding {
     Finding { path: source.path.clone(), line, message: message.into(), severity: Severity::Error }
 }
 
