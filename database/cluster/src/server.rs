@@ -10,6 +10,7 @@ mod keeper;
 mod ledger;
 mod manager;
 mod map;
+mod questions;
 mod replicas;
 mod reshape;
 mod retiring;
@@ -17,8 +18,8 @@ mod snapshots;
 mod synced;
 mod unused;
 
-use crate::map::{Map, Replicas, Replication};
-use crate::message::{self, Answer, DatabaseNumber, Failed, Message, Sight, Speaker};
+use crate::map::{Map, Replication};
+use crate::message::{self, Answer, DatabaseNumber, Failed, Message, Speaker};
 use crate::name::DatabaseName;
 use crate::news::News;
 use crate::open::Open;
@@ -27,19 +28,19 @@ use crate::status::Status;
 pub use balance::Load;
 use clock::Clock;
 use failures::Failures;
-use fulmar_kv::{Database, Error, Exclusion, GroupId, Timestamp};
+use fulmar_kv::{Database, Error, GroupId, Timestamp};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_replication::Record;
-use group::{Asked, Group, Sighted, Task};
+use group::Group;
 use hand_over::{Arriving, Leaving, Unanswered};
 use ledger::Ledger;
 use manager::Manager;
 pub use map::Joining;
 pub(super) use map::remembered;
+use questions::ClientQuestion;
 use replicas::Hosted;
 use snapshots::Snapshots;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 pub use synced::{SyncLog, Synced};
 use unused::Unused;
@@ -61,17 +62,24 @@ fn numbered(servers: &[NodeId]) -> impl Iterator<Item = (GroupId, &NodeId)> {
 /// [`Database::sync`].
 pub struct Server {
     site: Site,
+    held: Held,
+}
+
+/// What a server holds.
+struct Held {
     directory: Box<dyn Open>,
-    groups: BTreeMap<(DatabaseNumber, GroupId), Group>,
+    shards: Shards,
+    replicas: Replicas,
+    membership: Membership,
+}
+
+/// Groups that are served here, and those that come and go.
+#[derive(Default)]
+struct Shards {
+    open: BTreeMap<(DatabaseNumber, GroupId), Group>,
     unused: Unused,
-    /// If this server is the one that keeps the clock and the map.
-    manager: Option<Manager>,
-    /// Whether it is to found the replicas that keep the clock and the map.
-    founds: bool,
-    /// Where the servers are, as this one will find it when it begins again.
-    remembered: Vec<u8>,
     /// Questions that need the clock, and from which of its answers on it is new enough.
-    untimed: VecDeque<(u64, Question)>,
+    untimed: VecDeque<(u64, ClientQuestion)>,
     /// Groups that came after others of their databases, and may have trees and leaves now.
     welcome: BTreeSet<(DatabaseNumber, GroupId)>,
     /// For how many sweeps this server has been busier than another.
@@ -84,13 +92,28 @@ pub struct Server {
     unanswered: VecDeque<Unanswered>,
     /// Groups that are to be this server's, or have become so since it began.
     arriving: BTreeMap<(DatabaseNumber, GroupId), Arriving>,
-    /// Questions of clients for databases that are not on the map as it is known here.
-    unplaced: Vec<(NodeId, u64, DatabaseName)>,
-    /// Replicas of groups; what others are kept in, which begin as soon as the map tells that they do; and those whose disk
-    /// has failed.
-    replicas: BTreeMap<(DatabaseNumber, GroupId), Hosted>,
+}
+
+/// Replicas of groups, whoever leads them.
+#[derive(Default)]
+struct Replicas {
+    hosted: BTreeMap<(DatabaseNumber, GroupId), Hosted>,
+    /// What others are kept in, which begin as soon as the map tells that they do.
     opened: BTreeMap<(DatabaseNumber, GroupId), (Entries, Vec<Record>)>,
     failures: Failures,
+}
+
+/// The server as one of its cluster.
+#[derive(Default)]
+struct Membership {
+    /// If this server is the one that keeps the clock and the map.
+    manager: Option<Manager>,
+    /// Whether it is to found the replicas that keep the clock and the map.
+    founds: bool,
+    /// Where the servers are, as this one will find it when it begins again.
+    remembered: Vec<u8>,
+    /// Questions of clients for databases that are not on the map as it is known here.
+    unplaced: Vec<(NodeId, u64, DatabaseName)>,
     /// What the clock has said, if it is not to be heard before a newer map is.
     early: Option<Message>,
 }
@@ -132,10 +155,6 @@ impl Site {
     fn oldest(&self) -> Timestamp {
         self.snapshots.oldest().unwrap_or_else(|| self.clock.now())
     }
-
-    fn turn<'a>(&'a mut self, now: Time, out: &'a mut Outbox<Server>) -> Turn<'a> {
-        Turn { site: self, now, out }
-    }
 }
 
 impl Turn<'_> {
@@ -154,15 +173,6 @@ impl Turn<'_> {
     fn failed(&self, error: Error) -> Answer {
         Answer::Failed(Failed::on(error, &self.site.address))
     }
-}
-
-/// A client's question about a group.
-struct Question {
-    client: NodeId,
-    number: u64,
-    again: bool,
-    place: (DatabaseNumber, GroupId),
-    question: message::Question,
 }
 
 /// When a server does something by itself.
@@ -196,7 +206,9 @@ impl Server {
         let mut manager = None;
         let map = match known {
             Some(map) => map,
-            None if founds => Map { records: Some(Replicas::of_records(me)), ..Map::of(me, address) },
+            None if founds => {
+                Map { records: Some(crate::map::Replicas::of_records(me)), ..Map::of(me, address) }
+            }
             None => {
                 let alone = Manager::new(directory.records()?, Ledger::Disk, None)?;
                 let map = Map { keeper: me, ..alone.map().clone() };
@@ -204,8 +216,9 @@ impl Server {
                 map
             }
         };
-        let mut server = Self { manager, founds, ..Self::member((me, address), directory, map) };
+        let mut server = Self::member((me, address), directory, map);
         server.site.replication = Some(replication);
+        server.held.membership = Membership { manager, founds, ..Membership::default() };
         Ok(server)
     }
 
@@ -227,27 +240,13 @@ impl Server {
             reshaped: 0,
             own: VecDeque::new(),
         };
-        Self {
-            site,
+        let held = Held {
             directory,
-            groups: BTreeMap::new(),
-            unused: Unused::default(),
-            manager: None,
-            founds: false,
-            remembered: Vec::new(),
-            untimed: VecDeque::new(),
-            welcome: BTreeSet::new(),
-            busier: 0,
-            leaving: BTreeMap::new(),
-            attempts: 0,
-            unanswered: VecDeque::new(),
-            arriving: BTreeMap::new(),
-            unplaced: Vec::new(),
-            replicas: BTreeMap::new(),
-            opened: BTreeMap::new(),
-            failures: Failures::default(),
-            early: None,
-        }
+            shards: Shards::default(),
+            replicas: Replicas::default(),
+            membership: Membership::default(),
+        };
+        Self { site, held }
     }
 
     /// Has it make no database in a cluster without any for a while after it has started.
@@ -257,8 +256,7 @@ impl Server {
 
     /// Whether the cluster is this server alone, and has no databases.
     pub fn is_unused(&self) -> bool {
-        let map = self.manager.as_ref().map_or(&self.site.map, Manager::map);
-        map.databases.is_empty() && map.servers.len() <= 1
+        self.held.is_unused(&self.site)
     }
 
     /// Another server of the cluster was met at this address, wherever it is by the map.
@@ -280,249 +278,75 @@ impl Server {
 
     /// The open groups.
     pub fn databases(&self) -> impl Iterator<Item = &Database> {
-        self.groups.values().map(Group::database)
+        self.held.shards.open.values().map(Group::database)
     }
 
-    /// Whether this server holds the group, which then is open.
-    fn holds(
-        &mut self,
-        place: (DatabaseNumber, GroupId),
-        out: &mut Outbox<Self>,
-        now: Time,
-    ) -> Result<bool, Error> {
-        if self.site.map.replicas(place).is_some() {
-            return self.serves(place, now, out);
-        }
-        if self.groups.contains_key(&place) {
-            return Ok(true);
-        }
-        let (database, group) = place;
-        if self.site.map.server(database, group) != Some(self.site.me)
-            || self.site.map.leaving.contains_key(&place)
-        {
-            return Ok(false);
-        }
-        let Some(placement) = self.site.map.databases.get(&database) else { return Ok(false) };
-        let kv = self.directory.open(&placement.name, group)?;
-        let trees = fulmar_dbt::Database::on(kv.clone())?;
-        kv.storage().skip_lost_names()?;
-        let has_arrived = self.arriving.contains_key(&place);
-        let origin = (has_arrived, Ledger::Disk);
-        let group = Group::new(place, (kv, trees), origin, &mut self.site.turn(now, out));
-        self.groups.insert(place, group);
-        Ok(true)
+    /// The groups of which all has come here from another server, and is not on the disk yet.
+    pub fn arrived(&self) -> impl Iterator<Item = &Database> {
+        self.held.arrived()
     }
 
-    /// Answers a client's question, as soon as the clock has told what it needs.
-    fn ask(&mut self, now: Time, asked: Question, out: &mut Outbox<Self>) {
-        let mut asked = asked;
-        if let message::Question::Read { object, from, direction, at, bytes } = &mut asked.question
-            && let Sight::Once(expected) = at
-        {
-            let reached = self.site.clock.reached();
-            if let Some(group) = self.groups.get_mut(&asked.place)
-                && !group.is_replicated()
-                && let Some(answer) = group.read_newest(
-                    asked.client,
-                    *object,
-                    (direction.part(from), *bytes),
-                    expected.as_ref(),
-                    reached,
-                )
-            {
-                return self.site.turn(now, out).answer(asked.client, asked.number, answer);
-            }
-            *at = Sight::New(expected.take());
-        }
-        // Another server may serve the group by the time of a snapshot that was opened elsewhere.
-        let is_ahead = self.site.map.replicas(asked.place).is_some() && asked.sees() > self.site.clock.now();
-        if let message::Question::Exclude(Exclusion::End) = asked.question {
-            let begins = |question: &message::Question| {
-                matches!(question, message::Question::Exclude(Exclusion::Begin))
-            };
-            self.untimed.retain(|(_, here)| {
-                (here.client, here.place) != (asked.client, asked.place) || !begins(&here.question)
-            });
-        }
-        // What is asked again while it waits here is here.
-        let is_here =
-            |(_, here): &(u64, Question)| (here.client, here.number) == (asked.client, asked.number);
-        if asked.again && self.untimed.iter().any(is_here) {
-            return;
-        }
-        let turn = &mut self.site.turn(now, out);
-        if asked.needs_time() || is_ahead || !turn.site.clock.is_known() {
-            if matches!(asked.question, message::Question::CommitUnread(..)) {
-                turn.site.clock.go_on();
-            }
-            self.untimed.push_back((turn.site.clock.next(), asked));
-            return turn.ask_time();
-        }
-        self.pursue(now, asked, out);
+    /// What of this server takes no part, and why.
+    pub fn failures(&self) -> Vec<String> {
+        self.held.failures(&self.site)
     }
 
-    /// Answers a client's question, for which the clock is new enough.
-    fn pursue(&mut self, now: Time, asked: Question, out: &mut Outbox<Self>) {
-        let holds = self.holds(asked.place, out, now);
-        // What was committed before this server knew the clock is seen as soon as the clock has reached it.
-        let is_behind =
-            |group: &Group| group.opened_at().max(self.site.clock.forgotten()) > self.site.clock.now();
-        if asked.needs_time() && self.groups.get(&asked.place).is_some_and(is_behind) {
-            self.untimed.push_back((self.site.clock.next(), asked));
-            return self.site.turn(now, out).ask_time();
-        }
-        let Question { client, number, again, place, question } = asked;
-        let turn = &mut self.site.turn(now, out);
-        match holds {
-            Ok(true) => {}
-            Ok(false) => return turn.answer(client, number, Answer::Elsewhere),
-            Err(error) => {
-                // What was asked for before may have been done then.
-                let error = if again { error.of_unknown_outcome() } else { error };
-                let answer = turn.failed(error);
-                return turn.answer(client, number, answer);
-            }
-        }
-        if !question.groups().all(|group| turn.site.map.server(place.0, group).is_some()) {
-            // Of one that is not there nobody would hear what it decides. If there is a newer map, it is known in a moment.
-            return turn.answer(client, number, Answer::Elsewhere);
-        }
-        let Some(group) = self.groups.get_mut(&place) else { return };
-        if question.changes() && !group.has_room() {
-            // Who leads nobody may be led by another by now: the client asks again in a while, there or here.
-            return turn.answer(client, number, Answer::Elsewhere);
-        }
-        let mut open = || {
-            let at = turn.site.clock.now();
-            turn.site.snapshots.open(client, number, at)
-        };
-        let task = match question {
-            message::Question::OpenSnapshot => {
-                let answer = open().map_or(Answer::Nothing, Answer::At);
-                return turn.answer(client, number, answer);
-            }
-            message::Question::Newest => {
-                let now = turn.site.clock.now();
-                return turn.answer(client, number, Answer::At(now));
-            }
-            message::Question::Size => {
-                let bytes = group.size();
-                return turn.answer(client, number, Answer::Size(bytes));
-            }
-            message::Question::ReopenSnapshot(at) => {
-                let reopened = group.reopen_snapshot(client, at);
-                let reopened = reopened.map(|()| turn.site.snapshots.open(client, number, at));
-                let answer = reopened.map_or_else(|error| turn.failed(error), |_| Answer::At(at));
-                return turn.answer(client, number, answer);
-            }
-            message::Question::Pick { tree, next, count, at } => {
-                let picked = group.pick(client, at, tree, (next, count));
-                let answer = picked.map_or_else(|error| turn.failed(error), Answer::Picked);
-                return turn.answer(client, number, answer);
-            }
-            message::Question::Read { object, from, direction, at, bytes } => {
-                let sight = match at {
-                    Sight::Open(at) => Sighted { at, is_new: false, expected: None, waits: true },
-                    Sight::New(expected) | Sight::Once(expected) => {
-                        let Some(at) = open() else { return };
-                        Sighted { at, is_new: true, expected, waits: true }
-                    }
-                };
-                Task::Read { object, from, direction, bytes, sight }
-            }
-            message::Question::Commit(transaction, commit, durability) => {
-                Task::Commit(transaction, commit, durability)
-            }
-            message::Question::CommitUnread(transaction, mut commit, basis, durability) => {
-                // What the clock has not reached yet would be a conflict, and the next try would find another.
-                let now = turn.site.clock.now().max(group.database().storage().last());
-                Arc::make_mut(&mut commit).snapshot = now.max(basis.after);
-                Task::CommitUnread(transaction, commit, basis, durability)
-            }
-            message::Question::Prepare(prepare) => Task::Prepare(prepare),
-            message::Question::Decide(transaction, at, durability) => {
-                Task::Decide(transaction, at, durability)
-            }
-            message::Question::Exclude(exclusion) => Task::Exclude(exclusion),
-            // Asked of the server.
-            message::Question::Open { .. } => return,
-        };
-        group.ask(Asked { client, number, again, task }, turn);
+    /// What of this server does not count yet, as it has to hear first what the others have. Which replicas it is to hold it
+    /// knows when it has heard of the map.
+    pub fn behind(&self) -> Vec<String> {
+        self.held.behind(&self.site)
     }
 
-    /// The clock has told where it is.
-    fn hear_time(&mut self, now: Time, number: u64, out: &mut Outbox<Self>) {
-        while let Some((_, asked)) = self.untimed.pop_front_if(|(needs, _)| *needs <= number) {
-            self.pursue(now, asked, out);
-        }
-        let turn = &mut self.site.turn(now, out);
-        if self.untimed.is_empty() {
-            turn.catch_up()
-        } else {
-            turn.ask_time()
-        }
-        self.release(now, out);
+    /// Has others lead the groups that are led here, and then what keeps the clock and the map, as far as others are there for
+    /// it. Whether there is nothing of that to be done any more; it is to be called again until then.
+    pub fn retire(&mut self, now: Time, out: &mut Outbox<Self>) -> bool {
+        let (held, turn) = &mut self.turn(now, out);
+        let has_retired = held.retire(turn);
+        held.settle(turn);
+        has_retired
     }
 
-    fn release(&mut self, now: Time, out: &mut Outbox<Self>) {
-        for group in self.groups.values_mut() {
-            group.release(&mut self.site.turn(now, out));
-        }
+    fn turn<'a>(&'a mut self, now: Time, out: &'a mut Outbox<Self>) -> (&'a mut Held, Turn<'a>) {
+        (&mut self.held, Turn { site: &mut self.site, now, out })
     }
+}
 
-    /// Tells a group what another has to say, if it is served here: who asks and is not answered asks again.
-    fn tell_group(
-        &mut self,
-        now: Time,
-        place: (DatabaseNumber, GroupId),
-        out: &mut Outbox<Self>,
-        tell: impl FnOnce(&mut Group, &mut Turn<'_>) -> Result<(), Error>,
-    ) -> bool {
-        if self.site.clock.is_known()
-            && matches!(self.holds(place, out, now), Ok(true))
-            && let Some(group) = self.groups.get_mut(&place)
-        {
-            // A disk that fails here fails the next commit too, which says so.
-            let _ = tell(group, &mut self.site.turn(now, out));
-            return true;
-        }
-        false
-    }
-
+impl Held {
     /// Whether what comes from outside is for it: whoever is not heard is not answered.
-    fn hears(&self, from: NodeId, message: &Message) -> bool {
-        let clock = self.manager.as_ref().map_or(Timestamp(0), Manager::now).max(self.site.clock.reached());
+    fn hears(&self, from: NodeId, message: &Message, site: &Site) -> bool {
+        let clock =
+            self.membership.manager.as_ref().map_or(Timestamp(0), Manager::now).max(site.clock.reached());
         let has_replica = |hosted: &Hosted| hosted.replica.group().contains(from);
-        let is_known = || self.site.met.contains_key(&from) || self.replicas.values().any(has_replica);
-        let speaker = Speaker::of(from, &self.site.map, is_known);
+        let is_known = || site.met.contains_key(&from) || self.replicas.hosted.values().any(has_replica);
+        let speaker = Speaker::of(from, &site.map, is_known);
         message.may_come_from(speaker)
-            && message.can_follow(speaker, (clock, self.site.map.version), |database, group| {
-                self.groups.contains_key(&(database, group))
+            && message.can_follow(speaker, (clock, site.map.version), |database, group| {
+                self.shards.open.contains_key(&(database, group))
             })
     }
 
-    fn handle(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
+    fn handle(&mut self, from: NodeId, message: Message, turn: &mut Turn<'_>) {
         match message {
             Message::Question { number, question: message::Question::Open { name, create }, .. } => {
-                self.open(now, from, number, (name, create), out);
+                self.open(from, number, (name, create), turn);
             }
             Message::Question { number, again, database, group, question } => {
                 let place = (database, group);
-                self.ask(now, Question { client: from, number, again, place, question }, out);
+                self.ask(ClientQuestion { client: from, number, again, place, question }, turn);
             }
             Message::SnapshotClosed(at) => {
-                if self.site.snapshots.close(from, at) {
-                    self.groups.values_mut().for_each(|group| group.end_snapshot(from, at));
+                if turn.site.snapshots.close(from, at) {
+                    self.shards.open.values_mut().for_each(|group| group.end_snapshot(from, at));
                 }
             }
             Message::GivenUp(database, group, transaction) => {
-                if let Some(group) = self.groups.get_mut(&(database, group)) {
-                    group.give_up(transaction, &mut self.site.turn(now, out));
+                if let Some(group) = self.shards.open.get_mut(&(database, group)) {
+                    group.give_up(transaction, turn);
                 }
             }
             Message::Transaction { database, group, from: primary, transaction, news } => {
                 let is_step = matches!(news, News::Prepare { .. });
-                let is_told = self.tell_group(now, (database, group), out, |group, turn| {
+                let is_told = self.tell_group((database, group), turn, |group, turn| {
                     group.hear(primary, transaction, news, turn)
                 });
                 if is_step && !is_told {
@@ -530,120 +354,111 @@ impl Server {
                     let news = News::Refused;
                     let refused =
                         Message::Transaction { database, group: primary, from: group, transaction, news };
-                    self.site.turn(now, out).send(from, refused);
+                    turn.send(from, refused);
                 }
             }
             Message::Reshape { database, reshape } => {
                 let place = (database, reshape.root.group());
-                self.tell_group(now, place, out, |group, turn| group.reshape(reshape, turn));
+                self.tell_group(place, turn, |group, turn| group.reshape(reshape, turn));
             }
             Message::Clock { number, reached, goes_on, oldest } => {
-                if let Some(manager) = &mut self.manager {
-                    let turn = &mut self.site.turn(now, out);
+                if let Some(manager) = &mut self.membership.manager {
                     manager.clock(from, (number, goes_on), (reached, oldest), turn);
                 }
             }
-            Message::Time { map, .. } if map > self.site.map.version => {
-                self.early = Some(message);
-                self.site.turn(now, out).ask_map();
+            Message::Time { map, .. } if map > turn.site.map.version => {
+                self.membership.early = Some(message);
+                turn.ask_map();
             }
             Message::Time { number, now: time, reached, watermark, .. } => {
-                if self.site.clock.hear(number, (time, reached), watermark) {
-                    self.begin_to_serve(number, now, out);
-                    self.hear_time(now, number, out);
-                } else if !self.site.clock.is_known() {
-                    self.site.turn(now, out).ask_time();
+                if turn.site.clock.hear(number, (time, reached), watermark) {
+                    self.begin_to_serve(number, turn);
+                    self.hear_time(number, turn);
+                } else if !turn.site.clock.is_known() {
+                    turn.ask_time();
                 }
             }
-            Message::Ask(request) => self.tell_map(now, from, request, out),
-            Message::Map { map, about } => self.learn(now, map, about.as_ref(), out),
+            Message::Ask(request) => self.tell_map(from, request, turn),
+            Message::Map { map, about } => self.learn(map, about.as_ref(), turn),
             Message::Load(load) => {
-                if let Some(manager) = &mut self.manager {
+                if let Some(manager) = &mut self.membership.manager {
                     let loads = manager.load(from, load);
-                    self.site.turn(now, out).send(from, Message::Loads(loads));
+                    turn.send(from, Message::Loads(loads));
                 }
             }
-            Message::Loads(loads) => self.site.loads = loads,
+            Message::Loads(loads) => turn.site.loads = loads,
             Message::HandOver { database, group, attempt, number, objects, last } => {
-                self.take_over(now, from, (database, group), ((attempt, number), (objects, last)), out);
+                self.take_over(from, (database, group), ((attempt, number), (objects, last)), turn);
             }
             Message::Arrived { database, group, attempt, number } => {
-                self.hand_on(now, (database, group), (attempt, number), out);
+                self.hand_on((database, group), (attempt, number), turn);
             }
             Message::Replication { database, group, message } => {
-                self.hear_replica((database, group), from, *message, now, out);
+                self.hear_replica((database, group), from, *message, turn);
             }
             Message::Copy { database, group, from: object, upto, offset } => {
-                self.give_chunk((database, group), from, (object, upto, offset), now, out);
+                self.give_chunk((database, group), from, (object, upto, offset), turn);
             }
             Message::Copied { database, group, chunk } => {
-                self.take_chunk((database, group), from, chunk, now, out);
+                self.take_chunk((database, group), from, chunk, turn);
             }
             Message::Examine => {
                 let status = Status {
-                    now: self.site.clock.now(),
-                    watermark: self.site.clock.watermark(),
-                    snapshots: self.site.snapshots.count(),
-                    groups: self.groups.values().map(Group::status).collect(),
-                    failures: [self.failures(), self.behind()].concat(),
+                    now: turn.site.clock.now(),
+                    watermark: turn.site.clock.watermark(),
+                    snapshots: turn.site.snapshots.count(),
+                    groups: self.shards.open.values().map(Group::status).collect(),
+                    failures: [self.failures(turn.site), self.behind(turn.site)].concat(),
                 };
-                self.site.turn(now, out).send(from, Message::Status(status));
+                turn.send(from, Message::Status(status));
             }
             // Not for a server.
             Message::Answer { .. } | Message::Status(_) => {}
         }
     }
 
-    /// Looks for what waits in vain.
-    fn sweep(&mut self, now: Time, out: &mut Outbox<Self>) {
-        for group in self.groups.values_mut() {
-            group.sweep(&mut self.site.turn(now, out));
+    /// Somebody's connection has ended.
+    fn miss(&mut self, peer: NodeId, turn: &mut Turn<'_>) {
+        if let Some(manager) = &mut self.membership.manager {
+            manager.forget(peer);
         }
-        self.sweep_replicas(now, out);
-        self.reopen_failed(now, out);
-        self.sweep_records(now, out);
-        self.balance(now, out);
-        self.hand_over(now, out);
-        self.close_unused(now);
-        let turn = &mut self.site.turn(now, out);
+        self.shards.untimed.retain(|(_, asked)| asked.client != peer);
+        self.membership.unplaced.retain(|(client, ..)| *client != peer);
+        self.forget_user(peer, turn);
+        if turn.site.map.servers.contains_key(&peer) {
+            self.step_replicas(turn, |replica, now, out| replica.disconnected(now, peer, out));
+            let served: BTreeSet<_> = turn.site.map.held(peer).collect();
+            for ((database, _), group) in &mut self.shards.open {
+                group.miss(|other| served.contains(&(*database, other)), turn);
+            }
+        }
+    }
+
+    /// Looks for what waits in vain.
+    fn sweep(&mut self, turn: &mut Turn<'_>) {
+        for group in self.shards.open.values_mut() {
+            group.sweep(turn);
+        }
+        self.sweep_replicas(turn);
+        self.reopen_failed(turn);
+        self.sweep_records(turn);
+        self.balance(turn);
+        self.hand_over(turn);
+        self.close_unused(turn);
         turn.ask_time_again();
         turn.ask_map();
-        turn.out.set_timer(Timer::Sweep, now + SWEEP);
+        turn.out.set_timer(Timer::Sweep, turn.now + SWEEP);
     }
 
     /// What the server tells itself, until that is nothing more.
-    fn settle(&mut self, now: Time, out: &mut Outbox<Self>) {
+    fn settle(&mut self, turn: &mut Turn<'_>) {
         loop {
-            while let Some(message) = self.site.own.pop_front() {
-                self.handle(now, self.site.me, message, out);
+            while let Some(message) = turn.site.own.pop_front() {
+                self.handle(turn.site.me, message, turn);
             }
-            if !self.write_ahead(now, out) {
+            if !self.write_ahead(turn) {
                 return;
             }
-        }
-    }
-}
-
-impl Question {
-    /// The snapshot that it is about, if that was opened before.
-    fn sees(&self) -> Timestamp {
-        match &self.question {
-            message::Question::Read { at: Sight::Open(at), .. }
-            | message::Question::ReopenSnapshot(at)
-            | message::Question::Pick { at, .. } => *at,
-            _ => Timestamp(0),
-        }
-    }
-
-    /// Whether it is to be answered with what was acknowledged before it.
-    fn needs_time(&self) -> bool {
-        match &self.question {
-            message::Question::OpenSnapshot
-            | message::Question::Newest
-            | message::Question::CommitUnread(..)
-            | message::Question::Exclude(Exclusion::Begin) => true,
-            message::Question::Read { at, .. } => !matches!(at, Sight::Open(_)),
-            _ => false,
         }
     }
 }
@@ -661,73 +476,66 @@ impl Process for Server {
         self.site.durable = out.logged();
         self.site.clock.start(now);
         self.site.hesitates = self.site.hesitates.map(|_| now + HESITATION);
-        let turn = &mut self.site.turn(now, out);
-        if let Some(manager) = &mut self.manager {
+        let (held, turn) = &mut self.turn(now, out);
+        if let Some(manager) = &mut held.membership.manager {
             manager.start(None, turn);
         }
-        self.host(now, out);
-        let turn = &mut self.site.turn(now, out);
+        held.host(turn);
         turn.ask_time();
         turn.ask_map();
         turn.out.set_timer(Timer::Sweep, now + SWEEP);
-        self.settle(now, out);
+        held.settle(turn);
     }
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
-        if self.hears(from, &message) {
-            self.handle(now, from, message, out);
-            self.settle(now, out);
+        let (held, turn) = &mut self.turn(now, out);
+        if held.hears(from, &message, turn.site) {
+            held.handle(from, message, turn);
+            held.settle(turn);
         }
     }
 
     fn request(&mut self, now: Time, joining: Joining, out: &mut Outbox<Self>) {
-        self.join(now, joining, out);
-        self.settle(now, out);
+        let (held, turn) = &mut self.turn(now, out);
+        held.join(joining, turn);
+        held.settle(turn);
     }
 
     fn busy(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
-        self.step_replicas(now, out, |replica, out| replica.busy(now, peer, out));
-        self.settle(now, out);
+        let (held, turn) = &mut self.turn(now, out);
+        held.step_replicas(turn, |replica, now, out| replica.busy(now, peer, out));
+        held.settle(turn);
     }
 
     fn expire(&mut self, now: Time, timer: Timer, out: &mut Outbox<Self>) {
+        let (held, turn) = &mut self.turn(now, out);
         match timer {
-            Timer::Sweep => self.sweep(now, out),
-            Timer::Host => self.host(now, out),
-            Timer::Replica(place, timer) => self.wake_replica(place, timer, now, out),
-            Timer::Store(place) => self.step_replica(place, now, out, |_, _| {}),
-            Timer::Front(place) => self.wake_front(place, now, out),
+            Timer::Sweep => held.sweep(turn),
+            Timer::Host => held.host(turn),
+            Timer::Replica(place, timer) => held.wake_replica(place, timer, turn),
+            Timer::Store(place) => held.step_replica(place, turn, |_, _, _| {}),
+            Timer::Front(place) => held.wake_front(place, turn),
         }
-        self.settle(now, out);
+        held.settle(turn);
     }
 
     /// With a client's connection its snapshots end.
     fn disconnected(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
-        self.site.snapshots.forget(peer);
-        if let Some(manager) = &mut self.manager {
-            manager.forget(peer);
-        }
-        self.untimed.retain(|(_, asked)| asked.client != peer);
-        self.unplaced.retain(|(client, ..)| *client != peer);
-        self.forget_user(peer, now, out);
-        if self.site.map.servers.contains_key(&peer) {
-            self.step_replicas(now, out, |replica, out| replica.disconnected(now, peer, out));
-            let served: BTreeSet<_> = self.site.map.held(peer).collect();
-            for ((database, _), group) in &mut self.groups {
-                group.miss(|other| served.contains(&(*database, other)), &mut self.site.turn(now, out));
-            }
-        }
-        self.settle(now, out);
+        let (held, turn) = &mut self.turn(now, out);
+        turn.site.snapshots.forget(peer);
+        held.miss(peer, turn);
+        held.settle(turn);
     }
 
     fn durable(&mut self, now: Time, upto: Lsn, out: &mut Outbox<Self>) {
         self.site.durable = upto;
-        if let Some(manager) = &mut self.manager {
-            manager.durable(&mut self.site.turn(now, out));
+        let (held, turn) = &mut self.turn(now, out);
+        if let Some(manager) = &mut held.membership.manager {
+            manager.durable(turn);
         }
-        self.answer_parts(now, out);
-        self.replicas_durable(upto, now, out);
-        self.release(now, out);
-        self.settle(now, out);
+        held.answer_parts(turn);
+        held.replicas_durable(upto, turn);
+        held.release(turn);
+        held.settle(turn);
     }
 }

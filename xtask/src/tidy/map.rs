@@ -6,8 +6,11 @@ use super::rules::{Finding, error};
 /// Every place where the map and the manifests tell different stories.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let find = |path: &str| sources.iter().find(|source| source.path == path);
-    let (Some(map), Some(workspace)) = (find("ARCHITECTURE.md"), find("Cargo.toml")) else { return Vec::new() };
-    let rows: Vec<(usize, &str)> = map.lines().filter_map(|(number, line)| Some((number, row(line)?))).collect();
+    let (Some(map), Some(workspace)) = (find("ARCHITECTURE.md"), find("Cargo.toml")) else {
+        return Vec::new();
+    };
+    let rows: Vec<(usize, &str)> =
+        map.lines().filter_map(|(number, line)| Some((number, row(line)?))).collect();
     let place = |directory: &str| rows.iter().position(|(_, row)| *row == directory);
     let mut findings = Vec::new();
     for (number, directory) in &rows {
@@ -18,7 +21,8 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     for manifest in sources {
         let Some(directory) = manifest.path.strip_suffix("/Cargo.toml") else { continue };
         // What belongs to a crate is in its row.
-        let is_part = rows.iter().any(|(_, row)| directory.strip_prefix(row).is_some_and(|rest| rest.starts_with('/')));
+        let is_part =
+            rows.iter().any(|(_, row)| directory.strip_prefix(row).is_some_and(|rest| rest.starts_with('/')));
         if is_part || !is_member(workspace, directory) {
             continue;
         }
@@ -29,7 +33,8 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
         for (number, used) in dependencies(manifest) {
             let below = path_of(workspace, used).and_then(place).filter(|place| *place >= own);
             if let Some(below) = below {
-                let message = format!("uses {}, which is below it on the map in ARCHITECTURE.md", rows[below].1);
+                let message =
+                    format!("uses {}, which is below it on the map in ARCHITECTURE.md", rows[below].1);
                 findings.push(error(manifest, number, message));
             }
         }
@@ -49,15 +54,15 @@ fn is_member(workspace: &Source, directory: &str) -> bool {
 
 /// The crates of this workspace that a manifest names, whatever for.
 fn dependencies(manifest: &Source) -> impl Iterator<Item = (usize, &str)> {
-    let name = |line: &'_ str| -> Option<usize> {
-        line.starts_with("fulmar-").then(|| line.find(['.', ' ', '=']))?
-    };
+    let name =
+        |line: &'_ str| -> Option<usize> { line.starts_with("fulmar-").then(|| line.find(['.', ' ', '=']))? };
     manifest.lines().filter_map(move |(number, line)| Some((number, &line[..name(line)?])))
 }
 
 /// Where a crate of this workspace is.
 fn path_of<'a>(workspace: &'a Source, name: &str) -> Option<&'a str> {
-    let line = workspace.text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = { path = \""))?;
+    let line =
+        workspace.text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = { path = \""))?;
     line.split_once('"').map(|(path, _)| path)
 }
 

@@ -6,11 +6,11 @@
 //! splits).
 
 use super::group::Group;
-use super::{Server, Turn};
+use super::{Held, Site, Turn};
 use fulmar_coding::{Reader, put_varint};
 use fulmar_dbt::{Reshape, Shape};
 use fulmar_kv::{Error, Key, ObjectId};
-use fulmar_node::{NodeId, Outbox, Time};
+use fulmar_node::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// So many more objects than the mean are no reason to move any; or an eighth of the mean.
@@ -186,10 +186,10 @@ impl<'a> Room<'a> {
     }
 }
 
-impl Server {
+impl Held {
     /// Whether there is nobody who could take what this server holds.
-    pub(super) fn is_alone(&self) -> bool {
-        self.site.map.servers.len() < 2
+    pub(super) fn is_alone(site: &Site) -> bool {
+        site.map.servers.len() < 2
     }
 
     /// How much this server holds and does.
@@ -198,58 +198,61 @@ impl Server {
             objects: sum.objects + group.database().storage().objects(),
             work: sum.work + group.heat.work,
         };
-        self.groups.values().fold(Load::default(), add)
+        self.shards.open.values().fold(Load::default(), add)
     }
 
     /// Whether all its groups may have trees and leaves.
-    fn is_welcome(&mut self, now: Time, out: &mut Outbox<Self>) -> bool {
-        let late = self.site.map.late(self.site.me);
-        let unknown: Vec<_> = late.filter(|place| !self.welcome.contains(place)).collect();
+    fn is_welcome(&mut self, turn: &mut Turn<'_>) -> bool {
+        let late = turn.site.map.late(turn.site.me);
+        let unknown: Vec<_> = late.filter(|place| !self.shards.welcome.contains(place)).collect();
         for place in unknown {
-            let is_welcome = matches!(self.holds(place, out, now), Ok(true))
-                && self.groups.get(&place).is_some_and(|group| matches!(group.trees.is_welcome(), Ok(true)));
+            let is_welcome = matches!(self.holds(place, turn), Ok(true))
+                && self
+                    .shards
+                    .open
+                    .get(&place)
+                    .is_some_and(|group| matches!(group.trees.is_welcome(), Ok(true)));
             if !is_welcome {
                 return false;
             }
-            self.welcome.insert(place);
+            self.shards.welcome.insert(place);
         }
         true
     }
 
     /// Tells how much this server holds and does, and sees to it that it is not too much.
-    pub(super) fn balance(&mut self, now: Time, out: &mut Outbox<Self>) {
-        if !self.site.clock.is_known() || !self.is_welcome(now, out) {
+    pub(super) fn balance(&mut self, turn: &mut Turn<'_>) {
+        if !turn.site.clock.is_known() || !self.is_welcome(turn) {
             return;
         }
-        if !self.is_alone() {
+        if !Self::is_alone(turn.site) {
             // What nobody uses takes its share of room too.
-            let held: Vec<_> = self.site.map.held(self.site.me).collect();
-            held.into_iter().for_each(|place| drop(self.holds(place, out, now)));
+            let held: Vec<_> = turn.site.map.held(turn.site.me).collect();
+            held.into_iter().for_each(|place| drop(self.holds(place, turn)));
         }
         let load = self.load();
-        let turn = &mut self.site.turn(now, out);
         turn.send(turn.site.map.keeper, super::Message::Load(load));
         let (loads, draining) = (turn.site.loads.clone(), turn.site.map.draining.clone());
         let Some(room) = Room::of(&loads, &draining) else { return };
         // Those that are underway have not changed the loads yet.
-        let underway = self.groups.values().map(Group::moves_underway).sum();
+        let underway = self.shards.open.values().map(Group::moves_underway).sum();
         let mut most = room.share().saturating_sub(underway);
-        for group in self.groups.values_mut() {
+        for group in self.shards.open.values_mut() {
             // What cannot be done now is tried again.
             most -= group.even_out(&room, most, turn).unwrap_or(0);
         }
         // As others know it, and of the same time.
         let known = loads.get(&turn.site.me).map_or(0, |load| load.work);
         let partner = room.partner(turn.site.me).filter(|(_, its)| known > BUSY && known > its + known / 8);
-        self.busier = if partner.is_some() { self.busier + 1 } else { 0 };
-        let hottest = self.groups.values_mut().max_by_key(|group| group.heat.work);
+        self.shards.busier = if partner.is_some() { self.shards.busier + 1 } else { 0 };
+        let hottest = self.shards.open.values_mut().max_by_key(|group| group.heat.work);
         if let (Some((partner, its)), Some(group)) = (partner, hottest)
-            && self.busier >= PATIENCE
+            && self.shards.busier >= PATIENCE
         {
-            self.busier = 0;
+            self.shards.busier = 0;
             let _ = group.relieve(partner, (known - its) / 4, turn);
         }
-        self.groups.values_mut().for_each(|group| group.heat.cool());
+        self.shards.open.values_mut().for_each(|group| group.heat.cool());
     }
 }
 

@@ -8,12 +8,12 @@
 //! The donor keeps the part until the copier has all of it.
 
 use super::replicas::{Hosted, Place};
-use super::{Server, Turn};
+use super::{Held, Turn};
 use crate::map::Replicas;
 use crate::message::{Chunk, Message};
 use crate::replicated::Part;
 use fulmar_kv::ObjectId;
-use fulmar_node::{NodeId, Outbox, Process, Time};
+use fulmar_node::{NodeId, Process};
 use fulmar_replication::{SequenceNumber, Wish};
 
 /// One that was asked for so often is asked of another; and a part that nobody has asked for during so many sweeps is not kept.
@@ -107,40 +107,34 @@ impl Hosted {
     }
 }
 
-impl Server {
+impl Held {
     /// Another server wants to copy the replica here.
     pub(super) fn give_chunk(
         &mut self,
         place: Place,
         to: NodeId,
         asked: (ObjectId, SequenceNumber, u64),
-        now: Time,
-        out: &mut Outbox<Self>,
+        turn: &mut Turn<'_>,
     ) {
         let bytes = self.directory.options().copied_bytes;
-        let Some(hosted) = self.replicas.get_mut(&place) else { return };
+        let Some(hosted) = self.replicas.hosted.get_mut(&place) else { return };
         let is_to_hold = |replicas: &Replicas| replicas.are_on(to);
         let is_member =
-            hosted.replica.group().contains(to) || self.site.map.replicas(place).is_some_and(is_to_hold);
+            hosted.replica.group().contains(to) || turn.site.map.replicas(place).is_some_and(is_to_hold);
         // Who asks and is not answered asks another.
         if hosted.replica.is_copying() || hosted.is_broken || !is_member {
             return;
         }
         let Some(chunk) = hosted.chunk(to, asked, bytes) else { return };
         let (database, group) = place;
-        self.site.turn(now, out).send(to, Message::Copied { database, group, chunk });
+        turn.send(to, Message::Copied { database, group, chunk });
     }
 
     /// Some of another replica has come.
-    pub(super) fn take_chunk(
-        &mut self,
-        place: Place,
-        from: NodeId,
-        chunk: Chunk,
-        now: Time,
-        out: &mut Outbox<Self>,
-    ) {
-        let Some(hosted) = self.replicas.get_mut(&place).filter(|hosted| !hosted.is_broken) else { return };
+    pub(super) fn take_chunk(&mut self, place: Place, from: NodeId, chunk: Chunk, turn: &mut Turn<'_>) {
+        let Some(hosted) = self.replicas.hosted.get_mut(&place).filter(|hosted| !hosted.is_broken) else {
+            return;
+        };
         let Some(copying) = hosted.copying.as_mut().filter(|copying| copying.donor == from) else { return };
         let is_asked_for = chunk.from == hosted.entries.copied() && chunk.upto >= hosted.replica.committed();
         if !is_asked_for || chunk.bytes.is_empty() {
@@ -155,21 +149,21 @@ impl Server {
         copying.attempts = 0;
         copying.bytes.extend(chunk.bytes);
         if (copying.bytes.len() as u64) < chunk.size {
-            return hosted.ask_chunk(place, &mut self.site.turn(now, out));
+            return hosted.ask_chunk(place, turn);
         }
         let Some(Part { upto, entries, next }) = Part::decode(&std::mem::take(&mut copying.bytes)) else {
             return;
         };
         if let Err(why) = hosted.entries.replace(next, entries) {
-            return self.fail_replica(place, why, now, out);
+            return self.fail_replica(place, why, turn);
         }
         let is_whole = next.is_none();
         if is_whole {
             hosted.copying = None;
         } else {
-            hosted.ask_chunk(place, &mut self.site.turn(now, out));
+            hosted.ask_chunk(place, turn);
         }
         let wish = Wish::Copied { upto, is_whole };
-        self.step_replica(place, now, out, |replica, out| replica.request(now, wish, out));
+        self.step_replica(place, turn, |replica, now, out| replica.request(now, wish, out));
     }
 }

@@ -1,11 +1,11 @@
 //! Disks that fail: what takes no part, why, and when it is tried again.
 
-use super::Server;
 use super::group::Group;
 use super::replicas::{Hosted, Place};
+use super::{Held, Site, Turn};
 use crate::map::RECORDS;
 use fulmar_kv::Error;
-use fulmar_node::{Outbox, Time};
+use fulmar_node::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -33,42 +33,42 @@ impl Failures {
     }
 }
 
-impl Server {
+impl Held {
     /// The disk of a replica fails: it takes part no more before it has begun again, as if the server had crashed.
-    pub(super) fn fail_replica(&mut self, place: Place, why: Error, now: Time, out: &mut Outbox<Self>) {
-        if let Some(hosted) = self.replicas.get_mut(&place) {
+    pub(super) fn fail_replica(&mut self, place: Place, why: Error, turn: &mut Turn<'_>) {
+        if let Some(hosted) = self.replicas.hosted.get_mut(&place) {
             hosted.is_broken = true;
         }
-        self.failures.0.insert(place, Failure { why: why.to_string(), again: now + REST });
-        self.follow(place, now, out);
+        self.replicas.failures.0.insert(place, Failure { why: why.to_string(), again: turn.now + REST });
+        self.follow(place, turn);
     }
 
-    fn called(&self, place: Place) -> String {
+    fn called(place: Place, site: &Site) -> String {
         match place {
             RECORDS => "the cluster's clock and map".to_owned(),
             (_, group) => {
                 format!(
                     "group {} of {}",
                     group.0,
-                    self.site.map.name(place).map_or_else(|| "a database".into(), |name| name.to_string())
+                    site.map.name(place).map_or_else(|| "a database".into(), |name| name.to_string())
                 )
             }
         }
     }
 
-    /// What of this server takes no part, and why.
-    pub fn failures(&self) -> Vec<String> {
-        let replicas = self.failures.0.iter().map(|(place, failure)| {
-            format!("the replica of {} takes no part: {}", self.called(*place), failure.why)
+    /// See [`Server::failures`](super::Server::failures).
+    pub(super) fn failures(&self, site: &Site) -> Vec<String> {
+        let replicas = self.replicas.failures.0.iter().map(|(place, failure)| {
+            format!("the replica of {} takes no part: {}", Self::called(*place, site), failure.why)
         });
         let alone = self.failed_alone().map(|place| {
-            let called = self.called(place);
+            let called = Self::called(place, site);
             format!("{called} is only read until there is room: a write to its disk has failed")
         });
-        let keeper = self.manager.as_ref().filter(|manager| manager.has_failed());
+        let keeper = self.membership.manager.as_ref().filter(|manager| manager.has_failed());
         let keeper = keeper.map(|_| {
-            let called = self.called(RECORDS);
-            let why = self.failures.2.as_deref().unwrap_or("a write to its disk has failed");
+            let called = Self::called(RECORDS, site);
+            let why = self.replicas.failures.2.as_deref().unwrap_or("a write to its disk has failed");
             format!("{called} cannot be written until there is room: {why}")
         });
         replicas.chain(alone).chain(keeper).collect()
@@ -77,31 +77,29 @@ impl Server {
     fn failed_alone(&self) -> impl Iterator<Item = Place> {
         let failed =
             |(_, group): &(&Place, &Group)| !group.is_replicated() && group.database().storage().has_failed();
-        self.groups.iter().filter(failed).map(|(place, _)| *place)
+        self.shards.open.iter().filter(failed).map(|(place, _)| *place)
     }
 
     /// Groups without replicas whose disk has failed, and the cluster's own records, are opened again when it takes something, as if the
     /// server had been started again.
-    pub(super) fn reopen_failed(&mut self, now: Time, out: &mut Outbox<Self>) {
-        if now < self.failures.1 {
+    pub(super) fn reopen_failed(&mut self, turn: &mut Turn<'_>) {
+        if turn.now < self.replicas.failures.1 {
             return;
         }
-        self.failures.1 = now + REST;
-        if let Some(manager) = self.manager.as_mut().filter(|manager| manager.has_failed())
+        self.replicas.failures.1 = turn.now + REST;
+        if let Some(manager) = self.membership.manager.as_mut().filter(|manager| manager.has_failed())
             && self.directory.has_room()
         {
             manager.close();
             // Whoever is about to sync them may have them open yet; then it is tried again.
             let reopened = self.directory.records();
-            let reopened =
-                reopened.and_then(|records| manager.reopen(records, &mut self.site.turn(now, out)));
-            self.failures.2 = reopened.err().map(|why| why.to_string());
+            let reopened = reopened.and_then(|records| manager.reopen(records, turn));
+            self.replicas.failures.2 = reopened.err().map(|why| why.to_string());
         }
         for place in self.failed_alone().collect::<Vec<_>>() {
             if self.directory.has_room()
-                && let Some(mut group) = self.groups.remove(&place)
+                && let Some(mut group) = self.shards.open.remove(&place)
             {
-                let turn = &mut self.site.turn(now, out);
                 // What nobody was shown may be there when it is opened: nobody shall see half of it.
                 turn.lose_snapshots(group.database().storage().last());
                 group.redirect(turn);
@@ -109,36 +107,36 @@ impl Server {
         }
     }
 
-    /// What of this server does not count yet, as it has to hear first what the others have. Which replicas it is to hold it
-    /// knows when it has heard of the map.
-    pub fn behind(&self) -> Vec<String> {
+    /// See [`Server::behind`](super::Server::behind).
+    pub(super) fn behind(&self, site: &Site) -> Vec<String> {
         let is_there = |hosted: &Hosted| !hosted.replica.is_copying() && hosted.replica.takes_part();
-        let places = self.site.map.replicas_on(self.site.me);
+        let places = site.map.replicas_on(site.me);
         let behind = places.filter(|place| {
-            !self.failures.0.contains_key(place) && !self.replicas.get(place).is_some_and(is_there)
+            !self.replicas.failures.0.contains_key(place)
+                && !self.replicas.hosted.get(place).is_some_and(is_there)
         });
         let behind =
-            behind.map(|place| format!("the replica of {} is not up to date yet", self.called(place)));
-        let (me, map) = (self.site.me, &self.site.map);
+            behind.map(|place| format!("the replica of {} is not up to date yet", Self::called(place, site)));
+        let (me, map) = (site.me, &site.map);
         let keepers = || {
             let address = |keeper| map.servers.get(&keeper).map_or("a server", String::as_str);
             map.keepers().into_iter().map(address).collect::<Vec<_>>().join(", ")
         };
-        let unheard = (!self.site.clock.is_known())
+        let unheard = (!site.clock.is_known())
             .then(|| format!("has not heard yet of the cluster's clock, which is kept by {}", keepers()));
-        let is_joining = !map.has(me, &self.site.address) && !map.draining.contains(&me);
+        let is_joining = !map.has(me, &site.address) && !map.draining.contains(&me);
         let unreached = is_joining
-            .then(|| format!("has not joined yet: {} has to reach it at {}", keepers(), self.site.address));
+            .then(|| format!("has not joined yet: {} has to reach it at {}", keepers(), site.address));
         unheard.into_iter().chain(unreached).chain(behind).collect()
     }
 
     /// A replica whose disk has failed takes part again when that takes something: it may have nothing else to write for long.
     pub(super) fn try_disk(&mut self, place: Place, hosted: Option<Hosted>) -> Result<Option<Hosted>, Error> {
         if let Some(hosted) = &hosted
-            && self.failures.0.contains_key(&place)
+            && self.replicas.failures.0.contains_key(&place)
         {
             hosted.begin()?;
-            self.failures.0.remove(&place);
+            self.replicas.failures.0.remove(&place);
         }
         Ok(hosted)
     }

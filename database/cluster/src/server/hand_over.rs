@@ -6,11 +6,11 @@
 //! again.
 
 use super::group::Group;
-use super::{Server, Synced};
+use super::{Held, Site, Synced, Turn};
 use crate::map::HandOver;
 use crate::message::{DatabaseNumber, MapRequest, Message};
 use fulmar_kv::{Commit, Database, Error, GroupId, Moved, ObjectId, Refusal, Restructuring, Timestamp};
-use fulmar_node::{Lsn, NodeId, Outbox, Time};
+use fulmar_node::{Lsn, NodeId};
 use std::sync::Arc;
 
 /// A part holds so many bytes, or one object.
@@ -79,95 +79,96 @@ impl Leaving {
 }
 
 /// As the server that is to be empty.
-impl Server {
+impl Held {
     /// Hands over what the leaves have left.
-    pub(super) fn hand_over(&mut self, now: Time, out: &mut Outbox<Self>) {
-        let me = self.site.me;
-        if !self.site.clock.is_known() || !self.site.map.draining.contains(&me) {
+    pub(super) fn hand_over(&mut self, turn: &mut Turn<'_>) {
+        let me = turn.site.me;
+        if !turn.site.clock.is_known() || !turn.site.map.draining.contains(&me) {
             return;
         }
         // What is replicated is made anew elsewhere.
-        let map = &self.site.map;
+        let map = &turn.site.map;
         let held: Vec<_> = map.held(me).filter(|place| map.replicas(*place).is_none()).collect();
-        let done: Vec<_> = self.leaving.keys().copied().filter(|place| !held.contains(place)).collect();
+        let done: Vec<_> =
+            self.shards.leaving.keys().copied().filter(|place| !held.contains(place)).collect();
         for place in done {
-            self.leaving.remove(&place);
-            if let Some(placement) = self.site.map.databases.get(&place.0) {
+            self.shards.leaving.remove(&place);
+            if let Some(placement) = turn.site.map.databases.get(&place.0) {
                 // It is nobody's: what is left of it takes room, and no more.
                 let _ = self.directory.discard(&placement.name, place.1);
             }
         }
         for place in held {
-            let is_leaving = self.site.map.leaving.contains_key(&place);
+            let is_leaving = turn.site.map.leaving.contains_key(&place);
             let is_ready = is_leaving
-                || matches!(self.holds(place, out, now), Ok(true))
-                    && self.groups.get_mut(&place).is_some_and(Group::is_steady);
+                || matches!(self.holds(place, turn), Ok(true))
+                    && self.shards.open.get_mut(&place).is_some_and(Group::is_steady);
             // What a disk or a lack of servers keeps from being done is tried again.
-            if is_ready && let Ok(true) = self.prepare_to_leave(place) {
-                self.hand_part(now, place, out);
+            if is_ready && let Ok(true) = self.prepare_to_leave(place, turn.site) {
+                self.hand_part(place, turn);
             }
         }
     }
 
     /// Sees to it that there is an attempt to hand the group over, a new one if the last has failed.
-    fn prepare_to_leave(&mut self, place: (DatabaseNumber, GroupId)) -> Result<bool, Error> {
-        let Some(placement) = self.site.map.databases.get(&place.0) else { return Ok(false) };
-        if self.leaving.get(&place).is_some_and(|leaving| leaving.is_done || leaving.sent <= PATIENCE) {
+    fn prepare_to_leave(&mut self, place: (DatabaseNumber, GroupId), site: &Site) -> Result<bool, Error> {
+        let Some(placement) = site.map.databases.get(&place.0) else { return Ok(false) };
+        if self.shards.leaving.get(&place).is_some_and(|leaving| leaving.is_done || leaving.sent <= PATIENCE)
+        {
             return Ok(true);
         }
-        let Some(to) = self.successor() else { return Ok(false) };
-        self.attempts += 1;
+        let Some(to) = Self::successor(site) else { return Ok(false) };
+        self.shards.attempts += 1;
         // No attempt of an earlier life of this server, or of another, is as late.
-        let hand_over = HandOver { to, attempt: (self.site.clock.born().0 << 16) + self.attempts };
-        let database = match (self.leaving.remove(&place), self.groups.get(&place)) {
+        let hand_over = HandOver { to, attempt: (site.clock.born().0 << 16) + self.shards.attempts };
+        let database = match (self.shards.leaving.remove(&place), self.shards.open.get(&place)) {
             (Some(failed), _) => failed.database,
             (None, Some(group)) => group.database().clone(),
             (None, None) => self.directory.open(&placement.name, place.1)?,
         };
-        self.leaving.insert(place, Leaving::new(database, hand_over));
+        self.shards.leaving.insert(place, Leaving::new(database, hand_over));
         Ok(true)
     }
 
     /// Who holds least, and stays.
-    fn successor(&self) -> Option<NodeId> {
-        let stays = |server: &NodeId| !self.site.map.draining.contains(server);
-        let loads = self.site.loads.iter().filter(|(server, _)| stays(server));
+    fn successor(site: &Site) -> Option<NodeId> {
+        let stays = |server: &NodeId| !site.map.draining.contains(server);
+        let loads = site.loads.iter().filter(|(server, _)| stays(server));
         loads.min_by_key(|(_, load)| load.objects).map(|(server, _)| *server)
     }
 
     /// Goes on with an attempt: has the map say that it is made; sends the part that is underway, perhaps again; has the map
     /// say that it has succeeded.
-    fn hand_part(&mut self, now: Time, place: (DatabaseNumber, GroupId), out: &mut Outbox<Self>) {
-        let Some(leaving) = self.leaving.get_mut(&place) else { return };
+    fn hand_part(&mut self, place: (DatabaseNumber, GroupId), turn: &mut Turn<'_>) {
+        let Some(leaving) = self.shards.leaving.get_mut(&place) else { return };
         let (database, group) = place;
         let HandOver { to, attempt } = leaving.hand_over;
-        let keeper = self.site.map.keeper;
-        let (receiver, message) = if self.site.map.leaving.get(&place) != Some(&leaving.hand_over) {
+        let keeper = turn.site.map.keeper;
+        let (receiver, message) = if turn.site.map.leaving.get(&place) != Some(&leaving.hand_over) {
             (keeper, Message::Ask(MapRequest::Leave(database, group, leaving.hand_over)))
         } else if leaving.is_done {
             (keeper, Message::Ask(MapRequest::HandOver(database, group, attempt)))
         } else {
             // From here on nobody uses it. Who waits for an answer is to ask who holds it next.
-            if let Some(mut group) = self.groups.remove(&place) {
-                group.redirect(&mut self.site.turn(now, out));
+            if let Some(mut group) = self.shards.open.remove(&place) {
+                group.redirect(turn);
             }
             leaving.sent += 1;
             let Ok((objects, last)) = leaving.part() else { return };
             let number = leaving.number;
             (to, Message::HandOver { database, group, attempt, number, objects, last })
         };
-        self.site.turn(now, out).send(receiver, message);
+        turn.send(receiver, message);
     }
 
     /// A part has arrived.
     pub(super) fn hand_on(
         &mut self,
-        now: Time,
         place: (DatabaseNumber, GroupId),
         arrived: (u64, u64),
-        out: &mut Outbox<Self>,
+        turn: &mut Turn<'_>,
     ) {
-        let Some(leaving) = self.leaving.get_mut(&place) else { return };
+        let Some(leaving) = self.shards.leaving.get_mut(&place) else { return };
         if (leaving.hand_over.attempt, leaving.number) != arrived {
             return;
         }
@@ -175,58 +176,64 @@ impl Server {
             Some(next) => (leaving.number, leaving.from, leaving.sent) = (leaving.number + 1, next, 0),
             None => leaving.is_done = true,
         }
-        self.hand_part(now, place, out);
+        self.hand_part(place, turn);
     }
 }
 
 /// As the server that takes over.
-impl Server {
-    /// The groups of which all has come here, and is not on the disk yet.
-    pub fn arrived(&self) -> impl Iterator<Item = &Database> {
-        self.unanswered.iter().filter_map(|unanswered| unanswered.whole.as_ref())
+impl Held {
+    /// See [`Server::arrived`](super::Server::arrived).
+    pub(super) fn arrived(&self) -> impl Iterator<Item = &Database> {
+        self.shards.unanswered.iter().filter_map(|unanswered| unanswered.whole.as_ref())
     }
 
     /// Takes a part of a group, and says so, when it was the last as soon as they are all durable.
     pub(super) fn take_over(
         &mut self,
-        now: Time,
         from: NodeId,
         place: (DatabaseNumber, GroupId),
         ((attempt, number), part): ((u64, u64), Part),
-        out: &mut Outbox<Self>,
+        turn: &mut Turn<'_>,
     ) {
         let (database, group) = place;
-        let is_agreed = self.site.map.leaving.get(&place) == Some(&HandOver { to: self.site.me, attempt });
+        let is_agreed = turn.site.map.leaving.get(&place) == Some(&HandOver { to: turn.site.me, attempt });
         // The sender tries again what cannot be done now.
-        if is_agreed && self.site.map.server(database, group) == Some(from) {
-            match self.try_take_over(place, (attempt, number), part) {
+        if is_agreed && turn.site.map.server(database, group) == Some(from) {
+            match self.try_take_over(place, (attempt, number), part, turn.site) {
                 Ok(Some(whole)) => {
                     let until = match &whole {
-                        Some(whole) => out.record(Synced::of(whole)),
-                        None => out.logged(),
+                        Some(whole) => turn.out.record(Synced::of(whole)),
+                        None => turn.out.logged(),
                     };
-                    self.unanswered.push_back(Unanswered { until, from, place, attempt, number, whole });
-                    self.answer_parts(now, out);
+                    self.shards.unanswered.push_back(Unanswered {
+                        until,
+                        from,
+                        place,
+                        attempt,
+                        number,
+                        whole,
+                    });
+                    self.answer_parts(turn);
                 }
                 Ok(None) => {}
                 // A part of it may be there: all of it comes anew.
-                Err(_) => drop(self.arriving.remove(&place)),
+                Err(_) => drop(self.shards.arriving.remove(&place)),
             }
         }
     }
 
     /// Says which parts have arrived, as far as they must be durable. If the disk does not hold them, none has.
-    pub(super) fn answer_parts(&mut self, now: Time, out: &mut Outbox<Self>) {
-        let durable = self.site.durable;
-        while let Some(first) = self.unanswered.pop_front_if(|first| first.until <= durable) {
+    pub(super) fn answer_parts(&mut self, turn: &mut Turn<'_>) {
+        let durable = turn.site.durable;
+        while let Some(first) = self.shards.unanswered.pop_front_if(|first| first.until <= durable) {
             let Unanswered { from, place, attempt, number, whole, .. } = first;
             if whole.is_some_and(|whole| whole.storage().has_failed()) {
-                self.arriving.remove(&place);
+                self.shards.arriving.remove(&place);
             }
-            if self.arriving.get(&place).is_some_and(|arriving| arriving.attempt == attempt) {
+            if self.shards.arriving.get(&place).is_some_and(|arriving| arriving.attempt == attempt) {
                 let (database, group) = place;
                 let message = Message::Arrived { database, group, attempt, number };
-                self.site.turn(now, out).send(from, message);
+                turn.send(from, message);
             }
         }
     }
@@ -238,14 +245,15 @@ impl Server {
         place: (DatabaseNumber, GroupId),
         (attempt, number): (u64, u64),
         (objects, last): Part,
+        site: &Site,
     ) -> Result<Option<Option<Database>>, Error> {
-        let Some(placement) = self.site.map.databases.get(&place.0) else { return Ok(None) };
-        if number == 0 && self.arriving.get(&place).is_none_or(|arriving| arriving.attempt < attempt) {
-            self.arriving.remove(&place);
+        let Some(placement) = site.map.databases.get(&place.0) else { return Ok(None) };
+        if number == 0 && self.shards.arriving.get(&place).is_none_or(|arriving| arriving.attempt < attempt) {
+            self.shards.arriving.remove(&place);
             let database = Some(self.directory.arrive(&placement.name, place.1)?);
-            self.arriving.insert(place, Arriving { attempt, parts: 0, database });
+            self.shards.arriving.insert(place, Arriving { attempt, parts: 0, database });
         }
-        let Some(arriving) = self.arriving.get_mut(&place) else { return Ok(None) };
+        let Some(arriving) = self.shards.arriving.get_mut(&place) else { return Ok(None) };
         if arriving.attempt != attempt || number > arriving.parts {
             return Ok(None);
         }

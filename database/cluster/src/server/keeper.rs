@@ -6,21 +6,21 @@
 //! clock's waits until the replicas have said that whoever gives it leads them still: one question to them for all that wait,
 //! or whatever else they are asked meanwhile.
 
-use super::Server;
 use super::ledger::Ledger;
 use super::manager::Manager;
+use super::{Held, Turn};
 use crate::map::{Map, RECORDS};
 use crate::replicated::Leading;
 use fulmar_kv::{Database, Error, Options};
-use fulmar_node::{Outbox, Time};
 
 /// Memory for what is cached of the records, bytes.
 const CACHE_BYTES: u64 = 4 << 20;
 
-impl Server {
+impl Held {
     /// Keeps the clock and the map, if the replicas of these have been told that this server leads them.
-    pub(super) fn keep_records(&mut self, now: Time, out: &mut Outbox<Self>) -> Result<(), Error> {
-        let Some(hosted) = self.replicas.get(&RECORDS).filter(|_| self.manager.is_none()) else {
+    pub(super) fn keep_records(&mut self, turn: &mut Turn<'_>) -> Result<(), Error> {
+        let Some(hosted) = self.replicas.hosted.get(&RECORDS).filter(|_| self.membership.manager.is_none())
+        else {
             return Ok(());
         };
         let Some(view) = hosted.serves() else { return Ok(()) };
@@ -29,22 +29,22 @@ impl Server {
         let engine = Leading { entries: entries.clone(), view };
         let records = Database::with_engine(entries.path(), Box::new(engine), &options)?;
         // What the first server has kept alone.
-        let before = if self.founds { Some(self.directory.records()?) } else { None };
+        let before = if self.membership.founds { Some(self.directory.records()?) } else { None };
         let mut manager = Manager::new(records, Ledger::Replicas(entries.clone()), before.as_ref())?;
-        manager.start(Some((view, group)), &mut self.site.turn(now, out));
-        self.manager = Some(manager);
+        manager.start(Some((view, group)), turn);
+        self.membership.manager = Some(manager);
         Ok(())
     }
 
     /// Sees to it that the clock and the map are where they are to be.
-    pub(super) fn sweep_records(&mut self, now: Time, out: &mut Outbox<Self>) {
+    pub(super) fn sweep_records(&mut self, turn: &mut Turn<'_>) {
         // A disk that fails may do so no more.
-        let _ = self.keep_records(now, out);
-        let Some(manager) = &mut self.manager else { return };
+        let _ = self.keep_records(turn);
+        let Some(manager) = &mut self.membership.manager else { return };
         manager.sweep();
         if manager.map().is_to_spread() {
             // If it cannot be written down, it is tried again.
-            let _ = manager.change(Map::spread, &mut self.site.turn(now, out));
+            let _ = manager.change(Map::spread, turn);
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The map, as a server asks for it, and as others ask it.
 
-use super::{Server, Turn};
+use super::{Held, Manager, Site, Turn};
 use crate::map::Map;
 use crate::message::{Answer, Failed, MapRequest, Message};
 use crate::name::DatabaseName;
 use crate::open::Open;
 use fulmar_coding::Reader;
 use fulmar_kv::Error;
-use fulmar_node::{NodeId, Outbox, Time};
+use fulmar_node::NodeId;
 use std::io;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::path::Path;
@@ -55,17 +55,15 @@ impl Turn<'_> {
     }
 }
 
-impl Server {
+impl Held {
     /// A client wants to open a database.
     pub(super) fn open(
         &mut self,
-        now: Time,
         client: NodeId,
         number: u64,
         (name, create): (DatabaseName, bool),
-        out: &mut Outbox<Self>,
+        turn: &mut Turn<'_>,
     ) {
-        let turn = &mut self.site.turn(now, out);
         if let Some(layout) = turn.site.map.layout(&name) {
             let reached = turn.site.clock.reached();
             return turn.answer(client, number, Answer::Open(layout, reached));
@@ -73,15 +71,14 @@ impl Server {
         if let Err(error) = self.directory.exists(&name) {
             return turn.answer(client, number, Answer::Failed(error.into()));
         }
-        if !self.unplaced.iter().any(|(waits, asked, _)| (*waits, *asked) == (client, number)) {
-            self.unplaced.push((client, number, name.clone()));
+        if !self.membership.unplaced.iter().any(|(waits, asked, _)| (*waits, *asked) == (client, number)) {
+            self.membership.unplaced.push((client, number, name.clone()));
         }
         turn.send(turn.site.map.keeper, Message::Ask(MapRequest::Database { name, create }));
     }
 
     /// A server wants to know the map.
-    pub(super) fn tell_map(&mut self, now: Time, from: NodeId, request: MapRequest, out: &mut Outbox<Self>) {
-        let turn = &mut self.site.turn(now, out);
+    pub(super) fn tell_map(&mut self, from: NodeId, request: MapRequest, turn: &mut Turn<'_>) {
         if let MapRequest::Newer(version) = request {
             if turn.site.map.version > version {
                 let map = turn.site.map.clone();
@@ -89,19 +86,19 @@ impl Server {
             }
             return;
         }
-        let Some(manager) = &mut self.manager else { return };
+        let Some(manager) = &mut self.membership.manager else { return };
         let map = manager.map();
         let holds = |database, group| map.server(database, group) == Some(from);
         let changed = match request {
             MapRequest::Database { name, create } => {
-                return self.tell_database(now, from, (name, create), out);
+                return self.tell_database(from, (name, create), turn);
             }
             MapRequest::Join(address) if !map.has(from, &address) => {
                 let joining = Joining { server: from, address };
                 if from == turn.site.me {
-                    return self.join(now, joining, out);
+                    return self.join(joining, turn);
                 }
-                return out.event(joining);
+                return turn.out.event(joining);
             }
             MapRequest::Replicate(replication) if map.replication != replication => {
                 manager.change(|map| map.replicate(replication), turn)
@@ -128,9 +125,8 @@ impl Server {
     }
 
     /// A server has been reached where it says that it is.
-    pub(super) fn join(&mut self, now: Time, Joining { server, address }: Joining, out: &mut Outbox<Self>) {
-        let turn = &mut self.site.turn(now, out);
-        if let Some(manager) = &mut self.manager
+    pub(super) fn join(&mut self, Joining { server, address }: Joining, turn: &mut Turn<'_>) {
+        if let Some(manager) = &mut self.membership.manager
             && !manager.map().has(server, &address)
             && manager.change(|map| map.join(server, &address), turn).is_ok()
         {
@@ -138,20 +134,19 @@ impl Server {
         }
     }
 
+    /// Whether the cluster is this server alone, and has no databases.
+    pub(super) fn is_unused(&self, site: &Site) -> bool {
+        let map = self.membership.manager.as_ref().map_or(&site.map, Manager::map);
+        map.databases.is_empty() && map.servers.len() <= 1
+    }
+
     /// Another wants to know where a database is.
-    fn tell_database(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        (name, create): (DatabaseName, bool),
-        out: &mut Outbox<Self>,
-    ) {
-        if create && self.site.hesitates.is_some_and(|until| now < until) && self.is_unused() {
+    fn tell_database(&mut self, from: NodeId, (name, create): (DatabaseName, bool), turn: &mut Turn<'_>) {
+        if create && turn.site.hesitates.is_some_and(|until| turn.now < until) && self.is_unused(turn.site) {
             // It is asked for again.
             return;
         }
-        let turn = &mut self.site.turn(now, out);
-        let Some(manager) = &mut self.manager else { return };
+        let Some(manager) = &mut self.membership.manager else { return };
         let is_known = manager.map().layout(&name).is_some();
         let exists = self.directory.exists(&name);
         let me = turn.site.me;
@@ -169,7 +164,9 @@ impl Server {
             // Other servers hear nothing, and their clients that this one does not answer.
             Err(error) if from == me => {
                 let failed = turn.failed(error);
-                for (client, number, _) in self.unplaced.extract_if(.., |(.., asked)| *asked == name) {
+                for (client, number, _) in
+                    self.membership.unplaced.extract_if(.., |(.., asked)| *asked == name)
+                {
                     turn.answer(client, number, failed.clone());
                 }
             }
@@ -178,23 +175,16 @@ impl Server {
     }
 
     /// The map as the manager knows it.
-    pub(super) fn learn(
-        &mut self,
-        now: Time,
-        map: Map,
-        about: Option<&DatabaseName>,
-        out: &mut Outbox<Self>,
-    ) {
-        if map.version >= self.site.map.version {
-            self.know_map(map, now, out);
+    pub(super) fn learn(&mut self, map: Map, about: Option<&DatabaseName>, turn: &mut Turn<'_>) {
+        if map.version >= turn.site.map.version {
+            self.know_map(map, turn);
         }
-        if let Some(early) = self.early.take() {
-            self.handle(now, self.site.map.keeper, early, out);
+        if let Some(early) = self.membership.early.take() {
+            self.handle(turn.site.map.keeper, early, turn);
         }
         let Some(about) = about else { return };
-        let turn = &mut self.site.turn(now, out);
         let layout = turn.site.map.layout(about).map(|layout| (layout, turn.site.clock.reached()));
-        for (client, number, _) in self.unplaced.extract_if(.., |(.., name)| *name == *about) {
+        for (client, number, _) in self.membership.unplaced.extract_if(.., |(.., name)| *name == *about) {
             let missing = || Answer::Failed(Failed::Missing("no such database".into()));
             let answer =
                 layout.clone().map_or_else(missing, |(layout, reached)| Answer::Open(layout, reached));
@@ -203,28 +193,28 @@ impl Server {
     }
 
     /// There is another map than was known.
-    fn know_map(&mut self, map: Map, now: Time, out: &mut Outbox<Self>) {
+    fn know_map(&mut self, map: Map, turn: &mut Turn<'_>) {
         let kept = |map: &Map| (map.keeper, map.records.as_ref().and_then(|records| records.view));
-        let is_kept_anew = kept(&map) != kept(&self.site.map);
-        let before = std::mem::replace(&mut self.site.map, map);
-        let (was, is) = (before.servers_of_groups(), self.site.map.servers_of_groups());
+        let is_kept_anew = kept(&map) != kept(&turn.site.map);
+        let before = std::mem::replace(&mut turn.site.map, map);
+        let (was, is) = (before.servers_of_groups(), turn.site.map.servers_of_groups());
         let is_moved = |place| was.get(&place) != is.get(&place);
-        for ((database, _), group) in &mut self.groups {
-            group.follow(|other| is_moved((*database, other)), &mut self.site.turn(now, out));
+        for ((database, _), group) in &mut self.shards.open {
+            group.follow(|other| is_moved((*database, other)), turn);
         }
         // It has told since where it is.
-        let servers = &self.site.map.servers;
-        self.site.met.retain(|server, _| before.servers.get(server) == servers.get(server));
+        let servers = &turn.site.map.servers;
+        turn.site.met.retain(|server, _| before.servers.get(server) == servers.get(server));
         let mut servers = Vec::new();
-        self.site.map.whereabouts().encode(&mut servers);
+        turn.site.map.whereabouts().encode(&mut servers);
         // What fails is tried again with the next map; until then what was known before has to do.
-        if servers != self.remembered && self.directory.remember(&servers).is_ok() {
-            self.remembered = servers;
+        if servers != self.membership.remembered && self.directory.remember(&servers).is_ok() {
+            self.membership.remembered = servers;
         }
-        self.look_at_map(now, out);
+        self.look_at_map(turn);
         if is_kept_anew {
-            self.site.turn(now, out).ask_time_again();
-            self.register_all(now, out);
+            turn.ask_time_again();
+            self.register_all(turn);
         }
     }
 }

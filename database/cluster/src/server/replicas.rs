@@ -10,7 +10,7 @@ use super::copying::{Copying, Given};
 use super::group::Group;
 use super::ledger::Ledger;
 use super::manager::Manager;
-use super::{Server, Site, Synced, Timer, Turn};
+use super::{Held, Site, Synced, Timer, Turn};
 use crate::map::{FIRST_LIFE, RECORDS, Replicas};
 use crate::message::{DatabaseNumber, MapRequest, Message};
 use crate::open::GroupOptions;
@@ -143,87 +143,84 @@ fn say(turn: &mut Turn<'_>, place: Place, sends: Vec<(NodeId, fulmar_replication
     }
 }
 
-impl Server {
+impl Held {
     /// Begins the replicas that this server is to hold and does not yet.
-    pub(super) fn host(&mut self, now: Time, out: &mut Outbox<Self>) {
-        let me = self.site.me;
+    pub(super) fn host(&mut self, turn: &mut Turn<'_>) {
+        let me = turn.site.me;
         let missing: Vec<_> =
-            self.site.map.replicas_on(me).filter(|place| !self.replicas.contains_key(place)).collect();
+            turn.site.map.replicas_on(me).filter(|place| !self.replicas.hosted.contains_key(place)).collect();
         let mut has_opened = false;
         for place in missing {
-            if self.failures.rests(place, now) {
+            if self.replicas.failures.rests(place, turn.now) {
                 continue;
             }
-            if !self.opened.contains_key(&place) && std::mem::replace(&mut has_opened, true) {
+            if !self.replicas.opened.contains_key(&place) && std::mem::replace(&mut has_opened, true) {
                 // To make what a replica is kept in takes dozens of syncs: others are heard in between.
-                out.set_timer(Timer::Host, now);
+                turn.out.set_timer(Timer::Host, turn.now);
                 continue;
             }
             // It is tried again; without this replica the others go on.
-            let opened = self.open_replica(place, now, out);
+            let opened = self.open_replica(place, turn);
             let hosted = match opened.and_then(|hosted| self.try_disk(place, hosted)) {
                 Ok(Some(hosted)) => hosted,
                 Ok(None) => continue,
                 Err(why) => {
-                    self.fail_replica(place, why, now, out);
+                    self.fail_replica(place, why, turn);
                     continue;
                 }
             };
             let life = hosted.life;
-            self.replicas.insert(place, hosted);
-            self.step_replica(place, now, out, |replica, out| replica.start(now, out));
-            self.tell_begin(place, life, now, out);
+            self.replicas.hosted.insert(place, hosted);
+            self.step_replica(place, turn, |replica, now, out| replica.start(now, out));
+            self.tell_begin(place, life, turn);
         }
     }
 
     /// Which of this server's lives this is, if it knows.
-    fn life(&self) -> Option<u64> {
+    fn life(site: &Site) -> Option<u64> {
         // No other has heard of the clock when it was there.
-        self.site.clock.is_known().then(|| self.site.clock.born().0)
+        site.clock.is_known().then(|| site.clock.born().0)
     }
 
     /// Has the map tell that there is a replica here, if it does not.
-    fn tell_begin(&mut self, place: Place, life: u64, now: Time, out: &mut Outbox<Self>) {
-        if self.site.map.is_to_begin(place, self.site.me) {
-            let keeper = self.site.map.keeper;
+    fn tell_begin(&mut self, place: Place, life: u64, turn: &mut Turn<'_>) {
+        if turn.site.map.is_to_begin(place, turn.site.me) {
+            let keeper = turn.site.map.keeper;
             let request = MapRequest::Begin(place.0, place.1, life);
-            self.site.turn(now, out).send(keeper, Message::Ask(request));
+            turn.send(keeper, Message::Ask(request));
         }
     }
 
     /// A replica is a founder's if it began in the life of the server in which that was to, as far as the map knows; else one has
     /// lost what it had, or it comes later. If that cannot be told yet, there is none.
-    fn open_replica(
-        &mut self,
-        place: Place,
-        now: Time,
-        out: &mut Outbox<Self>,
-    ) -> Result<Option<Hosted>, Error> {
-        let (Some(name), Some(replicas)) = (self.site.map.name(place), self.site.map.replicas(place)) else {
+    fn open_replica(&mut self, place: Place, turn: &mut Turn<'_>) -> Result<Option<Hosted>, Error> {
+        let (Some(name), Some(replicas)) = (turn.site.map.name(place), turn.site.map.replicas(place)) else {
             return Ok(None);
         };
-        let (entries, records) = match self.opened.remove(&place) {
+        let (entries, records) = match self.replicas.opened.remove(&place) {
             Some(opened) => opened,
             None => {
                 let (path, engine) = self.directory.engine(&name, place.1)?;
                 Entries::open(&path, engine)?
             }
         };
-        let new_life = || if self.founds && place == RECORDS { Some(FIRST_LIFE) } else { self.life() };
+        let new_life = || {
+            if self.membership.founds && place == RECORDS { Some(FIRST_LIFE) } else { Self::life(turn.site) }
+        };
         let Some(life) = entries.life().or_else(new_life) else {
-            self.opened.insert(place, (entries, records));
+            self.replicas.opened.insert(place, (entries, records));
             return Ok(None);
         };
         if entries.life().is_none() {
             // Before others count on it.
             entries.begin(life)?;
         }
-        let me = self.site.me;
+        let me = turn.site.me;
         let is_founder = replicas.founders.contains(&me);
         let begun = replicas.begun.get(&me).copied();
         if is_founder && begun.is_none() {
-            self.tell_begin(place, life, now, out);
-            self.opened.insert(place, (entries, records));
+            self.tell_begin(place, life, turn);
+            self.replicas.opened.insert(place, (entries, records));
             return Ok(None);
         }
         let incarnation = if is_founder && begun == Some(life) { 0 } else { life };
@@ -257,18 +254,18 @@ impl Server {
     pub(super) fn step_replica(
         &mut self,
         place: Place,
-        now: Time,
-        out: &mut Outbox<Self>,
-        step: impl FnOnce(&mut Replica<Entries>, &mut Outbox<Replica<Entries>>),
+        turn: &mut Turn<'_>,
+        step: impl FnOnce(&mut Replica<Entries>, Time, &mut Outbox<Replica<Entries>>),
     ) {
-        let Some(hosted) = self.replicas.get_mut(&place).filter(|hosted| !hosted.is_broken) else { return };
+        let Some(hosted) = self.replicas.hosted.get_mut(&place).filter(|hosted| !hosted.is_broken) else {
+            return;
+        };
         let mut own = Outbox::after(hosted.logged);
-        step(&mut hosted.replica, &mut own);
+        step(&mut hosted.replica, turn.now, &mut own);
         hosted.logged = own.logged();
         if let Err(why) = hosted.entries.store(&own.records) {
-            return self.fail_replica(place, why, now, out);
+            return self.fail_replica(place, why, turn);
         }
-        let turn = &mut self.site.turn(now, out);
         if !own.records.is_empty() {
             let lsn = turn.out.record(Synced::of_replica(&hosted.entries));
             hosted.underway.push_back((lsn, hosted.logged));
@@ -276,91 +273,94 @@ impl Server {
         say(turn, place, own.sends);
         if hosted.entries.is_behind() {
             // Others are heard in between.
-            turn.out.set_timer(Timer::Store(place), now);
+            turn.out.set_timer(Timer::Store(place), turn.now);
         }
         let timers = own.timers.into_iter().map(|(name, change)| (Timer::Replica(place, name), change));
         turn.out.timers.extend(timers);
         if let Some(Behind(from)) = own.events.pop() {
             hosted.copy_from(from, place, turn);
         }
-        self.observe(place, now, out);
+        self.observe(place, turn);
     }
 
     pub(super) fn step_replicas(
         &mut self,
-        now: Time,
-        out: &mut Outbox<Self>,
-        step: impl Fn(&mut Replica<Entries>, &mut Outbox<Replica<Entries>>),
+        turn: &mut Turn<'_>,
+        step: impl Fn(&mut Replica<Entries>, Time, &mut Outbox<Replica<Entries>>),
     ) {
-        for place in self.replicas.keys().copied().collect::<Vec<_>>() {
-            self.step_replica(place, now, out, &step);
+        for place in self.replicas.hosted.keys().copied().collect::<Vec<_>>() {
+            self.step_replica(place, turn, &step);
         }
     }
 
     /// Leads, or follows, as the replica does.
-    fn observe(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
-        let Some(hosted) = self.replicas.get_mut(&place) else { return };
+    fn observe(&mut self, place: Place, turn: &mut Turn<'_>) {
+        let Some(hosted) = self.replicas.hosted.get_mut(&place) else { return };
         let leads = hosted.replica.view().filter(|_| hosted.replica.leads());
         if hosted.front.as_ref().map(|front| front.view) != leads {
             hosted.front = None;
-            self.follow(place, now, out);
+            self.follow(place, turn);
             if let Some(view) = leads {
-                self.lead(place, view, now, out);
+                self.lead(place, view, turn);
             }
         }
-        let Some(Hosted { front: Some(front), entries, .. }) = self.replicas.get_mut(&place) else { return };
+        let Some(Hosted { front: Some(front), entries, .. }) = self.replicas.hosted.get_mut(&place) else {
+            return;
+        };
         let is_announced = front.stage == Stage::Announcing && !front.is_asking;
         if is_announced && entries.leader() == Some(front.view) {
             if place == RECORDS {
                 front.stage = Stage::Serving;
                 // What fails is tried again.
-                let _ = self.keep_records(now, out);
+                let _ = self.keep_records(turn);
             } else {
                 front.stage = Stage::Registering;
-                self.register(place, now, out);
+                self.register(place, turn);
             }
         }
     }
 
     /// Announces that the replica here leads.
-    fn lead(&mut self, place: Place, view: View, now: Time, out: &mut Outbox<Self>) {
-        let Some(hosted) = self.replicas.get_mut(&place) else { return };
+    fn lead(&mut self, place: Place, view: View, turn: &mut Turn<'_>) {
+        let Some(hosted) = self.replicas.hosted.get_mut(&place) else { return };
         hosted.entries.lead(view);
         // No leader of another view has this name, and none leads the same view in two lives.
         let name = ClientId(view.epoch << 32 | view.number);
         let client = Client::new(name, hosted.replica.group().clone(), PATIENCE).in_view(view);
         hosted.front = Some(Front { view, client, stage: Stage::Announcing, is_asking: true, begins_at: 0 });
         let announcement = Invoke::Execute(Operation::Lead(view).encode().into());
-        self.step_front(place, now, out, |client, out| client.request(now, announcement, out));
+        self.step_front(place, turn, |client, now, out| client.request(now, announcement, out));
     }
 
     /// Has nothing more to say for a group.
-    pub(super) fn follow(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
-        if let Some(hosted) = self.replicas.get_mut(&place) {
+    pub(super) fn follow(&mut self, place: Place, turn: &mut Turn<'_>) {
+        if let Some(hosted) = self.replicas.hosted.get_mut(&place) {
             hosted.entries.follow();
             if let Some(front) = &mut hosted.front {
                 front.stage = Stage::Over;
             }
         }
-        if let Some(mut group) = self.groups.remove(&place) {
-            group.redirect(&mut self.site.turn(now, out));
+        if let Some(mut group) = self.shards.open.remove(&place) {
+            group.redirect(turn);
         }
-        self.manager.take_if(|_| place == RECORDS);
+        self.membership.manager.take_if(|_| place == RECORDS);
     }
 
-    fn register(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
-        let Some(Hosted { front: Some(front), replica, .. }) = self.replicas.get(&place) else { return };
-        let (keeper, (database, group)) = (self.site.map.keeper, place);
+    fn register(&mut self, place: Place, turn: &mut Turn<'_>) {
+        let Some(Hosted { front: Some(front), replica, .. }) = self.replicas.hosted.get(&place) else {
+            return;
+        };
+        let (keeper, (database, group)) = (turn.site.map.keeper, place);
         let request = MapRequest::Lead(database, group, front.view, replica.group().clone());
-        self.site.turn(now, out).send(keeper, Message::Ask(request));
+        turn.send(keeper, Message::Ask(request));
     }
 
     /// Has the map say, perhaps again, that groups are served here whose replicas know: who was to say so may be gone.
-    pub(super) fn register_all(&mut self, now: Time, out: &mut Outbox<Self>) {
-        for place in self.replicas.keys().copied().collect::<Vec<_>>() {
-            let front = self.replicas.get(&place).and_then(|hosted| hosted.front.as_ref());
+    pub(super) fn register_all(&mut self, turn: &mut Turn<'_>) {
+        for place in self.replicas.hosted.keys().copied().collect::<Vec<_>>() {
+            let front = self.replicas.hosted.get(&place).and_then(|hosted| hosted.front.as_ref());
             if front.is_some_and(|front| front.stage == Stage::Registering) {
-                self.register(place, now, out);
+                self.register(place, turn);
             }
         }
     }
@@ -368,51 +368,50 @@ impl Server {
     fn step_front(
         &mut self,
         place: Place,
-        now: Time,
-        out: &mut Outbox<Self>,
-        step: impl FnOnce(&mut Client, &mut Outbox<Client>),
+        turn: &mut Turn<'_>,
+        step: impl FnOnce(&mut Client, Time, &mut Outbox<Client>),
     ) {
-        let Some(Hosted { front: Some(front), .. }) = self.replicas.get_mut(&place) else { return };
+        let Some(Hosted { front: Some(front), .. }) = self.replicas.hosted.get_mut(&place) else { return };
         let mut own = Outbox::default();
-        step(&mut front.client, &mut own);
-        let turn = &mut self.site.turn(now, out);
+        step(&mut front.client, turn.now, &mut own);
         say(turn, place, own.sends);
         turn.out.timers.extend(own.timers.into_iter().map(|((), change)| (Timer::Front(place), change)));
         for outcome in own.events {
-            self.hear_replicas(place, outcome == Outcome::Result(vec![DONE]), now, out);
+            self.hear_replicas(place, outcome == Outcome::Result(vec![DONE]), turn);
         }
     }
 
     /// The replicas have done what they were asked to, or follow another.
-    fn hear_replicas(&mut self, place: Place, is_done: bool, now: Time, out: &mut Outbox<Self>) {
-        let Some(Hosted { front: Some(front), entries, .. }) = self.replicas.get_mut(&place) else { return };
+    fn hear_replicas(&mut self, place: Place, is_done: bool, turn: &mut Turn<'_>) {
+        let Some(Hosted { front: Some(front), entries, .. }) = self.replicas.hosted.get_mut(&place) else {
+            return;
+        };
         front.is_asking = false;
         if !is_done {
-            return self.follow(place, now, out);
+            return self.follow(place, turn);
         }
         if front.stage == Stage::Announcing {
-            return self.observe(place, now, out);
+            return self.observe(place, turn);
         }
         entries.is_taken();
-        let turn = &mut self.site.turn(now, out);
-        if let Some(group) = self.groups.get_mut(&place) {
+        if let Some(group) = self.shards.open.get_mut(&place) {
             group.release(turn);
         }
-        if let Some(manager) = self.manager.as_mut().filter(|_| place == RECORDS) {
+        if let Some(manager) = self.membership.manager.as_mut().filter(|_| place == RECORDS) {
             manager.is_confirmed(turn);
             manager.durable(turn);
         }
     }
 
     /// Asks replicas to take what was written for them, or whether they are led from here; says whether there was anything.
-    pub(super) fn write_ahead(&mut self, now: Time, out: &mut Outbox<Self>) -> bool {
+    pub(super) fn write_ahead(&mut self, turn: &mut Turn<'_>) -> bool {
         let mut due = Vec::new();
-        for (place, hosted) in &mut self.replicas {
+        for (place, hosted) in &mut self.replicas.hosted {
             let Some(front) = &mut hosted.front else { continue };
             if front.stage != Stage::Serving || front.is_asking {
                 continue;
             }
-            let asks = *place == RECORDS && self.manager.as_mut().is_some_and(Manager::asks);
+            let asks = *place == RECORDS && self.membership.manager.as_mut().is_some_and(Manager::asks);
             let leads = || Invoke::Query(Operation::Lead(front.view).encode().into());
             let write = hosted.entries.next_operation();
             let write = write.map(|operation| Invoke::Execute(operation.encode().into()));
@@ -423,39 +422,41 @@ impl Server {
         }
         let is_any = !due.is_empty();
         for (place, invoke) in due {
-            self.step_front(place, now, out, |client, out| client.request(now, invoke, out));
+            self.step_front(place, turn, |client, now, out| client.request(now, invoke, out));
         }
         is_any
     }
 
     /// The map has changed.
-    pub(super) fn look_at_map(&mut self, now: Time, out: &mut Outbox<Self>) {
-        let Site { map, me, .. } = &self.site;
+    pub(super) fn look_at_map(&mut self, turn: &mut Turn<'_>) {
+        let Site { map, me, .. } = &*turn.site;
         let is_here = |place: Place| map.replicas(place).is_some_and(|replicas| replicas.are_on(*me));
-        self.failures.retain(is_here);
-        self.opened.retain(|place, _| is_here(*place));
-        self.host(now, out);
-        let places: Vec<_> = self.replicas.keys().copied().collect();
+        self.replicas.failures.retain(is_here);
+        self.replicas.opened.retain(|place, _| is_here(*place));
+        self.host(turn);
+        let places: Vec<_> = self.replicas.hosted.keys().copied().collect();
         for place in places {
-            if self.site.map.replicas(place).is_none_or(|replicas| !replicas.are_on(self.site.me)) {
-                self.follow(place, now, out);
-                self.replicas.remove(&place);
+            if turn.site.map.replicas(place).is_none_or(|replicas| !replicas.are_on(turn.site.me)) {
+                self.follow(place, turn);
+                self.replicas.hosted.remove(&place);
             }
-            let serving = self.site.map.replicas(place).and_then(|replicas| replicas.view);
-            let Some(Hosted { front: Some(front), .. }) = self.replicas.get_mut(&place) else { continue };
+            let serving = turn.site.map.replicas(place).and_then(|replicas| replicas.view);
+            let Some(Hosted { front: Some(front), .. }) = self.replicas.hosted.get_mut(&place) else {
+                continue;
+            };
             if serving > Some(front.view) {
-                self.follow(place, now, out);
+                self.follow(place, turn);
             } else if serving == Some(front.view) && front.stage == Stage::Registering {
-                front.stage = Stage::Timing(self.site.clock.next());
-                self.site.turn(now, out).ask_time_again();
+                front.stage = Stage::Timing(turn.site.clock.next());
+                turn.ask_time_again();
             }
         }
     }
 
     /// The clock has answered this question.
-    pub(super) fn begin_to_serve(&mut self, number: u64, now: Time, out: &mut Outbox<Self>) {
+    pub(super) fn begin_to_serve(&mut self, number: u64, turn: &mut Turn<'_>) {
         let mut places = Vec::new();
-        for (place, hosted) in &mut self.replicas {
+        for (place, hosted) in &mut self.replicas.hosted {
             if let Some(front) = &mut hosted.front
                 && matches!(front.stage, Stage::Timing(from) if from <= number)
             {
@@ -465,24 +466,25 @@ impl Server {
         }
         for place in places {
             // What fails is tried again when somebody asks.
-            let _ = self.serves(place, now, out);
+            let _ = self.serves(place, turn);
         }
     }
 
     /// Whether this server serves a group that is replicated, which then is open.
-    pub(super) fn serves(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) -> Result<bool, Error> {
-        let Some(hosted) = self.replicas.get_mut(&place) else { return Ok(false) };
+    pub(super) fn serves(&mut self, place: Place, turn: &mut Turn<'_>) -> Result<bool, Error> {
+        let Some(hosted) = self.replicas.hosted.get_mut(&place) else { return Ok(false) };
         let Some(view) = hosted.serves().filter(|_| place != RECORDS) else { return Ok(false) };
         let entries = hosted.entries.clone();
         // What was written before the failure stands.
         let has_failed = |group: &Group| group.database().storage().has_failed();
-        let failed = self.groups.get(&place).is_some_and(has_failed).then(|| self.groups.remove(&place));
+        let failed =
+            self.shards.open.get(&place).is_some_and(has_failed).then(|| self.shards.open.remove(&place));
         let promised = failed.flatten().map(|mut failed| {
-            failed.redirect(&mut self.site.turn(now, out));
+            failed.redirect(turn);
             failed.database().storage().last()
         });
-        if !self.groups.contains_key(&place) {
-            let Some(name) = self.site.map.name(place) else { return Ok(false) };
+        if !self.shards.open.contains_key(&place) {
+            let Some(name) = turn.site.map.name(place) else { return Ok(false) };
             let engine = Box::new(Leading { entries: entries.clone(), view });
             let options = fulmar_kv::Options { group: place.1, ..self.directory.options().storage };
             let kv = Database::with_engine(Path::new(&*name), engine, &options)?;
@@ -492,9 +494,9 @@ impl Server {
                 (front.begins_at, _) = entries.progress();
             }
             let ledger = Ledger::Replicas(entries.clone());
-            let group = Group::new(place, (kv, trees), (true, ledger), &mut self.site.turn(now, out));
+            let group = Group::new(place, (kv, trees), (true, ledger), turn);
             group.keep_promises(promised.unwrap_or_default());
-            self.groups.insert(place, group);
+            self.shards.open.insert(place, group);
         }
         let begins_at = hosted.front.as_ref().map_or(0, |front| front.begins_at);
         Ok(entries.progress().1 >= begins_at)
@@ -506,47 +508,45 @@ impl Server {
         place: Place,
         from: NodeId,
         message: fulmar_replication::Message,
-        now: Time,
-        out: &mut Outbox<Self>,
+        turn: &mut Turn<'_>,
     ) {
         use fulmar_replication::Message::{Forgotten, Group, Reply, SpeculativeReply};
-        let Some(hosted) = self.replicas.get(&place) else { return };
+        let Some(hosted) = self.replicas.hosted.get(&place) else { return };
         let is_for_front =
             matches!(message, Reply { .. } | SpeculativeReply { .. } | Forgotten { .. } | Group(_));
         if is_for_front && hosted.front.is_some() {
             let message = message.clone();
-            self.step_front(place, now, out, |client, out| client.receive(now, from, message, out));
+            self.step_front(place, turn, |client, now, out| client.receive(now, from, message, out));
         }
-        self.step_replica(place, now, out, |replica, out| replica.receive(now, from, message, out));
+        self.step_replica(place, turn, |replica, now, out| replica.receive(now, from, message, out));
     }
 
     pub(super) fn wake_replica(
         &mut self,
         place: Place,
         timer: fulmar_replication::Timer,
-        now: Time,
-        out: &mut Outbox<Self>,
+        turn: &mut Turn<'_>,
     ) {
-        self.step_replica(place, now, out, |replica, out| replica.expire(now, timer, out));
+        self.step_replica(place, turn, |replica, now, out| replica.expire(now, timer, out));
     }
 
-    pub(super) fn wake_front(&mut self, place: Place, now: Time, out: &mut Outbox<Self>) {
-        self.step_front(place, now, out, |client, out| client.expire(now, (), out));
+    pub(super) fn wake_front(&mut self, place: Place, turn: &mut Turn<'_>) {
+        self.step_front(place, turn, |client, now, out| client.expire(now, (), out));
     }
 
     /// Some of the server's records are durable.
-    pub(super) fn replicas_durable(&mut self, upto: Lsn, now: Time, out: &mut Outbox<Self>) {
-        let places: Vec<_> = self.replicas.keys().copied().collect();
+    pub(super) fn replicas_durable(&mut self, upto: Lsn, turn: &mut Turn<'_>) {
+        let places: Vec<_> = self.replicas.hosted.keys().copied().collect();
         for place in places {
-            let Some(hosted) = self.replicas.get_mut(&place) else { continue };
+            let Some(hosted) = self.replicas.hosted.get_mut(&place) else { continue };
             let mut durable = None;
             while let Some((_, own)) = hosted.underway.pop_front_if(|(lsn, _)| *lsn <= upto) {
                 durable = Some(own);
             }
             match (durable, hosted.entries.why_unsynced()) {
-                (_, Some(why)) => self.fail_replica(place, why, now, out),
+                (_, Some(why)) => self.fail_replica(place, why, turn),
                 (Some(own), None) => {
-                    self.step_replica(place, now, out, |replica, out| replica.durable(now, own, out));
+                    self.step_replica(place, turn, |replica, now, out| replica.durable(now, own, out));
                 }
                 (None, None) => {}
             }
@@ -554,21 +554,23 @@ impl Server {
     }
 
     /// Asks again for what was not answered.
-    pub(super) fn sweep_replicas(&mut self, now: Time, out: &mut Outbox<Self>) {
+    pub(super) fn sweep_replicas(&mut self, turn: &mut Turn<'_>) {
         // What its engine holds is let go of before it is opened again.
-        self.replicas.retain(|place, hosted| !hosted.is_broken || self.failures.rests(*place, now));
-        self.host(now, out);
-        self.register_all(now, out);
-        let places: Vec<_> = self.replicas.keys().copied().collect();
-        let me = self.site.me;
+        self.replicas
+            .hosted
+            .retain(|place, hosted| !hosted.is_broken || self.replicas.failures.rests(*place, turn.now));
+        self.host(turn);
+        self.register_all(turn);
+        let places: Vec<_> = self.replicas.hosted.keys().copied().collect();
+        let me = turn.site.me;
         for place in places {
-            let Some(hosted) = self.replicas.get_mut(&place) else { continue };
-            hosted.copy_on(place, &mut self.site.turn(now, out));
+            let Some(hosted) = self.replicas.hosted.get_mut(&place) else { continue };
+            hosted.copy_on(place, turn);
             let life = hosted.life;
-            let wish = self.site.map.replicas(place).and_then(|replicas| hosted.wish(replicas, me));
-            self.tell_begin(place, life, now, out);
+            let wish = turn.site.map.replicas(place).and_then(|replicas| hosted.wish(replicas, me));
+            self.tell_begin(place, life, turn);
             if let Some(wish) = wish {
-                self.step_replica(place, now, out, |replica, out| replica.request(now, wish, out));
+                self.step_replica(place, turn, |replica, now, out| replica.request(now, wish, out));
             }
         }
     }

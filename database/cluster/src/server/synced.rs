@@ -68,7 +68,12 @@ impl SyncLog {
     /// The log of this server.
     pub fn of(server: &Server) -> Self {
         Self {
-            cluster: server.manager.as_ref().and_then(|manager| Some(manager.records()?.path().into())),
+            cluster: server
+                .held
+                .membership
+                .manager
+                .as_ref()
+                .and_then(|manager| Some(manager.records()?.path().into())),
             written: Vec::new(),
         }
     }

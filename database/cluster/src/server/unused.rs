@@ -2,8 +2,8 @@
 //! milliseconds, and programs come that connect, ask one thing and go, one after the other.
 
 use super::replicas::Place;
-use super::{Group, Server};
-use fulmar_node::{NodeId, Outbox, Time};
+use super::{Group, Held, Shards, Turn};
+use fulmar_node::{NodeId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -14,34 +14,34 @@ const KEPT: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(super) struct Unused(BTreeMap<Place, Time>);
 
-impl Server {
+impl Held {
     /// A client has gone, and perhaps what it used is used no more.
-    pub(super) fn forget_user(&mut self, peer: NodeId, now: Time, out: &mut Outbox<Self>) {
-        for (place, group) in &mut self.groups {
+    pub(super) fn forget_user(&mut self, peer: NodeId, turn: &mut Turn<'_>) {
+        for (place, group) in &mut self.shards.open {
             let was_used = !group.is_idle();
-            group.forget(peer, &mut self.site.turn(now, out));
+            group.forget(peer, turn);
             if was_used && group.is_idle() {
-                self.unused.0.insert(*place, now);
+                self.shards.unused.0.insert(*place, turn.now);
             }
         }
     }
 
     /// Closes what nobody has used for a while.
-    pub(super) fn close_unused(&mut self, now: Time) {
-        let Self { groups, unused: Unused(since), .. } = self;
-        since.retain(|place, _| groups.get(place).is_some_and(Group::is_idle));
-        let idle = groups.iter().filter(|(_, group)| group.is_idle());
+    pub(super) fn close_unused(&mut self, turn: &Turn<'_>) {
+        let Shards { open, unused: Unused(since), .. } = &mut self.shards;
+        since.retain(|place, _| open.get(place).is_some_and(Group::is_idle));
+        let idle = open.iter().filter(|(_, group)| group.is_idle());
         idle.for_each(|(place, _)| {
-            since.entry(*place).or_insert(now);
+            since.entry(*place).or_insert(turn.now);
         });
-        if self.is_alone() {
-            let Self { groups, unused: Unused(since), .. } = self;
+        if Self::is_alone(turn.site) {
+            let Shards { open, unused: Unused(since), .. } = &mut self.shards;
             // Who has an older snapshot may commit yet, and what others have relied on since is known only while the group is open.
-            let oldest = self.site.snapshots.oldest();
+            let oldest = turn.site.snapshots.oldest();
             let is_seen =
                 |group: &Group| oldest.is_some_and(|oldest| oldest < group.database().storage().last());
-            groups.retain(|place, group| {
-                is_seen(group) || since.get(place).is_none_or(|since| now < *since + KEPT)
+            open.retain(|place, group| {
+                is_seen(group) || since.get(place).is_none_or(|since| turn.now < *since + KEPT)
             });
         }
     }

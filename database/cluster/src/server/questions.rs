@@ -1,0 +1,245 @@
+//! What clients ask about groups: as soon as the clock has told what a question needs, its group is asked.
+
+use super::group::{Asked, Group, Sighted, Task};
+use super::ledger::Ledger;
+use super::{Held, Turn};
+use crate::message::{self, Answer, DatabaseNumber, Sight};
+use fulmar_kv::{Error, Exclusion, GroupId, Timestamp};
+use fulmar_node::NodeId;
+use std::sync::Arc;
+
+/// A client's question about a group.
+pub(super) struct ClientQuestion {
+    pub(super) client: NodeId,
+    pub(super) number: u64,
+    pub(super) again: bool,
+    pub(super) place: (DatabaseNumber, GroupId),
+    pub(super) question: message::Question,
+}
+
+impl Held {
+    /// Whether this server holds the group, which then is open.
+    pub(super) fn holds(
+        &mut self,
+        place: (DatabaseNumber, GroupId),
+        turn: &mut Turn<'_>,
+    ) -> Result<bool, Error> {
+        if turn.site.map.replicas(place).is_some() {
+            return self.serves(place, turn);
+        }
+        if self.shards.open.contains_key(&place) {
+            return Ok(true);
+        }
+        let (database, group) = place;
+        if turn.site.map.server(database, group) != Some(turn.site.me)
+            || turn.site.map.leaving.contains_key(&place)
+        {
+            return Ok(false);
+        }
+        let Some(placement) = turn.site.map.databases.get(&database) else { return Ok(false) };
+        let kv = self.directory.open(&placement.name, group)?;
+        let trees = fulmar_dbt::Database::on(kv.clone())?;
+        kv.storage().skip_lost_names()?;
+        let has_arrived = self.shards.arriving.contains_key(&place);
+        let origin = (has_arrived, Ledger::Disk);
+        let group = Group::new(place, (kv, trees), origin, turn);
+        self.shards.open.insert(place, group);
+        Ok(true)
+    }
+
+    /// Answers a client's question, as soon as the clock has told what it needs.
+    pub(super) fn ask(&mut self, asked: ClientQuestion, turn: &mut Turn<'_>) {
+        let mut asked = asked;
+        if let message::Question::Read { object, from, direction, at, bytes } = &mut asked.question
+            && let Sight::Once(expected) = at
+        {
+            let reached = turn.site.clock.reached();
+            if let Some(group) = self.shards.open.get_mut(&asked.place)
+                && !group.is_replicated()
+                && let Some(answer) = group.read_newest(
+                    asked.client,
+                    *object,
+                    (direction.part(from), *bytes),
+                    expected.as_ref(),
+                    reached,
+                )
+            {
+                return turn.answer(asked.client, asked.number, answer);
+            }
+            *at = Sight::New(expected.take());
+        }
+        // Another server may serve the group by the time of a snapshot that was opened elsewhere.
+        let is_ahead = turn.site.map.replicas(asked.place).is_some() && asked.sees() > turn.site.clock.now();
+        if let message::Question::Exclude(Exclusion::End) = asked.question {
+            let begins = |question: &message::Question| {
+                matches!(question, message::Question::Exclude(Exclusion::Begin))
+            };
+            self.shards.untimed.retain(|(_, here)| {
+                (here.client, here.place) != (asked.client, asked.place) || !begins(&here.question)
+            });
+        }
+        // What is asked again while it waits here is here.
+        let is_here =
+            |(_, here): &(u64, ClientQuestion)| (here.client, here.number) == (asked.client, asked.number);
+        if asked.again && self.shards.untimed.iter().any(is_here) {
+            return;
+        }
+        if asked.needs_time() || is_ahead || !turn.site.clock.is_known() {
+            if matches!(asked.question, message::Question::CommitUnread(..)) {
+                turn.site.clock.go_on();
+            }
+            self.shards.untimed.push_back((turn.site.clock.next(), asked));
+            return turn.ask_time();
+        }
+        self.pursue(asked, turn);
+    }
+
+    /// Answers a client's question, for which the clock is new enough.
+    fn pursue(&mut self, asked: ClientQuestion, turn: &mut Turn<'_>) {
+        let holds = self.holds(asked.place, turn);
+        // What was committed before this server knew the clock is seen as soon as the clock has reached it.
+        let is_behind =
+            |group: &Group| group.opened_at().max(turn.site.clock.forgotten()) > turn.site.clock.now();
+        if asked.needs_time() && self.shards.open.get(&asked.place).is_some_and(is_behind) {
+            self.shards.untimed.push_back((turn.site.clock.next(), asked));
+            return turn.ask_time();
+        }
+        let ClientQuestion { client, number, again, place, question } = asked;
+        match holds {
+            Ok(true) => {}
+            Ok(false) => return turn.answer(client, number, Answer::Elsewhere),
+            Err(error) => {
+                // What was asked for before may have been done then.
+                let error = if again { error.of_unknown_outcome() } else { error };
+                let answer = turn.failed(error);
+                return turn.answer(client, number, answer);
+            }
+        }
+        if !question.groups().all(|group| turn.site.map.server(place.0, group).is_some()) {
+            // Of one that is not there nobody would hear what it decides. If there is a newer map, it is known in a moment.
+            return turn.answer(client, number, Answer::Elsewhere);
+        }
+        let Some(group) = self.shards.open.get_mut(&place) else { return };
+        if question.changes() && !group.has_room() {
+            // Who leads nobody may be led by another by now: the client asks again in a while, there or here.
+            return turn.answer(client, number, Answer::Elsewhere);
+        }
+        let mut open = || {
+            let at = turn.site.clock.now();
+            turn.site.snapshots.open(client, number, at)
+        };
+        let task = match question {
+            message::Question::OpenSnapshot => {
+                let answer = open().map_or(Answer::Nothing, Answer::At);
+                return turn.answer(client, number, answer);
+            }
+            message::Question::Newest => {
+                let now = turn.site.clock.now();
+                return turn.answer(client, number, Answer::At(now));
+            }
+            message::Question::Size => {
+                let bytes = group.size();
+                return turn.answer(client, number, Answer::Size(bytes));
+            }
+            message::Question::ReopenSnapshot(at) => {
+                let reopened = group.reopen_snapshot(client, at);
+                let reopened = reopened.map(|()| turn.site.snapshots.open(client, number, at));
+                let answer = reopened.map_or_else(|error| turn.failed(error), |_| Answer::At(at));
+                return turn.answer(client, number, answer);
+            }
+            message::Question::Pick { tree, next, count, at } => {
+                let picked = group.pick(client, at, tree, (next, count));
+                let answer = picked.map_or_else(|error| turn.failed(error), Answer::Picked);
+                return turn.answer(client, number, answer);
+            }
+            message::Question::Read { object, from, direction, at, bytes } => {
+                let sight = match at {
+                    Sight::Open(at) => Sighted { at, is_new: false, expected: None, waits: true },
+                    Sight::New(expected) | Sight::Once(expected) => {
+                        let Some(at) = open() else { return };
+                        Sighted { at, is_new: true, expected, waits: true }
+                    }
+                };
+                Task::Read { object, from, direction, bytes, sight }
+            }
+            message::Question::Commit(transaction, commit, durability) => {
+                Task::Commit(transaction, commit, durability)
+            }
+            message::Question::CommitUnread(transaction, mut commit, basis, durability) => {
+                // What the clock has not reached yet would be a conflict, and the next try would find another.
+                let now = turn.site.clock.now().max(group.database().storage().last());
+                Arc::make_mut(&mut commit).snapshot = now.max(basis.after);
+                Task::CommitUnread(transaction, commit, basis, durability)
+            }
+            message::Question::Prepare(prepare) => Task::Prepare(prepare),
+            message::Question::Decide(transaction, at, durability) => {
+                Task::Decide(transaction, at, durability)
+            }
+            message::Question::Exclude(exclusion) => Task::Exclude(exclusion),
+            // Asked of the server.
+            message::Question::Open { .. } => return,
+        };
+        group.ask(Asked { client, number, again, task }, turn);
+    }
+
+    /// The clock has told where it is.
+    pub(super) fn hear_time(&mut self, number: u64, turn: &mut Turn<'_>) {
+        while let Some((_, asked)) = self.shards.untimed.pop_front_if(|(needs, _)| *needs <= number) {
+            self.pursue(asked, turn);
+        }
+        if self.shards.untimed.is_empty() {
+            turn.catch_up()
+        } else {
+            turn.ask_time()
+        }
+        self.release(turn);
+    }
+
+    pub(super) fn release(&mut self, turn: &mut Turn<'_>) {
+        for group in self.shards.open.values_mut() {
+            group.release(turn);
+        }
+    }
+
+    /// Tells a group what another has to say, if it is served here: who asks and is not answered asks again.
+    pub(super) fn tell_group(
+        &mut self,
+        place: (DatabaseNumber, GroupId),
+        turn: &mut Turn<'_>,
+        tell: impl FnOnce(&mut Group, &mut Turn<'_>) -> Result<(), Error>,
+    ) -> bool {
+        if turn.site.clock.is_known()
+            && matches!(self.holds(place, turn), Ok(true))
+            && let Some(group) = self.shards.open.get_mut(&place)
+        {
+            // A disk that fails here fails the next commit too, which says so.
+            let _ = tell(group, turn);
+            return true;
+        }
+        false
+    }
+}
+
+impl ClientQuestion {
+    /// The snapshot that it is about, if that was opened before.
+    fn sees(&self) -> Timestamp {
+        match &self.question {
+            message::Question::Read { at: Sight::Open(at), .. }
+            | message::Question::ReopenSnapshot(at)
+            | message::Question::Pick { at, .. } => *at,
+            _ => Timestamp(0),
+        }
+    }
+
+    /// Whether it is to be answered with what was acknowledged before it.
+    fn needs_time(&self) -> bool {
+        match &self.question {
+            message::Question::OpenSnapshot
+            | message::Question::Newest
+            | message::Question::CommitUnread(..)
+            | message::Question::Exclude(Exclusion::Begin) => true,
+            message::Question::Read { at, .. } => !matches!(at, Sight::Open(_)),
+            _ => false,
+        }
+    }
+}
