@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const SHARDS: usize = 64;
 
+/// Objects in memory, as many as fit: those that were used least lately go first.
+///
+/// *Known as:* buffer pool, page cache; CLOCK.
 pub struct Cache {
     shards: Box<[RwLock<Shard>]>,
     /// What one shard may hold, bytes.
@@ -31,6 +34,7 @@ struct Cached {
 }
 
 impl Cache {
+    /// An empty one that holds at most so many bytes.
     pub fn new(bytes: usize) -> Self {
         Self { shards: (0..SHARDS).map(|_| RwLock::default()).collect(), limit: bytes / SHARDS }
     }

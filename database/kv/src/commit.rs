@@ -226,6 +226,7 @@ fn put_tagged(out: &mut Vec<u8>, tag: u8, object: ObjectId) {
 }
 
 impl Moved {
+    /// Appends it.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_bytes(out, &self.object);
         put_varint(out, self.touched.len() as u64);
@@ -235,6 +236,7 @@ impl Moved {
         }
     }
 
+    /// The next of a message or record.
     pub fn decode(input: &mut Reader<'_>) -> Option<Self> {
         let object = input.bytes()?.into();
         let touched = list(input, |input| Some((input.bytes()?.into(), Timestamp::decode(input)?)))?;
@@ -315,6 +317,7 @@ impl Commit {
         put_cells(out, touched);
     }
 
+    /// The next of a message or record; one that could be carried out.
     pub fn decode(is_exclusive: bool, input: &mut Reader<'_>) -> Option<Self> {
         let snapshot = Timestamp::decode(input)?;
         let restructurings = list(input, Restructuring::decode)?;
@@ -332,6 +335,7 @@ impl Commit {
     }
 }
 
+/// Appends which cells they are.
 pub fn put_cells(out: &mut Vec<u8>, cells: &[(ObjectId, Key)]) {
     put_varint(out, cells.len() as u64);
     for (object, key) in cells {
@@ -340,6 +344,7 @@ pub fn put_cells(out: &mut Vec<u8>, cells: &[(ObjectId, Key)]) {
     }
 }
 
+/// Which cell is the next of a message or record.
 pub fn cell(input: &mut Reader<'_>) -> Option<(ObjectId, Key)> {
     Some((ObjectId(input.varint()?), input.bytes()?.into()))
 }

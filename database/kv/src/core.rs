@@ -1,5 +1,5 @@
 //! The deterministic core: what a commit does to objects. No clock, no thread, no input or output but the objects it
-//! is handed and the batch it fills, so that replicas that execute the same commits in the same order agree.
+//! is handed and the batch it fills, so that the same commits in the same order do the same.
 
 mod outcomes;
 mod prepared;

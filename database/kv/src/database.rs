@@ -224,6 +224,7 @@ impl Database {
         self.0.storage.publish(at);
     }
 
+    /// What it stands on: for whoever has transactions of several groups take part.
     pub fn storage(&self) -> &Storage {
         &self.0.storage
     }

@@ -18,9 +18,9 @@
 //!
 //! - `object`: an immutable state of an object, and how the next one is made of it.
 //! - `commit`: what a transaction asks for.
-//! - `core`: the deterministic core, a function of objects and commits; a cluster will replicate it.
+//! - `core`: the deterministic core, a function of objects and commits.
 //! - [`engine`]: the trait of what stores entries on disk, with [`engine::Fjall`] and [`engine::Memory`].
-//! - `storage`: objects in a cache over an engine, and the open snapshots.
+//! - [`Storage`]: objects in a [cache](Cache) over an engine, the open snapshots, and this group's part in transactions of several.
 //! - `database`: the driver among threads, with group commit.
 //! - [`Numbers`]: which numbers of new entries are taken.
 //! - [`Store`]: what of all this the tree above needs.

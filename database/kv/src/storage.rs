@@ -29,6 +29,11 @@ const LOST_NAMES: u64 = 1 << 20;
 const COLLECTED: u64 = 1 << 10;
 const COLLECTED_BYTES: u64 = 8 << 10;
 
+/// The objects of one group in a cache over an engine, their open snapshots, and what becomes of commits: alone, or as a part of a transaction of
+/// several groups (a participant of two-phase commit).
+///
+/// What is written is seen when it is [published](Self::publish), and survives the loss of power after [`Storage::sync`]. An error is what the
+/// engine answers; after one of a write nothing is written any more.
 pub struct Storage {
     path: PathBuf,
     group: GroupId,
@@ -171,7 +176,7 @@ impl Storage {
         Ok(storage)
     }
 
-    pub fn on(
+    pub(crate) fn on(
         engine: Box<dyn Engine>,
         path: &Path,
         cache_bytes: u64,
@@ -216,10 +221,12 @@ impl Storage {
         Ok(storage)
     }
 
+    /// Which group it is.
     pub fn group(&self) -> GroupId {
         self.group
     }
 
+    /// What messages call it.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -264,6 +271,7 @@ impl Storage {
         *self.snapshots.lock().open.entry(at).or_default() += 1;
     }
 
+    /// Ends a snapshot that was opened.
     pub fn close_snapshot(&self, at: Timestamp) {
         let mut snapshots = self.snapshots.lock();
         if let Some(readers) = snapshots.open.get_mut(&at) {
@@ -274,10 +282,12 @@ impl Storage {
         }
     }
 
+    /// The newest commit that a snapshot opened now would see.
     pub fn newest(&self) -> Timestamp {
         self.snapshots.lock().published
     }
 
+    /// No snapshot that is open, or will be, is older.
     pub fn oldest_snapshot(&self) -> Timestamp {
         self.snapshots.lock().watermark()
     }
@@ -287,6 +297,7 @@ impl Storage {
         drop(self.placing.lock());
     }
 
+    /// A name that no object has had.
     pub fn fresh(&self) -> ObjectId {
         ObjectId::new(self.group, self.next_object.fetch_add(1, Relaxed))
     }
@@ -324,6 +335,7 @@ impl Storage {
         }
     }
 
+    /// Memory that cached objects take, bytes.
     pub fn cached_bytes(&self) -> usize {
         self.cache.bytes()
     }
@@ -394,10 +406,13 @@ impl Storage {
         result.unwrap_or_else(|| unreachable!("carried out above"))
     }
 
+    /// Checks and locks this group's part of a transaction. Answers the time from which on it can take place (the proposal).
     pub fn prepare(&self, prepare: &Prepare) -> Result<Timestamp, Refusal<()>> {
         self.change_one(|core, staged| core.prepare(self.group, prepare, staged))
     }
 
+    /// As the coordinator: the transaction takes place, at `at` or later. Answers when, and which objects were written; nothing, if it is not
+    /// prepared here.
     pub fn decide(
         &self,
         transaction: TransactionId,
@@ -406,10 +421,13 @@ impl Storage {
         self.prepared(|core, staged| core.decide(self.group, transaction, at, staged))
     }
 
+    /// As a participant: carries out what was decided elsewhere. Answers which objects were written.
     pub fn conclude(&self, transaction: TransactionId, outcome: Outcome) -> Result<Vec<ObjectId>, Error> {
         self.prepared(|core, staged| core.conclude(self.group, transaction, outcome, staged))
     }
 
+    /// As the coordinator of a change of a tree's shape: changes the links here, by which it takes place, at the time and with the other groups of
+    /// `decided`. Answers which objects were written.
     pub fn reshape(
         &self,
         transaction: TransactionId,
@@ -485,6 +503,7 @@ impl Storage {
         Ok(Some(Moved { object: bytes.into(), touched }))
     }
 
+    /// As the coordinator: another group has carried out the decision.
     pub fn confirm(&self, transaction: TransactionId, by: GroupId) -> Result<(), Error> {
         self.prepared(|core, staged| core.confirm(self.group, transaction, by, staged))
     }

@@ -95,9 +95,13 @@ impl Lock {
 /// A prepared transaction that is not decided here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undecided {
+    /// Which.
     pub transaction: TransactionId,
+    /// The group that decides about it: its coordinator.
     pub primary: GroupId,
+    /// The other groups that have a part of it.
     pub others: Vec<GroupId>,
+    /// The snapshot that it is based on.
     pub snapshot: Timestamp,
 }
 
@@ -203,6 +207,7 @@ impl Pending {
             .map(|(holder, _)| *holder)
     }
 
+    /// The transaction, if it is prepared here and not decided.
     pub fn undecided(&self, transaction: TransactionId) -> Option<Undecided> {
         self.prepared.get(&transaction).map(|prepared| Undecided {
             transaction,

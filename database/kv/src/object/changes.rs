@@ -83,11 +83,13 @@ impl Changes {
         }
     }
 
+    /// Appends them.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.count as u64);
         out.extend_from_slice(&self.bytes);
     }
 
+    /// The next of a message or record, if they are in ascending order.
     pub fn decode(input: &mut Reader<'_>) -> Option<Self> {
         let count = usize::try_from(input.varint()?).ok()?;
         let all = input.rest();

@@ -102,6 +102,7 @@ fn decode_cell<'a>(input: &mut Reader<'a>) -> Option<StoredCell<'a>> {
 }
 
 impl Interval {
+    /// Appends it.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_bytes(out, self.low());
         match self.high() {
@@ -113,6 +114,7 @@ impl Interval {
         }
     }
 
+    /// The next of a message or record.
     pub fn decode(input: &mut Reader<'_>) -> Option<Self> {
         let low = input.bytes()?.into();
         let high = match input.byte()? {
