@@ -116,7 +116,7 @@ fn await_all(first: &str, servers: usize) -> Result<(), Box<dyn Error>> {
     const TRIES: u32 = 200;
     for _ in 0..TRIES {
         let map = fulmar_cluster::Cluster::meet(first)?.map;
-        if map.servers.len() == servers && map.keepers().len() == servers {
+        if map.servers.len() == servers && map.managers().len() == servers {
             return Ok(());
         }
         std::thread::sleep(std::time::Duration::from_millis(20));

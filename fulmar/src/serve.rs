@@ -1,8 +1,8 @@
 //! `fulmar serve`: a storage server, or a replica of a service.
 
 mod beacon;
+mod data_directory;
 mod genesis;
-mod home;
 mod local;
 mod reach;
 mod seek;
@@ -14,13 +14,13 @@ use crate::ending::exit_code;
 use crate::{files, log, signals};
 use beacon::Beacon;
 use clap::Args;
+use data_directory::{DataDirectory, Identity};
 use fulmar_cluster::{
     Cluster, Connection, Directory, FIRST, GroupOptions, NodeId, Remote, Server, Service, Transient,
     new_cluster,
 };
 use fulmar_dbt::{Database, Options, Timestamp};
 use fulmar_transport::{ClusterId, Handle, Notice, Refusal};
-use home::{Home, Identity};
 use seek::Seeker;
 use settings::Settings;
 pub(crate) use settings::{Agreement as Protocol, Service as Serviced};
@@ -161,12 +161,12 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         let databases = Box::new(Transient::new(options));
         let cluster = new_cluster()?;
         let service = Service::first(cluster, databases, &advertised, settings.replication()?)?;
-        (Start { service, cluster, home: None, is_unsure: false }, "memory".into())
+        (Start { service, cluster, directory: None, is_unsure: false }, "memory".into())
     } else {
         let data = settings.data.as_ref().ok_or("the settings lack `data`, a directory")?;
-        let home = Home::open(data)?;
+        let directory = DataDirectory::open(data)?;
         let databases = Box::new(Directory::new(data.clone(), options));
-        (start(home, databases, &settings, &place)?, data.display().to_string())
+        (start(directory, databases, &settings, &place)?, data.display().to_string())
     };
     start.service.listen(listener)?;
     let beacon = Arc::new(Mutex::new(beacon));
@@ -207,8 +207,8 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         tracing::info!(kind = notice.kind(), "{said}");
     })?;
     seek::locked(&beacon).leave();
-    match start.home.zip(claim.ended()) {
-        Some((home, claimed)) => Err(disbanded(&home, &claimed).into()),
+    match start.directory.zip(claim.ended()) {
+        Some((directory, claimed)) => Err(disbanded(&directory, &claimed).into()),
         None => Ok(()),
     }
 }
@@ -225,20 +225,20 @@ struct Start {
     service: Service,
     cluster: u128,
     /// Its directory, locked; nothing, if it is in memory.
-    home: Option<Home>,
+    directory: Option<DataDirectory>,
     /// Whether there may have been another server at this address.
     is_unsure: bool,
 }
 
 /// The server that the directory is of; a new one, if it is nobody's.
 fn start(
-    home: Home,
+    directory: DataDirectory,
     mut databases: Box<Directory>,
     settings: &Settings,
     place: &Place<'_>,
 ) -> Result<Start, Box<dyn std::error::Error>> {
-    let (join, data) = (settings.join(), home.path().display().to_string());
-    match home.identity()? {
+    let (join, data) = (settings.join(), directory.path().display().to_string());
+    match directory.identity()? {
         Identity::Member(..) if place.founds => Err(format!(
             "{data}: the server has lived before, and a cluster is founded once; start it without `--found`, or, to found \
              another cluster, with an empty directory"
@@ -248,7 +248,7 @@ fn start(
             if let Some(known) = Cluster::remembered(cluster, &mut *databases)? {
                 require_undrained(&known, FIRST, &data)?;
             }
-            first(home, cluster, databases, settings, place)
+            first(directory, cluster, databases, settings, place)
         }
         Identity::Member(cluster, name) => {
             settings.require_no_replicas()?;
@@ -263,7 +263,7 @@ fn start(
                 let theirs = known.name;
                 return Err(format!("{data}: these data belong to cluster {cluster:032x}, and not to {theirs:032x}").into());
             }
-            other(home, known, name, databases, place)
+            other(directory, known, name, databases, place)
         }
         Identity::Replacement(name) if join.is_empty() || place.founds => Err(format!(
             "{data}: this directory is to become that of server {name}, which has lost its data, again (it holds the file \
@@ -276,27 +276,27 @@ fn start(
             }
             let cluster = seek::find(&join, place.beacon)?;
             require_replaceable(&cluster, name, &data)?;
-            home.keep_name(name)?;
-            other(home, cluster, name, databases, place)
+            directory.keep_name(name)?;
+            other(directory, cluster, name, databases, place)
         }
         Identity::New if join.is_empty() || place.founds => {
             // Its settings are looked at before anything is made.
             settings.replication()?;
-            let cluster = home.found()?;
-            first(home, cluster, databases, settings, place)
+            let cluster = directory.found()?;
+            first(directory, cluster, databases, settings, place)
         }
         Identity::New => {
             settings.require_no_replicas()?;
             let cluster = seek::find(&join, place.beacon)?;
-            require_own(place.advertised, &cluster, &home)?;
-            let name = home.name_server()?;
-            other(home, cluster, name, databases, place)
+            require_own(place.advertised, &cluster, &directory)?;
+            let name = directory.name_server()?;
+            other(directory, cluster, name, databases, place)
         }
     }
 }
 
 fn first(
-    home: Home,
+    directory: DataDirectory,
     cluster: u128,
     databases: Box<Directory>,
     settings: &Settings,
@@ -306,22 +306,22 @@ fn first(
     let is_unsure = !place.founds;
     let begin = if is_unsure { Service::unsure_first } else { Service::first };
     let service = begin(cluster, databases, place.advertised, replication)?;
-    Ok(Start { service, cluster, home: Some(home), is_unsure })
+    Ok(Start { service, cluster, directory: Some(directory), is_unsure })
 }
 
 fn other(
-    home: Home,
+    directory: DataDirectory,
     known: Cluster,
     name: NodeId,
     mut databases: Box<Directory>,
     place: &Place<'_>,
 ) -> Result<Start, Box<dyn std::error::Error>> {
     let cluster = known.name;
-    require_undrained(&known, name, &home.path().display().to_string())?;
+    require_undrained(&known, name, &directory.path().display().to_string())?;
     known.remember(&mut *databases)?;
-    home.join(cluster)?;
+    directory.join(cluster)?;
     let service = Service::other(known, name, databases, place.advertised)?;
-    Ok(Start { service, cluster, home: Some(home), is_unsure: false })
+    Ok(Start { service, cluster, directory: Some(directory), is_unsure: false })
 }
 
 /// Servers of another cluster that have looked for one of theirs at this address, where a cluster without databases has been
@@ -362,11 +362,11 @@ impl Claim {
 }
 
 /// Takes back that a cluster was founded, and says what to do instead.
-fn disbanded(home: &Home, claimed: &Claimed) -> String {
+fn disbanded(directory: &DataDirectory, claimed: &Claimed) -> String {
     let Claimed { cluster, by, wanted, from } = claimed;
-    let data = home.path().display();
+    let data = directory.path().display();
     let left =
-        home.disband().err().map(|why| format!(" (what it has made there could not be removed: {why})"));
+        directory.disband().err().map(|why| format!(" (what it has made there could not be removed: {why})"));
     format!(
         "{data}: nothing was there, but server {by} of cluster {cluster} (at {from}) looks for its server {wanted} at this address, \
          so that server has lost its data, or its disk is not mounted; no other cluster is founded{}. To bring it back, if \
@@ -374,7 +374,7 @@ fn disbanded(home: &Home, claimed: &Claimed) -> String {
          found another cluster here all the same: start it with `--found`",
         left.unwrap_or_default(),
         wanted.0,
-        home.server_file().display()
+        directory.server_file().display()
     )
 }
 
@@ -437,7 +437,7 @@ fn require_undrained(cluster: &Cluster, name: NodeId, data: &str) -> Result<(), 
 }
 
 /// Requires that no other server of the cluster is known at this address.
-fn require_own(address: &str, cluster: &Cluster, home: &Home) -> Result<(), String> {
+fn require_own(address: &str, cluster: &Cluster, directory: &DataDirectory) -> Result<(), String> {
     let Some((other, _)) = cluster.map.servers.iter().find(|(_, known)| *known == address) else {
         return Ok(());
     };
@@ -445,14 +445,14 @@ fn require_own(address: &str, cluster: &Cluster, home: &Home) -> Result<(), Stri
         "{address} is the address of another server of the cluster: each needs one of its own. If this one is to take the \
          place of that, which has lost its data, write its name, {:032x}, to {}",
         other.0,
-        home.server_file().display()
+        directory.server_file().display()
     ))
 }
 
 /// Requires that others have what a server had that has lost its data.
 fn require_replaceable(cluster: &Cluster, name: NodeId, data: &str) -> Result<(), String> {
     let map = &cluster.map;
-    if map.records.is_none() && map.keeper == name {
+    if map.records.is_none() && map.manager == name {
         return Err(format!(
             "{data}: server {name} kept the cluster's clock and map alone, so nothing can take its place; a backup of its \
              databases can be restored to another cluster"

@@ -69,8 +69,8 @@ fn print_table(
                 let groups = held.filter(|server| *server == name).count();
                 let note = match name {
                     _ if cluster.map.draining.contains(name) => "  being drained",
-                    _ if *name == cluster.map.keeper => "  keeps the clock and the map",
-                    _ if cluster.map.keepers().contains(name) => "  may come to keep them",
+                    _ if *name == cluster.map.manager => "  keeps the clock and the map",
+                    _ if cluster.map.managers().contains(name) => "  may come to keep them",
                     _ => "",
                 };
                 writeln!(out, "{address:<24} {:>10} {lag:>10} {groups:>8}{note}", status.snapshots)?;
@@ -126,8 +126,8 @@ fn print_json(
         "{}",
         serde_json::json!({
             "cluster": format!("{:032x}", cluster.name), "servers": told.len(), "clock": clock(told),
-            "keeper": address(cluster.map.keeper),
-            "keepers": cluster.map.keepers().into_iter().map(address).collect::<Vec<_>>(),
+            "keeper": address(cluster.map.manager),
+            "keepers": cluster.map.managers().into_iter().map(address).collect::<Vec<_>>(),
         })
     )?;
     for (name, status) in told {

@@ -18,7 +18,7 @@
 //! # The structure
 //!
 //! - [`Charter`], [`Members`], [`Application`]: which group.
-//! - [`Server`]: a replica of it. `home`: its directory; `journal`: its records there; `ticker`: the time that passes for
+//! - [`Server`]: a replica of it. `directory`: its directory; `journal`: its records there; `ticker`: the time that passes for
 //!   sessions of locks; `report`: what is said of the other replicas.
 //! - [`TimestampClient`], [`LockSession`] and its [`Lease`]: what clients do; `caller`: how they ask. [`FenceFile`]: how what a lock
 //!   protects refuses a holder that comes late.
@@ -56,8 +56,8 @@
 mod caller;
 mod chance;
 mod charter;
+mod directory;
 mod fence;
-mod home;
 mod journal;
 mod lease;
 mod report;
@@ -70,9 +70,9 @@ use caller::Caller;
 
 pub use caller::CallError;
 pub use charter::{Application, Charter, Members, MembersError};
+pub use directory::DirectoryError;
 pub use fence::{Admitted, FenceError, FenceFile};
 pub use fulmar_replication::applications::Fence;
-pub use home::HomeError;
 pub use journal::JournalError;
 pub use lease::Lease;
 pub use server::{Server, ServerError, Stop};

@@ -1,6 +1,6 @@
 //! A replica as a server.
 
-use crate::home::{Home, HomeError};
+use crate::directory::{DirectoryError, ReplicaDirectory};
 use crate::report::Reporter;
 use crate::{Application, Charter, ticker};
 use fulmar_node::{Lsn, NodeId};
@@ -40,7 +40,7 @@ pub enum ServerError {
     Group(#[from] GroupError),
     /// Its directory is not fit for it.
     #[error(transparent)]
-    Home(#[from] HomeError),
+    ReplicaDirectory(#[from] DirectoryError),
     /// The system does not let it begin.
     #[error("cannot begin to serve: {0}")]
     Begin(#[source] io::Error),
@@ -60,7 +60,7 @@ pub struct Server {
     charter: Charter,
     group: Group,
     me: NodeId,
-    home: Home,
+    directory: ReplicaDirectory,
     leader_timeout: LeaderTimeout,
     reporter: Arc<Reporter>,
 }
@@ -84,16 +84,16 @@ impl Server {
             address: address.into(),
             members: charter.members.to_string(),
         })?;
-        let home = Home::open(directory, &charter, me, founds)?;
+        let opened = ReplicaDirectory::open(directory, &charter, me, founds)?;
         let reporter = Reporter::new(charter.members.clone(), tell);
-        if home.is_strange() {
+        if opened.is_strange() {
             let directory = directory.display();
             reporter.tell(&format!(
                 "{directory} is empty: waiting for a majority of the group to let this replica in; a group that is \
                  new is founded with `--found`, on an empty directory"
             ));
         }
-        Ok(Self { charter, group, me, home, leader_timeout, reporter: Arc::new(reporter) })
+        Ok(Self { charter, group, me, directory: opened, leader_timeout, reporter: Arc::new(reporter) })
     }
 
     /// Serves until it is stopped in the way that `begun` is told.
@@ -122,7 +122,7 @@ impl Server {
         begun: impl FnOnce(Stop) -> io::Result<()>,
         assist: impl FnOnce(Handle<Replica<S>>),
     ) -> Result<(), ServerError> {
-        let Home { member, journal, records, .. } = &mut self.home;
+        let ReplicaDirectory { member, journal, records, .. } = &mut self.directory;
         let options = Options { is_fixed: true, ..self.leader_timeout.options() };
         let replica = Replica::new(*member, self.group, options, S::default(), records);
         let (logged, protocol) = (Lsn(records.len() as u64), protocol(&self.charter));

@@ -82,7 +82,7 @@ pub struct Client {
     known: BTreeMap<NodeId, String>,
     number: u64,
     asked: BTreeMap<u64, Asked>,
-    ahead: Option<Ahead>,
+    prefetch: Option<Prefetch>,
     /// How many bytes to ask for ahead, when what is asked now is answered.
     scanning: Option<u64>,
     committing: Option<Committing>,
@@ -126,7 +126,7 @@ impl Asked {
 }
 
 /// A part of a leaf that was asked for before anybody wanted it. It is not asked for again if the answer is lost.
-struct Ahead {
+struct Prefetch {
     number: u64,
     group: GroupId,
     question: Question,
@@ -135,7 +135,7 @@ struct Ahead {
     wanted: Option<(Question, u64)>,
 }
 
-impl Ahead {
+impl Prefetch {
     /// Whether this is about the same cells of the same snapshot, if it is about the same tree.
     fn may_be_for(&self, group: GroupId, question: &Question) -> bool {
         match (&self.question, question) {
@@ -184,7 +184,7 @@ impl Client {
             known: BTreeMap::new(),
             number: 0,
             asked: BTreeMap::new(),
-            ahead: None,
+            prefetch: None,
             scanning: None,
             committing: None,
             limit: None,
@@ -320,12 +320,12 @@ impl Client {
 
     /// Asks for a part of a leaf, if that was not done ahead.
     fn scan(&mut self, group: GroupId, question: Question, bytes: u64, now: Time, out: &mut Outbox<Self>) {
-        match self.ahead.take_if(|ahead| ahead.may_be_for(group, &question)) {
-            Some(mut ahead) => match ahead.answer.take() {
+        match self.prefetch.take_if(|prefetch| prefetch.may_be_for(group, &question)) {
+            Some(mut prefetch) => match prefetch.answer.take() {
                 Some(answer) => self.scanned(group, (question, bytes), answer, now, out),
                 None => {
-                    ahead.wanted = Some((question, bytes));
-                    self.ahead = Some(ahead);
+                    prefetch.wanted = Some((question, bytes));
+                    self.prefetch = Some(prefetch);
                     out.set_timer((), now + self.patience() / 2);
                 }
             },
@@ -347,11 +347,11 @@ impl Client {
     }
 
     /// What was asked for ahead, and is wanted, has not come.
-    fn scan_again(&mut self, ahead: Ahead, now: Time, out: &mut Outbox<Self>) {
-        let Some((question, bytes)) = ahead.wanted else { return };
+    fn scan_again(&mut self, prefetch: Prefetch, now: Time, out: &mut Outbox<Self>) {
+        let Some((question, bytes)) = prefetch.wanted else { return };
         self.scanning = Some(bytes);
         self.doubt();
-        let number = self.begin(ahead.group, question);
+        let number = self.begin(prefetch.group, question);
         if let Some(asked) = self.asked.get_mut(&number) {
             asked.attempts += 1;
         }
@@ -370,12 +370,12 @@ impl Client {
         if !is_of(&answer, &question) {
             return self.scan_afresh(group, question, bytes, now, out);
         }
-        self.look_ahead(&question, &answer, bytes, out);
+        self.prefetch_after(&question, &answer, bytes, out);
         self.tell(answer, out);
     }
 
     /// Asks for what comes after a part, of the same leaf: a server finds the next leaf from there, if it has it.
-    fn look_ahead(&mut self, question: &Question, answer: &Answer, bytes: u64, out: &mut Outbox<Self>) {
+    fn prefetch_after(&mut self, question: &Question, answer: &Answer, bytes: u64, out: &mut Outbox<Self>) {
         let (Question::Read { direction, at, .. }, Answer::Object(part)) = (question, answer) else { return };
         let end = match direction {
             Direction::Up => part.interval().high(),
@@ -392,10 +392,10 @@ impl Client {
         if let Some(server) = layout.server(group) {
             self.number += 1;
             let (number, database) = (self.number, layout.database);
-            let ahead =
+            let prefetch =
                 Message::Question { number, again: false, database, group, question: question.clone() };
-            out.send(server, ahead);
-            self.ahead = Some(Ahead { number, group, question, answer: None, wanted: None });
+            out.send(server, prefetch);
+            self.prefetch = Some(Prefetch { number, group, question, answer: None, wanted: None });
         }
     }
 
@@ -546,7 +546,7 @@ impl Process for Client {
             Ask::Server(server) => self.server = Some(server),
             Ask::Limit(limit) => (self.limit, self.tells) = (limit, true),
             Ask::CloseSnapshot(at) => {
-                self.ahead = None;
+                self.prefetch = None;
                 if let Some(servers) = self.snapshots.get_mut(&at)
                     && let Some(server) = servers.pop()
                 {
@@ -562,14 +562,14 @@ impl Process for Client {
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         let Message::Answer { number, answer } = message else { return };
-        if let Some(ahead) = &mut self.ahead
-            && ahead.number == number
+        if let Some(prefetch) = &mut self.prefetch
+            && prefetch.number == number
         {
-            match ahead.wanted.take() {
-                None => ahead.answer = Some(answer),
+            match prefetch.wanted.take() {
+                None => prefetch.answer = Some(answer),
                 Some(wanted) => {
-                    let group = ahead.group;
-                    self.ahead = None;
+                    let group = prefetch.group;
+                    self.prefetch = None;
                     self.scanned(group, wanted, answer, now, out);
                 }
             }
@@ -628,7 +628,7 @@ impl Process for Client {
                 }
                 let asked = self.asked.remove(&number);
                 if let (Some(bytes), Some(asked)) = (self.scanning.take(), asked) {
-                    self.look_ahead(&asked.question, &answer, bytes, out);
+                    self.prefetch_after(&asked.question, &answer, bytes, out);
                 }
                 self.conclude(answer, now, out);
             }
@@ -640,10 +640,11 @@ impl Process for Client {
         let is_asked =
             |group| layout.and_then(|layout| layout.server(group)).map_or(self.server, Some) == Some(peer);
         // What was asked for ahead, and is not wanted yet, is asked for when it is.
-        let ahead = self.ahead.take_if(|ahead| ahead.answer.is_none() && is_asked(ahead.group));
-        let wanted = ahead.filter(|ahead| ahead.wanted.is_some());
+        let prefetch =
+            self.prefetch.take_if(|prefetch| prefetch.answer.is_none() && is_asked(prefetch.group));
+        let wanted = prefetch.filter(|prefetch| prefetch.wanted.is_some());
         let waits = wanted.is_some() || self.asked.values().any(|asked| is_asked(asked.group));
-        self.ahead = self.ahead.take().or(wanted);
+        self.prefetch = self.prefetch.take().or(wanted);
         if waits {
             self.asked
                 .values_mut()
@@ -656,8 +657,8 @@ impl Process for Client {
     }
 
     fn expire(&mut self, now: Time, _timer: (), out: &mut Outbox<Self>) {
-        if let Some(ahead) = self.ahead.take_if(|ahead| ahead.wanted.is_some()) {
-            return self.scan_again(ahead, now, out);
+        if let Some(prefetch) = self.prefetch.take_if(|prefetch| prefetch.wanted.is_some()) {
+            return self.scan_again(prefetch, now, out);
         }
         let fewest = if self.limit.is_some() { 1 } else { 2 };
         let limit = self.limit();

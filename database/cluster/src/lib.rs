@@ -65,8 +65,8 @@ mod local;
 mod map;
 mod message;
 mod name;
-mod news;
 mod open;
+mod peer;
 pub mod replicated;
 mod serve;
 mod server;
@@ -89,8 +89,8 @@ pub use message::{
     Answer, Chunk, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight, VERSION,
 };
 pub use name::{BadName, DatabaseName};
-pub use news::{News, Ready, Step};
 pub use open::{GroupOptions, Open};
+pub use peer::{PeerMessage, Ready, Step};
 pub use serve::{Cluster, DrainError, Identity, Service, new_cluster, new_server};
 pub use server::{Joining, Load, Server, SyncLog, Synced, Timer};
 pub use status::{GroupStatus, Status};

@@ -14,7 +14,7 @@ pub struct Map {
     /// Grows with every change.
     pub version: u64,
     /// The server that keeps the map, and the clock.
-    pub keeper: NodeId,
+    pub manager: NodeId,
     /// The servers, and where they listen.
     pub servers: BTreeMap<NodeId, String>,
     /// The databases.
@@ -25,7 +25,7 @@ pub struct Map {
     pub leaving: BTreeMap<(DatabaseNumber, GroupId), HandOver>,
     /// How the groups of new databases are replicated.
     pub replication: Replication,
-    /// The replicas of the map, and of the clock, if the keeper does not keep them alone.
+    /// The replicas of the map, and of the clock, if the manager does not keep them alone.
     pub records: Option<Replicas>,
 }
 
@@ -78,7 +78,7 @@ pub struct Replicas {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spared {
     /// It alone keeps the clock and the map.
-    Keeper,
+    Manager,
     /// It has replicas, which are to be on different servers.
     Replicas {
         /// On so many…
@@ -214,9 +214,9 @@ impl Map {
     }
 
     /// A map on which only the server that keeps the clock and the map is: what the others begin with.
-    pub fn of(keeper: NodeId, address: &str) -> Self {
-        let servers = BTreeMap::from([(keeper, address.into())]);
-        Self { keeper, servers, ..Self::default() }
+    pub fn of(manager: NodeId, address: &str) -> Self {
+        let servers = BTreeMap::from([(manager, address.into())]);
+        Self { manager, servers, ..Self::default() }
     }
 
     /// A server is at this address. It gets a group of each database that has none there, unless it is drained: once it has
@@ -229,7 +229,7 @@ impl Map {
         self.servers.insert(server, address.into());
         let servers = self.staying();
         for placement in self.databases.values_mut() {
-            let has_none = server != self.keeper && !is_drained && !placement.is_on(server);
+            let has_none = server != self.manager && !is_drained && !placement.is_on(server);
             if has_none && placement.groups.len() < MOST_GROUPS {
                 placement.extend(server, &servers, placement.replication());
             }
@@ -257,8 +257,8 @@ impl Map {
     /// # Errors
     /// What keeps them from it.
     pub(crate) fn is_spared(&self, server: NodeId) -> Result<(), Spared> {
-        if self.records.is_none() && server == self.keeper {
-            return Err(Spared::Keeper);
+        if self.records.is_none() && server == self.manager {
+            return Err(Spared::Manager);
         }
         let others = self.staying().into_iter().filter(|other| *other != server).count();
         let on_it = self.replicated().filter(|(_, replicas)| replicas.are_on(server));
@@ -331,7 +331,7 @@ impl Map {
     pub(crate) fn create(&mut self, name: &DatabaseName) {
         let mut groups = self.staying();
         if groups.len() >= MANY {
-            groups.retain(|server| *server != self.keeper);
+            groups.retain(|server| *server != self.manager);
         }
         self.add(name, self.replication.of_several(), |number| {
             // The first group holds the schema: let another server have that of each database.
@@ -409,9 +409,9 @@ impl Map {
     }
 
     /// The servers that hold the clock and the map, of which any minority may be gone.
-    pub fn keepers(&self) -> Vec<NodeId> {
+    pub fn managers(&self) -> Vec<NodeId> {
         let group = self.records.as_ref().and_then(|records| records.group.as_ref());
-        group.map_or_else(|| vec![self.keeper], |group| group.nodes().collect())
+        group.map_or_else(|| vec![self.manager], |group| group.nodes().collect())
     }
 
     /// Whether the map and the clock should have replicas on more servers, and there are such servers.
@@ -435,7 +435,7 @@ impl Map {
     pub(crate) fn whereabouts(&self) -> Self {
         let records = self.records.clone();
         let (servers, draining) = (self.servers.clone(), self.draining.clone());
-        Self { keeper: self.keeper, servers, draining, records, ..Self::default() }
+        Self { manager: self.manager, servers, draining, records, ..Self::default() }
     }
 
     /// Whether a server is to have a replica, and not known to have one.
@@ -472,7 +472,7 @@ impl Map {
             *holder = server;
         }
         if place == RECORDS {
-            self.keeper = server;
+            self.manager = server;
         }
         self.version += 1;
         self.dismiss();
@@ -511,7 +511,7 @@ impl Map {
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.version);
-        put_varint(out, self.keeper.0.into());
+        put_varint(out, self.manager.0.into());
         put_servers(out, &self.servers);
         put_varint(out, self.databases.len() as u64);
         for (database, Placement { name, founded, groups, .. }) in &self.databases {
@@ -536,7 +536,7 @@ impl Map {
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
         let version = input.varint()?;
-        let keeper = NodeId(number(input)?);
+        let manager = NodeId(number(input)?);
         let servers = servers(input)?;
         let database = |input: &mut Reader<'_>| {
             let database = DatabaseNumber(number(input)?);
@@ -564,7 +564,7 @@ impl Map {
                 (database, group) => drop(databases.get_mut(&database)?.replicated.insert(group, replicas)),
             }
         }
-        Some(Self { version, keeper, servers, databases, draining, leaving, replication, records })
+        Some(Self { version, manager, servers, databases, draining, leaving, replication, records })
     }
 }
 
@@ -716,18 +716,18 @@ mod tests {
 
     #[test]
     fn a_server_that_was_drained_does_not_come_back() {
-        let (keeper, drained) = (NodeId(0), NodeId(1));
-        let mut map = Map::of(keeper, "a:1");
+        let (manager, drained) = (NodeId(0), NodeId(1));
+        let mut map = Map::of(manager, "a:1");
         map.join(drained, "b:1");
         map.create(&name("birds"));
         map.drain("b:1");
-        map.adopt(&name("fish"), keeper);
+        map.adopt(&name("fish"), manager);
         // It has begun anew at another address, and is to be found there for what it still holds.
         map.join(drained, "b:2");
         let held: Vec<_> = map.held(drained).collect();
         let [place] = held[..] else { panic!("{held:?}") };
         assert!(map.has(drained, "b:2") && place.1 == GroupId(1));
-        map.leave(place, HandOver { to: keeper, attempt: 1 });
+        map.leave(place, HandOver { to: manager, attempt: 1 });
         map.hand_over(place, 1);
         map.join(drained, "b:2");
         assert!(!map.has(drained, "b:2") && map.held(drained).next().is_none());

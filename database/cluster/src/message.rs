@@ -9,7 +9,7 @@ pub(super) use speaker::Speaker;
 
 use crate::map::{HandOver, Layout, Map, Replication};
 use crate::name::DatabaseName;
-use crate::news::News;
+use crate::peer::PeerMessage;
 use crate::server::Load;
 use crate::status::Status;
 use fulmar_dbt::Reshape;
@@ -66,7 +66,7 @@ pub enum Message {
         /// The transaction.
         transaction: TransactionId,
         /// What is told.
-        news: News,
+        said: PeerMessage,
     },
     /// To the group of a tree's root: a change of the tree's shape that other groups have a part in.
     Reshape {

@@ -9,25 +9,25 @@
 //! has announced itself; so no two servers write from different states. Roll back an operation, and keys and the records of
 //! transactions are as they were: before it is committed it reaches no engine.
 
-mod ahead;
 mod journal;
 mod left;
 mod operation;
+mod proposals;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use ahead::{LARGEST, Leading, too_large};
 pub use left::{Left, differences};
 pub use operation::Operation;
 use operation::{put_writes, writes};
+pub(crate) use proposals::{LARGEST, Leading, too_large};
 
-use ahead::Ahead;
 use fulmar_coding::{Reader, put_varint};
 use fulmar_kv::engine::{Batch, Engine, EngineWrite, open_engine};
 use fulmar_kv::{Error, ObjectId, Options};
 use fulmar_replication::{Record, SequenceNumber, StateMachine, View};
 use journal::Journal;
 use parking_lot::Mutex;
+use proposals::Proposals;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ struct State {
     /// …and of that this is not in the engine yet.
     due: Due,
     /// If this server leads.
-    ahead: Option<Ahead>,
+    proposals: Option<Proposals>,
     /// Why the last sync has failed, if it has.
     unsynced: Option<Error>,
 }
@@ -172,7 +172,7 @@ impl Entries {
             executed: VecDeque::new(),
             committed: SequenceNumber(0),
             due: Due::default(),
-            ahead: None,
+            proposals: None,
             unsynced: None,
         };
         let held = Held { path: path.into(), engine, state: Mutex::new(state) };
@@ -204,9 +204,9 @@ impl Entries {
         let mut batch = state.due.next(is_checkpoint);
         state.journal.write(records, &mut batch);
         self.0.engine.write(batch)?;
-        let State { due, ahead, .. } = &mut *state;
-        if let Some(ahead) = ahead.as_mut().filter(|_| due.0.is_empty()) {
-            ahead.is_stored();
+        let State { due, proposals, .. } = &mut *state;
+        if let Some(proposals) = proposals.as_mut().filter(|_| due.0.is_empty()) {
+            proposals.is_stored();
         }
         Ok(())
     }
@@ -335,8 +335,8 @@ impl StateMachine for Entries {
         while let Some(executed) = state.executed.pop_front_if(|executed| executed.number <= upto) {
             state.is_within = matches!(executed.effect, Effect::Part);
             if let Effect::Write { view, upto, batch } = executed.effect {
-                if let Some(ahead) = &mut state.ahead {
-                    ahead.is_committed(view, upto);
+                if let Some(proposals) = &mut state.proposals {
+                    proposals.is_committed(view, upto);
                 }
                 state.due.0.extend(batch.writes);
             }

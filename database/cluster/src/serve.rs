@@ -71,7 +71,7 @@ impl Service {
         directory: Box<dyn Open>,
         address: &str,
     ) -> Result<Self, Error> {
-        // What it holds, and no longer holds, it is to hear from the keeper itself.
+        // What it holds, and no longer holds, it is to hear from the manager itself.
         let map = cluster.map.whereabouts();
         Self::new(cluster.name, name, Server::member((name, address), directory, map))
     }
@@ -201,13 +201,13 @@ impl Cluster {
             return Err(DrainError::Unknown { address: address.into(), known: known.join(", ") });
         };
         self.map.is_spared(*server).map_err(|spared| match spared {
-            Spared::Keeper => DrainError::Keeper(address.into()),
+            Spared::Manager => DrainError::Manager(address.into()),
             Spared::Replicas { needed, others } => {
                 DrainError::Replicas { address: address.into(), needed, others }
             }
         })?;
-        let keeper = self.map.servers.get(&self.map.keeper).map_or("", String::as_str);
-        ask(keeper, Message::Ask(MapRequest::Drain(address.into())))?;
+        let manager = self.map.servers.get(&self.map.manager).map_or("", String::as_str);
+        ask(manager, Message::Ask(MapRequest::Drain(address.into())))?;
         Ok(())
     }
 
@@ -253,7 +253,7 @@ pub enum DrainError {
     },
     /// It keeps the clock and the map.
     #[error("{0} is the cluster's first server, which keeps its clock and its map: it cannot be drained")]
-    Keeper(String),
+    Manager(String),
     /// It holds replicas, and there are too few others.
     #[error(
         "{address} holds replicas, each on another of {needed} servers, and without it there are {others}: it can be drained \

@@ -6,9 +6,9 @@ mod copying;
 mod failures;
 mod group;
 mod hand_over;
-mod keeper;
 mod ledger;
 mod manager;
+mod manager_replicas;
 mod map;
 mod questions;
 mod replicas;
@@ -21,8 +21,8 @@ mod unused;
 use crate::map::{Map, Replication};
 use crate::message::{self, Answer, DatabaseNumber, Failed, Message, Speaker};
 use crate::name::DatabaseName;
-use crate::news::News;
 use crate::open::Open;
+use crate::peer::PeerMessage;
 use crate::replicated::Entries;
 use crate::status::Status;
 pub use balance::Load;
@@ -61,7 +61,7 @@ fn numbered(servers: &[NodeId]) -> impl Iterator<Item = (GroupId, &NodeId)> {
 /// A record stands for what a group has handed to its engine; who drives the process makes it durable by
 /// [`Database::sync`].
 pub struct Server {
-    site: Site,
+    known: Known,
     held: Held,
 }
 
@@ -119,7 +119,7 @@ struct Membership {
 }
 
 /// What a server knows beside its groups.
-struct Site {
+struct Known {
     me: NodeId,
     /// Where others find it.
     address: String,
@@ -145,12 +145,12 @@ struct Site {
 
 /// What a step of the server works with, beside the group that it is about.
 struct Turn<'a> {
-    site: &'a mut Site,
+    known: &'a mut Known,
     now: Time,
     out: &'a mut Outbox<Server>,
 }
 
-impl Site {
+impl Known {
     /// No snapshot that this server's clients hold, or will, is older.
     fn oldest(&self) -> Timestamp {
         self.snapshots.oldest().unwrap_or_else(|| self.clock.now())
@@ -159,8 +159,8 @@ impl Site {
 
 impl Turn<'_> {
     fn send(&mut self, to: NodeId, message: Message) {
-        if to == self.site.me {
-            self.site.own.push_back(message);
+        if to == self.known.me {
+            self.known.own.push_back(message);
         } else {
             self.out.send(to, message);
         }
@@ -171,7 +171,7 @@ impl Turn<'_> {
     }
 
     fn failed(&self, error: Error) -> Answer {
-        Answer::Failed(Failed::on(error, &self.site.address))
+        Answer::Failed(Failed::on(error, &self.known.address))
     }
 }
 
@@ -211,13 +211,13 @@ impl Server {
             }
             None => {
                 let alone = Manager::new(directory.records()?, Ledger::Disk, None)?;
-                let map = Map { keeper: me, ..alone.map().clone() };
+                let map = Map { manager: me, ..alone.map().clone() };
                 manager = Some(alone);
                 map
             }
         };
         let mut server = Self::member((me, address), directory, map);
-        server.site.replication = Some(replication);
+        server.known.replication = Some(replication);
         server.held.membership = Membership { manager, founds, ..Membership::default() };
         Ok(server)
     }
@@ -225,7 +225,7 @@ impl Server {
     /// Another server of a cluster; others find it at its address. `map` is what is known of the cluster: the server that
     /// keeps the clock and the map, at least.
     pub fn member((me, address): (NodeId, &str), directory: Box<dyn Open>, map: Map) -> Self {
-        let site = Site {
+        let known = Known {
             me,
             address: address.into(),
             replication: None,
@@ -246,34 +246,34 @@ impl Server {
             replicas: Replicas::default(),
             membership: Membership::default(),
         };
-        Self { site, held }
+        Self { known, held }
     }
 
     /// Has it make no database in a cluster without any for a while after it has started.
     pub(super) fn hesitate(&mut self) {
-        self.site.hesitates = Some(Time::ZERO);
+        self.known.hesitates = Some(Time::ZERO);
     }
 
     /// Whether the cluster is this server alone, and has no databases.
     pub fn is_unused(&self) -> bool {
-        self.held.is_unused(&self.site)
+        self.held.is_unused(&self.known)
     }
 
     /// Another server of the cluster was met at this address, wherever it is by the map.
     pub fn met(&mut self, server: NodeId, address: &str) {
-        if !self.site.map.has(server, address) {
-            self.site.met.insert(server, address.into());
+        if !self.known.map.has(server, address) {
+            self.known.met.insert(server, address.into());
         }
     }
 
     /// Where another server is, as far as that is known here.
     pub fn address(&self, server: NodeId) -> Option<&str> {
-        self.site.met.get(&server).or_else(|| self.site.map.servers.get(&server)).map(String::as_str)
+        self.known.met.get(&server).or_else(|| self.known.map.servers.get(&server)).map(String::as_str)
     }
 
     /// The map, as it is known here.
     pub fn map(&self) -> &Map {
-        &self.site.map
+        &self.known.map
     }
 
     /// The open groups.
@@ -288,13 +288,13 @@ impl Server {
 
     /// What of this server takes no part, and why.
     pub fn failures(&self) -> Vec<String> {
-        self.held.failures(&self.site)
+        self.held.failures(&self.known)
     }
 
     /// What of this server does not count yet, as it has to hear first what the others have. Which replicas it is to hold it
     /// knows when it has heard of the map.
     pub fn behind(&self) -> Vec<String> {
-        self.held.behind(&self.site)
+        self.held.behind(&self.known)
     }
 
     /// Has others lead the groups that are led here, and then what keeps the clock and the map, as far as others are there for
@@ -307,20 +307,20 @@ impl Server {
     }
 
     fn turn<'a>(&'a mut self, now: Time, out: &'a mut Outbox<Self>) -> (&'a mut Held, Turn<'a>) {
-        (&mut self.held, Turn { site: &mut self.site, now, out })
+        (&mut self.held, Turn { known: &mut self.known, now, out })
     }
 }
 
 impl Held {
     /// Whether what comes from outside is for it: whoever is not heard is not answered.
-    fn hears(&self, from: NodeId, message: &Message, site: &Site) -> bool {
+    fn hears(&self, from: NodeId, message: &Message, known: &Known) -> bool {
         let clock =
-            self.membership.manager.as_ref().map_or(Timestamp(0), Manager::now).max(site.clock.reached());
+            self.membership.manager.as_ref().map_or(Timestamp(0), Manager::now).max(known.clock.reached());
         let has_replica = |hosted: &Hosted| hosted.replica.group().contains(from);
-        let is_known = || site.met.contains_key(&from) || self.replicas.hosted.values().any(has_replica);
-        let speaker = Speaker::of(from, &site.map, is_known);
+        let is_known = || known.met.contains_key(&from) || self.replicas.hosted.values().any(has_replica);
+        let speaker = Speaker::of(from, &known.map, is_known);
         message.may_come_from(speaker)
-            && message.can_follow(speaker, (clock, site.map.version), |database, group| {
+            && message.can_follow(speaker, (clock, known.map.version), |database, group| {
                 self.shards.open.contains_key(&(database, group))
             })
     }
@@ -335,7 +335,7 @@ impl Held {
                 self.ask(ClientQuestion { client: from, number, again, place, question }, turn);
             }
             Message::SnapshotClosed(at) => {
-                if turn.site.snapshots.close(from, at) {
+                if turn.known.snapshots.close(from, at) {
                     self.shards.open.values_mut().for_each(|group| group.end_snapshot(from, at));
                 }
             }
@@ -344,16 +344,16 @@ impl Held {
                     group.give_up(transaction, turn);
                 }
             }
-            Message::Transaction { database, group, from: primary, transaction, news } => {
-                let is_step = matches!(news, News::Prepare { .. });
+            Message::Transaction { database, group, from: primary, transaction, said } => {
+                let is_step = matches!(said, PeerMessage::Prepare { .. });
                 let is_told = self.tell_group((database, group), turn, |group, turn| {
-                    group.hear(primary, transaction, news, turn)
+                    group.hear(primary, transaction, said, turn)
                 });
                 if is_step && !is_told {
                     // It does not ask again, and leaves are locked for it.
-                    let news = News::Refused;
+                    let said = PeerMessage::Refused;
                     let refused =
-                        Message::Transaction { database, group: primary, from: group, transaction, news };
+                        Message::Transaction { database, group: primary, from: group, transaction, said };
                     turn.send(from, refused);
                 }
             }
@@ -366,15 +366,15 @@ impl Held {
                     manager.clock(from, (number, goes_on), (reached, oldest), turn);
                 }
             }
-            Message::Time { map, .. } if map > turn.site.map.version => {
+            Message::Time { map, .. } if map > turn.known.map.version => {
                 self.membership.early = Some(message);
                 turn.ask_map();
             }
             Message::Time { number, now: time, reached, watermark, .. } => {
-                if turn.site.clock.hear(number, (time, reached), watermark) {
+                if turn.known.clock.hear(number, (time, reached), watermark) {
                     self.begin_to_serve(number, turn);
                     self.hear_time(number, turn);
-                } else if !turn.site.clock.is_known() {
+                } else if !turn.known.clock.is_known() {
                     turn.ask_time();
                 }
             }
@@ -386,7 +386,7 @@ impl Held {
                     turn.send(from, Message::Loads(loads));
                 }
             }
-            Message::Loads(loads) => turn.site.loads = loads,
+            Message::Loads(loads) => turn.known.loads = loads,
             Message::HandOver { database, group, attempt, number, objects, last } => {
                 self.take_over(from, (database, group), ((attempt, number), (objects, last)), turn);
             }
@@ -404,11 +404,11 @@ impl Held {
             }
             Message::Examine => {
                 let status = Status {
-                    now: turn.site.clock.now(),
-                    watermark: turn.site.clock.watermark(),
-                    snapshots: turn.site.snapshots.count(),
+                    now: turn.known.clock.now(),
+                    watermark: turn.known.clock.watermark(),
+                    snapshots: turn.known.snapshots.count(),
                     groups: self.shards.open.values().map(Group::status).collect(),
-                    failures: [self.failures(turn.site), self.behind(turn.site)].concat(),
+                    failures: [self.failures(turn.known), self.behind(turn.known)].concat(),
                 };
                 turn.send(from, Message::Status(status));
             }
@@ -425,9 +425,9 @@ impl Held {
         self.shards.untimed.retain(|(_, asked)| asked.client != peer);
         self.membership.unplaced.retain(|(client, ..)| *client != peer);
         self.forget_user(peer, turn);
-        if turn.site.map.servers.contains_key(&peer) {
+        if turn.known.map.servers.contains_key(&peer) {
             self.step_replicas(turn, |replica, now, out| replica.disconnected(now, peer, out));
-            let served: BTreeSet<_> = turn.site.map.held(peer).collect();
+            let served: BTreeSet<_> = turn.known.map.held(peer).collect();
             for ((database, _), group) in &mut self.shards.open {
                 group.miss(|other| served.contains(&(*database, other)), turn);
             }
@@ -453,10 +453,10 @@ impl Held {
     /// What the server tells itself, until that is nothing more.
     fn settle(&mut self, turn: &mut Turn<'_>) {
         loop {
-            while let Some(message) = turn.site.own.pop_front() {
-                self.handle(turn.site.me, message, turn);
+            while let Some(message) = turn.known.own.pop_front() {
+                self.handle(turn.known.me, message, turn);
             }
-            if !self.write_ahead(turn) {
+            if !self.propose(turn) {
                 return;
             }
         }
@@ -473,9 +473,9 @@ impl Process for Server {
     type Record = Synced;
 
     fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
-        self.site.durable = out.logged();
-        self.site.clock.start(now);
-        self.site.hesitates = self.site.hesitates.map(|_| now + HESITATION);
+        self.known.durable = out.logged();
+        self.known.clock.start(now);
+        self.known.hesitates = self.known.hesitates.map(|_| now + HESITATION);
         let (held, turn) = &mut self.turn(now, out);
         if let Some(manager) = &mut held.membership.manager {
             manager.start(None, turn);
@@ -489,7 +489,7 @@ impl Process for Server {
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         let (held, turn) = &mut self.turn(now, out);
-        if held.hears(from, &message, turn.site) {
+        if held.hears(from, &message, turn.known) {
             held.handle(from, message, turn);
             held.settle(turn);
         }
@@ -522,13 +522,13 @@ impl Process for Server {
     /// With a client's connection its snapshots end.
     fn disconnected(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
         let (held, turn) = &mut self.turn(now, out);
-        turn.site.snapshots.forget(peer);
+        turn.known.snapshots.forget(peer);
         held.miss(peer, turn);
         held.settle(turn);
     }
 
     fn durable(&mut self, now: Time, upto: Lsn, out: &mut Outbox<Self>) {
-        self.site.durable = upto;
+        self.known.durable = upto;
         let (held, turn) = &mut self.turn(now, out);
         if let Some(manager) = &mut held.membership.manager {
             manager.durable(turn);

@@ -125,7 +125,7 @@ impl Servers {
             let log = directory.join(format!("{number}.log"));
             servers.0.push((Server::serve(program, &given, &address, &log)?, address));
         }
-        while servers.keepers()? < 3 {
+        while servers.managers()? < 3 {
             for (server, _) in &mut servers.0 {
                 server.is_up()?;
             }
@@ -136,7 +136,7 @@ impl Servers {
 
     fn keepers(&self) -> Result<usize, Error> {
         let met = Cluster::meet(&self.0[0].1).map_err(io::Error::other)?;
-        Ok(met.map.keepers().len())
+        Ok(met.map.managers().len())
     }
 
     fn name(&self, database: &str) -> String {

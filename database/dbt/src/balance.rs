@@ -23,18 +23,18 @@ const COLLECTED_AT_MOST: usize = 4096;
 const REMOVED_AT_ONCE: usize = 64;
 
 /// Keeps the shape of trees whose storage is in this process.
-pub(crate) struct Keeper<'a> {
+pub(crate) struct Rebalancer<'a> {
     database: &'a Database,
     kv: fulmar_kv::Database,
 }
 
 impl Database {
-    pub(crate) fn keeper(&self) -> Option<Keeper<'_>> {
-        self.store.kept().map(|kv| Keeper { database: self, kv })
+    pub(crate) fn rebalancer(&self) -> Option<Rebalancer<'_>> {
+        self.store.kept().map(|kv| Rebalancer { database: self, kv })
     }
 }
 
-impl Keeper<'_> {
+impl Rebalancer<'_> {
     fn facts(&self) -> Tree {
         Tree::facts(self.kv.group())
     }
@@ -116,7 +116,7 @@ impl Keeper<'_> {
         Ok(self.restructure(restructurings)?.then_some(parent))
     }
 
-    /// Has [`Keeper::merge_stale`] try again what could not be done.
+    /// Has [`Rebalancer::merge_stale`] try again what could not be done.
     pub(crate) fn resume(&self) {
         self.kv.resume();
     }
@@ -298,11 +298,11 @@ impl Database {
         if !matches!(&*place, Where::Here(kv) if kv.has_stale()) {
             return;
         }
-        if let Some(keeper) = self.keeper() {
+        if let Some(rebalancer) = self.rebalancer() {
             // If the second finds that nothing more is due, the engine gives back what the first has replaced.
             for most in [COLLECTED_AT_MOST, COLLECTED_AT_ONCE] {
                 // A disk that fails here fails the next commit too. A storage in this process has one group.
-                let _ = keeper.merge_stale(most, &mut Vec::new());
+                let _ = rebalancer.merge_stale(most, &mut Vec::new());
             }
         }
     }
@@ -331,21 +331,21 @@ impl Database {
     /// What the storage says. It is the next commit's to report.
     pub fn reshape_after(&self, written: &[ObjectId]) -> Result<Vec<Reshape>, Error> {
         let mut elsewhere = Vec::new();
-        let Some(keeper) = self.keeper() else { return Ok(elsewhere) };
+        let Some(rebalancer) = self.rebalancer() else { return Ok(elsewhere) };
         for id in written {
-            keeper.split_leaf(*id, &mut elsewhere)?;
-            keeper.keep_inner(*id, &mut elsewhere)?;
+            rebalancer.split_leaf(*id, &mut elsewhere)?;
+            rebalancer.keep_inner(*id, &mut elsewhere)?;
         }
         if written.is_empty() {
             // Now and then, not with each commit.
-            keeper.resume();
+            rebalancer.resume();
         }
-        keeper.merge_stale(COLLECTED_AT_ONCE, &mut elsewhere)?;
-        if written.contains(&keeper.facts().root()) {
+        rebalancer.merge_stale(COLLECTED_AT_ONCE, &mut elsewhere)?;
+        if written.contains(&rebalancer.facts().root()) {
             self.dropped.lock().clear();
-            keeper.find_dropped()?;
+            rebalancer.find_dropped()?;
         }
-        keeper.remove_dropped(&mut elsewhere)?;
+        rebalancer.remove_dropped(&mut elsewhere)?;
         Ok(elsewhere)
     }
 
@@ -354,8 +354,8 @@ impl Database {
     /// # Errors
     /// What the storage says.
     pub fn is_welcome(&self) -> Result<bool, Error> {
-        let Some(keeper) = self.keeper() else { return Ok(false) };
-        Ok(self.begin()?.get(keeper.facts(), WELCOME)?.is_some())
+        let Some(rebalancer) = self.rebalancer() else { return Ok(false) };
+        Ok(self.begin()?.get(rebalancer.facts(), WELCOME)?.is_some())
     }
 
     /// Cuts a leaf of this group at these keys, if it still can be cut there; if its tree has its root in another group,
@@ -364,20 +364,21 @@ impl Database {
     /// # Errors
     /// What the storage says.
     pub fn split(&self, leaf: ObjectId, cuts: Vec<Key>) -> Result<Vec<Reshape>, Error> {
-        let Some(keeper) = self.keeper() else { return Ok(Vec::new()) };
-        let leaf = keeper.kv.read(leaf)?.filter(|node| node.level() == 0 && !keeper.kv.is_pinned(leaf));
+        let Some(rebalancer) = self.rebalancer() else { return Ok(Vec::new()) };
+        let leaf =
+            rebalancer.kv.read(leaf)?.filter(|node| node.level() == 0 && !rebalancer.kv.is_pinned(leaf));
         let Some((leaf, tree)) = leaf.and_then(|leaf| Tree::of(leaf.root()).map(|tree| (leaf, tree))) else {
             return Ok(Vec::new());
         };
-        if tree == keeper.facts() {
+        if tree == rebalancer.facts() {
             // The parts could not go anywhere.
             return Ok(Vec::new());
         }
-        if tree.group() != keeper.kv.group() {
+        if tree.group() != rebalancer.kv.group() {
             return Ok(vec![reshape(&leaf, Shape::Split(cuts))]);
         }
-        if let Some(parent) = keeper.split(tree, &leaf, cuts)? {
-            keeper.split_inner(tree, parent)?;
+        if let Some(parent) = rebalancer.split(tree, &leaf, cuts)? {
+            rebalancer.split_inner(tree, parent)?;
         }
         Ok(Vec::new())
     }
@@ -388,9 +389,9 @@ impl Database {
     /// # Errors
     /// What the storage says.
     pub fn leaves(&self, from: Option<(ObjectId, Key)>) -> Result<Option<Walked>, Error> {
-        let Some(keeper) = self.keeper() else { return Ok(None) };
-        let (mut root, mut key) = from.unwrap_or_else(|| (keeper.facts().root(), Key::from([])));
-        let end = keeper.next_tree()?.root();
+        let Some(rebalancer) = self.rebalancer() else { return Ok(None) };
+        let (mut root, mut key) = from.unwrap_or_else(|| (rebalancer.facts().root(), Key::from([])));
+        let end = rebalancer.next_tree()?.root();
         while root < end {
             let after = ObjectId(root.0 + 1);
             if let Some(node) = self.lowest_inner(root, &key)? {

@@ -377,13 +377,13 @@ fn separator(left: &[u8], right: &[u8]) -> Key {
 
 impl Database {
     fn after_commit(&self, Committed { at, parents, dropped }: &Committed) -> Result<(), Error> {
-        let Some(keeper) = self.keeper() else { return Ok(()) };
-        keeper.split_above(parents)?;
+        let Some(rebalancer) = self.rebalancer() else { return Ok(()) };
+        rebalancer.split_above(parents)?;
         // A storage in this process has one group.
         let elsewhere = &mut Vec::new();
-        keeper.resume();
-        keeper.merge_stale(COLLECTED_AT_ONCE, elsewhere)?;
+        rebalancer.resume();
+        rebalancer.merge_stale(COLLECTED_AT_ONCE, elsewhere)?;
         self.dropped.lock().extend(dropped.iter().map(|tree| (*at, *tree)));
-        keeper.remove_dropped(elsewhere)
+        rebalancer.remove_dropped(elsewhere)
     }
 }

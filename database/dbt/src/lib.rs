@@ -183,8 +183,8 @@ impl Database {
     pub fn on(kv: fulmar_kv::Database) -> Result<Self, Error> {
         let database = Self { store: Arc::new(Site::new(Where::Here(kv))), dropped: Arc::default() };
         database.create_roots()?;
-        if let Some(keeper) = database.keeper() {
-            keeper.find_dropped()?;
+        if let Some(rebalancer) = database.rebalancer() {
+            rebalancer.find_dropped()?;
         }
         Ok(database)
     }

@@ -57,18 +57,18 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    waiting: Vec<Arc<Turn>>,
+    waiting: Vec<Arc<Queued>>,
     led: bool,
 }
 
 /// A commit in the queue.
-struct Turn {
+struct Queued {
     durability: Durability,
-    state: Mutex<TurnState>,
+    state: Mutex<QueuedState>,
     changed: Condvar,
 }
 
-enum TurnState {
+enum QueuedState {
     Waiting(Commit),
     /// It is this one's turn to lead the next group.
     Leads(Commit),
@@ -184,21 +184,21 @@ impl Database {
     /// [`Error::Conflict`] if another commit since its snapshot changed one of them; [`Error::Io`] if the disk fails,
     /// after which no commit succeeds until the database is opened anew.
     pub fn commit(&self, commit: Commit, durability: Durability) -> Result<Timestamp, Refusal<Commit>> {
-        let turn = Arc::new(Turn {
+        let queued = Arc::new(Queued {
             durability,
-            state: Mutex::new(TurnState::Waiting(commit)),
+            state: Mutex::new(QueuedState::Waiting(commit)),
             changed: Condvar::new(),
         });
         let leads = {
             let mut queue = self.0.queue.lock();
-            queue.waiting.push(turn.clone());
+            queue.waiting.push(queued.clone());
             !std::mem::replace(&mut queue.led, true)
         };
-        if !leads && let Some(done) = turn.wait() {
+        if !leads && let Some(done) = queued.wait() {
             return done;
         }
         self.0.lead();
-        turn.take_result()
+        queued.take_result()
     }
 
     /// Carries out a commit, which nobody sees before [`Database::publish`] and which may be lost before
@@ -288,7 +288,7 @@ impl Shared {
     /// Commits everything that waits, then hands the lead on.
     fn lead(&self) {
         let group = std::mem::take(&mut self.queue.lock().waiting);
-        let commits: Vec<_> = group.iter().filter_map(|turn| turn.take_commit()).collect();
+        let commits: Vec<_> = group.iter().filter_map(|queued| queued.take_commit()).collect();
         let attempt = panic::catch_unwind(AssertUnwindSafe(|| self.commit_group(&commits, &group)));
         let results = attempt.unwrap_or_else(|_| {
             // Whoever waits must hear of it, and nothing may build on what was left undone.
@@ -300,16 +300,16 @@ impl Shared {
             None => queue.led = false,
         }
         drop(queue);
-        for ((turn, commit), result) in group.iter().zip(commits).zip(results) {
-            turn.finish(result.map_err(|refusal| refusal.of(commit)));
+        for ((queued, commit), result) in group.iter().zip(commits).zip(results) {
+            queued.finish(result.map_err(|refusal| refusal.of(commit)));
         }
     }
 
-    fn commit_group(&self, commits: &[Commit], group: &[Arc<Turn>]) -> Vec<Result<Timestamp, Refusal<()>>> {
+    fn commit_group(&self, commits: &[Commit], group: &[Arc<Queued>]) -> Vec<Result<Timestamp, Refusal<()>>> {
         let commits: Vec<_> = commits.iter().collect();
         let Executed { results, written } = self.storage.execute(&commits);
         let Some(written) = written else { return results };
-        let sync = group.iter().any(|turn| turn.durability == Durability::Synced);
+        let sync = group.iter().any(|queued| queued.durability == Durability::Synced);
         if sync && let Err(error) = self.storage.sync() {
             return self.storage.fail(results, error);
         }
@@ -318,15 +318,15 @@ impl Shared {
     }
 }
 
-impl Turn {
+impl Queued {
     /// The result, or `None` when it is this one's turn to lead.
     fn wait(&self) -> Option<Result<Timestamp, Refusal<Commit>>> {
         let mut state = self.state.lock();
         loop {
-            match std::mem::replace(&mut *state, TurnState::Taken) {
-                TurnState::Done(result) => return Some(result),
-                TurnState::Leads(commit) => {
-                    *state = TurnState::Leads(commit);
+            match std::mem::replace(&mut *state, QueuedState::Taken) {
+                QueuedState::Done(result) => return Some(result),
+                QueuedState::Leads(commit) => {
+                    *state = QueuedState::Leads(commit);
                     return None;
                 }
                 other => *state = other,
@@ -337,8 +337,8 @@ impl Turn {
 
     fn lead(&self) {
         let mut state = self.state.lock();
-        match std::mem::replace(&mut *state, TurnState::Taken) {
-            TurnState::Waiting(commit) => *state = TurnState::Leads(commit),
+        match std::mem::replace(&mut *state, QueuedState::Taken) {
+            QueuedState::Waiting(commit) => *state = QueuedState::Leads(commit),
             other => *state = other,
         }
         self.changed.notify_one();
@@ -346,8 +346,8 @@ impl Turn {
 
     fn take_commit(&self) -> Option<Commit> {
         let mut state = self.state.lock();
-        match std::mem::replace(&mut *state, TurnState::Taken) {
-            TurnState::Waiting(commit) | TurnState::Leads(commit) => Some(commit),
+        match std::mem::replace(&mut *state, QueuedState::Taken) {
+            QueuedState::Waiting(commit) | QueuedState::Leads(commit) => Some(commit),
             other => {
                 *state = other;
                 None
@@ -356,14 +356,14 @@ impl Turn {
     }
 
     fn finish(&self, result: Result<Timestamp, Refusal<Commit>>) {
-        *self.state.lock() = TurnState::Done(result);
+        *self.state.lock() = QueuedState::Done(result);
         self.changed.notify_one();
     }
 
     fn take_result(&self) -> Result<Timestamp, Refusal<Commit>> {
-        match std::mem::replace(&mut *self.state.lock(), TurnState::Taken) {
-            TurnState::Done(result) => result,
-            _ => unreachable!("a leader finishes its own turn"),
+        match std::mem::replace(&mut *self.state.lock(), QueuedState::Taken) {
+            QueuedState::Done(result) => result,
+            _ => unreachable!("a leader finishes its own commit"),
         }
     }
 }

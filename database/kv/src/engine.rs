@@ -2,12 +2,12 @@
 
 mod catalogue;
 mod fjall;
-mod housed;
+mod in_directory;
 mod memory;
 
 pub(crate) use catalogue::Catalogue;
 pub use fjall::{Fjall, WriteLimit};
-pub use housed::open_engine;
+pub use in_directory::open_engine;
 pub use memory::Memory;
 
 use crate::{Error, ObjectId};

@@ -24,7 +24,7 @@
 //! - `database`: the driver among threads, with group commit.
 //! - [`Numbers`]: which numbers of new entries are taken.
 //! - [`Store`]: what of all this the tree above needs.
-//! - `home`: the directory, its format and its holder.
+//! - `directory`: the directory, its format and its holder.
 //!
 //! # What is guaranteed
 //!
@@ -57,11 +57,11 @@ mod cache;
 mod commit;
 mod core;
 mod database;
+mod directory;
+mod directory_lock;
 pub mod engine;
 mod error;
 mod frozen;
-mod hold;
-mod home;
 mod interval;
 mod key;
 mod numbers;

@@ -3,8 +3,8 @@
 //! What is changed is a file that is open, never a name: whoever may write in the directory could have a name lead elsewhere after
 //! it was looked at, and root would make him the owner of somebody else's file.
 
-use crate::hold::LOCK_FILE;
-use crate::home::FORMAT_FILE;
+use crate::directory::FORMAT_FILE;
+use crate::directory_lock::LOCK_FILE;
 use rustix::fs::{AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, chownat, openat, statat};
 use rustix::path::Arg;
 use std::ffi::CStr;

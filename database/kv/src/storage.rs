@@ -7,9 +7,9 @@ mod tests;
 
 use crate::cache::Cache;
 use crate::core::{Core, Loading, Outcome, Outcomes, Pending, Prepare, STATE, Staged};
+use crate::directory::{self, DatabaseDirectory};
 use crate::engine::{Batch, Engine, Fjall};
 use crate::frozen::Frozen;
-use crate::home::{self, Home};
 use crate::{
     Commit, Error, FIRST_FRESH, GroupId, Moved, Object, ObjectId, Options, Refusal, Restructuring, Timestamp,
     TransactionId,
@@ -55,7 +55,7 @@ pub struct Storage {
     unsynced: AtomicBool,
     engine: Box<dyn Engine>,
     /// Unlocks the directory, after the engine has let go of it.
-    home: Option<Home>,
+    directory: Option<DatabaseDirectory>,
     /// Instead of that, where it may only be read.
     frozen: Option<Frozen>,
 }
@@ -128,8 +128,8 @@ impl Stale {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if let Some(home) = self.home.as_ref().filter(|_| !self.engine.changes_files()) {
-            home.leave_as_it_is();
+        if let Some(directory) = self.directory.as_ref().filter(|_| !self.engine.changes_files()) {
+            directory.leave_as_it_is();
         }
     }
 }
@@ -137,36 +137,38 @@ impl Drop for Storage {
 impl Storage {
     /// What is kept in the directory `path`.
     pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
-        let home = Home::enter(path, options.create, options.lock.as_deref())?;
+        let directory = DatabaseDirectory::enter(path, options.create, options.lock.as_deref())?;
         // The engine needs blocks only until their objects are cached here.
-        let complete = |state: Option<&[u8]>| home.require_synced(restore(state, path)?.0.sequence, "commit");
-        let engine = Fjall::open(&home.engine(), options.cache_bytes / 8, STATE, complete)?;
+        let complete =
+            |state: Option<&[u8]>| directory.require_synced(restore(state, path)?.0.sequence, "commit");
+        let engine = Fjall::open(&directory.engine(), options.cache_bytes / 8, STATE, complete)?;
         let engine = engine.limited(options.write_limit.clone());
-        home.finish()?;
+        directory.finish()?;
         // What is left of seven eighths is lost between objects of ever-changing sizes: measured.
         let objects = options.cache_bytes / 8 * 5;
-        let storage = Self::on(Box::new(engine), path, objects, Some(home), options.group)?;
+        let storage = Self::on(Box::new(engine), path, objects, Some(directory), options.group)?;
         storage.note_all_synced();
         Ok(storage)
     }
 
     /// Saves whoever opens it next from syncing again what was synced when it was opened.
     fn note_all_synced(&self) {
-        if let Some(home) = &self.home {
+        if let Some(directory) = &self.directory {
             let held = self.written.load(Relaxed);
-            let is_noted = home.require_synced(held, "commit").is_ok_and(|is_noted| is_noted);
+            let is_noted = directory.require_synced(held, "commit").is_ok_and(|is_noted| is_noted);
             if !is_noted {
                 // Without the note the next one only takes longer.
-                let _ = home.note_synced(held);
+                let _ = directory.note_synced(held);
             }
         }
     }
 
     /// What is kept in the directory `path` now, to be read only, by who may not write there.
     pub fn open_frozen(path: &Path, options: &Options) -> Result<Self, Error> {
-        let (frozen, synced) = Home::freeze(path)?;
-        let complete =
-            |state: Option<&[u8]>| home::require(path, synced, restore(state, path)?.0.sequence, "commit");
+        let (frozen, synced) = DatabaseDirectory::freeze(path)?;
+        let complete = |state: Option<&[u8]>| {
+            directory::require(path, synced, restore(state, path)?.0.sequence, "commit")
+        };
         let engine = Fjall::open(&frozen.engine(), options.cache_bytes / 8, STATE, complete)?;
         let objects = options.cache_bytes / 8 * 5;
         let mut storage = Self::on(Box::new(engine), path, objects, None, options.group)?;
@@ -180,7 +182,7 @@ impl Storage {
         engine: Box<dyn Engine>,
         path: &Path,
         cache_bytes: u64,
-        home: Option<Home>,
+        directory: Option<DatabaseDirectory>,
         group: GroupId,
     ) -> Result<Self, Error> {
         let (core, next_object) = restore(engine.fact(STATE)?.as_deref(), path)?;
@@ -200,7 +202,7 @@ impl Storage {
             failed: Mutex::default(),
             unsynced: AtomicBool::new(false),
             engine,
-            home,
+            directory,
             frozen: None,
         };
         if let Some(records) = storage.read(Pending::records(group))? {
@@ -233,12 +235,12 @@ impl Storage {
 
     /// The file whose lock holds the directory, if there is one.
     pub fn lock(&self) -> Option<&File> {
-        self.home.as_ref().map(Home::lock)
+        self.directory.as_ref().map(DatabaseDirectory::lock)
     }
 
-    /// See [`Home::pass_lock`].
+    /// See [`DatabaseDirectory::pass_lock`].
     pub fn pass_lock(&self) -> io::Result<Option<File>> {
-        self.home.as_ref().map(Home::pass_lock).transpose()
+        self.directory.as_ref().map(DatabaseDirectory::pass_lock).transpose()
     }
 
     /// The object as it is now, with the versions that open snapshots read.
@@ -574,13 +576,13 @@ impl Storage {
     /// no error says [`io::ErrorKind::StorageFull`], as of a write that has not taken place.
     pub fn sync(&self) -> Result<(), Error> {
         let written = self.written.load(Relaxed);
-        let noted = || self.home.as_ref().map_or(Ok(()), |home| home.note_synced(written));
+        let noted = || self.directory.as_ref().map_or(Ok(()), |directory| directory.note_synced(written));
         self.engine.sync().and_then(|()| noted()).map_err(Error::of_unknown_outcome)
     }
 
     /// About how many bytes it takes on the disk.
     pub fn bytes(&self) -> u64 {
-        self.home.as_ref().map_or_else(|| self.engine.bytes(), Home::bytes)
+        self.directory.as_ref().map_or_else(|| self.engine.bytes(), DatabaseDirectory::bytes)
     }
 
     /// As [`Storage::sync`], and it fails too if something that was carried out could not be written; a failure is remembered.

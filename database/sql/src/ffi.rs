@@ -7,9 +7,9 @@ use crate::codes::{self, Failure};
 use crate::cursor::Cursor;
 use crate::handle::{Handle, Level};
 use crate::key::{Collation, Encoding, Field};
+use crate::markers;
 use crate::name::{self, Access, Immediate};
 use crate::record::Value;
-use crate::redirect;
 use fulmar_dbt::{Durability, Tree};
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -71,7 +71,7 @@ fn order_of(number: c_int) -> Ordering {
 extern "C" fn fulmar_redirects(name: *const c_char) -> c_int {
     // SAFETY: C passes a terminated string.
     let name = unsafe { CStr::from_ptr(name) };
-    let redirects = catch_unwind(|| name.to_str().is_ok_and(redirect::matches));
+    let redirects = catch_unwind(|| name.to_str().is_ok_and(markers::matches));
     c_int::from(redirects.unwrap_or(false))
 }
 
@@ -92,7 +92,7 @@ extern "C" fn fulmar_open(
     let opened = catch_unwind(|| {
         let name =
             name.to_str().map_err(|_| Failure::new(codes::CANTOPEN, "the database's name is not UTF-8"))?;
-        if name::is_ours(name) { Handle::open(name, access) } else { redirect::open(name, access) }
+        if name::is_ours(name) { Handle::open(name, access) } else { markers::open(name, access) }
     });
     let failure = match opened {
         Ok(Ok(handle)) => {

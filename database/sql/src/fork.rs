@@ -5,7 +5,7 @@
 //! unless it was in the middle of a transaction. The child closes its copies of what would
 //! make others believe that its parent still has a database when that is gone.
 
-use crate::store;
+use crate::registry;
 use std::ffi::{c_int, c_void};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -85,7 +85,7 @@ pub(crate) fn renew_chance() {
 }
 
 extern "C" fn prepare() {
-    store::hold_registry();
+    registry::hold_registry();
     std::mem::forget(CLOSED.lock());
 }
 
@@ -93,7 +93,7 @@ extern "C" fn parent() {
     // SAFETY: `prepare` was called by this thread just before.
     unsafe {
         CLOSED.force_unlock();
-        store::release_registry();
+        registry::release_registry();
     }
 }
 
@@ -106,6 +106,6 @@ extern "C" fn child() {
         for file in CLOSED.lock().drain(..) {
             close(file);
         }
-        store::release_registry();
+        registry::release_registry();
     }
 }

@@ -4,8 +4,8 @@ use crate::codes::{BUSY, BUSY_SNAPSHOT, Failure, MISUSE, READONLY, SCHEMA_CHANGE
 use crate::cursor::Cursor;
 use crate::name::{Access, Immediate, Name};
 use crate::record::{Value, Values};
+use crate::registry::OpenDatabase;
 use crate::sequences::Raised;
-use crate::store::Store;
 use crate::version::Version;
 use fulmar_dbt::{Database, Durability, Error, Exclusion, Mark, Timestamp, Transaction, Tree};
 use std::cmp::Ordering;
@@ -40,7 +40,7 @@ pub(crate) enum Level {
 
 /// A connection's handle on a database.
 pub(crate) struct Handle {
-    store: Option<Arc<Store>>,
+    store: Option<Arc<OpenDatabase>>,
     database: Option<Database>,
     /// How the database was opened, and is again in a child process.
     opened: (Name, Access),
@@ -135,7 +135,7 @@ impl Handle {
             (Access::ReadWriteCreate, _) => Access::ReadWriteCreate,
         };
         let immediate = name.immediate.map_or_else(Immediate::of_environment, Ok)?;
-        let (store, database) = Store::open(&name, access)?;
+        let (store, database) = OpenDatabase::open(&name, access)?;
         Ok(Self {
             immediate,
             name: CString::new(store.name()).unwrap_or_default(),
@@ -165,7 +165,7 @@ impl Handle {
         Ok(handle)
     }
 
-    fn store(&self) -> &Store {
+    fn store(&self) -> &OpenDatabase {
         self.store.as_deref().expect("a handle lets go of its store only when it is dropped")
     }
 
@@ -277,7 +277,7 @@ impl Handle {
             return self.require_own();
         }
         let (name, access) = &self.opened;
-        let (store, database) = Store::open(name, *access)?;
+        let (store, database) = OpenDatabase::open(name, *access)?;
         std::mem::forget((self.store.replace(store), self.database.replace(database)));
         self.meta = Meta::default();
         Ok(())

@@ -13,10 +13,10 @@
 //!   src/handle          one connection's view of a database: transaction, savepoints, meta values
 //!   src/cursor          a place in a table or index
 //!   src/key, record     an index entry as an order-preserving byte string
-//!   src/store           what the connections of one process share: the database, rowids, turns
+//!   src/registry        what the connections of one process share: the database, rowids, turns
 //!   src/share           one directory's database in several processes
 //!   src/name            `fulmar:PATH?cache=256MB&mode=rw`
-//!   src/redirect        an unmodified program's files, by `FULMAR_DATABASES`
+//!   src/markers         an unmodified program's files, by `FULMAR_DATABASES`
 //! ```
 //!
 //! What is guaranteed: a transaction reads one snapshot, and what it writes becomes visible to others all at once when
@@ -54,16 +54,16 @@ mod ffi;
 mod fork;
 mod handle;
 mod key;
+mod markers;
 mod name;
 mod record;
-mod redirect;
+mod registry;
 mod sequences;
 mod share;
-mod store;
 mod turns;
 mod version;
 
-pub use redirect::{FileKind, file_kind};
+pub use markers::{FileKind, file_kind};
 
 use std::ffi::{CStr, c_char, c_int};
 

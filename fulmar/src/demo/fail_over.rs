@@ -68,7 +68,7 @@ fn leader(server: &str, connection: &Connection, table: &str) -> Outcome<String>
 pub(super) fn run(name: &str, servers: [Server; 3]) -> Outcome<()> {
     let mut servers = Vec::from(servers);
     let map = Cluster::meet(&servers[0].address)?.map;
-    let victim = map.servers.get(&map.keeper).ok_or("nobody keeps the map")?;
+    let victim = map.servers.get(&map.manager).ok_or("nobody keeps the map")?;
     let survives = servers.iter().find(|server| server.address != *victim);
     let survivor = survives.ok_or("there is one server only")?.address.clone();
     let connection = Connection::open(name)?;

@@ -3,18 +3,18 @@
 //! The frames of a connection are forwarded by one thread, so that they keep their order: a port gives all its frames to one thread, or each of its
 //! *lanes* gives all frames of some connections to a thread of its own.
 
+mod affinity;
 mod exits;
-mod home;
 mod thread;
 
 use crate::clock::Clock;
+use affinity::Affinity;
 use exits::Exit;
 use fulmar_node::Time;
 use fulmar_openflow::Action;
 use fulmar_port::vxlan::{Arrivals, Departures};
 use fulmar_port::{Link, Port};
 use fulmar_vswitch::{Forwarder, Notice, Policer, PortCounters};
-use home::Home;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::BTreeMap;
@@ -153,7 +153,7 @@ impl Datapath {
             let work = thread::Work::new(forwarder, clock, listener.clone(), mailbox.clone());
             let name = format!("{name} packets {number}");
             let busy = busy.clone();
-            let run = move || work.run(Home::new(number, busy));
+            let run = move || work.run(Affinity::new(number, busy));
             let handle = std::thread::Builder::new().name(name).spawn(run)?;
             datapath.threads.push(Thread { mailbox, handle });
         }

@@ -5,13 +5,13 @@ use fulmar_node::Time;
 use fulmar_openflow::flow::FlowMod;
 use fulmar_packet::FlowKey;
 use fulmar_port::{Frame, Offload};
-use fulmar_vswitch::{Forwarder, Notice, Outlet, PortInfo, Settings, Switch};
+use fulmar_vswitch::{Forwarder, Notice, Output, PortInfo, Settings, Switch};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Debug, Default, PartialEq)]
 struct Sent(Vec<(u32, Vec<u8>)>, Vec<Notice>);
 
-impl Outlet for Sent {
+impl Output for Sent {
     fn send(&mut self, port: u32, frame: &Frame<'_>) {
         self.0.push((port, frame.bytes().to_vec()));
     }

@@ -13,7 +13,7 @@ use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 /// Where frames go.
-pub trait Outlet {
+pub trait Output {
     /// Sends a frame to a port.
     fn send(&mut self, port: u32, frame: &Frame<'_>);
     /// Sends the beginning of a frame to a port.
@@ -63,7 +63,7 @@ pub(crate) struct Execution<'a, O> {
     pub(crate) copies: &'a mut Vec<Copy>,
 }
 
-impl<O: Outlet> Execution<'_, O> {
+impl<O: Output> Execution<'_, O> {
     /// Carries steps out. If the packet itself is to be decided about anew after them, that is answered.
     pub(crate) fn run(&mut self, steps: &[Step], packet: &mut Packet<'_>) -> Option<Arc<Frozen>> {
         for (index, step) in steps.iter().enumerate() {
@@ -120,7 +120,7 @@ impl<O: Outlet> Execution<'_, O> {
 
 impl Packet<'_> {
     /// Reads the frame again, for what is known of it apart from that.
-    pub(crate) fn look_again(&mut self) {
+    pub(crate) fn recirculate(&mut self) {
         self.layers = extract(self.frame.bytes(), &mut self.key);
     }
 
@@ -133,7 +133,7 @@ impl Packet<'_> {
             self.key.set(field, value);
         }
         self.key.set(Field::RECIRCULATION, frozen.number.into());
-        self.look_again();
+        self.recirculate();
     }
 
     fn set(&mut self, field: Field, value: u128, mask: u128) {
@@ -169,7 +169,7 @@ impl Packet<'_> {
         let tracked = tracker.track(now, &self.key, bytes, self.layers, request);
         if tracked.rewritten != Rewritten::default() {
             self.reopen_checksum();
-            self.look_again();
+            self.recirculate();
         }
         self.key.set(Field::CT_STATE, tracked.state.into());
         self.key.set(Field::CT_ZONE, tracked.zone.into());
@@ -258,7 +258,7 @@ impl Packet<'_> {
         let bytes = self.open(at)?;
         bytes[at - 2..at].copy_from_slice(&kind.to_be_bytes());
         bytes[at..at + TAG].copy_from_slice(&[0, 0, u8::from(!is_mpls), 0]);
-        self.look_again();
+        self.recirculate();
         Some(())
     }
 
@@ -266,7 +266,7 @@ impl Packet<'_> {
     fn pop_label(&mut self, kind: u16) -> Option<()> {
         let at = usize::from(self.layers.network?);
         self.close(at)?[at - 2..at].copy_from_slice(&kind.to_be_bytes());
-        self.look_again();
+        self.recirculate();
         Some(())
     }
 }

@@ -1,7 +1,7 @@
 //! The path of a packet, in one thread: decided about by what is remembered, or anew, and sent where that says.
 
 use crate::cache::{Cache, Cached, Caching, Hits};
-use crate::execute::{Copy, Execution, Outlet, Packet};
+use crate::execute::{Copy, Execution, Output, Packet};
 use crate::pipeline::Pipeline;
 use crate::step::{Decision, Frozen};
 use crate::translate::Translation;
@@ -46,13 +46,13 @@ impl Forwarder {
         port: u32,
         known: &FlowKey,
         frame: Frame<'_>,
-        out: &mut impl Outlet,
+        out: &mut impl Output,
     ) {
         let mut key = self.key.take().unwrap_or_default();
         key.as_mut().clone_from(known);
         key.set(Field::IN_PORT, port.into());
         let mut packet = Packet { frame, key, layers: Layers::default() };
-        packet.look_again();
+        packet.recirculate();
         let mut left = MAX_RECIRCULATIONS;
         self.run(&mut packet, None, now, out, &mut left);
         self.key = Some(packet.key);
@@ -66,12 +66,12 @@ impl Forwarder {
         port: u32,
         actions: &[Action],
         frame: Frame<'_>,
-        out: &mut impl Outlet,
+        out: &mut impl Output,
     ) {
         let mut key = Box::new(FlowKey::EMPTY);
         key.set(Field::IN_PORT, port.into());
         let mut packet = Packet { frame, key, layers: Layers::default() };
-        packet.look_again();
+        packet.recirculate();
         let decision = Translation::of_actions(&self.pipeline, &packet.key, actions, now);
         let bytes = packet.frame.bytes().len() as u64;
         self.pipeline.credit(&decision.credits, crate::Traffic { packets: 1, bytes }, now);
@@ -89,7 +89,7 @@ impl Forwarder {
         packet: &mut Packet<'_>,
         mut rest: Option<Arc<Frozen>>,
         now: Time,
-        out: &mut impl Outlet,
+        out: &mut impl Output,
         left: &mut usize,
     ) {
         loop {
@@ -107,7 +107,7 @@ impl Forwarder {
         }
     }
 
-    fn run_copies(&mut self, now: Time, out: &mut impl Outlet, left: &mut usize) {
+    fn run_copies(&mut self, now: Time, out: &mut impl Output, left: &mut usize) {
         while let Some(mut copy) = self.copies.pop() {
             if *left == 0 {
                 self.copies.clear();

@@ -22,7 +22,7 @@
 //!   change it (`control`, `checks`) or are `answers`ed.
 //! - `translate`: from a packet's key to a [`Decision`], which is [`Step`]s, and the bits that it depends on.
 //! - [`Forwarder`]: one thread's way for packets, over its `cache`; steps are carried out (`execute`) on a [frame](fulmar_port::Frame), and what comes of
-//!   them goes to an [`Outlet`].
+//!   them goes to an [`Output`].
 //!
 //! Nothing here sends, receives, waits or knows the time: that is [told](fulmar_node::Time).
 //!
@@ -81,7 +81,7 @@ mod tunnel;
 
 pub use cache::{Cached, Caching, Hits, Megaflow};
 pub use control::{Done, Event};
-pub use execute::Outlet;
+pub use execute::Output;
 pub use flow::Traffic;
 pub use forwarder::Forwarder;
 pub use mac::Station;

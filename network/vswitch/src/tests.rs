@@ -9,7 +9,7 @@ mod model;
 mod monitors;
 mod requests;
 
-use crate::execute::Outlet;
+use crate::execute::Output;
 use crate::{Encapsulation, Event, Forwarder, Notice, PortInfo, Settings, Switch, tunnelled};
 use fulmar_node::Time;
 use fulmar_openflow::flow::{FlowFilter, FlowMod, FlowStats};
@@ -28,7 +28,7 @@ pub(super) struct Sent {
     pub(super) encapsulated: Vec<(Encapsulation, Vec<u8>)>,
 }
 
-impl Outlet for Sent {
+impl Output for Sent {
     fn send(&mut self, port: u32, frame: &Frame<'_>) {
         self.frames.push((port, frame.bytes().to_vec()));
     }

@@ -4,13 +4,13 @@
 //! classifier tells them, and bits that actions read. Bits that actions have set before are no longer the packet's.
 
 mod actions;
-mod again;
 mod fields;
 mod groups;
 mod learn;
 mod leave;
 mod mirror;
 mod normal;
+mod recirculation;
 mod track;
 mod written;
 

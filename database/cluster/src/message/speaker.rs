@@ -6,7 +6,7 @@
 
 use super::{DatabaseNumber, MapRequest, Message, Question, Sight};
 use crate::map::Map;
-use crate::news::News;
+use crate::peer::PeerMessage;
 use fulmar_kv::{GroupId, Outcome, Timestamp};
 use fulmar_node::NodeId;
 use fulmar_transport::FIRST_CLIENT;
@@ -21,7 +21,7 @@ pub(in super::super) enum Speaker {
     /// A server on the map; one that was drained, whose clients may still hold snapshots; or one that has a replica of what has one here.
     Member,
     /// The one that keeps the map and the clock.
-    Keeper,
+    Manager,
 }
 
 /// No work takes the clock so far at once, as a commit moves it by one: but a database may come to a cluster that has had as many.
@@ -36,7 +36,7 @@ impl Speaker {
     pub(in super::super) fn of(from: NodeId, map: &Map, is_known: impl FnOnce() -> bool) -> Self {
         match from {
             client if client >= FIRST_CLIENT => Self::Client,
-            keeper if keeper == map.keeper => Self::Keeper,
+            manager if manager == map.manager => Self::Manager,
             member if map.servers.contains_key(&member) || map.draining.contains(&member) || is_known() => {
                 Self::Member
             }
@@ -48,7 +48,7 @@ impl Speaker {
 impl Message {
     /// Whether a server hears this from such a speaker.
     pub(in super::super) fn may_come_from(&self, speaker: Speaker) -> bool {
-        use Speaker::{Client, Keeper, Member, Stranger};
+        use Speaker::{Client, Manager, Member, Stranger};
         match self {
             Self::Question { .. } | Self::SnapshotClosed(_) => matches!(speaker, Client | Stranger),
             Self::GivenUp(..) | Self::Examine | Self::Ask(MapRequest::Newer(_) | MapRequest::Drain(_)) => {
@@ -68,7 +68,7 @@ impl Message {
             | Self::HandOver { .. }
             | Self::Arrived { .. }
             | Self::Map { .. } => speaker >= Member,
-            Self::Time { .. } | Self::Loads(_) => speaker == Keeper,
+            Self::Time { .. } | Self::Loads(_) => speaker == Manager,
             // For clients.
             Self::Answer { .. } | Self::Status(_) => false,
         }
@@ -101,7 +101,7 @@ impl Message {
         match self {
             Self::Question { question, .. } => question.latest(),
             Self::Clock { reached, .. } => *reached,
-            Self::Transaction { news, .. } => news.latest(),
+            Self::Transaction { said, .. } => said.latest(),
             Self::HandOver { last: Some((last, _)), .. } => *last,
             _ => Timestamp(0),
         }
@@ -128,7 +128,7 @@ impl Question {
     }
 }
 
-impl News {
+impl PeerMessage {
     fn latest(&self) -> Timestamp {
         match self {
             Self::Asked { snapshot, reader } => reader.map_or(*snapshot, |reader| reader.max(*snapshot)),

@@ -49,7 +49,7 @@ fn what_is_read_is_what_was_written() {
 /// Who may say what, as a table; see `speaker`.
 #[test]
 fn who_may_say_what_is_written_down() {
-    const SPEAKERS: [Speaker; 4] = [Speaker::Client, Speaker::Stranger, Speaker::Member, Speaker::Keeper];
+    const SPEAKERS: [Speaker; 4] = [Speaker::Client, Speaker::Stranger, Speaker::Member, Speaker::Manager];
     let mut random = Random::new(7);
     let mut told = format!(
         "{:4}  {:24}{}\n",

@@ -6,7 +6,7 @@
 use super::{Answer, Chunk, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight};
 use crate::map::{HandOver, Layout, Map, Replication};
 use crate::name::DatabaseName;
-use crate::news::{self, News, put_reshape};
+use crate::peer::{self, PeerMessage, put_reshape};
 use crate::server::Load;
 use crate::status::Status;
 use fulmar_coding::{Reader, list, number, put_bytes, put_varint, text};
@@ -49,12 +49,12 @@ impl Wire for Message {
                 put_place(out, *database, *group);
                 put_transaction(out, *transaction);
             }
-            Self::Transaction { database, group, from, transaction, news } => {
+            Self::Transaction { database, group, from, transaction, said } => {
                 out.push(34);
                 put_place(out, *database, *group);
                 put_varint(out, from.0.into());
                 put_transaction(out, *transaction);
-                news.encode(out);
+                said.encode(out);
             }
             Self::Clock { number, reached, goes_on, oldest } => {
                 out.push(35);
@@ -215,7 +215,7 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
                 group,
                 from,
                 transaction: transaction(input)?,
-                news: News::decode(input)?,
+                said: PeerMessage::decode(input)?,
             }
         }
         35 => {
@@ -272,7 +272,7 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
         }
         44 => {
             let database = number(input).map(DatabaseNumber)?;
-            Message::Reshape { database, reshape: news::reshape(input)? }
+            Message::Reshape { database, reshape: peer::reshape(input)? }
         }
         41 => Message::Ask(MapRequest::Join(text(input)?)),
         52 => {

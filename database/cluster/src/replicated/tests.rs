@@ -1,6 +1,6 @@
 //! What replicas hold is what their leaders have written, whatever they forget, roll back and copy.
 
-use super::ahead::LARGEST;
+use super::proposals::LARGEST;
 use super::{Entries, Leading, Operation, Part, REFUSED};
 use fulmar_kv::ObjectId;
 use fulmar_kv::STATE;

@@ -6,7 +6,7 @@
 //! splits).
 
 use super::group::Group;
-use super::{Held, Site, Turn};
+use super::{Held, Known, Turn};
 use fulmar_coding::{Reader, put_varint};
 use fulmar_dbt::{Reshape, Shape};
 use fulmar_kv::{Error, Key, ObjectId};
@@ -188,8 +188,8 @@ impl<'a> Room<'a> {
 
 impl Held {
     /// Whether there is nobody who could take what this server holds.
-    pub(super) fn is_alone(site: &Site) -> bool {
-        site.map.servers.len() < 2
+    pub(super) fn is_alone(known: &Known) -> bool {
+        known.map.servers.len() < 2
     }
 
     /// How much this server holds and does.
@@ -203,7 +203,7 @@ impl Held {
 
     /// Whether all its groups may have trees and leaves.
     fn is_welcome(&mut self, turn: &mut Turn<'_>) -> bool {
-        let late = turn.site.map.late(turn.site.me);
+        let late = turn.known.map.late(turn.known.me);
         let unknown: Vec<_> = late.filter(|place| !self.shards.welcome.contains(place)).collect();
         for place in unknown {
             let is_welcome = matches!(self.holds(place, turn), Ok(true))
@@ -222,17 +222,17 @@ impl Held {
 
     /// Tells how much this server holds and does, and sees to it that it is not too much.
     pub(super) fn balance(&mut self, turn: &mut Turn<'_>) {
-        if !turn.site.clock.is_known() || !self.is_welcome(turn) {
+        if !turn.known.clock.is_known() || !self.is_welcome(turn) {
             return;
         }
-        if !Self::is_alone(turn.site) {
+        if !Self::is_alone(turn.known) {
             // What nobody uses takes its share of room too.
-            let held: Vec<_> = turn.site.map.held(turn.site.me).collect();
+            let held: Vec<_> = turn.known.map.held(turn.known.me).collect();
             held.into_iter().for_each(|place| drop(self.holds(place, turn)));
         }
         let load = self.load();
-        turn.send(turn.site.map.keeper, super::Message::Load(load));
-        let (loads, draining) = (turn.site.loads.clone(), turn.site.map.draining.clone());
+        turn.send(turn.known.map.manager, super::Message::Load(load));
+        let (loads, draining) = (turn.known.loads.clone(), turn.known.map.draining.clone());
         let Some(room) = Room::of(&loads, &draining) else { return };
         // Those that are underway have not changed the loads yet.
         let underway = self.shards.open.values().map(Group::moves_underway).sum();
@@ -242,8 +242,8 @@ impl Held {
             most -= group.even_out(&room, most, turn).unwrap_or(0);
         }
         // As others know it, and of the same time.
-        let known = loads.get(&turn.site.me).map_or(0, |load| load.work);
-        let partner = room.partner(turn.site.me).filter(|(_, its)| known > BUSY && known > its + known / 8);
+        let known = loads.get(&turn.known.me).map_or(0, |load| load.work);
+        let partner = room.partner(turn.known.me).filter(|(_, its)| known > BUSY && known > its + known / 8);
         self.shards.busier = if partner.is_some() { self.shards.busier + 1 } else { 0 };
         let hottest = self.shards.open.values_mut().max_by_key(|group| group.heat.work);
         if let (Some((partner, its)), Some(group)) = (partner, hottest)
@@ -261,7 +261,7 @@ impl Group {
     fn even_out(&mut self, room: &Room<'_>, most: usize, turn: &mut Turn<'_>) -> Result<usize, Error> {
         let (database, _) = self.name;
         let most = most.min(self.pace.at_once(turn.now).saturating_sub(self.moves_underway()));
-        let Some(placement) = turn.site.map.databases.get(&database) else { return Ok(0) };
+        let Some(placement) = turn.known.map.databases.get(&database) else { return Ok(0) };
         let servers = placement.groups.clone();
         let stay = super::numbered(&servers).filter(|(_, server)| room.stays(**server));
         let Some((to, emptiest)) = stay.min_by_key(|(_, server)| room.objects(**server)) else {
@@ -287,7 +287,7 @@ impl Group {
     /// As the group of leaves: wishes some away that do no more than `most`, and has those cut that do more.
     fn relieve(&mut self, partner: NodeId, most: u64, turn: &mut Turn<'_>) -> Result<(), Error> {
         let (database, _) = self.name;
-        let Some(placement) = turn.site.map.databases.get(&database) else { return Ok(()) };
+        let Some(placement) = turn.known.map.databases.get(&database) else { return Ok(()) };
         let to = super::numbered(&placement.groups).find(|(_, server)| **server == partner);
         let Some((to, _)) = to else { return Ok(()) };
         for (leaf, cut) in self.heat.relief(most) {

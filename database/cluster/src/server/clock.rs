@@ -110,10 +110,10 @@ impl Clock {
 impl Turn<'_> {
     /// Has the clock go to `at` at least.
     pub(super) fn reach(&mut self, at: Timestamp) {
-        if at > self.site.clock.reach {
-            self.site.clock.reach = at;
+        if at > self.known.clock.reach {
+            self.known.clock.reach = at;
         }
-        if self.site.clock.reached < at {
+        if self.known.clock.reached < at {
             self.ask_time();
         }
     }
@@ -121,30 +121,30 @@ impl Turn<'_> {
     /// A group that is opened again after its disk has failed may hold what snapshots up to this one have not seen there.
     pub(super) fn lose_snapshots(&mut self, upto: Timestamp) {
         let lost = Timestamp(upto.0 + 1);
-        self.site.clock.lost = self.site.clock.lost.max(lost);
+        self.known.clock.lost = self.known.clock.lost.max(lost);
         self.reach(lost);
     }
 
     /// Asks where the clock is, unless an answer is on its way.
     pub(super) fn ask_time(&mut self) {
-        if !self.site.clock.is_asked {
+        if !self.known.clock.is_asked {
             self.ask_time_again();
         }
     }
 
     /// Asks, whatever has become of the last question.
     pub(super) fn ask_time_again(&mut self) {
-        self.site.clock.is_asked = true;
-        self.site.clock.asked += 1;
-        let (number, reached) = (self.site.clock.asked, self.site.clock.reach);
-        let goes_on = std::mem::take(&mut self.site.clock.goes_on);
-        let oldest = self.site.oldest();
-        self.send(self.site.map.keeper, Message::Clock { number, reached, goes_on, oldest });
+        self.known.clock.is_asked = true;
+        self.known.clock.asked += 1;
+        let (number, reached) = (self.known.clock.asked, self.known.clock.reach);
+        let goes_on = std::mem::take(&mut self.known.clock.goes_on);
+        let oldest = self.known.oldest();
+        self.send(self.known.map.manager, Message::Clock { number, reached, goes_on, oldest });
     }
 
     /// Asks again, if some commit still waits for the clock.
     pub(super) fn catch_up(&mut self) {
-        if self.site.clock.reach > self.site.clock.reached {
+        if self.known.clock.reach > self.known.clock.reached {
             self.ask_time();
         }
     }

@@ -70,7 +70,7 @@ impl Hosted {
         let Some(mut copying) = self.copying.take() else { return };
         copying.attempts += 1;
         if copying.attempts > ATTEMPTS {
-            copying = Copying::of(self.next_donor(turn.site.me, copying.donor));
+            copying = Copying::of(self.next_donor(turn.known.me, copying.donor));
         }
         self.copying = Some(copying);
         self.ask_chunk(place, turn);
@@ -120,7 +120,7 @@ impl Held {
         let Some(hosted) = self.replicas.hosted.get_mut(&place) else { return };
         let is_to_hold = |replicas: &Replicas| replicas.are_on(to);
         let is_member =
-            hosted.replica.group().contains(to) || turn.site.map.replicas(place).is_some_and(is_to_hold);
+            hosted.replica.group().contains(to) || turn.known.map.replicas(place).is_some_and(is_to_hold);
         // Who asks and is not answered asks another.
         if hosted.replica.is_copying() || hosted.is_broken || !is_member {
             return;

@@ -2,7 +2,7 @@
 
 use super::group::Group;
 use super::replicas::{Hosted, Place};
-use super::{Held, Site, Turn};
+use super::{Held, Known, Turn};
 use crate::map::RECORDS;
 use fulmar_kv::Error;
 use fulmar_node::Time;
@@ -43,35 +43,35 @@ impl Held {
         self.follow(place, turn);
     }
 
-    fn called(place: Place, site: &Site) -> String {
+    fn called(place: Place, known: &Known) -> String {
         match place {
             RECORDS => "the cluster's clock and map".to_owned(),
             (_, group) => {
                 format!(
                     "group {} of {}",
                     group.0,
-                    site.map.name(place).map_or_else(|| "a database".into(), |name| name.to_string())
+                    known.map.name(place).map_or_else(|| "a database".into(), |name| name.to_string())
                 )
             }
         }
     }
 
     /// See [`Server::failures`](super::Server::failures).
-    pub(super) fn failures(&self, site: &Site) -> Vec<String> {
+    pub(super) fn failures(&self, known: &Known) -> Vec<String> {
         let replicas = self.replicas.failures.0.iter().map(|(place, failure)| {
-            format!("the replica of {} takes no part: {}", Self::called(*place, site), failure.why)
+            format!("the replica of {} takes no part: {}", Self::called(*place, known), failure.why)
         });
         let alone = self.failed_alone().map(|place| {
-            let called = Self::called(place, site);
+            let called = Self::called(place, known);
             format!("{called} is only read until there is room: a write to its disk has failed")
         });
-        let keeper = self.membership.manager.as_ref().filter(|manager| manager.has_failed());
-        let keeper = keeper.map(|_| {
-            let called = Self::called(RECORDS, site);
+        let manager = self.membership.manager.as_ref().filter(|manager| manager.has_failed());
+        let manager = manager.map(|_| {
+            let called = Self::called(RECORDS, known);
             let why = self.replicas.failures.2.as_deref().unwrap_or("a write to its disk has failed");
             format!("{called} cannot be written until there is room: {why}")
         });
-        replicas.chain(alone).chain(keeper).collect()
+        replicas.chain(alone).chain(manager).collect()
     }
 
     fn failed_alone(&self) -> impl Iterator<Item = Place> {
@@ -108,25 +108,25 @@ impl Held {
     }
 
     /// See [`Server::behind`](super::Server::behind).
-    pub(super) fn behind(&self, site: &Site) -> Vec<String> {
+    pub(super) fn behind(&self, known: &Known) -> Vec<String> {
         let is_there = |hosted: &Hosted| !hosted.replica.is_copying() && hosted.replica.takes_part();
-        let places = site.map.replicas_on(site.me);
+        let places = known.map.replicas_on(known.me);
         let behind = places.filter(|place| {
             !self.replicas.failures.0.contains_key(place)
                 && !self.replicas.hosted.get(place).is_some_and(is_there)
         });
-        let behind =
-            behind.map(|place| format!("the replica of {} is not up to date yet", Self::called(place, site)));
-        let (me, map) = (site.me, &site.map);
-        let keepers = || {
-            let address = |keeper| map.servers.get(&keeper).map_or("a server", String::as_str);
-            map.keepers().into_iter().map(address).collect::<Vec<_>>().join(", ")
+        let behind = behind
+            .map(|place| format!("the replica of {} is not up to date yet", Self::called(place, known)));
+        let (me, map) = (known.me, &known.map);
+        let managers = || {
+            let address = |manager| map.servers.get(&manager).map_or("a server", String::as_str);
+            map.managers().into_iter().map(address).collect::<Vec<_>>().join(", ")
         };
-        let unheard = (!site.clock.is_known())
-            .then(|| format!("has not heard yet of the cluster's clock, which is kept by {}", keepers()));
-        let is_joining = !map.has(me, &site.address) && !map.draining.contains(&me);
+        let unheard = (!known.clock.is_known())
+            .then(|| format!("has not heard yet of the cluster's clock, which is kept by {}", managers()));
+        let is_joining = !map.has(me, &known.address) && !map.draining.contains(&me);
         let unreached = is_joining
-            .then(|| format!("has not joined yet: {} has to reach it at {}", keepers(), site.address));
+            .then(|| format!("has not joined yet: {} has to reach it at {}", managers(), known.address));
         unheard.into_iter().chain(unreached).chain(behind).collect()
     }
 

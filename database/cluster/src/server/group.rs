@@ -1,7 +1,7 @@
 //! One group on its server: what clients ask of it, and what becomes of transactions of several groups.
 
 mod answers;
-mod redirect;
+mod forwarding;
 mod transactions;
 
 use super::Turn;
@@ -10,7 +10,7 @@ use super::ledger::Ledger;
 use super::reshape::{Pace, Underway, is_reshape};
 use crate::OUTCOME_KEPT;
 use crate::message::{Answer, DatabaseNumber, Direction, Message};
-use crate::news::News;
+use crate::peer::PeerMessage;
 use crate::status::GroupStatus;
 pub(super) use answers::Done;
 use answers::{Refused, Waiting};
@@ -186,7 +186,7 @@ impl Group {
         turn: &mut Turn<'_>,
     ) -> Self {
         let storage = database.storage();
-        let now = turn.site.clock.now().max(turn.site.clock.forgotten());
+        let now = turn.known.clock.now().max(turn.known.clock.forgotten());
         let opened_at = storage.last();
         turn.reach(opened_at);
         // What is known in memory only has not come along; nor has what replicas know, if it comes from elsewhere.
@@ -194,7 +194,7 @@ impl Group {
         if matches!(ledger, Ledger::Disk) {
             storage.outcomes(|outcomes| outcomes.forget_until(arrived));
         }
-        storage.advance(now, turn.site.clock.forgotten().max(arrived));
+        storage.advance(now, turn.known.clock.forgotten().max(arrived));
         // Somebody may have read beneath the locks of what this group is to decide, up to now, or where it was held before: it was told, and has
         // forgotten.
         let (seen, (_, group)) = (now.max(storage.last()), name);
@@ -351,7 +351,7 @@ impl Group {
         match exclusion {
             Exclusion::Begin => {
                 let began = self.excluding.as_ref().map_or(turn.now, |before| before.began);
-                self.excluding = Some(Excluding { client, since: turn.site.clock.now(), began });
+                self.excluding = Some(Excluding { client, since: turn.known.clock.now(), began });
                 let undecided = self.database.storage().pending(|pending| pending.all_undecided());
                 if let Some(first) = undecided.iter().find(|first| !is_reshape(first.transaction)) {
                     return Ok(Progress::Blocked(first.transaction));
@@ -628,7 +628,7 @@ impl Group {
                 self.tell_when(durability, done, turn);
                 Ok(Progress::Done)
             }
-            Err(Refusal::Misplaced(())) => match self.redirected(commit)? {
+            Err(Refusal::Misplaced(())) => match self.forwarded(commit)? {
                 Some(redirected) if redirected != *commit => {
                     self.commit(asked, (transaction, &redirected), durability, turn)
                 }
@@ -696,8 +696,8 @@ impl Group {
     /// Whatever waits for somebody who may have gone is asked after, and told, again.
     pub(super) fn sweep(&mut self, turn: &mut Turn<'_>) {
         let (_, group) = self.name;
-        self.database.storage().advance(Timestamp(0), turn.site.clock.watermark());
-        let watermark = turn.site.clock.watermark();
+        self.database.storage().advance(Timestamp(0), turn.known.clock.watermark());
+        let watermark = turn.known.clock.watermark();
         self.refused.retain(|_, snapshot| *snapshot >= watermark);
         // Snapshots that were opened on other servers are closed there.
         for owner in self.numbers.owners().into_iter().filter(|(_, at)| *at < watermark).collect::<Vec<_>>() {
@@ -715,7 +715,7 @@ impl Group {
             }
         }
         for (transaction, at, others) in unconfirmed {
-            let sends = self.messages(&others, transaction, News::Ended(Outcome::Committed(at)), turn);
+            let sends = self.messages(&others, transaction, PeerMessage::Ended(Outcome::Committed(at)), turn);
             self.tell_when(Durability::Written, Done { sends, ..Done::default() }, turn);
         }
         let blocked: Vec<_> = self.deferred.iter().map(|d| (d.by, d.asked.task.reader())).collect();
@@ -761,13 +761,13 @@ impl Group {
         (commit, groups): (&Commit, usize),
         turn: &Turn<'_>,
     ) -> Result<(), Error> {
-        self.database.storage().advance(Timestamp(0), turn.site.clock.watermark());
+        self.database.storage().advance(Timestamp(0), turn.known.clock.watermark());
         self.require_readable(commit.snapshot)?;
         self.require_not_excluded(client)?;
         self.ledger.require_takeable(commit)?;
         let is_alone = || {
             let (database, _) = self.name;
-            let all = turn.site.map.databases.get(&database).map_or(0, |placement| placement.groups.len());
+            let all = turn.known.map.databases.get(&database).map_or(0, |placement| placement.groups.len());
             groups >= all && self.excluding.as_ref().is_some_and(|own| own.since <= commit.snapshot)
         };
         if commit.is_exclusive && !is_alone() { Err(Error::SnapshotGone) } else { Ok(()) }
@@ -777,21 +777,27 @@ impl Group {
         &self,
         to: &[GroupId],
         transaction: TransactionId,
-        news: News,
+        said: PeerMessage,
         turn: &Turn<'_>,
     ) -> Vec<(NodeId, Message)> {
         let (database, from) = self.name;
         let message = |group: &GroupId| {
-            let server = turn.site.map.server(database, *group)?;
-            let news = news.clone();
-            Some((server, Message::Transaction { database, group: *group, from, transaction, news }))
+            let server = turn.known.map.server(database, *group)?;
+            let said = said.clone();
+            Some((server, Message::Transaction { database, group: *group, from, transaction, said }))
         };
         to.iter().filter_map(message).collect()
     }
 
     /// Tells other groups something at once, which nothing that is not durable yet stands behind.
-    pub(super) fn tell(&self, to: &[GroupId], transaction: TransactionId, news: News, turn: &mut Turn<'_>) {
-        for (server, message) in self.messages(to, transaction, news, turn) {
+    pub(super) fn tell(
+        &self,
+        to: &[GroupId],
+        transaction: TransactionId,
+        said: PeerMessage,
+        turn: &mut Turn<'_>,
+    ) {
+        for (server, message) in self.messages(to, transaction, said, turn) {
             turn.send(server, message);
         }
     }

@@ -6,7 +6,7 @@
 //! again.
 
 use super::group::Group;
-use super::{Held, Site, Synced, Turn};
+use super::{Held, Known, Synced, Turn};
 use crate::map::HandOver;
 use crate::message::{DatabaseNumber, MapRequest, Message};
 use fulmar_kv::{Commit, Database, Error, GroupId, Moved, ObjectId, Refusal, Restructuring, Timestamp};
@@ -82,45 +82,45 @@ impl Leaving {
 impl Held {
     /// Hands over what the leaves have left.
     pub(super) fn hand_over(&mut self, turn: &mut Turn<'_>) {
-        let me = turn.site.me;
-        if !turn.site.clock.is_known() || !turn.site.map.draining.contains(&me) {
+        let me = turn.known.me;
+        if !turn.known.clock.is_known() || !turn.known.map.draining.contains(&me) {
             return;
         }
         // What is replicated is made anew elsewhere.
-        let map = &turn.site.map;
+        let map = &turn.known.map;
         let held: Vec<_> = map.held(me).filter(|place| map.replicas(*place).is_none()).collect();
         let done: Vec<_> =
             self.shards.leaving.keys().copied().filter(|place| !held.contains(place)).collect();
         for place in done {
             self.shards.leaving.remove(&place);
-            if let Some(placement) = turn.site.map.databases.get(&place.0) {
+            if let Some(placement) = turn.known.map.databases.get(&place.0) {
                 // It is nobody's: what is left of it takes room, and no more.
                 let _ = self.directory.discard(&placement.name, place.1);
             }
         }
         for place in held {
-            let is_leaving = turn.site.map.leaving.contains_key(&place);
+            let is_leaving = turn.known.map.leaving.contains_key(&place);
             let is_ready = is_leaving
                 || matches!(self.holds(place, turn), Ok(true))
                     && self.shards.open.get_mut(&place).is_some_and(Group::is_steady);
             // What a disk or a lack of servers keeps from being done is tried again.
-            if is_ready && let Ok(true) = self.prepare_to_leave(place, turn.site) {
+            if is_ready && let Ok(true) = self.prepare_to_leave(place, turn.known) {
                 self.hand_part(place, turn);
             }
         }
     }
 
     /// Sees to it that there is an attempt to hand the group over, a new one if the last has failed.
-    fn prepare_to_leave(&mut self, place: (DatabaseNumber, GroupId), site: &Site) -> Result<bool, Error> {
-        let Some(placement) = site.map.databases.get(&place.0) else { return Ok(false) };
+    fn prepare_to_leave(&mut self, place: (DatabaseNumber, GroupId), known: &Known) -> Result<bool, Error> {
+        let Some(placement) = known.map.databases.get(&place.0) else { return Ok(false) };
         if self.shards.leaving.get(&place).is_some_and(|leaving| leaving.is_done || leaving.sent <= PATIENCE)
         {
             return Ok(true);
         }
-        let Some(to) = Self::successor(site) else { return Ok(false) };
+        let Some(to) = Self::successor(known) else { return Ok(false) };
         self.shards.attempts += 1;
         // No attempt of an earlier life of this server, or of another, is as late.
-        let hand_over = HandOver { to, attempt: (site.clock.born().0 << 16) + self.shards.attempts };
+        let hand_over = HandOver { to, attempt: (known.clock.born().0 << 16) + self.shards.attempts };
         let database = match (self.shards.leaving.remove(&place), self.shards.open.get(&place)) {
             (Some(failed), _) => failed.database,
             (None, Some(group)) => group.database().clone(),
@@ -131,9 +131,9 @@ impl Held {
     }
 
     /// Who holds least, and stays.
-    fn successor(site: &Site) -> Option<NodeId> {
-        let stays = |server: &NodeId| !site.map.draining.contains(server);
-        let loads = site.loads.iter().filter(|(server, _)| stays(server));
+    fn successor(known: &Known) -> Option<NodeId> {
+        let stays = |server: &NodeId| !known.map.draining.contains(server);
+        let loads = known.loads.iter().filter(|(server, _)| stays(server));
         loads.min_by_key(|(_, load)| load.objects).map(|(server, _)| *server)
     }
 
@@ -143,11 +143,11 @@ impl Held {
         let Some(leaving) = self.shards.leaving.get_mut(&place) else { return };
         let (database, group) = place;
         let HandOver { to, attempt } = leaving.hand_over;
-        let keeper = turn.site.map.keeper;
-        let (receiver, message) = if turn.site.map.leaving.get(&place) != Some(&leaving.hand_over) {
-            (keeper, Message::Ask(MapRequest::Leave(database, group, leaving.hand_over)))
+        let manager = turn.known.map.manager;
+        let (receiver, message) = if turn.known.map.leaving.get(&place) != Some(&leaving.hand_over) {
+            (manager, Message::Ask(MapRequest::Leave(database, group, leaving.hand_over)))
         } else if leaving.is_done {
-            (keeper, Message::Ask(MapRequest::HandOver(database, group, attempt)))
+            (manager, Message::Ask(MapRequest::HandOver(database, group, attempt)))
         } else {
             // From here on nobody uses it. Who waits for an answer is to ask who holds it next.
             if let Some(mut group) = self.shards.open.remove(&place) {
@@ -196,10 +196,10 @@ impl Held {
         turn: &mut Turn<'_>,
     ) {
         let (database, group) = place;
-        let is_agreed = turn.site.map.leaving.get(&place) == Some(&HandOver { to: turn.site.me, attempt });
+        let is_agreed = turn.known.map.leaving.get(&place) == Some(&HandOver { to: turn.known.me, attempt });
         // The sender tries again what cannot be done now.
-        if is_agreed && turn.site.map.server(database, group) == Some(from) {
-            match self.try_take_over(place, (attempt, number), part, turn.site) {
+        if is_agreed && turn.known.map.server(database, group) == Some(from) {
+            match self.try_take_over(place, (attempt, number), part, turn.known) {
                 Ok(Some(whole)) => {
                     let until = match &whole {
                         Some(whole) => turn.out.record(Synced::of(whole)),
@@ -224,7 +224,7 @@ impl Held {
 
     /// Says which parts have arrived, as far as they must be durable. If the disk does not hold them, none has.
     pub(super) fn answer_parts(&mut self, turn: &mut Turn<'_>) {
-        let durable = turn.site.durable;
+        let durable = turn.known.durable;
         while let Some(first) = self.shards.unanswered.pop_front_if(|first| first.until <= durable) {
             let Unanswered { from, place, attempt, number, whole, .. } = first;
             if whole.is_some_and(|whole| whole.storage().has_failed()) {
@@ -245,9 +245,9 @@ impl Held {
         place: (DatabaseNumber, GroupId),
         (attempt, number): (u64, u64),
         (objects, last): Part,
-        site: &Site,
+        known: &Known,
     ) -> Result<Option<Option<Database>>, Error> {
-        let Some(placement) = site.map.databases.get(&place.0) else { return Ok(None) };
+        let Some(placement) = known.map.databases.get(&place.0) else { return Ok(None) };
         if number == 0 && self.shards.arriving.get(&place).is_none_or(|arriving| arriving.attempt < attempt) {
             self.shards.arriving.remove(&place);
             let database = Some(self.directory.arrive(&placement.name, place.1)?);

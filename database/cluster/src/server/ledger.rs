@@ -46,7 +46,7 @@ impl Ledger {
 
     pub(super) fn durable(&self, turn: &Turn<'_>) -> Lsn {
         match self {
-            Self::Disk => turn.site.durable,
+            Self::Disk => turn.known.durable,
             Self::Replicas(entries) => Lsn(entries.progress().1),
         }
     }

@@ -147,13 +147,13 @@ impl Manager {
         if self.rising.is_none() {
             self.end(turn);
         }
-        let (me, address, replication) = (turn.site.me, turn.site.address.clone(), turn.site.replication);
+        let (me, address, replication) = (turn.known.me, turn.known.address.clone(), turn.known.replication);
         let is_changed = leads.is_some()
-            || self.map.keeper != me
+            || self.map.manager != me
             || !self.map.has(me, &address)
             || replication.is_some_and(|replication| replication != self.map.replication);
         let keep = |map: &mut Map| {
-            map.keeper = me;
+            map.manager = me;
             map.replication = replication.unwrap_or(map.replication);
             map.join(me, &address);
             if let Some(leads) = leads {

@@ -1,6 +1,6 @@
 //! The map, as a server asks for it, and as others ask it.
 
-use super::{Held, Manager, Site, Turn};
+use super::{Held, Known, Manager, Turn};
 use crate::map::Map;
 use crate::message::{Answer, Failed, MapRequest, Message};
 use crate::name::DatabaseName;
@@ -12,7 +12,7 @@ use std::io;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::path::Path;
 
-/// A server that is to be on the map, where it says that it is. Whoever runs the keeper of the map calls it there, and hands this back if
+/// A server that is to be on the map, where it says that it is. Whoever runs the manager of the map calls it there, and hands this back if
 /// that server answers: so nobody is on the map who cannot be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joining {
@@ -35,22 +35,23 @@ pub(in super::super) fn remembered(directory: &mut dyn Open) -> Result<Option<Ma
 impl Turn<'_> {
     /// Asks for a newer map, and that this server is on it as it is to be.
     pub(super) fn ask_map(&mut self) {
-        let Map { keeper, version, .. } = self.site.map;
-        self.send(keeper, Message::Ask(MapRequest::Newer(version)));
-        let map = &self.site.map;
-        if !map.has(self.site.me, &self.site.address) && !map.draining.contains(&self.site.me) {
-            self.send(keeper, Message::Ask(MapRequest::Join(self.site.address.clone())));
+        let Map { manager, version, .. } = self.known.map;
+        self.send(manager, Message::Ask(MapRequest::Newer(version)));
+        let map = &self.known.map;
+        if !map.has(self.known.me, &self.known.address) && !map.draining.contains(&self.known.me) {
+            self.send(manager, Message::Ask(MapRequest::Join(self.known.address.clone())));
         }
-        if let Some(replication) = self.site.replication.filter(|wanted| *wanted != self.site.map.replication)
+        if let Some(replication) =
+            self.known.replication.filter(|wanted| *wanted != self.known.map.replication)
         {
-            self.send(keeper, Message::Ask(MapRequest::Replicate(replication)));
+            self.send(manager, Message::Ask(MapRequest::Replicate(replication)));
         }
         // Another may keep it by now, and one server after the other is asked who.
-        let servers = &self.site.map.servers;
+        let servers = &self.known.map.servers;
         let next = |last| servers.range((Excluded(last), Unbounded)).next().or_else(|| servers.iter().next());
-        if let Some((other, _)) = next(self.site.asked).filter(|_| self.site.map.records.is_some()) {
-            self.site.asked = *other;
-            self.send(self.site.asked, Message::Ask(MapRequest::Newer(version)));
+        if let Some((other, _)) = next(self.known.asked).filter(|_| self.known.map.records.is_some()) {
+            self.known.asked = *other;
+            self.send(self.known.asked, Message::Ask(MapRequest::Newer(version)));
         }
     }
 }
@@ -64,8 +65,8 @@ impl Held {
         (name, create): (DatabaseName, bool),
         turn: &mut Turn<'_>,
     ) {
-        if let Some(layout) = turn.site.map.layout(&name) {
-            let reached = turn.site.clock.reached();
+        if let Some(layout) = turn.known.map.layout(&name) {
+            let reached = turn.known.clock.reached();
             return turn.answer(client, number, Answer::Open(layout, reached));
         }
         if let Err(error) = self.directory.exists(&name) {
@@ -74,14 +75,14 @@ impl Held {
         if !self.membership.unplaced.iter().any(|(waits, asked, _)| (*waits, *asked) == (client, number)) {
             self.membership.unplaced.push((client, number, name.clone()));
         }
-        turn.send(turn.site.map.keeper, Message::Ask(MapRequest::Database { name, create }));
+        turn.send(turn.known.map.manager, Message::Ask(MapRequest::Database { name, create }));
     }
 
     /// A server wants to know the map.
     pub(super) fn tell_map(&mut self, from: NodeId, request: MapRequest, turn: &mut Turn<'_>) {
         if let MapRequest::Newer(version) = request {
-            if turn.site.map.version > version {
-                let map = turn.site.map.clone();
+            if turn.known.map.version > version {
+                let map = turn.known.map.clone();
                 turn.send(from, Message::Map { map, about: None });
             }
             return;
@@ -95,7 +96,7 @@ impl Held {
             }
             MapRequest::Join(address) if !map.has(from, &address) => {
                 let joining = Joining { server: from, address };
-                if from == turn.site.me {
+                if from == turn.known.me {
                     return self.join(joining, turn);
                 }
                 return turn.out.event(joining);
@@ -135,21 +136,22 @@ impl Held {
     }
 
     /// Whether the cluster is this server alone, and has no databases.
-    pub(super) fn is_unused(&self, site: &Site) -> bool {
-        let map = self.membership.manager.as_ref().map_or(&site.map, Manager::map);
+    pub(super) fn is_unused(&self, known: &Known) -> bool {
+        let map = self.membership.manager.as_ref().map_or(&known.map, Manager::map);
         map.databases.is_empty() && map.servers.len() <= 1
     }
 
     /// Another wants to know where a database is.
     fn tell_database(&mut self, from: NodeId, (name, create): (DatabaseName, bool), turn: &mut Turn<'_>) {
-        if create && turn.site.hesitates.is_some_and(|until| turn.now < until) && self.is_unused(turn.site) {
+        if create && turn.known.hesitates.is_some_and(|until| turn.now < until) && self.is_unused(turn.known)
+        {
             // It is asked for again.
             return;
         }
         let Some(manager) = &mut self.membership.manager else { return };
         let is_known = manager.map().layout(&name).is_some();
         let exists = self.directory.exists(&name);
-        let me = turn.site.me;
+        let me = turn.known.me;
         let changed = match (is_known, exists, create) {
             (false, Err(error), _) => Err(error),
             (false, Ok(true), _) => manager.change(|map| map.adopt(&name, me), turn),
@@ -176,14 +178,14 @@ impl Held {
 
     /// The map as the manager knows it.
     pub(super) fn learn(&mut self, map: Map, about: Option<&DatabaseName>, turn: &mut Turn<'_>) {
-        if map.version >= turn.site.map.version {
+        if map.version >= turn.known.map.version {
             self.know_map(map, turn);
         }
         if let Some(early) = self.membership.early.take() {
-            self.handle(turn.site.map.keeper, early, turn);
+            self.handle(turn.known.map.manager, early, turn);
         }
         let Some(about) = about else { return };
-        let layout = turn.site.map.layout(about).map(|layout| (layout, turn.site.clock.reached()));
+        let layout = turn.known.map.layout(about).map(|layout| (layout, turn.known.clock.reached()));
         for (client, number, _) in self.membership.unplaced.extract_if(.., |(.., name)| *name == *about) {
             let missing = || Answer::Failed(Failed::Missing("no such database".into()));
             let answer =
@@ -194,19 +196,19 @@ impl Held {
 
     /// There is another map than was known.
     fn know_map(&mut self, map: Map, turn: &mut Turn<'_>) {
-        let kept = |map: &Map| (map.keeper, map.records.as_ref().and_then(|records| records.view));
-        let is_kept_anew = kept(&map) != kept(&turn.site.map);
-        let before = std::mem::replace(&mut turn.site.map, map);
-        let (was, is) = (before.servers_of_groups(), turn.site.map.servers_of_groups());
+        let kept = |map: &Map| (map.manager, map.records.as_ref().and_then(|records| records.view));
+        let is_kept_anew = kept(&map) != kept(&turn.known.map);
+        let before = std::mem::replace(&mut turn.known.map, map);
+        let (was, is) = (before.servers_of_groups(), turn.known.map.servers_of_groups());
         let is_moved = |place| was.get(&place) != is.get(&place);
         for ((database, _), group) in &mut self.shards.open {
             group.follow(|other| is_moved((*database, other)), turn);
         }
         // It has told since where it is.
-        let servers = &turn.site.map.servers;
-        turn.site.met.retain(|server, _| before.servers.get(server) == servers.get(server));
+        let servers = &turn.known.map.servers;
+        turn.known.met.retain(|server, _| before.servers.get(server) == servers.get(server));
         let mut servers = Vec::new();
-        turn.site.map.whereabouts().encode(&mut servers);
+        turn.known.map.whereabouts().encode(&mut servers);
         // What fails is tried again with the next map; until then what was known before has to do.
         if servers != self.membership.remembered && self.directory.remember(&servers).is_ok() {
             self.membership.remembered = servers;

@@ -24,19 +24,19 @@ impl Held {
         place: (DatabaseNumber, GroupId),
         turn: &mut Turn<'_>,
     ) -> Result<bool, Error> {
-        if turn.site.map.replicas(place).is_some() {
+        if turn.known.map.replicas(place).is_some() {
             return self.serves(place, turn);
         }
         if self.shards.open.contains_key(&place) {
             return Ok(true);
         }
         let (database, group) = place;
-        if turn.site.map.server(database, group) != Some(turn.site.me)
-            || turn.site.map.leaving.contains_key(&place)
+        if turn.known.map.server(database, group) != Some(turn.known.me)
+            || turn.known.map.leaving.contains_key(&place)
         {
             return Ok(false);
         }
-        let Some(placement) = turn.site.map.databases.get(&database) else { return Ok(false) };
+        let Some(placement) = turn.known.map.databases.get(&database) else { return Ok(false) };
         let kv = self.directory.open(&placement.name, group)?;
         let trees = fulmar_dbt::Database::on(kv.clone())?;
         kv.storage().skip_lost_names()?;
@@ -53,7 +53,7 @@ impl Held {
         if let message::Question::Read { object, from, direction, at, bytes } = &mut asked.question
             && let Sight::Once(expected) = at
         {
-            let reached = turn.site.clock.reached();
+            let reached = turn.known.clock.reached();
             if let Some(group) = self.shards.open.get_mut(&asked.place)
                 && !group.is_replicated()
                 && let Some(answer) = group.read_newest(
@@ -69,7 +69,8 @@ impl Held {
             *at = Sight::New(expected.take());
         }
         // Another server may serve the group by the time of a snapshot that was opened elsewhere.
-        let is_ahead = turn.site.map.replicas(asked.place).is_some() && asked.sees() > turn.site.clock.now();
+        let is_ahead =
+            turn.known.map.replicas(asked.place).is_some() && asked.sees() > turn.known.clock.now();
         if let message::Question::Exclude(Exclusion::End) = asked.question {
             let begins = |question: &message::Question| {
                 matches!(question, message::Question::Exclude(Exclusion::Begin))
@@ -84,11 +85,11 @@ impl Held {
         if asked.again && self.shards.untimed.iter().any(is_here) {
             return;
         }
-        if asked.needs_time() || is_ahead || !turn.site.clock.is_known() {
+        if asked.needs_time() || is_ahead || !turn.known.clock.is_known() {
             if matches!(asked.question, message::Question::CommitUnread(..)) {
-                turn.site.clock.go_on();
+                turn.known.clock.go_on();
             }
-            self.shards.untimed.push_back((turn.site.clock.next(), asked));
+            self.shards.untimed.push_back((turn.known.clock.next(), asked));
             return turn.ask_time();
         }
         self.pursue(asked, turn);
@@ -99,9 +100,9 @@ impl Held {
         let holds = self.holds(asked.place, turn);
         // What was committed before this server knew the clock is seen as soon as the clock has reached it.
         let is_behind =
-            |group: &Group| group.opened_at().max(turn.site.clock.forgotten()) > turn.site.clock.now();
+            |group: &Group| group.opened_at().max(turn.known.clock.forgotten()) > turn.known.clock.now();
         if asked.needs_time() && self.shards.open.get(&asked.place).is_some_and(is_behind) {
-            self.shards.untimed.push_back((turn.site.clock.next(), asked));
+            self.shards.untimed.push_back((turn.known.clock.next(), asked));
             return turn.ask_time();
         }
         let ClientQuestion { client, number, again, place, question } = asked;
@@ -115,7 +116,7 @@ impl Held {
                 return turn.answer(client, number, answer);
             }
         }
-        if !question.groups().all(|group| turn.site.map.server(place.0, group).is_some()) {
+        if !question.groups().all(|group| turn.known.map.server(place.0, group).is_some()) {
             // Of one that is not there nobody would hear what it decides. If there is a newer map, it is known in a moment.
             return turn.answer(client, number, Answer::Elsewhere);
         }
@@ -125,8 +126,8 @@ impl Held {
             return turn.answer(client, number, Answer::Elsewhere);
         }
         let mut open = || {
-            let at = turn.site.clock.now();
-            turn.site.snapshots.open(client, number, at)
+            let at = turn.known.clock.now();
+            turn.known.snapshots.open(client, number, at)
         };
         let task = match question {
             message::Question::OpenSnapshot => {
@@ -134,7 +135,7 @@ impl Held {
                 return turn.answer(client, number, answer);
             }
             message::Question::Newest => {
-                let now = turn.site.clock.now();
+                let now = turn.known.clock.now();
                 return turn.answer(client, number, Answer::At(now));
             }
             message::Question::Size => {
@@ -143,7 +144,7 @@ impl Held {
             }
             message::Question::ReopenSnapshot(at) => {
                 let reopened = group.reopen_snapshot(client, at);
-                let reopened = reopened.map(|()| turn.site.snapshots.open(client, number, at));
+                let reopened = reopened.map(|()| turn.known.snapshots.open(client, number, at));
                 let answer = reopened.map_or_else(|error| turn.failed(error), |_| Answer::At(at));
                 return turn.answer(client, number, answer);
             }
@@ -167,7 +168,7 @@ impl Held {
             }
             message::Question::CommitUnread(transaction, mut commit, basis, durability) => {
                 // What the clock has not reached yet would be a conflict, and the next try would find another.
-                let now = turn.site.clock.now().max(group.database().storage().last());
+                let now = turn.known.clock.now().max(group.database().storage().last());
                 Arc::make_mut(&mut commit).snapshot = now.max(basis.after);
                 Task::CommitUnread(transaction, commit, basis, durability)
             }
@@ -208,7 +209,7 @@ impl Held {
         turn: &mut Turn<'_>,
         tell: impl FnOnce(&mut Group, &mut Turn<'_>) -> Result<(), Error>,
     ) -> bool {
-        if turn.site.clock.is_known()
+        if turn.known.clock.is_known()
             && matches!(self.holds(place, turn), Ok(true))
             && let Some(group) = self.shards.open.get_mut(&place)
         {

@@ -10,7 +10,7 @@ use super::copying::{Copying, Given};
 use super::group::Group;
 use super::ledger::Ledger;
 use super::manager::Manager;
-use super::{Held, Site, Synced, Timer, Turn};
+use super::{Held, Known, Synced, Timer, Turn};
 use crate::map::{FIRST_LIFE, RECORDS, Replicas};
 use crate::message::{DatabaseNumber, MapRequest, Message};
 use crate::open::GroupOptions;
@@ -146,9 +146,13 @@ fn say(turn: &mut Turn<'_>, place: Place, sends: Vec<(NodeId, fulmar_replication
 impl Held {
     /// Begins the replicas that this server is to hold and does not yet.
     pub(super) fn host(&mut self, turn: &mut Turn<'_>) {
-        let me = turn.site.me;
-        let missing: Vec<_> =
-            turn.site.map.replicas_on(me).filter(|place| !self.replicas.hosted.contains_key(place)).collect();
+        let me = turn.known.me;
+        let missing: Vec<_> = turn
+            .known
+            .map
+            .replicas_on(me)
+            .filter(|place| !self.replicas.hosted.contains_key(place))
+            .collect();
         let mut has_opened = false;
         for place in missing {
             if self.replicas.failures.rests(place, turn.now) {
@@ -177,24 +181,25 @@ impl Held {
     }
 
     /// Which of this server's lives this is, if it knows.
-    fn life(site: &Site) -> Option<u64> {
+    fn life(known: &Known) -> Option<u64> {
         // No other has heard of the clock when it was there.
-        site.clock.is_known().then(|| site.clock.born().0)
+        known.clock.is_known().then(|| known.clock.born().0)
     }
 
     /// Has the map tell that there is a replica here, if it does not.
     fn tell_begin(&mut self, place: Place, life: u64, turn: &mut Turn<'_>) {
-        if turn.site.map.is_to_begin(place, turn.site.me) {
-            let keeper = turn.site.map.keeper;
+        if turn.known.map.is_to_begin(place, turn.known.me) {
+            let manager = turn.known.map.manager;
             let request = MapRequest::Begin(place.0, place.1, life);
-            turn.send(keeper, Message::Ask(request));
+            turn.send(manager, Message::Ask(request));
         }
     }
 
     /// A replica is a founder's if it began in the life of the server in which that was to, as far as the map knows; else one has
     /// lost what it had, or it comes later. If that cannot be told yet, there is none.
     fn open_replica(&mut self, place: Place, turn: &mut Turn<'_>) -> Result<Option<Hosted>, Error> {
-        let (Some(name), Some(replicas)) = (turn.site.map.name(place), turn.site.map.replicas(place)) else {
+        let (Some(name), Some(replicas)) = (turn.known.map.name(place), turn.known.map.replicas(place))
+        else {
             return Ok(None);
         };
         let (entries, records) = match self.replicas.opened.remove(&place) {
@@ -205,7 +210,7 @@ impl Held {
             }
         };
         let new_life = || {
-            if self.membership.founds && place == RECORDS { Some(FIRST_LIFE) } else { Self::life(turn.site) }
+            if self.membership.founds && place == RECORDS { Some(FIRST_LIFE) } else { Self::life(turn.known) }
         };
         let Some(life) = entries.life().or_else(new_life) else {
             self.replicas.opened.insert(place, (entries, records));
@@ -215,7 +220,7 @@ impl Held {
             // Before others count on it.
             entries.begin(life)?;
         }
-        let me = turn.site.me;
+        let me = turn.known.me;
         let is_founder = replicas.founders.contains(&me);
         let begun = replicas.begun.get(&me).copied();
         if is_founder && begun.is_none() {
@@ -350,9 +355,9 @@ impl Held {
         let Some(Hosted { front: Some(front), replica, .. }) = self.replicas.hosted.get(&place) else {
             return;
         };
-        let (keeper, (database, group)) = (turn.site.map.keeper, place);
+        let (manager, (database, group)) = (turn.known.map.manager, place);
         let request = MapRequest::Lead(database, group, front.view, replica.group().clone());
-        turn.send(keeper, Message::Ask(request));
+        turn.send(manager, Message::Ask(request));
     }
 
     /// Has the map say, perhaps again, that groups are served here whose replicas know: who was to say so may be gone.
@@ -404,7 +409,7 @@ impl Held {
     }
 
     /// Asks replicas to take what was written for them, or whether they are led from here; says whether there was anything.
-    pub(super) fn write_ahead(&mut self, turn: &mut Turn<'_>) -> bool {
+    pub(super) fn propose(&mut self, turn: &mut Turn<'_>) -> bool {
         let mut due = Vec::new();
         for (place, hosted) in &mut self.replicas.hosted {
             let Some(front) = &mut hosted.front else { continue };
@@ -429,25 +434,25 @@ impl Held {
 
     /// The map has changed.
     pub(super) fn look_at_map(&mut self, turn: &mut Turn<'_>) {
-        let Site { map, me, .. } = &*turn.site;
+        let Known { map, me, .. } = &*turn.known;
         let is_here = |place: Place| map.replicas(place).is_some_and(|replicas| replicas.are_on(*me));
         self.replicas.failures.retain(is_here);
         self.replicas.opened.retain(|place, _| is_here(*place));
         self.host(turn);
         let places: Vec<_> = self.replicas.hosted.keys().copied().collect();
         for place in places {
-            if turn.site.map.replicas(place).is_none_or(|replicas| !replicas.are_on(turn.site.me)) {
+            if turn.known.map.replicas(place).is_none_or(|replicas| !replicas.are_on(turn.known.me)) {
                 self.follow(place, turn);
                 self.replicas.hosted.remove(&place);
             }
-            let serving = turn.site.map.replicas(place).and_then(|replicas| replicas.view);
+            let serving = turn.known.map.replicas(place).and_then(|replicas| replicas.view);
             let Some(Hosted { front: Some(front), .. }) = self.replicas.hosted.get_mut(&place) else {
                 continue;
             };
             if serving > Some(front.view) {
                 self.follow(place, turn);
             } else if serving == Some(front.view) && front.stage == Stage::Registering {
-                front.stage = Stage::Timing(turn.site.clock.next());
+                front.stage = Stage::Timing(turn.known.clock.next());
                 turn.ask_time_again();
             }
         }
@@ -484,7 +489,7 @@ impl Held {
             failed.database().storage().last()
         });
         if !self.shards.open.contains_key(&place) {
-            let Some(name) = turn.site.map.name(place) else { return Ok(false) };
+            let Some(name) = turn.known.map.name(place) else { return Ok(false) };
             let engine = Box::new(Leading { entries: entries.clone(), view });
             let options = fulmar_kv::Options { group: place.1, ..self.directory.options().storage };
             let kv = Database::with_engine(Path::new(&*name), engine, &options)?;
@@ -562,12 +567,12 @@ impl Held {
         self.host(turn);
         self.register_all(turn);
         let places: Vec<_> = self.replicas.hosted.keys().copied().collect();
-        let me = turn.site.me;
+        let me = turn.known.me;
         for place in places {
             let Some(hosted) = self.replicas.hosted.get_mut(&place) else { continue };
             hosted.copy_on(place, turn);
             let life = hosted.life;
-            let wish = turn.site.map.replicas(place).and_then(|replicas| hosted.wish(replicas, me));
+            let wish = turn.known.map.replicas(place).and_then(|replicas| hosted.wish(replicas, me));
             self.tell_begin(place, life, turn);
             if let Some(wish) = wish {
                 self.step_replica(place, turn, |replica, now, out| replica.request(now, wish, out));

@@ -12,7 +12,7 @@
 use super::Turn;
 use super::group::{Done, Group};
 use crate::message::Message;
-use crate::news::{News, Ready, Step};
+use crate::peer::{PeerMessage, Ready, Step};
 use fulmar_dbt::{Linked, Reshape, Shape};
 use fulmar_kv::{
     Commit, Durability, Error, GroupId, Key, ObjectId, Outcome, Prepare, Restructuring, Timestamp,
@@ -146,13 +146,13 @@ impl Group {
                 }
             }
         };
-        turn.site.reshaped += 1;
+        turn.known.reshaped += 1;
         let (_, group) = self.name;
         let transaction = TransactionId {
-            client: OWN | u64::from(group.0) << 32 | u64::from(turn.site.me.0),
-            number: (turn.site.clock.born().0 << 16) + turn.site.reshaped,
+            client: OWN | u64::from(group.0) << 32 | u64::from(turn.known.me.0),
+            number: (turn.known.clock.born().0 << 16) + turn.known.reshaped,
         };
-        let snapshot = turn.site.clock.now();
+        let snapshot = turn.known.clock.now();
         let (links, asked) = (links.to_vec(), Vec::new());
         let at = Timestamp(0);
         let underway = Underway { reshape, links, asked, at, snapshot, since: turn.now, tried };
@@ -170,8 +170,8 @@ impl Group {
     ) {
         let Some(underway) = self.reshapes.get_mut(&transaction) else { return };
         underway.asked.push(group);
-        let news = News::Prepare { snapshot: underway.snapshot, step };
-        self.tell(&[group], transaction, news, turn);
+        let said = PeerMessage::Prepare { snapshot: underway.snapshot, step };
+        self.tell(&[group], transaction, said, turn);
     }
 
     /// A group has prepared its part.
@@ -236,8 +236,8 @@ impl Group {
             Ok(written) => {
                 self.pace.is_done(turn.now.since(underway.since));
                 self.reshapes.remove(&transaction);
-                let news = News::Ended(Outcome::Committed(at));
-                let sends = self.messages(&others, transaction, news, turn);
+                let said = PeerMessage::Ended(Outcome::Committed(at));
+                let sends = self.messages(&others, transaction, said, turn);
                 self.tell_when(Durability::Synced, Done { sends, written, ..Done::default() }, turn);
                 self.retry(transaction, turn);
             }
@@ -264,8 +264,8 @@ impl Group {
             // It may be decided on the disk: the others ask when the group is opened again.
             return;
         }
-        let news = News::Ended(Outcome::Aborted);
-        self.tell(&underway.asked, transaction, news, turn);
+        let said = PeerMessage::Ended(Outcome::Aborted);
+        self.tell(&underway.asked, transaction, said, turn);
     }
 
     /// How many leaves are on their way from one group to another.
@@ -313,7 +313,7 @@ impl Group {
     pub(super) fn wish(&self, reshapes: Vec<Reshape>, turn: &mut Turn<'_>) {
         let (database, _) = self.name;
         for reshape in reshapes {
-            if let Some(server) = turn.site.map.server(database, reshape.root.group()) {
+            if let Some(server) = turn.known.map.server(database, reshape.root.group()) {
                 turn.send(server, Message::Reshape { database, reshape });
             }
         }
@@ -328,12 +328,12 @@ impl Group {
         step: Step,
         turn: &mut Turn<'_>,
     ) {
-        let news = match self.try_step(primary, transaction, snapshot, step, turn) {
-            Ok(Some((at, ready))) => News::Prepared(at, ready),
-            Ok(None) | Err(_) => News::Refused,
+        let said = match self.try_step(primary, transaction, snapshot, step, turn) {
+            Ok(Some((at, ready))) => PeerMessage::Prepared(at, ready),
+            Ok(None) | Err(_) => PeerMessage::Refused,
         };
-        let durability = if news == News::Refused { Durability::Written } else { Durability::Synced };
-        let sends = self.messages(&[primary], transaction, news, turn);
+        let durability = if said == PeerMessage::Refused { Durability::Written } else { Durability::Synced };
+        let sends = self.messages(&[primary], transaction, said, turn);
         self.tell_when(durability, Done { sends, ..Done::default() }, turn);
     }
 
@@ -346,7 +346,7 @@ impl Group {
         turn: &mut Turn<'_>,
     ) -> Result<Option<(Timestamp, Ready)>, Error> {
         let storage = self.database.storage();
-        storage.advance(Timestamp(0), turn.site.clock.watermark());
+        storage.advance(Timestamp(0), turn.known.clock.watermark());
         self.require_readable(snapshot)?;
         if self.is_refused(transaction) {
             return Ok(None);

@@ -34,10 +34,10 @@ impl Held {
         idle.for_each(|(place, _)| {
             since.entry(*place).or_insert(turn.now);
         });
-        if Self::is_alone(turn.site) {
+        if Self::is_alone(turn.known) {
             let Shards { open, unused: Unused(since), .. } = &mut self.shards;
             // Who has an older snapshot may commit yet, and what others have relied on since is known only while the group is open.
-            let oldest = turn.site.snapshots.oldest();
+            let oldest = turn.known.snapshots.oldest();
             let is_seen =
                 |group: &Group| oldest.is_some_and(|oldest| oldest < group.database().storage().last());
             open.retain(|place, group| {

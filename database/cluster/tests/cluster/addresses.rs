@@ -22,8 +22,8 @@ fn where_a_server_was_met_counts_until_the_map_says_where_it_is() {
     assert_eq!(server.address(FIRST), Some("new:1"));
     // A map that tells nothing new of it, and one that does.
     for (version, told, expected) in [(2, "old:1", "new:1"), (3, "newer:1", "newer:1")] {
-        let news = Message::Map { map: map(version, told), about: None };
-        server.receive(Time::ZERO, FIRST, news, &mut out);
+        let said = Message::Map { map: map(version, told), about: None };
+        server.receive(Time::ZERO, FIRST, said, &mut out);
         assert_eq!(server.address(FIRST), Some(expected));
     }
     // Where it is anyway.

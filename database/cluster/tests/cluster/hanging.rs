@@ -56,7 +56,7 @@ impl Running {
 /// Waits until each of them knows all, and all hold the clock and the map.
 #[expect(clippy::disallowed_methods, reason = "a server does not tell when it knows the others")]
 fn await_all(servers: &[Running]) {
-    let knows_all = |map: &Map| map.servers.len() == servers.len() && map.keepers().len() == servers.len();
+    let knows_all = |map: &Map| map.servers.len() == servers.len() && map.managers().len() == servers.len();
     while !servers.iter().all(|server| knows_all(&server.map())) {
         thread::yield_now();
     }
@@ -91,16 +91,16 @@ fn a_leader_that_hangs_leads_on() {
         transaction.commit(Durability::Synced).unwrap();
         put(&database, tree, b"petrel");
         let group = tree.root().group();
-        let leads = |map: &Map| (map.keeper, map.server(DatabaseNumber(0), group));
-        let (keeper, leader) = leads(&servers[0].map());
-        for hangs in [Some(keeper), leader] {
+        let leads = |map: &Map| (map.manager, map.server(DatabaseNumber(0), group));
+        let (manager, leader) = leads(&servers[0].map());
+        for hangs in [Some(manager), leader] {
             let address = &servers[0].map().servers[&hangs.expect("it is led")];
             let server = servers.iter().find(|server| server.address == *address).expect("it is one of them");
             (server.hang)();
             put(&database, tree, b"fulmar");
             servers
                 .iter()
-                .for_each(|server| assert_eq!(leads(&server.map()), (keeper, leader), "{protocol:?}"));
+                .for_each(|server| assert_eq!(leads(&server.map()), (manager, leader), "{protocol:?}"));
         }
         drop(database);
         for server in servers {

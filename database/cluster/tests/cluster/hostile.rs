@@ -4,7 +4,7 @@
 use crate::said;
 use fulmar_cluster::{
     Answer, DatabaseNumber, Direction, Directory, GroupOptions, HandOver, Joining, Layout, Map, MapRequest,
-    Message, News, NodeId, Placement, Question, Replication, Server, Sight, Single, SyncLog, Timer,
+    Message, NodeId, PeerMessage, Placement, Question, Replication, Server, Sight, Single, SyncLog, Timer,
 };
 use fulmar_coding::put_bytes;
 use fulmar_dbt::{Database, Options};
@@ -291,15 +291,15 @@ fn numbers_that_lead_nowhere_harm_nobody() {
         }
         let map = Map { version: at.0, ..Map::default() };
         let (database, group) = PLACE;
-        let news = |news| Message::Transaction { database, group, from: GroupId(1), transaction, news };
+        let said = |said| Message::Transaction { database, group, from: GroupId(1), transaction, said };
         let messages = [
             Message::Clock { number: 1, reached: at, goes_on: at.0, oldest: at },
             Message::Time { number: u64::MAX, now: at, reached: at, watermark: at, map: at.0 },
             Message::Map { map, about: None },
             Message::Loads(BTreeMap::new()),
-            news(News::Open(at)),
-            news(News::Asked { snapshot: at, reader: Some(at) }),
-            news(News::Ended(Outcome::Committed(at))),
+            said(PeerMessage::Open(at)),
+            said(PeerMessage::Asked { snapshot: at, reader: Some(at) }),
+            said(PeerMessage::Ended(Outcome::Committed(at))),
             Message::Ask(MapRequest::Newer(at.0)),
         ];
         for message in messages {

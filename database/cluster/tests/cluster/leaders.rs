@@ -489,7 +489,7 @@ fn leaders_go_back() {
         let are_back = |sim: &Sim<Role>| {
             let groups = (0..).map(GroupId).zip(servers());
             groups.into_iter().all(|(group, first)| server_of(sim, OTHER, group) == Some(first))
-                && matches!(sim.process(OTHER), Some(Role::Server(server, ..)) if server.map().keeper == MANAGER)
+                && matches!(sim.process(OTHER), Some(Role::Server(server, ..)) if server.map().manager == MANAGER)
         };
         let went = sim.run_until(Duration::from_secs(120), |_, _, _| {}, are_back);
         if went { Ok(()) } else { Err("they stay where they are".into()) }

@@ -317,7 +317,7 @@ fn who_tells_a_decision_before_it_is_durable_breaks_the_sum() {
 /// Before a server is gone for good the clock has replicas: operators are told to wait for that, too.
 fn await_keepers(sim: &mut Sim<Role>) -> Result<(), String> {
     let have_clock = |sim: &Sim<Role>| match sim.process(MANAGER) {
-        Some(Role::Server(server, ..)) => server.map().keepers().len() == SERVERS as usize,
+        Some(Role::Server(server, ..)) => server.map().managers().len() == SERVERS as usize,
         _ => false,
     };
     let comes = sim.run_until(Duration::from_secs(60), |_, _, _| {}, have_clock);

@@ -3,7 +3,7 @@
 use fulmar_cluster::replicated::{self, Left};
 use fulmar_cluster::{
     Answer, Ask, Call, Client, Cluster, DatabaseName, DatabaseNumber, GroupOptions, Map, MapRequest, Message,
-    News, Open, Question, Remote, Replication, Reply, Server, Sight, Synced, Timer, Unreachable,
+    Open, PeerMessage, Question, Remote, Replication, Reply, Server, Sight, Synced, Timer, Unreachable,
 };
 use fulmar_dbt::{Database, Options, Reshape, Shape, Tree};
 use fulmar_kv::engine::{Batch, Engine, EngineWrite, Memory};
@@ -140,14 +140,15 @@ impl Defect {
             return (self == Self::Eager)
                 .then_some(Message::Answer { number: *number, answer: Answer::At(*at) });
         }
-        let Message::Transaction { database, group, from, transaction, news: News::Asked { .. } } = message
+        let Message::Transaction { database, group, from, transaction, said: PeerMessage::Asked { .. } } =
+            message
         else {
             return None;
         };
         let kv = server.databases().find(|kv| kv.group() == *group)?;
         let (database, group, from, transaction) = (*database, *from, *group, *transaction);
-        let news = News::Ended(Outcome::Aborted);
-        let said = Message::Transaction { database, group, from, transaction, news };
+        let said = PeerMessage::Ended(Outcome::Aborted);
+        let said = Message::Transaction { database, group, from, transaction, said };
         (self == Self::Forgetful && kv.is_settled()).then_some(said)
     }
 
@@ -162,9 +163,9 @@ impl Defect {
         let (database, from, transaction) = (*database, *from, *transaction);
         let others = (0..SERVERS).filter(|other| self == Self::Hasty && *other != u32::from(from.0));
         let tell = |other| {
-            let (group, news) =
-                (GroupId(u16::try_from(other).unwrap()), News::Ended(Outcome::Committed(*at)));
-            (NodeId(other), Message::Transaction { database, group, from, transaction, news })
+            let (group, said) =
+                (GroupId(u16::try_from(other).unwrap()), PeerMessage::Ended(Outcome::Committed(*at)));
+            (NodeId(other), Message::Transaction { database, group, from, transaction, said })
         };
         others.map(tell).collect()
     }
@@ -637,7 +638,7 @@ impl Open for Databases {
         if self.1.1.lock().fills_records {
             engine.is_full = self.1.full(self.0);
         }
-        fulmar_kv::Database::with_engine(&path, Box::new(engine), &self.options())
+        fulmar_kv::Database::with_engine(&path, Box::new(engine), &self.options().storage)
     }
 
     fn has_room(&mut self) -> bool {

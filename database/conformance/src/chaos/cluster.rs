@@ -247,8 +247,8 @@ impl Cluster {
     fn await_keepers(&self) -> Result<(), Failure> {
         let start = Instant::now();
         let address = self.address(0);
-        let keepers = || fulmar_cluster::Cluster::meet(&address).map_or(0, |met| met.map.keepers().len());
-        while keepers() < SERVERS {
+        let keepers = || fulmar_cluster::Cluster::meet(&address).map_or(0, |met| met.map.managers().len());
+        while managers() < SERVERS {
             if start.elapsed() > PATIENCE {
                 return Err("the servers do not become a cluster".into());
             }
@@ -263,7 +263,7 @@ impl Cluster {
     /// The server cannot be asked.
     pub fn leaders(&self) -> Result<Vec<NodeId>, Failure> {
         let map = fulmar_cluster::Cluster::meet(&self.address(0))?.map;
-        Ok(map.databases.into_values().flat_map(|placement| placement.groups).chain([map.keeper]).collect())
+        Ok(map.databases.into_values().flat_map(|placement| placement.groups).chain([map.manager]).collect())
     }
 
     /// Waits until all servers answer and take part.

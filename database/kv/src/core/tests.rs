@@ -176,7 +176,7 @@ impl Run {
     fn new(seed: u64) -> Self {
         let replicas = [(); 3].map(|()| Replica::default());
         let (model, watermark) = (Model::default(), Timestamp(0));
-        Self { random: Random::new(seed.number), replicas, model, watermark, next: 1, committed: 0 }
+        Self { random: Random::new(seed), replicas, model, watermark, next: 1, committed: 0 }
     }
 
     fn last(&self) -> Timestamp {

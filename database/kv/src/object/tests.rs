@@ -20,7 +20,7 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let mut random = Random::new(seed.number);
+        let mut random = Random::new(seed);
         Self {
             objects: vec![Object::empty(ObjectId(7), Interval::everything(), 0)],
             model: Model::new(),

@@ -1,7 +1,7 @@
 //! What one of the threads does.
 
+use super::affinity::Affinity;
 use super::exits::Exits;
-use super::home::Home;
 use super::{Listener, Mailbox, Order};
 use crate::clock::Clock;
 use crate::tunnels::Tunnels;
@@ -10,7 +10,7 @@ use fulmar_openflow::Action;
 use fulmar_packet::FlowKey;
 use fulmar_port::vxlan::Arrivals;
 use fulmar_port::{Frame, Link, Offload, Receiver};
-use fulmar_vswitch::{Encapsulation, Forwarder, Notice, Outlet, Policer, PortCounters, Traffic};
+use fulmar_vswitch::{Encapsulation, Forwarder, Notice, Output, Policer, PortCounters, Traffic};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -67,7 +67,7 @@ struct Outgoing<'a, L> {
     listener: &'a L,
 }
 
-impl<L: Listener> Outlet for Outgoing<'_, L> {
+impl<L: Listener> Output for Outgoing<'_, L> {
     fn send(&mut self, port: u32, frame: &Frame<'_>) {
         self.exits.send(port, frame.bytes(), frame.offload);
     }
@@ -100,7 +100,7 @@ impl<L: Listener> Work<L> {
         }
     }
 
-    pub(super) fn run(mut self, mut home: Home) {
+    pub(super) fn run(mut self, mut affinity: Affinity) {
         loop {
             if self.mailbox.has_orders.load(SeqCst) && !self.obey() {
                 return;
@@ -110,7 +110,7 @@ impl<L: Listener> Work<L> {
             let moved = self.take_from_ports(now) + self.take_from_tunnels(now);
             self.tunnels.flush();
             let is_sent = self.exits.flush();
-            home.look(now, moved);
+            affinity.look(now, moved);
             self.forwarder.credit(now);
             let clock = &self.clock;
             self.forwarder.sweep(now, || clock.now());

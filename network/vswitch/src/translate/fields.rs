@@ -179,7 +179,7 @@ impl Translation<'_> {
         // What is behind two tags is known; what is behind a third is not until it is looked at.
         if self.has_hidden_tag || matches!(ethernet_type(&self.key), ethernet::VLAN | ethernet::SERVICE_VLAN)
         {
-            self.look_again();
+            self.recirculate();
         }
     }
 
@@ -215,7 +215,7 @@ impl Translation<'_> {
         }
         self.steps.push(Step::PopMpls(kind));
         self.leave_network(kind);
-        self.look_again();
+        self.recirculate();
     }
 
     /// What comes after the tags is of another type, and nothing is known of it.

@@ -39,7 +39,7 @@ use fulmar_openflow::group::{Bucket, GroupCommand, GroupKind, GroupMod};
 use fulmar_openflow::{Body, GroupNumber, Instruction, PortNumber, parse_actions};
 use fulmar_packet::{Field, FlowKey, ethernet, ip};
 use fulmar_port::{Frame, Offload};
-use fulmar_vswitch::{Forwarder, Notice, Outlet, PortInfo, Settings, Switch};
+use fulmar_vswitch::{Forwarder, Notice, Output, PortInfo, Settings, Switch};
 
 const PORTS: u32 = 4;
 const FRAMES: usize = 80;
@@ -50,7 +50,7 @@ const HEADROOM: usize = 64;
 #[derive(Default)]
 struct Ports(Sent);
 
-impl Outlet for Ports {
+impl Output for Ports {
     fn send(&mut self, port: u32, frame: &Frame<'_>) {
         self.send_part(port, frame.bytes());
     }

@@ -223,7 +223,7 @@ impl Group {
         let mut written = Vec::new();
         while let Some(first) = self.waiting.front()
             && first.until <= self.ledger.durable(turn)
-            && first.reach <= turn.site.clock.reached()
+            && first.reach <= turn.known.clock.reached()
             && let Some(due) = self.waiting.pop_front()
         {
             self.database.publish(due.reach);
@@ -242,7 +242,7 @@ impl Group {
 
     /// A snapshot that was opened for a question, and of which the client is not told.
     fn close_untold(&mut self, client: NodeId, number: u64, turn: &mut Turn<'_>) {
-        if let Some(at) = turn.site.snapshots.close_untold(client, number) {
+        if let Some(at) = turn.known.snapshots.close_untold(client, number) {
             self.end_snapshot(client, at);
         }
     }
@@ -286,7 +286,7 @@ impl Group {
             *given = Some(answer.clone());
         }
         if matches!(answer, Answer::Opened(..)) {
-            turn.site.snapshots.tell(client, number);
+            turn.known.snapshots.tell(client, number);
         }
         turn.send(client, Message::Answer { number, answer });
     }

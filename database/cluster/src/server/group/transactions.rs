@@ -5,7 +5,7 @@ use super::super::reshape::is_reshape;
 use super::answers::{Done, Refused};
 use super::{Answer, Asked, Deferred, Group, Progress, Task};
 use crate::message::Message;
-use crate::news::News;
+use crate::peer::PeerMessage;
 use fulmar_kv::{Durability, Error, GroupId, Outcome, Prepare, Refusal, Timestamp, TransactionId};
 use fulmar_node::{NodeId, Time};
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Group {
                 self.tell_when(Durability::Synced, Done { reply, ..Done::default() }, turn);
                 Ok(Progress::Done)
             }
-            Err(Refusal::Misplaced(())) => match self.redirected(&prepare.commit)? {
+            Err(Refusal::Misplaced(())) => match self.forwarded(&prepare.commit)? {
                 Some(commit) if commit != prepare.commit => {
                     self.prepare(asked, &Prepare { commit, ..prepare.clone() }, turn)
                 }
@@ -92,8 +92,8 @@ impl Group {
         self.commits += 1;
         self.committed.insert((asked.client, undecided.snapshot), at);
         turn.reach(at);
-        let news = News::Ended(Outcome::Committed(at));
-        let sends = self.messages(&undecided.others, transaction, news, turn);
+        let said = PeerMessage::Ended(Outcome::Committed(at));
+        let sends = self.messages(&undecided.others, transaction, said, turn);
         let done = Done { reach: at, reply: Some((asked, Answer::At(at))), written, ..Done::default() };
         self.tell_when(durability, done, turn);
         // The other groups forget what they have prepared, and so rely on the decision, whatever the client wants.
@@ -108,7 +108,7 @@ impl Group {
         match undecided {
             Some(_) => self.end(transaction, Outcome::Aborted, turn),
             // It may be on its way.
-            None => drop(self.refused.insert(transaction, turn.site.clock.now())),
+            None => drop(self.refused.insert(transaction, turn.known.clock.now())),
         }
     }
 
@@ -117,7 +117,7 @@ impl Group {
         let undecided = self.database.storage().pending(|pending| pending.undecided(transaction));
         let (database, _) = self.name;
         if let Some(primary) = undecided.map(|undecided| undecided.primary)
-            && let Some(server) = turn.site.map.server(database, primary)
+            && let Some(server) = turn.known.map.server(database, primary)
         {
             turn.send(server, Message::GivenUp(database, primary, transaction));
         }
@@ -149,9 +149,9 @@ impl Group {
             self.refused.insert(transaction, undecided.snapshot);
         }
         let sends = if undecided.primary == group {
-            self.messages(&undecided.others, transaction, News::Ended(outcome), turn)
+            self.messages(&undecided.others, transaction, PeerMessage::Ended(outcome), turn)
         } else if matches!(outcome, Outcome::Committed(_)) {
-            self.messages(&[undecided.primary], transaction, News::Confirmed, turn)
+            self.messages(&[undecided.primary], transaction, PeerMessage::Confirmed, turn)
         } else {
             Vec::new()
         };
@@ -191,8 +191,8 @@ impl Group {
     ) {
         let undecided = self.database.storage().pending(|pending| pending.undecided(transaction));
         if let Some(undecided) = undecided {
-            let news = News::Asked { snapshot: undecided.snapshot, reader };
-            self.tell(&[undecided.primary], transaction, news, turn);
+            let said = PeerMessage::Asked { snapshot: undecided.snapshot, reader };
+            self.tell(&[undecided.primary], transaction, said, turn);
         }
     }
 
@@ -201,14 +201,14 @@ impl Group {
         &mut self,
         from: GroupId,
         transaction: TransactionId,
-        news: News,
+        said: PeerMessage,
         turn: &mut Turn<'_>,
     ) -> Result<(), Error> {
-        match news {
-            News::Asked { snapshot, reader } => {
+        match said {
+            PeerMessage::Asked { snapshot, reader } => {
                 self.answer_group(from, transaction, snapshot, reader, turn)?;
             }
-            News::Open(seen) => {
+            PeerMessage::Open(seen) => {
                 self.database.storage().pending(|pending| pending.postpone(transaction, seen));
                 for mut asked in self.take_deferred(transaction) {
                     if let Task::Read { sight, .. } = &mut asked.task {
@@ -228,7 +228,7 @@ impl Group {
                     }
                 }
             }
-            News::Ended(outcome) => {
+            PeerMessage::Ended(outcome) => {
                 let is_prepared =
                     self.database.storage().pending(|pending| pending.undecided(transaction).is_some());
                 if is_prepared {
@@ -236,16 +236,18 @@ impl Group {
                 } else {
                     if matches!(outcome, Outcome::Committed(_)) {
                         // If another server serves the group by now, it may be prepared there.
-                        let sends = self.messages(&[from], transaction, News::Confirmed, turn);
+                        let sends = self.messages(&[from], transaction, PeerMessage::Confirmed, turn);
                         self.tell_as_leader(Done { sends, ..Done::default() }, turn)?;
                     }
                     self.retry(transaction, turn);
                 }
             }
-            News::Confirmed => self.database.storage().confirm(transaction, from)?,
-            News::Prepare { snapshot, step } => self.prepare_step(from, transaction, snapshot, step, turn),
-            News::Prepared(at, ready) => self.go_on(transaction, at, ready, turn)?,
-            News::Refused => self.refused(transaction, turn)?,
+            PeerMessage::Confirmed => self.database.storage().confirm(transaction, from)?,
+            PeerMessage::Prepare { snapshot, step } => {
+                self.prepare_step(from, transaction, snapshot, step, turn)
+            }
+            PeerMessage::Prepared(at, ready) => self.go_on(transaction, at, ready, turn)?,
+            PeerMessage::Refused => self.refused(transaction, turn)?,
         }
         Ok(())
     }
@@ -266,12 +268,12 @@ impl Group {
             // Nobody can decide it before the group is opened again, and then it is later than all that was read.
             let seen = reader.unwrap_or_default();
             storage.advance(seen, Timestamp(0));
-            self.tell(&[asker], transaction, News::Open(seen), turn);
+            self.tell(&[asker], transaction, PeerMessage::Open(seen), turn);
             return Ok(());
         }
         let mut durability = Durability::Written;
-        let news = if let Some(at) = decided {
-            News::Ended(Outcome::Committed(at))
+        let said = if let Some(at) = decided {
+            PeerMessage::Ended(Outcome::Committed(at))
         } else if self.is_owned(transaction, turn.now) {
             let seen = reader.unwrap_or_default();
             if let Some(underway) = self.reshapes.get_mut(&transaction) {
@@ -280,19 +282,19 @@ impl Group {
             storage.pending(|pending| pending.postpone(transaction, seen));
             // Also when it is opened again, and has forgotten what it has told.
             storage.advance(seen, Timestamp(0));
-            News::Open(seen)
+            PeerMessage::Open(seen)
         } else if undecided.is_some() {
             self.end(transaction, Outcome::Aborted, turn);
-            News::Ended(Outcome::Aborted)
+            PeerMessage::Ended(Outcome::Aborted)
         } else {
             // Nor may whoever serves the group later prepare it, who knows of what is past only that it is; and if another
             // does already, this is not told.
             storage.pass(snapshot)?;
             durability = Durability::Synced;
             self.refused.insert(transaction, snapshot);
-            News::Ended(Outcome::Aborted)
+            PeerMessage::Ended(Outcome::Aborted)
         };
-        let sends = self.messages(&[asker], transaction, news, turn);
+        let sends = self.messages(&[asker], transaction, said, turn);
         self.tell_when(durability, Done { sends, ..Done::default() }, turn);
         Ok(())
     }

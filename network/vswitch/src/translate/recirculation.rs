@@ -6,7 +6,7 @@ use fulmar_packet::{Field, FlowKey, Stage};
 
 impl Translation<'_> {
     /// What is left is decided when the packet has been looked at again.
-    pub(super) fn look_again(&mut self) {
+    pub(super) fn recirculate(&mut self) {
         self.frozen.get_or_insert_with(Vec::<Pending>::new);
     }
 

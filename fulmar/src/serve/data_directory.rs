@@ -19,7 +19,7 @@ const RECORDS: [&str; 2] = [".cluster", "..cluster.0.replica"];
 const SERVERS: &str = ".servers";
 
 /// A directory that is this process's as long as this lives.
-pub(super) struct Home {
+pub(super) struct DataDirectory {
     path: PathBuf,
     _lock: File,
 }
@@ -35,7 +35,7 @@ pub(super) enum Identity {
     Member(u128, NodeId),
 }
 
-impl Home {
+impl DataDirectory {
     /// The directory at `path`, made if there is none.
     pub(super) fn open(path: &Path) -> Result<Self, Box<dyn Error>> {
         let failed = |path: &Path, why: io::Error| format!("{}: {why}", path.display());
@@ -119,7 +119,7 @@ impl Home {
         Ok(cluster)
     }
 
-    /// Takes back what [`Home::found`] and a first server without databases have left here.
+    /// Takes back what [`DataDirectory::found`] and a first server without databases have left here.
     pub(super) fn disband(&self) -> io::Result<()> {
         let removed = |result: io::Result<()>| match result {
             Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),

@@ -6,7 +6,7 @@
 //! has written to `LOCK` when it came.
 
 use crate::Error;
-use crate::home::own_file;
+use crate::directory::own_file;
 use crate::ownership::for_writers;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
@@ -142,14 +142,14 @@ fn signed(directory: &Path) -> Option<SystemTime> {
 #[allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 mod tests {
     use super::*;
-    use crate::home::Home;
+    use crate::directory::DatabaseDirectory;
     use rustix::fs::{FlockOperation, flock};
 
     fn database() -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
-        let home = Home::enter(directory.path(), true, None).unwrap();
-        fs::create_dir(home.engine()).unwrap();
-        home.finish().unwrap();
+        let entered = DatabaseDirectory::enter(directory.path(), true, None).unwrap();
+        fs::create_dir(entered.engine()).unwrap();
+        entered.finish().unwrap();
         directory
     }
 
@@ -165,7 +165,7 @@ mod tests {
                 let file = File::open(entry.path()).unwrap();
                 flock(&file, FlockOperation::LockExclusive).unwrap();
                 show(&file);
-                Home::enter(path, false, None).unwrap();
+                DatabaseDirectory::enter(path, false, None).unwrap();
             }
         }
     }
@@ -177,12 +177,12 @@ mod tests {
         let look = || Look::at(path, &path.join("SYNCED"));
         let (before, other) = (look().unwrap(), look().unwrap());
         before.nobody_came().unwrap();
-        let home = Home::enter(path, false, None).unwrap();
+        let entered = DatabaseDirectory::enter(path, false, None).unwrap();
         assert!(matches!(look(), Err(Error::Held { .. })));
         assert!(matches!(before.nobody_came(), Err(Error::Held { .. })));
         // A process that another thread has started has the file still, for a moment.
-        let _inherited = home.lock().try_clone().unwrap();
-        drop(home);
+        let _inherited = entered.lock().try_clone().unwrap();
+        drop(entered);
         look().unwrap();
         assert!(matches!(other.nobody_came(), Err(Error::Held { .. })), "somebody was there");
     }

@@ -1,8 +1,8 @@
 //! The directory of a database: what format it has, and who has it open.
 
 use crate::Error;
+use crate::directory_lock::{self, LOCK_FILE};
 use crate::frozen::Frozen;
-use crate::hold::{self, LOCK_FILE};
 use crate::ownership::{follow_at_once, follow_directory, refuse_links};
 use rustix::fs::OFlags;
 use std::fs::{self, File, OpenOptions};
@@ -22,7 +22,7 @@ const FOR_ALL: u32 = 0o666;
 const FORMAT: &str = "fulmar database, format 1\n";
 
 /// A directory that this process holds.
-pub(crate) struct Home {
+pub(crate) struct DatabaseDirectory {
     path: PathBuf,
     is_new: bool,
     /// Holds the sequence number of a synced commit, and its complement. It shows who may only read that somebody is here.
@@ -36,7 +36,7 @@ pub(crate) struct Home {
     process: u32,
 }
 
-impl Drop for Home {
+impl Drop for DatabaseDirectory {
     /// Closing the file would not do, while a process that another thread is just starting still has it open too.
     fn drop(&mut self) {
         if self.process != std::process::id() {
@@ -46,7 +46,7 @@ impl Drop for Home {
             // Whoever cannot open them then is told so by the system.
             let _ = follow_directory(&self.path);
         }
-        hold::hide(&self.synced);
+        directory_lock::hide(&self.synced);
         if !self.passed.load(Relaxed) {
             // It can only fail if it is not locked.
             let _ = self.lock.unlock();
@@ -54,9 +54,9 @@ impl Drop for Home {
     }
 }
 
-impl Home {
+impl DatabaseDirectory {
     /// Takes hold of the database directory `path`, making it first if `create` says so; by the lock that was
-    /// [passed](Home::pass_lock), if one was.
+    /// [passed](DatabaseDirectory::pass_lock), if one was.
     pub(crate) fn enter(path: &Path, create: bool, passed: Option<&File>) -> Result<Self, Error> {
         let existing = Self::look(path)?;
         if existing == Existing::Nothing {
@@ -67,7 +67,7 @@ impl Home {
             fs::create_dir_all(path).map_err(|e| Error::io(path, e))?;
             missing.into_iter().try_for_each(|made| sync_directory(parent(made)))?;
         }
-        let lock = hold::lock(path, passed)?;
+        let lock = directory_lock::lock(path, passed)?;
         // Whoever held it until now may have finished making it.
         let is_new = Self::look(path)? != Existing::Database;
         if is_new {
@@ -87,10 +87,10 @@ impl Home {
         }
         let synced_path = path.join(SYNCED_FILE);
         let synced = own_file(&synced_path, FOR_ALL).map_err(|e| Error::io(&synced_path, e))?;
-        hold::show(&synced);
+        directory_lock::show(&synced);
         // Only for whoever is refused, or only reads: a full disk need not keep a database from being read. And what another user
         // has made is his to mend.
-        let _ = hold::sign(path, &lock);
+        let _ = directory_lock::sign(path, &lock);
         if is_new {
             synced.set_len(0).map_err(|e| Error::io(&synced_path, e))?;
         }
@@ -136,7 +136,7 @@ impl Home {
         if Self::look(path)? != Existing::Database {
             return Err(Error::io(path, io::Error::from(io::ErrorKind::NotFound)));
         }
-        let look = hold::Look::at(path, &path.join(SYNCED_FILE))?;
+        let look = directory_lock::Look::at(path, &path.join(SYNCED_FILE))?;
         let synced = look.synced().map_or(0, synced_in);
         let frozen = Frozen::of(&path.join(ENGINE_DIRECTORY));
         look.nobody_came()?;
@@ -292,22 +292,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_home_that_was_left_can_be_entered_while_a_copy_of_the_lock_is_open() {
+    fn a_directory_that_was_left_can_be_entered_while_a_copy_of_the_lock_is_open() {
         let directory = tempfile::tempdir().unwrap();
-        let home = Home::enter(directory.path(), true, None).unwrap();
-        let _inherited = home.lock.try_clone().unwrap();
-        assert!(matches!(Home::enter(directory.path(), true, None), Err(Error::Held { .. })));
-        drop(home);
-        Home::enter(directory.path(), true, None).unwrap();
+        let entered = DatabaseDirectory::enter(directory.path(), true, None).unwrap();
+        let _inherited = entered.lock.try_clone().unwrap();
+        assert!(matches!(DatabaseDirectory::enter(directory.path(), true, None), Err(Error::Held { .. })));
+        drop(entered);
+        DatabaseDirectory::enter(directory.path(), true, None).unwrap();
     }
 
     #[test]
-    fn a_home_whose_lock_is_passed_on_is_never_without_one() {
+    fn a_directory_whose_lock_is_passed_on_is_never_without_one() {
         let directory = tempfile::tempdir().unwrap();
-        let enter = |passed| Home::enter(directory.path(), true, passed);
-        let home = enter(None).unwrap();
-        let passed = home.pass_lock().unwrap();
-        drop(home);
+        let enter = |passed| DatabaseDirectory::enter(directory.path(), true, passed);
+        let entered = enter(None).unwrap();
+        let passed = entered.pass_lock().unwrap();
+        drop(entered);
         assert!(matches!(enter(None), Err(Error::Held { .. })));
         let next = enter(Some(&passed)).unwrap();
         assert!(matches!(enter(None), Err(Error::Held { .. })));
@@ -327,7 +327,7 @@ mod tests {
             // Only one of them is there before the link is.
             let _ = fs::remove_file(path.join(name));
             std::os::unix::fs::symlink(&victim, path.join(name)).unwrap();
-            assert!(Home::enter(&path, true, None).is_err(), "{name}");
+            assert!(DatabaseDirectory::enter(&path, true, None).is_err(), "{name}");
             assert_eq!(fs::read_to_string(&victim).unwrap(), "kept", "{name}");
         }
     }
@@ -337,10 +337,10 @@ mod tests {
     fn a_creation_that_was_cut_short_begins_anew() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
-        drop(Home::enter(path, true, None).unwrap());
+        drop(DatabaseDirectory::enter(path, true, None).unwrap());
         assert!(!path.join(FORMAT_FILE).exists());
         fs::write(path.join(UNFINISHED_FILE), "").unwrap();
-        Home::enter(path, false, None).unwrap().finish().unwrap();
+        DatabaseDirectory::enter(path, false, None).unwrap().finish().unwrap();
         assert_eq!(fs::read_to_string(path.join(FORMAT_FILE)).unwrap(), FORMAT);
         assert!(!path.join(UNFINISHED_FILE).exists());
     }

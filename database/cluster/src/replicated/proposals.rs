@@ -15,7 +15,7 @@ const OPERATION_BYTES: usize = if cfg!(test) { 200 } else { 1 << 20 };
 pub(crate) const LARGEST: u64 = if cfg!(test) { 20_000 } else { 256 << 20 };
 
 /// The writes of the leader of a view.
-pub(crate) struct Ahead {
+pub(crate) struct Proposals {
     view: View,
     /// How many batches it has made…
     written: u64,
@@ -60,7 +60,7 @@ struct Written<T> {
     value: T,
 }
 
-impl Ahead {
+impl Proposals {
     /// So many batches of the leader of this view are committed here, and about to be in the engine.
     pub(super) fn is_committed(&mut self, view: View, upto: u64) {
         if view == self.view {
@@ -104,7 +104,7 @@ impl Entries {
     /// What the leader of this view writes is kept from now on, and nothing of another.
     pub(crate) fn lead(&self, view: View) {
         let mut state = self.0.state.lock();
-        state.ahead = Some(Ahead {
+        state.proposals = Some(Proposals {
             view,
             written: 0,
             asked: 0,
@@ -122,64 +122,71 @@ impl Entries {
 
     /// This server leads no more.
     pub(crate) fn follow(&self) {
-        self.0.state.lock().ahead = None;
+        self.0.state.lock().proposals = None;
     }
 
     /// What is to be asked of the replicas next, if anything is.
     pub(crate) fn next_operation(&self) -> Option<Operation> {
         let mut state = self.0.state.lock();
-        let ahead = state.ahead.as_mut()?;
-        if ahead.parted.is_none() {
+        let proposals = state.proposals.as_mut()?;
+        if proposals.parted.is_none() {
             let most = OPERATION_BYTES as u64;
-            let mut batch = ahead.unasked.pop_front()?;
-            let (mut bytes, mut upto) = (batch.bytes(), ahead.asked + 1);
-            while let Some(next) = ahead.unasked.pop_front_if(|next| bytes + next.bytes() <= most) {
+            let mut batch = proposals.unasked.pop_front()?;
+            let (mut bytes, mut upto) = (batch.bytes(), proposals.asked + 1);
+            while let Some(next) = proposals.unasked.pop_front_if(|next| bytes + next.bytes() <= most) {
                 bytes += next.bytes();
                 batch.writes.extend(next.writes);
                 upto += 1;
             }
-            ahead.unasked_bytes -= bytes;
-            let operation = Operation::Write { view: ahead.view, upto, batch };
+            proposals.unasked_bytes -= bytes;
+            let operation = Operation::Write { view: proposals.view, upto, batch };
             if bytes <= most {
-                ahead.asked = upto;
+                proposals.asked = upto;
                 return Some(operation);
             }
-            ahead.parted = Some(Parted { encoded: operation.encode(), begun: 0, upto });
+            proposals.parted = Some(Parted { encoded: operation.encode(), begun: 0, upto });
         }
-        let parted = ahead.parted.as_mut()?;
-        let part = parted.next(ahead.view);
+        let parted = proposals.parted.as_mut()?;
+        let part = parted.next(proposals.view);
         if parted.begun == parted.encoded.len() {
-            ahead.asked = parted.upto;
-            ahead.parted = None;
+            proposals.asked = parted.upto;
+            proposals.parted = None;
         }
         Some(part)
     }
 
     /// The replicas have taken what they were asked to.
     pub(crate) fn is_taken(&self) {
-        if let Some(ahead) = &mut self.0.state.lock().ahead {
-            ahead.taken = ahead.asked;
+        if let Some(proposals) = &mut self.0.state.lock().proposals {
+            proposals.taken = proposals.asked;
         }
     }
 
     /// Whether the replicas commit nothing, though they are asked to.
     pub(crate) fn set_stalled(&self, is_stalled: bool) {
-        if let Some(ahead) = &mut self.0.state.lock().ahead {
-            ahead.is_stalled = is_stalled;
+        if let Some(proposals) = &mut self.0.state.lock().proposals {
+            proposals.is_stalled = is_stalled;
         }
     }
 
     /// Whether there is room for more writes. Replicas that are only slow are waited for.
     pub(crate) fn has_room(&self) -> bool {
         let state = self.0.state.lock();
-        let Some(ahead) = state.ahead.as_ref().filter(|ahead| ahead.is_stalled) else { return true };
-        let parted = ahead.parted.as_ref().map_or(0, |parted| parted.encoded.len() as u64);
-        ahead.unasked_bytes + parted < LARGEST
+        let Some(proposals) = state.proposals.as_ref().filter(|proposals| proposals.is_stalled) else {
+            return true;
+        };
+        let parted = proposals.parted.as_ref().map_or(0, |parted| parted.encoded.len() as u64);
+        proposals.unasked_bytes + parted < LARGEST
     }
 
     /// How many batches were made, and how many of these the replicas have taken.
     pub(crate) fn progress(&self) -> (u64, u64) {
-        self.0.state.lock().ahead.as_ref().map_or((0, 0), |ahead| (ahead.written, ahead.taken))
+        self.0
+            .state
+            .lock()
+            .proposals
+            .as_ref()
+            .map_or((0, 0), |proposals| (proposals.written, proposals.taken))
     }
 }
 
@@ -201,9 +208,9 @@ impl Engine for Leading {
             return Err(too_large(self.entries.path(), batch.bytes()));
         }
         let mut state = self.entries.0.state.lock();
-        match state.ahead.as_mut().filter(|ahead| ahead.view == self.view) {
-            Some(ahead) => {
-                ahead.write(batch);
+        match state.proposals.as_mut().filter(|proposals| proposals.view == self.view) {
+            Some(proposals) => {
+                proposals.write(batch);
                 Ok(())
             }
             None => {
@@ -229,9 +236,11 @@ impl Engine for Leading {
         self.entries.0.engine.load(object, &mut |sequence, entry| {
             entries.insert(sequence, entry.to_vec());
         })?;
-        let ahead =
-            state.ahead.iter().flat_map(|ahead| ahead.entries.range((object, 0)..=(object, u64::MAX)));
-        for ((_, sequence), entry) in ahead {
+        let proposals = state
+            .proposals
+            .iter()
+            .flat_map(|proposals| proposals.entries.range((object, 0)..=(object, u64::MAX)));
+        for ((_, sequence), entry) in proposals {
             match &entry.value {
                 Some(entry) => drop(entries.insert(*sequence, entry.clone())),
                 None => drop(entries.remove(sequence)),
@@ -245,12 +254,13 @@ impl Engine for Leading {
         let mut from = from;
         loop {
             let stored = self.entries.next(from)?;
-            let ahead = {
+            let proposals = {
                 let state = self.entries.0.state.lock();
-                let mut rest = state.ahead.iter().flat_map(|ahead| ahead.entries.range((from, 0)..));
+                let mut rest =
+                    state.proposals.iter().flat_map(|proposals| proposals.entries.range((from, 0)..));
                 rest.next().map(|((object, _), _)| *object)
             };
-            let Some(first) = stored.into_iter().chain(ahead).min() else { return Ok(None) };
+            let Some(first) = stored.into_iter().chain(proposals).min() else { return Ok(None) };
             let mut is_there = false;
             self.load(first, &mut |_, _| is_there = true)?;
             if is_there {
@@ -262,7 +272,7 @@ impl Engine for Leading {
 
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let state = self.entries.0.state.lock();
-        match state.ahead.as_ref().and_then(|ahead| ahead.facts.get(name)) {
+        match state.proposals.as_ref().and_then(|proposals| proposals.facts.get(name)) {
             Some(fact) => Ok(Some(fact.value.clone())),
             None => self.entries.0.engine.fact(name),
         }

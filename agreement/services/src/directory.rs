@@ -20,7 +20,7 @@ const LOCK: &str = "LOCK";
 
 /// A directory in which a replica cannot live.
 #[derive(Debug, thiserror::Error)]
-pub enum HomeError {
+pub enum DirectoryError {
     /// The system says so.
     #[error("{path}: {why}")]
     Io {
@@ -69,20 +69,25 @@ pub enum HomeError {
 
 /// Where a replica lives, while no other process does.
 #[derive(Debug)]
-pub(crate) struct Home {
+pub(crate) struct ReplicaDirectory {
     pub(crate) member: Member,
     pub(crate) journal: Journal,
     pub(crate) records: Vec<Record>,
     _lock: File,
 }
 
-impl Home {
+impl ReplicaDirectory {
     /// That of the replica `me`, made if need be. It is a founder if it says so before it has ever lived; else its incarnation
     /// is a number that never was.
-    pub(crate) fn open(path: &Path, charter: &Charter, me: NodeId, founds: bool) -> Result<Self, HomeError> {
+    pub(crate) fn open(
+        path: &Path,
+        charter: &Charter,
+        me: NodeId,
+        founds: bool,
+    ) -> Result<Self, DirectoryError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
-            move |why| HomeError::Io { path, why }
+            move |why| DirectoryError::Io { path, why }
         };
         make(path).map_err(failed(path))?;
         let lock_path = path.join(LOCK);
@@ -91,13 +96,13 @@ impl Home {
         let lock = lock.map_err(failed(&lock_path))?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(HomeError::InUse(path.into())),
+            Err(TryLockError::WouldBlock) => return Err(DirectoryError::InUse(path.into())),
             Err(TryLockError::Error(why)) => return Err(failed(&lock_path)(why)),
         }
         let (name, journal) = (path.join(NAME), path.join(JOURNAL));
         let ours = format!("replica {} of {charter}", charter.members.address(me).unwrap_or_default());
         let incarnation = match fs::read_to_string(&name) {
-            Ok(_) if founds => return Err(HomeError::Founded(path.into())),
+            Ok(_) if founds => return Err(DirectoryError::Founded(path.into())),
             Ok(text) => read(&text, &ours, &name)?,
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
                 let incarnation = if founds { FOUNDER } else { by_chance().map_err(failed(path))? };
@@ -112,7 +117,7 @@ impl Home {
         let (application, path) = (charter.application, journal);
         let (journal, records) = Journal::open(&path)?;
         if !records.iter().all(|record| has_state_of(application, record)) {
-            return Err(HomeError::State { path, application });
+            return Err(DirectoryError::State { path, application });
         }
         Ok(Self { member: Member { node: me, incarnation }, journal, records, _lock: lock })
     }
@@ -146,12 +151,12 @@ fn make(path: &Path) -> io::Result<()> {
 }
 
 /// The incarnation of a replica, if this is what its name says.
-fn read(text: &str, ours: &str, path: &Path) -> Result<u64, HomeError> {
-    let malformed = || HomeError::Malformed(path.into());
+fn read(text: &str, ours: &str, path: &Path) -> Result<u64, DirectoryError> {
+    let malformed = || DirectoryError::Malformed(path.into());
     let (theirs, incarnation) = text.split_once("\nincarnation ").ok_or_else(malformed)?;
     if theirs != ours {
         let (theirs, ours) = (theirs.into(), ours.into());
-        return Err(HomeError::Other { path: path.into(), theirs, ours });
+        return Err(DirectoryError::Other { path: path.into(), theirs, ours });
     }
     incarnation.strip_suffix('\n').and_then(|number| number.parse().ok()).ok_or_else(malformed)
 }
@@ -174,19 +179,24 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let charter = charter(Application::Locks);
         let open = |name: &str, founds| {
-            let home = Home::open(&directory.path().join("made").join(name), &charter, NodeId(1), founds);
-            home.map(|home| (home.member.incarnation, home.is_strange()))
+            let opened = ReplicaDirectory::open(
+                &directory.path().join("made").join(name),
+                &charter,
+                NodeId(1),
+                founds,
+            );
+            opened.map(|opened| (opened.member.incarnation, opened.is_strange()))
         };
         assert_eq!(open("a", true).expect("new"), (0, false));
         assert_eq!(open("a", false).expect("the same"), (0, false));
-        assert!(matches!(open("a", true), Err(HomeError::Founded(_))));
+        assert!(matches!(open("a", true), Err(DirectoryError::Founded(_))));
         let (first, is_strange) = open("b", false).expect("new");
         assert!(first > 0 && is_strange);
         assert_eq!(open("b", false).expect("the same"), (first, true));
         assert_ne!(open("c", false).expect("new").0, first);
         // Who has lost its records alone is not who it was either.
         fs::remove_file(directory.path().join("made/a").join(JOURNAL)).expect("it was there");
-        assert!(matches!(open("a", false), Err(HomeError::Journal(JournalError::Io { .. }))));
+        assert!(matches!(open("a", false), Err(DirectoryError::Journal(JournalError::Io { .. }))));
     }
 
     /// The records of a replica, alone in its group, after it has given a timestamp.
@@ -221,16 +231,18 @@ mod tests {
     fn a_state_of_something_else_is_refused() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = |application: Application| directory.path().join(application.to_string());
-        let open =
-            |application| Home::open(&path(application), &charter(application), NodeId(1), true).map(drop);
+        let open = |application| {
+            ReplicaDirectory::open(&path(application), &charter(application), NodeId(1), true).map(drop)
+        };
         let (from, to) = (Application::Timestamps, Application::Locks);
         open(from).and_then(|()| open(to)).expect("new");
         let (mut journal, _) = Journal::open(&path(from).join(JOURNAL)).expect("it is there");
         let records = records_with_a_state();
         assert!(records.iter().any(|record| matches!(record, Record::Checkpoint(_))));
         journal.append(&records).and_then(|()| journal.sync()).expect("there is room");
-        let again =
-            |application| Home::open(&path(application), &charter(application), NodeId(1), false).map(drop);
+        let again = |application| {
+            ReplicaDirectory::open(&path(application), &charter(application), NodeId(1), false).map(drop)
+        };
         again(from).expect("its own");
         fs::copy(path(from).join(JOURNAL), path(to).join(JOURNAL)).expect("there is room");
         let complaint = again(to).expect_err("another's").to_string();
@@ -242,15 +254,16 @@ mod tests {
     fn a_directory_is_one_replicas() {
         let directory = tempfile::tempdir().expect("a directory");
         let locks = charter(Application::Locks);
-        let open = |charter: &Charter, node| Home::open(directory.path(), charter, NodeId(node), false);
-        let home = open(&locks, 1).expect("new");
-        assert!(matches!(open(&locks, 1), Err(HomeError::InUse(_))));
-        drop(home);
+        let open =
+            |charter: &Charter, node| ReplicaDirectory::open(directory.path(), charter, NodeId(node), false);
+        let held = open(&locks, 1).expect("new");
+        assert!(matches!(open(&locks, 1), Err(DirectoryError::InUse(_))));
+        drop(held);
         for (charter, node) in [(charter(Application::Timestamps), 1), (locks.clone(), 2)] {
             let complaint = open(&charter, node).expect_err("another's").to_string();
             assert!(complaint.contains("belongs to replica a:1 of locks on a:1, b:1, c:1"), "{complaint}");
         }
         fs::write(directory.path().join(NAME), "birds").expect("it is there");
-        assert!(matches!(open(&locks, 1), Err(HomeError::Malformed(_))));
+        assert!(matches!(open(&locks, 1), Err(DirectoryError::Malformed(_))));
     }
 }

@@ -6,7 +6,7 @@ use fulmar_kv::{GroupId, Key, Moved, ObjectId, Outcome, Timestamp};
 
 /// What groups tell each other about a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum PeerMessage {
     /// To its primary: what has become of it? Somebody has met its locks.
     Asked {
         /// The transaction's snapshot.
@@ -90,7 +90,7 @@ pub(crate) fn reshape(input: &mut Reader<'_>) -> Option<Reshape> {
     Some(Reshape { root, leaf, low, shape })
 }
 
-impl News {
+impl PeerMessage {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let (tag, times): (u8, &[Timestamp]) = match self {
             Self::Asked { snapshot, reader: None } => (0, &[*snapshot]),

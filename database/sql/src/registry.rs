@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// What the connections of this process to one database tell each other.
-pub(crate) struct Store {
+pub(crate) struct OpenDatabase {
     pub(crate) turns: Turns,
     /// The rowids that transactions have given to new rows, by the address of their handle.
     pub(crate) rowids: Numbers<usize>,
@@ -33,7 +33,7 @@ pub(crate) struct Store {
 }
 
 /// Held while a database opens or closes, so that nobody finds it half closed.
-static OPEN: Mutex<BTreeMap<PathBuf, Weak<Store>>> = Mutex::new(BTreeMap::new());
+static OPEN: Mutex<BTreeMap<PathBuf, Weak<OpenDatabase>>> = Mutex::new(BTreeMap::new());
 
 /// Waits until nobody opens or closes a database, and keeps it so until [`release_registry`].
 pub(crate) fn hold_registry() {
@@ -49,7 +49,7 @@ pub(crate) unsafe fn release_registry() {
     unsafe { OPEN.force_unlock() };
 }
 
-impl Store {
+impl OpenDatabase {
     /// The database of that name, opened unless it is open already, for one connection.
     pub(crate) fn open(name: &Name, access: Access) -> Result<(Arc<Self>, Database), Failure> {
         fork::watch();

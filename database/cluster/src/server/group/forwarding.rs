@@ -29,7 +29,7 @@ impl Group {
     }
 
     /// The commit with each cell at the leaf that holds it now; nothing if that cannot be told here.
-    pub(super) fn redirected(&self, commit: &Commit) -> Result<Option<Commit>, Error> {
+    pub(super) fn forwarded(&self, commit: &Commit) -> Result<Option<Commit>, Error> {
         if !commit.restructurings.is_empty() {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! Where a thread runs. The system decides that, and may leave all threads on one processor for a long time while hosts have the others.
+//! Where a thread runs (processor affinity). The system decides that, and may leave all threads on one processor for a long time while hosts have the others.
 //!
 //! What comes in at a [lane](fulmar_port::packet::open_lanes) was first sent on certain processors: its thread's *home*, where no one need be woken from afar.
 //! So threads go home when several have much to do. One that alone has much stays where it is put: at home, there may be who sends all that.
@@ -15,7 +15,7 @@ const EVERY: Duration = Duration::from_millis(50);
 const MUCH: usize = 1000;
 
 /// A thread's place among others.
-pub(super) struct Home {
+pub(super) struct Affinity {
     number: usize,
     /// By threads' numbers, whether they have much to do.
     busy: Arc<[AtomicBool]>,
@@ -23,7 +23,7 @@ pub(super) struct Home {
     next: Time,
 }
 
-impl Home {
+impl Affinity {
     /// That of the calling thread, which has this number.
     pub(super) fn new(number: usize, busy: Arc<[AtomicBool]>) -> Self {
         Self { number, busy, moved: 0, next: Time::ZERO }
@@ -55,15 +55,15 @@ impl Home {
         is_busy && are_others() && !self.is_at(processor())
     }
 
-    /// Goes home, if the thread may be there, and says whether it does.
+    /// Goes affinity, if the thread may be there, and says whether it does.
     fn go(&self) -> bool {
         let Ok(allowed) = sched_getaffinity(None) else { return false };
-        let mut home = CpuSet::new();
+        let mut affinity = CpuSet::new();
         (0..CpuSet::MAX_CPU)
             .filter(|processor| allowed.is_set(*processor) && self.is_at(*processor))
-            .for_each(|processor| home.set(processor));
+            .for_each(|processor| affinity.set(processor));
         // It is there when this returns, and the system may put it elsewhere again.
-        let is_there = sched_setaffinity(None, &home).is_ok();
+        let is_there = sched_setaffinity(None, &affinity).is_ok();
         let _ = sched_setaffinity(None, &allowed);
         is_there
     }
@@ -71,24 +71,24 @@ impl Home {
 
 #[cfg(test)]
 mod tests {
-    use super::{CpuSet, EVERY, Home, MUCH, sched_getaffinity, sched_setaffinity};
+    use super::{Affinity, CpuSet, EVERY, MUCH, sched_getaffinity, sched_setaffinity};
     use fulmar_node::Time;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-    fn home(number: usize) -> (Home, Arc<[AtomicBool]>) {
+    fn affinity(number: usize) -> (Affinity, Arc<[AtomicBool]>) {
         let busy: Arc<[AtomicBool]> = [AtomicBool::new(false), AtomicBool::new(false)].into();
-        (Home::new(number, busy.clone()), busy)
+        (Affinity::new(number, busy.clone()), busy)
     }
 
     #[test]
     fn threads_go_home_when_several_have_much_to_do() {
         let goes = |number: usize, processor: usize, is_other_busy: bool, moved: usize| {
-            let (mut home, busy) = home(number);
+            let (mut affinity, busy) = affinity(number);
             busy[1 - number].store(is_other_busy, Relaxed);
-            home.next = Time::ZERO + EVERY;
-            assert!(!home.is_to_go(Time::ZERO, moved, || processor), "it is not yet time");
-            let goes = home.is_to_go(home.next, 0, || processor);
+            affinity.next = Time::ZERO + EVERY;
+            assert!(!affinity.is_to_go(Time::ZERO, moved, || processor), "it is not yet time");
+            let goes = affinity.is_to_go(affinity.next, 0, || processor);
             assert_eq!(busy[number].load(Relaxed), moved >= MUCH);
             goes
         };
@@ -104,12 +104,12 @@ mod tests {
         let goes = || {
             let may_be = || sched_getaffinity(None).expect("it tells");
             let all = may_be();
-            assert!(home(1).0.go());
+            assert!(affinity(1).0.go());
             assert_eq!(may_be(), all);
             let mut second = CpuSet::new();
             second.set(1);
             sched_setaffinity(None, &second).expect("there are two");
-            assert!(!home(0).0.go(), "it may not be there");
+            assert!(!affinity(0).0.go(), "it may not be there");
             assert_eq!(may_be(), second);
         };
         std::thread::spawn(goes).join().expect("it ends");
