@@ -4,6 +4,7 @@
 mod map;
 mod rules;
 mod source;
+mod words;
 
 use crate::run::{Result, root};
 use source::Source;
@@ -12,7 +13,9 @@ use source::Source;
 pub(crate) fn tidy() -> Result {
     let sources = source::read_tree(&root())?;
     let mut errors = 0;
-    for finding in sources.iter().flat_map(rules::check).chain(map::check(&sources)) {
+    for finding in
+        sources.iter().flat_map(rules::check).chain(map::check(&sources)).chain(words::check(&sources))
+    {
         errors += usize::from(finding.severity == rules::Severity::Error);
         eprintln!("{finding}");
     }

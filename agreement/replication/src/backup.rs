@@ -1,4 +1,6 @@
 //! A backup: follows the leader of its view.
+//!
+//! *Known as:* a follower, an acceptor.
 
 use crate::replica::{MOST_WAITING, MOST_WAITING_BYTES, Record};
 use crate::{Entry, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, View};

@@ -9,6 +9,8 @@
 //! takes part in nothing until it stands in the group as another incarnation; then what its former self has said was said in
 //! epochs that are over. To be told the others' state would not be enough (Michael and others 2017): a promise that was on its way
 //! when they were asked would count later.
+//!
+//! *Known as:* reconfiguration, membership change.
 
 #[cfg(test)]
 use crate::group::Defect;

@@ -2,6 +2,8 @@
 //!
 //! A query takes no place in the log: the leader notes how far it has committed, makes sure that it still leads, by an answer
 //! of f others to a question asked after the query came, and answers from the state at that point or later.
+//!
+//! *Known as:* the primary; its queries are what others call read index.
 
 #[cfg(test)]
 use crate::group::Defect;

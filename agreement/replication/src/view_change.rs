@@ -1,6 +1,8 @@
 //! From a view to a later one (Liskov and Cowling 2012, section 4.2): who has lost patience with a leader tells the others; who
 //! knows that f others want the view, too, sends its log to the view's leader; of f + 1 logs that chooses the one with which the
 //! view begins.
+//!
+//! *Known as:* view change, leader election.
 
 #[cfg(test)]
 use crate::group::Defect;

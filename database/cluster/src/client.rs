@@ -1,4 +1,6 @@
 //! The client: what its user wants of one database, asked of the servers that hold it.
+//!
+//! *Known as:* a transaction coordinator; prefetch.
 
 use crate::OUTCOME_KEPT;
 use crate::map::Layout;

@@ -1,4 +1,6 @@
 //! Which servers there are, and which of them holds what.
+//!
+//! *Known as:* placement, routing table, metadata: which server has which shard.
 
 use crate::message::DatabaseNumber;
 use crate::name::DatabaseName;

@@ -1,4 +1,6 @@
 //! What groups tell each other.
+//!
+//! *Known as:* peer messages.
 
 use fulmar_coding::{Reader, list, put_bytes, put_varint};
 use fulmar_dbt::{Reshape, Shape};

@@ -2,6 +2,8 @@
 //!
 //! Each step is a commit of restructurings alone. One that is refused because somebody else was faster is made again or
 //! left to them: the tree is sound with or without it.
+//!
+//! *Known as:* rebalancing, node splits and merges.
 
 use crate::commit::{Committed, LEAF_BYTES, cuts};
 use crate::reshape::{Linked, Reshape, Shape, Walked};

@@ -3,6 +3,8 @@
 //! Nodes are read one after the other while others restructure the tree, and inner nodes may be copies made before, so a
 //! link may lead to a node that has given the key away, or is gone. Fences tell; the search backs up and begins anew, a
 //! level higher each time, with nodes that are read afresh.
+//!
+//! *Known as:* descent of a B-link tree, fence keys.
 
 use crate::{Database, Error, Transaction, Tree};
 use fulmar_kv::{Interval, Key, Object, ObjectId, Part, Snapshot, Store, linked};

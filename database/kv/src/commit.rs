@@ -1,4 +1,6 @@
 //! What a transaction asks for at its end.
+//!
+//! *Known as:* a write set; restructurings are structure modification operations.
 
 use crate::{Changes, FIRST_RESERVED, GroupId, Interval, Key, ObjectId, Timestamp};
 use fulmar_coding::{Reader, list, put_bytes, put_varint};

@@ -1,5 +1,7 @@
 //! The deterministic core: what a commit does to objects. No clock, no thread, no input or output but the objects it
 //! is handed and the batch it fills, so that the same commits in the same order do the same.
+//!
+//! *Known as:* a state machine; [`Restructuring::Collect`] is MVCC garbage collection, vacuum.
 
 mod outcomes;
 mod prepared;

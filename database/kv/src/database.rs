@@ -2,6 +2,8 @@
 //!
 //! Threads that commit queue up. The first leads: it carries out the commits of all who wait, writes them to the engine
 //! at once, syncs once, makes them visible and wakes the others (group commit). Meanwhile the next group gathers.
+//!
+//! *Known as:* group commit.
 
 use crate::engine::{Catalogue, Engine, WriteLimit};
 use crate::storage::{Executed, Storage};

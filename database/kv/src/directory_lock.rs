@@ -4,6 +4,8 @@
 //! their owner out. So who may only read locks nothing. It looks whether somebody has the directory before it copies what is
 //! there, and after. That it sees in two ways: whoever has the directory holds a lock on `SYNCED` that excludes nobody, and
 //! has written to `LOCK` when it came.
+//!
+//! *Known as:* a directory lock, lock file.
 
 use crate::Error;
 use crate::directory::own_file;

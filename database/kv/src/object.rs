@@ -7,6 +7,8 @@
 //! Cells lie encoded in one buffer, ordered by key and, within a key, newest version first. Beside it stand an index
 //! of the cells and, for each, the eight bytes that follow the prefix shared by all keys: a search compares those
 //! integers and looks at a key only on a tie.
+//!
+//! *Known as:* a page, a node of a B-tree; its cells are chains of row versions.
 
 mod changes;
 mod next;

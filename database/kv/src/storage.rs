@@ -1,6 +1,8 @@
 //! Objects in a cache over an engine: changed by commits through the core, read by snapshots.
 //!
 //! Whoever drives it decides when what was carried out is synced and becomes visible.
+//!
+//! *Known as:* a participant of two-phase commit; MVCC read views; the watermark is the low-water mark of MVCC garbage collection.
 
 #[cfg(test)]
 mod tests;

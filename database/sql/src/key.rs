@@ -11,6 +11,8 @@
 //!
 //! Text is first brought to the form that its collation compares. A descending field has all its bytes inverted. No
 //! field begins with FF, so a prefix followed by FF lies after every key with that prefix.
+//!
+//! *Known as:* memcomparable keys.
 
 use crate::record::Value;
 use std::borrow::Cow;

@@ -14,6 +14,8 @@
 //!
 //! With `FULMAR_SERVERS` set to `HOST:PORT[,HOST:PORT…]`, new databases are made on these servers, under the file's name and
 //! a number by chance, and the marker names them there. Whoever has a copy of the marker has the same database.
+//!
+//! *Known as:* stand-in files, pointers.
 
 use crate::codes::{CANTOPEN, Failure, NOTADB};
 use crate::handle::Handle;

@@ -6,6 +6,8 @@
 //! Statements that lost a conflict run again one at a time, or else a row that many change at once would make them lose
 //! to each other for ever. Those that keep losing even so *press*: statements about to start let them pass first. This
 //! is a courtesy, with a bound on the wait, so it cannot block anybody for good.
+//!
+//! *Known as:* admission of writers.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,6 +5,8 @@
 //!
 //! A decision holds for the generation of the tables that it was made in. In a later one it is made again when a packet meets it. So
 //! a change has taken place for the very next packet, and costs nothing for flows that have none.
+//!
+//! *Known as:* flow cache, fast path.
 
 #[cfg(test)]
 pub(crate) mod defect;

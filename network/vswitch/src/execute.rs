@@ -1,4 +1,6 @@
 //! Steps carried out on a frame.
+//!
+//! *Known as:* the datapath: actions, output.
 
 use crate::forwarder::MAX_RECIRCULATIONS;
 use crate::meter::Verdict;

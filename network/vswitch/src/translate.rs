@@ -2,6 +2,8 @@
 //!
 //! A way is taken once for all packets like this one. Whatever it depends on is consulted: bits that flows ask for, as the
 //! classifier tells them, and bits that actions read. Bits that actions have set before are no longer the packet's.
+//!
+//! *Known as:* the slow path: upcalls are answered here (`ofproto_xlate`), table misses told.
 
 mod actions;
 mod fields;

@@ -1,4 +1,6 @@
 //! What a replica must find again, as entries of the engine that also holds its state: so that both go there together.
+//!
+//! *Known as:* a replica's write-ahead log.
 
 use fulmar_kv::engine::{Batch, Engine, EngineWrite};
 use fulmar_kv::{Error, ObjectId};

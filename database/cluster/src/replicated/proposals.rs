@@ -1,4 +1,6 @@
 //! What a leader has written, and its replicas may not have yet.
+//!
+//! *Known as:* proposals in flight.
 
 use super::{Entries, Operation};
 use fulmar_kv::engine::{Batch, Engine, EngineWrite};

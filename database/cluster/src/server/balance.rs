@@ -4,6 +4,8 @@
 //! root, which knows all links, moves leaves from servers that hold more than their share; the group of a leaf that keeps
 //! its server busier than others wishes it away, or cut, if it is too busy for any server (Yesquel, section 3.3: load
 //! splits).
+//!
+//! *Known as:* load balancing.
 
 use super::group::Group;
 use super::{Held, Known, Turn};

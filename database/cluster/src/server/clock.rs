@@ -6,6 +6,8 @@
 //!
 //! A server that is about to commit what is based on nothing that was read has it go on when it asks, by a number for each.
 //! Commits at these are after all that was acknowledged before, and need not be told before they are acknowledged.
+//!
+//! *Known as:* a client of the timestamp oracle.
 
 use super::Turn;
 use crate::message::Message;

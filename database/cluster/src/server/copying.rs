@@ -6,6 +6,8 @@
 //!
 //! A part goes in chunks, as an object that is not split yet may be as large as a commit: the copier asks for the next when one has come.
 //! The donor keeps the part until the copier has all of it.
+//!
+//! *Known as:* state transfer, snapshot installation.
 
 use super::replicas::{Hosted, Place};
 use super::{Held, Turn};

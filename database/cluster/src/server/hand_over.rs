@@ -4,6 +4,8 @@
 //! nodes, small trees, what is written down of transactions. To clients and other groups it looks as if a server had
 //! crashed and come back at another place: what a group only remembers is forgotten, and whoever was not answered asks
 //! again.
+//!
+//! *Known as:* shard migration, draining: who is to be empty has to hand over what it holds.
 
 use super::group::Group;
 use super::{Held, Known, Synced, Turn};

@@ -1,4 +1,6 @@
 //! What one server does for all: it keeps the clock and the map.
+//!
+//! *Known as:* timestamp oracle and placement driver.
 
 use super::ledger::Ledger;
 use super::{Load, Synced, Turn};

@@ -8,6 +8,8 @@
 //!
 //! A leaf that moves takes with it from which time on commits are free to change it: the decision is later than all that
 //! was read or prepared where it was.
+//!
+//! *Known as:* range splits, merges and moves.
 
 use super::Turn;
 use super::group::{Done, Group};

@@ -5,6 +5,8 @@
 //! become of the transaction has become of it everywhere (Percolator, section 2.2). Who meets a lock asks there.
 //!
 //! Records are cells of an object of the group's own, so that they survive what other cells survive.
+//!
+//! *Known as:* the lock table, and what a participant of two-phase commit has promised.
 
 use super::{Attempt, Core, Executed, Staged, require};
 use crate::commit::Commit;

@@ -55,7 +55,7 @@ impl Affinity {
         is_busy && are_others() && !self.is_at(processor())
     }
 
-    /// Goes affinity, if the thread may be there, and says whether it does.
+    /// Goes home, if the thread may be there, and says whether it does.
     fn go(&self) -> bool {
         let Ok(allowed) = sched_getaffinity(None) else { return false };
         let mut affinity = CpuSet::new();

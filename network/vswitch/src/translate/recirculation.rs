@@ -1,4 +1,6 @@
 //! Ways that are interrupted: what a packet has inside is not known until it has been looked at again.
+//!
+//! *Known as:* recirculation.
 
 use super::Translation;
 use crate::step::{Pending, Rest, Step};

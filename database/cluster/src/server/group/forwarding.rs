@@ -3,6 +3,8 @@
 //! A client finds leaves by inner nodes that it has read before. Where a tree grows, at its end for instance, they are old
 //! after every few rows, and to read them anew is more work than what the client wants. If the right leaf is in this group
 //! too, it is found here, from the root.
+//!
+//! *Known as:* forwarding of misrouted requests.
 
 use super::Group;
 use fulmar_kv::{Changes, Commit, Error, Key, KeyAndValue, Object, ObjectId, Part, Write};

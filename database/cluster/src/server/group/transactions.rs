@@ -1,4 +1,6 @@
 //! Transactions of several groups, as one of them takes part (two-phase commit).
+//!
+//! *Known as:* coordinator and participant of two-phase commit.
 
 use super::super::Turn;
 use super::super::reshape::is_reshape;

@@ -7,6 +7,8 @@
 //!
 //! The log is a sequence of batches: a start (tag 1, count of items, sequence number), items (tag 2), an end (tag 3,
 //! checksum of the items, magic). Clearing a keyspace (tag 4) does not happen here. Numbers are little-endian.
+//!
+//! *Known as:* the write-ahead log, redo log.
 
 use super::REPLAYED_BYTES;
 use crate::Error;
