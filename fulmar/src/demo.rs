@@ -50,7 +50,7 @@ impl Server {
             command.arg("--found").arg("--config").arg(settings);
         }
         // Ctrl-C is for the shell.
-        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.process_shard(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn()?;
         let mut line = String::new();
         if let Some(output) = process.stdout.take() {
@@ -103,7 +103,7 @@ fn try_run(demo: &Demo) -> Result<ExitCode, Box<dyn Error>> {
         println!("Three servers, each with all rows: {}.", addresses.join(", "));
         println!("Database {name}; others may open it, too. Try:");
         println!("  SELECT * FROM most_seen LIMIT 5;");
-        println!("  SELECT name, rootpage >> 22 AS \"group\" FROM sqlite_schema WHERE rootpage > 0;");
+        println!("  SELECT name, rootpage >> 22 AS \"shard\" FROM sqlite_schema WHERE rootpage > 0;");
         println!("and in another terminal: fulmar status {}", first.address);
     }
     let status = shell.status()?;

@@ -2,7 +2,7 @@
 
 use crate::ending::exit_code;
 use clap::Args;
-use fulmar_cluster::{Cluster, DrainError, GroupStatus, NodeId};
+use fulmar_cluster::{Cluster, DrainError, NodeId, ShardStatus};
 use std::error::Error;
 use std::process::ExitCode;
 use std::thread;
@@ -80,14 +80,14 @@ fn left(cluster: &Cluster, server: NodeId) -> Result<Option<String>, Box<dyn Err
 fn held(cluster: &Cluster, server: NodeId) -> String {
     let counted = |count, one, more| format!("{count} {}", if count == 1 { one } else { more });
     let replicas = cluster.map.replicas_left(server) as u64;
-    let is_alone = |group: &&GroupStatus| !cluster.map.is_replicated(group.database, group.group);
+    let is_alone = |shard: &&ShardStatus| !cluster.map.is_replicated(shard.database, shard.shard);
     match cluster.examine(server) {
         Ok(status) => {
-            let nodes = status.groups.iter().filter(is_alone).map(|group| group.nodes).sum();
+            let nodes = status.shards.iter().filter(is_alone).map(|shard| shard.nodes).sum();
             let replicas = counted(replicas, "replica", "replicas");
-            format!("{} of trees, and {replicas} of groups", counted(nodes, "node", "nodes"))
+            format!("{} of trees, and {replicas} of shards", counted(nodes, "node", "nodes"))
         }
         // It is not needed for others to have its replicas.
-        Err(_) => format!("{} of groups, and does not answer", counted(replicas, "replica", "replicas")),
+        Err(_) => format!("{} of shards, and does not answer", counted(replicas, "replica", "replicas")),
     }
 }

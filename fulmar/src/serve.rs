@@ -16,7 +16,7 @@ use beacon::Beacon;
 use clap::Args;
 use data_directory::{DataDirectory, Identity};
 use fulmar_cluster::{
-    Cluster, Connection, Directory, FIRST, GroupOptions, NodeId, Remote, Server, Service, Transient,
+    Cluster, Connection, Directory, FIRST, NodeId, Remote, Server, Service, ShardOptions, Transient,
     new_cluster,
 };
 use fulmar_dbt::{Database, Options, Timestamp};
@@ -147,7 +147,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     let address = listener.local_addr()?;
     let advertised = settings.advertise.clone().unwrap_or_else(|| address.to_string());
     reach::require(&listener, &advertised)?;
-    let mut options = GroupOptions { leader_timeout, ..GroupOptions::default() };
+    let mut options = ShardOptions { leader_timeout, ..ShardOptions::default() };
     if let Some(cache) = settings.cache_mb {
         options.storage.cache_bytes = cache << 20;
     }
@@ -400,7 +400,7 @@ fn report_failures(server: &Handle<Server>) {
     }
 }
 
-/// Once this server is on the map: gives the groups that databases have got on it what all their groups have. What fails is
+/// Once this server is on the map: gives the shards that databases have got on it what all their shards have. What fails is
 /// tried again, as the other servers may only be about to start.
 fn welcome(own: &str, known_as: &str) {
     loop {
@@ -420,10 +420,10 @@ fn try_welcome(own: &str, known_as: &str) -> Result<bool, Box<dyn std::error::Er
         return Ok(false);
     }
     for placement in
-        map.databases.values().filter(|placement| placement.groups.len() > placement.founded.into())
+        map.databases.values().filter(|placement| placement.shards.len() > placement.founded.into())
     {
         let connection = Connection::connect(own, &placement.name, false)?;
-        Database::remote(Arc::new(Remote::new(Path::new(own), connection))).welcome_groups()?;
+        Database::remote(Arc::new(Remote::new(Path::new(own), connection))).welcome_shards()?;
     }
     Ok(true)
 }

@@ -15,7 +15,7 @@ pub struct Options {
     /// A server of the cluster
     #[arg(value_name = "HOST:PORT")]
     server: String,
-    /// One object a line: of the cluster, of each server, and of each group
+    /// One object a line: of the cluster, of each server, and of each shard
     #[arg(long)]
     json: bool,
 }
@@ -59,21 +59,21 @@ fn print_table(
 ) -> io::Result<()> {
     writeln!(out, "cluster {:032x}, {} servers, clock {}", cluster.name, told.len(), clock(told))?;
     writeln!(out)?;
-    writeln!(out, "{:<24} {:>10} {:>10} {:>8}", "server", "snapshots", "lag", "groups")?;
+    writeln!(out, "{:<24} {:>10} {:>10} {:>8}", "server", "snapshots", "lag", "shards")?;
     for (name, status) in told {
         let address = &cluster.map.servers[name];
         match status {
             Ok(status) => {
                 let lag = clock(told) - status.now.0;
-                let held = cluster.map.databases.values().flat_map(|placement| &placement.groups);
-                let groups = held.filter(|server| *server == name).count();
+                let held = cluster.map.databases.values().flat_map(|placement| &placement.shards);
+                let shards = held.filter(|server| *server == name).count();
                 let note = match name {
                     _ if cluster.map.draining.contains(name) => "  being drained",
                     _ if *name == cluster.map.manager => "  keeps the clock and the map",
                     _ if cluster.map.managers().contains(name) => "  may come to keep them",
                     _ => "",
                 };
-                writeln!(out, "{address:<24} {:>10} {lag:>10} {groups:>8}{note}", status.snapshots)?;
+                writeln!(out, "{address:<24} {:>10} {lag:>10} {shards:>8}{note}", status.snapshots)?;
                 for failure in &status.failures {
                     writeln!(out, "{:<24} {failure}", "")?;
                 }
@@ -85,19 +85,19 @@ fn print_table(
     writeln!(
         out,
         "{:<24} {:>5} {:<24} {:>8} {:>10} {:>10} {:>9} {:>10}",
-        "database", "group", "server", "nodes", "reads", "commits", "prepared", "cached MB"
+        "database", "shard", "server", "nodes", "reads", "commits", "prepared", "cached MB"
     )?;
     for (number, placement) in &cluster.map.databases {
-        for (group, server) in placement.groups.iter().enumerate() {
+        for (shard, server) in placement.shards.iter().enumerate() {
             let address = cluster.map.servers.get(server).map_or("unknown", String::as_str);
             let status = told.get(server).and_then(|status| status.as_ref().ok());
             let open = status.and_then(|status| {
-                let is_it = |g: &&fulmar_cluster::GroupStatus| {
-                    g.database == *number && usize::from(g.group.0) == group
+                let is_it = |g: &&fulmar_cluster::ShardStatus| {
+                    g.database == *number && usize::from(g.shard.0) == shard
                 };
-                status.groups.iter().find(is_it)
+                status.shards.iter().find(is_it)
             });
-            write!(out, "{:<24} {group:>5} {address:<24} ", placement.name)?;
+            write!(out, "{:<24} {shard:>5} {address:<24} ", placement.name)?;
             match open {
                 Some(g) => writeln!(
                     out,
@@ -142,13 +142,13 @@ fn print_json(
                         "snapshots": status.snapshots, "failures": status.failures,
                     })
                 )?;
-                for g in &status.groups {
+                for g in &status.shards {
                     let database = cluster.map.databases.get(&g.database).map(|placement| &*placement.name);
                     writeln!(
                         out,
                         "{}",
                         serde_json::json!({
-                            "server": address, "database": database, "group": g.group.0, "nodes": g.nodes, "reads": g.reads,
+                            "server": address, "database": database, "shard": g.shard.0, "nodes": g.nodes, "reads": g.reads,
                             "commits": g.commits, "prepared": g.prepared, "cached_bytes": g.cached,
                         })
                     )?;

@@ -1,8 +1,8 @@
 //! Servers with service times, and clients that run programs.
 
 use fulmar_cluster::{
-    Ask, Call, Client, GroupOptions, Map, Message, NodeId, Protocol, Question, Remote, Replication, Reply,
-    Server, Synced, Timer, Transient, Unreachable,
+    Ask, Call, Client, Map, Message, NodeId, Protocol, Question, Remote, Replication, Reply, Server,
+    ShardOptions, Synced, Timer, Transient, Unreachable,
 };
 use fulmar_dbt::{Database, Tree};
 use fulmar_node::{Lsn, Outbox, Process, Time};
@@ -184,7 +184,7 @@ pub(crate) fn cluster(seed: u64, servers: u32, replication: Replication) -> Opti
                 true,
             )));
         }
-        let databases = Box::new(Transient::new(GroupOptions::default()));
+        let databases = Box::new(Transient::new(ShardOptions::default()));
         let address = id.to_string();
         let server = match id {
             MANAGER => Server::first((id, &address), databases, replication).expect("records in memory"),
@@ -212,11 +212,11 @@ pub(crate) fn begin_service(sim: &mut Sim<Role>, servers: u32) {
     }
 }
 
-/// How the replicas of a tree's group agree, as the map says; nothing, if there is one server.
+/// How the replicas of a tree's shard agree, as the map says; nothing, if there is one server.
 pub(crate) fn protocol(sim: &Sim<Role>, tree: Tree) -> Option<Protocol> {
     let Some(Role::Server(busy)) = sim.process(MANAGER) else { return None };
     let mut databases = busy.server.map().databases.values();
-    let replicas = databases.next()?.replicated.get(&tree.root().group())?;
+    let replicas = databases.next()?.replicated.get(&tree.root().shard())?;
     Some(replicas.group.as_ref().map_or(replicas.protocol, |group| group.protocol()))
 }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 const VALUE_BYTES: usize = 64;
 /// Rows in each table.
 const ROWS: u64 = 1_000;
-/// Before it has a tree in each group, a database has so many times as many trees, at most.
+/// Before it has a tree in each shard, a database has so many times as many trees, at most.
 const TREES: u64 = 20;
 /// So long after each other clients begin.
 const STAGGER: Duration = Duration::from_micros(20);
@@ -25,19 +25,19 @@ const STAGGER: Duration = Duration::from_micros(20);
 pub(super) struct Tables(Vec<Tree>);
 
 impl Tables {
-    /// Makes the tables, each where the database puts it, until there is one in each group, and the rows.
+    /// Makes the tables, each where the database puts it, until there is one in each shard, and the rows.
     fn make(database: &Database) -> Result<Self, Failure> {
-        let groups = database.site().groups()?.founded;
+        let shards = database.site().shards()?.founded;
         let mut trees = Vec::new();
         let mut taken = BTreeSet::new();
-        for _ in 0..TREES * u64::from(groups) {
+        for _ in 0..TREES * u64::from(shards) {
             let mut maker = database.begin()?;
             let tree = maker.create_tree()?;
             maker.commit(Durability::Written)?;
-            if taken.insert(tree.root().group()) {
+            if taken.insert(tree.root().shard()) {
                 trees.push(tree);
             }
-            if taken.len() == usize::from(groups) {
+            if taken.len() == usize::from(shards) {
                 break;
             }
         }

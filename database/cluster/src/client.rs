@@ -6,7 +6,7 @@ use crate::OUTCOME_KEPT;
 use crate::map::Layout;
 use crate::message::{Answer, DatabaseNumber, Direction, Message, Question, Sight};
 use crate::name::DatabaseName;
-use fulmar_kv::{Basis, Commit, Durability, GroupId, Groups, Prepare, Timestamp, TransactionId};
+use fulmar_kv::{Basis, Commit, Durability, Prepare, ShardCounts, ShardId, Timestamp, TransactionId};
 use fulmar_node::{NodeId, Outbox, Process, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,18 +30,18 @@ pub(super) const LIMIT: Duration = Duration::from_secs(60);
 /// What a client can be asked for.
 #[derive(Clone, Debug)]
 pub enum Ask {
-    /// A question about a group, which is answered by an event.
-    Question(GroupId, Question),
+    /// A question about a shard, which is answered by an event.
+    Question(ShardId, Question),
     /// To read a part of a leaf, from a snapshot that is open, after which the reader is going to want the next part: that
     /// is asked for, so many bytes, while the reader is busy with this one.
-    Scan(GroupId, Question, u64),
-    /// To commit a transaction of this group alone; on the newest snapshot, if what was read is as the basis says.
-    Commit(GroupId, Arc<Commit>, Option<Basis>, Durability),
-    /// To commit a transaction whose parts are these groups', two at least.
-    CommitParts(BTreeMap<GroupId, Commit>, Durability),
-    /// How many groups the database has.
-    Groups,
-    /// The same, after a little while and of another server: what is known of where the groups are seems to be old.
+    Scan(ShardId, Question, u64),
+    /// To commit a transaction of this shard alone; on the newest snapshot, if what was read is as the basis says.
+    Commit(ShardId, Arc<Commit>, Option<Basis>, Durability),
+    /// To commit a transaction whose parts are these shards', two at least.
+    CommitParts(BTreeMap<ShardId, Commit>, Durability),
+    /// How many shards the database has.
+    ShardCounts,
+    /// The same, after a little while and of another server: what is known of where the shards are seems to be old.
     Reconsider,
     /// From now on this server is asked where the database is.
     Server(NodeId),
@@ -58,8 +58,8 @@ pub enum Ask {
 pub enum Reply {
     /// What the server said.
     Answer(Answer),
-    /// How many groups there are.
-    Groups(Groups),
+    /// How many shards there are.
+    ShardCounts(ShardCounts),
     /// There is no answer yet, and the question was sent again.
     Waiting,
     /// There was no answer for a minute, or for as long as the client waits, or it was told to give up. Whether what was asked is done is
@@ -94,7 +94,7 @@ pub struct Client {
     /// Who was asked last.
     waits_for: Option<NodeId>,
     was_sent: bool,
-    /// How often since the user has asked a group was not where it was taken to be, or who holds it was gone.
+    /// How often since the user has asked a shard was not where it was taken to be, or who holds it was gone.
     misses: u32,
     /// Whether it was told so since it has asked last.
     has_missed: bool,
@@ -105,7 +105,7 @@ pub struct Client {
 }
 
 struct Asked {
-    group: GroupId,
+    shard: ShardId,
     question: Question,
     attempts: u32,
     /// Since when.
@@ -130,7 +130,7 @@ impl Asked {
 /// A part of a leaf that was asked for before anybody wanted it. It is not asked for again if the answer is lost.
 struct Prefetch {
     number: u64,
-    group: GroupId,
+    shard: ShardId,
     question: Question,
     answer: Option<Answer>,
     /// What is wanted by now.
@@ -139,12 +139,12 @@ struct Prefetch {
 
 impl Prefetch {
     /// Whether this is about the same cells of the same snapshot, if it is about the same tree.
-    fn may_be_for(&self, group: GroupId, question: &Question) -> bool {
+    fn may_be_for(&self, shard: ShardId, question: &Question) -> bool {
         match (&self.question, question) {
             (
                 Question::Read { from, direction, at, .. },
                 Question::Read { from: wanted, direction: towards, at: sight, .. },
-            ) => self.group == group && from == wanted && direction == towards && at == sight,
+            ) => self.shard == shard && from == wanted && direction == towards && at == sight,
             _ => false,
         }
     }
@@ -158,16 +158,16 @@ fn is_of(answer: &Answer, question: &Question) -> bool {
     }
 }
 
-/// A transaction of several groups on its way (two-phase commit).
+/// A transaction of several shards on its way (two-phase commit).
 struct Committing {
     transaction: TransactionId,
-    primary: GroupId,
+    primary: ShardId,
     durability: Durability,
-    /// Before all groups are prepared.
+    /// Before all shards are prepared.
     unprepared: usize,
-    /// Who may have prepared a group's part.
-    asked: BTreeSet<(NodeId, DatabaseNumber, GroupId)>,
-    /// The latest of the times from which on the groups can carry it out.
+    /// Who may have prepared a shard's part.
+    asked: BTreeSet<(NodeId, DatabaseNumber, ShardId)>,
+    /// The latest of the times from which on the shards can carry it out.
     at: Timestamp,
 }
 
@@ -220,7 +220,7 @@ impl Client {
         self.limit.unwrap_or(LIMIT)
     }
 
-    fn begin(&mut self, group: GroupId, question: Question) -> u64 {
+    fn begin(&mut self, shard: ShardId, question: Question) -> u64 {
         self.number += 1;
         if self.asked.is_empty() {
             self.misses = 0;
@@ -228,7 +228,7 @@ impl Client {
         let size = size(&question);
         self.asked.insert(
             self.number,
-            Asked { group, question, attempts: 1, since: None, size, sent: false, awaited: None },
+            Asked { shard, question, attempts: 1, since: None, size, sent: false, awaited: None },
         );
         self.number
     }
@@ -260,8 +260,8 @@ impl Client {
             self.layout = None;
         }
         let Some(layout) = &self.layout else { return self.open(number, out) };
-        let Some(server) = layout.server(asked.group) else {
-            // The group is newer than what is known here. If it is newer than what the server knows, too, it is asked again
+        let Some(server) = layout.server(asked.shard) else {
+            // The shard is newer than what is known here. If it is newer than what the server knows, too, it is asked again
             // in a while.
             self.layout = None;
             if !is_new {
@@ -283,12 +283,12 @@ impl Client {
         if let Question::Prepare(_) = asked.question
             && let Some(committing) = &mut self.committing
         {
-            committing.asked.insert((server, layout.database, asked.group));
+            committing.asked.insert((server, layout.database, asked.shard));
         }
         self.was_sent = true;
-        let (database, group) = (layout.database, asked.group);
+        let (database, shard) = (layout.database, asked.shard);
         let question = asked.question.clone();
-        out.send(server, Message::Question { number, again, database, group, question });
+        out.send(server, Message::Question { number, again, database, shard, question });
     }
 
     /// The clock has reached this.
@@ -307,7 +307,7 @@ impl Client {
         }
     }
 
-    /// Another may hold a group in a moment. The server that has told where it is hears of that, too, unless it never does.
+    /// Another may hold a shard in a moment. The server that has told where it is hears of that, too, unless it never does.
     fn ask_soon(&mut self, now: Time, out: &mut Outbox<Self>) {
         // If nobody has said since where it is, it is another's turn already: who doubts twice passes over one that may know.
         if self.misses > 0 && self.layout.is_some() {
@@ -321,30 +321,30 @@ impl Client {
     }
 
     /// Asks for a part of a leaf, if that was not done ahead.
-    fn scan(&mut self, group: GroupId, question: Question, bytes: u64, now: Time, out: &mut Outbox<Self>) {
-        match self.prefetch.take_if(|prefetch| prefetch.may_be_for(group, &question)) {
+    fn scan(&mut self, shard: ShardId, question: Question, bytes: u64, now: Time, out: &mut Outbox<Self>) {
+        match self.prefetch.take_if(|prefetch| prefetch.may_be_for(shard, &question)) {
             Some(mut prefetch) => match prefetch.answer.take() {
-                Some(answer) => self.scanned(group, (question, bytes), answer, now, out),
+                Some(answer) => self.scanned(shard, (question, bytes), answer, now, out),
                 None => {
                     prefetch.wanted = Some((question, bytes));
                     self.prefetch = Some(prefetch);
                     out.set_timer((), now + self.patience() / 2);
                 }
             },
-            None => self.scan_afresh(group, question, bytes, now, out),
+            None => self.scan_afresh(shard, question, bytes, now, out),
         }
     }
 
     fn scan_afresh(
         &mut self,
-        group: GroupId,
+        shard: ShardId,
         question: Question,
         bytes: u64,
         now: Time,
         out: &mut Outbox<Self>,
     ) {
         self.scanning = Some(bytes);
-        let number = self.begin(group, question);
+        let number = self.begin(shard, question);
         self.send(number, now, out);
     }
 
@@ -353,7 +353,7 @@ impl Client {
         let Some((question, bytes)) = prefetch.wanted else { return };
         self.scanning = Some(bytes);
         self.doubt();
-        let number = self.begin(prefetch.group, question);
+        let number = self.begin(prefetch.shard, question);
         if let Some(asked) = self.asked.get_mut(&number) {
             asked.attempts += 1;
         }
@@ -363,14 +363,14 @@ impl Client {
     /// What was asked for ahead is here, and wanted.
     fn scanned(
         &mut self,
-        group: GroupId,
+        shard: ShardId,
         (question, bytes): (Question, u64),
         answer: Answer,
         now: Time,
         out: &mut Outbox<Self>,
     ) {
         if !is_of(&answer, &question) {
-            return self.scan_afresh(group, question, bytes, now, out);
+            return self.scan_afresh(shard, question, bytes, now, out);
         }
         self.prefetch_after(&question, &answer, bytes, out);
         self.tell(answer, out);
@@ -390,14 +390,14 @@ impl Client {
         let direction = if *direction == Direction::Up { Direction::Up } else { Direction::Down };
         let (object, at) = (part.id(), at.clone());
         let question = Question::Read { object, from: end.into(), direction, at, bytes };
-        let group = object.group();
-        if let Some(server) = layout.server(group) {
+        let shard = object.shard();
+        if let Some(server) = layout.server(shard) {
             self.number += 1;
             let (number, database) = (self.number, layout.database);
             let prefetch =
-                Message::Question { number, again: false, database, group, question: question.clone() };
+                Message::Question { number, again: false, database, shard, question: question.clone() };
             out.send(server, prefetch);
-            self.prefetch = Some(Prefetch { number, group, question, answer: None, wanted: None });
+            self.prefetch = Some(Prefetch { number, shard, question, answer: None, wanted: None });
         }
     }
 
@@ -414,29 +414,29 @@ impl Client {
     fn open(&self, number: u64, out: &mut Outbox<Self>) {
         let Some(server) = self.server else { return };
         let question = self.opening();
-        let (database, group) = (DatabaseNumber::default(), GroupId(0));
-        out.send(server, Message::Question { number, again: false, database, group, question });
+        let (database, shard) = (DatabaseNumber::default(), ShardId(0));
+        out.send(server, Message::Question { number, again: false, database, shard, question });
     }
 
     fn commit(
         &mut self,
-        parts: BTreeMap<GroupId, Commit>,
+        parts: BTreeMap<ShardId, Commit>,
         durability: Durability,
         now: Time,
         out: &mut Outbox<Self>,
     ) {
         self.number += 1;
         let transaction = TransactionId { client: self.name, number: self.number };
-        let mut groups = parts.keys().copied();
-        let Some(primary) = groups.next() else { return };
-        let others: Vec<_> = groups.collect();
+        let mut shards = parts.keys().copied();
+        let Some(primary) = shards.next() else { return };
+        let others: Vec<_> = shards.collect();
         let unprepared = parts.len();
         let at = Timestamp(0);
         let asked = BTreeSet::new();
         self.committing = Some(Committing { transaction, primary, durability, unprepared, asked, at });
-        for (group, commit) in parts {
+        for (shard, commit) in parts {
             let prepare = Prepare { transaction, primary, others: others.clone(), commit };
-            let number = self.begin(group, Question::Prepare(prepare));
+            let number = self.begin(shard, Question::Prepare(prepare));
             self.send(number, now, out);
         }
     }
@@ -461,20 +461,20 @@ impl Client {
         }
     }
 
-    /// Tells the groups that may have prepared a transaction that it will not be committed.
+    /// Tells the shards that may have prepared a transaction that it will not be committed.
     fn give_up(&mut self, out: &mut Outbox<Self>) {
         let Some(committing) = &self.committing else { return };
         // The decision may have been made.
         if committing.unprepared == 0 {
             return;
         }
-        // Others may serve the groups by now.
-        let serving = |(_, database, group): &(NodeId, DatabaseNumber, GroupId)| {
-            Some((self.layout.as_ref()?.server(*group)?, *database, *group))
+        // Others may serve the shards by now.
+        let serving = |(_, database, shard): &(NodeId, DatabaseNumber, ShardId)| {
+            Some((self.layout.as_ref()?.server(*shard)?, *database, *shard))
         };
         let serving: BTreeSet<_> = committing.asked.iter().filter_map(serving).collect();
-        for (server, database, group) in committing.asked.union(&serving) {
-            out.send(*server, Message::GivenUp(*database, *group, committing.transaction));
+        for (server, database, shard) in committing.asked.union(&serving) {
+            out.send(*server, Message::GivenUp(*database, *shard, committing.transaction));
         }
     }
 
@@ -520,29 +520,29 @@ impl Process for Client {
             self.was_sent = false;
         }
         match ask {
-            Ask::Question(group, question) => {
-                let number = self.begin(group, question);
+            Ask::Question(shard, question) => {
+                let number = self.begin(shard, question);
                 self.send(number, now, out);
             }
-            Ask::Scan(group, question, bytes) => self.scan(group, question, bytes, now, out),
-            Ask::Commit(group, commit, basis, durability) => {
+            Ask::Scan(shard, question, bytes) => self.scan(shard, question, bytes, now, out),
+            Ask::Commit(shard, commit, basis, durability) => {
                 let transaction = TransactionId { client: self.name, number: self.number + 1 };
                 let question = match basis {
                     Some(basis) => Question::CommitUnread(transaction, commit, basis, durability),
                     None => Question::Commit(transaction, commit, durability),
                 };
-                let number = self.begin(group, question);
+                let number = self.begin(shard, question);
                 self.send(number, now, out);
             }
             Ask::CommitParts(parts, durability) => self.commit(parts, durability, now, out),
-            Ask::Groups => {
+            Ask::ShardCounts => {
                 self.layout = None;
-                let number = self.begin(GroupId(0), self.opening());
+                let number = self.begin(ShardId(0), self.opening());
                 self.send(number, now, out);
             }
             Ask::Reconsider => {
                 self.doubt();
-                self.begin(GroupId(0), self.opening());
+                self.begin(ShardId(0), self.opening());
                 out.set_timer((), now + PAUSE);
             }
             Ask::Server(server) => self.server = Some(server),
@@ -570,9 +570,9 @@ impl Process for Client {
             match prefetch.wanted.take() {
                 None => prefetch.answer = Some(answer),
                 Some(wanted) => {
-                    let group = prefetch.group;
+                    let shard = prefetch.shard;
                     self.prefetch = None;
-                    self.scanned(group, wanted, answer, now, out);
+                    self.scanned(shard, wanted, answer, now, out);
                 }
             }
             return;
@@ -590,21 +590,21 @@ impl Process for Client {
         };
         match answer {
             Answer::Open(layout, reached) => {
-                let asks_groups = matches!(asked.question, Question::Open { .. });
+                let asks_shards = matches!(asked.question, Question::Open { .. });
                 self.hear(reached, now);
                 if self.layout.is_none() {
-                    let groups = Groups {
+                    let shards = ShardCounts {
                         founded: layout.founded,
-                        all: u16::try_from(layout.groups.len()).unwrap_or(u16::MAX),
+                        all: u16::try_from(layout.shards.len()).unwrap_or(u16::MAX),
                     };
                     self.known.extend(layout.servers.clone());
                     self.layout = Some(layout);
                     // Whoever has had it open once does not mean to have an empty one instead.
                     self.create = false;
-                    if asks_groups {
+                    if asks_shards {
                         self.asked.clear();
                         out.cancel_timer(());
-                        return out.event(Reply::Groups(groups));
+                        return out.event(Reply::ShardCounts(shards));
                     }
                     self.send_all(true, now, out);
                 }
@@ -640,12 +640,12 @@ impl Process for Client {
     fn disconnected(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
         let layout = self.layout.as_ref();
         let is_asked =
-            |group| layout.and_then(|layout| layout.server(group)).map_or(self.server, Some) == Some(peer);
+            |shard| layout.and_then(|layout| layout.server(shard)).map_or(self.server, Some) == Some(peer);
         // What was asked for ahead, and is not wanted yet, is asked for when it is.
         let prefetch =
-            self.prefetch.take_if(|prefetch| prefetch.answer.is_none() && is_asked(prefetch.group));
+            self.prefetch.take_if(|prefetch| prefetch.answer.is_none() && is_asked(prefetch.shard));
         let wanted = prefetch.filter(|prefetch| prefetch.wanted.is_some());
-        let waits = wanted.is_some() || self.asked.values().any(|asked| is_asked(asked.group));
+        let waits = wanted.is_some() || self.asked.values().any(|asked| is_asked(asked.shard));
         self.prefetch = self.prefetch.take().or(wanted);
         if waits {
             self.asked
@@ -708,13 +708,13 @@ mod tests {
         let mut client = Client::new(1, "birds".try_into().expect("a good name"), false);
         let mut out = Outbox::default();
         client.request(Time::ZERO, Ask::Server(server), &mut out);
-        let newest = || Ask::Question(GroupId(0), Question::Newest);
+        let newest = || Ask::Question(ShardId(0), Question::Newest);
         client.request(Time::ZERO, newest(), &mut out);
         client.request(Time::ZERO, newest(), &mut out);
         let layout = Layout {
             database: DatabaseNumber(0),
             founded: 1,
-            groups: vec![server],
+            shards: vec![server],
             servers: BTreeMap::from([(server, "127.0.0.1:1".into())]),
         };
         for (number, answer) in [
@@ -736,11 +736,11 @@ mod tests {
         let mut client = Client::new(1, "birds".try_into().expect("a good name"), false);
         let mut out = Outbox::default();
         client.request(Time::ZERO, Ask::Server(ending), &mut out);
-        client.request(Time::ZERO, Ask::Question(GroupId(0), Question::Newest), &mut out);
+        client.request(Time::ZERO, Ask::Question(ShardId(0), Question::Newest), &mut out);
         let layout = Layout {
             database: DatabaseNumber(0),
             founded: 1,
-            groups: vec![ending],
+            shards: vec![ending],
             servers: [first, second, ending].map(|server| (server, "127.0.0.1:1".into())).into(),
         };
         for answer in [Answer::Open(layout, Timestamp(0)), Answer::Elsewhere] {

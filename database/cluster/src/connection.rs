@@ -192,7 +192,7 @@ impl Connection {
             let patience = patience.min(left.max(BRIEFLY));
             let answer = limited(server, false, patience).and_then(|mut connection| {
                 connection.tell(Ask::Limit(Some(patience)));
-                let answer = connection.call(Ask::Groups).map_err(|why| silent(server, &why.0))?;
+                let answer = connection.call(Ask::ShardCounts).map_err(|why| silent(server, &why.0))?;
                 let silence = matches!(answer, Reply::Silence | Reply::Waiting).then(|| connection.silence());
                 connection.tell(Ask::Limit(limit));
                 silence.map_or(Ok((connection, answer)), |why| Err(silent(server, &why)))

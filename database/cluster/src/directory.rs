@@ -1,50 +1,50 @@
 //! Databases for a server: beside each other in a directory, or a single one.
 
 use crate::replicated::open_replica;
-use crate::{DatabaseName, GroupOptions, Open};
+use crate::{DatabaseName, Open, ShardOptions};
 use fulmar_files::write_whole;
 use fulmar_kv::engine::{Engine, Memory, WriteLimit};
-use fulmar_kv::{Database, Error, GroupId, Options, Timestamp};
+use fulmar_kv::{Database, Error, Options, ShardId, Timestamp};
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// So many groups are open to be written to at a time: each has four threads then.
+/// So many shards are open to be written to at a time: each has four threads then.
 const WRITTEN_AT_ONCE: usize = 64;
 
 /// Databases in the directories of one directory, each by its name.
 pub struct Directory {
     path: PathBuf,
-    options: GroupOptions,
+    options: ShardOptions,
 }
 
 impl Directory {
     /// The databases in `path`, each opened with these options. They share a limit of how many are open to be written to, also if
     /// the options have none.
-    pub fn new(path: PathBuf, mut options: GroupOptions) -> Self {
+    pub fn new(path: PathBuf, mut options: ShardOptions) -> Self {
         options.storage.write_limit.get_or_insert_with(|| WriteLimit::of(WRITTEN_AT_ONCE));
         Self { path, options }
     }
 
-    /// Where a group is that came after its database, or from another server. No name of a database begins so.
-    fn beside(&self, name: &DatabaseName, group: GroupId) -> PathBuf {
-        self.path.join(format!(".{name}.{}", group.0))
+    /// Where a shard is that came after its database, or from another server. No name of a database begins so.
+    fn beside(&self, name: &DatabaseName, shard: ShardId) -> PathBuf {
+        self.path.join(format!(".{name}.{}", shard.0))
     }
 
-    /// Where the database itself is, if its first group began here.
+    /// Where the database itself is, if its first shard began here.
     fn founded(&self, name: &DatabaseName) -> PathBuf {
         self.path.join(&**name)
     }
 
-    fn place(&self, name: &DatabaseName, group: GroupId) -> Result<PathBuf, Error> {
-        let beside = self.beside(name, group);
-        Ok(if group == GroupId(0) && !exists(&beside)? { self.founded(name) } else { beside })
+    fn place(&self, name: &DatabaseName, shard: ShardId) -> Result<PathBuf, Error> {
+        let beside = self.beside(name, shard);
+        Ok(if shard == ShardId(0) && !exists(&beside)? { self.founded(name) } else { beside })
     }
 
-    fn open_at(&self, place: &Path, group: GroupId) -> Result<Database, Error> {
-        let options = Options { create: true, group, ..self.options.storage.clone() };
+    fn open_at(&self, place: &Path, shard: ShardId) -> Result<Database, Error> {
+        let options = Options { create: true, shard, ..self.options.storage.clone() };
         Database::open(place, &options)
     }
 }
@@ -54,27 +54,27 @@ impl Open for Directory {
         exists(&self.founded(name))
     }
 
-    fn open(&mut self, name: &DatabaseName, group: GroupId) -> Result<Database, Error> {
-        self.open_at(&self.place(name, group)?, group)
+    fn open(&mut self, name: &DatabaseName, shard: ShardId) -> Result<Database, Error> {
+        self.open_at(&self.place(name, shard)?, shard)
     }
 
-    fn arrive(&mut self, name: &DatabaseName, group: GroupId) -> Result<Database, Error> {
-        let place = self.beside(name, group);
+    fn arrive(&mut self, name: &DatabaseName, shard: ShardId) -> Result<Database, Error> {
+        let place = self.beside(name, shard);
         remove(&place)?;
-        self.open_at(&place, group)
+        self.open_at(&place, shard)
     }
 
-    fn discard(&mut self, name: &DatabaseName, group: GroupId) -> Result<(), Error> {
-        remove(&self.place(name, group)?)
+    fn discard(&mut self, name: &DatabaseName, shard: ShardId) -> Result<(), Error> {
+        remove(&self.place(name, shard)?)
     }
 
-    fn engine(&mut self, name: &DatabaseName, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
-        let path = self.path.join(format!(".{name}.{}.replica", group.0));
+    fn engine(&mut self, name: &DatabaseName, shard: ShardId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
+        let path = self.path.join(format!(".{name}.{}.replica", shard.0));
         let engine = open_replica(&path, &self.options.storage)?;
         Ok((path, engine))
     }
 
-    fn options(&self) -> GroupOptions {
+    fn options(&self) -> ShardOptions {
         self.options.clone()
     }
 
@@ -134,49 +134,49 @@ const RECORDS_CACHE: u64 = 4 << 20;
 
 /// Databases in memory, each by its name. They are gone with this value.
 pub struct Transient {
-    options: GroupOptions,
-    made: BTreeMap<(DatabaseName, GroupId), Database>,
-    engines: BTreeMap<(DatabaseName, GroupId), Arc<Memory>>,
+    options: ShardOptions,
+    made: BTreeMap<(DatabaseName, ShardId), Database>,
+    engines: BTreeMap<(DatabaseName, ShardId), Arc<Memory>>,
 }
 
 impl Transient {
     /// None yet; each will be made with these options.
-    pub fn new(options: GroupOptions) -> Self {
+    pub fn new(options: ShardOptions) -> Self {
         Self { options, made: BTreeMap::new(), engines: BTreeMap::new() }
     }
 }
 
 impl Open for Transient {
     fn exists(&mut self, name: &DatabaseName) -> Result<bool, Error> {
-        Ok(self.made.contains_key(&(name.clone(), GroupId(0))))
+        Ok(self.made.contains_key(&(name.clone(), ShardId(0))))
     }
 
-    fn open(&mut self, name: &DatabaseName, group: GroupId) -> Result<Database, Error> {
-        Ok(match self.made.entry((name.clone(), group)) {
+    fn open(&mut self, name: &DatabaseName, shard: ShardId) -> Result<Database, Error> {
+        Ok(match self.made.entry((name.clone(), shard)) {
             Entry::Occupied(made) => made.get().clone(),
             Entry::Vacant(place) => {
-                let options = Options { group, ..self.options.storage.clone() };
+                let options = Options { shard, ..self.options.storage.clone() };
                 place.insert(Database::transient(&options)?).clone()
             }
         })
     }
 
-    fn arrive(&mut self, name: &DatabaseName, group: GroupId) -> Result<Database, Error> {
-        self.discard(name, group)?;
-        self.open(name, group)
+    fn arrive(&mut self, name: &DatabaseName, shard: ShardId) -> Result<Database, Error> {
+        self.discard(name, shard)?;
+        self.open(name, shard)
     }
 
-    fn discard(&mut self, name: &DatabaseName, group: GroupId) -> Result<(), Error> {
-        self.made.remove(&(name.clone(), group));
+    fn discard(&mut self, name: &DatabaseName, shard: ShardId) -> Result<(), Error> {
+        self.made.remove(&(name.clone(), shard));
         Ok(())
     }
 
-    fn engine(&mut self, name: &DatabaseName, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
-        let engine = self.engines.entry((name.clone(), group)).or_default().clone();
+    fn engine(&mut self, name: &DatabaseName, shard: ShardId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
+        let engine = self.engines.entry((name.clone(), shard)).or_default().clone();
         Ok(((**name).into(), engine))
     }
 
-    fn options(&self) -> GroupOptions {
+    fn options(&self) -> ShardOptions {
         self.options.clone()
     }
 
@@ -229,27 +229,27 @@ impl Open for Single {
         Ok(true)
     }
 
-    fn open(&mut self, _name: &DatabaseName, _group: GroupId) -> Result<Database, Error> {
+    fn open(&mut self, _name: &DatabaseName, _shard: ShardId) -> Result<Database, Error> {
         Ok(self.0.clone())
     }
 
     /// It is one server's alone.
-    fn arrive(&mut self, name: &DatabaseName, _group: GroupId) -> Result<Database, Error> {
+    fn arrive(&mut self, name: &DatabaseName, _shard: ShardId) -> Result<Database, Error> {
         Err(Error::Io { path: (**name).into(), source: io::ErrorKind::Unsupported.into() })
     }
 
     /// It is one server's alone.
-    fn discard(&mut self, _name: &DatabaseName, _group: GroupId) -> Result<(), Error> {
+    fn discard(&mut self, _name: &DatabaseName, _shard: ShardId) -> Result<(), Error> {
         Ok(())
     }
 
     /// It has no replicas.
-    fn engine(&mut self, name: &DatabaseName, _group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
+    fn engine(&mut self, name: &DatabaseName, _shard: ShardId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
         Err(Error::Io { path: (**name).into(), source: io::ErrorKind::Unsupported.into() })
     }
 
-    fn options(&self) -> GroupOptions {
-        GroupOptions::default()
+    fn options(&self) -> ShardOptions {
+        ShardOptions::default()
     }
 
     /// Who shares a database has no cluster that would have to be known again.

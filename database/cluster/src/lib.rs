@@ -7,38 +7,38 @@
 //!
 //! # The idea
 //!
-//! Objects are in *groups* (shards), each on one server, or on several by state machine replication. A transaction of one group commits there, as
-//! on one machine; one of several commits in two phases, with one of the groups as its primary (Yesquel, section 3; Percolator). A snapshot is a time
-//! of the cluster's one *clock* (timestamp oracle), which one of the servers keeps, with the *map* of which server holds which group. Leaves of
-//! trees move between groups, and groups between servers, while clients go on.
+//! Objects are in *shards* (shards), each on one server, or on several by state machine replication. A transaction of one group commits there, as
+//! on one machine; one of several commits in two phases, with one of the shards as its primary (Yesquel, section 3; Percolator). A snapshot is a time
+//! of the cluster's one *clock* (timestamp oracle), which one of the servers keeps, with the *map* of which server holds which shard. Leaves of
+//! trees move between shards, and shards between servers, while clients go on.
 //!
 //! # The structure
 //!
 //! - [`Server`]: does for its clients what a [`Database`](fulmar_kv::Database) does for its threads, one message after the other: all commits that
-//!   arrive together share one sync. [`Open`] says where it finds its groups, [`Directory`] in a directory; [`Service`] is a server that runs.
-//! - [`Client`]: asks one thing at a time, asks again when the answer does not come, and coordinates commits of several groups. [`Remote`] makes a
+//!   arrive together share one sync. [`Open`] says where it finds its shards, [`Directory`] in a directory; [`Service`] is a server that runs.
+//! - [`Client`]: asks one thing at a time, asks again when the answer does not come, and coordinates commits of several shards. [`Remote`] makes a
 //!   [`Store`](fulmar_kv::Store) of it, which trees stand on.
 //! - [`Message`]: what is said; [`Map`]: who holds what.
-//! - [`replicated`]: a group's entries as a replicated state machine.
+//! - [`replicated`]: a shard's entries as a replicated state machine.
 //!
 //! All but [`Service`] and [`Connection`] are values without sockets and clocks, driven by `fulmar_transport` in earnest and by a simulator in tests.
 //!
 //! # What is guaranteed
 //!
-//! Snapshot isolation, also across groups; a snapshot that is opened after a commit was acknowledged sees it. What was acknowledged survives what its
-//! [`Durability`](fulmar_kv::Durability) says on the server that holds it; of a group with replicas, the loss of a minority of these. A commit
+//! Snapshot isolation, also across shards; a snapshot that is opened after a commit was acknowledged sees it. What was acknowledged survives what its
+//! [`Durability`](fulmar_kv::Durability) says on the server that holds it; of a shard with replicas, the loss of a minority of these. A commit
 //! whose connection was lost may have taken place, and its client is told that it does not know. Not guaranteed: anything against servers that lie.
 //!
 //! # Example
 //!
 //! ```
-//! use fulmar_cluster::{Connection, GroupOptions, Remote, Replication, Service, Transient, new_cluster};
+//! use fulmar_cluster::{Connection, ShardOptions, Remote, Replication, Service, Transient, new_cluster};
 //! use fulmar_dbt::{Database, Durability, Tree};
 //! use std::{net::TcpListener, path::Path, sync::Arc, thread};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let listener = TcpListener::bind("127.0.0.1:0")?;
 //! let address = listener.local_addr()?;
-//! let databases = Box::new(Transient::new(GroupOptions::default()));
+//! let databases = Box::new(Transient::new(ShardOptions::default()));
 //! let mut service = Service::first(new_cluster()?, databases, &address.to_string(), Replication::default())?;
 //! service.listen(listener)?;
 //! let handle = service.handle();
@@ -75,7 +75,7 @@ mod store;
 
 use std::time::Duration;
 
-/// For so long at least a group remembers what has become of a client's last transaction. A client asks again for half as long.
+/// For so long at least a shard remembers what has become of a client's last transaction. A client asks again for half as long.
 const OUTCOME_KEPT: Duration = Duration::from_secs(600);
 
 pub use client::{Ask, Client, Reply};
@@ -89,9 +89,9 @@ pub use message::{
     Answer, Chunk, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight, VERSION,
 };
 pub use name::{BadName, DatabaseName};
-pub use open::{GroupOptions, Open};
+pub use open::{Open, ShardOptions};
 pub use peer::{PeerMessage, Ready, Step};
 pub use serve::{Cluster, DrainError, Identity, Service, new_cluster, new_server};
 pub use server::{Joining, Load, Server, SyncLog, Synced, Timer};
-pub use status::{GroupStatus, Status};
+pub use status::{ShardStatus, Status};
 pub use store::{Call, Remote, Unreachable};

@@ -5,7 +5,7 @@
 use crate::message::DatabaseNumber;
 use crate::name::DatabaseName;
 use fulmar_coding::{Reader, list, number, put_bytes, put_varint, text};
-use fulmar_kv::GroupId;
+use fulmar_kv::ShardId;
 use fulmar_node::NodeId;
 use fulmar_replication::{Group, Protocol, View};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,21 +23,21 @@ pub struct Map {
     pub databases: BTreeMap<DatabaseNumber, Placement>,
     /// Servers that are to hold nothing any more, also those that do not, which are no longer among the servers.
     pub draining: BTreeSet<NodeId>,
-    /// Groups that their servers do not serve any more, and hand over.
-    pub leaving: BTreeMap<(DatabaseNumber, GroupId), HandOver>,
-    /// How the groups of new databases are replicated.
+    /// ShardCounts that their servers do not serve any more, and hand over.
+    pub leaving: BTreeMap<(DatabaseNumber, ShardId), HandOver>,
+    /// How the shards of new databases are replicated.
     pub replication: Replication,
     /// The replicas of the map, and of the clock, if the manager does not keep them alone.
     pub records: Option<Replicas>,
 }
 
-/// What stands for the cluster's own records where a group of a database would: no database has this number.
-pub(crate) const RECORDS: (DatabaseNumber, GroupId) = (DatabaseNumber(u32::MAX), GroupId(0));
+/// What stands for the cluster's own records where a shard of a database would: no database has this number.
+pub(crate) const RECORDS: (DatabaseNumber, ShardId) = (DatabaseNumber(u32::MAX), ShardId(0));
 
 /// In which of its lives the first server founds these, before there is a clock that could name it.
 pub(crate) const FIRST_LIFE: u64 = 0;
 
-/// How a group is handed over.
+/// How a shard is handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandOver {
     /// To this server.
@@ -51,28 +51,28 @@ pub struct HandOver {
 pub struct Placement {
     /// Its name.
     pub name: DatabaseName,
-    /// How many groups it had when it was made.
+    /// How many shards it had when it was made.
     pub founded: u16,
-    /// The server of each of its groups, in the order of their names.
-    pub groups: Vec<NodeId>,
-    /// Those groups that are replicated.
-    pub replicated: BTreeMap<GroupId, Replicas>,
+    /// The server of each of its shards, in the order of their names.
+    pub shards: Vec<NodeId>,
+    /// Those shards that are replicated.
+    pub replicated: BTreeMap<ShardId, Replicas>,
 }
 
-/// The replicas of a group.
+/// The replicas of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replicas {
-    /// The servers that the group was founded on.
+    /// The servers that the shard was founded on.
     pub founders: Vec<NodeId>,
     /// Those that are to have one.
     pub members: Vec<NodeId>,
     /// How they agree, from the beginning.
     pub protocol: Protocol,
-    /// The group as it is known to be since.
+    /// They as they are known to be since.
     pub group: Option<Group>,
     /// Those that have begun, and in which of their lives: one that has lost what it held then is another replica.
     pub begun: BTreeMap<NodeId, u64>,
-    /// The view whose leader serves the group.
+    /// The view whose leader serves the shard.
     pub view: Option<View>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) enum Spared {
     },
 }
 
-/// How the groups of new databases are replicated.
+/// How the shards of new databases are replicated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replication {
     /// On so many servers.
@@ -107,7 +107,7 @@ impl Default for Replication {
 }
 
 impl Replication {
-    /// The replicas of a group that is founded on `first` and the servers after it; nothing if there are too few of them.
+    /// The replicas of a shard that is founded on `first` and the servers after it; nothing if there are too few of them.
     fn founders(self, first: NodeId, servers: &[NodeId]) -> Option<Replicas> {
         let begin = servers.iter().position(|server| *server == first)?;
         let all = servers.iter().cycle().skip(begin).take(servers.len());
@@ -122,27 +122,27 @@ impl Replication {
 }
 
 impl Placement {
-    /// Whether the server has a group of it, or a replica of one.
+    /// Whether the server has a shard of it, or a replica of one.
     fn is_on(&self, server: NodeId) -> bool {
-        self.groups.contains(&server) || self.replicated.values().any(|replicas| replicas.are_on(server))
+        self.shards.contains(&server) || self.replicated.values().any(|replicas| replicas.are_on(server))
     }
 
-    /// How its groups are replicated, if they are: for all of its life, whatever the setting for new databases says by now.
+    /// How its shards are replicated, if they are: for all of its life, whatever the setting for new databases says by now.
     fn replication(&self) -> Option<Replication> {
         let replicas = self.replicated.values().next()?;
         let count = u16::try_from(replicas.members.len()).unwrap_or(u16::MAX);
         Some(Replication { replicas: count, protocol: replicas.protocol })
     }
 
-    /// One more group, which `server` is to serve. Nothing changes if it is to have replicas and there are not enough
+    /// One more shard, which `server` is to serve. Nothing changes if it is to have replicas and there are not enough
     /// servers for them.
     fn extend(&mut self, server: NodeId, servers: &[NodeId], replication: Option<Replication>) {
-        let Ok(group) = u16::try_from(self.groups.len()).map(GroupId) else { return };
+        let Ok(shard) = u16::try_from(self.shards.len()).map(ShardId) else { return };
         if let Some(replication) = replication {
             let Some(replicas) = replication.founders(server, servers) else { return };
-            self.replicated.insert(group, replicas);
+            self.replicated.insert(shard, replicas);
         }
-        self.groups.push(server);
+        self.shards.push(server);
     }
 }
 
@@ -169,7 +169,7 @@ impl Replicas {
         if let (Some(place), Some(free)) = (place, free) {
             self.members.remove(place);
             self.members.push(free);
-            // Before it is known that its replica counts no more, it is of the group.
+            // Before it is known that its replica counts no more, it is of the shard.
             self.group = self.group.take().or_else(|| Group::new(self.founders.clone(), self.protocol).ok());
         }
     }
@@ -180,11 +180,11 @@ impl Replicas {
 pub struct Layout {
     /// The database.
     pub database: DatabaseNumber,
-    /// How many groups it had when it was made.
+    /// How many shards it had when it was made.
     pub founded: u16,
-    /// The server of each of its groups, in the order of their names.
-    pub groups: Vec<NodeId>,
-    /// Where these servers listen, and others that may come to serve a group.
+    /// The server of each of its shards, in the order of their names.
+    pub shards: Vec<NodeId>,
+    /// Where these servers listen, and others that may come to serve a shard.
     pub servers: BTreeMap<NodeId, String>,
 }
 
@@ -192,25 +192,25 @@ impl Map {
     /// What a client has to know of the database of this name.
     pub fn layout(&self, name: &DatabaseName) -> Option<Layout> {
         let (database, placement) = self.databases.iter().find(|(_, placement)| placement.name == *name)?;
-        let groups = placement.groups.clone();
+        let shards = placement.shards.clone();
         let servers = self.servers.iter().filter(|(server, _)| placement.is_on(**server));
         Some(Layout {
             database: *database,
             founded: placement.founded,
             servers: servers.map(|(server, address)| (*server, address.clone())).collect(),
-            groups,
+            shards,
         })
     }
 
-    /// The server that holds a group.
-    pub fn server(&self, database: DatabaseNumber, group: GroupId) -> Option<NodeId> {
-        self.databases.get(&database)?.groups.get(usize::from(group.0)).copied()
+    /// The server that holds a shard.
+    pub fn server(&self, database: DatabaseNumber, shard: ShardId) -> Option<NodeId> {
+        self.databases.get(&database)?.shards.get(usize::from(shard.0)).copied()
     }
 
-    /// The groups that databases have on this server since it joined.
-    pub(crate) fn late(&self, server: NodeId) -> impl Iterator<Item = (DatabaseNumber, GroupId)> {
-        let is_late = |(database, group): &(DatabaseNumber, GroupId)| {
-            self.databases.get(database).is_some_and(|placement| group.0 >= placement.founded)
+    /// The shards that databases have on this server since it joined.
+    pub(crate) fn late(&self, server: NodeId) -> impl Iterator<Item = (DatabaseNumber, ShardId)> {
+        let is_late = |(database, shard): &(DatabaseNumber, ShardId)| {
+            self.databases.get(database).is_some_and(|placement| shard.0 >= placement.founded)
         };
         self.held(server).filter(is_late)
     }
@@ -221,7 +221,7 @@ impl Map {
         Self { manager, servers, ..Self::default() }
     }
 
-    /// A server is at this address. It gets a group of each database that has none there, unless it is drained: once it has
+    /// A server is at this address. It gets a shard of each database that has none there, unless it is drained: once it has
     /// been, it does not come back.
     pub(crate) fn join(&mut self, server: NodeId, address: &str) {
         let is_drained = self.draining.contains(&server);
@@ -232,7 +232,7 @@ impl Map {
         let servers = self.staying();
         for placement in self.databases.values_mut() {
             let has_none = server != self.manager && !is_drained && !placement.is_on(server);
-            if has_none && placement.groups.len() < MOST_GROUPS {
+            if has_none && placement.shards.len() < MOST_SHARDS {
                 placement.extend(server, &servers, placement.replication());
             }
         }
@@ -245,8 +245,8 @@ impl Map {
         if let Some(server) = server.filter(|server| self.is_spared(*server).is_ok()) {
             self.draining.insert(server);
             let staying = self.staying();
-            let groups = self.databases.values_mut().flat_map(|placement| placement.replicated.values_mut());
-            for replicas in groups.chain(&mut self.records) {
+            let shards = self.databases.values_mut().flat_map(|placement| placement.replicated.values_mut());
+            for replicas in shards.chain(&mut self.records) {
                 replicas.replace(server, &staying);
             }
             self.version += 1;
@@ -270,21 +270,21 @@ impl Map {
         }
     }
 
-    /// The group's server is to hand it over, and serves it no more. An attempt that is not newer than another changes
+    /// The shard's server is to hand it over, and serves it no more. An attempt that is not newer than another changes
     /// nothing.
-    pub(crate) fn leave(&mut self, place: (DatabaseNumber, GroupId), hand_over: HandOver) {
+    pub(crate) fn leave(&mut self, place: (DatabaseNumber, ShardId), hand_over: HandOver) {
         if self.leaving.get(&place).is_none_or(|before| before.attempt < hand_over.attempt) {
             self.leaving.insert(place, hand_over);
             self.version += 1;
         }
     }
 
-    /// A group that was to be handed over has been, in this attempt.
-    pub(crate) fn hand_over(&mut self, place: (DatabaseNumber, GroupId), attempt: u64) {
-        let (database, group) = place;
+    /// A shard that was to be handed over has been, in this attempt.
+    pub(crate) fn hand_over(&mut self, place: (DatabaseNumber, ShardId), attempt: u64) {
+        let (database, shard) = place;
         let last = self.leaving.get(&place).copied().filter(|last| last.attempt == attempt);
         let placement = self.databases.get_mut(&database);
-        let holder = placement.and_then(|placement| placement.groups.get_mut(usize::from(group.0)));
+        let holder = placement.and_then(|placement| placement.shards.get_mut(usize::from(shard.0)));
         if let (Some(holder), Some(HandOver { to, .. })) = (holder, last) {
             self.leaving.remove(&place);
             *holder = to;
@@ -302,21 +302,21 @@ impl Map {
         self.servers.retain(|server, _| !self.draining.contains(server) || holds(server));
     }
 
-    /// The groups on this server.
-    pub(crate) fn held(&self, server: NodeId) -> impl Iterator<Item = (DatabaseNumber, GroupId)> {
+    /// The shards on this server.
+    pub(crate) fn held(&self, server: NodeId) -> impl Iterator<Item = (DatabaseNumber, ShardId)> {
         self.databases.iter().flat_map(move |(database, placement)| {
-            let groups = (0..).map(GroupId).zip(&placement.groups);
-            groups.filter(move |(_, holder)| **holder == server).map(|(group, _)| (*database, group))
+            let shards = (0..).map(ShardId).zip(&placement.shards);
+            shards.filter(move |(_, holder)| **holder == server).map(|(shard, _)| (*database, shard))
         })
     }
 
-    /// The server of each group.
-    pub(crate) fn servers_of_groups(&self) -> BTreeMap<(DatabaseNumber, GroupId), NodeId> {
-        let groups = |(database, placement): (&DatabaseNumber, &Placement)| {
+    /// The server of each shard.
+    pub(crate) fn servers_of_shards(&self) -> BTreeMap<(DatabaseNumber, ShardId), NodeId> {
+        let shards = |(database, placement): (&DatabaseNumber, &Placement)| {
             let database = *database;
-            (0..).map(move |group| (database, GroupId(group))).zip(placement.groups.clone())
+            (0..).map(move |shard| (database, ShardId(shard))).zip(placement.shards.clone())
         };
-        self.databases.iter().flat_map(groups).collect()
+        self.databases.iter().flat_map(shards).collect()
     }
 
     /// Whether a server is known to be at this address.
@@ -329,18 +329,18 @@ impl Map {
         self.add(name, None, |_| vec![server]);
     }
 
-    /// A new database, with a group on each server. Where there are many, keeping the clock is enough for one to do.
+    /// A new database, with a shard on each server. Where there are many, keeping the clock is enough for one to do.
     pub(crate) fn create(&mut self, name: &DatabaseName) {
-        let mut groups = self.staying();
-        if groups.len() >= MANY {
-            groups.retain(|server| *server != self.manager);
+        let mut shards = self.staying();
+        if shards.len() >= MANY {
+            shards.retain(|server| *server != self.manager);
         }
         self.add(name, self.replication.of_several(), |number| {
-            // The first group holds the schema: let another server have that of each database.
-            let first = number as usize % groups.len().max(1);
-            groups.rotate_left(first);
-            groups.truncate(MOST_GROUPS);
-            groups
+            // The first shard holds the schema: let another server have that of each database.
+            let first = number as usize % shards.len().max(1);
+            shards.rotate_left(first);
+            shards.truncate(MOST_SHARDS);
+            shards
         });
     }
 
@@ -349,58 +349,58 @@ impl Map {
         self.servers.keys().copied().filter(|server| !self.draining.contains(server)).collect()
     }
 
-    /// The replicas of a group, if it is replicated.
-    pub(crate) fn replicas(&self, place: (DatabaseNumber, GroupId)) -> Option<&Replicas> {
+    /// The replicas of a shard, if it is replicated.
+    pub(crate) fn replicas(&self, place: (DatabaseNumber, ShardId)) -> Option<&Replicas> {
         match place {
             RECORDS => self.records.as_ref(),
-            (database, group) => self.databases.get(&database)?.replicated.get(&group),
+            (database, shard) => self.databases.get(&database)?.replicated.get(&shard),
         }
     }
 
-    fn replicas_mut(&mut self, place: (DatabaseNumber, GroupId)) -> Option<&mut Replicas> {
+    fn replicas_mut(&mut self, place: (DatabaseNumber, ShardId)) -> Option<&mut Replicas> {
         match place {
             RECORDS => self.records.as_mut(),
-            (database, group) => self.databases.get_mut(&database)?.replicated.get_mut(&group),
+            (database, shard) => self.databases.get_mut(&database)?.replicated.get_mut(&shard),
         }
     }
 
     /// All that is replicated.
-    fn replicated(&self) -> impl Iterator<Item = ((DatabaseNumber, GroupId), &Replicas)> {
-        let groups = self.databases.iter().flat_map(|(database, placement)| {
-            placement.replicated.iter().map(|(group, replicas)| ((*database, *group), replicas))
+    fn replicated(&self) -> impl Iterator<Item = ((DatabaseNumber, ShardId), &Replicas)> {
+        let shards = self.databases.iter().flat_map(|(database, placement)| {
+            placement.replicated.iter().map(|(shard, replicas)| ((*database, *shard), replicas))
         });
-        groups.chain(self.records.iter().map(|records| (RECORDS, records)))
+        shards.chain(self.records.iter().map(|records| (RECORDS, records)))
     }
 
     /// The replicas that are to be on this server.
-    pub(crate) fn replicas_on(&self, server: NodeId) -> impl Iterator<Item = (DatabaseNumber, GroupId)> {
+    pub(crate) fn replicas_on(&self, server: NodeId) -> impl Iterator<Item = (DatabaseNumber, ShardId)> {
         self.replicated().filter(move |(_, replicas)| replicas.are_on(server)).map(|(place, _)| place)
     }
 
     /// What a server calls what it holds of this.
-    pub(crate) fn name(&self, (database, group): (DatabaseNumber, GroupId)) -> Option<DatabaseName> {
-        match (database, group) {
+    pub(crate) fn name(&self, (database, shard): (DatabaseNumber, ShardId)) -> Option<DatabaseName> {
+        match (database, shard) {
             RECORDS => Some(DatabaseName::of_records()),
             _ => Some(self.databases.get(&database)?.name.clone()),
         }
     }
 
-    /// Groups of new databases are to be replicated so.
+    /// ShardCounts of new databases are to be replicated so.
     pub(crate) fn replicate(&mut self, replication: Replication) {
         self.replication = replication;
         self.version += 1;
     }
 
-    /// Whether a group is replicated.
-    pub fn is_replicated(&self, database: DatabaseNumber, group: GroupId) -> bool {
-        self.replicas((database, group)).is_some()
+    /// Whether a shard is replicated.
+    pub fn is_replicated(&self, database: DatabaseNumber, shard: ShardId) -> bool {
+        self.replicas((database, shard)).is_some()
     }
 
-    /// The names of databases that have groups on this server alone.
+    /// The names of databases that have shards on this server alone.
     pub fn without_replicas(&self, server: NodeId) -> impl Iterator<Item = &str> {
         let is_on = move |placement: &&Placement| {
-            let mut groups = (0..).map(GroupId).zip(&placement.groups);
-            groups.any(|(group, on)| *on == server && !placement.replicated.contains_key(&group))
+            let mut shards = (0..).map(ShardId).zip(&placement.shards);
+            shards.any(|(shard, on)| *on == server && !placement.replicated.contains_key(&shard))
         };
         self.databases.values().filter(is_on).map(|placement| &*placement.name)
     }
@@ -422,7 +422,7 @@ impl Map {
         self.records.as_ref().is_some_and(|records| records.members.len() < replicas) && self.has_room()
     }
 
-    /// Has them on as many servers as the groups of a new database.
+    /// Has them on as many servers as the shards of a new database.
     pub(crate) fn spread(&mut self) {
         let (staying, most) = (self.staying(), usize::from(self.replication.replicas));
         if let Some(records) = &mut self.records {
@@ -441,36 +441,36 @@ impl Map {
     }
 
     /// Whether a server is to have a replica, and not known to have one.
-    pub(crate) fn is_to_begin(&self, place: (DatabaseNumber, GroupId), server: NodeId) -> bool {
+    pub(crate) fn is_to_begin(&self, place: (DatabaseNumber, ShardId), server: NodeId) -> bool {
         self.replicas(place)
             .is_some_and(|replicas| replicas.are_on(server) && !replicas.begun.contains_key(&server))
     }
 
     /// A server has a replica from now on.
-    pub(crate) fn begin(&mut self, place: (DatabaseNumber, GroupId), server: NodeId, life: u64) {
+    pub(crate) fn begin(&mut self, place: (DatabaseNumber, ShardId), server: NodeId, life: u64) {
         if let Some(replicas) = self.replicas_mut(place) {
             replicas.begun.insert(server, life);
             self.version += 1;
         }
     }
 
-    /// Whether nobody is known to serve a group as the leader of this view of its replicas, or of a later one.
-    pub(crate) fn is_to_lead(&self, place: (DatabaseNumber, GroupId), view: View) -> bool {
+    /// Whether nobody is known to serve a shard as the leader of this view of its replicas, or of a later one.
+    pub(crate) fn is_to_lead(&self, place: (DatabaseNumber, ShardId), view: View) -> bool {
         self.replicas(place).is_some_and(|replicas| replicas.view < Some(view))
     }
 
-    /// A server serves a group, or keeps the map, as the leader of its replicas.
+    /// A server serves a shard, or keeps the map, as the leader of its replicas.
     pub(crate) fn lead(
         &mut self,
-        place: (DatabaseNumber, GroupId),
+        place: (DatabaseNumber, ShardId),
         server: NodeId,
         (view, members): (View, Group),
     ) {
         let Some(replicas) = self.replicas_mut(place) else { return };
         (replicas.view, replicas.group) = (Some(view), Some(members));
-        let (database, group) = place;
+        let (database, shard) = place;
         let placement = self.databases.get_mut(&database);
-        if let Some(holder) = placement.and_then(|placement| placement.groups.get_mut(usize::from(group.0))) {
+        if let Some(holder) = placement.and_then(|placement| placement.shards.get_mut(usize::from(shard.0))) {
             *holder = server;
         }
         if place == RECORDS {
@@ -500,13 +500,13 @@ impl Map {
         holders: impl FnOnce(u32) -> Vec<NodeId>,
     ) {
         let number = self.databases.keys().next_back().map_or(0, |last| last.0 + 1);
-        let (groups, replicated) = (Vec::new(), BTreeMap::new());
-        let mut placement = Placement { name: name.clone(), founded: 0, groups, replicated };
+        let (shards, replicated) = (Vec::new(), BTreeMap::new());
+        let mut placement = Placement { name: name.clone(), founded: 0, shards, replicated };
         let servers = self.staying();
         for server in holders(number) {
             placement.extend(server, &servers, replication);
         }
-        placement.founded = u16::try_from(placement.groups.len()).unwrap_or(u16::MAX);
+        placement.founded = u16::try_from(placement.shards.len()).unwrap_or(u16::MAX);
         self.databases.insert(DatabaseNumber(number), placement);
         self.version += 1;
     }
@@ -516,22 +516,22 @@ impl Map {
         put_varint(out, self.manager.0.into());
         put_servers(out, &self.servers);
         put_varint(out, self.databases.len() as u64);
-        for (database, Placement { name, founded, groups, .. }) in &self.databases {
+        for (database, Placement { name, founded, shards, .. }) in &self.databases {
             put_varint(out, database.0.into());
             put_bytes(out, name.as_bytes());
             put_varint(out, (*founded).into());
-            put_groups(out, groups);
+            put_shards(out, shards);
         }
-        put_groups(out, &self.draining.iter().copied().collect::<Vec<_>>());
+        put_shards(out, &self.draining.iter().copied().collect::<Vec<_>>());
         put_varint(out, self.leaving.len() as u64);
-        for ((database, group), HandOver { to, attempt }) in &self.leaving {
-            [database.0, group.0.into(), to.0].into_iter().for_each(|number| put_varint(out, number.into()));
+        for ((database, shard), HandOver { to, attempt }) in &self.leaving {
+            [database.0, shard.0.into(), to.0].into_iter().for_each(|number| put_varint(out, number.into()));
             put_varint(out, *attempt);
         }
         self.replication.encode(out);
-        for ((database, group), replicas) in self.replicated() {
+        for ((database, shard), replicas) in self.replicated() {
             put_varint(out, database.0.into());
-            put_varint(out, group.0.into());
+            put_varint(out, shard.0.into());
             replicas.encode(out);
         }
     }
@@ -542,28 +542,28 @@ impl Map {
         let servers = servers(input)?;
         let database = |input: &mut Reader<'_>| {
             let database = DatabaseNumber(number(input)?);
-            let (name, founded, groups) = (DatabaseName::decode(input)?, founded(input)?, groups(input)?);
-            Some((database, Placement { name, founded, groups, replicated: BTreeMap::new() }))
+            let (name, founded, shards) = (DatabaseName::decode(input)?, founded(input)?, shards(input)?);
+            Some((database, Placement { name, founded, shards, replicated: BTreeMap::new() }))
         };
         let mut databases: BTreeMap<_, _> = list(input, database)?.into_iter().collect();
-        let draining = groups(input)?.into_iter().collect();
+        let draining = shards(input)?.into_iter().collect();
         let leaving = |input: &mut Reader<'_>| {
-            let place = (DatabaseNumber(number(input)?), GroupId::decode(input)?);
+            let place = (DatabaseNumber(number(input)?), ShardId::decode(input)?);
             Some((place, HandOver { to: NodeId(number(input)?), attempt: input.varint()? }))
         };
         let leaving = list(input, leaving)?.into_iter().collect();
         let mut replication = Replication::default();
-        // It ends here if it was written before groups could be replicated.
+        // It ends here if it was written before shards could be replicated.
         if !input.is_empty() {
             replication = Replication::decode(input)?;
         }
         let mut records = None;
         while !input.is_empty() {
-            let place = (DatabaseNumber(number(input)?), GroupId::decode(input)?);
+            let place = (DatabaseNumber(number(input)?), ShardId::decode(input)?);
             let replicas = Replicas::decode(input)?;
             match place {
                 RECORDS => records = Some(replicas),
-                (database, group) => drop(databases.get_mut(&database)?.replicated.insert(group, replicas)),
+                (database, shard) => drop(databases.get_mut(&database)?.replicated.insert(shard, replicas)),
             }
         }
         Some(Self { version, manager, servers, databases, draining, leaving, replication, records })
@@ -583,8 +583,8 @@ impl Replication {
 
 impl Replicas {
     fn encode(&self, out: &mut Vec<u8>) {
-        put_groups(out, &self.founders);
-        put_groups(out, &self.members);
+        put_shards(out, &self.founders);
+        put_shards(out, &self.members);
         self.protocol.encode(out);
         out.push(u8::from(self.group.is_some()));
         if let Some(group) = &self.group {
@@ -602,7 +602,7 @@ impl Replicas {
     }
 
     fn decode(input: &mut Reader<'_>) -> Option<Self> {
-        let (founders, members, protocol) = (groups(input)?, groups(input)?, Protocol::decode(input)?);
+        let (founders, members, protocol) = (shards(input)?, shards(input)?, Protocol::decode(input)?);
         let group = if input.byte()? == 1 { Some(Group::decode(input)?) } else { None };
         let begun = |input: &mut Reader<'_>| Some((NodeId(number(input)?), input.varint()?));
         let begun = list(input, begun)?.into_iter().collect();
@@ -613,26 +613,26 @@ impl Replicas {
 
 /// So many servers keep the one busy that keeps the clock: measured in docs/scaling.md.
 const MANY: usize = 16;
-/// No database has more groups.
-const MOST_GROUPS: usize = 256;
+/// No database has more shards.
+const MOST_SHARDS: usize = 256;
 
 impl Layout {
-    /// The server of a group.
-    pub fn server(&self, group: GroupId) -> Option<NodeId> {
-        self.groups.get(usize::from(group.0)).copied()
+    /// The server of a shard.
+    pub fn server(&self, shard: ShardId) -> Option<NodeId> {
+        self.shards.get(usize::from(shard.0)).copied()
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.database.0.into());
         put_varint(out, self.founded.into());
-        put_groups(out, &self.groups);
+        put_shards(out, &self.shards);
         put_servers(out, &self.servers);
     }
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
         let database = DatabaseNumber(number(input)?);
         let founded = founded(input)?;
-        Some(Self { database, founded, groups: groups(input)?, servers: servers(input)? })
+        Some(Self { database, founded, shards: shards(input)?, servers: servers(input)? })
     }
 }
 
@@ -640,12 +640,12 @@ fn founded(input: &mut Reader<'_>) -> Option<u16> {
     u16::try_from(input.varint()?).ok()
 }
 
-fn put_groups(out: &mut Vec<u8>, groups: &[NodeId]) {
-    put_varint(out, groups.len() as u64);
-    groups.iter().for_each(|server| put_varint(out, server.0.into()));
+fn put_shards(out: &mut Vec<u8>, shards: &[NodeId]) {
+    put_varint(out, shards.len() as u64);
+    shards.iter().for_each(|server| put_varint(out, server.0.into()));
 }
 
-fn groups(input: &mut Reader<'_>) -> Option<Vec<NodeId>> {
+fn shards(input: &mut Reader<'_>) -> Option<Vec<NodeId>> {
     list(input, |input| Some(NodeId(number(input)?)))
 }
 
@@ -664,7 +664,7 @@ fn servers(input: &mut Reader<'_>) -> Option<BTreeMap<NodeId, String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DatabaseName, DatabaseNumber, GroupId, HandOver, Map, NodeId, Protocol, Replication};
+    use super::{DatabaseName, DatabaseNumber, HandOver, Map, NodeId, Protocol, Replication, ShardId};
 
     /// A map of so many servers.
     fn servers(count: u32, replication: Replication) -> Map {
@@ -680,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_joins_gets_a_group_replicated_as_its_database_is() {
+    fn a_server_that_joins_gets_a_shard_replicated_as_its_database_is() {
         let first = Replication { replicas: 3, protocol: Protocol::Fast };
         for now in [
             Replication::default(),
@@ -691,9 +691,9 @@ mod tests {
             map.create(&name("birds"));
             map.replicate(now);
             map.join(NodeId(3), "a:3");
-            let group = (DatabaseNumber(0), GroupId(3));
-            assert_eq!(map.server(group.0, group.1), Some(NodeId(3)));
-            let replicas = map.replicas(group).expect("it is replicated");
+            let shard = (DatabaseNumber(0), ShardId(3));
+            assert_eq!(map.server(shard.0, shard.1), Some(NodeId(3)));
+            let replicas = map.replicas(shard).expect("it is replicated");
             assert_eq!((replicas.members.len(), replicas.protocol), (3, Protocol::Fast), "{now:?}");
         }
     }
@@ -704,16 +704,16 @@ mod tests {
         map.create(&name("birds"));
         map.replicate(Replication { replicas: 3, protocol: Protocol::Viewstamped });
         map.join(NodeId(3), "a:3");
-        assert_eq!(map.server(DatabaseNumber(0), GroupId(3)), Some(NodeId(3)));
-        assert!(!map.is_replicated(DatabaseNumber(0), GroupId(3)));
+        assert_eq!(map.server(DatabaseNumber(0), ShardId(3)), Some(NodeId(3)));
+        assert!(!map.is_replicated(DatabaseNumber(0), ShardId(3)));
     }
 
     #[test]
     fn a_database_that_was_there_before_its_cluster_is_not_looked_for_on_replicas() {
         let mut map = servers(3, Replication { replicas: 3, protocol: Protocol::Viewstamped });
         map.adopt(&name("birds"), NodeId(0));
-        assert_eq!(map.server(DatabaseNumber(0), GroupId(0)), Some(NodeId(0)));
-        assert!(!map.is_replicated(DatabaseNumber(0), GroupId(0)));
+        assert_eq!(map.server(DatabaseNumber(0), ShardId(0)), Some(NodeId(0)));
+        assert!(!map.is_replicated(DatabaseNumber(0), ShardId(0)));
     }
 
     #[test]
@@ -728,7 +728,7 @@ mod tests {
         map.join(drained, "b:2");
         let held: Vec<_> = map.held(drained).collect();
         let [place] = held[..] else { panic!("{held:?}") };
-        assert!(map.has(drained, "b:2") && place.1 == GroupId(1));
+        assert!(map.has(drained, "b:2") && place.1 == ShardId(1));
         map.leave(place, HandOver { to: manager, attempt: 1 });
         map.hand_over(place, 1);
         map.join(drained, "b:2");

@@ -15,7 +15,7 @@ use crate::status::Status;
 use fulmar_dbt::Reshape;
 use fulmar_kv::Object;
 use fulmar_kv::{
-    Basis, Commit, Durability, Error, Exclusion, Expected, GroupId, Key, ObjectId, Part, Prepare, Timestamp,
+    Basis, Commit, Durability, Error, Exclusion, Expected, Key, ObjectId, Part, Prepare, ShardId, Timestamp,
     TransactionId,
 };
 use fulmar_node::NodeId;
@@ -39,8 +39,8 @@ pub enum Message {
         again: bool,
         /// Of which database; any number, to open one.
         database: DatabaseNumber,
-        /// Of which of its groups.
-        group: GroupId,
+        /// Of which of its shards.
+        shard: ShardId,
         /// What it asks.
         question: Question,
     },
@@ -53,22 +53,22 @@ pub enum Message {
     },
     /// From a client: it has ended a snapshot that it had opened here.
     SnapshotClosed(Timestamp),
-    /// From a client, to a group that may have prepared its transaction: it will not ask for the decision.
-    GivenUp(DatabaseNumber, GroupId, TransactionId),
-    /// From one server to another, about a transaction of several groups.
+    /// From a client, to a shard that may have prepared its transaction: it will not ask for the decision.
+    GivenUp(DatabaseNumber, ShardId, TransactionId),
+    /// From one server to another, about a transaction of several shards.
     Transaction {
         /// Of which database.
         database: DatabaseNumber,
-        /// The group that is told.
-        group: GroupId,
-        /// The group that tells.
-        from: GroupId,
+        /// The shard that is told.
+        shard: ShardId,
+        /// The shard that tells.
+        from: ShardId,
         /// The transaction.
         transaction: TransactionId,
         /// What is told.
         said: PeerMessage,
     },
-    /// To the group of a tree's root: a change of the tree's shape that other groups have a part in.
+    /// To the shard of a tree's root: a change of the tree's shape that other shards have a part in.
     Reshape {
         /// Of which database.
         database: DatabaseNumber,
@@ -101,12 +101,12 @@ pub enum Message {
     },
     /// From a server to the one that keeps the map: which it has.
     Ask(MapRequest),
-    /// From the server of a group that is to be another's: the next part of all that it holds.
+    /// From the server of a shard that is to be another's: the next part of all that it holds.
     HandOver {
         /// Of which database.
         database: DatabaseNumber,
-        /// Which group.
-        group: GroupId,
+        /// Which shard.
+        shard: ShardId,
         /// See [`HandOver::attempt`].
         attempt: u64,
         /// Counts the parts, from 0 on.
@@ -116,12 +116,12 @@ pub enum Message {
         /// With the last part: the newest commit, and where the names of new objects begin.
         last: Option<(Timestamp, u64)>,
     },
-    /// To the server of a group: a part of it has arrived.
+    /// To the server of a shard: a part of it has arrived.
     Arrived {
         /// Of which database.
         database: DatabaseNumber,
-        /// Which group.
-        group: GroupId,
+        /// Which shard.
+        shard: ShardId,
         /// In which attempt.
         attempt: u64,
         /// The part.
@@ -131,21 +131,21 @@ pub enum Message {
     Load(Load),
     /// From the server that keeps the map: what each server holds and does, as far as it has said so.
     Loads(BTreeMap<NodeId, Load>),
-    /// Among the servers that hold replicas of a group.
+    /// Among the servers that hold replicas of a shard.
     Replication {
         /// Of which database.
         database: DatabaseNumber,
-        /// Which group.
-        group: GroupId,
+        /// Which shard.
+        shard: ShardId,
         /// What is said.
         message: Box<fulmar_replication::Message>,
     },
-    /// From a server whose replica of a group has missed too much, to one that holds another: what entries has it from an object on?
+    /// From a server whose replica of a shard has missed too much, to one that holds another: what entries has it from an object on?
     Copy {
         /// Of which database.
         database: DatabaseNumber,
-        /// Which group.
-        group: GroupId,
+        /// Which shard.
+        shard: ShardId,
         /// The object.
         from: ObjectId,
         /// It is to have committed no less than this.
@@ -157,8 +157,8 @@ pub enum Message {
     Copied {
         /// Of which database.
         database: DatabaseNumber,
-        /// Which group.
-        group: GroupId,
+        /// Which shard.
+        shard: ShardId,
         /// Some of what it holds.
         chunk: Chunk,
     },
@@ -197,18 +197,18 @@ pub enum MapRequest {
     Newer(u64),
     /// To be on it, at this address.
     Join(String),
-    /// That groups of new databases are replicated so.
+    /// That shards of new databases are replicated so.
     Replicate(Replication),
     /// That the server at this address holds nothing any more.
     Drain(String),
-    /// To be known to have a replica of a group from this life of the server on.
-    Begin(DatabaseNumber, GroupId, u64),
-    /// To serve a group, as the leader of its replicas in this view, which are these now.
-    Lead(DatabaseNumber, GroupId, View, Group),
-    /// To serve a group no more, and hand it over to another server.
-    Leave(DatabaseNumber, GroupId, HandOver),
+    /// To be known to have a replica of a shard from this life of the server on.
+    Begin(DatabaseNumber, ShardId, u64),
+    /// To serve a shard, as the leader of its replicas in this view, which are these now.
+    Lead(DatabaseNumber, ShardId, View, Group),
+    /// To serve a shard no more, and hand it over to another server.
+    Leave(DatabaseNumber, ShardId, HandOver),
     /// That it has done so, in this attempt.
-    HandOver(DatabaseNumber, GroupId, u64),
+    HandOver(DatabaseNumber, ShardId, u64),
     /// To find the database of this name, or make it.
     Database {
         /// Its name.
@@ -251,7 +251,7 @@ pub enum Question {
         /// How many bytes of cells are wanted, about.
         bytes: u64,
     },
-    /// See [`fulmar_kv::Store::commit`]: of a transaction of this group alone.
+    /// See [`fulmar_kv::Store::commit`]: of a transaction of this shard alone.
     Commit(TransactionId, Arc<Commit>, Durability),
     /// See [`fulmar_kv::Store::pick`].
     Pick {
@@ -266,14 +266,14 @@ pub enum Question {
     },
     /// See [`fulmar_kv::Store::exclude`].
     Exclude(Exclusion),
-    /// See [`fulmar_kv::Store::bytes`]: of this group.
+    /// See [`fulmar_kv::Store::bytes`]: of this shard.
     Size,
     /// See [`fulmar_kv::Store::commit_unread`].
     CommitUnread(TransactionId, Arc<Commit>, Basis, Durability),
-    /// To check and lock this group's part of a transaction. The answer waits until that is durable, as the other groups rely
+    /// To check and lock this shard's part of a transaction. The answer waits until that is durable, as the other shards rely
     /// on it.
     Prepare(Prepare),
-    /// To decide that a transaction, which all its groups have prepared, takes place, not before this time.
+    /// To decide that a transaction, which all its shards have prepared, takes place, not before this time.
     Decide(TransactionId, Timestamp, Durability),
 }
 
@@ -305,7 +305,7 @@ pub enum Direction {
 pub enum Answer {
     /// The database is open; and a time that the clock has reached.
     Open(Layout, Timestamp),
-    /// The server does not hold this group: ask for the layout.
+    /// The server does not hold this shard: ask for the layout.
     Elsewhere,
     /// A snapshot or commit.
     At(Timestamp),
@@ -417,8 +417,8 @@ impl Question {
         Self::Read { object, from: from.into(), direction, at, bytes }
     }
 
-    /// The groups that have a part in it besides the one that is asked.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = GroupId> {
+    /// The shards that have a part in it besides the one that is asked.
+    pub(crate) fn shards(&self) -> impl Iterator<Item = ShardId> {
         let prepare = if let Self::Prepare(prepare) = self { Some(prepare) } else { None };
         prepare.into_iter().flat_map(|prepare| prepare.others.iter().copied().chain([prepare.primary]))
     }

@@ -2,17 +2,17 @@
 
 use crate::DatabaseName;
 use fulmar_kv::engine::Engine;
-use fulmar_kv::{Database, Error, GroupId, Options};
+use fulmar_kv::{Database, Error, Options, ShardId};
 use fulmar_replication::LeaderTimeout;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How the groups of a server are opened.
+/// How the shards of a server are opened.
 #[derive(Clone, Debug)]
-pub struct GroupOptions {
+pub struct ShardOptions {
     /// How the storage of each is.
     pub storage: Options,
-    /// How long the leader of a group's replicas may be silent: see [`LeaderTimeout`].
+    /// How long the leader of a shard's replicas may be silent: see [`LeaderTimeout`].
     pub leader_timeout: LeaderTimeout,
     /// After so many operations replicas make a checkpoint; who has missed more than two of them copies the state.
     pub checkpoint: u64,
@@ -20,7 +20,7 @@ pub struct GroupOptions {
     pub copied_bytes: usize,
 }
 
-impl Default for GroupOptions {
+impl Default for ShardOptions {
     fn default() -> Self {
         Self {
             storage: Options::default(),
@@ -40,33 +40,33 @@ pub trait Open: Send {
     /// [`Error::Io`]
     fn exists(&mut self, name: &DatabaseName) -> Result<bool, Error>;
 
-    /// Opens a group of the database of this name, made if it is not there. It is not open yet.
+    /// Opens a shard of the database of this name, made if it is not there. It is not open yet.
     ///
     /// # Errors
     /// What opening it says.
-    fn open(&mut self, name: &DatabaseName, group: GroupId) -> Result<Database, Error>;
+    fn open(&mut self, name: &DatabaseName, shard: ShardId) -> Result<Database, Error>;
 
-    /// Opens an empty group, for what comes of it from another server, in place of what an earlier attempt has brought; but in place of
+    /// Opens an empty shard, for what comes of it from another server, in place of what an earlier attempt has brought; but in place of
     /// nothing else, such as a database of that name that this server has and the cluster does not know.
     ///
     /// # Errors
     /// What removing and opening it says.
-    fn arrive(&mut self, name: &DatabaseName, group: GroupId) -> Result<Database, Error>;
+    fn arrive(&mut self, name: &DatabaseName, shard: ShardId) -> Result<Database, Error>;
 
-    /// Removes what there is of a group that this server has held and handed over; it is not open.
+    /// Removes what there is of a shard that this server has held and handed over; it is not open.
     ///
     /// # Errors
     /// [`Error::Io`]
-    fn discard(&mut self, name: &DatabaseName, group: GroupId) -> Result<(), Error>;
+    fn discard(&mut self, name: &DatabaseName, shard: ShardId) -> Result<(), Error>;
 
-    /// Opens what a replica of a group is kept in, made if it is not there; with what messages call it.
+    /// Opens what a replica of a shard is kept in, made if it is not there; with what messages call it.
     ///
     /// # Errors
     /// What opening it says.
-    fn engine(&mut self, name: &DatabaseName, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error>;
+    fn engine(&mut self, name: &DatabaseName, shard: ShardId) -> Result<(PathBuf, Arc<dyn Engine>), Error>;
 
-    /// How a group is opened that is kept in such an engine.
-    fn options(&self) -> GroupOptions;
+    /// How a shard is opened that is kept in such an engine.
+    fn options(&self) -> ShardOptions;
 
     /// Opens the cluster's own records, as the first server keeps them as long as it does so alone.
     ///

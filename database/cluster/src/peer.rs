@@ -1,12 +1,12 @@
-//! What groups tell each other.
+//! What shards tell each other.
 //!
 //! *Known as:* peer messages.
 
 use fulmar_coding::{Reader, list, put_bytes, put_varint};
 use fulmar_dbt::{Reshape, Shape};
-use fulmar_kv::{GroupId, Key, Moved, ObjectId, Outcome, Timestamp};
+use fulmar_kv::{Key, Moved, ObjectId, Outcome, ShardId, Timestamp};
 
-/// What groups tell each other about a transaction.
+/// What shards tell each other about a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerMessage {
     /// To its primary: what has become of it? Somebody has met its locks.
@@ -20,7 +20,7 @@ pub enum PeerMessage {
     Open(Timestamp),
     /// By its primary: it is decided.
     Ended(Outcome),
-    /// To its primary: the group has carried out the decision.
+    /// To its primary: the shard has carried out the decision.
     Confirmed,
     /// By its primary: a part of a change of a tree's shape, to be prepared.
     Prepare {
@@ -35,7 +35,7 @@ pub enum PeerMessage {
     Refused,
 }
 
-/// One group's part of a change of a tree's shape.
+/// One shard's part of a change of a tree's shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// To cut a leaf at these keys.
@@ -48,7 +48,7 @@ pub enum Step {
     Arrive(Moved, Timestamp),
 }
 
-/// What a group has prepared.
+/// What a shard has prepared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
     /// Objects of these names will be here.
@@ -85,7 +85,7 @@ pub(crate) fn reshape(input: &mut Reader<'_>) -> Option<Reshape> {
     let shape = match input.byte()? {
         0 => Shape::Split(list(input, key)?),
         1 => Shape::Join(input.varint()?),
-        2 => Shape::Move(GroupId::decode(input)?),
+        2 => Shape::Move(ShardId::decode(input)?),
         3 => Shape::Remove,
         _ => return None,
     };

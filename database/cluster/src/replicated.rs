@@ -1,6 +1,6 @@
-//! A group on several servers: entries that all of them hold, and that the one that leads writes.
+//! A shard on several servers: entries that all of them hold, and that the one that leads writes.
 //!
-//! What a group's commits come to is a sequence of batches for its engine. A replicated group hands them to a replicated state
+//! What a shard's commits come to is a sequence of batches for its engine. A replicated shard hands them to a replicated state
 //! machine, [`Entries`], instead: the server that leads makes them, over what it has written ahead, and the others
 //! only store them. Concurrency control is done once; and a batch is a list of blind writes, which carried out again, or over entries
 //! that are newer in part, come to the same as long as all that follow are carried out, too. Recovery and copying rest on that.
@@ -37,7 +37,7 @@ pub(crate) const DONE: u8 = 1;
 /// …or was not, as the leader of a later view has announced itself.
 pub(crate) const REFUSED: u8 = 0;
 
-/// The entries of a group, as one of its replicas holds them.
+/// The entries of a shard, as one of its replicas holds them.
 #[derive(Clone)]
 pub struct Entries(Arc<Held>);
 
@@ -145,7 +145,7 @@ impl Part {
     }
 }
 
-/// What a replica of a group is kept in, in the directory `path`, made if it is not there.
+/// What a replica of a shard is kept in, in the directory `path`, made if it is not there.
 ///
 /// # Errors
 /// As [`Database::open`](fulmar_kv::Database::open).

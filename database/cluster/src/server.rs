@@ -1,10 +1,9 @@
-//! The server: groups of databases for clients elsewhere.
+//! The server: shards of databases for clients elsewhere.
 
 mod balance;
 mod clock;
 mod copying;
 mod failures;
-mod group;
 mod hand_over;
 mod ledger;
 mod manager;
@@ -14,6 +13,7 @@ mod questions;
 mod replicas;
 mod reshape;
 mod retiring;
+mod shard;
 mod snapshots;
 mod synced;
 mod unused;
@@ -28,10 +28,9 @@ use crate::status::Status;
 pub use balance::Load;
 use clock::Clock;
 use failures::Failures;
-use fulmar_kv::{Database, Error, GroupId, Timestamp};
+use fulmar_kv::{Database, Error, ShardId, Timestamp};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_replication::Record;
-use group::Group;
 use hand_over::{Arriving, Leaving, Unanswered};
 use ledger::Ledger;
 use manager::Manager;
@@ -39,6 +38,7 @@ pub use map::Joining;
 pub(super) use map::remembered;
 use questions::ClientQuestion;
 use replicas::Hosted;
+use shard::Shard;
 use snapshots::Snapshots;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -51,14 +51,14 @@ const SWEEP: Duration = Duration::from_millis(250);
 /// A server of another cluster that looks for one of its own tries every second.
 const HESITATION: Duration = Duration::from_secs(2);
 
-/// Groups by the servers that hold them, in the order of their names.
-fn numbered(servers: &[NodeId]) -> impl Iterator<Item = (GroupId, &NodeId)> {
-    (0..).map(GroupId).zip(servers)
+/// ShardCounts by the servers that hold them, in the order of their names.
+fn numbered(servers: &[NodeId]) -> impl Iterator<Item = (ShardId, &NodeId)> {
+    (0..).map(ShardId).zip(servers)
 }
 
-/// Groups of databases on one server, as clients and other servers see them.
+/// ShardCounts of databases on one server, as clients and other servers see them.
 ///
-/// A record stands for what a group has handed to its engine; who drives the process makes it durable by
+/// A record stands for what a shard has handed to its engine; who drives the process makes it durable by
 /// [`Database::sync`].
 pub struct Server {
     known: Known,
@@ -73,33 +73,33 @@ struct Held {
     membership: Membership,
 }
 
-/// Groups that are served here, and those that come and go.
+/// ShardCounts that are served here, and those that come and go.
 #[derive(Default)]
 struct Shards {
-    open: BTreeMap<(DatabaseNumber, GroupId), Group>,
+    open: BTreeMap<(DatabaseNumber, ShardId), Shard>,
     unused: Unused,
     /// Questions that need the clock, and from which of its answers on it is new enough.
     untimed: VecDeque<(u64, ClientQuestion)>,
-    /// Groups that came after others of their databases, and may have trees and leaves now.
-    welcome: BTreeSet<(DatabaseNumber, GroupId)>,
+    /// ShardCounts that came after others of their databases, and may have trees and leaves now.
+    welcome: BTreeSet<(DatabaseNumber, ShardId)>,
     /// For how many sweeps this server has been busier than another.
     busier: u32,
-    /// Groups that are to be another server's.
-    leaving: BTreeMap<(DatabaseNumber, GroupId), Leaving>,
+    /// ShardCounts that are to be another server's.
+    leaving: BTreeMap<(DatabaseNumber, ShardId), Leaving>,
     /// How often this server has begun to hand one over.
     attempts: u64,
     /// What their last parts are answered as soon as they are durable.
     unanswered: VecDeque<Unanswered>,
-    /// Groups that are to be this server's, or have become so since it began.
-    arriving: BTreeMap<(DatabaseNumber, GroupId), Arriving>,
+    /// ShardCounts that are to be this server's, or have become so since it began.
+    arriving: BTreeMap<(DatabaseNumber, ShardId), Arriving>,
 }
 
-/// Replicas of groups, whoever leads them.
+/// Replicas of shards, whoever leads them.
 #[derive(Default)]
 struct Replicas {
-    hosted: BTreeMap<(DatabaseNumber, GroupId), Hosted>,
+    hosted: BTreeMap<(DatabaseNumber, ShardId), Hosted>,
     /// What others are kept in, which begin as soon as the map tells that they do.
-    opened: BTreeMap<(DatabaseNumber, GroupId), (Entries, Vec<Record>)>,
+    opened: BTreeMap<(DatabaseNumber, ShardId), (Entries, Vec<Record>)>,
     failures: Failures,
 }
 
@@ -118,7 +118,7 @@ struct Membership {
     early: Option<Message>,
 }
 
-/// What a server knows beside its groups.
+/// What a server knows beside its shards.
 struct Known {
     me: NodeId,
     /// Where others find it.
@@ -137,13 +137,13 @@ struct Known {
     /// What each server holds and does.
     loads: BTreeMap<NodeId, Load>,
     durable: Lsn,
-    /// How many changes of the shape of trees have begun here: a group that is opened again must not take them for its own.
+    /// How many changes of the shape of trees have begun here: a shard that is opened again must not take them for its own.
     reshaped: u64,
     /// What the server tells itself.
     own: VecDeque<Message>,
 }
 
-/// What a step of the server works with, beside the group that it is about.
+/// What a step of the server works with, beside the shard that it is about.
 struct Turn<'a> {
     known: &'a mut Known,
     now: Time,
@@ -182,16 +182,16 @@ pub enum Timer {
     Sweep,
     /// It begins another of the replicas that it is to hold.
     Host,
-    /// A replica of this group does something.
-    Replica((DatabaseNumber, GroupId), fulmar_replication::Timer),
-    /// The replica of this group has more to write to its engine.
-    Store((DatabaseNumber, GroupId)),
-    /// The leader of this group's replicas asks them again.
-    Front((DatabaseNumber, GroupId)),
+    /// A replica of this shard does something.
+    Replica((DatabaseNumber, ShardId), fulmar_replication::Timer),
+    /// The replica of this shard has more to write to its engine.
+    Store((DatabaseNumber, ShardId)),
+    /// The leader of this shard's replicas asks them again.
+    Front((DatabaseNumber, ShardId)),
 }
 
 impl Server {
-    /// The first server of its cluster, which keeps the clock and the map: alone, or if groups of new databases are to have
+    /// The first server of its cluster, which keeps the clock and the map: alone, or if shards of new databases are to have
     /// replicas, together with others, as soon as there are. Others find it at its address.
     ///
     /// # Errors
@@ -276,12 +276,12 @@ impl Server {
         &self.known.map
     }
 
-    /// The open groups.
+    /// The open shards.
     pub fn databases(&self) -> impl Iterator<Item = &Database> {
-        self.held.shards.open.values().map(Group::database)
+        self.held.shards.open.values().map(Shard::database)
     }
 
-    /// The groups of which all has come here from another server, and is not on the disk yet.
+    /// The shards of which all has come here from another server, and is not on the disk yet.
     pub fn arrived(&self) -> impl Iterator<Item = &Database> {
         self.held.arrived()
     }
@@ -297,7 +297,7 @@ impl Server {
         self.held.behind(&self.known)
     }
 
-    /// Has others lead the groups that are led here, and then what keeps the clock and the map, as far as others are there for
+    /// Has others lead the shards that are led here, and then what keeps the clock and the map, as far as others are there for
     /// it. Whether there is nothing of that to be done any more; it is to be called again until then.
     pub fn retire(&mut self, now: Time, out: &mut Outbox<Self>) -> bool {
         let (held, turn) = &mut self.turn(now, out);
@@ -320,8 +320,8 @@ impl Held {
         let is_known = || known.met.contains_key(&from) || self.replicas.hosted.values().any(has_replica);
         let speaker = Speaker::of(from, &known.map, is_known);
         message.may_come_from(speaker)
-            && message.can_follow(speaker, (clock, known.map.version), |database, group| {
-                self.shards.open.contains_key(&(database, group))
+            && message.can_follow(speaker, (clock, known.map.version), |database, shard| {
+                self.shards.open.contains_key(&(database, shard))
             })
     }
 
@@ -330,36 +330,36 @@ impl Held {
             Message::Question { number, question: message::Question::Open { name, create }, .. } => {
                 self.open(from, number, (name, create), turn);
             }
-            Message::Question { number, again, database, group, question } => {
-                let place = (database, group);
+            Message::Question { number, again, database, shard, question } => {
+                let place = (database, shard);
                 self.ask(ClientQuestion { client: from, number, again, place, question }, turn);
             }
             Message::SnapshotClosed(at) => {
                 if turn.known.snapshots.close(from, at) {
-                    self.shards.open.values_mut().for_each(|group| group.end_snapshot(from, at));
+                    self.shards.open.values_mut().for_each(|shard| shard.end_snapshot(from, at));
                 }
             }
-            Message::GivenUp(database, group, transaction) => {
-                if let Some(group) = self.shards.open.get_mut(&(database, group)) {
-                    group.give_up(transaction, turn);
+            Message::GivenUp(database, shard, transaction) => {
+                if let Some(shard) = self.shards.open.get_mut(&(database, shard)) {
+                    shard.give_up(transaction, turn);
                 }
             }
-            Message::Transaction { database, group, from: primary, transaction, said } => {
+            Message::Transaction { database, shard, from: primary, transaction, said } => {
                 let is_step = matches!(said, PeerMessage::Prepare { .. });
-                let is_told = self.tell_group((database, group), turn, |group, turn| {
-                    group.hear(primary, transaction, said, turn)
+                let is_told = self.tell_shard((database, shard), turn, |shard, turn| {
+                    shard.hear(primary, transaction, said, turn)
                 });
                 if is_step && !is_told {
                     // It does not ask again, and leaves are locked for it.
                     let said = PeerMessage::Refused;
                     let refused =
-                        Message::Transaction { database, group: primary, from: group, transaction, said };
+                        Message::Transaction { database, shard: primary, from: shard, transaction, said };
                     turn.send(from, refused);
                 }
             }
             Message::Reshape { database, reshape } => {
-                let place = (database, reshape.root.group());
-                self.tell_group(place, turn, |group, turn| group.reshape(reshape, turn));
+                let place = (database, reshape.root.shard());
+                self.tell_shard(place, turn, |shard, turn| shard.reshape(reshape, turn));
             }
             Message::Clock { number, reached, goes_on, oldest } => {
                 if let Some(manager) = &mut self.membership.manager {
@@ -387,27 +387,27 @@ impl Held {
                 }
             }
             Message::Loads(loads) => turn.known.loads = loads,
-            Message::HandOver { database, group, attempt, number, objects, last } => {
-                self.take_over(from, (database, group), ((attempt, number), (objects, last)), turn);
+            Message::HandOver { database, shard, attempt, number, objects, last } => {
+                self.take_over(from, (database, shard), ((attempt, number), (objects, last)), turn);
             }
-            Message::Arrived { database, group, attempt, number } => {
-                self.hand_on((database, group), (attempt, number), turn);
+            Message::Arrived { database, shard, attempt, number } => {
+                self.hand_on((database, shard), (attempt, number), turn);
             }
-            Message::Replication { database, group, message } => {
-                self.hear_replica((database, group), from, *message, turn);
+            Message::Replication { database, shard, message } => {
+                self.hear_replica((database, shard), from, *message, turn);
             }
-            Message::Copy { database, group, from: object, upto, offset } => {
-                self.give_chunk((database, group), from, (object, upto, offset), turn);
+            Message::Copy { database, shard, from: object, upto, offset } => {
+                self.give_chunk((database, shard), from, (object, upto, offset), turn);
             }
-            Message::Copied { database, group, chunk } => {
-                self.take_chunk((database, group), from, chunk, turn);
+            Message::Copied { database, shard, chunk } => {
+                self.take_chunk((database, shard), from, chunk, turn);
             }
             Message::Examine => {
                 let status = Status {
                     now: turn.known.clock.now(),
                     watermark: turn.known.clock.watermark(),
                     snapshots: turn.known.snapshots.count(),
-                    groups: self.shards.open.values().map(Group::status).collect(),
+                    shards: self.shards.open.values().map(Shard::status).collect(),
                     failures: [self.failures(turn.known), self.behind(turn.known)].concat(),
                 };
                 turn.send(from, Message::Status(status));
@@ -428,16 +428,16 @@ impl Held {
         if turn.known.map.servers.contains_key(&peer) {
             self.step_replicas(turn, |replica, now, out| replica.disconnected(now, peer, out));
             let served: BTreeSet<_> = turn.known.map.held(peer).collect();
-            for ((database, _), group) in &mut self.shards.open {
-                group.miss(|other| served.contains(&(*database, other)), turn);
+            for ((database, _), shard) in &mut self.shards.open {
+                shard.miss(|other| served.contains(&(*database, other)), turn);
             }
         }
     }
 
     /// Looks for what waits in vain.
     fn sweep(&mut self, turn: &mut Turn<'_>) {
-        for group in self.shards.open.values_mut() {
-            group.sweep(turn);
+        for shard in self.shards.open.values_mut() {
+            shard.sweep(turn);
         }
         self.sweep_replicas(turn);
         self.reopen_failed(turn);

@@ -2,7 +2,7 @@
 
 use crate::message::DatabaseNumber;
 use fulmar_coding::{Reader, list, number, put_bytes, put_varint, text};
-use fulmar_kv::{GroupId, Timestamp};
+use fulmar_kv::{ShardId, Timestamp};
 
 /// What a server tells about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,24 +13,24 @@ pub struct Status {
     pub watermark: Timestamp,
     /// How many snapshots its clients hold.
     pub snapshots: u64,
-    /// The groups that it has open.
-    pub groups: Vec<GroupStatus>,
+    /// The shards that it has open.
+    pub shards: Vec<ShardStatus>,
     /// What of it takes no part, and why.
     pub failures: Vec<String>,
 }
 
-/// What it tells about a group.
+/// What it tells about a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupStatus {
+pub struct ShardStatus {
     /// The database.
     pub database: DatabaseNumber,
-    /// The group.
-    pub group: GroupId,
+    /// The shard.
+    pub shard: ShardId,
     /// Reads that were answered since it was opened.
     pub reads: u64,
     /// Commits that were carried out since it was opened.
     pub commits: u64,
-    /// Transactions of several groups that are prepared and not decided.
+    /// Transactions of several shards that are prepared and not decided.
     pub prepared: u64,
     /// Memory for cached data, bytes.
     pub cached: u64,
@@ -43,10 +43,10 @@ impl Status {
         put_varint(out, self.now.0);
         put_varint(out, self.watermark.0);
         put_varint(out, self.snapshots);
-        put_varint(out, self.groups.len() as u64);
-        for GroupStatus { database, group, reads, commits, prepared, cached, nodes } in &self.groups {
+        put_varint(out, self.shards.len() as u64);
+        for ShardStatus { database, shard, reads, commits, prepared, cached, nodes } in &self.shards {
             put_varint(out, database.0.into());
-            put_varint(out, group.0.into());
+            put_varint(out, shard.0.into());
             [reads, commits, prepared, cached, nodes].into_iter().for_each(|count| put_varint(out, *count));
         }
         put_varint(out, self.failures.len() as u64);
@@ -57,9 +57,9 @@ impl Status {
         let (now, watermark) = (Timestamp::decode(input)?, Timestamp::decode(input)?);
         let snapshots = input.varint()?;
         let one = |input: &mut Reader<'_>| {
-            Some(GroupStatus {
+            Some(ShardStatus {
                 database: DatabaseNumber(number(input)?),
-                group: GroupId::decode(input)?,
+                shard: ShardId::decode(input)?,
                 reads: input.varint()?,
                 commits: input.varint()?,
                 prepared: input.varint()?,
@@ -67,7 +67,7 @@ impl Status {
                 nodes: input.varint()?,
             })
         };
-        let groups = list(input, one)?;
-        Some(Self { now, watermark, snapshots, groups, failures: list(input, text)? })
+        let shards = list(input, one)?;
+        Some(Self { now, watermark, snapshots, shards, failures: list(input, text)? })
     }
 }

@@ -5,8 +5,8 @@ use crate::connection::LARGEST_COMMIT;
 use crate::message::{Answer, Failed, Question, Sight};
 use fulmar_kv::Cache;
 use fulmar_kv::{
-    Basis, Commit, Durability, Error, Exclusion, Expected, GroupId, Groups, Interruption, Key, Object,
-    ObjectId, Part, Refusal, Snapshot, Store, Timestamp,
+    Basis, Commit, Durability, Error, Exclusion, Expected, Interruption, Key, Object, ObjectId, Part,
+    Refusal, ShardCounts, ShardId, Snapshot, Store, Timestamp,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,7 +82,7 @@ pub struct Remote<C> {
     excused: Mutex<BTreeMap<ObjectId, u32>>,
     /// Numbers picked in trees.
     blocks: Mutex<BTreeMap<ObjectId, Block>>,
-    /// In how many groups others were last excluded.
+    /// In how many shards others were last excluded.
     excluding: AtomicU16,
     line: Mutex<Line<C>>,
 }
@@ -119,8 +119,8 @@ impl<C: Call> Remote<C> {
         }
     }
 
-    fn ask(&self, group: GroupId, question: Question) -> Result<Answer, Error> {
-        self.call(Ask::Question(group, question))
+    fn ask(&self, shard: ShardId, question: Question) -> Result<Answer, Error> {
+        self.call(Ask::Question(shard, question))
     }
 
     fn call(&self, ask: Ask) -> Result<Answer, Error> {
@@ -131,7 +131,7 @@ impl<C: Call> Remote<C> {
     fn answer(&self, reply: Result<Reply, Unreachable>) -> Result<Answer, Error> {
         match reply {
             Ok(Reply::Answer(answer)) => Ok(answer),
-            Ok(Reply::Groups(_)) => unreachable!("not asked for"),
+            Ok(Reply::ShardCounts(_)) => unreachable!("not asked for"),
             Ok(Reply::Silence | Reply::Waiting) => Err(self.silent()),
             Err(unreachable) => Err(self.io(io::ErrorKind::NotConnected, unreachable.to_string())),
         }
@@ -154,11 +154,11 @@ impl<C: Call> Remote<C> {
         })
     }
 
-    /// Asks where the database's groups are.
-    fn layout(&self, ask: Ask) -> Result<Groups, Error> {
+    /// Asks where the database's shards are.
+    fn layout(&self, ask: Ask) -> Result<ShardCounts, Error> {
         let reply = self.line.lock().client.call(ask);
         match reply {
-            Ok(Reply::Groups(groups)) => Ok(groups),
+            Ok(Reply::ShardCounts(shards)) => Ok(shards),
             Ok(Reply::Answer(answer)) => Err(self.failed(answer)),
             Ok(Reply::Silence | Reply::Waiting) => Err(self.silent()),
             Err(unreachable) => Err(self.io(io::ErrorKind::NotConnected, unreachable.to_string())),
@@ -185,7 +185,7 @@ impl<C: Call> Remote<C> {
     }
 
     fn timestamp(&self, question: Question) -> Result<Timestamp, Error> {
-        match self.ask(GroupId(0), question)? {
+        match self.ask(ShardId(0), question)? {
             Answer::At(at) => Ok(at),
             other => Err(self.failed(other)),
         }
@@ -271,11 +271,11 @@ impl<C: Call> Store for Remote<C> {
     }
 
     fn bytes(&self) -> Result<u64, Error> {
-        let size = |group| match self.ask(GroupId(group), Question::Size)? {
+        let size = |shard| match self.ask(ShardId(shard), Question::Size)? {
             Answer::Size(bytes) => Ok(bytes),
             other => Err(self.failed(other)),
         };
-        (0..self.groups()?.all).try_fold(0, |sum: u64, group| Ok(sum.saturating_add(size(group)?)))
+        (0..self.shards()?.all).try_fold(0, |sum: u64, shard| Ok(sum.saturating_add(size(shard)?)))
     }
 
     fn is_far(&self) -> bool {
@@ -300,20 +300,20 @@ impl<C: Call> Store for Remote<C> {
         }
         let is_once = at.is_once();
         let (bytes, goes_on) = if is_once { (ONE_ROW, false) } else { self.appetite(part) };
-        let group = object.group();
-        // Each group knows it.
-        let in_group = |expected: Option<Expected>| expected.map(|expected| expected.in_group(group));
+        let shard = object.shard();
+        // Each shard knows it.
+        let in_shard = |expected: Option<Expected>| expected.map(|expected| expected.in_shard(shard));
         let sight = match at.known() {
             Some(at) => Sight::Open(at),
-            None if is_once => Sight::Once(in_group(at.expected())),
-            None => Sight::New(in_group(at.expected())),
+            None if is_once => Sight::Once(in_shard(at.expected())),
+            None => Sight::New(in_shard(at.expected())),
         };
         let scans = goes_on && at.known().is_some();
         let question = Question::read(object, part, sight, bytes);
         let ask = if scans {
-            Ask::Scan(group, question, bytes.saturating_mul(GROWTH))
+            Ask::Scan(shard, question, bytes.saturating_mul(GROWTH))
         } else {
-            Ask::Question(group, question)
+            Ask::Question(shard, question)
         };
         let found = match self.call(ask)? {
             Answer::Object(found) => Some(found),
@@ -344,8 +344,8 @@ impl<C: Call> Store for Remote<C> {
         Ok(found)
     }
 
-    fn groups(&self) -> Result<Groups, Error> {
-        self.layout(Ask::Groups)
+    fn shards(&self) -> Result<ShardCounts, Error> {
+        self.layout(Ask::ShardCounts)
     }
 
     fn reconsider(&self) -> Result<(), Error> {
@@ -376,14 +376,14 @@ impl<C: Call> Store for Remote<C> {
     fn commit(&self, commit: Commit, durability: Durability) -> Result<Timestamp, Refusal<Commit>> {
         self.require_sendable(&commit)?;
         let commit = Arc::new(commit);
-        let group = commit.groups().next().unwrap_or_default();
-        // Others must not have come in between in any group. A server that knows more of them refuses it.
+        let shard = commit.shards().next().unwrap_or_default();
+        // Others must not have come in between in any shard. A server that knows more of them refuses it.
         let excluding = if commit.is_exclusive { self.excluding.load(Relaxed) } else { 0 };
-        let ask = if excluding <= 1 && commit.is_of(group) {
-            Ask::Commit(group, commit.clone(), None, durability)
+        let ask = if excluding <= 1 && commit.is_of(shard) {
+            Ask::Commit(shard, commit.clone(), None, durability)
         } else {
-            let excluding = (0..excluding).map(GroupId);
-            Ask::CommitParts(Commit::clone(&commit).by_group(excluding), durability)
+            let excluding = (0..excluding).map(ShardId);
+            Ask::CommitParts(Commit::clone(&commit).by_shard(excluding), durability)
         };
         let answer = self.call_to_commit(ask)?;
         self.committed(answer, commit)
@@ -397,9 +397,9 @@ impl<C: Call> Store for Remote<C> {
     ) -> Result<Timestamp, Refusal<Commit>> {
         self.require_sendable(&commit)?;
         let commit = Arc::new(commit);
-        let group = commit.groups().next().unwrap_or_default();
-        basis.expected = basis.expected.map(|expected| expected.in_group(group));
-        match self.call_to_commit(Ask::Commit(group, commit.clone(), Some(basis), durability))? {
+        let shard = commit.shards().next().unwrap_or_default();
+        basis.expected = basis.expected.map(|expected| expected.in_shard(shard));
+        match self.call_to_commit(Ask::Commit(shard, commit.clone(), Some(basis), durability))? {
             Answer::Unexpected => Err(Error::Conflict.into()),
             other => self.committed(other, commit),
         }
@@ -417,7 +417,7 @@ impl<C: Call> Store for Remote<C> {
             }
             count = block.count.saturating_mul(2).min(MOST_NUMBERS);
         }
-        match self.ask(tree.group(), Question::Pick { tree, next, count, at })? {
+        match self.ask(tree.shard(), Question::Pick { tree, next, count, at })? {
             Answer::Picked(first) => {
                 let numbers = first.saturating_add(1)..first.saturating_add(count);
                 blocks.insert(tree, Block { at, numbers, count });
@@ -427,30 +427,30 @@ impl<C: Call> Store for Remote<C> {
         }
     }
 
-    /// In each group, so that no commit anywhere goes unasked.
+    /// In each shard, so that no commit anywhere goes unasked.
     fn exclude(&self, exclusion: Exclusion) -> Result<bool, Error> {
-        let ask = |group, exclusion| match self.ask(GroupId(group), Question::Exclude(exclusion))? {
+        let ask = |shard, exclusion| match self.ask(ShardId(shard), Question::Exclude(exclusion))? {
             Answer::Granted => Ok(true),
             Answer::Failed(Failed::Excluded) => Ok(false),
             other => Err(self.failed(other)),
         };
-        let all = self.groups()?.all;
+        let all = self.shards()?.all;
         if exclusion == Exclusion::Begin {
             self.excluding.store(all, Relaxed);
         }
         if exclusion == Exclusion::End {
             // Each, whatever another says: others wait for all of them.
-            let ended: Vec<Result<bool, Error>> = (0..all).map(|group| ask(group, exclusion)).collect();
+            let ended: Vec<Result<bool, Error>> = (0..all).map(|shard| ask(shard, exclusion)).collect();
             return ended.into_iter().collect::<Result<Vec<_>, _>>().map(|_| true);
         }
-        for group in 0..all {
-            let granted = ask(group, exclusion);
+        for shard in 0..all {
+            let granted = ask(shard, exclusion);
             if matches!(granted, Ok(true)) {
                 continue;
             }
             if exclusion == Exclusion::Begin {
                 // Who has not answered may have heard.
-                let last = if granted.is_err() { group + 1 } else { group };
+                let last = if granted.is_err() { shard + 1 } else { shard };
                 for begun in 0..last {
                     // What is told is why it could not begin.
                     let _ = ask(begun, Exclusion::End);

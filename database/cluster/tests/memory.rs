@@ -4,7 +4,7 @@
 
 use fulmar_cluster::{DatabaseName, DatabaseNumber, Load, Map, Message, NodeId, Placement, Question};
 use fulmar_kv::{
-    Basis, Changes, Commit, Durability, GroupId, Interval, Key, ObjectId, Prepare, Restructuring, Timestamp,
+    Basis, Changes, Commit, Durability, Interval, Key, ObjectId, Prepare, Restructuring, ShardId, Timestamp,
     TransactionId, Write,
 };
 use fulmar_transport::Wire;
@@ -54,7 +54,7 @@ fn a_message_is_read() {
 }
 
 fn question(question: Question) -> Message {
-    Message::Question { number: 1, again: false, database: DatabaseNumber(0), group: GroupId(0), question }
+    Message::Question { number: 1, again: false, database: DatabaseNumber(0), shard: ShardId(0), question }
 }
 
 fn commit(commit: Commit) -> Message {
@@ -70,7 +70,7 @@ fn written(message: &Message) -> Vec<u8> {
 
 #[test]
 fn a_message_takes_a_small_multiple_of_its_bytes() {
-    let object = |n: u64| ObjectId::new(GroupId(0), n);
+    let object = |n: u64| ObjectId::new(ShardId(0), n);
     let cells = || (0..ITEMS).map(|_| (object(0), Key::from([]))).collect::<Vec<_>>();
     let keys: Vec<_> = (0..ITEMS).map(u32::to_be_bytes).collect();
     let many = |value: Option<&'static [u8]>| keys.iter().map(move |key| (&key[1..], value));
@@ -81,12 +81,12 @@ fn a_message_takes_a_small_multiple_of_its_bytes() {
     };
     let empty = |n| Write { object: object(n), cleared: Vec::new(), changes: Changes::default() };
     let tiny = |n| Write { changes: [(&[][..], None)].into_iter().collect(), ..empty(n) };
-    let groups = (0..u16::MAX).map(GroupId).collect();
+    let shards = (0..u16::MAX).map(ShardId).collect();
     let basis = Basis { present: cells(), ..Basis::default() };
     let placement = || Placement {
         name: DatabaseName::try_from("a").unwrap(),
         founded: 0,
-        groups: Vec::new(),
+        shards: Vec::new(),
         replicated: BTreeMap::new(),
     };
     let databases = (0..1 << 18).map(|n| (DatabaseNumber(n), placement())).collect();
@@ -111,15 +111,15 @@ fn a_message_takes_a_small_multiple_of_its_bytes() {
             let create = (0..ITEMS.into()).map(|n| Restructuring::Create { object: object(n) });
             commit(Commit { restructurings: create.collect(), ..Commit::default() })
         }),
-        ("groups", {
+        ("shards", {
             let commit = Commit::default();
-            question(Question::Prepare(Prepare { transaction, primary: GroupId(0), others: groups, commit }))
+            question(Question::Prepare(Prepare { transaction, primary: ShardId(0), others: shards, commit }))
         }),
         ("map", Message::Map { map: Map { databases, ..Map::default() }, about: None }),
         ("loads", Message::Loads(loads)),
         ("objects", {
-            let (database, group, last) = (DatabaseNumber(0), GroupId(0), Some((Timestamp(1), 1)));
-            Message::HandOver { database, group, attempt: 0, number: 0, objects, last }
+            let (database, shard, last) = (DatabaseNumber(0), ShardId(0), Some((Timestamp(1), 1)));
+            Message::HandOver { database, shard, attempt: 0, number: 0, objects, last }
         }),
     ];
     for (name, message) in cases {

@@ -1,7 +1,7 @@
 //! Servers in this process, for tests that run on a cluster.
 
 use fulmar_cluster::{
-    Cluster, Directory, GroupOptions, Open, Replication, Service, Transient, new_cluster, new_server,
+    Cluster, Directory, Open, Replication, Service, ShardOptions, Transient, new_cluster, new_server,
 };
 use std::error::Error;
 use std::net::TcpListener;
@@ -65,8 +65,8 @@ fn serve(cluster: Option<Cluster>, keep: Keep, replication: Replication) -> Resu
     let address = listener.local_addr()?.to_string();
     let directory = tempfile::tempdir()?;
     let databases: Box<dyn Open> = match keep {
-        Keep::OnDisk => Box::new(Directory::new(directory.path().into(), GroupOptions::default())),
-        Keep::InMemory => Box::new(Transient::new(GroupOptions::default())),
+        Keep::OnDisk => Box::new(Directory::new(directory.path().into(), ShardOptions::default())),
+        Keep::InMemory => Box::new(Transient::new(ShardOptions::default())),
     };
     let mut service = match cluster {
         None => Service::first(new_cluster()?, databases, &address, replication)?,

@@ -38,14 +38,14 @@ impl Database {
 
 impl Rebalancer<'_> {
     fn facts(&self) -> Tree {
-        Tree::facts(self.kv.group())
+        Tree::facts(self.kv.shard())
     }
 
-    /// The next tree of this group that will be made.
+    /// The next tree of this shard that will be made.
     fn next_tree(&self) -> Result<Tree, Error> {
         let stored = self.database.begin()?.get(self.facts(), NEXT_TREE)?;
         let number = stored.and_then(|stored| (*stored).try_into().ok()).map_or(2, u32::from_be_bytes);
-        Ok(Tree::new(self.kv.group(), number))
+        Ok(Tree::new(self.kv.shard(), number))
     }
 
     /// Carries out restructurings; says whether they still fitted.
@@ -60,7 +60,7 @@ impl Rebalancer<'_> {
     }
 
     /// Splits a leaf that commits of others have made too large. One that is pinned is left to the commit that ends that,
-    /// one of a tree whose root is elsewhere to the group that has the links.
+    /// one of a tree whose root is elsewhere to the shard that has the links.
     fn split_leaf(&self, id: ObjectId, elsewhere: &mut Vec<Reshape>) -> Result<(), Error> {
         while let Some(leaf) = self.kv.read(id)?
             && leaf.level() == 0
@@ -72,7 +72,7 @@ impl Rebalancer<'_> {
             if cuts.is_empty() {
                 return Ok(());
             }
-            if tree.group() != self.kv.group() {
+            if tree.shard() != self.kv.shard() {
                 elsewhere.push(reshape(&leaf, Shape::Split(cuts)));
                 return Ok(());
             }
@@ -132,7 +132,7 @@ impl Rebalancer<'_> {
             let Some(node) = self.kv.read(object)? else { continue };
             let Some(tree) = Tree::of(node.root()) else { continue };
             self.merge(tree, &node, elsewhere)?;
-            // Somebody was faster, or other groups have a part in it, who may not hear of it or may have too much to do.
+            // Somebody was faster, or other shards have a part in it, who may not hear of it or may have too much to do.
             let is_empty = |node: Arc<Object>| adds_nothing(&node) && object != tree.root();
             if self.kv.read(object)?.is_some_and(is_empty) {
                 self.kv.put_off(object);
@@ -151,7 +151,7 @@ impl Rebalancer<'_> {
         if node.size() > full / 4 && !adds_nothing(node) {
             return Ok(());
         }
-        if tree.group() != self.kv.group() {
+        if tree.shard() != self.kv.shard() {
             elsewhere.push(reshape(node, JOIN));
             return Ok(());
         }
@@ -163,7 +163,7 @@ impl Rebalancer<'_> {
         let (mut goes_on, mut is_far) = (linked.links.len() == 1, false);
         for [(_, left), (separator, right)] in linked.pairs() {
             let neighbour = if *left == node.id() { *right } else { *left };
-            if neighbour.group() != self.kv.group() {
+            if neighbour.shard() != self.kv.shard() {
                 is_far = true;
                 continue;
             }
@@ -272,7 +272,7 @@ impl Rebalancer<'_> {
         if node.level() > 0 {
             let before = elsewhere.len();
             for (low, leaf) in self.database.links(&node)? {
-                if leaf.group() != self.kv.group() {
+                if leaf.shard() != self.kv.shard() {
                     elsewhere.push(Reshape { root: node.root(), leaf, low, shape: Shape::Remove });
                 } else if self.remove_below(leaf, left, elsewhere)?.is_break() {
                     return Ok(ControlFlow::Break(()));
@@ -303,16 +303,16 @@ impl Database {
         if let Some(rebalancer) = self.rebalancer() {
             // If the second finds that nothing more is due, the engine gives back what the first has replaced.
             for most in [COLLECTED_AT_MOST, COLLECTED_AT_ONCE] {
-                // A disk that fails here fails the next commit too. A storage in this process has one group.
+                // A disk that fails here fails the next commit too. A storage in this process has one shard.
                 let _ = rebalancer.merge_stale(most, &mut Vec::new());
             }
         }
     }
 
     /// The node that links to the leaf for `key` in the tree with this root; nothing, if the root is a leaf or there is none, or its leaves
-    /// do not go to other groups: without its facts a group cannot be opened.
+    /// do not go to other shards: without its facts a shard cannot be opened.
     fn lowest_inner(&self, root: ObjectId, key: &[u8]) -> Result<Option<Arc<Object>>, Error> {
-        let Some(tree) = Tree::of(root).filter(|tree| *tree != Tree::facts(tree.group())) else {
+        let Some(tree) = Tree::of(root).filter(|tree| *tree != Tree::facts(tree.shard())) else {
             return Ok(None);
         };
         match self.store.read(root, Part::From(&[]), &Snapshot::none())? {
@@ -326,8 +326,8 @@ impl Database {
 
 /// For whoever has commits of clients elsewhere carried out.
 impl Database {
-    /// Keeps the shape of the trees of this group: a commit that has taken place has written these objects. Answers what is to be done
-    /// about those whose tree has its root in another group.
+    /// Keeps the shape of the trees of this shard: a commit that has taken place has written these objects. Answers what is to be done
+    /// about those whose tree has its root in another shard.
     ///
     /// # Errors
     /// What the storage says. It is the next commit's to report.
@@ -351,7 +351,7 @@ impl Database {
         Ok(elsewhere)
     }
 
-    /// Whether the group, which came after the others, has [what all of them have](Self::welcome_groups).
+    /// Whether the shard, which came after the others, has [what all of them have](Self::welcome_shards).
     ///
     /// # Errors
     /// What the storage says.
@@ -360,7 +360,7 @@ impl Database {
         Ok(self.begin()?.get(rebalancer.facts(), WELCOME)?.is_some())
     }
 
-    /// Cuts a leaf of this group at these keys, if it still can be cut there; if its tree has its root in another group,
+    /// Cuts a leaf of this shard at these keys, if it still can be cut there; if its tree has its root in another shard,
     /// answers what that is to do.
     ///
     /// # Errors
@@ -376,7 +376,7 @@ impl Database {
             // The parts could not go anywhere.
             return Ok(Vec::new());
         }
-        if tree.group() != rebalancer.kv.group() {
+        if tree.shard() != rebalancer.kv.shard() {
             return Ok(vec![reshape(&leaf, Shape::Split(cuts))]);
         }
         if let Some(parent) = rebalancer.split(tree, &leaf, cuts)? {
@@ -385,7 +385,7 @@ impl Database {
         Ok(Vec::new())
     }
 
-    /// Leaves of the trees whose roots are in this group, from a place on that [`Walked::next`] has given; nothing, at the
+    /// Leaves of the trees whose roots are in this shard, from a place on that [`Walked::next`] has given; nothing, at the
     /// end.
     ///
     /// # Errors
@@ -406,7 +406,7 @@ impl Database {
         Ok(None)
     }
 
-    /// What the tree with this root, which is of this group, has where `key` belongs; nothing, if its root is a leaf.
+    /// What the tree with this root, which is of this shard, has where `key` belongs; nothing, if its root is a leaf.
     ///
     /// # Errors
     /// What the storage says.
@@ -426,7 +426,7 @@ fn adds_nothing(node: &Object) -> bool {
 /// A wish to join a sparse leaf with a neighbour.
 const JOIN: Shape = Shape::Join((LEAF_BYTES / 4 * 3) as u64);
 
-/// A change of a leaf in which another group has a part.
+/// A change of a leaf in which another shard has a part.
 fn reshape(leaf: &Object, shape: Shape) -> Reshape {
     Reshape { root: leaf.root(), leaf: leaf.id(), low: leaf.interval().low().into(), shape }
 }

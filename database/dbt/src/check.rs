@@ -19,15 +19,15 @@ impl Transaction {
     }
 }
 
-/// Looks for breaches of a tree's invariants, whose nodes are in these groups: links lead to nodes one level below whose
+/// Looks for breaches of a tree's invariants, whose nodes are in these shards: links lead to nodes one level below whose
 /// fences are exactly what their parent gives them, cells lie in order within fences. An empty list means that it is sound.
 ///
 /// Nodes are read one after the other: call it when nobody commits, or a restructuring may look like a breach.
 ///
 /// # Errors
 /// [`Error::Io`] and [`Error::Corrupt`].
-pub fn check(tree: Tree, groups: &[fulmar_kv::Database]) -> Result<Vec<String>, Error> {
-    let mut check = Check { tree, groups, problems: Vec::new() };
+pub fn check(tree: Tree, shards: &[fulmar_kv::Database]) -> Result<Vec<String>, Error> {
+    let mut check = Check { tree, shards, problems: Vec::new() };
     match check.read(tree.root())? {
         None => check.note("the root is missing".into()),
         Some(root) => {
@@ -42,7 +42,7 @@ pub fn check(tree: Tree, groups: &[fulmar_kv::Database]) -> Result<Vec<String>, 
 
 struct Check<'a> {
     tree: Tree,
-    groups: &'a [fulmar_kv::Database],
+    shards: &'a [fulmar_kv::Database],
     problems: Vec<String>,
 }
 
@@ -52,8 +52,8 @@ impl Check<'_> {
     }
 
     fn read(&self, object: ObjectId) -> Result<Option<Arc<Object>>, Error> {
-        let group = self.groups.iter().find(|kv| kv.group() == object.group());
-        group.map_or(Ok(None), |kv| kv.read(object))
+        let shard = self.shards.iter().find(|kv| kv.shard() == object.shard());
+        shard.map_or(Ok(None), |kv| kv.read(object))
     }
 
     fn below(&mut self, node: &Object) -> Result<(), Error> {

@@ -8,7 +8,7 @@ use crate::search::Place;
 use crate::transaction::TreeChanges;
 use crate::{Database, Durability, Error, OWN, Timestamp, Transaction, Tree};
 use fulmar_kv::{
-    Basis, Change, Commit, GroupId, Interval, Key, Object, ObjectId, Part, Refusal, Restructuring, Store,
+    Basis, Change, Commit, Interval, Key, Object, ObjectId, Part, Refusal, Restructuring, ShardId, Store,
     Write,
 };
 use std::collections::BTreeMap;
@@ -109,13 +109,13 @@ impl Transaction {
             let links = links.into_iter().collect();
             plan.commit.restructurings.push(Restructuring::Relink { object, level: 1, links });
         }
-        let group = plan.commit.writes.first().map_or(GroupId(0), |write| write.object.group());
-        plan.commit.required = plan.locate(self, &self.required, group)?;
-        plan.commit.touched = plan.locate(self, &self.touched, group)?;
-        let present = plan.locate(self, &self.assumed, group)?;
+        let shard = plan.commit.writes.first().map_or(ShardId(0), |write| write.object.shard());
+        plan.commit.required = plan.locate(self, &self.required, shard)?;
+        plan.commit.touched = plan.locate(self, &self.touched, shard)?;
+        let present = plan.locate(self, &self.assumed, shard)?;
         // To find leaves it may have read inner nodes, and so have taken its snapshot.
         let has_read = self.known_snapshot().is_some();
-        if !has_read && !self.is_exclusive && self.created.is_empty() && plan.commit.is_of(group) {
+        if !has_read && !self.is_exclusive && self.created.is_empty() && plan.commit.is_of(shard) {
             plan.basis = Some(Basis { present, expected: self.snapshot.expected(), ..Basis::default() });
         } else {
             plan.commit.snapshot = self.snapshot()?;
@@ -124,13 +124,13 @@ impl Transaction {
         Ok(plan)
     }
 
-    /// What the transaction changes in `Tree(0)` it changes in each group.
+    /// What the transaction changes in `Tree(0)` it changes in each shard.
     fn spread_facts(&mut self) -> Result<(), Error> {
-        // A storage in this process has one group.
+        // A storage in this process has one shard.
         if !self.database.is_far() {
             return Ok(());
         }
-        let facts = Tree::facts(GroupId(0));
+        let facts = Tree::facts(ShardId(0));
         let Some(changes) = self.changes.get(&facts) else { return Ok(()) };
         let shared: Vec<_> = changes
             .cells
@@ -141,10 +141,10 @@ impl Transaction {
         if shared.is_empty() {
             return Ok(());
         }
-        let groups = self.groups()?;
-        self.keep_groups(groups)?;
-        for group in 1..groups {
-            let copy = self.changes.entry(Tree::facts(GroupId(group))).or_default();
+        let shards = self.shards()?;
+        self.keep_shards(shards)?;
+        for shard in 1..shards {
+            let copy = self.changes.entry(Tree::facts(ShardId(shard))).or_default();
             for (key, value) in &shared {
                 copy.cells.insert(key.clone(), value.clone());
             }
@@ -281,16 +281,16 @@ impl Plan {
         self.trees.push(tree);
     }
 
-    /// The leaves that will hold these cells when the commit is carried out. What all groups have, this group has.
+    /// The leaves that will hold these cells when the commit is carried out. What all shards have, this shard has.
     fn locate<'c>(
         &mut self,
         transaction: &Transaction,
         cells: impl IntoIterator<Item = &'c (Tree, Key)>,
-        group: GroupId,
+        shard: ShardId,
     ) -> Result<Vec<(ObjectId, Key)>, Error> {
         let mut located = Vec::new();
         for (tree, key) in cells {
-            let tree = if *tree == Tree::facts(GroupId(0)) { &Tree::facts(group) } else { tree };
+            let tree = if *tree == Tree::facts(ShardId(0)) { &Tree::facts(shard) } else { tree };
             if transaction.is_new(*tree) || transaction.dropped.contains(tree) {
                 continue;
             }
@@ -379,7 +379,7 @@ impl Database {
     fn after_commit(&self, Committed { at, parents, dropped }: &Committed) -> Result<(), Error> {
         let Some(rebalancer) = self.rebalancer() else { return Ok(()) };
         rebalancer.split_above(parents)?;
-        // A storage in this process has one group.
+        // A storage in this process has one shard.
         let elsewhere = &mut Vec::new();
         rebalancer.resume();
         rebalancer.merge_stale(COLLECTED_AT_ONCE, elsewhere)?;

@@ -22,7 +22,7 @@
 //! - `search`: from a key to the node that holds it.
 //! - `commit`: which leaves a transaction's changes go to, and which leaves have to be split for them.
 //! - [`Site`]: where the objects are: in this process, or elsewhere.
-//! - `welcome`: groups that a database gets later, on new servers.
+//! - `welcome`: shards that a database gets later, on new servers.
 //! - `balance`: inner nodes split, sparse nodes merged, dropped trees removed.
 //! - `check`: the invariants of a whole tree.
 //!
@@ -74,7 +74,7 @@ pub use reshape::{Linked, Reshape, Shape, Walked};
 pub use site::{Held, Site};
 pub use transaction::{Mark, Put, Transaction};
 
-use fulmar_kv::{Commit, GroupId, Part, Refusal, Restructuring, Snapshot};
+use fulmar_kv::{Commit, Part, Refusal, Restructuring, ShardId, Snapshot};
 use parking_lot::Mutex;
 use site::Where;
 use std::fs::File;
@@ -84,37 +84,37 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Names a tree: the group that holds its root, and its number there. `Tree(0)` and `Tree(1)` always exist. Each group has
+/// Names a tree: the shard that holds its root, and its number there. `Tree(0)` and `Tree(1)` always exist. Each shard has
 /// the cells of `Tree(0)`, for those who rely on them to find them where they are anyway; its keys that begin with `0xff`
-/// are this crate's, and each group's own.
+/// are this crate's, and each shard's own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Tree(pub u32);
 
 impl Tree {
     const NUMBER_BITS: u32 = 22;
 
-    fn new(group: GroupId, number: u32) -> Self {
-        Self(u32::from(group.0) << Self::NUMBER_BITS | number)
+    fn new(shard: ShardId, number: u32) -> Self {
+        Self(u32::from(shard.0) << Self::NUMBER_BITS | number)
     }
 
     /// The one of this root.
     fn of(root: ObjectId) -> Option<Self> {
         let number = u32::try_from(root.number()).ok().filter(|number| *number < 1 << Self::NUMBER_BITS)?;
-        Some(Self::new(root.group(), number))
+        Some(Self::new(root.shard(), number))
     }
 
-    /// What each group has.
-    fn facts(group: GroupId) -> Self {
-        Self::new(group, 0)
+    /// What each shard has.
+    fn facts(shard: ShardId) -> Self {
+        Self::new(shard, 0)
     }
 
-    fn group(self) -> GroupId {
-        GroupId((self.0 >> Self::NUMBER_BITS) as u16)
+    fn shard(self) -> ShardId {
+        ShardId((self.0 >> Self::NUMBER_BITS) as u16)
     }
 
     /// The object that is its root, always.
     pub fn root(self) -> ObjectId {
-        ObjectId::new(self.group(), u64::from(self.0 & ((1 << Self::NUMBER_BITS) - 1)))
+        ObjectId::new(self.shard(), u64::from(self.0 & ((1 << Self::NUMBER_BITS) - 1)))
     }
 }
 
@@ -127,11 +127,11 @@ pub struct Database {
     dropped: Arc<Mutex<Vec<(Timestamp, Tree)>>>,
 }
 
-/// In [`Tree::facts`], what begins so is a group's own.
+/// In [`Tree::facts`], what begins so is a shard's own.
 const OWN: u8 = 0xff;
-/// In the first [`Tree::facts`], how many groups have a copy of it, if more than when the database was made.
-const GROUPS: &[u8] = b"\xffgroups";
-/// In [`Tree::facts`], that a group that came later has got its copy.
+/// In the first [`Tree::facts`], how many shards have a copy of it, if more than when the database was made.
+const SHARDS: &[u8] = b"\xffgroups";
+/// In [`Tree::facts`], that a shard that came later has got its copy.
 const WELCOME: &[u8] = b"\xffwelcome";
 /// In [`Tree::facts`], the number of the next tree.
 const NEXT_TREE: &[u8] = b"\xffnext";
@@ -220,9 +220,9 @@ impl Database {
     }
 
     fn create_roots(&self) -> Result<(), Error> {
-        let group = self.store.kept().map_or(GroupId(0), |kv| kv.group());
-        let schema = (group == GroupId(0)).then_some(Tree(1));
-        for tree in [Some(Tree::facts(group)), schema].into_iter().flatten() {
+        let shard = self.store.kept().map_or(ShardId(0), |kv| kv.shard());
+        let schema = (shard == ShardId(0)).then_some(Tree(1));
+        for tree in [Some(Tree::facts(shard)), schema].into_iter().flatten() {
             if self.store.read(tree.root(), Part::From(&[]), &Snapshot::none())?.is_some() {
                 continue;
             }

@@ -1,8 +1,8 @@
-//! What is to become of leaves in which several groups have a part, for whoever has all groups do it.
+//! What is to become of leaves in which several shards have a part, for whoever has all shards do it.
 
-use fulmar_kv::{GroupId, Key, ObjectId};
+use fulmar_kv::{Key, ObjectId, ShardId};
 
-/// A change of a tree's shape that another group than that of its root has a part in, or would have.
+/// A change of a tree's shape that another shard than that of its root has a part in, or would have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reshape {
     /// The tree's root.
@@ -22,8 +22,8 @@ pub enum Shape {
     Split(Vec<Key>),
     /// It is joined with a neighbour, if one of them is empty or they come to no more than so many bytes.
     Join(u64),
-    /// It goes to another group.
-    Move(GroupId),
+    /// It goes to another shard.
+    Move(ShardId),
     /// It ends to exist, as its tree does.
     Remove,
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// A search that goes astray this often has met a tree whose links and fences disagree, not a restructuring: if the tree is
 /// near. Of a tree on servers it has met some that disagree for too long.
 const ASTRAY: usize = 1_000;
-/// After so often it is led by somebody who has not heard of a restructuring, such as a server that leads a group no more.
+/// After so often it is led by somebody who has not heard of a restructuring, such as a server that leads a shard no more.
 const MISLED: usize = 16;
 
 /// Where a descent ended.

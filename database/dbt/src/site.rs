@@ -5,7 +5,7 @@
 //! [`Site`] has open, sees to it that these are kept where the objects are next, and goes on from there.
 
 use fulmar_kv::{
-    Basis, Commit, Durability, Error, Exclusion, Groups, Interruption, Object, ObjectId, Part, Refusal,
+    Basis, Commit, Durability, Error, Exclusion, Interruption, Object, ObjectId, Part, Refusal, ShardCounts,
     Snapshot, Store, Timestamp,
 };
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -170,8 +170,8 @@ impl Store for Site {
         self.stay().store().heed(is_interrupted);
     }
 
-    fn groups(&self) -> Result<Groups, Error> {
-        self.stay().store().groups()
+    fn shards(&self) -> Result<ShardCounts, Error> {
+        self.stay().store().shards()
     }
 
     fn close_snapshot(&self, at: Timestamp) {

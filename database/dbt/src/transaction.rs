@@ -3,7 +3,7 @@
 use crate::cells::{Cells, Value};
 use crate::cursor::Cursor;
 use crate::{DROPPED, Database, Durability, Error, NEXT_TREE, Timestamp, Tree};
-use fulmar_kv::{Expected, GroupId, Interval, Key, Object, Part, Snapshot, Store};
+use fulmar_kv::{Expected, Interval, Key, Object, Part, ShardId, Snapshot, Store};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -266,8 +266,8 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`], and [`Error::Corrupt`] after four million trees.
     pub fn create_tree(&mut self) -> Result<Tree, Error> {
-        let group = self.group_for_tree()?;
-        self.create_tree_in(group)
+        let shard = self.shard_for_tree()?;
+        self.create_tree_in(shard)
     }
 
     /// The same, with its root where that of another tree is: what is changed with that is committed in one phase, at least
@@ -276,19 +276,19 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::create_tree`].
     pub fn create_tree_beside(&mut self, other: Tree) -> Result<Tree, Error> {
-        self.create_tree_in(other.group())
+        self.create_tree_in(other.shard())
     }
 
-    fn create_tree_in(&mut self, group: GroupId) -> Result<Tree, Error> {
+    fn create_tree_in(&mut self, shard: ShardId) -> Result<Tree, Error> {
         let exhausted = || self.database.corrupt("no number is left for another tree".into());
-        let facts = Tree::facts(group);
+        let facts = Tree::facts(shard);
         let next = match self.get(facts, NEXT_TREE)? {
             Some(stored) => (*stored).try_into().map(u32::from_be_bytes).map_err(|_| exhausted())?,
             None => 2,
         };
         let after = Some(next + 1).filter(|after| *after < 1 << Tree::NUMBER_BITS).ok_or_else(exhausted)?;
         self.put(facts, NEXT_TREE, &after.to_be_bytes())?;
-        let tree = Tree::new(group, next);
+        let tree = Tree::new(shard, next);
         self.created.insert(tree);
         if !self.marks.is_empty() {
             self.undo.push(Undo::Create(tree));
@@ -296,14 +296,14 @@ impl Transaction {
         Ok(tree)
     }
 
-    /// Where a new tree is to be: with the others of this transaction, or else in any group.
-    fn group_for_tree(&self) -> Result<GroupId, Error> {
+    /// Where a new tree is to be: with the others of this transaction, or else in any shard.
+    fn shard_for_tree(&self) -> Result<ShardId, Error> {
         if let Some(sibling) = self.created.first() {
-            return Ok(sibling.group());
+            return Ok(sibling.shard());
         }
-        let groups = self.groups()?;
-        let chosen = if groups > 1 { self.snapshot()?.0 % u64::from(groups) } else { 0 };
-        Ok(GroupId(u16::try_from(chosen).unwrap_or_default()))
+        let shards = self.shards()?;
+        let chosen = if shards > 1 { self.snapshot()?.0 % u64::from(shards) } else { 0 };
+        Ok(ShardId(u16::try_from(chosen).unwrap_or_default()))
     }
 
     /// Removes the tree with all its keys.
@@ -313,7 +313,7 @@ impl Transaction {
     pub fn drop_tree(&mut self, tree: Tree) -> Result<(), Error> {
         self.clear(tree, Interval::everything());
         if !self.is_new(tree) {
-            self.put(Tree::facts(tree.group()), &dropped_key(tree), &[])?;
+            self.put(Tree::facts(tree.shard()), &dropped_key(tree), &[])?;
         }
         self.dropped.insert(tree);
         if !self.marks.is_empty() {

@@ -7,21 +7,21 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-const SHARDS: usize = 64;
+const STRIPES: usize = 64;
 
 /// Objects in memory, as many as fit: those that were used least lately go first.
 ///
 /// *Known as:* buffer pool, page cache; CLOCK.
 pub struct Cache {
-    shards: Box<[RwLock<Shard>]>,
-    /// What one shard may hold, bytes.
+    stripes: Box<[RwLock<Stripe>]>,
+    /// What one stripe may hold, bytes.
     limit: usize,
 }
 
 #[derive(Default)]
-struct Shard {
+struct Stripe {
     objects: HashMap<ObjectId, Cached, RandomState>,
-    /// Every object of the shard, once, in the order in which they are considered for eviction.
+    /// Every object of the stripe, once, in the order in which they are considered for eviction.
     queue: VecDeque<ObjectId>,
     bytes: usize,
     /// Changes with every store, so that a load that raced with one is not kept.
@@ -36,13 +36,13 @@ struct Cached {
 impl Cache {
     /// An empty one that holds at most so many bytes.
     pub fn new(bytes: usize) -> Self {
-        Self { shards: (0..SHARDS).map(|_| RwLock::default()).collect(), limit: bytes / SHARDS }
+        Self { stripes: (0..STRIPES).map(|_| RwLock::default()).collect(), limit: bytes / STRIPES }
     }
 
-    fn shard(&self, id: ObjectId) -> &RwLock<Shard> {
+    fn stripe(&self, id: ObjectId) -> &RwLock<Stripe> {
         // Names are given in turn: their last byte spreads them evenly.
         let [.., low] = id.0.to_be_bytes();
-        &self.shards[usize::from(low) % SHARDS]
+        &self.stripes[usize::from(low) % STRIPES]
     }
 
     /// The object from memory, or else as `load` finds it, which is then remembered.
@@ -53,21 +53,21 @@ impl Cache {
     ) -> Result<Option<Arc<Object>>, Error> {
         loop {
             let generation = {
-                let shard = self.shard(id).read();
-                if let Some(object) = shard.known(id) {
+                let stripe = self.stripe(id).read();
+                if let Some(object) = stripe.known(id) {
                     return Ok(Some(object));
                 }
-                shard.generation
+                stripe.generation
             };
             let Some(object) = load()?.map(Arc::new) else {
-                if self.shard(id).read().generation == generation {
+                if self.stripe(id).read().generation == generation {
                     return Ok(None);
                 }
                 continue;
             };
-            let mut shard = self.shard(id).write();
-            if shard.generation == generation {
-                shard.put(id, object.clone(), self.limit);
+            let mut stripe = self.stripe(id).write();
+            if stripe.generation == generation {
+                stripe.put(id, object.clone(), self.limit);
                 return Ok(Some(object));
             }
         }
@@ -75,26 +75,26 @@ impl Cache {
 
     /// The object, if it is in memory.
     pub fn known(&self, id: ObjectId) -> Option<Arc<Object>> {
-        self.shard(id).read().known(id)
+        self.stripe(id).read().known(id)
     }
 
     /// Makes `object` what readers find from now on.
     pub fn store(&self, id: ObjectId, object: Option<Arc<Object>>) {
-        let mut shard = self.shard(id).write();
-        shard.generation += 1;
+        let mut stripe = self.stripe(id).write();
+        stripe.generation += 1;
         match object {
-            Some(object) => shard.put(id, object, self.limit),
-            None => shard.remove(id),
+            Some(object) => stripe.put(id, object, self.limit),
+            None => stripe.remove(id),
         }
     }
 
     /// Bytes in use.
     pub fn bytes(&self) -> usize {
-        self.shards.iter().map(|s| s.read().bytes).sum()
+        self.stripes.iter().map(|s| s.read().bytes).sum()
     }
 }
 
-impl Shard {
+impl Stripe {
     fn known(&self, id: ObjectId) -> Option<Arc<Object>> {
         let cached = self.objects.get(&id)?;
         if !cached.used.load(Relaxed) {
@@ -109,7 +109,7 @@ impl Shard {
             Some(old) => self.bytes -= old.object.memory(),
             None => self.queue.push_back(id),
         }
-        // One object always stays, or nothing larger than a shard's share could ever be read twice.
+        // One object always stays, or nothing larger than a stripe's share could ever be read twice.
         while self.bytes > limit && self.queue.len() > 1 {
             let Some(candidate) = self.queue.pop_front() else { break };
             let is_used = self.objects.get(&candidate).is_some_and(|cached| cached.used.swap(false, Relaxed));
@@ -152,13 +152,13 @@ mod tests {
     }
 
     fn invariants(cache: &Cache, largest: usize) {
-        for shard in &cache.shards {
-            let shard = shard.read();
-            let bytes: usize = shard.objects.values().map(|cached| cached.object.memory()).sum();
-            assert_eq!(shard.bytes, bytes);
-            assert!(bytes <= cache.limit || shard.objects.len() == 1 && bytes <= largest);
-            assert_eq!(shard.queue.len(), shard.objects.len());
-            assert!(shard.queue.iter().all(|id| shard.objects.contains_key(id)));
+        for stripe in &cache.stripes {
+            let stripe = stripe.read();
+            let bytes: usize = stripe.objects.values().map(|cached| cached.object.memory()).sum();
+            assert_eq!(stripe.bytes, bytes);
+            assert!(bytes <= cache.limit || stripe.objects.len() == 1 && bytes <= largest);
+            assert_eq!(stripe.queue.len(), stripe.objects.len());
+            assert!(stripe.queue.iter().all(|id| stripe.objects.contains_key(id)));
         }
     }
 
@@ -207,7 +207,7 @@ mod tests {
                     // The load has seen the object as it was before a commit that is faster.
                     cache.store(id, newest.clone());
                     if last.is_some() {
-                        cache.shard(id).write().forget(id);
+                        cache.stripe(id).write().forget(id);
                     }
                     return Ok(Some(object(id, 1, 10)));
                 }
@@ -228,10 +228,10 @@ mod tests {
     #[test]
     fn what_is_read_again_outlives_what_is_not() {
         let size = object(ObjectId(0), 1, 1000).memory();
-        let cache = Cache::new(SHARDS * size * 4);
-        let shards = u64::try_from(SHARDS).expect("small");
+        let cache = Cache::new(STRIPES * size * 4);
+        let stripes = u64::try_from(STRIPES).expect("small");
         for n in 0..100 {
-            cache.store(ObjectId(n * shards), Some(Arc::new(object(ObjectId(n * shards), 1, 1000))));
+            cache.store(ObjectId(n * stripes), Some(Arc::new(object(ObjectId(n * stripes), 1, 1000))));
             let hot = cache.get(ObjectId(0), || panic!("object 0 was forgotten after {n} others"));
             assert!(hot.expect("cached").is_some());
         }

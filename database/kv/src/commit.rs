@@ -2,7 +2,7 @@
 //!
 //! *Known as:* a write set; restructurings are structure modification operations.
 
-use crate::{Changes, FIRST_RESERVED, GroupId, Interval, Key, ObjectId, Timestamp};
+use crate::{Changes, FIRST_RESERVED, Interval, Key, ObjectId, ShardId, Timestamp};
 use fulmar_coding::{Reader, list, put_bytes, put_varint};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ pub enum Restructuring {
         /// The object.
         object: ObjectId,
     },
-    /// Puts an object here that is removed from another group.
+    /// Puts an object here that is removed from another shard.
     Place {
         /// Its name here, not in use yet.
         object: ObjectId,
@@ -103,7 +103,7 @@ pub enum Restructuring {
     },
 }
 
-/// An object on its way from one group to another.
+/// An object on its way from one shard to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
     /// The object, as the engine stores it.
@@ -125,12 +125,12 @@ pub fn linked(value: &[u8]) -> Option<ObjectId> {
 struct Parts {
     /// What each begins as.
     empty: Commit,
-    parts: BTreeMap<GroupId, Commit>,
+    parts: BTreeMap<ShardId, Commit>,
 }
 
 impl Parts {
-    fn of(&mut self, group: GroupId) -> &mut Commit {
-        self.parts.entry(group).or_insert_with(|| self.empty.clone())
+    fn of(&mut self, shard: ShardId) -> &mut Commit {
+        self.parts.entry(shard).or_insert_with(|| self.empty.clone())
     }
 }
 
@@ -152,7 +152,7 @@ impl Restructuring {
 }
 
 impl Restructuring {
-    /// Whether it may be one group's part of a change of several.
+    /// Whether it may be one shard's part of a change of several.
     pub fn is_prepared(&self) -> bool {
         match self {
             Self::Create { .. }
@@ -174,7 +174,7 @@ impl Restructuring {
         }
     }
 
-    /// Whether cells come from another group by it, or go there.
+    /// Whether cells come from another shard by it, or go there.
     pub fn moves(&self) -> bool {
         matches!(self, Self::Remove { .. } | Self::Place { .. })
     }
@@ -247,14 +247,14 @@ impl Moved {
 }
 
 impl Commit {
-    /// Whether it is about objects of this group alone.
-    pub fn is_of(&self, group: GroupId) -> bool {
-        self.groups().all(|of| of == group)
+    /// Whether it is about objects of this shard alone.
+    pub fn is_of(&self, shard: ShardId) -> bool {
+        self.shards().all(|of| of == shard)
     }
 
-    /// The groups of the objects that it names.
-    pub fn groups(&self) -> impl Iterator<Item = GroupId> {
-        self.objects().map(ObjectId::group)
+    /// The shards of the objects that it names.
+    pub fn shards(&self) -> impl Iterator<Item = ShardId> {
+        self.objects().map(ObjectId::shard)
     }
 
     /// The objects that it names.
@@ -265,36 +265,36 @@ impl Commit {
         written.chain(named).chain(restructured)
     }
 
-    /// Whether a client may ask this of a group: it makes trees, and leaves to who keeps them how they grow, and to the group what that
+    /// Whether a client may ask this of a shard: it makes trees, and leaves to who keeps them how they grow, and to the shard what that
     /// keeps for itself.
-    pub fn is_of_client(&self, group: GroupId) -> bool {
+    pub fn is_of_client(&self, shard: ShardId) -> bool {
         let makes = |restructuring: &Restructuring| match restructuring {
             Restructuring::Create { object } => object.number() < FIRST_RESERVED,
             _ => false,
         };
         self.restructurings.iter().all(makes)
-            && self.objects().all(|object| object.group() == group && !object.is_reserved())
+            && self.objects().all(|object| object.shard() == shard && !object.is_reserved())
     }
 
-    /// The parts of it by the groups of the objects that they name, and one for each of `all`.
-    pub fn by_group(self, all: impl IntoIterator<Item = GroupId>) -> BTreeMap<GroupId, Self> {
+    /// The parts of it by the shards of the objects that they name, and one for each of `all`.
+    pub fn by_shard(self, all: impl IntoIterator<Item = ShardId>) -> BTreeMap<ShardId, Self> {
         let Self { snapshot, restructurings, writes, required, touched, is_exclusive } = self;
         let empty = Self { snapshot, is_exclusive, ..Self::default() };
         let mut parts = Parts { empty, parts: BTreeMap::new() };
-        for group in all {
-            parts.of(group);
+        for shard in all {
+            parts.of(shard);
         }
         for restructuring in restructurings {
-            parts.of(restructuring.object().group()).restructurings.push(restructuring);
+            parts.of(restructuring.object().shard()).restructurings.push(restructuring);
         }
         for write in writes {
-            parts.of(write.object.group()).writes.push(write);
+            parts.of(write.object.shard()).writes.push(write);
         }
         for cell in required {
-            parts.of(cell.0.group()).required.push(cell);
+            parts.of(cell.0.shard()).required.push(cell);
         }
         for cell in touched {
-            parts.of(cell.0.group()).touched.push(cell);
+            parts.of(cell.0.shard()).touched.push(cell);
         }
         parts.parts
     }

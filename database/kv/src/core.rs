@@ -15,7 +15,7 @@ use crate::commit::{link, linked};
 use crate::engine::{Batch, Engine, EngineWrite};
 use crate::object::{Log, encode_changes};
 use crate::{
-    Changes, Commit, Error, GroupId, Interval, Key, KeyAndValue, Object, ObjectId, Refusal, Restructuring,
+    Changes, Commit, Error, Interval, Key, KeyAndValue, Object, ObjectId, Refusal, Restructuring, ShardId,
     Timestamp, TransactionId, Write,
 };
 use fulmar_coding::{Reader, put_varint};
@@ -48,7 +48,7 @@ pub(crate) struct Core {
     touched: Touched,
     /// With more than this, those that no open transaction can run into are forgotten.
     touched_bound: usize,
-    /// Transactions of several groups.
+    /// Transactions of several shards.
     pub(crate) pending: Pending,
     /// What has become of clients' last transactions.
     pub(crate) outcomes: Outcomes,
@@ -57,7 +57,7 @@ pub(crate) struct Core {
 /// When each cell, by its root and key, was last touched. Never stored: it matters to open transactions only.
 type Touched = BTreeMap<(ObjectId, Key), Timestamp>;
 
-/// The objects as a group of commits leaves them, and what the engine has to write for that.
+/// The objects as a shard of commits leaves them, and what the engine has to write for that.
 pub(crate) struct Staged<'a> {
     read: &'a dyn Fn(ObjectId) -> Result<Option<Arc<Object>>, Error>,
     /// No open snapshot is older.
@@ -155,12 +155,12 @@ impl Core {
     /// As [`Core::execute`], for a client that may ask for it again.
     pub(crate) fn execute_for(
         &mut self,
-        (group, transaction): (GroupId, TransactionId),
+        (shard, transaction): (ShardId, TransactionId),
         commit: &Commit,
         staged: &mut Staged<'_>,
     ) -> Executed<Timestamp> {
         let at = self.execute(commit, staged)?;
-        self.outcomes.note(group, transaction, at, staged);
+        self.outcomes.note(shard, transaction, at, staged);
         Ok(at)
     }
 

@@ -1,13 +1,13 @@
 //! The driver: storage among threads.
 //!
 //! Threads that commit queue up. The first leads: it carries out the commits of all who wait, writes them to the engine
-//! at once, syncs once, makes them visible and wakes the others (group commit). Meanwhile the next group gathers.
+//! at once, syncs once, makes them visible and wakes the others (group commit). Meanwhile the next shard gathers.
 //!
 //! *Known as:* group commit.
 
 use crate::engine::{Catalogue, Engine, WriteLimit};
 use crate::storage::{Executed, Storage};
-use crate::{Commit, Error, GroupId, Object, ObjectId, Refusal, Timestamp};
+use crate::{Commit, Error, Object, ObjectId, Refusal, ShardId, Timestamp};
 use parking_lot::{Condvar, Mutex};
 use std::fmt;
 use std::fs::File;
@@ -24,8 +24,8 @@ pub struct Options {
     pub create: bool,
     /// Upper bound of memory for cached data, bytes.
     pub cache_bytes: u64,
-    /// Which of a distributed database's groups it is; 0 if it is all of it.
-    pub group: GroupId,
+    /// Which of a distributed database's shards it is; 0 if it is all of it.
+    pub shard: ShardId,
     /// The locked file of its directory, if the lock was passed on by who had it last: see [`Database::pass_lock`].
     pub lock: Option<Arc<File>>,
     /// Shared with other databases: how many of them are open to be written to at a time. Unless there is one, all may be.
@@ -34,7 +34,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { create: true, cache_bytes: 256 << 20, group: GroupId(0), lock: None, write_limit: None }
+        Self { create: true, cache_bytes: 256 << 20, shard: ShardId(0), lock: None, write_limit: None }
     }
 }
 
@@ -72,7 +72,7 @@ struct Queued {
 
 enum QueuedState {
     Waiting(Commit),
-    /// It is this one's turn to lead the next group.
+    /// It is this one's turn to lead the next shard.
     Leads(Commit),
     /// Taken up by the leader.
     Taken,
@@ -107,7 +107,7 @@ impl Database {
     /// # Errors
     /// What the engine answers, and [`Error::Corrupt`].
     pub fn with_engine(name: &Path, engine: Box<dyn Engine>, options: &Options) -> Result<Self, Error> {
-        Ok(Self::on(Storage::on(engine, name, options.cache_bytes, None, options.group)?))
+        Ok(Self::on(Storage::on(engine, name, options.cache_bytes, None, options.shard)?))
     }
 
     fn on(storage: Storage) -> Self {
@@ -226,17 +226,17 @@ impl Database {
         self.0.storage.publish(at);
     }
 
-    /// What it stands on: for whoever has transactions of several groups take part.
+    /// What it stands on: for whoever has transactions of several shards take part.
     pub fn storage(&self) -> &Storage {
         &self.0.storage
     }
 
-    /// Whether a transaction of several groups has locked some of the object's cells where they are.
+    /// Whether a transaction of several shards has locked some of the object's cells where they are.
     pub fn is_pinned(&self, object: ObjectId) -> bool {
         self.0.storage.pending(|pending| pending.pins(object))
     }
 
-    /// Whether no transaction of several groups is prepared, or decided and still to be told.
+    /// Whether no transaction of several shards is prepared, or decided and still to be told.
     pub fn is_settled(&self) -> bool {
         self.0.storage.pending(|pending| pending.is_empty())
     }
@@ -249,9 +249,9 @@ impl Database {
         self.0.storage.next(from)
     }
 
-    /// Which of a distributed database's groups it is.
-    pub fn group(&self) -> GroupId {
-        self.0.storage.group()
+    /// Which of a distributed database's shards it is.
+    pub fn shard(&self) -> ShardId {
+        self.0.storage.shard()
     }
 
     /// Whether [`Database::stale`] may find something to do. Unlike that it costs next to nothing.
@@ -289,12 +289,12 @@ impl Database {
 impl Shared {
     /// Commits everything that waits, then hands the lead on.
     fn lead(&self) {
-        let group = std::mem::take(&mut self.queue.lock().waiting);
-        let commits: Vec<_> = group.iter().filter_map(|queued| queued.take_commit()).collect();
-        let attempt = panic::catch_unwind(AssertUnwindSafe(|| self.commit_group(&commits, &group)));
+        let shard = std::mem::take(&mut self.queue.lock().waiting);
+        let commits: Vec<_> = shard.iter().filter_map(|queued| queued.take_commit()).collect();
+        let attempt = panic::catch_unwind(AssertUnwindSafe(|| self.commit_group(&commits, &shard)));
         let results = attempt.unwrap_or_else(|_| {
             // Whoever waits must hear of it, and nothing may build on what was left undone.
-            group.iter().map(|_| Err(self.storage.give_up().into())).collect()
+            shard.iter().map(|_| Err(self.storage.give_up().into())).collect()
         });
         let mut queue = self.queue.lock();
         match queue.waiting.first() {
@@ -302,16 +302,16 @@ impl Shared {
             None => queue.led = false,
         }
         drop(queue);
-        for ((queued, commit), result) in group.iter().zip(commits).zip(results) {
+        for ((queued, commit), result) in shard.iter().zip(commits).zip(results) {
             queued.finish(result.map_err(|refusal| refusal.of(commit)));
         }
     }
 
-    fn commit_group(&self, commits: &[Commit], group: &[Arc<Queued>]) -> Vec<Result<Timestamp, Refusal<()>>> {
+    fn commit_group(&self, commits: &[Commit], shard: &[Arc<Queued>]) -> Vec<Result<Timestamp, Refusal<()>>> {
         let commits: Vec<_> = commits.iter().collect();
         let Executed { results, written } = self.storage.execute(&commits);
         let Some(written) = written else { return results };
-        let sync = group.iter().any(|queued| queued.durability == Durability::Synced);
+        let sync = shard.iter().any(|queued| queued.durability == Durability::Synced);
         if sync && let Err(error) = self.storage.sync() {
             return self.storage.fail(results, error);
         }

@@ -20,7 +20,7 @@
 //! - `commit`: what a transaction asks for.
 //! - `core`: the deterministic core, a function of objects and commits.
 //! - [`engine`]: the trait of what stores entries on disk, with [`engine::Fjall`] and [`engine::Memory`].
-//! - [`Storage`]: objects in a [cache](Cache) over an engine, the open snapshots, and this group's part in transactions of several.
+//! - [`Storage`]: objects in a [cache](Cache) over an engine, the open snapshots, and this shard's part in transactions of several.
 //! - `database`: the driver among threads, with group commit.
 //! - [`Numbers`]: which numbers of new entries are taken.
 //! - [`Store`]: what of all this the tree above needs.
@@ -81,31 +81,31 @@ pub use numbers::Numbers;
 pub use object::{Change, Changes, KeyAndValue, Object};
 pub use ownership::follow_with_file;
 pub use storage::{Executed, Storage};
-pub use store::{Basis, Exclusion, Expected, Groups, Interruption, Part, Snapshot, Store};
+pub use store::{Basis, Exclusion, Expected, Interruption, Part, ShardCounts, Snapshot, Store};
 
 /// From here on numbers of objects are the storage's to give.
 const FIRST_FRESH: u64 = 1 << 32;
 /// Numbers of objects below are the caller's to give. Those from here to [`FIRST_FRESH`] are of a storage's own records.
 const FIRST_RESERVED: u64 = FIRST_FRESH - 2;
 
-/// Names an object: the group that holds it, and its number there.
+/// Names an object: the shard that holds it, and its number there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ObjectId(pub u64);
 
 impl ObjectId {
     const NUMBER_BITS: u32 = 48;
 
-    /// The object of this number, below 2⁴⁸, in a group.
-    pub const fn new(group: GroupId, number: u64) -> Self {
-        Self((group.0 as u64) << Self::NUMBER_BITS | number)
+    /// The object of this number, below 2⁴⁸, in a shard.
+    pub const fn new(shard: ShardId, number: u64) -> Self {
+        Self((shard.0 as u64) << Self::NUMBER_BITS | number)
     }
 
-    /// The group that holds it.
-    pub const fn group(self) -> GroupId {
-        GroupId((self.0 >> Self::NUMBER_BITS) as u16)
+    /// The shard that holds it.
+    pub const fn shard(self) -> ShardId {
+        ShardId((self.0 >> Self::NUMBER_BITS) as u16)
     }
 
-    /// Its number in the group.
+    /// Its number in the shard.
     pub const fn number(self) -> u64 {
         self.0 & ((1 << Self::NUMBER_BITS) - 1)
     }
@@ -116,18 +116,18 @@ impl ObjectId {
     }
 }
 
-/// Names a group: objects that are kept together, and whose commits are one sequence.
+/// Names a shard: objects that are kept together, and whose commits are one sequence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct GroupId(pub u16);
+pub struct ShardId(pub u16);
 
-impl GroupId {
-    /// The next number of a message or record, if it can name a group.
+impl ShardId {
+    /// The next number of a message or record, if it can name a shard.
     pub fn decode(input: &mut fulmar_coding::Reader<'_>) -> Option<Self> {
         u16::try_from(input.varint()?).ok().map(Self)
     }
 }
 
-/// Names a transaction of several groups.
+/// Names a transaction of several shards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TransactionId {
     /// Whose it is: no two clients have the same.
@@ -148,7 +148,7 @@ impl TransactionId {
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// What comes from elsewhere is no later than this. Twice as far the records of a group could not be restored, so commits can follow
+    /// What comes from elsewhere is no later than this. Twice as far the records of a shard could not be restored, so commits can follow
     /// on it for as long as anybody lives.
     pub const LAST: Self = Self(1 << 62);
 

@@ -13,7 +13,7 @@ use crate::directory::{self, DatabaseDirectory};
 use crate::engine::{Batch, Engine, Fjall};
 use crate::frozen::Frozen;
 use crate::{
-    Commit, Error, FIRST_FRESH, GroupId, Moved, Object, ObjectId, Options, Refusal, Restructuring, Timestamp,
+    Commit, Error, FIRST_FRESH, Moved, Object, ObjectId, Options, Refusal, Restructuring, ShardId, Timestamp,
     TransactionId,
 };
 use parking_lot::Mutex;
@@ -31,21 +31,21 @@ const LOST_NAMES: u64 = 1 << 20;
 const COLLECTED: u64 = 1 << 10;
 const COLLECTED_BYTES: u64 = 8 << 10;
 
-/// The objects of one group in a cache over an engine, their open snapshots, and what becomes of commits: alone, or as a part of a transaction of
-/// several groups (a participant of two-phase commit).
+/// The objects of one shard in a cache over an engine, their open snapshots, and what becomes of commits: alone, or as a part of a transaction of
+/// several shards (a participant of two-phase commit).
 ///
 /// What is written is seen when it is [published](Self::publish), and survives the loss of power after [`Storage::sync`]. An error is what the
 /// engine answers; after one of a write nothing is written any more.
 pub struct Storage {
     path: PathBuf,
-    group: GroupId,
+    shard: ShardId,
     cache: Cache,
     snapshots: Mutex<Snapshots>,
     core: Mutex<Core>,
     stale: Mutex<Stale>,
     /// How many of them were rewritten since the engine was told.
     collected: AtomicU64,
-    /// Held while the objects of a group of commits change one after the other.
+    /// Held while the objects of a shard of commits change one after the other.
     placing: Mutex<()>,
     /// How much has reached the engine: after a failed write less than the core has counted.
     written: AtomicU64,
@@ -148,7 +148,7 @@ impl Storage {
         directory.finish()?;
         // What is left of seven eighths is lost between objects of ever-changing sizes: measured.
         let objects = options.cache_bytes / 8 * 5;
-        let storage = Self::on(Box::new(engine), path, objects, Some(directory), options.group)?;
+        let storage = Self::on(Box::new(engine), path, objects, Some(directory), options.shard)?;
         storage.note_all_synced();
         Ok(storage)
     }
@@ -173,7 +173,7 @@ impl Storage {
         };
         let engine = Fjall::open(&frozen.engine(), options.cache_bytes / 8, STATE, complete)?;
         let objects = options.cache_bytes / 8 * 5;
-        let mut storage = Self::on(Box::new(engine), path, objects, None, options.group)?;
+        let mut storage = Self::on(Box::new(engine), path, objects, None, options.shard)?;
         let message = format!("{}: this process may read it only", path.display());
         *storage.failed.lock() = Some(Reason { kind: io::ErrorKind::ReadOnlyFilesystem, message });
         storage.frozen = Some(frozen);
@@ -185,14 +185,14 @@ impl Storage {
         path: &Path,
         cache_bytes: u64,
         directory: Option<DatabaseDirectory>,
-        group: GroupId,
+        shard: ShardId,
     ) -> Result<Self, Error> {
         let (core, next_object) = restore(engine.fact(STATE)?.as_deref(), path)?;
         let cache_bytes = if engine.keeps_entries() { cache_bytes } else { u64::MAX };
         let cache_bytes = usize::try_from(cache_bytes).unwrap_or(usize::MAX);
         let storage = Self {
             path: path.into(),
-            group,
+            shard,
             cache: Cache::new(cache_bytes),
             snapshots: Mutex::new(Snapshots { published: core.last, open: BTreeMap::new(), elsewhere: None }),
             written: AtomicU64::new(core.sequence),
@@ -207,14 +207,14 @@ impl Storage {
             directory,
             frozen: None,
         };
-        if let Some(records) = storage.read(Pending::records(group))? {
+        if let Some(records) = storage.read(Pending::records(shard))? {
             let what = || "the records of its transactions are damaged".into();
             let pending = Pending::restore(&records);
             storage.core.lock().pending =
                 pending.ok_or_else(|| Error::Corrupt { path: path.into(), what: what() })?;
         }
         let (mut outcomes, mut is_sound) = (Outcomes::default(), true);
-        storage.engine.load(Outcomes::records(group), &mut |entry, record| {
+        storage.engine.load(Outcomes::records(shard), &mut |entry, record| {
             is_sound &= outcomes.restore(entry, record).is_some();
         })?;
         if !is_sound {
@@ -225,9 +225,9 @@ impl Storage {
         Ok(storage)
     }
 
-    /// Which group it is.
-    pub fn group(&self) -> GroupId {
-        self.group
+    /// Which shard it is.
+    pub fn shard(&self) -> ShardId {
+        self.shard
     }
 
     /// What messages call it.
@@ -303,7 +303,7 @@ impl Storage {
 
     /// A name that no object has had.
     pub fn fresh(&self) -> ObjectId {
-        ObjectId::new(self.group, self.next_object.fetch_add(1, Relaxed))
+        ObjectId::new(self.shard, self.next_object.fetch_add(1, Relaxed))
     }
 
     /// Whether [`Storage::stale`] may find something to do.
@@ -353,7 +353,7 @@ impl Storage {
 
     /// Carries out a commit of a client that may ask for it again, and writes what it did to the engine.
     pub fn execute_for(&self, transaction: TransactionId, commit: &Commit) -> Result<Timestamp, Refusal<()>> {
-        let of = (self.group, transaction);
+        let of = (self.shard, transaction);
         let executed = self.execute_all(1, |core, staged| vec![core.execute_for(of, commit, staged)]);
         executed.results.into_iter().next().unwrap_or_else(|| unreachable!("a result for the commit"))
     }
@@ -410,9 +410,9 @@ impl Storage {
         result.unwrap_or_else(|| unreachable!("carried out above"))
     }
 
-    /// Checks and locks this group's part of a transaction. Answers the time from which on it can take place (the proposal).
+    /// Checks and locks this shard's part of a transaction. Answers the time from which on it can take place (the proposal).
     pub fn prepare(&self, prepare: &Prepare) -> Result<Timestamp, Refusal<()>> {
-        self.change_one(|core, staged| core.prepare(self.group, prepare, staged))
+        self.change_one(|core, staged| core.prepare(self.shard, prepare, staged))
     }
 
     /// As the coordinator: the transaction takes place, at `at` or later. Answers when, and which objects were written; nothing, if it is not
@@ -422,28 +422,28 @@ impl Storage {
         transaction: TransactionId,
         at: Timestamp,
     ) -> Result<Option<(Timestamp, Vec<ObjectId>)>, Error> {
-        self.prepared(|core, staged| core.decide(self.group, transaction, at, staged))
+        self.prepared(|core, staged| core.decide(self.shard, transaction, at, staged))
     }
 
     /// As a participant: carries out what was decided elsewhere. Answers which objects were written.
     pub fn conclude(&self, transaction: TransactionId, outcome: Outcome) -> Result<Vec<ObjectId>, Error> {
-        self.prepared(|core, staged| core.conclude(self.group, transaction, outcome, staged))
+        self.prepared(|core, staged| core.conclude(self.shard, transaction, outcome, staged))
     }
 
-    /// As the coordinator of a change of a tree's shape: changes the links here, by which it takes place, at the time and with the other groups of
+    /// As the coordinator of a change of a tree's shape: changes the links here, by which it takes place, at the time and with the other shards of
     /// `decided`. Answers which objects were written.
     pub fn reshape(
         &self,
         transaction: TransactionId,
-        decided: (Timestamp, &[GroupId]),
+        decided: (Timestamp, &[ShardId]),
         restructurings: &[Restructuring],
     ) -> Result<Vec<ObjectId>, Refusal<()>> {
-        self.change_one(|core, staged| core.reshape(self.group, transaction, decided, restructurings, staged))
+        self.change_one(|core, staged| core.reshape(self.shard, transaction, decided, restructurings, staged))
     }
 
     /// The first object from `from` on.
     pub fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
-        let outcomes = Outcomes::records(self.group);
+        let outcomes = Outcomes::records(self.shard);
         match self.engine.next(from)? {
             Some(next) if next == outcomes => self.engine.next(ObjectId(outcomes.0 + 1)),
             next => Ok(next),
@@ -455,7 +455,7 @@ impl Storage {
         self.next_object.load(Relaxed)
     }
 
-    /// Goes on where another storage of the same group has ended.
+    /// Goes on where another storage of the same shard has ended.
     pub fn succeed(&self, last: Timestamp, next_object: u64) -> Result<(), Error> {
         self.advance(last, Timestamp(0));
         self.name_from(next_object)
@@ -464,7 +464,7 @@ impl Storage {
     /// The same, where that was elsewhere, and knew what has become of clients' transactions: nobody knows here, nor who opens it next.
     pub fn inherit(&self, last: Timestamp, next_object: u64) -> Result<(), Error> {
         self.prepared(|core, staged| {
-            core.outcomes.forget_for_good(self.group, last, staged);
+            core.outcomes.forget_for_good(self.shard, last, staged);
             Ok(())
         })?;
         self.succeed(last, next_object)
@@ -485,7 +485,7 @@ impl Storage {
     /// Writes down that a transaction is not carried out, whoever opens the storage next and is asked for it.
     pub fn refuse(&self, transaction: TransactionId) -> Result<(), Error> {
         self.prepared(|core, staged| {
-            core.outcomes.refuse_for_good(self.group, transaction, staged);
+            core.outcomes.refuse_for_good(self.shard, transaction, staged);
             Ok(())
         })
     }
@@ -498,7 +498,7 @@ impl Storage {
         self.place(&core, batch, BTreeMap::new())
     }
 
-    /// An object, for another group.
+    /// An object, for another shard.
     pub fn moved(&self, id: ObjectId) -> Result<Option<Moved>, Error> {
         let Some(object) = self.read(id)? else { return Ok(None) };
         let mut bytes = Vec::new();
@@ -507,9 +507,9 @@ impl Storage {
         Ok(Some(Moved { object: bytes.into(), touched }))
     }
 
-    /// As the coordinator: another group has carried out the decision.
-    pub fn confirm(&self, transaction: TransactionId, by: GroupId) -> Result<(), Error> {
-        self.prepared(|core, staged| core.confirm(self.group, transaction, by, staged))
+    /// As the coordinator: another shard has carried out the decision.
+    pub fn confirm(&self, transaction: TransactionId, by: ShardId) -> Result<(), Error> {
+        self.prepared(|core, staged| core.confirm(self.shard, transaction, by, staged))
     }
 
     /// What was prepared must not fail: if it does, nothing may build on what was left undone.
@@ -541,12 +541,12 @@ impl Storage {
         self.has_failed() || self.outcomes(|outcomes| outcomes.may_have_forgotten(after))
     }
 
-    /// What the group knows of what has become of clients' last transactions.
+    /// What the shard knows of what has become of clients' last transactions.
     pub fn outcomes<T>(&self, look: impl FnOnce(&mut Outcomes) -> T) -> T {
         look(&mut self.core.lock().outcomes)
     }
 
-    /// What the group knows of transactions of several groups.
+    /// What the shard knows of transactions of several shards.
     pub fn pending<T>(&self, look: impl FnOnce(&mut Pending) -> T) -> T {
         look(&mut self.core.lock().pending)
     }
@@ -644,7 +644,7 @@ impl Storage {
         self.latched(&reason)
     }
 
-    /// Makes the objects of a group of commits, which the core has saved in the batch, what readers find.
+    /// Makes the objects of a shard of commits, which the core has saved in the batch, what readers find.
     fn place(
         &self,
         core: &Core,

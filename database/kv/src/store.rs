@@ -1,6 +1,6 @@
 //! What trees stand on: objects, commits and snapshots, in this process or behind a network.
 
-use crate::{Commit, Database, Durability, Error, GroupId, Key, Object, ObjectId, Refusal, Timestamp};
+use crate::{Commit, Database, Durability, Error, Key, Object, ObjectId, Refusal, ShardId, Timestamp};
 use std::cell::{OnceCell, RefCell};
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub trait Store: Send + Sync {
         0
     }
 
-    /// About how many bytes it takes on the disk: where the database is on servers, what those that lead its groups have.
+    /// About how many bytes it takes on the disk: where the database is on servers, what those that lead its shards have.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be reached.
@@ -68,11 +68,11 @@ pub trait Store: Send + Sync {
     /// expected of it.
     fn read(&self, object: ObjectId, part: Part<'_>, at: &Snapshot) -> Result<Option<Arc<Object>>, Error>;
 
-    /// How many groups there are.
+    /// How many shards there are.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be reached.
-    fn groups(&self) -> Result<Groups, Error>;
+    fn shards(&self) -> Result<ShardCounts, Error>;
 
     /// Whether the object was a leaf when last heard of.
     fn is_leaf(&self, object: ObjectId) -> bool;
@@ -129,9 +129,9 @@ pub trait Store: Send + Sync {
     fn cached_bytes(&self) -> usize;
 }
 
-/// How many groups a database has, named from 0 on.
+/// How many shards a database has, named from 0 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Groups {
+pub struct ShardCounts {
     /// When it was made.
     pub founded: u16,
     /// Now, as far as is known here.
@@ -139,9 +139,9 @@ pub struct Groups {
 }
 
 impl Expected {
-    /// The same of another group, if each has such a leaf.
-    pub fn in_group(self, group: GroupId) -> Self {
-        Self { object: ObjectId::new(group, self.object.number()), ..self }
+    /// The same of another shard, if each has such a leaf.
+    pub fn in_shard(self, shard: ShardId) -> Self {
+        Self { object: ObjectId::new(shard, self.object.number()), ..self }
     }
 }
 
@@ -174,8 +174,8 @@ pub struct Snapshot {
     expected: RefCell<Option<Expected>>,
 }
 
-/// A cell of a leaf that is a root, and what a snapshot must hold there. If there are several groups, the leaf is the one
-/// of this number in the group that is read first.
+/// A cell of a leaf that is a root, and what a snapshot must hold there. If there are several shards, the leaf is the one
+/// of this number in the shard that is read first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// The leaf.
@@ -294,8 +294,8 @@ impl Store for Database {
         Self::read(self, object)
     }
 
-    fn groups(&self) -> Result<Groups, Error> {
-        Ok(Groups { founded: 1, all: 1 })
+    fn shards(&self) -> Result<ShardCounts, Error> {
+        Ok(ShardCounts { founded: 1, all: 1 })
     }
 
     fn is_leaf(&self, _object: ObjectId) -> bool {

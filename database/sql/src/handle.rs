@@ -189,7 +189,7 @@ impl Handle {
         self.immediate = immediate;
     }
 
-    /// About how many bytes it takes on the disk, of this machine or of those that lead its groups.
+    /// About how many bytes it takes on the disk, of this machine or of those that lead its shards.
     pub(crate) fn bytes(&self) -> Result<u64, Failure> {
         Ok(self.store().bytes().map_or_else(|| self.database().bytes(), Ok)?)
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const LOAD: Duration = Duration::from_secs(2);
 /// It should take much less until they are written again.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Each in another group, whose leaders are different servers.
+/// Each in another shard, whose leaders are different servers.
 const TABLES: u32 = 3;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -55,13 +55,13 @@ impl Load {
     }
 }
 
-/// Where the table's group is led.
+/// Where the table's shard is led.
 fn leader(server: &str, connection: &Connection, table: &str) -> Outcome<String> {
     let query = "SELECT rootpage >> 22 FROM sqlite_schema WHERE name = ?1";
-    let group: usize = connection.query_row(query, [table], |row| row.get(0))?;
+    let shard: usize = connection.query_row(query, [table], |row| row.get(0))?;
     let layout = Cluster::meet(server)?.map.layout(&DATABASE.try_into()?).ok_or("the database is gone")?;
-    let leader = layout.groups.get(group).and_then(|server| layout.servers.get(server));
-    leader.cloned().ok_or_else(|| "nobody leads the table's group".into())
+    let leader = layout.shards.get(shard).and_then(|server| layout.servers.get(server));
+    leader.cloned().ok_or_else(|| "nobody leads the table's shard".into())
 }
 
 /// Kills the server that keeps the clock and the map, which leads a table, too.

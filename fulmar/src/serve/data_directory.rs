@@ -70,10 +70,10 @@ impl DataDirectory {
         Ok(match (read_number(&self.path.join(CLUSTER))?, server) {
             (Some(cluster), server) => Identity::Member(cluster, server.unwrap_or(FIRST)),
             (None, server) => {
-                if let Some(group) = self.group()? {
-                    let (data, group) = (self.path.display(), group.display());
+                if let Some(shard) = self.shard()? {
+                    let (data, shard) = (self.path.display(), shard.display());
                     return Err(format!(
-                        "{data}: {group} is there, as in the directory of a server, but not the file {CLUSTER}, which says of what \
+                        "{data}: {shard} is there, as in the directory of a server, but not the file {CLUSTER}, which says of what \
                          cluster it is: put that back, or name another directory"
                     )
                     .into());
@@ -84,7 +84,7 @@ impl DataDirectory {
     }
 
     /// One of what only a member of a cluster makes, beside what it writes down before it is one.
-    fn group(&self) -> io::Result<Option<PathBuf>> {
+    fn shard(&self) -> io::Result<Option<PathBuf>> {
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
             if entry.file_name().as_encoded_bytes().starts_with(b".") && entry.file_type()?.is_dir() {

@@ -101,7 +101,7 @@ impl Settings {
         }
     }
 
-    /// How long leaders of groups may be silent, as far as this server is concerned.
+    /// How long leaders of shards may be silent, as far as this server is concerned.
     pub(super) fn leader_timeout(&self) -> Result<LeaderTimeout, NoLeaderTimeout> {
         self.leader_timeout.as_deref().map_or_else(|| Ok(LeaderTimeout::default()), str::parse)
     }

@@ -28,7 +28,7 @@ pub(super) enum Purpose {
 const MOST_LOSSES: u32 = 5;
 
 /// Copies one snapshot of the database `name` to `file`; `force` replaces a file that is there. A server that was restarted meanwhile, or whose
-/// groups others lead by now, knows the snapshot no more: then another is copied.
+/// shards others lead by now, knows the snapshot no more: then another is copied.
 pub(super) fn export(name: &str, file: &Path, force: bool, purpose: Purpose) -> Result<String> {
     let mut losses = 0;
     loop {

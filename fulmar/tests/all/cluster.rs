@@ -34,9 +34,9 @@ fn a_transaction_spans_servers_that_are_killed_and_come_back() {
         sql(&name, &[&format!("CREATE TABLE t{n}(a INTEGER PRIMARY KEY, b); INSERT INTO t{n} VALUES(1, 0)")]);
     }
     // Each server holds some of the tables.
-    let groups =
+    let shards =
         sql(&name, &["SELECT count(DISTINCT rootpage >> 22) FROM sqlite_schema WHERE type = 'table'"]);
-    assert_eq!(groups, "3");
+    assert_eq!(shards, "3");
     let transfer = "BEGIN; UPDATE t0 SET b = b - 3; UPDATE t1 SET b = b + 1; UPDATE t2 SET b = b + 1; \
                     UPDATE t5 SET b = b + 1; COMMIT;";
     let rows = "SELECT t0.b, t1.b, t2.b, t5.b FROM t0, t1, t2, t5";

@@ -167,11 +167,11 @@ fn a_full_disk_is_named_and_nothing_acknowledged_is_lost() {
     first.await_servers(2);
     let name = format!("{}/birds", first.address);
     let connection = open(&name);
-    // A group on each server: the first group's is the first server's, as the first database's.
+    // A shard on each server: the first shard's is the first server's, as the first database's.
     connection.execute_batch("CREATE TABLE a(x); CREATE TABLE b(x)").expect("tables");
-    let groups = "SELECT name, rootpage >> 22 FROM sqlite_schema ORDER BY 2";
-    let mut groups = connection.prepare(groups).expect("a query");
-    let tables: Vec<(String, i64)> = groups
+    let shards = "SELECT name, rootpage >> 22 FROM sqlite_schema ORDER BY 2";
+    let mut shards = connection.prepare(shards).expect("a query");
+    let tables: Vec<(String, i64)> = shards
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
         .and_then(Iterator::collect)
         .expect("where they are");

@@ -7,7 +7,7 @@
 use super::{DatabaseNumber, MapRequest, Message, Question, Sight};
 use crate::map::Map;
 use crate::peer::PeerMessage;
-use fulmar_kv::{GroupId, Outcome, Timestamp};
+use fulmar_kv::{Outcome, ShardId, Timestamp};
 use fulmar_node::NodeId;
 use fulmar_transport::FIRST_CLIENT;
 
@@ -26,7 +26,7 @@ pub(in super::super) enum Speaker {
 
 /// No work takes the clock so far at once, as a commit moves it by one: but a database may come to a cluster that has had as many.
 const LEAP: u64 = 1 << 40;
-/// What clients of a group have seen, its server hears of at once, once it has it open.
+/// What clients of a shard have seen, its server hears of at once, once it has it open.
 const LEAP_OF_CLIENTS: u64 = 1 << 32;
 /// Nobody misses so many changes of the map.
 const CHANGES: u64 = 1 << 32;
@@ -54,7 +54,7 @@ impl Message {
             Self::GivenUp(..) | Self::Examine | Self::Ask(MapRequest::Newer(_) | MapRequest::Drain(_)) => {
                 true
             }
-            // Who joins knows the clock before anybody can hold a snapshot of what comes to it then. And the members of a group know each
+            // Who joins knows the clock before anybody can hold a snapshot of what comes to it then. And the members of a shard know each
             // other by its log, before those that were away know the map again.
             Self::Ask(MapRequest::Join(_))
             | Self::Clock { .. }
@@ -75,17 +75,17 @@ impl Message {
     }
 
     /// Whether what it says of the clock and the map can follow from what is known: that the clock is here, and the map has had so many
-    /// versions. If it is about a group, that may be open.
+    /// versions. If it is about a shard, that may be open.
     pub(in super::super) fn can_follow(
         &self,
         speaker: Speaker,
         (clock, version): (Timestamp, u64),
-        is_open: impl FnOnce(DatabaseNumber, GroupId) -> bool,
+        is_open: impl FnOnce(DatabaseNumber, ShardId) -> bool,
     ) -> bool {
         let told = if let Self::Map { map, .. } = self { map.version } else { 0 };
         let latest = self.latest().0;
         let leap = match self {
-            Self::Question { database, group, .. } if latest > clock.0 && is_open(*database, *group) => {
+            Self::Question { database, shard, .. } if latest > clock.0 && is_open(*database, *shard) => {
                 LEAP_OF_CLIENTS
             }
             // It has committed nothing, and only wants to begin after all snapshots.
@@ -95,7 +95,7 @@ impl Message {
         latest <= clock.0.saturating_add(leap) && told <= version.saturating_add(CHANGES)
     }
 
-    /// The latest time in it that a group or the clock goes on from: also a snapshot's, as what is prepared takes place after whoever has
+    /// The latest time in it that a shard or the clock goes on from: also a snapshot's, as what is prepared takes place after whoever has
     /// read before it.
     fn latest(&self) -> Timestamp {
         match self {

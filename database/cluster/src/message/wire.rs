@@ -12,7 +12,7 @@ use crate::status::Status;
 use fulmar_coding::{Reader, list, number, put_bytes, put_varint, text};
 use fulmar_kv::Object;
 use fulmar_kv::{
-    Basis, Commit, Durability, Exclusion, Expected, GroupId, ObjectId, Prepare, Timestamp, TransactionId,
+    Basis, Commit, Durability, Exclusion, Expected, ObjectId, Prepare, ShardId, Timestamp, TransactionId,
 };
 use fulmar_kv::{cell, put_cells};
 use fulmar_node::NodeId;
@@ -28,11 +28,11 @@ const NEWS_IN_MEMORY: usize = 16;
 impl Wire for Message {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Question { number, again, database, group, question } => {
+            Self::Question { number, again, database, shard, question } => {
                 out.push(tag(question));
                 put_varint(out, *number << 1 | u64::from(*again));
                 put_varint(out, database.0.into());
-                put_varint(out, group.0.into());
+                put_varint(out, shard.0.into());
                 put_question(out, question);
             }
             Self::Answer { number, answer } => {
@@ -44,14 +44,14 @@ impl Wire for Message {
                 out.push(32);
                 put_varint(out, at.0);
             }
-            Self::GivenUp(database, group, transaction) => {
+            Self::GivenUp(database, shard, transaction) => {
                 out.push(33);
-                put_place(out, *database, *group);
+                put_place(out, *database, *shard);
                 put_transaction(out, *transaction);
             }
-            Self::Transaction { database, group, from, transaction, said } => {
+            Self::Transaction { database, shard, from, transaction, said } => {
                 out.push(34);
-                put_place(out, *database, *group);
+                put_place(out, *database, *shard);
                 put_varint(out, from.0.into());
                 put_transaction(out, *transaction);
                 said.encode(out);
@@ -93,48 +93,48 @@ impl Wire for Message {
                 out.push(57);
                 replication.encode(out);
             }
-            Self::Ask(MapRequest::Leave(database, group, HandOver { to, attempt })) => {
+            Self::Ask(MapRequest::Leave(database, shard, HandOver { to, attempt })) => {
                 out.push(48);
-                put_place(out, *database, *group);
+                put_place(out, *database, *shard);
                 put_varint(out, to.0.into());
                 put_varint(out, *attempt);
             }
-            Self::Ask(MapRequest::HandOver(database, group, attempt)) => {
+            Self::Ask(MapRequest::HandOver(database, shard, attempt)) => {
                 out.push(51);
-                put_place(out, *database, *group);
+                put_place(out, *database, *shard);
                 put_varint(out, *attempt);
             }
-            Self::Ask(MapRequest::Begin(database, group, life)) => {
+            Self::Ask(MapRequest::Begin(database, shard, life)) => {
                 out.push(55);
-                put_place(out, *database, *group);
+                put_place(out, *database, *shard);
                 put_varint(out, *life);
             }
-            Self::Ask(MapRequest::Lead(database, group, view, members)) => {
+            Self::Ask(MapRequest::Lead(database, shard, view, members)) => {
                 out.push(56);
-                put_place(out, *database, *group);
+                put_place(out, *database, *shard);
                 view.encode(out);
                 members.encode(out);
             }
-            Self::Replication { database, group, message } => {
+            Self::Replication { database, shard, message } => {
                 out.push(52);
-                put_place(out, *database, *group);
+                put_place(out, *database, *shard);
                 message.encode(out);
             }
-            Self::Copy { database, group, from, upto, offset } => {
+            Self::Copy { database, shard, from, upto, offset } => {
                 out.push(53);
-                put_place(out, *database, *group);
+                put_place(out, *database, *shard);
                 [from.0, upto.0, *offset].into_iter().for_each(|number| put_varint(out, number));
             }
-            Self::Copied { database, group, chunk } => {
+            Self::Copied { database, shard, chunk } => {
                 out.push(54);
-                put_place(out, *database, *group);
+                put_place(out, *database, *shard);
                 let Chunk { from, upto, size, offset, bytes } = chunk;
                 [from.0, upto.0, *size, *offset].into_iter().for_each(|number| put_varint(out, number));
                 out.extend(bytes);
             }
-            Self::HandOver { database, group, attempt, number, objects, last } => {
+            Self::HandOver { database, shard, attempt, number, objects, last } => {
                 out.push(49);
-                put_place(out, *database, *group);
+                put_place(out, *database, *shard);
                 put_varint(out, *attempt);
                 put_varint(out, *number);
                 put_varint(out, objects.len() as u64);
@@ -147,9 +147,9 @@ impl Wire for Message {
                     put_varint(out, *next_object);
                 }
             }
-            Self::Arrived { database, group, attempt, number } => {
+            Self::Arrived { database, shard, attempt, number } => {
                 out.push(50);
-                put_place(out, *database, *group);
+                put_place(out, *database, *shard);
                 put_varint(out, *attempt);
                 put_varint(out, *number);
             }
@@ -197,22 +197,22 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
     Some(match tag {
         0..16 => {
             let number = input.varint()?;
-            let (database, group) = place(input)?;
-            let question = question(tag, group, input)?;
-            Message::Question { number: number >> 1, again: number & 1 == 1, database, group, question }
+            let (database, shard) = place(input)?;
+            let question = question(tag, shard, input)?;
+            Message::Question { number: number >> 1, again: number & 1 == 1, database, shard, question }
         }
         16..32 => Message::Answer { number: input.varint()?, answer: answer(tag, input)? },
         32 => Message::SnapshotClosed(Timestamp::decode(input)?),
         33 => {
-            let (database, group) = place(input)?;
-            Message::GivenUp(database, group, transaction(input)?)
+            let (database, shard) = place(input)?;
+            Message::GivenUp(database, shard, transaction(input)?)
         }
         34 => {
-            let (database, group) = place(input)?;
-            let from = GroupId::decode(input)?;
+            let (database, shard) = place(input)?;
+            let from = ShardId::decode(input)?;
             Message::Transaction {
                 database,
-                group,
+                shard,
                 from,
                 transaction: transaction(input)?,
                 said: PeerMessage::decode(input)?,
@@ -242,16 +242,16 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
         43 => Message::Status(Status::decode(input)?),
         47 => Message::Ask(MapRequest::Drain(text(input)?)),
         48 => {
-            let (database, group) = place(input)?;
+            let (database, shard) = place(input)?;
             let hand_over = HandOver { to: NodeId(number(input)?), attempt: input.varint()? };
-            Message::Ask(MapRequest::Leave(database, group, hand_over))
+            Message::Ask(MapRequest::Leave(database, shard, hand_over))
         }
         51 => {
-            let (database, group) = place(input)?;
-            Message::Ask(MapRequest::HandOver(database, group, input.varint()?))
+            let (database, shard) = place(input)?;
+            Message::Ask(MapRequest::HandOver(database, shard, input.varint()?))
         }
         49 => {
-            let (database, group) = place(input)?;
+            let (database, shard) = place(input)?;
             let (attempt, number) = (input.varint()?, input.varint()?);
             let object = |input: &mut Reader<'_>| Some((ObjectId(input.varint()?), input.bytes()?.into()));
             let objects = list(input, object)?;
@@ -259,11 +259,11 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
                 true => None,
                 false => Some((Timestamp::decode(input)?, input.varint()?)),
             };
-            Message::HandOver { database, group, attempt, number, objects, last }
+            Message::HandOver { database, shard, attempt, number, objects, last }
         }
         50 => {
-            let (database, group) = place(input)?;
-            Message::Arrived { database, group, attempt: input.varint()?, number: input.varint()? }
+            let (database, shard) = place(input)?;
+            Message::Arrived { database, shard, attempt: input.varint()?, number: input.varint()? }
         }
         45 => Message::Load(Load::decode(input)?),
         46 => {
@@ -276,29 +276,29 @@ fn decode(input: &mut Reader<'_>) -> Option<Message> {
         }
         41 => Message::Ask(MapRequest::Join(text(input)?)),
         52 => {
-            let (database, group) = place(input)?;
+            let (database, shard) = place(input)?;
             let message = fulmar_replication::Message::decode(input.take_rest()).ok()?;
-            Message::Replication { database, group, message: Box::new(message) }
+            Message::Replication { database, shard, message: Box::new(message) }
         }
         53 => {
-            let (database, group) = place(input)?;
+            let (database, shard) = place(input)?;
             let (from, upto) = (ObjectId(input.varint()?), SequenceNumber(input.varint()?));
-            Message::Copy { database, group, from, upto, offset: input.varint()? }
+            Message::Copy { database, shard, from, upto, offset: input.varint()? }
         }
         54 => {
-            let (database, group) = place(input)?;
+            let (database, shard) = place(input)?;
             let (from, upto) = (ObjectId(input.varint()?), SequenceNumber(input.varint()?));
             let (size, offset) = (input.varint()?, input.varint()?);
             let chunk = Chunk { from, upto, size, offset, bytes: input.take_rest().to_vec() };
-            Message::Copied { database, group, chunk }
+            Message::Copied { database, shard, chunk }
         }
         55 => {
-            let (database, group) = place(input)?;
-            Message::Ask(MapRequest::Begin(database, group, input.varint()?))
+            let (database, shard) = place(input)?;
+            Message::Ask(MapRequest::Begin(database, shard, input.varint()?))
         }
         56 => {
-            let (database, group) = place(input)?;
-            Message::Ask(MapRequest::Lead(database, group, View::decode(input)?, Group::decode(input)?))
+            let (database, shard) = place(input)?;
+            Message::Ask(MapRequest::Lead(database, shard, View::decode(input)?, Group::decode(input)?))
         }
         57 => Message::Ask(MapRequest::Replicate(Replication::decode(input)?)),
         _ => return None,
@@ -361,7 +361,7 @@ fn put_question(out: &mut Vec<u8>, question: &Question) {
             put_transaction(out, *transaction);
             put_varint(out, primary.0.into());
             put_varint(out, others.len() as u64);
-            others.iter().for_each(|group| put_varint(out, group.0.into()));
+            others.iter().for_each(|shard| put_varint(out, shard.0.into()));
             put_commit(out, commit);
         }
         Question::Decide(transaction, at, durability) => {
@@ -372,7 +372,7 @@ fn put_question(out: &mut Vec<u8>, question: &Question) {
     }
 }
 
-fn question(tag: u8, of: GroupId, input: &mut Reader<'_>) -> Option<Question> {
+fn question(tag: u8, of: ShardId, input: &mut Reader<'_>) -> Option<Question> {
     Some(match tag {
         0 => Question::OpenSnapshot,
         1 => Question::Newest,
@@ -395,8 +395,8 @@ fn question(tag: u8, of: GroupId, input: &mut Reader<'_>) -> Option<Question> {
         4 => Question::Open { create: input.byte()? == 1, name: DatabaseName::decode(input)? },
         5 => {
             let transaction = transaction_of_client(input)?;
-            let primary = GroupId::decode(input)?;
-            let others = list(input, GroupId::decode)?;
+            let primary = ShardId::decode(input)?;
+            let others = list(input, ShardId::decode)?;
             if !others.is_sorted_by(|a, b| a < b) || others.contains(&primary) {
                 return None;
             }
@@ -438,7 +438,7 @@ fn put_commit(out: &mut Vec<u8>, commit: &Commit) {
     commit.encode(out);
 }
 
-fn commit(of: GroupId, input: &mut Reader<'_>) -> Option<Commit> {
+fn commit(of: ShardId, input: &mut Reader<'_>) -> Option<Commit> {
     let is_exclusive = match input.byte()? {
         0 => false,
         1 => true,
@@ -550,13 +550,13 @@ fn answer(tag: u8, input: &mut Reader<'_>) -> Option<Answer> {
     })
 }
 
-fn put_place(out: &mut Vec<u8>, database: DatabaseNumber, group: GroupId) {
+fn put_place(out: &mut Vec<u8>, database: DatabaseNumber, shard: ShardId) {
     put_varint(out, database.0.into());
-    put_varint(out, group.0.into());
+    put_varint(out, shard.0.into());
 }
 
-fn place(input: &mut Reader<'_>) -> Option<(DatabaseNumber, GroupId)> {
-    Some((number(input).map(DatabaseNumber)?, GroupId::decode(input)?))
+fn place(input: &mut Reader<'_>) -> Option<(DatabaseNumber, ShardId)> {
+    Some((number(input).map(DatabaseNumber)?, ShardId::decode(input)?))
 }
 
 fn put_transaction(out: &mut Vec<u8>, transaction: TransactionId) {

@@ -7,7 +7,7 @@ use fulmar_kv::{Error, ObjectId};
 use fulmar_replication::{Record, SequenceNumber, Standing};
 use fulmar_transport::Wire;
 
-/// The object whose entries are those of the log; no group has one of this name.
+/// The object whose entries are those of the log; no shard has one of this name.
 pub(super) const LOG: ObjectId = ObjectId(u64::MAX);
 
 /// How many batches were written to the engine.

@@ -17,11 +17,11 @@ pub struct Left {
     engine: Arc<dyn Engine>,
 }
 
-/// The entries of a group, by object and sequence number.
+/// The entries of a shard, by object and sequence number.
 type Contents = BTreeMap<(ObjectId, u64), Vec<u8>>;
 
 impl Left {
-    /// What is in `engine`, which messages call `path`; nothing, if the replica was copying, and so has not all that its group has.
+    /// What is in `engine`, which messages call `path`; nothing, if the replica was copying, and so has not all that its shard has.
     ///
     /// # Errors
     /// [`Error::Corrupt`], and what the engine answers.
@@ -58,7 +58,7 @@ impl Left {
     }
 }
 
-/// What differs among replicas of a group that has ended, after all that the longest of their logs holds, each with what it differs in;
+/// What differs among replicas of a shard that has ended, after all that the longest of their logs holds, each with what it differs in;
 /// empty if nothing does. All of the logs is taken for committed.
 ///
 /// # Errors

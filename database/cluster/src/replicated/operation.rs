@@ -1,4 +1,4 @@
-//! What the leader of a group has its replicas do.
+//! What the leader of a shard has its replicas do.
 
 use fulmar_coding::{Reader, list, put_bytes, put_varint};
 use fulmar_kv::ObjectId;
@@ -6,7 +6,7 @@ use fulmar_kv::STATE;
 use fulmar_kv::engine::{Batch, EngineWrite};
 use fulmar_replication::View;
 
-/// An operation of the [`Entries`](super::Entries) of a group.
+/// An operation of the [`Entries`](super::Entries) of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// From now on the leader of this view writes.

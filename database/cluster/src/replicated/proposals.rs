@@ -216,7 +216,7 @@ impl Engine for Leading {
                 Ok(())
             }
             None => {
-                let what = "another server leads this group by now";
+                let what = "another server leads this shard by now";
                 Err(Error::io(self.entries.path(), io::Error::other(what)))
             }
         }

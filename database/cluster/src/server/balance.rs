@@ -1,13 +1,13 @@
 //! Leaves go where there is room, and where there is time.
 //!
-//! Each server tells the one that keeps the map how much it holds and does, and hears that of all. The group of a tree's
-//! root, which knows all links, moves leaves from servers that hold more than their share; the group of a leaf that keeps
+//! Each server tells the one that keeps the map how much it holds and does, and hears that of all. The shard of a tree's
+//! root, which knows all links, moves leaves from servers that hold more than their share; the shard of a leaf that keeps
 //! its server busier than others wishes it away, or cut, if it is too busy for any server (Yesquel, section 3.3: load
 //! splits).
 //!
 //! *Known as:* load balancing.
 
-use super::group::Group;
+use super::shard::Shard;
 use super::{Held, Known, Turn};
 use fulmar_coding::{Reader, put_varint};
 use fulmar_dbt::{Reshape, Shape};
@@ -55,7 +55,7 @@ impl Load {
     }
 }
 
-/// What a group's leaves have had to do of late.
+/// What a shard's leaves have had to do of late.
 #[derive(Default)]
 pub(super) struct Heat {
     /// Counts operations.
@@ -166,7 +166,7 @@ impl<'a> Room<'a> {
         if excess > SLACK.max(self.objects / 8) { excess } else { 0 }
     }
 
-    /// How many leaves the groups on one server may have moved at once. All servers do so at the same time, and know loads from
+    /// How many leaves the shards on one server may have moved at once. All servers do so at the same time, and know loads from
     /// a sweep ago: so they fill but half of what the emptiest lacks, or it would be the fullest next, and leaves would go to
     /// and fro for ever.
     fn share(&self) -> usize {
@@ -196,14 +196,14 @@ impl Held {
 
     /// How much this server holds and does.
     fn load(&self) -> Load {
-        let add = |sum: Load, group: &Group| Load {
-            objects: sum.objects + group.database().storage().objects(),
-            work: sum.work + group.heat.work,
+        let add = |sum: Load, shard: &Shard| Load {
+            objects: sum.objects + shard.database().storage().objects(),
+            work: sum.work + shard.heat.work,
         };
         self.shards.open.values().fold(Load::default(), add)
     }
 
-    /// Whether all its groups may have trees and leaves.
+    /// Whether all its shards may have trees and leaves.
     fn is_welcome(&mut self, turn: &mut Turn<'_>) -> bool {
         let late = turn.known.map.late(turn.known.me);
         let unknown: Vec<_> = late.filter(|place| !self.shards.welcome.contains(place)).collect();
@@ -213,7 +213,7 @@ impl Held {
                     .shards
                     .open
                     .get(&place)
-                    .is_some_and(|group| matches!(group.trees.is_welcome(), Ok(true)));
+                    .is_some_and(|shard| matches!(shard.trees.is_welcome(), Ok(true)));
             if !is_welcome {
                 return false;
             }
@@ -237,34 +237,34 @@ impl Held {
         let (loads, draining) = (turn.known.loads.clone(), turn.known.map.draining.clone());
         let Some(room) = Room::of(&loads, &draining) else { return };
         // Those that are underway have not changed the loads yet.
-        let underway = self.shards.open.values().map(Group::moves_underway).sum();
+        let underway = self.shards.open.values().map(Shard::moves_underway).sum();
         let mut most = room.share().saturating_sub(underway);
-        for group in self.shards.open.values_mut() {
+        for shard in self.shards.open.values_mut() {
             // What cannot be done now is tried again.
-            most -= group.even_out(&room, most, turn).unwrap_or(0);
+            most -= shard.even_out(&room, most, turn).unwrap_or(0);
         }
         // As others know it, and of the same time.
         let known = loads.get(&turn.known.me).map_or(0, |load| load.work);
         let partner = room.partner(turn.known.me).filter(|(_, its)| known > BUSY && known > its + known / 8);
         self.shards.busier = if partner.is_some() { self.shards.busier + 1 } else { 0 };
-        let hottest = self.shards.open.values_mut().max_by_key(|group| group.heat.work);
-        if let (Some((partner, its)), Some(group)) = (partner, hottest)
+        let hottest = self.shards.open.values_mut().max_by_key(|shard| shard.heat.work);
+        if let (Some((partner, its)), Some(shard)) = (partner, hottest)
             && self.shards.busier >= PATIENCE
         {
             self.shards.busier = 0;
-            let _ = group.relieve(partner, (known - its) / 4, turn);
+            let _ = shard.relieve(partner, (known - its) / 4, turn);
         }
-        self.shards.open.values_mut().for_each(|group| group.heat.cool());
+        self.shards.open.values_mut().for_each(|shard| shard.heat.cool());
     }
 }
 
-impl Group {
-    /// As the group of trees' roots: moves some leaves from servers that hold too much, at most so many; and says how many.
+impl Shard {
+    /// As the shard of trees' roots: moves some leaves from servers that hold too much, at most so many; and says how many.
     fn even_out(&mut self, room: &Room<'_>, most: usize, turn: &mut Turn<'_>) -> Result<usize, Error> {
         let (database, _) = self.name;
         let most = most.min(self.pace.at_once(turn.now).saturating_sub(self.moves_underway()));
         let Some(placement) = turn.known.map.databases.get(&database) else { return Ok(0) };
-        let servers = placement.groups.clone();
+        let servers = placement.shards.clone();
         let stay = super::numbered(&servers).filter(|(_, server)| room.stays(**server));
         let Some((to, emptiest)) = stay.min_by_key(|(_, server)| room.objects(**server)) else {
             return Ok(0);
@@ -274,7 +274,7 @@ impl Group {
             return Ok(0);
         }
         let Some(walked) = self.trees.leaves(self.walked.take())? else { return Ok(0) };
-        let excess = |leaf: ObjectId| servers.get(usize::from(leaf.group().0)).map_or(0, |s| room.excess(*s));
+        let excess = |leaf: ObjectId| servers.get(usize::from(leaf.shard().0)).map_or(0, |s| room.excess(*s));
         let full = walked.links.iter().filter(|(_, leaf)| excess(*leaf) > 0);
         let mut moved = 0;
         for (low, leaf) in full.take(most) {
@@ -286,11 +286,11 @@ impl Group {
         Ok(moved)
     }
 
-    /// As the group of leaves: wishes some away that do no more than `most`, and has those cut that do more.
+    /// As the shard of leaves: wishes some away that do no more than `most`, and has those cut that do more.
     fn relieve(&mut self, partner: NodeId, most: u64, turn: &mut Turn<'_>) -> Result<(), Error> {
         let (database, _) = self.name;
         let Some(placement) = turn.known.map.databases.get(&database) else { return Ok(()) };
-        let to = super::numbered(&placement.groups).find(|(_, server)| **server == partner);
+        let to = super::numbered(&placement.shards).find(|(_, server)| **server == partner);
         let Some((to, _)) = to else { return Ok(()) };
         for (leaf, cut) in self.heat.relief(most) {
             let Some(leaf) = self.database.read(leaf)?.filter(|object| object.level() == 0) else { continue };

@@ -24,7 +24,7 @@ pub(super) struct Clock {
     goes_on: u64,
     /// Where it was, one further, when this server first heard of it.
     born: Timestamp,
-    /// Groups that are opened from now on do not know what older snapshots have seen.
+    /// ShardCounts that are opened from now on do not know what older snapshots have seen.
     lost: Timestamp,
     /// No snapshot of the cluster is older.
     watermark: Timestamp,
@@ -120,7 +120,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A group that is opened again after its disk has failed may hold what snapshots up to this one have not seen there.
+    /// A shard that is opened again after its disk has failed may hold what snapshots up to this one have not seen there.
     pub(super) fn lose_snapshots(&mut self, upto: Timestamp) {
         let lost = Timestamp(upto.0 + 1);
         self.known.clock.lost = self.known.clock.lost.max(lost);

@@ -49,11 +49,11 @@ pub(super) struct Given {
 }
 
 impl Hosted {
-    fn ask_chunk(&self, (database, group): Place, turn: &mut Turn<'_>) {
+    fn ask_chunk(&self, (database, shard): Place, turn: &mut Turn<'_>) {
         if let Some(copying) = &self.copying {
             let (from, upto, offset) =
                 (self.entries.copied(), self.replica.committed(), copying.bytes.len() as u64);
-            turn.send(copying.donor, Message::Copy { database, group, from, upto, offset });
+            turn.send(copying.donor, Message::Copy { database, shard, from, upto, offset });
         }
     }
 
@@ -128,8 +128,8 @@ impl Held {
             return;
         }
         let Some(chunk) = hosted.chunk(to, asked, bytes) else { return };
-        let (database, group) = place;
-        turn.send(to, Message::Copied { database, group, chunk });
+        let (database, shard) = place;
+        turn.send(to, Message::Copied { database, shard, chunk });
     }
 
     /// Some of another replica has come.

@@ -1,7 +1,7 @@
 //! Disks that fail: what takes no part, why, and when it is tried again.
 
-use super::group::Group;
 use super::replicas::{Hosted, Place};
+use super::shard::Shard;
 use super::{Held, Known, Turn};
 use crate::map::RECORDS;
 use fulmar_kv::Error;
@@ -46,10 +46,10 @@ impl Held {
     fn called(place: Place, known: &Known) -> String {
         match place {
             RECORDS => "the cluster's clock and map".to_owned(),
-            (_, group) => {
+            (_, shard) => {
                 format!(
-                    "group {} of {}",
-                    group.0,
+                    "shard {} of {}",
+                    shard.0,
                     known.map.name(place).map_or_else(|| "a database".into(), |name| name.to_string())
                 )
             }
@@ -76,11 +76,11 @@ impl Held {
 
     fn failed_alone(&self) -> impl Iterator<Item = Place> {
         let failed =
-            |(_, group): &(&Place, &Group)| !group.is_replicated() && group.database().storage().has_failed();
+            |(_, shard): &(&Place, &Shard)| !shard.is_replicated() && shard.database().storage().has_failed();
         self.shards.open.iter().filter(failed).map(|(place, _)| *place)
     }
 
-    /// Groups without replicas whose disk has failed, and the cluster's own records, are opened again when it takes something, as if the
+    /// ShardCounts without replicas whose disk has failed, and the cluster's own records, are opened again when it takes something, as if the
     /// server had been started again.
     pub(super) fn reopen_failed(&mut self, turn: &mut Turn<'_>) {
         if turn.now < self.replicas.failures.1 {
@@ -98,11 +98,11 @@ impl Held {
         }
         for place in self.failed_alone().collect::<Vec<_>>() {
             if self.directory.has_room()
-                && let Some(mut group) = self.shards.open.remove(&place)
+                && let Some(mut shard) = self.shards.open.remove(&place)
             {
                 // What nobody was shown may be there when it is opened: nobody shall see half of it.
-                turn.lose_snapshots(group.database().storage().last());
-                group.redirect(turn);
+                turn.lose_snapshots(shard.database().storage().last());
+                shard.redirect(turn);
             }
         }
     }

@@ -1,17 +1,17 @@
-//! A group goes to another server: when the one that holds it is drained.
+//! A shard goes to another server: when the one that holds it is drained.
 //!
-//! Its leaves have gone to other groups before, while all went on. What is left is copied while nobody may use it: inner
-//! nodes, small trees, what is written down of transactions. To clients and other groups it looks as if a server had
-//! crashed and come back at another place: what a group only remembers is forgotten, and whoever was not answered asks
+//! Its leaves have gone to other shards before, while all went on. What is left is copied while nobody may use it: inner
+//! nodes, small trees, what is written down of transactions. To clients and other shards it looks as if a server had
+//! crashed and come back at another place: what a shard only remembers is forgotten, and whoever was not answered asks
 //! again.
 //!
 //! *Known as:* shard migration, draining: who is to be empty has to hand over what it holds.
 
-use super::group::Group;
+use super::shard::Shard;
 use super::{Held, Known, Synced, Turn};
 use crate::map::HandOver;
 use crate::message::{DatabaseNumber, MapRequest, Message};
-use fulmar_kv::{Commit, Database, Error, GroupId, Moved, ObjectId, Refusal, Restructuring, Timestamp};
+use fulmar_kv::{Commit, Database, Error, Moved, ObjectId, Refusal, Restructuring, ShardId, Timestamp};
 use fulmar_node::{Lsn, NodeId};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const PART_BYTES: usize = 4 << 10;
 /// A part that was sent so often without an answer goes to somebody who is gone, or has forgotten those before it.
 const PATIENCE: u32 = 20;
 
-/// A group on its way from here.
+/// A shard on its way from here.
 pub(super) struct Leaving {
     database: Database,
     /// What the map must say before anything is sent.
@@ -35,7 +35,7 @@ pub(super) struct Leaving {
     is_done: bool,
 }
 
-/// A group on its way to here.
+/// A shard on its way to here.
 pub(super) struct Arriving {
     attempt: u64,
     /// How many parts have come.
@@ -44,17 +44,17 @@ pub(super) struct Arriving {
     database: Option<Database>,
 }
 
-/// A part that has come, and what must be durable before that is said: all of the group, with the last.
+/// A part that has come, and what must be durable before that is said: all of the shard, with the last.
 pub(super) struct Unanswered {
     until: Lsn,
     from: NodeId,
-    place: (DatabaseNumber, GroupId),
+    place: (DatabaseNumber, ShardId),
     attempt: u64,
     number: u64,
     whole: Option<Database>,
 }
 
-/// Objects, and with the last ones where the group's commits and names go on.
+/// Objects, and with the last ones where the shard's commits and names go on.
 type Part = (Vec<(ObjectId, Arc<[u8]>)>, Option<(Timestamp, u64)>);
 
 impl Leaving {
@@ -104,7 +104,7 @@ impl Held {
             let is_leaving = turn.known.map.leaving.contains_key(&place);
             let is_ready = is_leaving
                 || matches!(self.holds(place, turn), Ok(true))
-                    && self.shards.open.get_mut(&place).is_some_and(Group::is_steady);
+                    && self.shards.open.get_mut(&place).is_some_and(Shard::is_steady);
             // What a disk or a lack of servers keeps from being done is tried again.
             if is_ready && let Ok(true) = self.prepare_to_leave(place, turn.known) {
                 self.hand_part(place, turn);
@@ -112,8 +112,8 @@ impl Held {
         }
     }
 
-    /// Sees to it that there is an attempt to hand the group over, a new one if the last has failed.
-    fn prepare_to_leave(&mut self, place: (DatabaseNumber, GroupId), known: &Known) -> Result<bool, Error> {
+    /// Sees to it that there is an attempt to hand the shard over, a new one if the last has failed.
+    fn prepare_to_leave(&mut self, place: (DatabaseNumber, ShardId), known: &Known) -> Result<bool, Error> {
         let Some(placement) = known.map.databases.get(&place.0) else { return Ok(false) };
         if self.shards.leaving.get(&place).is_some_and(|leaving| leaving.is_done || leaving.sent <= PATIENCE)
         {
@@ -125,7 +125,7 @@ impl Held {
         let hand_over = HandOver { to, attempt: (known.clock.born().0 << 16) + self.shards.attempts };
         let database = match (self.shards.leaving.remove(&place), self.shards.open.get(&place)) {
             (Some(failed), _) => failed.database,
-            (None, Some(group)) => group.database().clone(),
+            (None, Some(shard)) => shard.database().clone(),
             (None, None) => self.directory.open(&placement.name, place.1)?,
         };
         self.shards.leaving.insert(place, Leaving::new(database, hand_over));
@@ -141,24 +141,24 @@ impl Held {
 
     /// Goes on with an attempt: has the map say that it is made; sends the part that is underway, perhaps again; has the map
     /// say that it has succeeded.
-    fn hand_part(&mut self, place: (DatabaseNumber, GroupId), turn: &mut Turn<'_>) {
+    fn hand_part(&mut self, place: (DatabaseNumber, ShardId), turn: &mut Turn<'_>) {
         let Some(leaving) = self.shards.leaving.get_mut(&place) else { return };
-        let (database, group) = place;
+        let (database, shard) = place;
         let HandOver { to, attempt } = leaving.hand_over;
         let manager = turn.known.map.manager;
         let (receiver, message) = if turn.known.map.leaving.get(&place) != Some(&leaving.hand_over) {
-            (manager, Message::Ask(MapRequest::Leave(database, group, leaving.hand_over)))
+            (manager, Message::Ask(MapRequest::Leave(database, shard, leaving.hand_over)))
         } else if leaving.is_done {
-            (manager, Message::Ask(MapRequest::HandOver(database, group, attempt)))
+            (manager, Message::Ask(MapRequest::HandOver(database, shard, attempt)))
         } else {
             // From here on nobody uses it. Who waits for an answer is to ask who holds it next.
-            if let Some(mut group) = self.shards.open.remove(&place) {
-                group.redirect(turn);
+            if let Some(mut shard) = self.shards.open.remove(&place) {
+                shard.redirect(turn);
             }
             leaving.sent += 1;
             let Ok((objects, last)) = leaving.part() else { return };
             let number = leaving.number;
-            (to, Message::HandOver { database, group, attempt, number, objects, last })
+            (to, Message::HandOver { database, shard, attempt, number, objects, last })
         };
         turn.send(receiver, message);
     }
@@ -166,7 +166,7 @@ impl Held {
     /// A part has arrived.
     pub(super) fn hand_on(
         &mut self,
-        place: (DatabaseNumber, GroupId),
+        place: (DatabaseNumber, ShardId),
         arrived: (u64, u64),
         turn: &mut Turn<'_>,
     ) {
@@ -189,18 +189,18 @@ impl Held {
         self.shards.unanswered.iter().filter_map(|unanswered| unanswered.whole.as_ref())
     }
 
-    /// Takes a part of a group, and says so, when it was the last as soon as they are all durable.
+    /// Takes a part of a shard, and says so, when it was the last as soon as they are all durable.
     pub(super) fn take_over(
         &mut self,
         from: NodeId,
-        place: (DatabaseNumber, GroupId),
+        place: (DatabaseNumber, ShardId),
         ((attempt, number), part): ((u64, u64), Part),
         turn: &mut Turn<'_>,
     ) {
-        let (database, group) = place;
+        let (database, shard) = place;
         let is_agreed = turn.known.map.leaving.get(&place) == Some(&HandOver { to: turn.known.me, attempt });
         // The sender tries again what cannot be done now.
-        if is_agreed && turn.known.map.server(database, group) == Some(from) {
+        if is_agreed && turn.known.map.server(database, shard) == Some(from) {
             match self.try_take_over(place, (attempt, number), part, turn.known) {
                 Ok(Some(whole)) => {
                     let until = match &whole {
@@ -233,18 +233,18 @@ impl Held {
                 self.shards.arriving.remove(&place);
             }
             if self.shards.arriving.get(&place).is_some_and(|arriving| arriving.attempt == attempt) {
-                let (database, group) = place;
-                let message = Message::Arrived { database, group, attempt, number };
+                let (database, shard) = place;
+                let message = Message::Arrived { database, shard, attempt, number };
                 turn.send(from, message);
             }
         }
     }
 
-    /// If the part is here, now or already: the group, if that has made it whole. What an earlier attempt has brought is
+    /// If the part is here, now or already: the shard, if that has made it whole. What an earlier attempt has brought is
     /// forgotten when a later one begins, and nothing of an earlier one is taken any more.
     fn try_take_over(
         &mut self,
-        place: (DatabaseNumber, GroupId),
+        place: (DatabaseNumber, ShardId),
         (attempt, number): (u64, u64),
         (objects, last): Part,
         known: &Known,

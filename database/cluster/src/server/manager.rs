@@ -9,7 +9,7 @@ use crate::message::Message;
 use crate::name::DatabaseName;
 use fulmar_coding::{Reader, put_varint};
 use fulmar_kv::{Commit, Restructuring, Write};
-use fulmar_kv::{Database, Error, GroupId, ObjectId, Refusal, Timestamp};
+use fulmar_kv::{Database, Error, ObjectId, Refusal, ShardId, Timestamp};
 use fulmar_node::{Lsn, NodeId};
 use fulmar_replication::{Group, View};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ const AHEAD: u64 = 1 << 20;
 /// For so many sweeps a server may be silent before it is taken to hold no snapshots.
 const SILENT: u32 = 20;
 /// The object that holds the cluster's records.
-const OBJECT: ObjectId = ObjectId::new(GroupId(0), 0);
+const OBJECT: ObjectId = ObjectId::new(ShardId(0), 0);
 const BOUND: &[u8] = b"clock";
 const MAP: &[u8] = b"map";
 

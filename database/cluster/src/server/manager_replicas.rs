@@ -1,7 +1,7 @@
 //! The clock and the map on replicas: the leader of these keeps them.
 //!
 //! They begin on the first server alone, a group of one; when there are as many servers as new databases have replicas, it is
-//! followed by a group of so many. Who leads it announces itself, as with any group, and goes on from what is written down: with
+//! followed by a group of so many. Who leads it announces itself, as with any shard, and goes on from what is written down: with
 //! the clock from its bound, which none who has kept it has told. Who has kept it before may not know. So each answer of the
 //! clock's waits until the replicas have said that whoever gives it leads them still: one question to them for all that wait,
 //! or whatever else they are asked meanwhile.

@@ -89,7 +89,7 @@ impl Held {
         }
         let Some(manager) = &mut self.membership.manager else { return };
         let map = manager.map();
-        let holds = |database, group| map.server(database, group) == Some(from);
+        let holds = |database, shard| map.server(database, shard) == Some(from);
         let changed = match request {
             MapRequest::Database { name, create } => {
                 return self.tell_database(from, (name, create), turn);
@@ -105,17 +105,17 @@ impl Held {
                 manager.change(|map| map.replicate(replication), turn)
             }
             MapRequest::Drain(address) => manager.change(|map| map.drain(&address), turn),
-            MapRequest::Begin(database, group, life) if map.is_to_begin((database, group), from) => {
-                manager.change(|map| map.begin((database, group), from, life), turn)
+            MapRequest::Begin(database, shard, life) if map.is_to_begin((database, shard), from) => {
+                manager.change(|map| map.begin((database, shard), from, life), turn)
             }
-            MapRequest::Lead(database, group, view, members) if map.is_to_lead((database, group), view) => {
-                manager.change(|map| map.lead((database, group), from, (view, members)), turn)
+            MapRequest::Lead(database, shard, view, members) if map.is_to_lead((database, shard), view) => {
+                manager.change(|map| map.lead((database, shard), from, (view, members)), turn)
             }
-            MapRequest::Leave(database, group, hand_over) if holds(database, group) => {
-                manager.change(|map| map.leave((database, group), hand_over), turn)
+            MapRequest::Leave(database, shard, hand_over) if holds(database, shard) => {
+                manager.change(|map| map.leave((database, shard), hand_over), turn)
             }
-            MapRequest::HandOver(database, group, attempt) if holds(database, group) => {
-                manager.change(|map| map.hand_over((database, group), attempt), turn)
+            MapRequest::HandOver(database, shard, attempt) if holds(database, shard) => {
+                manager.change(|map| map.hand_over((database, shard), attempt), turn)
             }
             _ => return,
         };
@@ -199,10 +199,10 @@ impl Held {
         let kept = |map: &Map| (map.manager, map.records.as_ref().and_then(|records| records.view));
         let is_kept_anew = kept(&map) != kept(&turn.known.map);
         let before = std::mem::replace(&mut turn.known.map, map);
-        let (was, is) = (before.servers_of_groups(), turn.known.map.servers_of_groups());
+        let (was, is) = (before.servers_of_shards(), turn.known.map.servers_of_shards());
         let is_moved = |place| was.get(&place) != is.get(&place);
-        for ((database, _), group) in &mut self.shards.open {
-            group.follow(|other| is_moved((*database, other)), turn);
+        for ((database, _), shard) in &mut self.shards.open {
+            shard.follow(|other| is_moved((*database, other)), turn);
         }
         // It has told since where it is.
         let servers = &turn.known.map.servers;

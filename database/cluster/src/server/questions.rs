@@ -1,27 +1,27 @@
-//! What clients ask about groups: as soon as the clock has told what a question needs, its group is asked.
+//! What clients ask about shards: as soon as the clock has told what a question needs, its shard is asked.
 
-use super::group::{Asked, Group, Sighted, Task};
 use super::ledger::Ledger;
+use super::shard::{Asked, Shard, Sighted, Task};
 use super::{Held, Turn};
 use crate::message::{self, Answer, DatabaseNumber, Sight};
-use fulmar_kv::{Error, Exclusion, GroupId, Timestamp};
+use fulmar_kv::{Error, Exclusion, ShardId, Timestamp};
 use fulmar_node::NodeId;
 use std::sync::Arc;
 
-/// A client's question about a group.
+/// A client's question about a shard.
 pub(super) struct ClientQuestion {
     pub(super) client: NodeId,
     pub(super) number: u64,
     pub(super) again: bool,
-    pub(super) place: (DatabaseNumber, GroupId),
+    pub(super) place: (DatabaseNumber, ShardId),
     pub(super) question: message::Question,
 }
 
 impl Held {
-    /// Whether this server holds the group, which then is open.
+    /// Whether this server holds the shard, which then is open.
     pub(super) fn holds(
         &mut self,
-        place: (DatabaseNumber, GroupId),
+        place: (DatabaseNumber, ShardId),
         turn: &mut Turn<'_>,
     ) -> Result<bool, Error> {
         if turn.known.map.replicas(place).is_some() {
@@ -30,20 +30,20 @@ impl Held {
         if self.shards.open.contains_key(&place) {
             return Ok(true);
         }
-        let (database, group) = place;
-        if turn.known.map.server(database, group) != Some(turn.known.me)
+        let (database, shard) = place;
+        if turn.known.map.server(database, shard) != Some(turn.known.me)
             || turn.known.map.leaving.contains_key(&place)
         {
             return Ok(false);
         }
         let Some(placement) = turn.known.map.databases.get(&database) else { return Ok(false) };
-        let kv = self.directory.open(&placement.name, group)?;
+        let kv = self.directory.open(&placement.name, shard)?;
         let trees = fulmar_dbt::Database::on(kv.clone())?;
         kv.storage().skip_lost_names()?;
         let has_arrived = self.shards.arriving.contains_key(&place);
         let origin = (has_arrived, Ledger::Disk);
-        let group = Group::new(place, (kv, trees), origin, turn);
-        self.shards.open.insert(place, group);
+        let shard = Shard::new(place, (kv, trees), origin, turn);
+        self.shards.open.insert(place, shard);
         Ok(true)
     }
 
@@ -54,9 +54,9 @@ impl Held {
             && let Sight::Once(expected) = at
         {
             let reached = turn.known.clock.reached();
-            if let Some(group) = self.shards.open.get_mut(&asked.place)
-                && !group.is_replicated()
-                && let Some(answer) = group.read_newest(
+            if let Some(shard) = self.shards.open.get_mut(&asked.place)
+                && !shard.is_replicated()
+                && let Some(answer) = shard.read_newest(
                     asked.client,
                     *object,
                     (direction.part(from), *bytes),
@@ -68,7 +68,7 @@ impl Held {
             }
             *at = Sight::New(expected.take());
         }
-        // Another server may serve the group by the time of a snapshot that was opened elsewhere.
+        // Another server may serve the shard by the time of a snapshot that was opened elsewhere.
         let is_ahead =
             turn.known.map.replicas(asked.place).is_some() && asked.sees() > turn.known.clock.now();
         if let message::Question::Exclude(Exclusion::End) = asked.question {
@@ -100,7 +100,7 @@ impl Held {
         let holds = self.holds(asked.place, turn);
         // What was committed before this server knew the clock is seen as soon as the clock has reached it.
         let is_behind =
-            |group: &Group| group.opened_at().max(turn.known.clock.forgotten()) > turn.known.clock.now();
+            |shard: &Shard| shard.opened_at().max(turn.known.clock.forgotten()) > turn.known.clock.now();
         if asked.needs_time() && self.shards.open.get(&asked.place).is_some_and(is_behind) {
             self.shards.untimed.push_back((turn.known.clock.next(), asked));
             return turn.ask_time();
@@ -116,12 +116,12 @@ impl Held {
                 return turn.answer(client, number, answer);
             }
         }
-        if !question.groups().all(|group| turn.known.map.server(place.0, group).is_some()) {
+        if !question.shards().all(|shard| turn.known.map.server(place.0, shard).is_some()) {
             // Of one that is not there nobody would hear what it decides. If there is a newer map, it is known in a moment.
             return turn.answer(client, number, Answer::Elsewhere);
         }
-        let Some(group) = self.shards.open.get_mut(&place) else { return };
-        if question.changes() && !group.has_room() {
+        let Some(shard) = self.shards.open.get_mut(&place) else { return };
+        if question.changes() && !shard.has_room() {
             // Who leads nobody may be led by another by now: the client asks again in a while, there or here.
             return turn.answer(client, number, Answer::Elsewhere);
         }
@@ -139,17 +139,17 @@ impl Held {
                 return turn.answer(client, number, Answer::At(now));
             }
             message::Question::Size => {
-                let bytes = group.size();
+                let bytes = shard.size();
                 return turn.answer(client, number, Answer::Size(bytes));
             }
             message::Question::ReopenSnapshot(at) => {
-                let reopened = group.reopen_snapshot(client, at);
+                let reopened = shard.reopen_snapshot(client, at);
                 let reopened = reopened.map(|()| turn.known.snapshots.open(client, number, at));
                 let answer = reopened.map_or_else(|error| turn.failed(error), |_| Answer::At(at));
                 return turn.answer(client, number, answer);
             }
             message::Question::Pick { tree, next, count, at } => {
-                let picked = group.pick(client, at, tree, (next, count));
+                let picked = shard.pick(client, at, tree, (next, count));
                 let answer = picked.map_or_else(|error| turn.failed(error), Answer::Picked);
                 return turn.answer(client, number, answer);
             }
@@ -168,7 +168,7 @@ impl Held {
             }
             message::Question::CommitUnread(transaction, mut commit, basis, durability) => {
                 // What the clock has not reached yet would be a conflict, and the next try would find another.
-                let now = turn.known.clock.now().max(group.database().storage().last());
+                let now = turn.known.clock.now().max(shard.database().storage().last());
                 Arc::make_mut(&mut commit).snapshot = now.max(basis.after);
                 Task::CommitUnread(transaction, commit, basis, durability)
             }
@@ -180,7 +180,7 @@ impl Held {
             // Asked of the server.
             message::Question::Open { .. } => return,
         };
-        group.ask(Asked { client, number, again, task }, turn);
+        shard.ask(Asked { client, number, again, task }, turn);
     }
 
     /// The clock has told where it is.
@@ -197,24 +197,24 @@ impl Held {
     }
 
     pub(super) fn release(&mut self, turn: &mut Turn<'_>) {
-        for group in self.shards.open.values_mut() {
-            group.release(turn);
+        for shard in self.shards.open.values_mut() {
+            shard.release(turn);
         }
     }
 
-    /// Tells a group what another has to say, if it is served here: who asks and is not answered asks again.
-    pub(super) fn tell_group(
+    /// Tells a shard what another has to say, if it is served here: who asks and is not answered asks again.
+    pub(super) fn tell_shard(
         &mut self,
-        place: (DatabaseNumber, GroupId),
+        place: (DatabaseNumber, ShardId),
         turn: &mut Turn<'_>,
-        tell: impl FnOnce(&mut Group, &mut Turn<'_>) -> Result<(), Error>,
+        tell: impl FnOnce(&mut Shard, &mut Turn<'_>) -> Result<(), Error>,
     ) -> bool {
         if turn.known.clock.is_known()
             && matches!(self.holds(place, turn), Ok(true))
-            && let Some(group) = self.shards.open.get_mut(&place)
+            && let Some(shard) = self.shards.open.get_mut(&place)
         {
             // A disk that fails here fails the next commit too, which says so.
-            let _ = tell(group, turn);
+            let _ = tell(shard, turn);
             return true;
         }
         false

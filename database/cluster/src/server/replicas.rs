@@ -1,21 +1,21 @@
-//! Replicas of groups: this server holds them, and serves the groups whose replicas lead here.
+//! Replicas of shards: this server holds them, and serves the shards whose replicas lead here.
 //!
 //! The leader of a view first announces itself to all replicas. When that is committed, and carried out here, all that was committed
-//! under others is here too, and nothing of theirs will be any more. Then it has the map say that it serves the group; and when it has
-//! asked the clock after that, it opens the group, as if it had crashed. Who has led before may not know, and goes on to read
+//! under others is here too, and nothing of theirs will be any more. Then it has the map say that it serves the shard; and when it has
+//! asked the clock after that, it opens the shard, as if it had crashed. Who has led before may not know, and goes on to read
 //! for clients: but no snapshot that is newer than the first commit of the new leader's, as it hears of such a time together
 //! with the version of the map (see [`Message::Time`]).
 
 use super::copying::{Copying, Given};
-use super::group::Group;
 use super::ledger::Ledger;
 use super::manager::Manager;
+use super::shard::Shard;
 use super::{Held, Known, Synced, Timer, Turn};
 use crate::map::{FIRST_LIFE, RECORDS, Replicas};
 use crate::message::{DatabaseNumber, MapRequest, Message};
-use crate::open::GroupOptions;
+use crate::open::ShardOptions;
 use crate::replicated::{DONE, Entries, Leading, Operation};
-use fulmar_kv::{Database, Error, GroupId};
+use fulmar_kv::{Database, Error, ShardId};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_replication::{
     Behind, Client, ClientId, Group as Members, Invoke, Member, Options, Outcome, Protocol, Replica,
@@ -25,16 +25,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::time::Duration;
 
-pub(super) type Place = (DatabaseNumber, GroupId);
+pub(super) type Place = (DatabaseNumber, ShardId);
 
 /// How long a leader waits for its own replicas' answer before it asks all of them.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// A group that was not served for so many sweeps may want for a superquorum, and is to do without…
+/// A shard that was not served for so many sweeps may want for a superquorum, and is to do without…
 const UNSERVED: u32 = 6;
 /// …until all its replicas have been there for so many. Then the first of them is to lead it again, too.
 const COMPLETE: u32 = 40;
 
-/// A replica of a group.
+/// A replica of a shard.
 pub(super) struct Hosted {
     pub(super) replica: Replica<Entries>,
     pub(super) entries: Entries,
@@ -47,7 +47,7 @@ pub(super) struct Hosted {
     pub(super) copying: Option<Copying>,
     /// Parts of what it holds that others copy.
     pub(super) given: BTreeMap<NodeId, Given>,
-    /// For how many sweeps the group has not been served here, though its replicas lead here, or have led lately; and for how
+    /// For how many sweeps the shard has not been served here, though its replicas lead here, or have led lately; and for how
     /// many it could do with its protocol of choice.
     unserved: u32,
     complete: u32,
@@ -64,7 +64,7 @@ struct Front {
     stage: Stage,
     /// Whether the replicas have not answered yet.
     is_asking: bool,
-    /// The group may be seen when so many of its batches are taken.
+    /// The shard may be seen when so many of its batches are taken.
     begins_at: u64,
 }
 
@@ -72,7 +72,7 @@ struct Front {
 pub(super) enum Stage {
     /// The replicas are to know that it leads.
     Announcing,
-    /// They do; the map is to say that it serves the group.
+    /// They do; the map is to say that it serves the shard.
     Registering,
     /// It does; the clock is to answer this question, or a later one.
     Timing(u64),
@@ -81,7 +81,7 @@ pub(super) enum Stage {
     Over,
 }
 
-fn options(options: &GroupOptions) -> Options {
+fn options(options: &ShardOptions) -> Options {
     Options { checkpoint: options.checkpoint, is_copied: true, ..options.leader_timeout.options() }
 }
 
@@ -91,12 +91,12 @@ impl Hosted {
         self.entries.begin(self.life)
     }
 
-    /// The view in which it serves the group.
+    /// The view in which it serves the shard.
     pub(super) fn serves(&self) -> Option<View> {
         self.front.as_ref().filter(|front| front.stage == Stage::Serving).map(|front| front.view)
     }
 
-    /// What is to be changed about the group, if this server leads its replicas. Asked once a sweep.
+    /// What is to be changed about the shard, if this server leads its replicas. Asked once a sweep.
     ///
     /// Speculation commits nothing within a view as long as no superquorum is there: then another protocol is better (Speculative
     /// Paxos, section 4.2.5). And when all are there again, the first of the members leads, so that work is shared as it was.
@@ -135,11 +135,11 @@ impl Hosted {
     }
 }
 
-/// Sends what a replica of a group, or its leader's client, has to say.
+/// Sends what a replica of a shard, or its leader's client, has to say.
 fn say(turn: &mut Turn<'_>, place: Place, sends: Vec<(NodeId, fulmar_replication::Message)>) {
-    let (database, group) = place;
+    let (database, shard) = place;
     for (to, message) in sends {
-        turn.send(to, Message::Replication { database, group, message: Box::new(message) });
+        turn.send(to, Message::Replication { database, shard, message: Box::new(message) });
     }
 }
 
@@ -337,7 +337,7 @@ impl Held {
         self.step_front(place, turn, |client, now, out| client.request(now, announcement, out));
     }
 
-    /// Has nothing more to say for a group.
+    /// Has nothing more to say for a shard.
     pub(super) fn follow(&mut self, place: Place, turn: &mut Turn<'_>) {
         if let Some(hosted) = self.replicas.hosted.get_mut(&place) {
             hosted.entries.follow();
@@ -345,8 +345,8 @@ impl Held {
                 front.stage = Stage::Over;
             }
         }
-        if let Some(mut group) = self.shards.open.remove(&place) {
-            group.redirect(turn);
+        if let Some(mut shard) = self.shards.open.remove(&place) {
+            shard.redirect(turn);
         }
         self.membership.manager.take_if(|_| place == RECORDS);
     }
@@ -355,12 +355,12 @@ impl Held {
         let Some(Hosted { front: Some(front), replica, .. }) = self.replicas.hosted.get(&place) else {
             return;
         };
-        let (manager, (database, group)) = (turn.known.map.manager, place);
-        let request = MapRequest::Lead(database, group, front.view, replica.group().clone());
+        let (manager, (database, shard)) = (turn.known.map.manager, place);
+        let request = MapRequest::Lead(database, shard, front.view, replica.group().clone());
         turn.send(manager, Message::Ask(request));
     }
 
-    /// Has the map say, perhaps again, that groups are served here whose replicas know: who was to say so may be gone.
+    /// Has the map say, perhaps again, that shards are served here whose replicas know: who was to say so may be gone.
     pub(super) fn register_all(&mut self, turn: &mut Turn<'_>) {
         for place in self.replicas.hosted.keys().copied().collect::<Vec<_>>() {
             let front = self.replicas.hosted.get(&place).and_then(|hosted| hosted.front.as_ref());
@@ -399,8 +399,8 @@ impl Held {
             return self.observe(place, turn);
         }
         entries.is_taken();
-        if let Some(group) = self.shards.open.get_mut(&place) {
-            group.release(turn);
+        if let Some(shard) = self.shards.open.get_mut(&place) {
+            shard.release(turn);
         }
         if let Some(manager) = self.membership.manager.as_mut().filter(|_| place == RECORDS) {
             manager.is_confirmed(turn);
@@ -475,13 +475,13 @@ impl Held {
         }
     }
 
-    /// Whether this server serves a group that is replicated, which then is open.
+    /// Whether this server serves a shard that is replicated, which then is open.
     pub(super) fn serves(&mut self, place: Place, turn: &mut Turn<'_>) -> Result<bool, Error> {
         let Some(hosted) = self.replicas.hosted.get_mut(&place) else { return Ok(false) };
         let Some(view) = hosted.serves().filter(|_| place != RECORDS) else { return Ok(false) };
         let entries = hosted.entries.clone();
         // What was written before the failure stands.
-        let has_failed = |group: &Group| group.database().storage().has_failed();
+        let has_failed = |shard: &Shard| shard.database().storage().has_failed();
         let failed =
             self.shards.open.get(&place).is_some_and(has_failed).then(|| self.shards.open.remove(&place));
         let promised = failed.flatten().map(|mut failed| {
@@ -491,7 +491,7 @@ impl Held {
         if !self.shards.open.contains_key(&place) {
             let Some(name) = turn.known.map.name(place) else { return Ok(false) };
             let engine = Box::new(Leading { entries: entries.clone(), view });
-            let options = fulmar_kv::Options { group: place.1, ..self.directory.options().storage };
+            let options = fulmar_kv::Options { shard: place.1, ..self.directory.options().storage };
             let kv = Database::with_engine(Path::new(&*name), engine, &options)?;
             let trees = fulmar_dbt::Database::on(kv.clone())?;
             kv.storage().skip_lost_names()?;
@@ -499,9 +499,9 @@ impl Held {
                 (front.begins_at, _) = entries.progress();
             }
             let ledger = Ledger::Replicas(entries.clone());
-            let group = Group::new(place, (kv, trees), (true, ledger), turn);
-            group.keep_promises(promised.unwrap_or_default());
-            self.shards.open.insert(place, group);
+            let shard = Shard::new(place, (kv, trees), (true, ledger), turn);
+            shard.keep_promises(promised.unwrap_or_default());
+            self.shards.open.insert(place, shard);
         }
         let begins_at = hosted.front.as_ref().map_or(0, |front| front.begins_at);
         Ok(entries.progress().1 >= begins_at)

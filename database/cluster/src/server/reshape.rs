@@ -1,7 +1,7 @@
-//! Changes of a tree's shape in which several groups have a part: the root's group, which has the inner nodes, and those
+//! Changes of a tree's shape in which several shards have a part: the root's shard, which has the inner nodes, and those
 //! of the leaves.
 //!
-//! Each is a transaction whose primary is the root's group. The others prepare their parts: they lock the leaves whole,
+//! Each is a transaction whose primary is the root's shard. The others prepare their parts: they lock the leaves whole,
 //! with all their cells. Then the primary changes the link, and that decides. A reader or writer who meets a locked leaf
 //! asks the primary, as with any lock, and a writer waits for the answer that it is over; one whom an old link has led to
 //! a leaf that is gone finds nothing there, and searches again.
@@ -12,18 +12,18 @@
 //! *Known as:* range splits, merges and moves.
 
 use super::Turn;
-use super::group::{Done, Group};
+use super::shard::{Done, Shard};
 use crate::message::Message;
 use crate::peer::{PeerMessage, Ready, Step};
 use fulmar_dbt::{Linked, Reshape, Shape};
 use fulmar_kv::{
-    Commit, Durability, Error, GroupId, Key, ObjectId, Outcome, Prepare, Restructuring, Timestamp,
+    Commit, Durability, Error, Key, ObjectId, Outcome, Prepare, Restructuring, ShardId, Timestamp,
     TransactionId,
 };
 use fulmar_node::Time;
 use std::time::Duration;
 
-/// A group has so many underway at once; whoever asks for more asks again.
+/// A shard has so many underway at once; whoever asks for more asks again.
 const MOST_UNDERWAY: usize = 32;
 /// One that takes longer waits for somebody who may have gone, while its leaves are locked.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -41,8 +41,8 @@ pub(super) struct Underway {
     reshape: Reshape,
     /// The links that it is about, which must be as they are.
     links: Vec<(Key, ObjectId)>,
-    /// The groups that were asked to prepare something.
-    asked: Vec<GroupId>,
+    /// The shards that were asked to prepare something.
+    asked: Vec<ShardId>,
     /// It cannot take place before.
     at: Timestamp,
     snapshot: Timestamp,
@@ -103,8 +103,8 @@ pub(super) fn is_reshape(transaction: TransactionId) -> bool {
     transaction.client & OWN != 0
 }
 
-/// As the group of the tree's root.
-impl Group {
+/// As the shard of the tree's root.
+impl Shard {
     /// Begins a change, if it still fits.
     pub(super) fn reshape(&mut self, reshape: Reshape, turn: &mut Turn<'_>) -> Result<(), Error> {
         self.try_reshape(reshape, 0, turn)
@@ -123,10 +123,10 @@ impl Group {
         let mut links = &linked.links[linked.at..=linked.at];
         let step = match &reshape.shape {
             Shape::Split(cuts) => Step::Split(leaf, cuts.clone()),
-            Shape::Move(to) if *to == leaf.group() => return Ok(()),
+            Shape::Move(to) if *to == leaf.shard() => return Ok(()),
             Shape::Move(_) | Shape::Remove => Step::Leave(leaf),
             Shape::Join(bytes) => {
-                let is_near = |[(_, left), (_, right)]: &&[(Key, ObjectId); 2]| left.group() == right.group();
+                let is_near = |[(_, left), (_, right)]: &&[(Key, ObjectId); 2]| left.shard() == right.shard();
                 match linked.pairs().filter(is_near).nth(tried) {
                     Some(pair @ [(_, left), (_, right)]) => {
                         links = pair;
@@ -138,8 +138,8 @@ impl Group {
                         let other = |[(_, left), (_, right)]: &[(Key, ObjectId); 2]| {
                             if *left == leaf { *right } else { *left }
                         };
-                        let to = linked.pairs().next().map_or(reshape.root, other).group();
-                        if to == leaf.group() {
+                        let to = linked.pairs().next().map_or(reshape.root, other).shard();
+                        if to == leaf.shard() {
                             return Ok(());
                         }
                         reshape.shape = Shape::Move(to);
@@ -149,9 +149,9 @@ impl Group {
             }
         };
         turn.known.reshaped += 1;
-        let (_, group) = self.name;
+        let (_, shard) = self.name;
         let transaction = TransactionId {
-            client: OWN | u64::from(group.0) << 32 | u64::from(turn.known.me.0),
+            client: OWN | u64::from(shard.0) << 32 | u64::from(turn.known.me.0),
             number: (turn.known.clock.born().0 << 16) + turn.known.reshaped,
         };
         let snapshot = turn.known.clock.now();
@@ -159,24 +159,24 @@ impl Group {
         let at = Timestamp(0);
         let underway = Underway { reshape, links, asked, at, snapshot, since: turn.now, tried };
         self.reshapes.insert(transaction, underway);
-        self.ask_to_prepare(transaction, leaf.group(), step, turn);
+        self.ask_to_prepare(transaction, leaf.shard(), step, turn);
         Ok(())
     }
 
     fn ask_to_prepare(
         &mut self,
         transaction: TransactionId,
-        group: GroupId,
+        shard: ShardId,
         step: Step,
         turn: &mut Turn<'_>,
     ) {
         let Some(underway) = self.reshapes.get_mut(&transaction) else { return };
-        underway.asked.push(group);
+        underway.asked.push(shard);
         let said = PeerMessage::Prepare { snapshot: underway.snapshot, step };
-        self.tell(&[group], transaction, said, turn);
+        self.tell(&[shard], transaction, said, turn);
     }
 
-    /// A group has prepared its part.
+    /// A shard has prepared its part.
     pub(super) fn go_on(
         &mut self,
         transaction: TransactionId,
@@ -229,8 +229,8 @@ impl Group {
             self.abandon(transaction, turn);
             return Ok(());
         };
-        let (_, group) = self.name;
-        let others: Vec<_> = underway.asked.iter().copied().filter(|other| *other != group).collect();
+        let (_, shard) = self.name;
+        let others: Vec<_> = underway.asked.iter().copied().filter(|other| *other != shard).collect();
         let storage = self.database.storage();
         let at = underway.at.max(Timestamp(storage.last().0 + 1));
         let relink = Restructuring::Relink { object: linked.parent, level: 1, links };
@@ -248,7 +248,7 @@ impl Group {
         Ok(())
     }
 
-    /// A group cannot prepare its part. Of two leaves that come to too much for one, the other neighbour may have room.
+    /// A shard cannot prepare its part. Of two leaves that come to too much for one, the other neighbour may have room.
     pub(super) fn refused(&mut self, transaction: TransactionId, turn: &mut Turn<'_>) -> Result<(), Error> {
         let join = |underway: &Underway| {
             let is_join = matches!(underway.reshape.shape, Shape::Join(_));
@@ -263,35 +263,35 @@ impl Group {
     pub(super) fn abandon(&mut self, transaction: TransactionId, turn: &mut Turn<'_>) {
         let Some(underway) = self.reshapes.remove(&transaction) else { return };
         if self.database.storage().has_failed() {
-            // It may be decided on the disk: the others ask when the group is opened again.
+            // It may be decided on the disk: the others ask when the shard is opened again.
             return;
         }
         let said = PeerMessage::Ended(Outcome::Aborted);
         self.tell(&underway.asked, transaction, said, turn);
     }
 
-    /// How many leaves are on their way from one group to another.
+    /// How many leaves are on their way from one shard to another.
     pub(super) fn moves_underway(&self) -> usize {
         let is_move = |underway: &&Underway| matches!(underway.reshape.shape, Shape::Move(_));
         self.reshapes.values().filter(is_move).count()
     }
 
-    /// These groups may not have heard what they were told: changes in which they have a part are given up, as leaves are locked for
+    /// These shards may not have heard what they were told: changes in which they have a part are given up, as leaves are locked for
     /// these.
-    pub(super) fn miss(&mut self, is_missed: impl Fn(GroupId) -> bool, turn: &mut Turn<'_>) {
+    pub(super) fn miss(&mut self, is_missed: impl Fn(ShardId) -> bool, turn: &mut Turn<'_>) {
         let waits = |underway: &Underway| underway.asked.iter().any(|asked| is_missed(*asked));
         let waiting: Vec<_> =
             self.reshapes.iter().filter(|(_, underway)| waits(underway)).map(|(name, _)| *name).collect();
         waiting.into_iter().for_each(|transaction| self.abandon(transaction, turn));
     }
 
-    /// These groups are served elsewhere from now on. What another server has not answered about a transaction they are asked again.
-    pub(super) fn follow(&mut self, is_moved: impl Fn(GroupId) -> bool, turn: &mut Turn<'_>) {
+    /// These shards are served elsewhere from now on. What another server has not answered about a transaction they are asked again.
+    pub(super) fn follow(&mut self, is_moved: impl Fn(ShardId) -> bool, turn: &mut Turn<'_>) {
         self.miss(&is_moved, turn);
         let undecided = self.database.storage().pending(|pending| pending.all_undecided());
-        let (_, group) = self.name;
+        let (_, shard) = self.name;
         for undecided in undecided {
-            if undecided.primary != group && is_moved(undecided.primary) {
+            if undecided.primary != shard && is_moved(undecided.primary) {
                 self.inquire(undecided.transaction, None, turn);
             }
         }
@@ -309,13 +309,13 @@ impl Group {
     }
 }
 
-/// As the group of a leaf.
-impl Group {
-    /// Asks the groups of the roots for these changes.
+/// As the shard of a leaf.
+impl Shard {
+    /// Asks the shards of the roots for these changes.
     pub(super) fn wish(&self, reshapes: Vec<Reshape>, turn: &mut Turn<'_>) {
         let (database, _) = self.name;
         for reshape in reshapes {
-            if let Some(server) = turn.known.map.server(database, reshape.root.group()) {
+            if let Some(server) = turn.known.map.server(database, reshape.root.shard()) {
                 turn.send(server, Message::Reshape { database, reshape });
             }
         }
@@ -324,7 +324,7 @@ impl Group {
     /// Prepares a part of a change, and tells its primary.
     pub(super) fn prepare_step(
         &mut self,
-        primary: GroupId,
+        primary: ShardId,
         transaction: TransactionId,
         snapshot: Timestamp,
         step: Step,
@@ -341,7 +341,7 @@ impl Group {
 
     fn try_step(
         &mut self,
-        primary: GroupId,
+        primary: ShardId,
         transaction: TransactionId,
         snapshot: Timestamp,
         step: Step,

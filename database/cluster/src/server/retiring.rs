@@ -7,10 +7,10 @@ use crate::map::RECORDS;
 impl Held {
     /// See [`Server::retire`](super::Server::retire).
     pub(super) fn retire(&mut self, turn: &mut Turn<'_>) -> bool {
-        let (records, groups): (Vec<_>, Vec<_>) =
+        let (records, shards): (Vec<_>, Vec<_>) =
             self.replicas.hosted.keys().copied().partition(|place| *place == RECORDS);
-        // Who takes a group over needs the map.
-        self.have_led_elsewhere(groups, turn) && self.have_led_elsewhere(records, turn)
+        // Who takes a shard over needs the map.
+        self.have_led_elsewhere(shards, turn) && self.have_led_elsewhere(records, turn)
     }
 
     fn have_led_elsewhere(&mut self, places: Vec<Place>, turn: &mut Turn<'_>) -> bool {
@@ -23,7 +23,7 @@ impl Held {
         are_all
     }
 
-    /// Whether the leader of a group's replicas serves it, as far as this server keeps the map.
+    /// Whether the leader of a shard's replicas serves it, as far as this server keeps the map.
     fn is_served(&self, place: Place) -> bool {
         let map = self.membership.manager.as_ref().map(Manager::map);
         let replicas = map.and_then(|map| map.replicas(place));

@@ -13,13 +13,13 @@ pub struct Synced(Place, u64);
 
 #[derive(Clone)]
 enum Place {
-    Group(Database),
+    Shard(Database),
     Replica(Entries),
 }
 
 impl Synced {
     pub(super) fn of(database: &Database) -> Self {
-        Self(Place::Group(database.clone()), database.storage().sequence())
+        Self(Place::Shard(database.clone()), database.storage().sequence())
     }
 
     pub(super) fn of_replica(entries: &Entries) -> Self {
@@ -29,7 +29,7 @@ impl Synced {
     /// What messages call what was written to.
     pub fn path(&self) -> &Path {
         match &self.0 {
-            Place::Group(database) => database.path(),
+            Place::Shard(database) => database.path(),
             Place::Replica(entries) => entries.path(),
         }
     }
@@ -49,7 +49,7 @@ impl fmt::Debug for Synced {
 impl Place {
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Group(one), Self::Group(other)) => one.is_same(other),
+            (Self::Shard(one), Self::Shard(other)) => one.is_same(other),
             (Self::Replica(one), Self::Replica(other)) => one.is_same(other),
             _ => false,
         }
@@ -89,13 +89,13 @@ impl fulmar_transport::Log<Synced> for SyncLog {
         Ok(())
     }
 
-    /// A group whose disk fails says so to those who ask it to commit, and goes on to be read; a replica promises nothing, and takes no
+    /// A shard whose disk fails says so to those who ask it to commit, and goes on to be read; a replica promises nothing, and takes no
     /// part any more. Without the cluster's own records nothing can go on.
     fn sync(&mut self) -> io::Result<()> {
         for place in self.written.drain(..) {
             match place {
                 Place::Replica(entries) => entries.sync(),
-                Place::Group(database) => {
+                Place::Shard(database) => {
                     let synced = database.sync();
                     if self.cluster.as_deref() == Some(database.path()) {
                         synced.map_err(io::Error::other)?;

@@ -1,6 +1,6 @@
 //! Where a server looks for others.
 
-use fulmar_cluster::{GroupOptions, Map, Message, NodeId, Server, Transient};
+use fulmar_cluster::{Map, Message, NodeId, Server, ShardOptions, Transient};
 use fulmar_node::{Outbox, Process, Time};
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ fn map(version: u64, first: &str) -> Map {
 fn where_a_server_was_met_counts_until_the_map_says_where_it_is() {
     let mut out = Outbox::default();
     let mut server =
-        Server::member((OWN, "own:1"), Box::new(Transient::new(GroupOptions::default())), map(1, "old:1"));
+        Server::member((OWN, "own:1"), Box::new(Transient::new(ShardOptions::default())), map(1, "old:1"));
     assert_eq!(server.address(FIRST), Some("old:1"));
     server.met(FIRST, "new:1");
     assert_eq!(server.address(FIRST), Some("new:1"));

@@ -6,7 +6,7 @@ use crate::world::{
 };
 use fulmar_cluster::Replication;
 use fulmar_dbt::{Database, Durability, Error, Tree};
-use fulmar_kv::{GroupId, ObjectId, linked};
+use fulmar_kv::{ObjectId, ShardId, linked};
 use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Port, Sim, seeds};
 use parking_lot::Mutex;
@@ -42,9 +42,9 @@ fn filled(sim: &mut Sim<Role>, rows: u64) -> Tree {
     tree.expect("filled")
 }
 
-/// How many leaves of the tree each group has.
-fn leaves(sim: &Sim<Role>, tree: Tree) -> BTreeMap<GroupId, usize> {
-    let groups: Vec<_> = servers()
+/// How many leaves of the tree each shard has.
+fn leaves(sim: &Sim<Role>, tree: Tree) -> BTreeMap<ShardId, usize> {
+    let shards: Vec<_> = servers()
         .chain([LATE])
         .filter_map(|server| match sim.process(server) {
             Some(Role::Server(server, ..)) => Some(server.databases().cloned().collect::<Vec<_>>()),
@@ -55,10 +55,10 @@ fn leaves(sim: &Sim<Role>, tree: Tree) -> BTreeMap<GroupId, usize> {
     let mut counts = BTreeMap::new();
     let mut nodes = vec![tree.root()];
     while let Some(id) = nodes.pop() {
-        let kv = groups.iter().find(|kv| kv.group() == id.group()).unwrap();
+        let kv = shards.iter().find(|kv| kv.shard() == id.shard()).unwrap();
         let Some(node) = kv.read(id).unwrap() else { continue };
         if node.level() == 0 {
-            *counts.entry(id.group()).or_default() += 1;
+            *counts.entry(id.shard()).or_default() += 1;
         }
         let below = (0..node.slots()).filter(|_| node.level() > 0);
         nodes.extend(below.filter_map(|slot| linked(node.value(slot))));
@@ -66,7 +66,7 @@ fn leaves(sim: &Sim<Role>, tree: Tree) -> BTreeMap<GroupId, usize> {
     counts
 }
 
-fn is_shared(leaves: &BTreeMap<GroupId, usize>, servers: u32, least: usize) -> bool {
+fn is_shared(leaves: &BTreeMap<ShardId, usize>, servers: u32, least: usize) -> bool {
     leaves.len() == servers as usize && leaves.values().all(|count| *count >= least)
 }
 
@@ -80,7 +80,7 @@ fn filled_and_shared(sim: &mut Sim<Role>) -> Result<Tree, String> {
     Err(format!("{:?}", leaves(sim, tree)))
 }
 
-/// Drops so many trees of each group while somebody still reads them: what is noted of them fills several leaves.
+/// Drops so many trees of each shard while somebody still reads them: what is noted of them fills several leaves.
 fn drop_many(database: &Database, beside: &[Tree]) -> Result<(), Error> {
     let reader = database.begin()?;
     reader.snapshot()?;
@@ -95,21 +95,21 @@ fn drop_many(database: &Database, beside: &[Tree]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A leaf of the facts of the first group had been moved, as it was read so much: that group could not be opened again.
+/// A leaf of the facts of the first shard had been moved, as it was read so much: that shard could not be opened again.
 #[test]
-fn what_a_group_needs_to_be_opened_stays_with_it() {
-    seeds("what_a_group_needs_to_be_opened_stays_with_it", 0..3, |seed| {
+fn what_a_shard_needs_to_be_opened_stays_with_it() {
+    seeds("what_a_shard_needs_to_be_opened_stays_with_it", 0..3, |seed| {
         let mut sim = world(seed, &Disks::default(), 1, Defect::Nothing, Replication::default());
         let trees = found_in(&mut sim);
-        let facts: Vec<_> = (0..SERVERS).map(|group| Tree(group << 22)).collect();
+        let facts: Vec<_> = (0..SERVERS).map(|shard| Tree(shard << 22)).collect();
         let beside = trees.clone();
         sim.host(NodeId(CLIENTS_BEGIN), move |port: Port<Role>| drop_many(&connect(port), &beside).unwrap());
         stir(&mut sim, facts.clone(), Duration::from_secs(4));
         sim.run(Duration::from_secs(5), |_, _, _| {});
-        for (group, tree) in (0..).map(GroupId).zip(&facts) {
+        for (shard, tree) in (0..).map(ShardId).zip(&facts) {
             let leaves = leaves(&sim, *tree);
-            if leaves.len() != 1 || leaves.get(&group).is_none_or(|count| *count < 2) {
-                return Err(format!("the leaves of {group:?}: {leaves:?}"));
+            if leaves.len() != 1 || leaves.get(&shard).is_none_or(|count| *count < 2) {
+                return Err(format!("the leaves of {shard:?}: {leaves:?}"));
             }
         }
         servers().for_each(|server| sim.crash(server));
@@ -172,7 +172,7 @@ fn nodes(sim: &Sim<Role>) -> Vec<ObjectId> {
     servers().flat_map(server).flat_map(all).collect()
 }
 
-/// Each group of each database moved a leaf when the three servers held too different numbers: ninety together, so that the
+/// Each shard of each database moved a leaf when the three servers held too different numbers: ninety together, so that the
 /// emptiest was the fullest next. Ten databases and more never came to rest.
 #[test]
 fn many_small_databases_come_to_rest() {
@@ -214,7 +214,7 @@ fn a_server_that_joins_gets_its_share() {
         sim.host(NodeId(CLIENTS_BEGIN + 1), |port: Port<Role>| {
             let database = connect(port);
             // While the schema changes.
-            while database.welcome_groups().unwrap() <= SERVERS.try_into().unwrap() {
+            while database.welcome_shards().unwrap() <= SERVERS.try_into().unwrap() {
                 change_facts(&database).unwrap();
             }
             change_facts(&database).unwrap();
@@ -227,12 +227,12 @@ fn a_server_that_joins_gets_its_share() {
     });
 }
 
-/// What all groups have.
+/// What all shards have.
 fn change_facts(database: &Database) -> Result<(), Error> {
     let mut transaction = database.begin()?;
     let before = transaction.get(Tree(0), b"n")?.map_or(0, |n| u64::from_be_bytes((*n).try_into().unwrap()));
-    for group in 0..if before == 0 { 1 } else { SERVERS } {
-        let copy = transaction.get(Tree(group << 22), b"n")?;
+    for shard in 0..if before == 0 { 1 } else { SERVERS } {
+        let copy = transaction.get(Tree(shard << 22), b"n")?;
         assert_eq!(copy, transaction.get(Tree(0), b"n")?);
     }
     transaction.put(Tree(0), b"n", &(before + 1).to_be_bytes())?;
@@ -252,7 +252,7 @@ fn a_dropped_tree_leaves_nothing_behind_anywhere() {
             transaction.drop_tree(tree).unwrap();
             transaction.commit(Durability::Synced).unwrap();
         });
-        // What all groups have, three trees, records of transactions, the first schema.
+        // What all shards have, three trees, records of transactions, the first schema.
         let few = |sim: &Sim<Role>| objects(sim) <= 4 * SERVERS as usize;
         if sim.run_until(Duration::from_secs(60), |_, _, _| {}, few) {
             return Ok(());
@@ -281,7 +281,7 @@ fn empty(database: &Database, tree: Tree) -> Result<(), Error> {
     Ok(())
 }
 
-/// Empty leaves stayed, most of them: beside one that was full still, or in another group than their neighbours.
+/// Empty leaves stayed, most of them: beside one that was full still, or in another shard than their neighbours.
 #[test]
 fn a_tree_that_is_emptied_is_few_nodes_soon() {
     seeds("a_tree_that_is_emptied_is_few_nodes_soon", 0..6, |seed| {
@@ -337,7 +337,7 @@ fn a_queue_takes_no_more_leaves_than_its_rows() {
     });
 }
 
-/// How many objects all groups hold.
+/// How many objects all shards hold.
 fn objects(sim: &Sim<Role>) -> usize {
     let count = |kv: &fulmar_kv::Database| {
         let mut from = ObjectId(0);

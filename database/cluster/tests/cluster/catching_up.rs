@@ -16,7 +16,7 @@ const BYTES: usize = 1 << 20;
 /// Two checkpoints of the servers': further than that nobody's log reaches back.
 const KEPT: u64 = 2_000;
 
-/// Writes what is to be copied; then, in another tree of the same group, one small row after the other, as long as it may.
+/// Writes what is to be copied; then, in another tree of the same shard, one small row after the other, as long as it may.
 fn write(port: Port<Role>, (written, is_over): (&AtomicU64, &AtomicBool)) -> Result<(), Error> {
     let database = connect(port);
     let plant = || {

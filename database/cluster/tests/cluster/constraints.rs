@@ -158,7 +158,7 @@ fn run(seed: Seed, omission: Omission) -> Result<(), String> {
     let number = seed.number;
     let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing, Replication::default());
     let trees = found_in(&mut sim);
-    let [birds, names, seen] = trees[..] else { panic!("a tree in each of three groups") };
+    let [birds, names, seen] = trees[..] else { panic!("a tree in each of three shards") };
     let tables = Tables { birds, names, seen };
     let problem = Arc::new(Mutex::new(Ok(())));
     for client in 0..CLIENTS {

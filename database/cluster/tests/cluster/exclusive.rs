@@ -1,4 +1,4 @@
-//! Exclusive transactions are alone: between the snapshot of one and its commit nobody else commits, in whichever group, while
+//! Exclusive transactions are alone: between the snapshot of one and its commit nobody else commits, in whichever shard, while
 //! servers crash, leaders change and connections break.
 
 use crate::isolation::doom;
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 const CLIENTS: u32 = 4;
 const TRANSACTIONS: u64 = 40;
-/// What a client that nothing is in the way of does until it has been alone once: some ten seconds, as a group whose disk has failed is
+/// What a client that nothing is in the way of does until it has been alone once: some ten seconds, as a shard whose disk has failed is
 /// opened again up to two seconds after there is room.
 const TRIES: u64 = 400;
 const REGISTERS: u64 = 12;

@@ -1,7 +1,7 @@
 //! Three servers on sockets, of which one has its thread stand still, as with a sync that does not end.
 
 use fulmar_cluster::{
-    Cluster, Connection, DatabaseNumber, GroupOptions, Map, Protocol, Remote, Replication, Service,
+    Cluster, Connection, DatabaseNumber, Map, Protocol, Remote, Replication, Service, ShardOptions,
     Transient, new_cluster, new_server,
 };
 use fulmar_dbt::{Database, Durability, Tree};
@@ -28,7 +28,7 @@ impl Running {
     fn start(cluster: Option<Cluster>, replication: Replication) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let databases = Box::new(Transient::new(GroupOptions::default()));
+        let databases = Box::new(Transient::new(ShardOptions::default()));
         let service = match cluster {
             None => Service::first(new_cluster().unwrap(), databases, &address, replication),
             Some(cluster) => Service::other(cluster, new_server().unwrap(), databases, &address),
@@ -90,8 +90,8 @@ fn a_leader_that_hangs_leads_on() {
         let tree = transaction.create_tree().unwrap();
         transaction.commit(Durability::Synced).unwrap();
         put(&database, tree, b"petrel");
-        let group = tree.root().group();
-        let leads = |map: &Map| (map.manager, map.server(DatabaseNumber(0), group));
+        let shard = tree.root().shard();
+        let leads = |map: &Map| (map.manager, map.server(DatabaseNumber(0), shard));
         let (manager, leader) = leads(&servers[0].map());
         for hangs in [Some(manager), leader] {
             let address = &servers[0].map().servers[&hangs.expect("it is led")];

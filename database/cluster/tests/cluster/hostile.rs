@@ -3,13 +3,14 @@
 
 use crate::said;
 use fulmar_cluster::{
-    Answer, DatabaseNumber, Direction, Directory, GroupOptions, HandOver, Joining, Layout, Map, MapRequest,
-    Message, NodeId, PeerMessage, Placement, Question, Replication, Server, Sight, Single, SyncLog, Timer,
+    Answer, DatabaseNumber, Direction, Directory, HandOver, Joining, Layout, Map, MapRequest, Message,
+    NodeId, PeerMessage, Placement, Question, Replication, Server, ShardOptions, Sight, Single, SyncLog,
+    Timer,
 };
 use fulmar_coding::put_bytes;
 use fulmar_dbt::{Database, Options};
 use fulmar_kv::{
-    Basis, Change, Commit, Durability, Exclusion, GroupId, ObjectId, Outcome, Prepare, Restructuring,
+    Basis, Change, Commit, Durability, Exclusion, ObjectId, Outcome, Prepare, Restructuring, ShardId,
     Timestamp, TransactionId, Write,
 };
 use fulmar_node::{Outbox, Process, Random, Time};
@@ -24,10 +25,10 @@ const MEMBER: NodeId = NodeId(7);
 const STRANGER: NodeId = NodeId(9);
 const CLIENT: NodeId = FIRST_CLIENT;
 const HOSTILE: NodeId = NodeId(FIRST_CLIENT.0 + 1);
-const PLACE: (DatabaseNumber, GroupId) = (DatabaseNumber(0), GroupId(0));
+const PLACE: (DatabaseNumber, ShardId) = (DatabaseNumber(0), ShardId(0));
 /// The name of a client of good will.
 const NOBODY_GUESSES: u64 = 0x0123_4567_89ab_cdef;
-const OBJECT: ObjectId = ObjectId::new(GroupId(0), 1 << 20);
+const OBJECT: ObjectId = ObjectId::new(ShardId(0), 1 << 20);
 
 /// A server with its disk, and nothing between it and whoever speaks to it.
 struct Node {
@@ -44,7 +45,7 @@ struct Node {
 impl Node {
     /// The first server of a cluster, of which another is a member.
     fn first(path: &Path) -> Self {
-        let directory = Box::new(Directory::new(path.into(), GroupOptions::default()));
+        let directory = Box::new(Directory::new(path.into(), ShardOptions::default()));
         Self::of(Server::first((ME, "a:1"), directory, Replication::default()).unwrap())
     }
 
@@ -138,8 +139,8 @@ impl Node {
     fn ask_once_or_again(&mut self, client: NodeId, again: bool, question: Question) -> Option<Answer> {
         self.questions += 1;
         let number = self.questions;
-        let (database, group) = PLACE;
-        let sent = self.hear(client, Message::Question { number, again, database, group, question });
+        let (database, shard) = PLACE;
+        let sent = self.hear(client, Message::Question { number, again, database, shard, question });
         let answers = sent.into_iter().filter(|(to, _)| *to == client);
         answers
             .filter_map(|(_, sent)| match sent {
@@ -219,7 +220,7 @@ fn what_is_no_name_is_no_message() {
     }
 }
 
-/// A group that nobody had agreed to hand over took the place of a directory that the server had not made.
+/// A shard that nobody had agreed to hand over took the place of a directory that the server had not made.
 #[test]
 fn what_arrives_takes_the_place_of_nothing_that_was_not_sent() {
     let directory = tempfile::tempdir().unwrap();
@@ -228,17 +229,17 @@ fn what_arrives_takes_the_place_of_nothing_that_was_not_sent() {
     let placement = Placement {
         name: "birds".try_into().unwrap(),
         founded: 1,
-        groups: vec![MEMBER],
+        shards: vec![MEMBER],
         replicated: BTreeMap::new(),
     };
     let mut map = Map::of(MEMBER, "b:1");
     map.servers.insert(ME, "a:1".into());
     map.databases.insert(PLACE.0, placement);
-    let databases = Box::new(Directory::new(directory.path().into(), GroupOptions::default()));
+    let databases = Box::new(Directory::new(directory.path().into(), ShardOptions::default()));
     let mut node = Node::of(Server::member((ME, "a:1"), databases, map.clone()));
     let part = || Message::HandOver {
         database: PLACE.0,
-        group: PLACE.1,
+        shard: PLACE.1,
         attempt: 1,
         number: 0,
         objects: Vec::new(),
@@ -273,7 +274,7 @@ fn numbers_that_lead_nowhere_harm_nobody() {
         let transaction = TransactionId { client: 2, number: at.0 };
         let commit =
             Commit { snapshot: at, required: vec![(OBJECT, b"x".as_slice().into())], ..Commit::default() };
-        let prepare = Prepare { transaction, primary: GroupId(0), others: vec![GroupId(1)], commit };
+        let prepare = Prepare { transaction, primary: ShardId(0), others: vec![ShardId(1)], commit };
         let questions = [
             Question::Prepare(Prepare {
                 commit: Commit { snapshot: Timestamp(0), ..prepare.commit.clone() },
@@ -290,8 +291,8 @@ fn numbers_that_lead_nowhere_harm_nobody() {
             node.commit();
         }
         let map = Map { version: at.0, ..Map::default() };
-        let (database, group) = PLACE;
-        let said = |said| Message::Transaction { database, group, from: GroupId(1), transaction, said };
+        let (database, shard) = PLACE;
+        let said = |said| Message::Transaction { database, shard, from: ShardId(1), transaction, said };
         let messages = [
             Message::Clock { number: 1, reached: at, goes_on: at.0, oldest: at },
             Message::Time { number: u64::MAX, now: at, reached: at, watermark: at, map: at.0 },
@@ -318,7 +319,7 @@ fn a_cell_is_not_changed_twice_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let mut node = Node::with_member(directory.path());
     node.commit();
-    let astray = ObjectId::new(GroupId(0), OBJECT.number() + 1);
+    let astray = ObjectId::new(ShardId(0), OBJECT.number() + 1);
     let create = Restructuring::Create { object: astray };
     for objects in [[OBJECT, OBJECT], [astray, astray]] {
         let snapshot = node.newest();
@@ -332,7 +333,7 @@ fn a_cell_is_not_changed_twice_at_once() {
         };
         let transaction = TransactionId { client: 3, number: 1 };
         let prepare =
-            Prepare { transaction, primary: GroupId(0), others: Vec::new(), commit: commit.clone() };
+            Prepare { transaction, primary: ShardId(0), others: Vec::new(), commit: commit.clone() };
         let commit = Arc::new(commit);
         let basis = Basis::default();
         for question in [
@@ -348,9 +349,9 @@ fn a_cell_is_not_changed_twice_at_once() {
     node.restart(directory.path());
 }
 
-/// A cell that was prepared for a transaction that a group decides which is not there was locked for good.
+/// A cell that was prepared for a transaction that a shard decides which is not there was locked for good.
 #[test]
-fn a_cell_is_not_locked_for_a_group_that_is_not_there() {
+fn a_cell_is_not_locked_for_a_shard_that_is_not_there() {
     let directory = tempfile::tempdir().unwrap();
     let mut node = Node::with_member(directory.path());
     node.commit();
@@ -369,8 +370,8 @@ fn a_cell_is_not_locked_for_a_group_that_is_not_there() {
         let snapshot = node.newest();
         let transaction = TransactionId { client: 6, number };
         let commit = Commit { snapshot, writes: vec![write(b"hostile")], ..Commit::default() };
-        let others = others.into_iter().map(GroupId).collect();
-        let prepare = Prepare { transaction, primary: GroupId(primary), others, commit };
+        let others = others.into_iter().map(ShardId).collect();
+        let prepare = Prepare { transaction, primary: ShardId(primary), others, commit };
         node.ask_by(HOSTILE, Question::Prepare(prepare));
         node.wait();
         let snapshot = node.newest();
@@ -382,15 +383,15 @@ fn a_cell_is_not_locked_for_a_group_that_is_not_there() {
     }
 }
 
-/// What a group writes down of transactions is kept in objects, too: a cell in these, and it could not be opened again.
+/// What a shard writes down of transactions is kept in objects, too: a cell in these, and it could not be opened again.
 #[test]
-fn what_a_group_keeps_for_itself_is_not_written() {
+fn what_a_shard_keeps_for_itself_is_not_written() {
     let directory = tempfile::tempdir().unwrap();
     let mut node = Node::with_member(directory.path());
     node.commit();
     let mut number = 0;
     let own = (1 << 32) - 2..1 << 32;
-    for object in own.chain([1 << 33]).map(|number| ObjectId::new(GroupId(0), number)) {
+    for object in own.chain([1 << 33]).map(|number| ObjectId::new(ShardId(0), number)) {
         for create in [true, false] {
             let snapshot = node.newest();
             let restructurings = if create { vec![Restructuring::Create { object }] } else { Vec::new() };
@@ -403,7 +404,7 @@ fn what_a_group_keeps_for_itself_is_not_written() {
             let answer = node.ask_by(HOSTILE, question);
             assert!(!matches!(answer, Some(Answer::At(_))), "{object:?}: {answer:?}");
             // What is prepared is written down.
-            let (primary, others) = (GroupId(0), vec![GroupId(1)]);
+            let (primary, others) = (ShardId(0), vec![ShardId(1)]);
             let required = vec![(OBJECT, [7].into())];
             let prepared = Commit { snapshot, required, ..Commit::default() };
             let transaction = TransactionId { client: 5, number };
@@ -557,7 +558,7 @@ fn nothing_is_done_again_or_denied_for_who_has_slept() {
     let slept = node.newest();
     let answer = node.ask_by(CLIENT, unread(1, b"old", slept));
     assert!(is_done(&answer), "{answer:?}");
-    let (snapshot, primary) = (node.newest(), GroupId(0));
+    let (snapshot, primary) = (node.newest(), ShardId(0));
     let commit = cell(snapshot, b"newer");
     let prepare = Prepare { transaction: transaction(2), primary, others: Vec::new(), commit };
     let Some(Answer::At(at)) = node.ask_by(CLIENT, Question::Prepare(prepare)) else { panic!("prepared") };
@@ -584,7 +585,7 @@ fn who_wants_to_be_alone_waits_no_longer_than_a_second_for_who_is_silent() {
     let mut node = Node::first(directory.path());
     node.open("birds", true);
     node.commit();
-    let (snapshot, primary) = (node.newest(), GroupId(0));
+    let (snapshot, primary) = (node.newest(), ShardId(0));
     let transaction = TransactionId { client: 2, number: 1 };
     let prepare = Prepare { transaction, primary, others: Vec::new(), commit: cell(snapshot, b"late") };
     assert!(matches!(node.ask_by(HOSTILE, Question::Prepare(prepare)), Some(Answer::At(_))));

@@ -1,4 +1,4 @@
-//! Clients read and write registers in several groups, servers and clients crash: what they saw is judged by the
+//! Clients read and write registers in several shards, servers and clients crash: what they saw is judged by the
 //! specification of snapshot isolation.
 
 use crate::transfers::{close, found_in};
@@ -237,7 +237,7 @@ fn who_leads_no_more_denies_nothing() {
     outcome.expect("the seed that found it");
 }
 
-/// A server that began anew beside a full disk had no room to open the group, and said so of a commit that it had carried out
+/// A server that began anew beside a full disk had no room to open the shard, and said so of a commit that it had carried out
 /// before, when it was asked for that again: to the client it had not taken place.
 #[test]
 fn who_has_no_room_denies_nothing() {

@@ -1,4 +1,4 @@
-//! Who leads a group, and who takes itself for its leader.
+//! Who leads a shard, and who takes itself for its leader.
 
 use crate::world::{
     CLIENTS_BEGIN, Defect, Disks, LATE, MANAGER, Role, connect, connect_by, connect_to, replicas, servers,
@@ -6,7 +6,7 @@ use crate::world::{
 };
 use fulmar_cluster::{DatabaseNumber, Replication};
 use fulmar_dbt::{Durability, Tree};
-use fulmar_kv::{Error, GroupId};
+use fulmar_kv::{Error, ShardId};
 use fulmar_node::NodeId;
 use fulmar_sim::{Port, Seed, Sim, check, seeds};
 use parking_lot::Mutex;
@@ -15,21 +15,21 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Where its replicas are, but for [`LATE`].
-const GROUP: GroupId = GroupId(1);
+const SHARD: ShardId = ShardId(1);
 const OLD: NodeId = NodeId(1);
 const OTHER: NodeId = NodeId(2);
 
-/// Who serves a group, as one of the servers knows it.
-pub(crate) fn server_of(sim: &Sim<Role>, knows: NodeId, group: GroupId) -> Option<NodeId> {
+/// Who serves a shard, as one of the servers knows it.
+pub(crate) fn server_of(sim: &Sim<Role>, knows: NodeId, shard: ShardId) -> Option<NodeId> {
     match sim.process(knows) {
-        Some(Role::Server(server, ..)) => server.map().server(DatabaseNumber(0), group),
+        Some(Role::Server(server, ..)) => server.map().server(DatabaseNumber(0), shard),
         _ => None,
     }
 }
 
-/// Waits until these servers know that another serves a group than this one.
-fn await_other(sim: &mut Sim<Role>, group: GroupId, old: NodeId, know: &[NodeId]) -> Result<(), String> {
-    let is_other = |sim: &Sim<Role>| know.iter().all(|server| server_of(sim, *server, group) != Some(old));
+/// Waits until these servers know that another serves a shard than this one.
+fn await_other(sim: &mut Sim<Role>, shard: ShardId, old: NodeId, know: &[NodeId]) -> Result<(), String> {
+    let is_other = |sim: &Sim<Role>| know.iter().all(|server| server_of(sim, *server, shard) != Some(old));
     let found = sim.run_until(Duration::from_secs(60), |_, _, _| {}, is_other);
     if found { Ok(()) } else { Err("nobody else leads".into()) }
 }
@@ -49,13 +49,13 @@ pub(crate) fn run(
     }
 }
 
-/// A tree with a bird in it, in a group that this server leads; known to the first client.
-pub(crate) fn plant(sim: &mut Sim<Role>, group: GroupId, leader: NodeId) -> Result<Tree, String> {
+/// A tree with a bird in it, in a shard that this server leads; known to the first client.
+pub(crate) fn plant(sim: &mut Sim<Role>, shard: ShardId, leader: NodeId) -> Result<Tree, String> {
     let tree = Arc::new(Mutex::new(None));
     let made = Arc::clone(&tree);
     run(sim, 0, move |port| {
         let database = connect(port);
-        while made.lock().is_none_or(|tree: Tree| tree.0 >> 22 != group.0.into()) {
+        while made.lock().is_none_or(|tree: Tree| tree.0 >> 22 != shard.0.into()) {
             let mut transaction = database.begin()?;
             *made.lock() = Some(transaction.create_tree()?);
             transaction.commit(Durability::Synced)?;
@@ -66,7 +66,7 @@ pub(crate) fn plant(sim: &mut Sim<Role>, group: GroupId, leader: NodeId) -> Resu
         Ok(())
     })?;
     let tree = tree.lock().take();
-    tree.filter(|_| server_of(sim, MANAGER, group) == Some(leader)).ok_or_else(|| "another leads".into())
+    tree.filter(|_| server_of(sim, MANAGER, shard) == Some(leader)).ok_or_else(|| "another leads".into())
 }
 
 /// A leader is cut off from the other replicas, but neither from a client nor, later, from the clock.
@@ -81,28 +81,28 @@ fn depose(seed: Seed, defect: Defect) -> Result<(), String> {
         })
     };
     sim.run_until(Duration::from_secs(60), |_, _, _| {}, all_know);
-    let tree = plant(&mut sim, GROUP, OLD)?;
+    let tree = plant(&mut sim, SHARD, OLD)?;
     sim.partition([OLD], [OTHER, LATE]);
     // Nor does it hear that the map has changed, but not for so long that it would doubt who keeps that.
     sim.run(Duration::from_millis(280), |_, _, _| {});
     let cut = sim.partition([OLD], [MANAGER]);
-    await_other(&mut sim, GROUP, OLD, &[MANAGER])?;
+    await_other(&mut sim, SHARD, OLD, &[MANAGER])?;
     replace(&mut sim, tree, MANAGER)?;
     sim.mend(cut);
     require_new(&mut sim, tree)
 }
 
-/// Who keeps the clock, and leads a group, is cut off from the other servers, but not from a client.
+/// Who keeps the clock, and leads a shard, is cut off from the other servers, but not from a client.
 fn cut_off(seed: Seed, defect: Defect) -> Result<(), String> {
     let replication = Replication { replicas: 3, ..Replication::default() };
     let mut sim = world(seed, &Disks::default(), 2, defect, replication);
     // By then the clock has replicas.
     sim.run(Duration::from_secs(2), |_, _, _| {});
-    let group = GroupId(0);
-    let tree = plant(&mut sim, group, MANAGER)?;
+    let shard = ShardId(0);
+    let tree = plant(&mut sim, shard, MANAGER)?;
     let (other_servers, other_client) = ([OLD, OTHER], NodeId(CLIENTS_BEGIN + 1));
     sim.partition([MANAGER], other_servers.into_iter().chain([other_client]));
-    await_other(&mut sim, group, MANAGER, &other_servers)?;
+    await_other(&mut sim, shard, MANAGER, &other_servers)?;
     replace(&mut sim, tree, OTHER)?;
     require_new(&mut sim, tree)
 }
@@ -129,21 +129,21 @@ fn require_new(sim: &mut Sim<Role>, tree: Tree) -> Result<(), String> {
     if seen.as_deref() == Some(b"fulmar") { Ok(()) } else { Err(format!("the client sees {seen:?}")) }
 }
 
-/// A transaction is prepared by one of two groups; the other, which is to decide, is asked about it where it was led from before,
+/// A transaction is prepared by one of two shards; the other, which is to decide, is asked about it where it was led from before,
 /// and then is to prepare it where it is led from now.
 fn ask_the_old(seed: Seed, defect: Defect) -> Result<(), String> {
     let replication = Replication { replicas: 3, ..Replication::default() };
     let mut sim = world(seed, &Disks::default(), 2, defect, replication);
     sim.run(Duration::from_secs(2), |_, _, _| {});
-    let second = GroupId(2);
-    let trees = [plant(&mut sim, GROUP, OLD)?, plant(&mut sim, second, OTHER)?];
+    let second = ShardId(2);
+    let trees = [plant(&mut sim, SHARD, OLD)?, plant(&mut sim, second, OTHER)?];
     let (client, writer) = (NodeId(CLIENTS_BEGIN), NodeId(CLIENTS_BEGIN + 1));
     let is_cut = Arc::new(AtomicBool::new(false));
     let may_begin = Arc::clone(&is_cut);
     let change = move |port| {
         let database = connect(port);
         let look = |tree| database.begin()?.get(tree, b"bird").map(drop);
-        // From now on it knows the leaf, and has nothing to read in the first group.
+        // From now on it knows the leaf, and has nothing to read in the first shard.
         look(trees[0])?;
         while !may_begin.load(Relaxed) {
             look(trees[1])?;
@@ -156,14 +156,14 @@ fn ask_the_old(seed: Seed, defect: Defect) -> Result<(), String> {
         }
         transaction.commit(Durability::Synced)
     };
-    // Whether it takes place or not, it does so in both groups.
+    // Whether it takes place or not, it does so in both shards.
     sim.host(client, move |port| drop(change(port)));
     sim.run(Duration::from_millis(50), |_, _, _| {});
     let cut = sim.partition([client], [OLD]);
     is_cut.store(true, Relaxed);
     let is_prepared = |sim: &Sim<Role>| match sim.process(OTHER) {
         Some(Role::Server(server, ..)) => {
-            server.databases().any(|kv| kv.group() == second && !kv.is_settled())
+            server.databases().any(|kv| kv.shard() == second && !kv.is_settled())
         }
         _ => false,
     };
@@ -178,7 +178,7 @@ fn ask_the_old(seed: Seed, defect: Defect) -> Result<(), String> {
         transaction.commit(Durability::Synced)
     };
     sim.host(writer, move |port| drop(meet(port)));
-    await_other(&mut sim, GROUP, OLD, &[MANAGER])?;
+    await_other(&mut sim, SHARD, OLD, &[MANAGER])?;
     sim.resume(OLD);
     sim.mend(cut);
     if !sim.run_until(Duration::from_secs(100), |_, _, _| {}, |sim| sim.programs_running() == 0) {
@@ -203,12 +203,12 @@ fn ask_again(seed: Seed, defect: Defect) -> Result<(), String> {
     let replication = Replication { replicas: 3, ..Replication::default() };
     let mut sim = world(seed, &Disks::default(), 2, defect, replication);
     sim.run(Duration::from_secs(2), |_, _, _| {});
-    let trees = [plant(&mut sim, GROUP, OLD)?, plant(&mut sim, GroupId(2), OTHER)?];
+    let trees = [plant(&mut sim, SHARD, OLD)?, plant(&mut sim, ShardId(2), OTHER)?];
     let client = NodeId(CLIENTS_BEGIN);
     let told = change_both(&mut sim, trees);
     let is_prepared = |sim: &Sim<Role>| match sim.process(OLD) {
         Some(Role::Server(server, ..)) => {
-            server.databases().any(|kv| kv.group() == GROUP && !kv.is_settled())
+            server.databases().any(|kv| kv.shard() == SHARD && !kv.is_settled())
         }
         _ => false,
     };
@@ -224,7 +224,7 @@ fn ask_again(seed: Seed, defect: Defect) -> Result<(), String> {
     sim.run(Duration::from_millis(20), |_, _, _| {});
     sim.disconnect(OLD, client);
     sim.mend(broken);
-    await_other(&mut sim, GROUP, OLD, &others)?;
+    await_other(&mut sim, SHARD, OLD, &others)?;
     sim.run(Duration::from_secs(2), |_, _, _| {});
     sim.heal(servers());
     if !sim.run_until(Duration::from_secs(100), |_, _, _| {}, |sim| sim.programs_running() == 0) {
@@ -245,13 +245,13 @@ fn ask_again(seed: Seed, defect: Defect) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("told {told:?}, and it has taken place: {seen:?}")) }
 }
 
-/// Whoever serves a group crashes, or is cut off, at some moment of a commit; its client asks whoever serves it next, which knows
+/// Whoever serves a shard crashes, or is cut off, at some moment of a commit; its client asks whoever serves it next, which knows
 /// whether it has taken place.
 fn commit_while_the_leader_goes(seed: Seed) -> Result<(), String> {
     let replication = Replication { replicas: 3, ..Replication::default() };
     let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, replication);
     sim.run(Duration::from_secs(2), |_, _, _| {});
-    let tree = plant(&mut sim, GROUP, OLD)?;
+    let tree = plant(&mut sim, SHARD, OLD)?;
     let told = Arc::new(Mutex::new(Vec::new()));
     let outcomes = Arc::clone(&told);
     let reads = sim.random().one_in(2);
@@ -302,14 +302,14 @@ fn commit_while_the_leader_goes(seed: Seed) -> Result<(), String> {
     }
 }
 
-/// Whoever leads the group that decides about a transaction, the other in which it is prepared, or both, crash or are cut off so long
+/// Whoever leads the shard that decides about a transaction, the other in which it is prepared, or both, crash or are cut off so long
 /// after it is prepared. It is decided, in both alike, and as its client is told; and so it stays under whoever leads then.
 fn decide_under_other_leaders(seed: Seed, defect: Defect) -> Result<(), String> {
     let (replication, number) = (replicas(&seed), seed.number);
     let moment = Duration::from_micros(100 * (number / 9));
     let mut sim = world(seed, &Disks::default(), 2, defect, replication);
     sim.run(Duration::from_secs(2), |_, _, _| {});
-    let trees = [plant(&mut sim, GROUP, OLD)?, plant(&mut sim, GroupId(2), OTHER)?];
+    let trees = [plant(&mut sim, SHARD, OLD)?, plant(&mut sim, ShardId(2), OTHER)?];
     let told = change_both(&mut sim, trees);
     let is_prepared = |sim: &Sim<Role>| {
         servers().any(|server| match sim.process(server) {
@@ -484,11 +484,11 @@ fn leaders_go_back() {
             Ok(())
         })?;
         sim.crash(MANAGER);
-        await_other(&mut sim, GroupId(0), MANAGER, &[OLD, OTHER])?;
+        await_other(&mut sim, ShardId(0), MANAGER, &[OLD, OTHER])?;
         sim.restart(MANAGER);
         let are_back = |sim: &Sim<Role>| {
-            let groups = (0..).map(GroupId).zip(servers());
-            groups.into_iter().all(|(group, first)| server_of(sim, OTHER, group) == Some(first))
+            let shards = (0..).map(ShardId).zip(servers());
+            shards.into_iter().all(|(shard, first)| server_of(sim, OTHER, shard) == Some(first))
                 && matches!(sim.process(OTHER), Some(Role::Server(server, ..)) if server.map().manager == MANAGER)
         };
         let went = sim.run_until(Duration::from_secs(120), |_, _, _| {}, are_back);
@@ -503,7 +503,7 @@ fn what_took_place_before_a_disk_was_full_is_not_denied() {
     seeds("what_took_place_before_a_disk_was_full_is_not_denied", 0..10, |seed| {
         let disks = Disks::default();
         let mut sim = world(seed, &disks, 2, Defect::Nothing, Replication::default());
-        let tree = plant(&mut sim, GROUP, OLD)?;
+        let tree = plant(&mut sim, SHARD, OLD)?;
         let (client, told) = (NodeId(CLIENTS_BEGIN), Arc::new(Mutex::new(None)));
         let (result, known) = (Arc::clone(&told), Arc::new(AtomicBool::new(false)));
         let knows = Arc::clone(&known);

@@ -1,4 +1,4 @@
-//! Clients make trees and drop them, each in any group, and write them down in a tree of the first: whoever sees that a tree is
+//! Clients make trees and drop them, each in any shard, and write them down in a tree of the first: whoever sees that a tree is
 //! written down finds it, and what is in it.
 
 use crate::isolation::{doom, judge_each};

@@ -3,7 +3,7 @@
 use crate::leaders::{plant, run, server_of};
 use crate::world::{CLIENTS_BEGIN, Defect, Disks, Role, SERVERS, Wish, connect_to, replicas, servers, world};
 use fulmar_dbt::{Cursor, Durability, Transaction, Tree};
-use fulmar_kv::{Error, GroupId};
+use fulmar_kv::{Error, ShardId};
 use fulmar_node::{NodeId, Time};
 use fulmar_sim::{Detail, Seed, Sim, seeds};
 use parking_lot::Mutex;
@@ -86,22 +86,22 @@ enum Does {
     OneRow,
     /// It reads all rows before, in parts: while it looks at one, the next is on its way.
     AllRows,
-    /// It writes a row in two groups each.
-    TwoGroups,
+    /// It writes a row in two shards each.
+    TwoShards,
 }
 
 impl Does {
     /// So often it writes: longer than all that happens takes.
     const fn rows(self) -> u64 {
         match self {
-            Self::OneRow | Self::TwoGroups => 400,
+            Self::OneRow | Self::TwoShards => 400,
             Self::AllRows => 80,
         }
     }
 
     fn read(self, transaction: &Transaction, tree: Tree) -> Result<(), Error> {
         match self {
-            Self::OneRow | Self::TwoGroups => transaction.get(tree, b"bird").map(drop),
+            Self::OneRow | Self::TwoShards => transaction.get(tree, b"bird").map(drop),
             Self::AllRows => {
                 let mut cursor = Cursor::new(tree);
                 let mut more = cursor.first(transaction)?;
@@ -147,7 +147,7 @@ fn longest_pause_beside_a_silent_server(seed: Seed) -> Result<Duration, String> 
     let leaving = u32::try_from(sim.random().below(SERVERS.into())).expect("few");
     let [leaving, next, silent] = [0, 1, 2].map(|steps| (leaving + steps) % SERVERS);
     let silent = if sim.random().one_in(2) { next } else { silent };
-    let tree = plant(&mut sim, GroupId(u16::try_from(leaving).expect("few")), NodeId(leaving))?;
+    let tree = plant(&mut sim, ShardId(u16::try_from(leaving).expect("few")), NodeId(leaving))?;
     let told = Arc::new(Mutex::new(0));
     let count = Arc::clone(&told);
     sim.host(NodeId(CLIENTS_BEGIN), move |port| {
@@ -166,7 +166,7 @@ fn longest_pause_beside_a_silent_server(seed: Seed) -> Result<Duration, String> 
     sim.kill(NodeId(leaving));
     // Nobody writes before another leads that the client reaches.
     let is_served = |sim: &Sim<Role>| {
-        let server = server_of(sim, NodeId(silent), GroupId(u16::try_from(leaving).expect("few")));
+        let server = server_of(sim, NodeId(silent), ShardId(u16::try_from(leaving).expect("few")));
         server.is_some_and(|server| server != NodeId(leaving) && server != NodeId(silent))
     };
     if !sim.run_until(Duration::from_secs(2), |_, _, _| {}, is_served) {
@@ -191,10 +191,10 @@ fn longest_pause(seed: Seed, end: End, does: Does) -> Result<Duration, String> {
     let replication = replicas(&seed);
     let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, replication);
     sim.run(Duration::from_secs(2), |_, _, _| {});
-    let group = u16::try_from(sim.random().below(2)).expect("few");
-    let tree = plant(&mut sim, GroupId(group), NodeId(group.into()))?;
+    let shard = u16::try_from(sim.random().below(2)).expect("few");
+    let tree = plant(&mut sim, ShardId(shard), NodeId(shard.into()))?;
     let other = match does {
-        Does::TwoGroups => Some(plant(&mut sim, GroupId(1 - group), NodeId((1 - group).into()))?),
+        Does::TwoShards => Some(plant(&mut sim, ShardId(1 - shard), NodeId((1 - shard).into()))?),
         Does::OneRow | Does::AllRows => None,
     };
     let leaving = NodeId(u32::try_from(sim.random().below(2)).expect("few"));
@@ -278,7 +278,7 @@ fn who_is_killed_is_missed_at_once() {
 
 #[test]
 fn who_is_back_at_once_keeps_nobody() {
-    judge("who_is_back_at_once_keeps_nobody", End::Returns, Does::TwoGroups);
+    judge("who_is_back_at_once_keeps_nobody", End::Returns, Does::TwoShards);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! How often a client waits for the server, on sockets.
 
-use fulmar_cluster::{Connection, Directory, GroupOptions, Remote, Replication, Service, new_cluster};
+use fulmar_cluster::{Connection, Directory, Remote, Replication, Service, ShardOptions, new_cluster};
 use fulmar_dbt::{Cursor, Database, Durability, Seek, Tree};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -22,7 +22,7 @@ fn served_with(work: impl FnOnce(SocketAddr, &Database)) {
     let directory = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let databases = Directory::new(directory.path().into(), GroupOptions::default());
+    let databases = Directory::new(directory.path().into(), ShardOptions::default());
     let cluster = new_cluster().unwrap();
     let mut service =
         Service::first(cluster, Box::new(databases), &address.to_string(), Replication::default()).unwrap();

@@ -32,22 +32,22 @@ fn tree(trees: &[Tree], account: u64) -> Tree {
 /// Has the first client make them.
 pub(crate) fn found_in(sim: &mut Sim<Role>) -> Vec<Tree> {
     let trees = Arc::new(Mutex::new(Vec::new()));
-    let (founded, groups) = (Arc::clone(&trees), servers_of(sim).len());
+    let (founded, shards) = (Arc::clone(&trees), servers_of(sim).len());
     sim.host(NodeId(CLIENTS_BEGIN), move |port: Port<Role>| {
-        *founded.lock() = found_each(&connect(port), groups).unwrap();
+        *founded.lock() = found_each(&connect(port), shards).unwrap();
     });
     sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
     trees.lock().clone()
 }
 
-/// Makes trees until each group has one.
+/// Makes trees until each shard has one.
 pub(crate) fn found(database: &Database) -> Result<Vec<Tree>, Error> {
     found_each(database, SERVERS as usize)
 }
 
-fn found_each(database: &Database, groups: usize) -> Result<Vec<Tree>, Error> {
+fn found_each(database: &Database, shards: usize) -> Result<Vec<Tree>, Error> {
     let mut trees = BTreeMap::new();
-    while trees.len() < groups {
+    while trees.len() < shards {
         let make = || {
             let mut transaction = database.begin()?;
             let tree = transaction.create_tree()?;
@@ -55,7 +55,7 @@ fn found_each(database: &Database, groups: usize) -> Result<Vec<Tree>, Error> {
         };
         match make() {
             Ok(tree) => drop(trees.insert(tree.0 >> 22, tree)),
-            // Another server leads some group by now.
+            // Another server leads some shard by now.
             Err(Error::SnapshotGone) => {}
             Err(error) => return Err(error),
         }
@@ -156,7 +156,7 @@ pub(crate) fn close(sim: &mut Sim<Role>, trees: &[Tree]) -> Result<(), String> {
 /// Whether the trees are sound, on servers that are all up, as soon as nothing is underway.
 pub(crate) fn check_trees(sim: &mut Sim<Role>, trees: &[Tree]) -> Result<(), String> {
     let servers = servers_of(sim);
-    let groups = |sim: &Sim<Role>| {
+    let shards = |sim: &Sim<Role>| {
         let server = |server| match sim.process(server) {
             Some(Role::Server(server, ..)) => server.databases().cloned().collect(),
             _ => Vec::new(),
@@ -164,15 +164,15 @@ pub(crate) fn check_trees(sim: &mut Sim<Role>, trees: &[Tree]) -> Result<(), Str
         servers.iter().copied().chain([LATE]).flat_map(server).collect::<Vec<_>>()
     };
     let is_settled = |sim: &Sim<Role>| {
-        let groups = groups(sim);
+        let shards = shards(sim);
         // Who led before, and has not heard of who leads now, has it open, too.
         let are_led_once =
-            servers.iter().all(|n| groups.iter().filter(|kv| u32::from(kv.group().0) == n.0).count() == 1);
-        are_led_once && groups.iter().all(fulmar_kv::Database::is_settled)
+            servers.iter().all(|n| shards.iter().filter(|kv| u32::from(kv.shard().0) == n.0).count() == 1);
+        are_led_once && shards.iter().all(fulmar_kv::Database::is_settled)
     };
     let settled = (0..60).any(|_| {
         for tree in trees {
-            // Whoever is told something about a group opens it.
+            // Whoever is told something about a shard opens it.
             let nothing =
                 Reshape { root: tree.root(), leaf: tree.root(), low: [].into(), shape: Shape::Remove };
             for server in &servers {
@@ -184,9 +184,9 @@ pub(crate) fn check_trees(sim: &mut Sim<Role>, trees: &[Tree]) -> Result<(), Str
     if !settled {
         return Err("transactions do not end".into());
     }
-    let groups = groups(sim);
+    let shards = shards(sim);
     for tree in trees {
-        let problems = check(*tree, &groups).map_err(|error| error.to_string())?;
+        let problems = check(*tree, &shards).map_err(|error| error.to_string())?;
         if !problems.is_empty() {
             return Err(problems.join("; "));
         }
@@ -257,8 +257,8 @@ fn every_snapshot_on_five_replicas_holds_the_same_sum() {
     });
 }
 
-/// The disk of one of two groups becomes full while a transaction of both is prepared there: it takes place in both or in none, and
-/// nobody sees half of it, whether that group decides or follows.
+/// The disk of one of two shards becomes full while a transaction of both is prepared there: it takes place in both or in none, and
+/// nobody sees half of it, whether that shard decides or follows.
 #[test]
 fn what_a_full_disk_does_not_take_is_told_to_nobody() {
     seeds("what_a_full_disk_does_not_take_is_told_to_nobody", 0..40, |seed| {
@@ -304,7 +304,7 @@ fn what_a_full_disk_does_not_take_is_told_to_nobody() {
     });
 }
 
-/// The decision may be lost in a crash, or be for a later time; what the other groups have done stands.
+/// The decision may be lost in a crash, or be for a later time; what the other shards have done stands.
 #[test]
 fn who_tells_a_decision_before_it_is_durable_breaks_the_sum() {
     let found = (0..400).any(|seed| {

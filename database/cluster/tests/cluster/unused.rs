@@ -38,7 +38,7 @@ fn a_database_stays_open_for_a_while_for_whoever_comes_next() {
 }
 
 /// Who has a snapshot, and nothing else yet, deletes a row that somebody has relied on since, who is gone. What has been relied on is
-/// forgotten with the group, which was closed.
+/// forgotten with the shard, which was closed.
 #[test]
 fn a_database_stays_open_for_who_has_a_snapshot_of_it() {
     seeds("a_database_stays_open_for_who_has_a_snapshot_of_it", 0..3, |seed| {

@@ -2,12 +2,13 @@
 
 use fulmar_cluster::replicated::{self, Left};
 use fulmar_cluster::{
-    Answer, Ask, Call, Client, Cluster, DatabaseName, DatabaseNumber, GroupOptions, Map, MapRequest, Message,
-    Open, PeerMessage, Question, Remote, Replication, Reply, Server, Sight, Synced, Timer, Unreachable,
+    Answer, Ask, Call, Client, Cluster, DatabaseName, DatabaseNumber, Map, MapRequest, Message, Open,
+    PeerMessage, Question, Remote, Replication, Reply, Server, ShardOptions, Sight, Synced, Timer,
+    Unreachable,
 };
 use fulmar_dbt::{Database, Options, Reshape, Shape, Tree};
 use fulmar_kv::engine::{Batch, Engine, EngineWrite, Memory};
-use fulmar_kv::{Commit, Durability, Error, GroupId, Object, ObjectId, Outcome, Restructuring, linked};
+use fulmar_kv::{Commit, Durability, Error, Object, ObjectId, Outcome, Restructuring, ShardId, linked};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
 use fulmar_replication::Protocol;
 use fulmar_sim::{Faults, Port, Seed, Sim};
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How many servers there are, if no group has more replicas; the first keeps the clock and the map.
+/// How many servers there are, if no shard has more replicas; the first keeps the clock and the map.
 pub(crate) const SERVERS: u32 = 3;
 /// Clients are named from here on.
 pub(crate) const CLIENTS_BEGIN: u32 = 100;
@@ -108,7 +109,7 @@ pub(crate) enum Defect {
     Forgetful,
     /// Who is asked for a decision again says that it is made, whatever the replicas know of it.
     Eager,
-    /// Who decides tells the other groups before its disk holds the decision.
+    /// Who decides tells the other shards before its disk holds the decision.
     Hasty,
 }
 
@@ -140,22 +141,22 @@ impl Defect {
             return (self == Self::Eager)
                 .then_some(Message::Answer { number: *number, answer: Answer::At(*at) });
         }
-        let Message::Transaction { database, group, from, transaction, said: PeerMessage::Asked { .. } } =
+        let Message::Transaction { database, shard, from, transaction, said: PeerMessage::Asked { .. } } =
             message
         else {
             return None;
         };
-        let kv = server.databases().find(|kv| kv.group() == *group)?;
-        let (database, group, from, transaction) = (*database, *from, *group, *transaction);
+        let kv = server.databases().find(|kv| kv.shard() == *shard)?;
+        let (database, shard, from, transaction) = (*database, *from, *shard, *transaction);
         let said = PeerMessage::Ended(Outcome::Aborted);
-        let said = Message::Transaction { database, group, from, transaction, said };
+        let said = Message::Transaction { database, shard, from, transaction, said };
         (self == Self::Forgetful && kv.is_settled()).then_some(said)
     }
 
-    /// What a server with the defect tells other groups of a decision that it is asked for.
+    /// What a server with the defect tells other shards of a decision that it is asked for.
     fn hastens(self, message: &Message) -> Vec<(NodeId, Message)> {
         let Message::Question {
-            database, group: from, question: Question::Decide(transaction, at, _), ..
+            database, shard: from, question: Question::Decide(transaction, at, _), ..
         } = message
         else {
             return Vec::new();
@@ -163,9 +164,9 @@ impl Defect {
         let (database, from, transaction) = (*database, *from, *transaction);
         let others = (0..SERVERS).filter(|other| self == Self::Hasty && *other != u32::from(from.0));
         let tell = |other| {
-            let (group, said) =
-                (GroupId(u16::try_from(other).unwrap()), PeerMessage::Ended(Outcome::Committed(*at)));
-            (NodeId(other), Message::Transaction { database, group, from, transaction, said })
+            let (shard, said) =
+                (ShardId(u16::try_from(other).unwrap()), PeerMessage::Ended(Outcome::Committed(*at)));
+            (NodeId(other), Message::Transaction { database, shard, from, transaction, said })
         };
         others.map(tell).collect()
     }
@@ -173,7 +174,7 @@ impl Defect {
     /// What a server with the defect takes others to have answered to what it has sent.
     fn answers(self, sends: &[(NodeId, Message)]) -> Vec<(NodeId, Message)> {
         let answer = |(to, message): &(NodeId, Message)| {
-            let Message::Replication { database, group, message } = message else { return None };
+            let Message::Replication { database, shard, message } = message else { return None };
             let fulmar_replication::Message::Commit { view, committed, summary, round } = **message else {
                 return None;
             };
@@ -185,7 +186,7 @@ impl Defect {
                 round,
             };
             let is_clocks = *database == DatabaseNumber(u32::MAX);
-            let said = Message::Replication { database: *database, group: *group, message: Box::new(same) };
+            let said = Message::Replication { database: *database, shard: *shard, message: Box::new(same) };
             is_clocks.then_some((*to, said))
         };
         sends.iter().filter(|_| self == Self::NoQuorum).filter_map(answer).collect()
@@ -383,7 +384,7 @@ struct Known {
 #[derive(Clone, Default)]
 struct Disk(Arc<Mutex<Vec<(u64, Batch)>>>);
 
-/// What the directory of a group's replica is called.
+/// What the directory of a shard's replica is called.
 const REPLICA: &str = "replica of ";
 
 impl Disks {
@@ -429,7 +430,7 @@ impl Disks {
         disks
     }
 
-    /// Whether the server's disk is full: nothing of its groups and replicas can be written there then, nor synced.
+    /// Whether the server's disk is full: nothing of its shards and replicas can be written there then, nor synced.
     pub(crate) fn full(&self, server: NodeId) -> Arc<AtomicBool> {
         Arc::clone(self.1.lock().full.entry(server).or_default())
     }
@@ -448,23 +449,23 @@ impl Disks {
         }
     }
 
-    /// What differs among the replicas of any group, on disks that nobody writes to any more.
+    /// What differs among the replicas of any shard, on disks that nobody writes to any more.
     pub(crate) fn differences(&self) -> Vec<String> {
-        let mut groups = BTreeMap::<String, Vec<Left>>::new();
+        let mut shards = BTreeMap::<String, Vec<Left>>::new();
         let disks = self.0.lock().clone();
         for (path, disk) in &disks {
             let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
-            if let Some(group) = name.strip_prefix(REPLICA) {
+            if let Some(shard) = name.strip_prefix(REPLICA) {
                 let engine = disk.engine(Defect::Nothing);
                 let left = Left::open(path, Arc::new(engine)).expect("a sound disk");
-                groups.entry(group.into()).or_default().extend(left);
+                shards.entry(shard.into()).or_default().extend(left);
             }
         }
-        let of = |(group, replicas)| {
+        let of = |(shard, replicas)| {
             let found = replicated::differences(replicas).expect("memory");
-            found.into_iter().map(move |difference| format!("replicas of {group}: {difference}"))
+            found.into_iter().map(move |difference| format!("replicas of {shard}: {difference}"))
         };
-        groups.into_iter().flat_map(of).collect()
+        shards.into_iter().flat_map(of).collect()
     }
 
     /// A server that is already there, or was when this one began.
@@ -583,8 +584,8 @@ pub(crate) fn named(name: &str) -> DatabaseName {
 struct Databases(NodeId, Disks, Defect);
 
 impl Databases {
-    fn name(&self, name: &str, group: GroupId) -> PathBuf {
-        format!("{}/{name}.{}", self.0, group.0).into()
+    fn name(&self, name: &str, shard: ShardId) -> PathBuf {
+        format!("{}/{name}.{}", self.0, shard.0).into()
     }
 
     /// An engine on a disk that may be full. As with the real one, what is found in it is counted on from now on.
@@ -600,40 +601,40 @@ impl Open for Databases {
         Ok(false)
     }
 
-    fn open(&mut self, name: &DatabaseName, group: GroupId) -> Result<fulmar_kv::Database, Error> {
-        let options = Options { group, ..self.options().storage };
-        let path = self.name(name, group);
+    fn open(&mut self, name: &DatabaseName, shard: ShardId) -> Result<fulmar_kv::Database, Error> {
+        let options = Options { shard, ..self.options().storage };
+        let path = self.name(name, shard);
         fulmar_kv::Database::with_engine(&path, Box::new(self.recorded(&path)?), &options)
     }
 
-    fn arrive(&mut self, name: &DatabaseName, group: GroupId) -> Result<fulmar_kv::Database, Error> {
-        self.discard(name, group)?;
-        self.open(name, group)
+    fn arrive(&mut self, name: &DatabaseName, shard: ShardId) -> Result<fulmar_kv::Database, Error> {
+        self.discard(name, shard)?;
+        self.open(name, shard)
     }
 
-    fn discard(&mut self, name: &DatabaseName, group: GroupId) -> Result<(), Error> {
-        self.1.remove(&self.name(name, group));
+    fn discard(&mut self, name: &DatabaseName, shard: ShardId) -> Result<(), Error> {
+        self.1.remove(&self.name(name, shard));
         Ok(())
     }
 
-    fn engine(&mut self, name: &DatabaseName, group: GroupId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
-        let name = self.name(&format!("{REPLICA}{name}"), group);
+    fn engine(&mut self, name: &DatabaseName, shard: ShardId) -> Result<(PathBuf, Arc<dyn Engine>), Error> {
+        let name = self.name(&format!("{REPLICA}{name}"), shard);
         let engine = self.recorded(&name)?;
         Ok((name, Arc::new(engine)))
     }
 
-    fn options(&self) -> GroupOptions {
+    fn options(&self) -> ShardOptions {
         let storage = Options { cache_bytes: 1 << 20, ..Options::default() };
-        let options = GroupOptions { storage, ..GroupOptions::default() };
+        let options = ShardOptions { storage, ..ShardOptions::default() };
         if self.1.1.lock().is_hurried {
-            return GroupOptions { checkpoint: 8, copied_bytes: 2_000, ..options };
+            return ShardOptions { checkpoint: 8, copied_bytes: 2_000, ..options };
         }
         options
     }
 
     /// Mostly its disk is never full: without these little goes on.
     fn records(&mut self) -> Result<fulmar_kv::Database, Error> {
-        let path = self.name(&named("cluster"), GroupId(0));
+        let path = self.name(&named("cluster"), ShardId(0));
         let mut engine = self.1.open(&path).engine(self.2);
         if self.1.1.lock().fills_records {
             engine.is_full = self.1.full(self.0);
@@ -655,7 +656,7 @@ impl Open for Databases {
     }
 }
 
-/// Each group on all servers, by one protocol or another.
+/// Each shard on all servers, by one protocol or another.
 pub(crate) fn replicas(seed: &Seed) -> Replication {
     replicas_on(3, seed)
 }
@@ -816,8 +817,8 @@ pub(crate) fn syncs_fail(seed: &Seed, replication: Replication) -> bool {
     replication == Replication::default() && seed.number % 2 == 1
 }
 
-/// For so long, syncs of what groups without replicas have written fail now and then, on one server at a time. The disk may take
-/// nothing for a while then. What was not synced before is lost in a crash, unless the group is opened again first.
+/// For so long, syncs of what shards without replicas have written fail now and then, on one server at a time. The disk may take
+/// nothing for a while then. What was not synced before is lost in a crash, unless the shard is opened again first.
 pub(crate) fn fail_syncs(sim: &mut Sim<Role>, disks: &Disks, until: Duration) {
     let (mut random, disks) = (sim.random().fork(), disks.clone());
     let pause = Duration::from_micros(1 + random.below(2_000_000));
@@ -860,8 +861,8 @@ fn any(random: &mut Random, count: usize) -> usize {
 }
 
 /// Something to be done to one of the tree's leaves, unless it is the root.
-fn any_leaf(server: &Server, tree: Tree, groups: usize, random: &mut Random) -> Option<Reshape> {
-    let kv = server.databases().find(|kv| u32::from(kv.group().0) == tree.0 >> 22)?;
+fn any_leaf(server: &Server, tree: Tree, shards: usize, random: &mut Random) -> Option<Reshape> {
+    let kv = server.databases().find(|kv| u32::from(kv.shard().0) == tree.0 >> 22)?;
     let mut node = kv.read(tree.root()).unwrap()?;
     while node.level() > 0 {
         let slot = any(random, node.slots());
@@ -870,7 +871,7 @@ fn any_leaf(server: &Server, tree: Tree, groups: usize, random: &mut Random) -> 
             let shape = match random.below(8) {
                 0 => Shape::Join(6 << 10),
                 1 => Shape::Split(vec![[node.key(slot), &random.next().to_be_bytes()].concat().into()]),
-                _ => Shape::Move(GroupId(u16::try_from(any(random, groups)).unwrap())),
+                _ => Shape::Move(ShardId(u16::try_from(any(random, shards)).unwrap())),
             };
             return Some(Reshape { root: tree.root(), leaf, low, shape });
         }

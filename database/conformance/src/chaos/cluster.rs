@@ -257,13 +257,13 @@ impl Cluster {
         Ok(())
     }
 
-    /// Who leads each group, and who keeps the clock.
+    /// Who leads each shard, and who keeps the clock.
     ///
     /// # Errors
     /// The server cannot be asked.
     pub fn leaders(&self) -> Result<Vec<NodeId>, Failure> {
         let map = fulmar_cluster::Cluster::meet(&self.address(0))?.map;
-        Ok(map.databases.into_values().flat_map(|placement| placement.groups).chain([map.manager]).collect())
+        Ok(map.databases.into_values().flat_map(|placement| placement.shards).chain([map.manager]).collect())
     }
 
     /// Waits until all servers answer and take part.

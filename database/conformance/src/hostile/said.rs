@@ -3,8 +3,8 @@
 use fulmar_cluster::{DatabaseNumber, Direction, Message, Question, Sight};
 use fulmar_coding::{put_bytes, put_varint};
 use fulmar_kv::{
-    Basis, Change, Commit, Durability, Exclusion, Expected, GroupId, Interval, Key, ObjectId, Prepare,
-    Restructuring, Timestamp, TransactionId, Write,
+    Basis, Change, Commit, Durability, Exclusion, Expected, Interval, Key, ObjectId, Prepare, Restructuring,
+    ShardId, Timestamp, TransactionId, Write,
 };
 use fulmar_node::Random;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ pub(crate) fn bytes(random: &mut Random, object: ObjectId) -> Vec<u8> {
 pub(crate) fn question(random: &mut Random, number: u64, clock: u64, spared: ObjectId) -> Message {
     let mut saying = Saying { random, clock, spared };
     let question = saying.question();
-    let group = saying.group();
-    Message::Question { number, again: saying.is(4), database: DatabaseNumber(0), group, question }
+    let shard = saying.shard();
+    Message::Question { number, again: saying.is(4), database: DatabaseNumber(0), shard, question }
 }
 
 struct Saying<'r> {
@@ -71,14 +71,14 @@ impl Saying<'_> {
         ]))
     }
 
-    fn group(&mut self) -> GroupId {
-        GroupId(self.one([0, 0, 0, 0, 0, 0, 0, 1, 2, 60_000]))
+    fn shard(&mut self) -> ShardId {
+        ShardId(self.one([0, 0, 0, 0, 0, 0, 0, 1, 2, 60_000]))
     }
 
     fn object(&mut self) -> ObjectId {
         let number =
             self.one([2, 3, 4, 4, 5, 5, (1 << 32) - 2, (1 << 32) - 1, 1 << 32, 1 << 33, (1 << 48) - 1]);
-        ObjectId::new(self.group(), number)
+        ObjectId::new(self.shard(), number)
     }
 
     fn any_object(&mut self) -> ObjectId {
@@ -168,7 +168,7 @@ impl Saying<'_> {
                 bytes: self.one([0, 1, 1 << 20, u64::MAX]),
             },
             7 | 8 => {
-                let (primary, mut others) = (self.group(), self.some(Self::group));
+                let (primary, mut others) = (self.shard(), self.some(Self::shard));
                 if !self.is(4) {
                     others.sort();
                     others.dedup();

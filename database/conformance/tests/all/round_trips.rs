@@ -35,7 +35,7 @@ fn warm(database: &str) -> Connection {
             };
             assert_eq!(look("id", id), look("k", id * 7));
         }
-        // The first commits in a group, and in a tree that was a single leaf, also find out what has changed.
+        // The first commits in a shard, and in a tree that was a single leaf, also find out what has changed.
         let first =
             format!("UPDATE t{table} SET v = 'first' WHERE id = 1; DELETE FROM t{table} WHERE id = 2");
         connection.execute_batch(&first).expect("changes");
@@ -49,19 +49,19 @@ fn warm(database: &str) -> Connection {
     connection
 }
 
-/// Makes a table in each of three groups.
+/// Makes a table in each of three shards.
 fn spread(connection: &Connection, name: &str, columns: &str) {
     let mut held = Vec::new();
     for n in 0.. {
         let table = format!("{name}_made_{n}");
         connection.execute_batch(&format!("CREATE TABLE {table}({columns})")).expect("a table");
-        let group: i64 = connection
+        let shard: i64 = connection
             .query_row("SELECT rootpage >> 22 FROM sqlite_schema WHERE name = ?1", [&table], |row| row.get(0))
-            .expect("its group");
-        if !held.contains(&group) {
+            .expect("its shard");
+        if !held.contains(&shard) {
             let rename = format!("ALTER TABLE {table} RENAME TO {name}{}", held.len());
             connection.execute_batch(&rename).expect("renamed");
-            held.push(group);
+            held.push(shard);
         }
         if held.len() == 3 {
             break;
@@ -131,7 +131,7 @@ fn a_row_is_changed_in_two_at_most() {
 }
 
 #[test]
-fn a_transaction_of_one_group_reads_and_commits_in_one() {
+fn a_transaction_of_one_shard_reads_and_commits_in_one() {
     let connection = warm("one");
     // What is read for a row may tell of those after it, and of none before it.
     let rows = [
@@ -147,7 +147,7 @@ fn a_transaction_of_one_group_reads_and_commits_in_one() {
 }
 
 #[test]
-fn a_transaction_of_several_groups_reads_and_commits_in_two_phases() {
+fn a_transaction_of_several_shards_reads_and_commits_in_two_phases() {
     let connection = warm("several");
     let two = [
         "BEGIN",

@@ -10,9 +10,9 @@ fn tables_lie_on_every_server() {
     for n in 0..12 {
         connection.execute_batch(&format!("CREATE TABLE t{n}(a)")).expect("a table");
     }
-    let groups = "SELECT count(DISTINCT rootpage >> 22) FROM sqlite_schema";
-    let groups: usize = connection.query_row(groups, [], |row| row.get(0)).expect("a count");
-    assert_eq!(groups, server::count().max(1));
+    let shards = "SELECT count(DISTINCT rootpage >> 22) FROM sqlite_schema";
+    let shards: usize = connection.query_row(shards, [], |row| row.get(0)).expect("a count");
+    assert_eq!(shards, server::count().max(1));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use fulmar_dbt::{Database, Durability, Error, Options};
 use fulmar_kv::{
-    Basis, Commit, Exclusion, Groups, Object, ObjectId, Part, Refusal, Snapshot, Store, Timestamp,
+    Basis, Commit, Exclusion, Object, ObjectId, Part, Refusal, ShardCounts, Snapshot, Store, Timestamp,
 };
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -54,8 +54,8 @@ impl Store for Misled {
         Store::bytes(&self.store)
     }
 
-    fn groups(&self) -> Result<Groups, Error> {
-        self.store.groups()
+    fn shards(&self) -> Result<ShardCounts, Error> {
+        self.store.shards()
     }
 
     fn is_leaf(&self, object: ObjectId) -> bool {

@@ -1,4 +1,4 @@
-//! What has become of each client's last transaction, so that one who asks again is told, whoever serves the group by then.
+//! What has become of each client's last transaction, so that one who asks again is told, whoever serves the shard by then.
 //!
 //! The record of an outcome is written together with what it tells of, in an entry that is the client's. Of a client that has
 //! asked for nothing for a long time the record is forgotten: it does not ask again so late.
@@ -7,7 +7,7 @@
 
 use super::{Outcome, Staged};
 use crate::engine::EngineWrite;
-use crate::{FIRST_RESERVED, GroupId, ObjectId, Timestamp, TransactionId};
+use crate::{FIRST_RESERVED, ObjectId, ShardId, Timestamp, TransactionId};
 use fulmar_coding::{Reader, put_varint};
 use std::collections::BTreeMap;
 
@@ -46,8 +46,8 @@ struct Last {
 
 impl Outcomes {
     /// The object whose entries they are; it is no object otherwise.
-    pub(crate) fn records(group: GroupId) -> ObjectId {
-        ObjectId::new(group, FIRST_RESERVED)
+    pub(crate) fn records(shard: ShardId) -> ObjectId {
+        ObjectId::new(shard, FIRST_RESERVED)
     }
 
     /// Learns an entry again; nothing, if it is damaged.
@@ -96,26 +96,26 @@ impl Outcomes {
     /// A transaction was carried out.
     pub(super) fn note(
         &mut self,
-        group: GroupId,
+        shard: ShardId,
         transaction: TransactionId,
         at: Timestamp,
         staged: &mut Staged<'_>,
     ) {
-        if !self.write(group, transaction, Outcome::Committed(at), staged) {
-            self.forget_for_good(group, at, staged);
+        if !self.write(shard, transaction, Outcome::Committed(at), staged) {
+            self.forget_for_good(shard, at, staged);
         }
     }
 
-    /// As [`Outcomes::forget_until`], and whoever serves the group next knows it.
-    pub(crate) fn forget_for_good(&mut self, group: GroupId, at: Timestamp, staged: &mut Staged<'_>) {
+    /// As [`Outcomes::forget_until`], and whoever serves the shard next knows it.
+    pub(crate) fn forget_for_good(&mut self, shard: ShardId, at: Timestamp, staged: &mut Staged<'_>) {
         self.forget_until(at);
-        self.put_forgotten(group, staged);
+        self.put_forgotten(shard, staged);
     }
 
-    fn put_forgotten(&mut self, group: GroupId, staged: &mut Staged<'_>) {
+    fn put_forgotten(&mut self, shard: ShardId, staged: &mut Staged<'_>) {
         let mut record = Vec::with_capacity(RECORD_BYTES);
         put_varint(&mut record, self.forgotten.0);
-        put(group, FORGOTTEN, record, staged);
+        put(shard, FORGOTTEN, record, staged);
         self.forgotten_on_disk = self.forgotten;
     }
 
@@ -128,24 +128,24 @@ impl Outcomes {
         }
     }
 
-    /// As [`Outcomes::refuse`], and whoever serves the group next knows it; if there is room to remember it.
+    /// As [`Outcomes::refuse`], and whoever serves the shard next knows it; if there is room to remember it.
     pub(crate) fn refuse_for_good(
         &mut self,
-        group: GroupId,
+        shard: ShardId,
         transaction: TransactionId,
         staged: &mut Staged<'_>,
     ) {
         self.refuse(transaction);
         let is_last = |last: &Last| last.number == transaction.number && last.outcome == Outcome::Aborted;
         if self.last.get(&transaction.client).is_some_and(is_last) {
-            self.write(group, transaction, Outcome::Aborted, staged);
+            self.write(shard, transaction, Outcome::Aborted, staged);
         }
     }
 
     /// Says whether there is an entry left for it.
     fn write(
         &mut self,
-        group: GroupId,
+        shard: ShardId,
         TransactionId { client, number }: TransactionId,
         outcome: Outcome,
         staged: &mut Staged<'_>,
@@ -160,7 +160,7 @@ impl Outcomes {
         let Some(entry) = entry else { return false };
         // The entry may be that of one that was forgotten.
         if known.is_none() && self.forgotten > self.forgotten_on_disk {
-            self.put_forgotten(group, staged);
+            self.put_forgotten(shard, staged);
         }
         self.last.insert(client, Last { entry: Some(entry), number, outcome, age: self.age });
         let mut record = Vec::with_capacity(RECORD_BYTES);
@@ -169,7 +169,7 @@ impl Outcomes {
         if let Outcome::Committed(at) = outcome {
             put_varint(&mut record, at.0);
         }
-        put(group, entry, record, staged);
+        put(shard, entry, record, staged);
         true
     }
 
@@ -190,9 +190,9 @@ impl Outcomes {
     }
 }
 
-fn put(group: GroupId, sequence: u64, entry: Vec<u8>, staged: &mut Staged<'_>) {
+fn put(shard: ShardId, sequence: u64, entry: Vec<u8>, staged: &mut Staged<'_>) {
     if staged.keeps_entries {
-        let object = Outcomes::records(group);
+        let object = Outcomes::records(shard);
         staged.batch.writes.push(EngineWrite::Put { object, sequence, entry });
     }
 }
@@ -203,7 +203,7 @@ mod tests {
     use crate::engine::{Batch, Engine, Memory};
     use fulmar_node::Random;
 
-    const GROUP: GroupId = GroupId(3);
+    const SHARD: ShardId = ShardId(3);
 
     fn write(engine: &Memory, note: impl FnOnce(&mut Staged<'_>)) {
         let nothing = |_| Ok(None);
@@ -215,7 +215,7 @@ mod tests {
     fn restored(engine: &Memory) -> Outcomes {
         let mut outcomes = Outcomes::default();
         engine
-            .load(Outcomes::records(GROUP), &mut |entry, record| {
+            .load(Outcomes::records(SHARD), &mut |entry, record| {
                 outcomes.restore(entry, record).expect("sound");
             })
             .expect("memory");
@@ -246,12 +246,12 @@ mod tests {
                         last.insert(client, (number, None, age));
                     }
                     5..8 => {
-                        write(&engine, |staged| outcomes.refuse_for_good(GROUP, transaction, staged));
+                        write(&engine, |staged| outcomes.refuse_for_good(SHARD, transaction, staged));
                         last.insert(client, (number, Some(Outcome::Aborted), age));
                     }
                     _ => {
                         let at = Timestamp(now);
-                        write(&engine, |staged| outcomes.note(GROUP, transaction, at, staged));
+                        write(&engine, |staged| outcomes.note(SHARD, transaction, at, staged));
                         last.insert(client, (number, Some(Outcome::Committed(at)), age));
                     }
                 }

@@ -1,17 +1,17 @@
-//! Transactions of several groups, as one of these groups knows them (two-phase commit).
+//! Transactions of several shards, as one of these shards knows them (two-phase commit).
 //!
-//! A group that has *prepared* its part of a transaction can carry it out at any timestamp from its proposal on, whatever
-//! happens: it has checked it and locked its cells. One of the groups, the *primary*, decides: what its record says has
+//! A shard that has *prepared* its part of a transaction can carry it out at any timestamp from its proposal on, whatever
+//! happens: it has checked it and locked its cells. One of the shards, the *primary*, decides: what its record says has
 //! become of the transaction has become of it everywhere (Percolator, section 2.2). Who meets a lock asks there.
 //!
-//! Records are cells of an object of the group's own, so that they survive what other cells survive.
+//! Records are cells of an object of the shard's own, so that they survive what other cells survive.
 //!
 //! *Known as:* the lock table, and what a participant of two-phase commit has promised.
 
 use super::{Attempt, Core, Executed, Staged, require};
 use crate::commit::Commit;
 use crate::{
-    Error, FIRST_RESERVED, GroupId, Interval, Key, KeyAndValue, Object, ObjectId, Restructuring, Timestamp,
+    Error, FIRST_RESERVED, Interval, Key, KeyAndValue, Object, ObjectId, Restructuring, ShardId, Timestamp,
     TransactionId,
 };
 use fulmar_coding::{Reader, list, put_varint};
@@ -19,16 +19,16 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// One group's part of a transaction.
+/// One shard's part of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepare {
     /// Of which transaction.
     pub transaction: TransactionId,
-    /// The group that decides.
-    pub primary: GroupId,
-    /// The groups besides the primary.
-    pub others: Vec<GroupId>,
-    /// What this group is to do. Of restructurings it may hold those that make, remove, split, join and place objects.
+    /// The shard that decides.
+    pub primary: ShardId,
+    /// The shards besides the primary.
+    pub others: Vec<ShardId>,
+    /// What this shard is to do. Of restructurings it may hold those that make, remove, split, join and place objects.
     pub commit: Commit,
 }
 
@@ -41,7 +41,7 @@ pub enum Outcome {
     Aborted,
 }
 
-/// The transactions that a group has heard of and not yet done with.
+/// The transactions that a shard has heard of and not yet done with.
 #[derive(Debug, Default)]
 pub struct Pending {
     prepared: BTreeMap<TransactionId, Prepared>,
@@ -51,15 +51,15 @@ pub struct Pending {
     objects: BTreeMap<ObjectId, TransactionId>,
     /// Prepared transactions that nobody may commit beside: see [`Commit::is_exclusive`].
     exclusive: BTreeSet<TransactionId>,
-    /// Of those that this group has decided: which groups may still have to ask.
+    /// Of those that this shard has decided: which shards may still have to ask.
     committed: BTreeMap<TransactionId, Committed>,
     is_recorded: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Prepared {
-    primary: GroupId,
-    others: Vec<GroupId>,
+    primary: ShardId,
+    others: Vec<ShardId>,
     commit: Commit,
     /// It cannot take place before.
     proposal: Timestamp,
@@ -68,7 +68,7 @@ struct Prepared {
 #[derive(Clone, Debug)]
 struct Committed {
     at: Timestamp,
-    unconfirmed: BTreeSet<GroupId>,
+    unconfirmed: BTreeSet<ShardId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,10 +99,10 @@ impl Lock {
 pub struct Undecided {
     /// Which.
     pub transaction: TransactionId,
-    /// The group that decides about it: its coordinator.
-    pub primary: GroupId,
-    /// The other groups that have a part of it.
-    pub others: Vec<GroupId>,
+    /// The shard that decides about it: its coordinator.
+    pub primary: ShardId,
+    /// The other shards that have a part of it.
+    pub others: Vec<ShardId>,
     /// The snapshot that it is based on.
     pub snapshot: Timestamp,
 }
@@ -186,7 +186,7 @@ impl Pending {
         self.prepared.get(&holder).is_some_and(|prepared| prepared.proposal <= snapshot)
     }
 
-    /// Whether cells come from another group by it, or go there.
+    /// Whether cells come from another shard by it, or go there.
     fn moves(&self, transaction: TransactionId) -> bool {
         self.restructurings(transaction).is_some_and(|all| all.iter().any(Restructuring::moves))
     }
@@ -224,17 +224,17 @@ impl Pending {
         self.prepared.keys().filter_map(|transaction| self.undecided(*transaction)).collect()
     }
 
-    /// When a transaction that this group has decided took place, if some group may still have to be told.
+    /// When a transaction that this shard has decided took place, if some shard may still have to be told.
     pub fn committed(&self, transaction: TransactionId) -> Option<Timestamp> {
         self.committed.get(&transaction).map(|committed| committed.at)
     }
 
-    /// All that this group has decided, and the groups that have not said that they know.
-    pub fn unconfirmed(&self) -> Vec<(TransactionId, Timestamp, Vec<GroupId>)> {
-        let group = |(transaction, committed): (&TransactionId, &Committed)| {
+    /// All that this shard has decided, and the shards that have not said that they know.
+    pub fn unconfirmed(&self) -> Vec<(TransactionId, Timestamp, Vec<ShardId>)> {
+        let shard = |(transaction, committed): (&TransactionId, &Committed)| {
             (*transaction, committed.at, committed.unconfirmed.iter().copied().collect())
         };
-        self.committed.iter().map(group).collect()
+        self.committed.iter().map(shard).collect()
     }
 
     /// Lets a prepared transaction take place after `seen`, if at all: somebody has read what was there before it.
@@ -274,7 +274,7 @@ impl Pending {
         Some(prepared)
     }
 
-    /// What a group's records say; `None` if they are damaged.
+    /// What a shard's records say; `None` if they are damaged.
     pub(crate) fn restore(records: &Object) -> Option<Self> {
         let mut pending = Self { is_recorded: true, ..Self::default() };
         for slot in 0..records.slots() {
@@ -291,9 +291,9 @@ impl Pending {
         Some(pending)
     }
 
-    /// The object that holds a group's records.
-    pub(crate) fn records(group: GroupId) -> ObjectId {
-        ObjectId::new(group, FIRST_RESERVED + 1)
+    /// The object that holds a shard's records.
+    pub(crate) fn records(shard: ShardId) -> ObjectId {
+        ObjectId::new(shard, FIRST_RESERVED + 1)
     }
 }
 
@@ -320,23 +320,23 @@ enum Record {
 impl Record {
     fn encode(&self) -> Arc<[u8]> {
         let mut out = Vec::new();
-        let groups = |groups: &mut dyn Iterator<Item = GroupId>, out: &mut Vec<u8>| {
-            let groups: Vec<_> = groups.collect();
-            put_varint(out, groups.len() as u64);
-            groups.iter().for_each(|group| put_varint(out, group.0.into()));
+        let shards = |shards: &mut dyn Iterator<Item = ShardId>, out: &mut Vec<u8>| {
+            let shards: Vec<_> = shards.collect();
+            put_varint(out, shards.len() as u64);
+            shards.iter().for_each(|shard| put_varint(out, shard.0.into()));
         };
         match self {
             Self::Prepared(Prepared { primary, others, commit, proposal }) => {
                 out.push(if commit.is_exclusive { 2 } else { 0 });
                 put_varint(&mut out, proposal.0);
                 put_varint(&mut out, primary.0.into());
-                groups(&mut others.iter().copied(), &mut out);
+                shards(&mut others.iter().copied(), &mut out);
                 commit.encode(&mut out);
             }
             Self::Committed(Committed { at, unconfirmed }) => {
                 out.push(1);
                 put_varint(&mut out, at.0);
-                groups(&mut unconfirmed.iter().copied(), &mut out);
+                shards(&mut unconfirmed.iter().copied(), &mut out);
             }
         }
         out.into()
@@ -348,14 +348,14 @@ impl Record {
         let at = Timestamp(input.varint()?);
         let record = match tag {
             0 | 2 => {
-                let primary = GroupId::decode(&mut input)?;
-                let others = list(&mut input, GroupId::decode)?;
+                let primary = ShardId::decode(&mut input)?;
+                let others = list(&mut input, ShardId::decode)?;
                 let commit = Commit::decode(tag == 2, &mut input)?;
                 Self::Prepared(Prepared { primary, others, commit, proposal: at })
             }
             1 => Self::Committed(Committed {
                 at,
-                unconfirmed: list(&mut input, GroupId::decode)?.into_iter().collect(),
+                unconfirmed: list(&mut input, ShardId::decode)?.into_iter().collect(),
             }),
             _ => return None,
         };
@@ -364,10 +364,10 @@ impl Record {
 }
 
 impl Core {
-    /// Checks and locks a group's part of a transaction. The answer is the time from which on it can take place.
+    /// Checks and locks a shard's part of a transaction. The answer is the time from which on it can take place.
     pub(crate) fn prepare(
         &mut self,
-        group: GroupId,
+        shard: ShardId,
         prepare: &Prepare,
         staged: &mut Staged<'_>,
     ) -> Executed<Timestamp> {
@@ -391,7 +391,7 @@ impl Core {
         let prepared = Prepared { primary: *primary, others: others.clone(), commit, proposal };
         let record = Record::Prepared(prepared.clone());
         self.last = proposal;
-        self.record(group, *transaction, Some(&record), staged)?;
+        self.record(shard, *transaction, Some(&record), staged)?;
         self.pending.insert(*transaction, prepared);
         Ok(proposal)
     }
@@ -400,14 +400,14 @@ impl Core {
     /// objects it has written. Nothing, if it is not prepared here.
     pub(crate) fn decide(
         &mut self,
-        group: GroupId,
+        shard: ShardId,
         transaction: TransactionId,
         at: Timestamp,
         staged: &mut Staged<'_>,
     ) -> Executed<Option<(Timestamp, Vec<ObjectId>)>> {
         let Some(prepared) = self.pending.prepared.get(&transaction) else { return Ok(None) };
         let at = at.max(prepared.proposal);
-        let written = self.conclude(group, transaction, Outcome::Committed(at), staged)?;
+        let written = self.conclude(shard, transaction, Outcome::Committed(at), staged)?;
         Ok(Some((at, written)))
     }
 
@@ -415,7 +415,7 @@ impl Core {
     /// prepared (any more) is left alone.
     pub(crate) fn conclude(
         &mut self,
-        group: GroupId,
+        shard: ShardId,
         transaction: TransactionId,
         outcome: Outcome,
         staged: &mut Staged<'_>,
@@ -439,27 +439,27 @@ impl Core {
             self.receive(&prepared.commit.restructurings);
             self.last = self.last.max(at);
             self.finish(changed, staged);
-            if prepared.primary == group && transaction.is_of_client() {
-                self.outcomes.note(group, transaction, at, staged);
+            if prepared.primary == shard && transaction.is_of_client() {
+                self.outcomes.note(shard, transaction, at, staged);
             }
-            if prepared.primary == group && !prepared.others.is_empty() {
+            if prepared.primary == shard && !prepared.others.is_empty() {
                 let committed = Committed { at, unconfirmed: prepared.others.into_iter().collect() };
                 self.pending.committed.insert(transaction, committed.clone());
                 record = Some(Record::Committed(committed));
             }
         }
-        self.record(group, transaction, record.as_ref(), staged)?;
+        self.record(shard, transaction, record.as_ref(), staged)?;
         Ok(written)
     }
 
-    /// The group of a tree's root decides that a change of the tree's shape takes place at `at`, if these restructurings of
-    /// its own still fit: the other groups have prepared theirs, and perhaps this one has prepared some too. Tells which
+    /// The shard of a tree's root decides that a change of the tree's shape takes place at `at`, if these restructurings of
+    /// its own still fit: the other shards have prepared theirs, and perhaps this one has prepared some too. Tells which
     /// objects it has written.
     pub(crate) fn reshape(
         &mut self,
-        group: GroupId,
+        shard: ShardId,
         transaction: TransactionId,
-        (at, others): (Timestamp, &[GroupId]),
+        (at, others): (Timestamp, &[ShardId]),
         restructurings: &[Restructuring],
         staged: &mut Staged<'_>,
     ) -> Executed<Vec<ObjectId>> {
@@ -484,7 +484,7 @@ impl Core {
             self.pending.committed.insert(transaction, committed.clone());
             record = Some(Record::Committed(committed));
         }
-        self.record(group, transaction, record.as_ref(), staged)?;
+        self.record(shard, transaction, record.as_ref(), staged)?;
         Ok(written)
     }
 
@@ -499,12 +499,12 @@ impl Core {
         }
     }
 
-    /// A group has carried out what this one has decided.
+    /// A shard has carried out what this one has decided.
     pub(crate) fn confirm(
         &mut self,
-        group: GroupId,
+        shard: ShardId,
         transaction: TransactionId,
-        by: GroupId,
+        by: ShardId,
         staged: &mut Staged<'_>,
     ) -> Executed<()> {
         let Some(committed) = self.pending.committed.get_mut(&transaction) else { return Ok(()) };
@@ -514,20 +514,20 @@ impl Core {
         let rest = committed.clone();
         if rest.unconfirmed.is_empty() {
             self.pending.committed.remove(&transaction);
-            return self.record(group, transaction, None, staged);
+            return self.record(shard, transaction, None, staged);
         }
-        self.record(group, transaction, Some(&Record::Committed(rest)), staged)
+        self.record(shard, transaction, Some(&Record::Committed(rest)), staged)
     }
 
     /// Writes a record, or removes it.
     fn record(
         &mut self,
-        group: GroupId,
+        shard: ShardId,
         transaction: TransactionId,
         record: Option<&Record>,
         staged: &mut Staged<'_>,
     ) -> Executed<()> {
-        let id = Pending::records(group);
+        let id = Pending::records(shard);
         let is_recorded = std::mem::replace(&mut self.pending.is_recorded, true);
         let mut attempt = Attempt { staged, pending: &self.pending, changed: BTreeMap::new() };
         if !is_recorded {

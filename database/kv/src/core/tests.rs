@@ -36,7 +36,7 @@ impl Replica {
             .clone()
     }
 
-    fn execute(&mut self, group: &[Commit], watermark: Timestamp) -> Vec<Answer> {
+    fn execute(&mut self, shard: &[Commit], watermark: Timestamp) -> Vec<Answer> {
         let mut core = std::mem::take(&mut self.core);
         let read = |id| Ok(self.read(id, watermark));
         let mut staged = Staged::new(&read, watermark, &self.engine);
@@ -46,7 +46,7 @@ impl Replica {
             Err(Refusal::Failed(Error::Conflict)) => Answer::Conflict,
             Err(Refusal::Failed(error)) => panic!("{error}"),
         };
-        let answers = group.iter().map(&mut execute).collect();
+        let answers = shard.iter().map(&mut execute).collect();
         let Staged { objects, mut batch, .. } = staged;
         if !batch.writes.is_empty() {
             core.save(0, &mut batch);
@@ -320,24 +320,24 @@ impl Run {
         }
     }
 
-    fn group(&mut self) {
+    fn shard(&mut self) {
         let mut answers: Option<Vec<Answer>> = None;
-        // One commit at a time to learn what each finds; now and then the same ones again as a group, which all refuse.
+        // One commit at a time to learn what each finds; now and then the same ones again as a shard, which all refuse.
         let (commit, leaves) = self.commit();
         let conflicts = self.model.conflicts(&commit, &leaves);
         let creates_again = matches!(&commit.restructurings[..], [Restructuring::Create { object }]
             if self.objects().iter().any(|o| o.id() == *object));
-        let group =
+        let shard =
             if self.random.one_in(4) { vec![commit.clone(), commit.clone()] } else { vec![commit.clone()] };
         if self.random.one_in(2) {
             self.replicas[2].cache.borrow_mut().clear();
         }
         for replica in &mut self.replicas {
-            let found = replica.execute(&group, self.watermark);
+            let found = replica.execute(&shard, self.watermark);
             assert_eq!(
                 answers.get_or_insert_with(|| found.clone()),
                 &found,
-                "replicas disagree on {group:?}"
+                "replicas disagree on {shard:?}"
             );
         }
         let answers = answers.unwrap_or_default();
@@ -387,7 +387,7 @@ impl Run {
     }
 
     fn step(&mut self) {
-        self.group();
+        self.shard();
         self.check();
         if self.random.one_in(10) {
             let ahead = self.last().0 - self.watermark.0;

@@ -41,7 +41,7 @@ impl Object {
     /// The state after changes that [`encode_changes`] wrote; `None` if these bytes are not changes of this object.
     pub(crate) fn replay(&self, bytes: &[u8], watermark: Timestamp) -> Option<Self> {
         let (changes, at) = decode_changes(bytes)?;
-        // Of other cells there may be later versions: a transaction of several groups is carried out late.
+        // Of other cells there may be later versions: a transaction of several shards is carried out late.
         let is_later = |key: &[u8]| self.changed(key).is_none_or(|newest| at > newest);
         let mut keys = changes.iter().map(|(key, _)| key);
         let is_next = at == Timestamp(0) || at > self.newest || keys.clone().all(is_later);

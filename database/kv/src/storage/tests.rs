@@ -2,7 +2,7 @@ use super::Storage;
 use crate::core::{Outcome, Outcomes};
 use crate::engine::{Batch, Engine, Memory};
 use crate::{
-    Commit, Error, GroupId, ObjectId, Prepare, Refusal, Restructuring, Timestamp, TransactionId, Write,
+    Commit, Error, ObjectId, Prepare, Refusal, Restructuring, ShardId, Timestamp, TransactionId, Write,
 };
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ impl Disk {
         let memory = Memory::default();
         self.synced.lock().iter().for_each(|batch| memory.write(batch.clone()).expect("memory"));
         let engine = Box::new(OnDisk(memory, self.clone()));
-        Storage::on(engine, Path::new("lossy"), 1 << 20, None, GroupId(0)).expect("memory")
+        Storage::on(engine, Path::new("lossy"), 1 << 20, None, ShardId(0)).expect("memory")
     }
 }
 
@@ -78,7 +78,7 @@ fn what_was_not_written_has_not_taken_place() {
     let disk = Disk::default();
     let storage = disk.open();
     let create = |number| {
-        let object = ObjectId::new(GroupId(0), 100 + number);
+        let object = ObjectId::new(ShardId(0), 100 + number);
         let commit = Commit { restructurings: vec![Restructuring::Create { object }], ..Commit::default() };
         (TransactionId { client: 7, number }, commit)
     };
@@ -101,7 +101,7 @@ fn what_was_not_written_has_not_taken_place() {
     assert_eq!(disk.open().outcome(second), None);
 }
 
-/// A group that has come from elsewhere knows nothing of what its clients were told there, also when it is opened again.
+/// A shard that has come from elsewhere knows nothing of what its clients were told there, also when it is opened again.
 #[test]
 fn what_was_carried_out_elsewhere_may_have_taken_place() {
     let disk = Disk::default();
@@ -142,7 +142,7 @@ fn what_was_denied_is_not_done_by_who_opens_it_next() {
 fn a_leaf_of_more_than_is_taken_at_once_is_changed_and_split() {
     let disk = Disk { largest: Some(10_000), ..Disk::default() };
     let storage = disk.open();
-    let [left, right] = [100, 101].map(|number| ObjectId::new(GroupId(0), number));
+    let [left, right] = [100, 101].map(|number| ObjectId::new(ShardId(0), number));
     let mut number = 0;
     let mut execute = |commit: &Commit| {
         number += 1;
@@ -171,14 +171,14 @@ fn what_was_agreed_to_is_owed() {
     let disk = Disk::default();
     let storage = disk.open();
     let owed = || disk.written.lock().drain(..).map(|batch| batch.is_owed).collect::<Vec<_>>();
-    for (number, primary) in [(1, GroupId(0)), (2, GroupId(1))] {
+    for (number, primary) in [(1, ShardId(0)), (2, ShardId(1))] {
         let transaction = TransactionId { client: 7, number };
         let object = ObjectId(100 + number);
         let commit = Commit { restructurings: vec![Restructuring::Create { object }], ..Commit::default() };
-        let others = [GroupId(0), GroupId(1)].into_iter().filter(|group| *group != primary).collect();
+        let others = [ShardId(0), ShardId(1)].into_iter().filter(|shard| *shard != primary).collect();
         let at = storage.prepare(&Prepare { transaction, primary, others, commit }).expect("room");
         assert_eq!(owed(), [false]);
-        if primary == GroupId(0) {
+        if primary == ShardId(0) {
             storage.decide(transaction, at).expect("it is prepared");
         } else {
             storage.conclude(transaction, Outcome::Committed(at)).expect("it is prepared");
@@ -187,18 +187,18 @@ fn what_was_agreed_to_is_owed() {
     }
 }
 
-/// A group may forget that it keeps others out, but not that somebody has prepared to commit alone.
+/// A shard may forget that it keeps others out, but not that somebody has prepared to commit alone.
 #[test]
 fn nobody_commits_beside_an_exclusive_transaction_that_is_prepared() {
     let disk = Disk::default();
     let storage = disk.open();
-    let object = ObjectId::new(GroupId(0), 100);
+    let object = ObjectId::new(ShardId(0), 100);
     let create = Commit { restructurings: vec![Restructuring::Create { object }], ..Commit::default() };
     storage.execute_for(TransactionId { client: 8, number: 1 }, &create).expect("room");
     let transaction = TransactionId { client: 7, number: 1 };
-    // It changes nothing in this group.
+    // It changes nothing in this shard.
     let commit = Commit { snapshot: storage.last(), is_exclusive: true, ..Commit::default() };
-    let prepare = Prepare { transaction, primary: GroupId(1), others: vec![GroupId(0)], commit };
+    let prepare = Prepare { transaction, primary: ShardId(1), others: vec![ShardId(0)], commit };
     let at = storage.prepare(&prepare).expect("room");
     storage.sync_all().expect("room");
     let changes = [(&b"key"[..], Some(&b"value"[..]))].into_iter().collect();

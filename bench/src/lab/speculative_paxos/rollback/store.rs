@@ -1,4 +1,4 @@
-//! The key-value store in table 2: the entries of a group, as each of its replicas holds them.
+//! The key-value store in table 2: the entries of a shard, as each of its replicas holds them.
 
 use fulmar_cluster::replicated::{Entries, Operation};
 use fulmar_kv::engine::{Batch, EngineWrite, Memory};

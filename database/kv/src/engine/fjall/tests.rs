@@ -321,7 +321,7 @@ fn a_long_log_is_in_tables_when_it_is_closed() {
     }
 }
 
-/// It was replayed whole, up to 64 MB of it: a second for each group.
+/// It was replayed whole, up to 64 MB of it: a second for each shard.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "fjall does not tell when it has written a table")]
 fn a_killed_process_leaves_little_of_its_log_to_replay() {

@@ -1,4 +1,4 @@
-//! One group on its server: what clients ask of it, and what becomes of transactions of several groups.
+//! One shard on its server: what clients ask of it, and what becomes of transactions of several shards.
 
 mod answers;
 mod forwarding;
@@ -11,12 +11,12 @@ use super::reshape::{Pace, Underway, is_reshape};
 use crate::OUTCOME_KEPT;
 use crate::message::{Answer, DatabaseNumber, Direction, Message};
 use crate::peer::PeerMessage;
-use crate::status::GroupStatus;
+use crate::status::ShardStatus;
 pub(super) use answers::Done;
 use answers::{Refused, Waiting};
 use fulmar_kv::{
-    Basis, Commit, Database, Durability, Error, Exclusion, Expected, GroupId, Interval, Key, Numbers, Object,
-    ObjectId, Outcome, Part, Prepare, Refusal, Restructuring, Timestamp, TransactionId,
+    Basis, Commit, Database, Durability, Error, Exclusion, Expected, Interval, Key, Numbers, Object,
+    ObjectId, Outcome, Part, Prepare, Refusal, Restructuring, ShardId, Timestamp, TransactionId,
 };
 use fulmar_kv::{Outcomes, Undecided};
 use fulmar_node::{NodeId, Time};
@@ -32,8 +32,8 @@ const STEADY: u32 = 8;
 /// Who wants to exclude all others waits for so long for those that are about to commit.
 const EXCLUDING_WAITS: Duration = Duration::from_secs(1);
 
-pub(super) struct Group {
-    pub(super) name: (DatabaseNumber, GroupId),
+pub(super) struct Shard {
+    pub(super) name: (DatabaseNumber, ShardId),
     pub(super) database: Database,
     /// Keeps the shape of the trees.
     pub(super) trees: fulmar_dbt::Database,
@@ -45,7 +45,7 @@ pub(super) struct Group {
     last: BTreeMap<NodeId, (u64, Option<Answer>)>,
     /// What is carried out but not yet durable, or the clock has not reached it; oldest first.
     waiting: VecDeque<Waiting>,
-    /// Commits that the disk may not hold. Nobody was told of them, and nobody sees them: if they are found when the group is opened
+    /// Commits that the disk may not hold. Nobody was told of them, and nobody sees them: if they are found when the shard is opened
     /// next, they take place then.
     lost: Option<Lost>,
     /// What met a lock.
@@ -61,7 +61,7 @@ pub(super) struct Group {
     committed: BTreeMap<(NodeId, Timestamp), Timestamp>,
     /// Snapshots that were opened elsewhere, before the database came here.
     reopened: BTreeSet<(NodeId, Timestamp)>,
-    /// Changes of the shape of trees whose roots are here, in which other groups have a part.
+    /// Changes of the shape of trees whose roots are here, in which other shards have a part.
     pub(super) reshapes: BTreeMap<TransactionId, Underway>,
     pub(super) pace: Pace,
     /// Who keeps all others from committing.
@@ -94,7 +94,7 @@ struct Excluding {
 /// What a disk that fails leaves in doubt.
 struct Lost {
     from: Timestamp,
-    /// Whether other groups may show some of it.
+    /// Whether other shards may show some of it.
     is_shared: bool,
 }
 
@@ -178,9 +178,9 @@ enum Progress {
     Blocked(TransactionId),
 }
 
-impl Group {
+impl Shard {
     pub(super) fn new(
-        name: (DatabaseNumber, GroupId),
+        name: (DatabaseNumber, ShardId),
         (database, trees): (Database, fulmar_dbt::Database),
         (has_arrived, ledger): (bool, Ledger),
         turn: &mut Turn<'_>,
@@ -195,12 +195,12 @@ impl Group {
             storage.outcomes(|outcomes| outcomes.forget_until(arrived));
         }
         storage.advance(now, turn.known.clock.forgotten().max(arrived));
-        // Somebody may have read beneath the locks of what this group is to decide, up to now, or where it was held before: it was told, and has
+        // Somebody may have read beneath the locks of what this shard is to decide, up to now, or where it was held before: it was told, and has
         // forgotten.
-        let (seen, (_, group)) = (now.max(storage.last()), name);
+        let (seen, (_, shard)) = (now.max(storage.last()), name);
         let mut owners = BTreeMap::new();
         storage.pending(|pending| {
-            for undecided in pending.all_undecided().iter().filter(|undecided| undecided.primary == group) {
+            for undecided in pending.all_undecided().iter().filter(|undecided| undecided.primary == shard) {
                 pending.postpone(undecided.transaction, seen);
                 if !is_reshape(undecided.transaction) {
                     owners.insert(undecided.transaction, Owner::returning(turn.now));
@@ -237,11 +237,11 @@ impl Group {
         }
     }
 
-    /// What this group is to decide, and all that is committed, will be later than what was told when it was open before.
+    /// What this shard is to decide, and all that is committed, will be later than what was told when it was open before.
     pub(super) fn keep_promises(&self, seen: Timestamp) {
-        let (storage, (_, group)) = (self.database.storage(), self.name);
+        let (storage, (_, shard)) = (self.database.storage(), self.name);
         storage.pending(|pending| {
-            for undecided in pending.all_undecided().iter().filter(|undecided| undecided.primary == group) {
+            for undecided in pending.all_undecided().iter().filter(|undecided| undecided.primary == shard) {
                 pending.postpone(undecided.transaction, seen);
             }
         });
@@ -264,12 +264,12 @@ impl Group {
         self.opened_at
     }
 
-    pub(super) fn status(&self) -> GroupStatus {
-        let (database, group) = self.name;
+    pub(super) fn status(&self) -> ShardStatus {
+        let (database, shard) = self.name;
         let prepared = self.database.storage().pending(|pending| pending.count());
-        GroupStatus {
+        ShardStatus {
             database,
-            group,
+            shard,
             reads: self.reads,
             commits: self.commits,
             prepared: prepared as u64,
@@ -513,7 +513,7 @@ impl Group {
     }
 
     /// Up to when a snapshot sees what the disk has not lost. With what may be lost a commit that was told would be hidden, too, or one
-    /// that another group shows by then: of such snapshots nobody can say what they see.
+    /// that another shard shows by then: of such snapshots nobody can say what they see.
     fn beneath_the_lost(&self, snapshot: Timestamp) -> Result<Timestamp, Error> {
         let Some(lost) = self.lost.as_ref().filter(|lost| lost.from <= snapshot) else { return Ok(snapshot) };
         let storage = self.database.storage();
@@ -537,7 +537,7 @@ impl Group {
     /// version that the clock may not have reached, or somebody may be about to commit one.
     ///
     /// Whatever was acknowledged before has left a version or a lock in each cell that it changed; so it is seen, and no
-    /// clock need be asked (Spanner, section 4.2.2, does so for reads of one group).
+    /// clock need be asked (Spanner, section 4.2.2, does so for reads of one shard).
     pub(super) fn read_newest(
         &mut self,
         client: NodeId,
@@ -695,7 +695,7 @@ impl Group {
 
     /// Whatever waits for somebody who may have gone is asked after, and told, again.
     pub(super) fn sweep(&mut self, turn: &mut Turn<'_>) {
-        let (_, group) = self.name;
+        let (_, shard) = self.name;
         self.database.storage().advance(Timestamp(0), turn.known.clock.watermark());
         let watermark = turn.known.clock.watermark();
         self.refused.retain(|_, snapshot| *snapshot >= watermark);
@@ -710,7 +710,7 @@ impl Group {
         for Undecided { transaction, primary, .. } in &undecided {
             match self.is_owned(*transaction, turn.now) {
                 true => {}
-                false if *primary == group => self.end(*transaction, Outcome::Aborted, turn),
+                false if *primary == shard => self.end(*transaction, Outcome::Aborted, turn),
                 false => self.inquire(*transaction, None, turn),
             }
         }
@@ -746,19 +746,19 @@ impl Group {
             self.owners.iter().filter(|(_, owner)| owner.client == Some(client)).map(|(t, _)| *t).collect();
         for transaction in owned {
             self.owners.remove(&transaction);
-            let (_, group) = self.name;
+            let (_, shard) = self.name;
             let undecided = self.database.storage().pending(|pending| pending.undecided(transaction));
-            if undecided.is_some_and(|undecided| undecided.primary == group) {
+            if undecided.is_some_and(|undecided| undecided.primary == shard) {
                 self.end(transaction, Outcome::Aborted, turn);
             }
         }
     }
 
-    /// Before a change, in so many groups: what is forgotten cannot be compared with, and who is to be alone must have been.
+    /// Before a change, in so many shards: what is forgotten cannot be compared with, and who is to be alone must have been.
     fn begin_change(
         &self,
         client: NodeId,
-        (commit, groups): (&Commit, usize),
+        (commit, shards): (&Commit, usize),
         turn: &Turn<'_>,
     ) -> Result<(), Error> {
         self.database.storage().advance(Timestamp(0), turn.known.clock.watermark());
@@ -767,32 +767,32 @@ impl Group {
         self.ledger.require_takeable(commit)?;
         let is_alone = || {
             let (database, _) = self.name;
-            let all = turn.known.map.databases.get(&database).map_or(0, |placement| placement.groups.len());
-            groups >= all && self.excluding.as_ref().is_some_and(|own| own.since <= commit.snapshot)
+            let all = turn.known.map.databases.get(&database).map_or(0, |placement| placement.shards.len());
+            shards >= all && self.excluding.as_ref().is_some_and(|own| own.since <= commit.snapshot)
         };
         if commit.is_exclusive && !is_alone() { Err(Error::SnapshotGone) } else { Ok(()) }
     }
 
     pub(super) fn messages(
         &self,
-        to: &[GroupId],
+        to: &[ShardId],
         transaction: TransactionId,
         said: PeerMessage,
         turn: &Turn<'_>,
     ) -> Vec<(NodeId, Message)> {
         let (database, from) = self.name;
-        let message = |group: &GroupId| {
-            let server = turn.known.map.server(database, *group)?;
+        let message = |shard: &ShardId| {
+            let server = turn.known.map.server(database, *shard)?;
             let said = said.clone();
-            Some((server, Message::Transaction { database, group: *group, from, transaction, said }))
+            Some((server, Message::Transaction { database, shard: *shard, from, transaction, said }))
         };
         to.iter().filter_map(message).collect()
     }
 
-    /// Tells other groups something at once, which nothing that is not durable yet stands behind.
+    /// Tells other shards something at once, which nothing that is not durable yet stands behind.
     pub(super) fn tell(
         &self,
-        to: &[GroupId],
+        to: &[ShardId],
         transaction: TransactionId,
         said: PeerMessage,
         turn: &mut Turn<'_>,

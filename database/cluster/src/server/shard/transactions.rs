@@ -1,26 +1,26 @@
-//! Transactions of several groups, as one of them takes part (two-phase commit).
+//! Transactions of several shards, as one of them takes part (two-phase commit).
 //!
 //! *Known as:* coordinator and participant of two-phase commit.
 
 use super::super::Turn;
 use super::super::reshape::is_reshape;
 use super::answers::{Done, Refused};
-use super::{Answer, Asked, Deferred, Group, Progress, Task};
+use super::{Answer, Asked, Deferred, Progress, Shard, Task};
 use crate::message::Message;
 use crate::peer::PeerMessage;
-use fulmar_kv::{Durability, Error, GroupId, Outcome, Prepare, Refusal, Timestamp, TransactionId};
+use fulmar_kv::{Durability, Error, Outcome, Prepare, Refusal, ShardId, Timestamp, TransactionId};
 use fulmar_node::{NodeId, Time};
 use std::time::Duration;
 
 /// A client that has prepared a transaction and says nothing more for so long has given it up, though it is still connected. Its parts
-/// in other groups may be large, and the machines busy.
+/// in other shards may be large, and the machines busy.
 const LEASE: Duration = Duration::from_secs(30);
-/// A client whose transaction is found prepared when the group is opened may come back for so long.
+/// A client whose transaction is found prepared when the shard is opened may come back for so long.
 const RETURN: Duration = Duration::from_secs(2);
 
 /// Who may yet ask for the decision about a transaction.
 pub(super) struct Owner {
-    /// Nothing, if it has not come back since the group was opened.
+    /// Nothing, if it has not come back since the shard was opened.
     pub(super) client: Option<NodeId>,
     until: Time,
 }
@@ -31,7 +31,7 @@ impl Owner {
     }
 }
 
-impl Group {
+impl Shard {
     pub(super) fn prepare(
         &mut self,
         asked: &Asked,
@@ -52,7 +52,7 @@ impl Group {
             Ok(proposal) => {
                 let owner = Owner { client: Some(asked.client), until: turn.now + LEASE };
                 self.owners.insert(prepare.transaction, owner);
-                // Whatever the client wants of its commits: the other groups rely on it.
+                // Whatever the client wants of its commits: the other shards rely on it.
                 let reply = Some((asked, Answer::At(proposal)));
                 self.tell_when(Durability::Synced, Done { reply, ..Done::default() }, turn);
                 Ok(Progress::Done)
@@ -83,7 +83,7 @@ impl Group {
         let decided = match storage.decide(transaction, at) {
             Ok(decided) => decided,
             Err(error) => {
-                // If the disk holds it all the same, the other groups will show it.
+                // If the disk holds it all the same, the other shards will show it.
                 self.doubt(at, true);
                 self.leave_undone(transaction, turn);
                 return Err(error);
@@ -98,7 +98,7 @@ impl Group {
         let sends = self.messages(&undecided.others, transaction, said, turn);
         let done = Done { reach: at, reply: Some((asked, Answer::At(at))), written, ..Done::default() };
         self.tell_when(durability, done, turn);
-        // The other groups forget what they have prepared, and so rely on the decision, whatever the client wants.
+        // The other shards forget what they have prepared, and so rely on the decision, whatever the client wants.
         self.tell_when(Durability::Synced, Done { reach: at, sends, ..Done::default() }, turn);
         self.retry(transaction, turn);
         Ok(Progress::Done)
@@ -125,13 +125,13 @@ impl Group {
         }
     }
 
-    /// Carries a prepared transaction out, or gives it up, and tells the other groups if this one decides.
+    /// Carries a prepared transaction out, or gives it up, and tells the other shards if this one decides.
     pub(super) fn end(&mut self, transaction: TransactionId, outcome: Outcome, turn: &mut Turn<'_>) {
         let storage = self.database.storage();
         let Some(undecided) = storage.pending(|pending| pending.undecided(transaction)) else { return };
-        let (_, group) = self.name;
+        let (_, shard) = self.name;
         let Ok(written) = storage.conclude(transaction, outcome) else {
-            // The other groups are not told, but show what is committed.
+            // The other shards are not told, but show what is committed.
             if let Outcome::Committed(at) = outcome {
                 self.doubt(at, true);
             }
@@ -150,7 +150,7 @@ impl Group {
             // Who has asked to prepare it may have asked twice.
             self.refused.insert(transaction, undecided.snapshot);
         }
-        let sends = if undecided.primary == group {
+        let sends = if undecided.primary == shard {
             self.messages(&undecided.others, transaction, PeerMessage::Ended(outcome), turn)
         } else if matches!(outcome, Outcome::Committed(_)) {
             self.messages(&[undecided.primary], transaction, PeerMessage::Confirmed, turn)
@@ -198,17 +198,17 @@ impl Group {
         }
     }
 
-    /// What another group, or this one, tells about a transaction.
+    /// What another shard, or this one, tells about a transaction.
     pub(in super::super) fn hear(
         &mut self,
-        from: GroupId,
+        from: ShardId,
         transaction: TransactionId,
         said: PeerMessage,
         turn: &mut Turn<'_>,
     ) -> Result<(), Error> {
         match said {
             PeerMessage::Asked { snapshot, reader } => {
-                self.answer_group(from, transaction, snapshot, reader, turn)?;
+                self.answer_shard(from, transaction, snapshot, reader, turn)?;
             }
             PeerMessage::Open(seen) => {
                 self.database.storage().pending(|pending| pending.postpone(transaction, seen));
@@ -237,7 +237,7 @@ impl Group {
                     self.end(transaction, outcome, turn);
                 } else {
                     if matches!(outcome, Outcome::Committed(_)) {
-                        // If another server serves the group by now, it may be prepared there.
+                        // If another server serves the shard by now, it may be prepared there.
                         let sends = self.messages(&[from], transaction, PeerMessage::Confirmed, turn);
                         self.tell_as_leader(Done { sends, ..Done::default() }, turn)?;
                     }
@@ -255,9 +255,9 @@ impl Group {
     }
 
     /// As a transaction's primary, tells what has become of it.
-    fn answer_group(
+    fn answer_shard(
         &mut self,
-        asker: GroupId,
+        asker: ShardId,
         transaction: TransactionId,
         snapshot: Timestamp,
         reader: Option<Timestamp>,
@@ -267,7 +267,7 @@ impl Group {
         let (decided, undecided) =
             storage.pending(|pending| (pending.committed(transaction), pending.undecided(transaction)));
         if undecided.is_some() && storage.has_failed() && !self.is_replicated() {
-            // Nobody can decide it before the group is opened again, and then it is later than all that was read.
+            // Nobody can decide it before the shard is opened again, and then it is later than all that was read.
             let seen = reader.unwrap_or_default();
             storage.advance(seen, Timestamp(0));
             self.tell(&[asker], transaction, PeerMessage::Open(seen), turn);
@@ -289,7 +289,7 @@ impl Group {
             self.end(transaction, Outcome::Aborted, turn);
             PeerMessage::Ended(Outcome::Aborted)
         } else {
-            // Nor may whoever serves the group later prepare it, who knows of what is past only that it is; and if another
+            // Nor may whoever serves the shard later prepare it, who knows of what is past only that it is; and if another
             // does already, this is not told.
             storage.pass(snapshot)?;
             durability = Durability::Synced;

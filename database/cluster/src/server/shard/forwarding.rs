@@ -1,23 +1,23 @@
 //! What is misdirected goes on to where it belongs.
 //!
 //! A client finds leaves by inner nodes that it has read before. Where a tree grows, at its end for instance, they are old
-//! after every few rows, and to read them anew is more work than what the client wants. If the right leaf is in this group
+//! after every few rows, and to read them anew is more work than what the client wants. If the right leaf is in this shard
 //! too, it is found here, from the root.
 //!
 //! *Known as:* forwarding of misrouted requests.
 
-use super::Group;
+use super::Shard;
 use fulmar_kv::{Changes, Commit, Error, Key, KeyAndValue, Object, ObjectId, Part, Write};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-impl Group {
-    /// The leaf that holds where `part` begins, if it is in this group; `astray` is a node of the same tree.
+impl Shard {
+    /// The leaf that holds where `part` begins, if it is in this shard; `astray` is a node of the same tree.
     pub(super) fn leaf_from(&self, astray: &Object, part: Part<'_>) -> Result<Option<Arc<Object>>, Error> {
-        let (_, group) = self.name;
+        let (_, shard) = self.name;
         let mut next = astray.root();
         let mut above = u8::MAX;
-        while next.group() == group
+        while next.shard() == shard
             && let Some(node) = self.database.read(next)?
             && node.level() < above
         {

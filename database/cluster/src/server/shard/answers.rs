@@ -1,16 +1,16 @@
-//! When a group answers.
+//! When a shard answers.
 //!
-//! What a group has carried out may yet be lost: the disk may not have it, nor the replicas, which may follow another by now;
+//! What a shard has carried out may yet be lost: the disk may not have it, nor the replicas, which may follow another by now;
 //! and before the cluster's clock has reached it, a snapshot that is newer than the answer would not see it. So whatever
-//! tells of a change is held back until none of this can happen ([`Group::tell_when`]), and so is what a reader sees of it
-//! ([`Group::show`]). What may be told at once is a type of its own, [`Refused`]: no value of it can tell of a change, so an
-//! answer that comes too early cannot be written. Of what was asked for before it waits, too ([`Group::tell_as_leader`]): who leads the
+//! tells of a change is held back until none of this can happen ([`Shard::tell_when`]), and so is what a reader sees of it
+//! ([`Shard::show`]). What may be told at once is a type of its own, [`Refused`]: no value of it can tell of a change, so an
+//! answer that comes too early cannot be written. Of what was asked for before it waits, too ([`Shard::tell_as_leader`]): who leads the
 //! replicas by now may have done it.
 //!
 //! *Known as:* output commit, acknowledgement after replication, commit wait.
 
 use super::super::Turn;
-use super::{Asked, Group, Task};
+use super::{Asked, Shard, Task};
 use crate::message::{Answer, Message};
 use fulmar_kv::{Durability, Error, ObjectId, Outcome, Timestamp};
 use fulmar_node::{Lsn, NodeId};
@@ -45,7 +45,7 @@ pub(super) struct Waiting {
     written: Vec<ObjectId>,
 }
 
-impl Group {
+impl Shard {
     /// Whether a change is the client's next. One that was carried out before would conflict with itself, so it is never
     /// done twice, but the client would be told the wrong thing.
     pub(super) fn is_next(&mut self, client: NodeId, number: u64, turn: &mut Turn<'_>) -> bool {
@@ -180,7 +180,7 @@ impl Group {
         }
     }
 
-    /// Tells what is so only if no other server serves the group by now: as soon as something is durable that was written after it was
+    /// Tells what is so only if no other server serves the shard by now: as soon as something is durable that was written after it was
     /// found.
     pub(super) fn tell_as_leader(&mut self, done: Done<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
         self.database.storage().pass(Timestamp(0))?;
@@ -247,7 +247,7 @@ impl Group {
         }
     }
 
-    /// Another serves the group, or is about to: who waits for an answer is to ask there.
+    /// Another serves the shard, or is about to: who waits for an answer is to ask there.
     pub(in super::super) fn redirect(&mut self, turn: &mut Turn<'_>) {
         let waiting = std::mem::take(&mut self.waiting);
         let deferred = std::mem::take(&mut self.deferred);
