@@ -1,14 +1,19 @@
 //! The client: what its user wants of one database, asked of the servers that hold it.
 //!
-//! *Known as:* a transaction coordinator; prefetch.
+//! *Known as:* the client library, smart client.
+
+mod coordinator;
+mod scan;
 
 use crate::OUTCOME_KEPT;
 use crate::map::Layout;
-use crate::message::{Answer, DatabaseNumber, Direction, Message, Question, Sight};
+use crate::message::{Answer, DatabaseNumber, Message, Question};
 use crate::name::DatabaseName;
-use fulmar_kv::{Basis, Commit, Durability, Prepare, ShardCounts, ShardId, Timestamp, TransactionId};
+use coordinator::Committing;
+use fulmar_kv::{Basis, Commit, Durability, ShardCounts, ShardId, Timestamp, TransactionId};
 use fulmar_node::{NodeId, Outbox, Process, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use scan::Prefetch;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,50 +130,6 @@ impl Asked {
             matches!(self.question, Question::Commit(..) | Question::CommitUnread(..) | Question::Decide(..));
         commits && self.since.is_some_and(|since| now.since(since) >= OUTCOME_KEPT / 2)
     }
-}
-
-/// A part of a leaf that was asked for before anybody wanted it. It is not asked for again if the answer is lost.
-struct Prefetch {
-    number: u64,
-    shard: ShardId,
-    question: Question,
-    answer: Option<Answer>,
-    /// What is wanted by now.
-    wanted: Option<(Question, u64)>,
-}
-
-impl Prefetch {
-    /// Whether this is about the same cells of the same snapshot, if it is about the same tree.
-    fn may_be_for(&self, shard: ShardId, question: &Question) -> bool {
-        match (&self.question, question) {
-            (
-                Question::Read { from, direction, at, .. },
-                Question::Read { from: wanted, direction: towards, at: sight, .. },
-            ) => self.shard == shard && from == wanted && direction == towards && at == sight,
-            _ => false,
-        }
-    }
-}
-
-/// Whether this is the part of the leaf that was asked for.
-fn is_of(answer: &Answer, question: &Question) -> bool {
-    match (answer, question) {
-        (Answer::Object(part), Question::Read { object, .. }) => part.id() == *object && part.level() == 0,
-        _ => false,
-    }
-}
-
-/// A transaction of several shards on its way (two-phase commit).
-struct Committing {
-    transaction: TransactionId,
-    primary: ShardId,
-    durability: Durability,
-    /// Before all shards are prepared.
-    unprepared: usize,
-    /// Who may have prepared a shard's part.
-    asked: BTreeSet<(NodeId, DatabaseNumber, ShardId)>,
-    /// The latest of the times from which on the shards can carry it out.
-    at: Timestamp,
 }
 
 impl Client {
@@ -320,87 +281,6 @@ impl Client {
         out.set_timer((), now + pause.min(self.patience()));
     }
 
-    /// Asks for a part of a leaf, if that was not done ahead.
-    fn scan(&mut self, shard: ShardId, question: Question, bytes: u64, now: Time, out: &mut Outbox<Self>) {
-        match self.prefetch.take_if(|prefetch| prefetch.may_be_for(shard, &question)) {
-            Some(mut prefetch) => match prefetch.answer.take() {
-                Some(answer) => self.scanned(shard, (question, bytes), answer, now, out),
-                None => {
-                    prefetch.wanted = Some((question, bytes));
-                    self.prefetch = Some(prefetch);
-                    out.set_timer((), now + self.patience() / 2);
-                }
-            },
-            None => self.scan_afresh(shard, question, bytes, now, out),
-        }
-    }
-
-    fn scan_afresh(
-        &mut self,
-        shard: ShardId,
-        question: Question,
-        bytes: u64,
-        now: Time,
-        out: &mut Outbox<Self>,
-    ) {
-        self.scanning = Some(bytes);
-        let number = self.begin(shard, question);
-        self.send(number, now, out);
-    }
-
-    /// What was asked for ahead, and is wanted, has not come.
-    fn scan_again(&mut self, prefetch: Prefetch, now: Time, out: &mut Outbox<Self>) {
-        let Some((question, bytes)) = prefetch.wanted else { return };
-        self.scanning = Some(bytes);
-        self.doubt();
-        let number = self.begin(prefetch.shard, question);
-        if let Some(asked) = self.asked.get_mut(&number) {
-            asked.attempts += 1;
-        }
-        self.send(number, now, out);
-    }
-
-    /// What was asked for ahead is here, and wanted.
-    fn scanned(
-        &mut self,
-        shard: ShardId,
-        (question, bytes): (Question, u64),
-        answer: Answer,
-        now: Time,
-        out: &mut Outbox<Self>,
-    ) {
-        if !is_of(&answer, &question) {
-            return self.scan_afresh(shard, question, bytes, now, out);
-        }
-        self.prefetch_after(&question, &answer, bytes, out);
-        self.tell(answer, out);
-    }
-
-    /// Asks for what comes after a part, of the same leaf: a server finds the next leaf from there, if it has it.
-    fn prefetch_after(&mut self, question: &Question, answer: &Answer, bytes: u64, out: &mut Outbox<Self>) {
-        let (Question::Read { direction, at, .. }, Answer::Object(part)) = (question, answer) else { return };
-        let end = match direction {
-            Direction::Up => part.interval().high(),
-            Direction::Down | Direction::DownFromEnd => {
-                Some(part.interval().low()).filter(|low| !low.is_empty())
-            }
-        };
-        let is_leaf = part.level() == 0 && matches!(at, Sight::Open(_));
-        let (Some(end), Some(layout)) = (end.filter(|_| is_leaf), &self.layout) else { return };
-        let direction = if *direction == Direction::Up { Direction::Up } else { Direction::Down };
-        let (object, at) = (part.id(), at.clone());
-        let question = Question::Read { object, from: end.into(), direction, at, bytes };
-        let shard = object.shard();
-        if let Some(server) = layout.server(shard) {
-            self.number += 1;
-            let (number, database) = (self.number, layout.database);
-            let prefetch =
-                Message::Question { number, again: false, database, shard, question: question.clone() };
-            out.send(server, prefetch);
-            self.prefetch = Some(Prefetch { number, shard, question, answer: None, wanted: None });
-        }
-    }
-
     fn opening(&self) -> Question {
         Question::Open { name: self.database.clone(), create: self.create }
     }
@@ -416,66 +296,6 @@ impl Client {
         let question = self.opening();
         let (database, shard) = (DatabaseNumber::default(), ShardId(0));
         out.send(server, Message::Question { number, again: false, database, shard, question });
-    }
-
-    fn commit(
-        &mut self,
-        parts: BTreeMap<ShardId, Commit>,
-        durability: Durability,
-        now: Time,
-        out: &mut Outbox<Self>,
-    ) {
-        self.number += 1;
-        let transaction = TransactionId { client: self.name, number: self.number };
-        let mut shards = parts.keys().copied();
-        let Some(primary) = shards.next() else { return };
-        let others: Vec<_> = shards.collect();
-        let unprepared = parts.len();
-        let at = Timestamp(0);
-        let asked = BTreeSet::new();
-        self.committing = Some(Committing { transaction, primary, durability, unprepared, asked, at });
-        for (shard, commit) in parts {
-            let prepare = Prepare { transaction, primary, others: others.clone(), commit };
-            let number = self.begin(shard, Question::Prepare(prepare));
-            self.send(number, now, out);
-        }
-    }
-
-    /// A question is answered.
-    fn conclude(&mut self, answer: Answer, now: Time, out: &mut Outbox<Self>) {
-        let Some(committing) = &mut self.committing else { return self.tell(answer, out) };
-        let Answer::At(at) = answer else {
-            self.give_up(out);
-            return self.tell(answer, out);
-        };
-        if committing.unprepared == 0 {
-            return self.tell(answer, out);
-        }
-        committing.unprepared -= 1;
-        committing.at = committing.at.max(at);
-        if committing.unprepared == 0 {
-            let decide = Question::Decide(committing.transaction, committing.at, committing.durability);
-            let primary = committing.primary;
-            let number = self.begin(primary, decide);
-            self.send(number, now, out);
-        }
-    }
-
-    /// Tells the shards that may have prepared a transaction that it will not be committed.
-    fn give_up(&mut self, out: &mut Outbox<Self>) {
-        let Some(committing) = &self.committing else { return };
-        // The decision may have been made.
-        if committing.unprepared == 0 {
-            return;
-        }
-        // Others may serve the shards by now.
-        let serving = |(_, database, shard): &(NodeId, DatabaseNumber, ShardId)| {
-            Some((self.layout.as_ref()?.server(*shard)?, *database, *shard))
-        };
-        let serving: BTreeSet<_> = committing.asked.iter().filter_map(serving).collect();
-        for (server, database, shard) in committing.asked.union(&serving) {
-            out.send(*server, Message::GivenUp(*database, *shard, committing.transaction));
-        }
     }
 
     fn tell(&mut self, answer: Answer, out: &mut Outbox<Self>) {

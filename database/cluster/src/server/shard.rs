@@ -1,7 +1,9 @@
 //! One shard on its server: what clients ask of it, and what becomes of transactions of several shards.
 
 mod answers;
+mod exclusion;
 mod forwarding;
+mod reads;
 mod transactions;
 
 use super::Turn;
@@ -14,23 +16,18 @@ use crate::peer::PeerMessage;
 use crate::status::ShardStatus;
 pub(super) use answers::Done;
 use answers::{Refused, Waiting};
+use exclusion::Excluding;
 use fulmar_kv::{
-    Basis, Commit, Database, Durability, Error, Exclusion, Expected, Interval, Key, Numbers, Object,
-    ObjectId, Outcome, Part, Prepare, Refusal, Restructuring, ShardId, Timestamp, TransactionId,
+    Basis, Commit, Database, Durability, Error, Exclusion, Expected, Interval, Key, Numbers, ObjectId,
+    Outcome, Outcomes, Prepare, Refusal, Restructuring, ShardId, Timestamp, TransactionId, Undecided,
 };
-use fulmar_kv::{Outcomes, Undecided};
 use fulmar_node::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 use transactions::Owner;
 
-/// Answers of level 0 hold at most so many bytes of cells, if a single cell is not larger.
-const LARGEST_PART: usize = 256 << 10;
 /// With so many sweeps in which no leaf has gone, those that could go have gone.
 const STEADY: u32 = 8;
-/// Who wants to exclude all others waits for so long for those that are about to commit.
-const EXCLUDING_WAITS: Duration = Duration::from_secs(1);
 
 pub(super) struct Shard {
     pub(super) name: (DatabaseNumber, ShardId),
@@ -80,15 +77,6 @@ pub(super) struct Shard {
     /// How much it has done.
     reads: u64,
     commits: u64,
-}
-
-/// A client that keeps all others from committing.
-struct Excluding {
-    client: NodeId,
-    /// Snapshots from this time on see all that was committed before.
-    since: Timestamp,
-    /// When it first asked to.
-    began: Time,
 }
 
 /// What a disk that fails leaves in doubt.
@@ -248,7 +236,6 @@ impl Shard {
         storage.advance(seen, Timestamp(0));
     }
 
-    /// From when on snapshots see all that it held when it was opened.
     /// About how many bytes it takes on the disk. All its files are looked at for that: not as often as anybody asks, but once for each commit
     /// at most.
     pub(super) fn size(&mut self) -> u64 {
@@ -260,6 +247,7 @@ impl Shard {
         }
     }
 
+    /// From when on snapshots see all that it held when it was opened.
     pub(super) fn opened_at(&self) -> Timestamp {
         self.opened_at
     }
@@ -338,61 +326,6 @@ impl Shard {
         Ok(self.numbers.pick((client, at), at, tree, next, count))
     }
 
-    /// See [`fulmar_kv::Store::exclude`]. Who begins waits for what is prepared, which may take place at any time from its proposal on, and
-    /// is told when the clock has reached all that was committed before: a snapshot that is opened then sees it.
-    fn exclude(
-        &mut self,
-        asked: &Asked,
-        exclusion: Exclusion,
-        turn: &mut Turn<'_>,
-    ) -> Result<Progress, Error> {
-        let client = asked.client;
-        self.require_not_excluded(client)?;
-        match exclusion {
-            Exclusion::Begin => {
-                let began = self.excluding.as_ref().map_or(turn.now, |before| before.began);
-                self.excluding = Some(Excluding { client, since: turn.known.clock.now(), began });
-                let undecided = self.database.storage().pending(|pending| pending.all_undecided());
-                if let Some(first) = undecided.iter().find(|first| !is_reshape(first.transaction)) {
-                    return Ok(Progress::Blocked(first.transaction));
-                }
-                self.tell_that_others_are_excluded(asked, turn);
-            }
-            Exclusion::End => {
-                self.excluding = None;
-                self.deferred.retain(|Deferred { asked, .. }| {
-                    asked.client != client || !matches!(asked.task, Task::Exclude(_))
-                });
-                self.grant(asked, turn);
-            }
-            Exclusion::Look => self.grant(asked, turn),
-        }
-        Ok(Progress::Done)
-    }
-
-    /// Who has waited for others for long before it excludes them does not: for how long is its user's to say, and one of them may be
-    /// silent.
-    fn refuse_to_wait_on(&mut self, turn: &mut Turn<'_>) {
-        let is_late = |excluding: &Excluding| turn.now >= excluding.began + EXCLUDING_WAITS;
-        let Some(late) = self.excluding.as_ref().filter(|excluding| is_late(excluding)) else { return };
-        let client = late.client;
-        let waits = |deferred: &mut Deferred| {
-            deferred.asked.client == client && matches!(deferred.asked.task, Task::Exclude(_))
-        };
-        let waiting = self.deferred.extract_if(.., waits).next();
-        if let Some(Deferred { asked, .. }) = waiting {
-            self.excluding = None;
-            self.refuse(&asked, Refused::Failed(Error::Excluded), turn);
-        }
-    }
-
-    fn require_not_excluded(&self, client: NodeId) -> Result<(), Error> {
-        if self.excluding.as_ref().is_none_or(|excluding| excluding.client == client) {
-            return Ok(());
-        }
-        Err(Error::Excluded)
-    }
-
     /// Answers a client, or will.
     pub(super) fn ask(&mut self, asked: Asked, turn: &mut Turn<'_>) {
         self.users.insert(asked.client);
@@ -451,154 +384,6 @@ impl Shard {
             Err(error) => Refused::Failed(error),
         };
         self.refuse(&asked, refused, turn);
-    }
-
-    /// What a snapshot saw may be forgotten if the server has begun anew since, or has lost its holder.
-    pub(super) fn require_readable(&self, at: Timestamp) -> Result<(), Error> {
-        if at < self.database.oldest_snapshot() { Err(Error::SnapshotGone) } else { Ok(()) }
-    }
-
-    /// An inner node, or a part of a leaf.
-    fn read(
-        &mut self,
-        asked: &Asked,
-        id: ObjectId,
-        part: Part<'_>,
-        bytes: u64,
-        sight: &Sighted,
-        turn: &mut Turn<'_>,
-    ) -> Result<Progress, Error> {
-        let opened = sight.at;
-        self.require_readable(opened)?;
-        self.reads += 1;
-        // No commit to come shall be one that this snapshot should have seen.
-        self.database.storage().advance(opened, Timestamp(0));
-        let at = self.beneath_the_lost(opened)?;
-        if let Some(expected) = &sight.expected
-            && let Some(progress) = self.refute(expected, opened, at)?
-        {
-            return Ok(progress);
-        }
-        let mut id = id;
-        let mut found = self.database.read(id)?;
-        if let Some(mut leaf) = found.take_if(|object| object.level() == 0) {
-            if !leaf.holds(part)
-                && let Some(right) = self.leaf_from(&leaf, part)?
-            {
-                (id, leaf) = (right.id(), right);
-            }
-            let bytes = usize::try_from(bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART);
-            found = leaf.part(part, at, bytes).map(Arc::new);
-            if let Part::From(key) | Part::Before(Some(key)) = part {
-                self.heat.note(id, key);
-            }
-        }
-        let by = match &found {
-            Some(inner) if inner.level() > 0 => None,
-            Some(part) => self.blocker(id, part.interval(), opened),
-            // What is looked for may be here in a moment, and was then here at any time before.
-            None if sight.waits => self.database.storage().pending(|pending| pending.restructurer(id)),
-            None => None,
-        };
-        if let Some(by) = by {
-            return Ok(Progress::Blocked(by));
-        }
-        let answer = match found {
-            _ if sight.is_new => Answer::Opened(opened, found),
-            Some(object) => Answer::Object(object),
-            None => Answer::Nothing,
-        };
-        self.show(asked, at, answer, turn);
-        Ok(Progress::Done)
-    }
-
-    /// Up to when a snapshot sees what the disk has not lost. With what may be lost a commit that was told would be hidden, too, or one
-    /// that another shard shows by then: of such snapshots nobody can say what they see.
-    fn beneath_the_lost(&self, snapshot: Timestamp) -> Result<Timestamp, Error> {
-        let Some(lost) = self.lost.as_ref().filter(|lost| lost.from <= snapshot) else { return Ok(snapshot) };
-        let storage = self.database.storage();
-        let is_known = lost.is_shared || storage.newest() >= lost.from;
-        let failure = storage.failure().filter(|_| is_known);
-        failure.map_or(Ok(Timestamp(lost.from.0 - 1)), Err)
-    }
-
-    /// Commits from this time on may not be on the disk. Replicas have their next leader look.
-    fn doubt(&mut self, from: Timestamp, is_shared: bool) {
-        if self.is_replicated() {
-            return;
-        }
-        let lost = self.lost.get_or_insert(Lost { from, is_shared });
-        lost.from = lost.from.min(from);
-        lost.is_shared |= is_shared;
-    }
-
-    /// What everybody sees from now on of an inner node or a part of a leaf, for somebody who reads nothing else, and if
-    /// everybody sees what is expected. Nothing, if it cannot be told without asking where the clock is: then there is a
-    /// version that the clock may not have reached, or somebody may be about to commit one.
-    ///
-    /// Whatever was acknowledged before has left a version or a lock in each cell that it changed; so it is seen, and no
-    /// clock need be asked (Spanner, section 4.2.2, does so for reads of one shard).
-    pub(super) fn read_newest(
-        &mut self,
-        client: NodeId,
-        id: ObjectId,
-        (part, bytes): (Part<'_>, u64),
-        expected: Option<&Expected>,
-        reached: Timestamp,
-    ) -> Option<Answer> {
-        if self.lost.is_some() {
-            return None;
-        }
-        let sure = self.first_unsure().map_or(reached, |first| reached.min(Timestamp(first.0 - 1)));
-        if let Some(expected) = expected {
-            let known = self.settled(expected.object, sure)?;
-            if !self.holds(expected, sure).ok()? {
-                // If it was not just that, whoever expects it is told what it is by others.
-                return Some(Answer::Unexpected);
-            }
-            self.nobody_changes(&known, &Interval::point(&expected.key))?;
-        }
-        let mut found = self.settled(id, sure)?;
-        if found.level() == 0 && !found.holds(part) {
-            let right = self.leaf_from(&found, part).ok()??;
-            found = self.settled(right.id(), sure)?;
-        }
-        let answer = if found.level() > 0 {
-            Answer::Object(found)
-        } else {
-            let bytes = usize::try_from(bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART);
-            let seen = found.part(part, sure, bytes)?;
-            self.nobody_changes(&found, seen.interval())?;
-            if let Part::From(key) | Part::Before(Some(key)) = part {
-                self.heat.note(found.id(), key);
-            }
-            Answer::Object(Arc::new(seen))
-        };
-        self.users.insert(client);
-        self.reads += 1;
-        Some(answer)
-    }
-
-    /// An object that has no version after `sure`.
-    fn settled(&self, id: ObjectId, sure: Timestamp) -> Option<Arc<Object>> {
-        let found = self.database.read(id).ok()??;
-        (found.level() > 0 || found.newest() <= sure).then_some(found)
-    }
-
-    fn nobody_changes(&self, object: &Object, interval: &Interval) -> Option<()> {
-        self.blocker(object.id(), interval, Timestamp(u64::MAX)).is_none().then_some(())
-    }
-
-    fn blocker(&self, object: ObjectId, interval: &Interval, at: Timestamp) -> Option<TransactionId> {
-        self.database.storage().pending(|pending| pending.may_change(object, interval, at))
-    }
-
-    fn holds(&self, expected: &Expected, at: Timestamp) -> Result<bool, Error> {
-        let Some(object) = self.database.read(expected.object)? else { return Ok(false) };
-        // If it has become an inner node, the client has to look for itself.
-        Ok(object.level() == 0
-            && object.covers(&expected.key)
-            && object.get(&expected.key, at) == expected.value.as_deref())
     }
 
     fn commit(
