@@ -113,7 +113,7 @@ pub struct Measured {
     /// Why the first of them did.
     pub failure: Option<String>,
     /// Share of the time in which the first server, which keeps the clock, was at work.
-    pub keeper_busy: f64,
+    pub manager_busy: f64,
     /// The same for the server that was most at work of the others.
     pub busiest: f64,
     /// How long a server waits for the time, on average: nothing if one server is all there is.
@@ -238,7 +238,7 @@ fn summary(servers: u32, turn: &Turn, outcome: &Outcome, worked: &[cluster::Work
         repeated: outcome.repeated as f64 / operations.max(1.0),
         failed: outcome.failed,
         failure: outcome.failure.clone(),
-        keeper_busy: busy.next().unwrap_or_default(),
+        manager_busy: busy.next().unwrap_or_default(),
         busiest: busy.fold(0.0, f64::max),
         clock_microseconds: (times > 0).then(|| waits.as_secs_f64() * 1e6 / f64::from(times)),
         clock_questions: f64::from(times) / operations.max(1.0),

@@ -50,7 +50,7 @@ impl Server {
             command.arg("--found").arg("--config").arg(settings);
         }
         // Ctrl-C is for the shell.
-        command.process_shard(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn()?;
         let mut line = String::new();
         if let Some(output) = process.stdout.take() {

@@ -126,8 +126,8 @@ fn print_json(
         "{}",
         serde_json::json!({
             "cluster": format!("{:032x}", cluster.name), "servers": told.len(), "clock": clock(told),
-            "keeper": address(cluster.map.manager),
-            "keepers": cluster.map.managers().into_iter().map(address).collect::<Vec<_>>(),
+            "manager": address(cluster.map.manager),
+            "managers": cluster.map.managers().into_iter().map(address).collect::<Vec<_>>(),
         })
     )?;
     for (name, status) in told {

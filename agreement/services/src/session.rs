@@ -41,7 +41,7 @@ impl LockSession {
     /// [`CallError`]
     pub fn open(charter: &Charter, expires: Duration) -> Result<Self, CallError> {
         let expires = expires.min(Self::LONGEST);
-        let (mut caller, keeper) = (Caller::new(charter)?, Caller::new(charter)?);
+        let (mut caller, renewer) = (Caller::new(charter)?, Caller::new(charter)?);
         // One more, as clocks run differently.
         let ticks = u64::try_from(expires.as_nanos().div_ceil(Locks::TICK.as_nanos())).unwrap_or(u64::MAX);
         let asked = Instant::now();
@@ -53,7 +53,7 @@ impl LockSession {
         };
         let lease = Lease::new(asked, expires);
         let kept = lease.clone();
-        thread::spawn(move || keep(&kept, keeper, id));
+        thread::spawn(move || keep(&kept, renewer, id));
         Ok(Self { caller, id, lease })
     }
 

@@ -10,7 +10,7 @@ use fulmar_node::{Random, Time};
 use fulmar_openflow::flow::FlowMod;
 use fulmar_packet::{Field, FlowKey, build, ethernet, extract, ip};
 use fulmar_port::{Frame, Offload};
-use fulmar_vswitch::{Caching, Forwarder, Notice, Outlet, PortInfo, Settings, Switch};
+use fulmar_vswitch::{Caching, Forwarder, Notice, Output, PortInfo, Settings, Switch};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -74,7 +74,7 @@ pub struct Report {
 /// Where packets go: nowhere.
 struct Nowhere;
 
-impl Outlet for Nowhere {
+impl Output for Nowhere {
     fn send(&mut self, _: u32, _: &Frame<'_>) {}
     fn send_part(&mut self, _: u32, _: &[u8]) {}
     fn tell(&mut self, _: &Notice, _: &[u8]) {}

@@ -134,7 +134,7 @@ impl Servers {
         Ok(servers)
     }
 
-    fn keepers(&self) -> Result<usize, Error> {
+    fn managers(&self) -> Result<usize, Error> {
         let met = Cluster::meet(&self.0[0].1).map_err(io::Error::other)?;
         Ok(met.map.managers().len())
     }

@@ -136,7 +136,7 @@ impl DataDirectory {
 
 fn write_number(path: &Path, number: u128) -> Result<(), Box<dyn Error>> {
     let written = write_whole(path, format!("{number:032x}\n").as_bytes());
-    written.map_err(|why| format!("{}: {why}", path.display()).into())
+    written.map(drop).map_err(|why| format!("{}: {why}", path.display()).into())
 }
 
 /// The number in this file, if there is one.

@@ -65,7 +65,7 @@ fn a_server_that_has_just_begun_says_what_it_waits_for() {
     cluster.restart(1);
     let told = status(cluster.servers[1].port());
     assert!(told.contains("has not heard yet of the cluster's clock, which is kept by "), "{told}");
-    assert!(cluster.servers.iter().all(|keeper| told.contains(keeper.port())), "{told}");
+    assert!(cluster.servers.iter().all(|manager| told.contains(manager.port())), "{told}");
 }
 
 /// A server at `real`, as far as it greets; what it is asked then it does not hear. As if it was killed in between.

@@ -247,7 +247,7 @@ fn a_replica_without_room_says_so_and_takes_part_again_when_there_is_some() {
     let mut second = Server::start_with(&directory.path().join("b"), "127.0.0.1:0", &join);
     let log = directory.path().join("log");
     let small = disk.serve_and_log("127.0.0.1:0", &join, File::create(&log).expect("a file").into());
-    first.await_keepers(3);
+    first.await_managers(3);
     let name = format!("fulmar://{},{},{}/birds", first.port(), second.port(), small.port());
     let connection = open(&name);
     connection.execute_batch("CREATE TABLE t(a)").expect("a table");

@@ -180,7 +180,7 @@ fn move_all(settings: &str) {
     servers.extend([1, 2].map(|place| start(place, &old[place], &["--join", &old[0]])));
     servers[0].await_servers(3);
     if settings.contains("replicas = 3") {
-        servers[0].await_keepers(3);
+        servers[0].await_managers(3);
     }
     let name = |addresses: &[String; 3]| format!("fulmar://{}/birds", addresses.join(","));
     assert_eq!(sql(&name(&old), &["CREATE TABLE t(a); INSERT INTO t VALUES (7)"]), "");
@@ -281,7 +281,7 @@ fn a_backup_outlives_a_majority() {
     let others = ["d", "e"]
         .map(|name| Server::start_with(&folder.path().join(name), "127.0.0.1:0", &["--join", first.port()]));
     first.await_servers(3);
-    first.await_keepers(3);
+    first.await_managers(3);
     let restored = format!("fulmar://{},{}/birds", first.port(), others[0].port());
     let done = run(&["restore", &backup, &restored]);
     assert!(done.status.success(), "{done:?}");

@@ -33,7 +33,7 @@ impl Cluster {
             cluster.servers.push(server);
         }
         cluster.servers[0].await_servers(3);
-        cluster.servers[0].await_keepers(3);
+        cluster.servers[0].await_managers(3);
         cluster
     }
 

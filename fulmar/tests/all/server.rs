@@ -57,7 +57,7 @@ impl Server {
     }
 
     /// Waits until so many servers hold the clock and the map.
-    pub(crate) fn await_keepers(&self, count: usize) {
+    pub(crate) fn await_managers(&self, count: usize) {
         while Cluster::meet(self.port()).expect("it answers").map.managers().len() < count {
             std::thread::yield_now();
         }

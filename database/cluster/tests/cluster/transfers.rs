@@ -315,7 +315,7 @@ fn who_tells_a_decision_before_it_is_durable_breaks_the_sum() {
 }
 
 /// Before a server is gone for good the clock has replicas: operators are told to wait for that, too.
-fn await_keepers(sim: &mut Sim<Role>) -> Result<(), String> {
+fn await_managers(sim: &mut Sim<Role>) -> Result<(), String> {
     let have_clock = |sim: &Sim<Role>| match sim.process(MANAGER) {
         Some(Role::Server(server, ..)) => server.map().managers().len() == SERVERS as usize,
         _ => false,
@@ -330,7 +330,7 @@ fn replicas_outlive_their_servers() {
     seeds("replicas_outlive_their_servers", 0..200, |seed| {
         let (replication, disks) = (replicas(&seed), Disks::hurried());
         let mut sim = world(seed, &disks, CLIENTS, Defect::Nothing, replication);
-        await_keepers(&mut sim)?;
+        await_managers(&mut sim)?;
         let bank = open(&mut sim);
         let faults = Faults::random(servers(), sim.random());
         sim.inject(Faults { crash: 0, blackout: 0, broken_disk: 0, ..faults });
@@ -446,7 +446,7 @@ fn a_server_with_replicas_can_be_drained() {
     seeds("a_server_with_replicas_can_be_drained", 0..60, |seed| {
         let (replication, is_gone) = (replicas(&seed), seed.number % 2 == 1);
         let mut sim = world(seed, &Disks::default(), CLIENTS, Defect::Nothing, replication);
-        await_keepers(&mut sim)?;
+        await_managers(&mut sim)?;
         let bank = open(&mut sim);
         let drained = NodeId(u32::try_from(sim.random().below(SERVERS.into())).unwrap());
         sim.add(LATE);

@@ -60,7 +60,7 @@ impl Cluster {
             cluster.start_one(place, &["--join".into(), cluster.address(0)])?;
         }
         if replication != Replication::None {
-            cluster.await_keepers()?;
+            cluster.await_managers()?;
         }
         cluster.await_whole()?;
         cluster.meeting.name_is(&cluster.name())?;
@@ -244,10 +244,10 @@ impl Cluster {
         (0..SERVERS).filter(|place| self.nodes[*place].has_ended()).collect()
     }
 
-    fn await_keepers(&self) -> Result<(), Failure> {
+    fn await_managers(&self) -> Result<(), Failure> {
         let start = Instant::now();
         let address = self.address(0);
-        let keepers = || fulmar_cluster::Cluster::meet(&address).map_or(0, |met| met.map.managers().len());
+        let managers = || fulmar_cluster::Cluster::meet(&address).map_or(0, |met| met.map.managers().len());
         while managers() < SERVERS {
             if start.elapsed() > PATIENCE {
                 return Err("the servers do not become a cluster".into());

@@ -67,7 +67,7 @@ pub struct Pauses(BTreeMap<&'static str, Done>);
 struct Done {
     count: usize,
     longest: Duration,
-    /// After how many some shard had another leader, or the clock another keeper.
+    /// After how many some shard had another leader, or the clock another manager.
     others_lead: usize,
 }
 
