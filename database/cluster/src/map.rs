@@ -30,7 +30,7 @@ pub struct Map {
     pub databases: BTreeMap<DatabaseNumber, Placement>,
     /// Servers that are to hold nothing any more, also those that do not, which are no longer among the servers.
     pub draining: BTreeSet<NodeId>,
-    /// ShardCounts that their servers do not serve any more, and hand over.
+    /// Shards that their servers do not serve any more, and hand over.
     pub leaving: BTreeMap<(DatabaseNumber, ShardId), HandOver>,
     /// How the shards of new databases are replicated.
     pub replication: Replication,
@@ -392,7 +392,7 @@ impl Map {
         }
     }
 
-    /// ShardCounts of new databases are to be replicated so.
+    /// Shards of new databases are to be replicated so.
     pub(crate) fn replicate(&mut self, replication: Replication) {
         self.replication = replication;
         self.version += 1;

@@ -51,12 +51,12 @@ const SWEEP: Duration = Duration::from_millis(250);
 /// A server of another cluster that looks for one of its own tries every second.
 const HESITATION: Duration = Duration::from_secs(2);
 
-/// ShardCounts by the servers that hold them, in the order of their names.
+/// Shards by the servers that hold them, in the order of their names.
 fn numbered(servers: &[NodeId]) -> impl Iterator<Item = (ShardId, &NodeId)> {
     (0..).map(ShardId).zip(servers)
 }
 
-/// ShardCounts of databases on one server, as clients and other servers see them.
+/// Shards of databases on one server, as clients and other servers see them.
 ///
 /// A record stands for what a shard has handed to its engine; who drives the process makes it durable by
 /// [`Database::sync`].
@@ -73,24 +73,24 @@ struct Held {
     membership: Membership,
 }
 
-/// ShardCounts that are served here, and those that come and go.
+/// Shards that are served here, and those that come and go.
 #[derive(Default)]
 struct Shards {
     open: BTreeMap<(DatabaseNumber, ShardId), Shard>,
     unused: Unused,
     /// Questions that need the clock, and from which of its answers on it is new enough.
     untimed: VecDeque<(u64, ClientQuestion)>,
-    /// ShardCounts that came after others of their databases, and may have trees and leaves now.
+    /// Shards that came after others of their databases, and may have trees and leaves now.
     welcome: BTreeSet<(DatabaseNumber, ShardId)>,
     /// For how many sweeps this server has been busier than another.
     busier: u32,
-    /// ShardCounts that are to be another server's.
+    /// Shards that are to be another server's.
     leaving: BTreeMap<(DatabaseNumber, ShardId), Leaving>,
     /// How often this server has begun to hand one over.
     attempts: u64,
     /// What their last parts are answered as soon as they are durable.
     unanswered: VecDeque<Unanswered>,
-    /// ShardCounts that are to be this server's, or have become so since it began.
+    /// Shards that are to be this server's, or have become so since it began.
     arriving: BTreeMap<(DatabaseNumber, ShardId), Arriving>,
 }
 

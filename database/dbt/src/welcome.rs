@@ -1,4 +1,4 @@
-//! ShardCounts that a database gets when a server joins its cluster.
+//! Shards that a database gets when a server joins its cluster.
 //!
 //! A shard may have trees and leaves as soon as it has a copy of what all shards have ([`Tree::facts`]). Whoever changes that
 //! writes down, in the same transaction, how many shards have a copy; so does whoever gives one to a new shard. So they

@@ -24,7 +24,7 @@ pub(super) struct Clock {
     goes_on: u64,
     /// Where it was, one further, when this server first heard of it.
     born: Timestamp,
-    /// ShardCounts that are opened from now on do not know what older snapshots have seen.
+    /// Shards that are opened from now on do not know what older snapshots have seen.
     lost: Timestamp,
     /// No snapshot of the cluster is older.
     watermark: Timestamp,

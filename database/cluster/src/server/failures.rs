@@ -80,7 +80,7 @@ impl Held {
         self.shards.open.iter().filter(failed).map(|(place, _)| *place)
     }
 
-    /// ShardCounts without replicas whose disk has failed, and the cluster's own records, are opened again when it takes something, as if the
+    /// Shards without replicas whose disk has failed, and the cluster's own records, are opened again when it takes something, as if the
     /// server had been started again.
     pub(super) fn reopen_failed(&mut self, turn: &mut Turn<'_>) {
         if turn.now < self.replicas.failures.1 {

@@ -1,4 +1,4 @@
-//! ShardCounts that nobody uses: a server that is alone closes them after a while, not at once. To open one takes some
+//! Shards that nobody uses: a server that is alone closes them after a while, not at once. To open one takes some
 //! milliseconds, and programs come that connect, ask one thing and go, one after the other.
 
 use super::replicas::Place;
