@@ -33,7 +33,7 @@ const TOUCHED: usize = 1024;
 
 const CHECKPOINT: u8 = 0;
 const CHANGES: u8 = 1;
-/// The name of the fact that a storage keeps beside its objects' entries, from which [`Core::restore`] restores.
+/// The name of the fact that a storage keeps beside its objects' entries, from which it goes on.
 pub const STATE: &str = "state";
 
 /// What the core must know between commits.

@@ -1,7 +1,7 @@
 //! The driver: storage among threads.
 //!
 //! Threads that commit queue up. The first leads: it carries out the commits of all who wait, writes them to the engine
-//! at once, syncs once, makes them visible and wakes the others (group commit). Meanwhile the next shard gathers.
+//! at once, syncs once, makes them visible and wakes the others (group commit). Meanwhile the next group gathers.
 //!
 //! *Known as:* group commit.
 
@@ -72,7 +72,7 @@ struct Queued {
 
 enum QueuedState {
     Waiting(Commit),
-    /// It is this one's turn to lead the next shard.
+    /// It is this one's turn to lead the next group.
     Leads(Commit),
     /// Taken up by the leader.
     Taken,
@@ -289,12 +289,12 @@ impl Database {
 impl Shared {
     /// Commits everything that waits, then hands the lead on.
     fn lead(&self) {
-        let shard = std::mem::take(&mut self.queue.lock().waiting);
-        let commits: Vec<_> = shard.iter().filter_map(|queued| queued.take_commit()).collect();
-        let attempt = panic::catch_unwind(AssertUnwindSafe(|| self.commit_group(&commits, &shard)));
+        let group = std::mem::take(&mut self.queue.lock().waiting);
+        let commits: Vec<_> = group.iter().filter_map(|queued| queued.take_commit()).collect();
+        let attempt = panic::catch_unwind(AssertUnwindSafe(|| self.commit_group(&commits, &group)));
         let results = attempt.unwrap_or_else(|_| {
             // Whoever waits must hear of it, and nothing may build on what was left undone.
-            shard.iter().map(|_| Err(self.storage.give_up().into())).collect()
+            group.iter().map(|_| Err(self.storage.give_up().into())).collect()
         });
         let mut queue = self.queue.lock();
         match queue.waiting.first() {
@@ -302,16 +302,16 @@ impl Shared {
             None => queue.led = false,
         }
         drop(queue);
-        for ((queued, commit), result) in shard.iter().zip(commits).zip(results) {
+        for ((queued, commit), result) in group.iter().zip(commits).zip(results) {
             queued.finish(result.map_err(|refusal| refusal.of(commit)));
         }
     }
 
-    fn commit_group(&self, commits: &[Commit], shard: &[Arc<Queued>]) -> Vec<Result<Timestamp, Refusal<()>>> {
+    fn commit_group(&self, commits: &[Commit], group: &[Arc<Queued>]) -> Vec<Result<Timestamp, Refusal<()>>> {
         let commits: Vec<_> = commits.iter().collect();
         let Executed { results, written } = self.storage.execute(&commits);
         let Some(written) = written else { return results };
-        let sync = shard.iter().any(|queued| queued.durability == Durability::Synced);
+        let sync = group.iter().any(|queued| queued.durability == Durability::Synced);
         if sync && let Err(error) = self.storage.sync() {
             return self.storage.fail(results, error);
         }

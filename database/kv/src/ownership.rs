@@ -17,7 +17,7 @@ use std::path::Path;
 const ROOT: u32 = 0;
 
 /// Gives what lies in the directory of a database its owner and mode, as SQLite's journals follow the database: or else what
-/// root has made there locks the owner out, one user of a shard the others, and a reader is kept from some files (the
+/// root has made there locks the owner out, one user of a group the others, and a reader is kept from some files (the
 /// engine makes a few for its user alone). Who was kept out by the umask under which the database was made, stays out.
 pub(crate) fn follow_directory(path: &Path) -> io::Result<()> {
     let directory = open(CWD, path, OFlags::DIRECTORY)?;
@@ -70,7 +70,7 @@ fn walk(directory: File, mut visit: impl FnMut(&CStr, &File, &Metadata) -> io::R
     Ok(())
 }
 
-/// As [`follow_directory`], for one `file` for the database in `directory`, which that does not consist of.
+/// Gives `file`, which is for the database in `directory` and no part of it, the directory's owner and mode, if this is root.
 pub fn follow_with_file(directory: &Path, file: &Path) -> io::Result<()> {
     let file = open(CWD, file, OFlags::PATH | OFlags::NOFOLLOW)?;
     let following = Following::of(&open(CWD, directory, OFlags::DIRECTORY)?)?;
@@ -80,7 +80,7 @@ pub fn follow_with_file(directory: &Path, file: &Path) -> io::Result<()> {
 /// As [`follow_directory`], where somebody else may want the database before it is closed.
 pub(crate) fn follow_at_once(path: &Path) -> io::Result<()> {
     let directory = fs::metadata(path)?;
-    if is_another_users(user()?, &directory) || shard_writes(&directory) {
+    if is_another_users(user()?, &directory) || group_writes(&directory) {
         follow_directory(path)
     } else {
         Ok(())
@@ -94,7 +94,7 @@ fn open(folder: impl AsFd, name: impl Arg, flags: OFlags) -> io::Result<File> {
 /// What the files in a directory shall be.
 struct Following {
     user: u32,
-    /// A user and a shard, if not those of this process.
+    /// A user and a group, if not those of this process.
     owner: Option<(u32, u32)>,
     for_files: u32,
     for_lock: u32,
@@ -105,8 +105,8 @@ impl Following {
         let format = statat(directory, FORMAT_FILE, AtFlags::SYMLINK_NOFOLLOW)?;
         let (directory, user) = (directory.metadata()?, user()?);
         let owner = is_another_users(user, &directory).then(|| (directory.uid(), directory.gid()));
-        let shard = if shard_writes(&directory) { 0o060 } else { 0 };
-        let for_files = directory.mode() & (format.st_mode | shard) & 0o666;
+        let group = if group_writes(&directory) { 0o060 } else { 0 };
+        let for_files = directory.mode() & (format.st_mode | group) & 0o666;
         Ok(Self { user, owner, for_files, for_lock: for_writers(&directory) })
     }
 
@@ -148,7 +148,7 @@ pub(crate) fn for_writers(directory: &Metadata) -> u32 {
     write | write << 1
 }
 
-fn shard_writes(directory: &Metadata) -> bool {
+fn group_writes(directory: &Metadata) -> bool {
     directory.mode() & 0o020 != 0
 }
 

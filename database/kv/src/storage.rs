@@ -45,7 +45,7 @@ pub struct Storage {
     stale: Mutex<Stale>,
     /// How many of them were rewritten since the engine was told.
     collected: AtomicU64,
-    /// Held while the objects of a shard of commits change one after the other.
+    /// Held while the objects of a group of commits change one after the other.
     placing: Mutex<()>,
     /// How much has reached the engine: after a failed write less than the core has counted.
     written: AtomicU64,
@@ -240,7 +240,7 @@ impl Storage {
         self.directory.as_ref().map(DatabaseDirectory::lock)
     }
 
-    /// See [`DatabaseDirectory::pass_lock`].
+    /// A copy of that file, by which the directory stays locked when the storage is dropped, for whoever opens it next.
     pub fn pass_lock(&self) -> io::Result<Option<File>> {
         self.directory.as_ref().map(DatabaseDirectory::pass_lock).transpose()
     }
@@ -644,7 +644,7 @@ impl Storage {
         self.latched(&reason)
     }
 
-    /// Makes the objects of a shard of commits, which the core has saved in the batch, what readers find.
+    /// Makes the objects of a group of commits, which the core has saved in the batch, what readers find.
     fn place(
         &self,
         core: &Core,
