@@ -8,7 +8,7 @@ use crate::key::Identity;
 use crate::meeting::Happened;
 use crate::news::Fault;
 use crate::tls::{self, Answered};
-use fulmar_files::Threshold;
+use fulmar_files::{Stranger, Threshold};
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -46,19 +46,19 @@ pub(crate) struct Door {
     pub(crate) is_open: AtomicBool,
     /// Whether all is over.
     pub(crate) is_over: AtomicBool,
-    /// Who is on the threshold, by serial numbers, and by which connection.
-    strangers: Threshold<TcpStream>,
+    /// Who is on the threshold.
+    strangers: Arc<Threshold<TcpStream>>,
     serials: AtomicU64,
 }
 
 impl Door {
-    pub(crate) const fn new(council: Arc<Council>, identity: Arc<Identity>) -> Self {
+    pub(crate) fn new(council: Arc<Council>, identity: Arc<Identity>) -> Self {
         Self {
             council,
             identity,
             is_open: AtomicBool::new(true),
             is_over: AtomicBool::new(false),
-            strangers: Threshold::new(STRANGERS),
+            strangers: Arc::new(Threshold::new(STRANGERS)),
             serials: AtomicU64::new(0),
         }
     }
@@ -76,12 +76,10 @@ impl Door {
                 continue;
             };
             let serial = self.serials.fetch_add(1, SeqCst);
-            self.strangers.enter(serial, same);
+            let stranger = self.strangers.enter(same);
             let (door, tell) = (self.clone(), tell.clone());
             // If there is no thread, it is as if it had not come.
-            if thread::Builder::new().spawn(move || door.admit(serial, stream, &tell)).is_err() {
-                self.strangers.leave(serial);
-            }
+            let _ = thread::Builder::new().spawn(move || door.admit(serial, stream, stranger, &tell));
         }
     }
 
@@ -92,10 +90,10 @@ impl Door {
         let _ = listener.local_addr().and_then(TcpStream::connect);
     }
 
-    fn admit(&self, serial: u64, stream: TcpStream, tell: &Sender<Happened>) {
+    fn admit(&self, serial: u64, stream: TcpStream, stranger: Stranger<TcpStream>, tell: &Sender<Happened>) {
         let from = stream.peer_addr().map_or_else(|_| "somebody".into(), |address| address.to_string());
         let met = self.meet(stream);
-        self.strangers.leave(serial);
+        drop(stranger);
         match met {
             Ok((member, stream)) => {
                 if let Err(why) = Self::read(serial, member, stream, tell) {

@@ -40,7 +40,7 @@ pub enum ServerError {
     Group(#[from] GroupError),
     /// Its directory is not fit for it.
     #[error(transparent)]
-    ReplicaDirectory(#[from] DirectoryError),
+    Directory(#[from] DirectoryError),
     /// The system does not let it begin.
     #[error("cannot begin to serve: {0}")]
     Begin(#[source] io::Error),

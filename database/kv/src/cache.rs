@@ -46,7 +46,7 @@ impl Cache {
     }
 
     /// The object from memory, or else as `load` finds it, which is then remembered.
-    pub fn get(
+    pub(crate) fn get(
         &self,
         id: ObjectId,
         load: impl Fn() -> Result<Option<Object>, Error>,

@@ -153,7 +153,7 @@ impl Restructuring {
 
 impl Restructuring {
     /// Whether it may be one shard's part of a change of several.
-    pub fn is_prepared(&self) -> bool {
+    pub(crate) fn is_prepared(&self) -> bool {
         match self {
             Self::Create { .. }
             | Self::Remove { .. }
@@ -165,7 +165,7 @@ impl Restructuring {
     }
 
     /// The objects that nobody may change while it is prepared, and those that it makes.
-    pub fn locked(&self) -> Vec<ObjectId> {
+    pub(crate) fn locked(&self) -> Vec<ObjectId> {
         match self {
             Self::Create { object } | Self::Remove { object } | Self::Place { object, .. } => vec![*object],
             Self::Split { object, cuts } => cuts.iter().map(|(_, into)| *into).chain([*object]).collect(),
@@ -175,7 +175,7 @@ impl Restructuring {
     }
 
     /// Whether cells come from another shard by it, or go there.
-    pub fn moves(&self) -> bool {
+    pub(crate) fn moves(&self) -> bool {
         matches!(self, Self::Remove { .. } | Self::Place { .. })
     }
 

@@ -98,7 +98,7 @@ pub enum Refusal<C> {
 
 impl Refusal<()> {
     /// The same, which gives the commit back.
-    pub fn of<C>(self, commit: C) -> Refusal<C> {
+    pub(crate) fn of<C>(self, commit: C) -> Refusal<C> {
         match self {
             Self::Misplaced(()) => Refusal::Misplaced(commit),
             Self::Failed(error) => Refusal::Failed(error),

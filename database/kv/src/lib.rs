@@ -80,7 +80,7 @@ pub use key::Key;
 pub use numbers::Numbers;
 pub use object::{Change, Changes, KeyAndValue, Object};
 pub use ownership::follow_with_file;
-pub use storage::{Executed, Storage};
+pub use storage::Storage;
 pub use store::{Basis, Exclusion, Expected, Interruption, Part, ShardCounts, Snapshot, Store};
 
 /// From here on numbers of objects are the storage's to give.

@@ -143,18 +143,18 @@ impl Object {
     }
 
     /// Whether a rewrite without what is stale is worth its cost.
-    pub fn is_mostly_stale(&self) -> bool {
+    pub(crate) fn is_mostly_stale(&self) -> bool {
         self.stale > WORTH_COLLECTING.max(self.size() / 4)
     }
 
     /// Whether so little is left in it that it may well fit into a neighbour.
-    pub fn is_sparse(&self) -> bool {
+    pub(crate) fn is_sparse(&self) -> bool {
         self.size() - self.stale <= SPARSE
     }
 
     /// Whether it is a part of a tree in which nobody who comes now finds anything: a neighbour can have its place, as soon as no
     /// snapshot is older. A root stays as it is.
-    pub fn is_void(&self) -> bool {
+    pub(crate) fn is_void(&self) -> bool {
         self.stale == self.size() && self.id != self.root
     }
 

@@ -80,11 +80,11 @@ impl Reason {
 }
 
 /// What carrying out commits came to.
-pub struct Executed {
+pub(crate) struct Executed {
     /// In the order of the commits.
-    pub results: Vec<Result<Timestamp, Refusal<()>>>,
+    pub(crate) results: Vec<Result<Timestamp, Refusal<()>>>,
     /// The newest commit, if something was written.
-    pub written: Option<Timestamp>,
+    pub(crate) written: Option<Timestamp>,
 }
 
 struct Snapshots {
@@ -138,7 +138,7 @@ impl Drop for Storage {
 
 impl Storage {
     /// What is kept in the directory `path`.
-    pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
+    pub(crate) fn open(path: &Path, options: &Options) -> Result<Self, Error> {
         let directory = DatabaseDirectory::enter(path, options.create, options.lock.as_deref())?;
         // The engine needs blocks only until their objects are cached here.
         let complete =
@@ -166,7 +166,7 @@ impl Storage {
     }
 
     /// What is kept in the directory `path` now, to be read only, by who may not write there.
-    pub fn open_frozen(path: &Path, options: &Options) -> Result<Self, Error> {
+    pub(crate) fn open_frozen(path: &Path, options: &Options) -> Result<Self, Error> {
         let (frozen, synced) = DatabaseDirectory::freeze(path)?;
         let complete = |state: Option<&[u8]>| {
             directory::require(path, synced, restore(state, path)?.0.sequence, "commit")
@@ -231,22 +231,22 @@ impl Storage {
     }
 
     /// What messages call it.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The file whose lock holds the directory, if there is one.
-    pub fn lock(&self) -> Option<&File> {
+    pub(crate) fn lock(&self) -> Option<&File> {
         self.directory.as_ref().map(DatabaseDirectory::lock)
     }
 
     /// A copy of that file, by which the directory stays locked when the storage is dropped, for whoever opens it next.
-    pub fn pass_lock(&self) -> io::Result<Option<File>> {
+    pub(crate) fn pass_lock(&self) -> io::Result<Option<File>> {
         self.directory.as_ref().map(DatabaseDirectory::pass_lock).transpose()
     }
 
     /// The object as it is now, with the versions that open snapshots read.
-    pub fn read(&self, id: ObjectId) -> Result<Option<Arc<Object>>, Error> {
+    pub(crate) fn read(&self, id: ObjectId) -> Result<Option<Arc<Object>>, Error> {
         self.cache.get(id, || {
             let watermark = self.snapshots.lock().watermark();
             let mut loading = Loading::default();
@@ -263,7 +263,7 @@ impl Storage {
     }
 
     /// Keeps all that is published readable until [`Storage::close_snapshot`].
-    pub fn open_snapshot(&self) -> Timestamp {
+    pub(crate) fn open_snapshot(&self) -> Timestamp {
         let mut snapshots = self.snapshots.lock();
         let at = snapshots.published;
         *snapshots.open.entry(at).or_default() += 1;
@@ -271,12 +271,12 @@ impl Storage {
     }
 
     /// Keeps readable what this snapshot saw, which was open when the database was last closed.
-    pub fn reopen_snapshot(&self, at: Timestamp) {
+    pub(crate) fn reopen_snapshot(&self, at: Timestamp) {
         *self.snapshots.lock().open.entry(at).or_default() += 1;
     }
 
     /// Ends a snapshot that was opened.
-    pub fn close_snapshot(&self, at: Timestamp) {
+    pub(crate) fn close_snapshot(&self, at: Timestamp) {
         let mut snapshots = self.snapshots.lock();
         if let Some(readers) = snapshots.open.get_mut(&at) {
             *readers -= 1;
@@ -297,22 +297,22 @@ impl Storage {
     }
 
     /// Waits until all objects are as one commit left them.
-    pub fn settle(&self) {
+    pub(crate) fn settle(&self) {
         drop(self.placing.lock());
     }
 
     /// A name that no object has had.
-    pub fn fresh(&self) -> ObjectId {
+    pub(crate) fn fresh(&self) -> ObjectId {
         ObjectId::new(self.shard, self.next_object.fetch_add(1, Relaxed))
     }
 
     /// Whether [`Storage::stale`] may find something to do.
-    pub fn has_stale(&self) -> bool {
+    pub(crate) fn has_stale(&self) -> bool {
         !self.stale.lock().objects.is_empty() || self.collected.load(Relaxed) >= COLLECTED
     }
 
     /// Up to `limit` objects of which much is stale, and that no snapshot keeps so.
-    pub fn stale(&self, limit: usize) -> Vec<ObjectId> {
+    pub(crate) fn stale(&self, limit: usize) -> Vec<ObjectId> {
         let watermark = self.snapshots.lock().watermark();
         let mut stale = self.stale.lock();
         let due: Vec<_> = std::iter::from_fn(|| stale.pop(watermark)).take(limit).collect();
@@ -326,12 +326,12 @@ impl Storage {
     }
 
     /// Has [`Storage::stale`] find an object again, after the next [`Storage::resume`].
-    pub fn put_off(&self, object: ObjectId) {
+    pub(crate) fn put_off(&self, object: ObjectId) {
         self.stale.lock().put_off.push(object);
     }
 
     /// What was put off is taken up again, behind what waits already.
-    pub fn resume(&self) {
+    pub(crate) fn resume(&self) {
         let watermark = self.snapshots.lock().watermark();
         let mut stale = self.stale.lock();
         for object in std::mem::take(&mut stale.put_off) {
@@ -340,12 +340,12 @@ impl Storage {
     }
 
     /// Memory that cached objects take, bytes.
-    pub fn cached_bytes(&self) -> usize {
+    pub(crate) fn cached_bytes(&self) -> usize {
         self.cache.bytes()
     }
 
     /// Carries out commits, one after the other, and writes what they did to the engine.
-    pub fn execute(&self, commits: &[&Commit]) -> Executed {
+    pub(crate) fn execute(&self, commits: &[&Commit]) -> Executed {
         self.execute_all(commits.len(), |core, staged| {
             commits.iter().map(|commit| core.execute(commit, staged)).collect()
         })
@@ -456,7 +456,7 @@ impl Storage {
     }
 
     /// Goes on where another storage of the same shard has ended.
-    pub fn succeed(&self, last: Timestamp, next_object: u64) -> Result<(), Error> {
+    pub(crate) fn succeed(&self, last: Timestamp, next_object: u64) -> Result<(), Error> {
         self.advance(last, Timestamp(0));
         self.name_from(next_object)
     }
@@ -576,7 +576,7 @@ impl Storage {
 
     /// When it returns, all that was written before survives the loss of power. After an error that is not known, also for want of room:
     /// no error says [`io::ErrorKind::StorageFull`], as of a write that has not taken place.
-    pub fn sync(&self) -> Result<(), Error> {
+    pub(crate) fn sync(&self) -> Result<(), Error> {
         let written = self.written.load(Relaxed);
         let noted = || self.directory.as_ref().map_or(Ok(()), |directory| directory.note_synced(written));
         self.engine.sync().and_then(|()| noted()).map_err(Error::of_unknown_outcome)
@@ -588,7 +588,7 @@ impl Storage {
     }
 
     /// As [`Storage::sync`], and it fails too if something that was carried out could not be written; a failure is remembered.
-    pub fn sync_all(&self) -> Result<(), Error> {
+    pub(crate) fn sync_all(&self) -> Result<(), Error> {
         let synced = self.sync();
         let mut failed = self.failed.lock();
         if let Err(error) = synced {
@@ -622,7 +622,7 @@ impl Storage {
 
     /// After a failed write or sync what is on the disk is unknown: nothing may build on it before recovery has looked.
     /// The first of the commits is told why, the others that they have lost their ground.
-    pub fn fail(
+    pub(crate) fn fail(
         &self,
         results: Vec<Result<Timestamp, Refusal<()>>>,
         error: Error,
@@ -637,7 +637,7 @@ impl Storage {
     }
 
     /// Lets all further commits fail, after a panic has left something undone.
-    pub fn give_up(&self) -> Error {
+    pub(crate) fn give_up(&self) -> Error {
         let message = "a defect of the program".into();
         let reason = Reason { kind: io::ErrorKind::Other, message };
         let reason = self.failed.lock().get_or_insert(reason).clone();

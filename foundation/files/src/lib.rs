@@ -43,7 +43,7 @@ mod whole;
 
 pub use room::bytes_in;
 pub use socket::{NamedSocket, listen_at};
-pub use threshold::Threshold;
+pub use threshold::{Stranger, Threshold};
 pub use whole::write_whole;
 
 use rustix::io::Errno;

@@ -15,6 +15,8 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<File> {
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&draft, path)?;
-    path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())?;
+    // Where a name has no folder before it, that is this one.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()?;
     Ok(file)
 }

@@ -40,7 +40,7 @@ impl Appctl {
         let ends = stops.clone();
         let serve = move || {
             let asking = Arc::new(Threshold::new(ASKING));
-            for (number, stream) in (0..).zip(listens.listener().incoming()) {
+            for stream in listens.listener().incoming() {
                 if ends.load(SeqCst) {
                     return;
                 }
@@ -49,16 +49,12 @@ impl Appctl {
                     std::thread::sleep(PAUSE);
                     continue;
                 };
-                asking.enter(number, same);
-                let (bridges, asks) = (bridges.clone(), asking.clone());
+                let (bridges, asks) = (bridges.clone(), asking.enter(same));
                 // Who asks is one at a time or a few: each has a thread while it asks. If there is none, it is as if it had not come.
-                let asker = std::thread::Builder::new().name("appctl".into()).spawn(move || {
+                let _ = std::thread::Builder::new().name("appctl".into()).spawn(move || {
+                    let _asks = asks;
                     converse(stream, &bridges);
-                    asks.leave(number);
                 });
-                if asker.is_err() {
-                    asking.leave(number);
-                }
             }
         };
         let thread = std::thread::Builder::new().name("appctl".into()).spawn(serve)?;

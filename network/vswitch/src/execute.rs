@@ -122,7 +122,7 @@ impl<O: Output> Execution<'_, O> {
 
 impl Packet<'_> {
     /// Reads the frame again, for what is known of it apart from that.
-    pub(crate) fn recirculate(&mut self) {
+    pub(crate) fn look_again(&mut self) {
         self.layers = extract(self.frame.bytes(), &mut self.key);
     }
 
@@ -135,7 +135,7 @@ impl Packet<'_> {
             self.key.set(field, value);
         }
         self.key.set(Field::RECIRCULATION, frozen.number.into());
-        self.recirculate();
+        self.look_again();
     }
 
     fn set(&mut self, field: Field, value: u128, mask: u128) {
@@ -171,7 +171,7 @@ impl Packet<'_> {
         let tracked = tracker.track(now, &self.key, bytes, self.layers, request);
         if tracked.rewritten != Rewritten::default() {
             self.reopen_checksum();
-            self.recirculate();
+            self.look_again();
         }
         self.key.set(Field::CT_STATE, tracked.state.into());
         self.key.set(Field::CT_ZONE, tracked.zone.into());
@@ -260,7 +260,7 @@ impl Packet<'_> {
         let bytes = self.open(at)?;
         bytes[at - 2..at].copy_from_slice(&kind.to_be_bytes());
         bytes[at..at + TAG].copy_from_slice(&[0, 0, u8::from(!is_mpls), 0]);
-        self.recirculate();
+        self.look_again();
         Some(())
     }
 
@@ -268,7 +268,7 @@ impl Packet<'_> {
     fn pop_label(&mut self, kind: u16) -> Option<()> {
         let at = usize::from(self.layers.network?);
         self.close(at)?[at - 2..at].copy_from_slice(&kind.to_be_bytes());
-        self.recirculate();
+        self.look_again();
         Some(())
     }
 }

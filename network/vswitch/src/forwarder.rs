@@ -52,7 +52,7 @@ impl Forwarder {
         key.as_mut().clone_from(known);
         key.set(Field::IN_PORT, port.into());
         let mut packet = Packet { frame, key, layers: Layers::default() };
-        packet.recirculate();
+        packet.look_again();
         let mut left = MAX_RECIRCULATIONS;
         self.run(&mut packet, None, now, out, &mut left);
         self.key = Some(packet.key);
@@ -71,7 +71,7 @@ impl Forwarder {
         let mut key = Box::new(FlowKey::EMPTY);
         key.set(Field::IN_PORT, port.into());
         let mut packet = Packet { frame, key, layers: Layers::default() };
-        packet.recirculate();
+        packet.look_again();
         let decision = Translation::of_actions(&self.pipeline, &packet.key, actions, now);
         let bytes = packet.frame.bytes().len() as u64;
         self.pipeline.credit(&decision.credits, crate::Traffic { packets: 1, bytes }, now);

@@ -19,9 +19,9 @@ impl Map {
             put_varint(out, database.0.into());
             put_bytes(out, name.as_bytes());
             put_varint(out, (*founded).into());
-            put_shards(out, shards);
+            put_nodes(out, shards);
         }
-        put_shards(out, &self.draining.iter().copied().collect::<Vec<_>>());
+        put_nodes(out, &self.draining.iter().copied().collect::<Vec<_>>());
         put_varint(out, self.leaving.len() as u64);
         for ((database, shard), HandOver { to, attempt }) in &self.leaving {
             [database.0, shard.0.into(), to.0].into_iter().for_each(|number| put_varint(out, number.into()));
@@ -41,11 +41,11 @@ impl Map {
         let servers = servers(input)?;
         let database = |input: &mut Reader<'_>| {
             let database = DatabaseNumber(number(input)?);
-            let (name, founded, shards) = (DatabaseName::decode(input)?, founded(input)?, shards(input)?);
+            let (name, founded, shards) = (DatabaseName::decode(input)?, founded(input)?, nodes(input)?);
             Some((database, Placement { name, founded, shards, replicated: BTreeMap::new() }))
         };
         let mut databases: BTreeMap<_, _> = list(input, database)?.into_iter().collect();
-        let draining = shards(input)?.into_iter().collect();
+        let draining = nodes(input)?.into_iter().collect();
         let leaving = |input: &mut Reader<'_>| {
             let place = (DatabaseNumber(number(input)?), ShardId::decode(input)?);
             Some((place, HandOver { to: NodeId(number(input)?), attempt: input.varint()? }))
@@ -82,8 +82,8 @@ impl Replication {
 
 impl Replicas {
     fn encode(&self, out: &mut Vec<u8>) {
-        put_shards(out, &self.founders);
-        put_shards(out, &self.members);
+        put_nodes(out, &self.founders);
+        put_nodes(out, &self.members);
         self.protocol.encode(out);
         out.push(u8::from(self.group.is_some()));
         if let Some(group) = &self.group {
@@ -101,7 +101,7 @@ impl Replicas {
     }
 
     fn decode(input: &mut Reader<'_>) -> Option<Self> {
-        let (founders, members, protocol) = (shards(input)?, shards(input)?, Protocol::decode(input)?);
+        let (founders, members, protocol) = (nodes(input)?, nodes(input)?, Protocol::decode(input)?);
         let group = if input.byte()? == 1 { Some(Group::decode(input)?) } else { None };
         let begun = |input: &mut Reader<'_>| Some((NodeId(number(input)?), input.varint()?));
         let begun = list(input, begun)?.into_iter().collect();
@@ -114,14 +114,14 @@ impl Layout {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.database.0.into());
         put_varint(out, self.founded.into());
-        put_shards(out, &self.shards);
+        put_nodes(out, &self.shards);
         put_servers(out, &self.servers);
     }
 
     pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
         let database = DatabaseNumber(number(input)?);
         let founded = founded(input)?;
-        Some(Self { database, founded, shards: shards(input)?, servers: servers(input)? })
+        Some(Self { database, founded, shards: nodes(input)?, servers: servers(input)? })
     }
 }
 
@@ -129,12 +129,12 @@ fn founded(input: &mut Reader<'_>) -> Option<u16> {
     u16::try_from(input.varint()?).ok()
 }
 
-fn put_shards(out: &mut Vec<u8>, shards: &[NodeId]) {
-    put_varint(out, shards.len() as u64);
-    shards.iter().for_each(|server| put_varint(out, server.0.into()));
+fn put_nodes(out: &mut Vec<u8>, nodes: &[NodeId]) {
+    put_varint(out, nodes.len() as u64);
+    nodes.iter().for_each(|node| put_varint(out, node.0.into()));
 }
 
-fn shards(input: &mut Reader<'_>) -> Option<Vec<NodeId>> {
+fn nodes(input: &mut Reader<'_>) -> Option<Vec<NodeId>> {
     list(input, |input| Some(NodeId(number(input)?)))
 }
 

@@ -252,6 +252,7 @@ impl Held {
             && self.shards.busier >= PATIENCE
         {
             self.shards.busier = 0;
+            // What cannot be done now is wished for again while this server is busier.
             let _ = shard.relieve(partner, (known - its) / 4, turn);
         }
         self.shards.open.values_mut().for_each(|shard| shard.heat.cool());

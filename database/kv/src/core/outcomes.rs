@@ -78,13 +78,13 @@ impl Outcomes {
     }
 
     /// What has become of a transaction of a client, if that is known. One before the client's last has been answered.
-    pub fn of(&self, transaction: TransactionId) -> Option<Outcome> {
+    pub(crate) fn of(&self, transaction: TransactionId) -> Option<Outcome> {
         let last = self.last.get(&transaction.client).filter(|last| last.number >= transaction.number)?;
         Some(if last.number == transaction.number { last.outcome } else { Outcome::Aborted })
     }
 
     /// Whether a transaction that is not known, and would have been committed after this, may have been.
-    pub fn may_have_forgotten(&self, after: Timestamp) -> bool {
+    pub(crate) fn may_have_forgotten(&self, after: Timestamp) -> bool {
         self.forgotten > after
     }
 

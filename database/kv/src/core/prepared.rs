@@ -109,7 +109,7 @@ pub struct Undecided {
 
 impl Pending {
     /// Whether all is settled and known.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.prepared.is_empty() && self.committed.is_empty()
     }
 
@@ -119,7 +119,7 @@ impl Pending {
     }
 
     /// Whether some prepared transaction will change cells of the object, or relies on them.
-    pub fn pins(&self, object: ObjectId) -> bool {
+    pub(crate) fn pins(&self, object: ObjectId) -> bool {
         self.objects.contains_key(&object)
             || self.locked(object, &[]).next().is_some_and(|((locked, _), _)| *locked == object)
     }

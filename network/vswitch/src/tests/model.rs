@@ -33,7 +33,7 @@ impl Plain {
         key.set(Field::IN_PORT, port.into());
         let mut packet =
             Packet { frame: Frame::new(&mut buffer, 64, Offload::NONE), key, layers: Layers::default() };
-        packet.recirculate();
+        packet.look_again();
         let mut left = crate::forwarder::MAX_RECIRCULATIONS;
         let mut walk = |packet: &mut Packet<'_>,
                         mut rest: Option<Arc<Frozen>>,
