@@ -34,7 +34,7 @@ const COLLECTED_BYTES: u64 = 8 << 10;
 /// The objects of one shard in a cache over an engine, their open snapshots, and what becomes of commits: alone, or as a part of a transaction of
 /// several shards (a participant of two-phase commit).
 ///
-/// What is written is seen when it is [published](Self::publish), and survives the loss of power after [`Storage::sync`]. An error is what the
+/// What is written is seen when it is [published](Self::publish), and survives the loss of power after [`Database::sync`](crate::Database::sync). An error is what the
 /// engine answers; after one of a write nothing is written any more.
 pub struct Storage {
     path: PathBuf,
@@ -536,7 +536,7 @@ impl Storage {
         self.outcomes(|outcomes| outcomes.of(transaction)).filter(|_| !self.has_failed())
     }
 
-    /// Whether a transaction whose outcome is not known may have been committed, see [`Outcomes::may_have_forgotten`].
+    /// Whether a transaction whose outcome is not known may have been committed: it may be forgotten.
     pub fn may_have_committed(&self, after: Timestamp) -> bool {
         self.has_failed() || self.outcomes(|outcomes| outcomes.may_have_forgotten(after))
     }
@@ -599,7 +599,7 @@ impl Storage {
         failed.as_ref().map_or(Ok(()), |reason| Err(self.latched(reason)))
     }
 
-    /// Why what was written may not be on the disk, if a sync of [`Storage::sync_all`] has failed.
+    /// Why what was written may not be on the disk, if a sync of all of it has failed.
     pub fn unsynced(&self) -> Option<Error> {
         self.failure().filter(|_| self.unsynced.load(Relaxed))
     }
