@@ -56,8 +56,6 @@ pub struct Client {
     replies: BTreeMap<NodeId, Speculation>,
     /// The last view that it has doubted, and because of which request.
     doubted: Option<(View, u64)>,
-    /// How often it has asked in vain.
-    in_vain: u32,
 }
 
 /// What a replica would answer.
@@ -89,7 +87,6 @@ impl Client {
             successor: None,
             replies: BTreeMap::new(),
             doubted: None,
-            in_vain: 0,
             group,
         }
     }
@@ -159,7 +156,6 @@ impl Client {
             }
         }
         self.number += u64::from(!self.waiting.is_empty());
-        self.in_vain = 0;
         self.ask(now, out);
     }
 
@@ -327,12 +323,7 @@ impl Process for Client {
     /// Whom it took for the leader may be gone, or a message was lost: now it asks all.
     fn expire(&mut self, now: Time, (): (), out: &mut Outbox<Self>) {
         let Some(request) = self.next_request() else { return };
-        self.in_vain += 1;
-        let is_operation = !matches!(self.waiting.front(), Some(Invoke::Reconfigure(..)));
-        if is_operation && self.in_vain > 1 && self.group.protocol() == Protocol::Speculative {
-            self.doubted = None;
-            self.doubt(out);
-        }
+        self.doubted = None;
         self.tell_all(&request, out);
         out.set_timer((), now + self.patience);
     }

@@ -90,6 +90,8 @@ pub(crate) enum Defect {
     SendsWholeLogs,
     /// Who hears of no leader wants the next view, whatever others hear.
     Impatient,
+    /// A leader that speculates leaves its view if nothing is committed, whether or not it is for want of a superquorum.
+    Hasty,
 }
 
 /// What keeps processes from being a group.

@@ -37,7 +37,7 @@ pub(crate) struct Leading {
     query_bytes: usize,
     /// Whether f + 1 hold the log with which the view began: then what came of its epoch before is safe with this group.
     pub(crate) is_established: bool,
-    /// How many signs ago something was committed, if something is to be.
+    /// For how many signs in a row there was something to be committed that another view may commit.
     pub(crate) stalled: u32,
     /// Up to here a superquorum has the same log.
     pub(crate) found: SequenceNumber,
@@ -289,7 +289,8 @@ impl<S: StateMachine> Replica<S> {
         }
         self.tell_backups(out);
         let waits = self.leading.sent_before > self.committed;
-        self.leading.stalled = if waits { self.leading.stalled + 1 } else { 0 };
+        self.leading.stalled =
+            if waits && self.would_reconciling_commit() { self.leading.stalled + 1 } else { 0 };
         match self.group.protocol() {
             Protocol::Viewstamped => self.send_again(out),
             Protocol::Fast | Protocol::Speculative if waits && self.may_impose() => {
@@ -297,10 +298,34 @@ impl<S: StateMachine> Replica<S> {
                 self.send_again(out);
                 self.impose(now, out);
             }
-            Protocol::Speculative if self.leading.stalled > 2 => self.leave_for(self.view.after(1), now, out),
+            Protocol::Speculative
+                if self.leading.stalled * self.options.heartbeat >= self.options.patience =>
+            {
+                self.leave_for(self.view.after(1), now, out);
+            }
             Protocol::Fast | Protocol::Speculative => {}
         }
         self.leading.sent_before = self.log.last();
+    }
+
+    /// Whether it leads, and f + 1 hold what is not committed, as no superquorum does and no leader may give it its place: if none is
+    /// there, it takes another view, or another protocol (Speculative Paxos, section 4.2.5). What f + 1 do not hold yet, as their disks
+    /// are slow, no other would commit either.
+    pub fn lacks_superquorum(&self) -> bool {
+        if self.may_impose() || !self.leads() {
+            return false;
+        }
+        let held = self.leading.backups.values().map(|backup| backup.same).chain([self.stable]);
+        reached_by(self.group.quorum(), held) > Some(self.committed)
+    }
+
+    /// Whether a view change may commit more than the leader does: what f + 1 hold, or what it has missed and another holds.
+    fn would_reconciling_commit(&self) -> bool {
+        #[cfg(test)]
+        if self.group.has(Defect::Hasty) {
+            return true;
+        }
+        self.lacks_superquorum() || self.leading.backups.values().any(|backup| !backup.ahead.is_empty())
     }
 
     /// Sends each backup once more what it has not confirmed since the last sign; not to who does not read.

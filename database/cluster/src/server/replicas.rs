@@ -29,7 +29,7 @@ pub(super) type Place = (DatabaseNumber, ShardId);
 
 /// How long a leader waits for its own replicas' answer before it asks all of them.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// A shard that was not served for so many sweeps may want for a superquorum, and is to do without…
+/// A shard that was not served for so many sweeps, for want of a superquorum, is to do without…
 const UNSERVED: u32 = 6;
 /// …until all its replicas have been there for so many. Then the first of them is to lead it again, too.
 const COMPLETE: u32 = 40;
@@ -118,7 +118,9 @@ impl Hosted {
         let protocol = group.protocol();
         let is_long_complete = self.complete >= COMPLETE;
         let better = match protocol {
-            Protocol::Speculative if self.unserved >= UNSERVED => Some(Protocol::Viewstamped),
+            Protocol::Speculative if self.unserved >= UNSERVED && self.replica.lacks_superquorum() => {
+                Some(Protocol::Viewstamped)
+            }
             Protocol::Viewstamped if is_long_complete => Some(replicas.protocol),
             _ => None,
         };

@@ -21,6 +21,7 @@ mod retiring;
 mod round_trips;
 #[path = "../../../conformance/src/hostile/said.rs"]
 mod said;
+mod slow_disks;
 mod transfers;
 mod unused;
 mod world;
