@@ -2,6 +2,7 @@
 
 mod beacon;
 mod data_directory;
+mod figures;
 mod genesis;
 mod local;
 mod reach;
@@ -15,23 +16,25 @@ use crate::{files, log, signals};
 use beacon::Beacon;
 use clap::Args;
 use data_directory::{DataDirectory, Identity};
+use figures::Happened;
 use fulmar_cluster::{
-    Cluster, Connection, Directory, FIRST, NodeId, Remote, Server, Service, ShardOptions, Transient,
-    new_cluster,
+    Cluster, Connection, Directory, Event, FIRST, NodeId, Remote, Report, Server, Service, ShardOptions,
+    Transient, new_cluster,
 };
 use fulmar_dbt::{Database, Options, Timestamp};
-use fulmar_transport::{ClusterId, Handle, Notice, Refusal};
+use fulmar_transport::{ClusterId, FIRST_CLIENT, Handle, Notice, Refusal};
 use seek::Seeker;
 use settings::Settings;
 pub(crate) use settings::{Agreement as Protocol, Service as Serviced};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -51,6 +54,7 @@ const MOST_REASONS: usize = 100;
                         cache_mb = 256              # memory for the cached data of each database\n  \
                         leader_timeout = \"500ms\"    # how long a leader of replicas may be silent, 100ms to 10s; 300ms without it\n  \
                         discovery = false           # not to be found by `fulmar discover` and by servers that join by way of others\n  \
+                        metrics = \"127.0.0.1:9474\"  # where to tell figures to Prometheus, over HTTP\n  \
                         replicas = 3                # on the first server: how many servers hold each row of a new database\n  \
                         replication = \"viewstamped\" # how they agree, or fast-paxos or speculative-paxos\n\n\
                         or, for a service in place of databases (the first time with --found, everywhere):\n  \
@@ -169,25 +173,35 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         (start(directory, databases, &settings, &place)?, data.display().to_string())
     };
     start.service.listen(listener)?;
+    let happened = Arc::new(Happened::default());
+    if let Some(address) = settings.metrics {
+        tell_figures(address, start.service.handle(), Arc::clone(&happened))?;
+    }
     let beacon = Arc::new(Mutex::new(beacon));
     seek::locked(&beacon).serve();
     let handle = start.service.handle();
     let seeker = Seeker::start(start.cluster, settings.join(), Arc::clone(&beacon), handle.clone());
     let (own, known_as) = (address.to_string(), advertised);
     thread::spawn(move || welcome(&own, &known_as));
-    let watched = handle.clone();
-    thread::spawn(move || report_failures(&watched));
     signals::on(&[signals::SIGINT, signals::SIGTERM], start.service.stop())?;
     log::announce(format_args!("serving {what} on fulmar://{address}"));
     let (mut unreachable, mut refused) = (BTreeMap::new(), BTreeSet::new());
     let claim = Claim::default();
-    start.service.run(|notice| {
+    start.service.run(|report| {
+        happened.note(report);
+        let said = report.to_string();
+        let notice = match report {
+            Report::Connection(notice) => notice,
+            Report::Server(Event::Fails(_)) => return tracing::warn!(kind = report.kind(), "{said}"),
+            Report::Server(_) => return tracing::info!(kind = report.kind(), "{said}"),
+        };
         seeker.notice(notice);
         if start.is_unsure {
             claim.notice(notice, &handle);
         }
-        let said = notice.to_string();
         match notice {
+            // Clients come and go.
+            Notice::Connected { peer, .. } | Notice::Closed { peer, .. } if *peer >= FIRST_CLIENT => return,
             Notice::Connecting { .. } => return,
             // It is tried every second.
             Notice::Unreachable { peer, .. }
@@ -211,6 +225,20 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         Some((directory, claimed)) => Err(disbanded(&directory, &claimed).into()),
         None => Ok(()),
     }
+}
+
+/// Tells whoever asks at this address how a server is.
+fn tell_figures(address: SocketAddr, server: Handle<Server>, happened: Arc<Happened>) -> Result<(), String> {
+    let listener = TcpListener::bind(address)
+        .map_err(|error| format!("cannot listen on {address} for `metrics`: {error}"))?;
+    let tell = move || {
+        let never = AtomicBool::new(false);
+        if let Err(why) = fulmar_metrics::serve(&listener, || happened.figures(&server), &never) {
+            tracing::warn!("figures are not told any more: {why}");
+        }
+    };
+    let begun = thread::Builder::new().name("metrics".into()).spawn(tell);
+    begun.map(drop).map_err(|error| format!("cannot begin to tell figures: {error}"))
 }
 
 /// What a server needs to begin, beside its directory.
@@ -376,28 +404,6 @@ fn disbanded(directory: &DataDirectory, claimed: &Claimed) -> String {
         wanted.0,
         directory.server_file().display()
     )
-}
-
-/// Says once what of the server takes no part, and when it does again.
-fn report_failures(server: &Handle<Server>) {
-    let mut known = Vec::new();
-    let (tell, told) = mpsc::channel();
-    loop {
-        let tell = tell.clone();
-        // Who asked may be gone.
-        if !server.run(move |server, _, _| drop(tell.send(server.failures()))) {
-            return;
-        }
-        let Ok(failures) = told.recv() else { return };
-        failures
-            .iter()
-            .filter(|failure| !known.contains(*failure))
-            .for_each(|failure| tracing::warn!("{failure}"));
-        let over = known.iter().filter(|failure| !failures.contains(*failure));
-        over.for_each(|failure| tracing::warn!("no longer: {failure}"));
-        known = failures;
-        thread::sleep(Duration::from_secs(1));
-    }
 }
 
 /// Once this server is on the map: gives the shards that databases have got on it what all their shards have. What fails is

@@ -25,6 +25,32 @@
 //!   begins; it is the same rule for all protocols, and that they are safe rests on it. `transfer`: from one replica to another that has missed too
 //!   much. `epoch`: from a group to one of other members or another protocol. `speaker`: who may say what.
 //!
+//! # The papers' names
+//!
+//! | in the papers | here |
+//! | --- | --- |
+//! | replica, configuration, epoch number | [`Replica`], [`Group`], [`Group::epoch`] |
+//! | view number, op number, commit number | [`View`], [`SequenceNumber`], [`Replica::committed`] |
+//! | log, its entries, summary hash | [`Log`], [`Entry`], [`Summary`] |
+//! | status normal; view change or RECONCILIATION | `replica::Status::Normal`; `ViewChange` |
+//! | status recovering | none: records are on the disk ([`Memory`]), or another incarnation is let in (`epoch`) |
+//! | client table | `execution::Execution` |
+//! | last view in which the status was normal, v′ or vℓ | `Replica::last_normal` |
+//! | REQUEST, REPLY; SPECULATIVE-REPLY | [`Message::Request`], [`Message::Reply`]; [`Message::SpeculativeReply`] |
+//! | PREPARE, PREPAREOK; Fast Paxos' phase 2a and 2b of a classic round | [`Message::Prepare`], [`Message::PrepareOk`] |
+//! | Fast Paxos' phase 2b of a fast round; SYNC-REPLY, IN-VIEW | [`Message::PrepareOk`], which says how far places are the leader's |
+//! | COMMIT; SYNC | [`Message::Commit`], which asks as well |
+//! | STARTVIEWCHANGE, START-RECONCILIATION | [`Message::StartViewChange`] |
+//! | DOVIEWCHANGE, RECONCILE | [`Message::DoViewChange`] |
+//! | STARTVIEW, START-VIEW | [`Message::StartView`] |
+//! | merging of logs (Speculative Paxos, section 4.2.4) | `merge` |
+//! | GETSTATE, NEWSTATE | [`Message::GetState`], [`Message::State`] and, within a view, [`Message::StartView`] |
+//! | RECONFIGURATION, STARTEPOCH, EPOCHSTARTED | [`Invoke::Reconfigure`], [`Message::Group`] |
+//! | a client initiates a reconciliation | [`Message::Doubt`]; if answers differ, not at a time-out: there the leader decides |
+//! | speculative execution, rollback, commit(s) | `execution`, by [`StateMachine`] |
+//!
+//! Not in the papers: [`Message::Suspect`] and [`Message::Alive`], by which a replica that is cut off changes no view (`view_change`).
+//!
 //! # Example
 //!
 //! ```
@@ -89,6 +115,6 @@ pub use group::{Group, GroupError, Member, Protocol};
 pub use log::{Entry, Log, Summary};
 pub use memory::{Memory, Standing};
 pub use message::{ClientId, Message, Operation, SequenceNumber, Timer, View};
-pub use replica::{Behind, Options, Record, Replica, Wish};
+pub use replica::{Event, Options, Record, Replica, Wish};
 pub use state_machine::StateMachine;
 pub use timeout::{LeaderTimeout, NoLeaderTimeout};

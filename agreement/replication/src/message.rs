@@ -110,7 +110,7 @@ pub enum Message {
         /// What the state machine has answered.
         result: Vec<u8>,
     },
-    /// A client has found, or fears, that the replicas of a view are not in the same state.
+    /// A client has found that the replicas of a view are not in the same state (Speculative Paxos, section 4.2.2).
     Doubt {
         /// Which view.
         view: View,

@@ -41,7 +41,7 @@ pub struct Options {
     /// Whether nothing is promised before it is on the disk. Without, a replica that has crashed comes back as another incarnation.
     pub is_durable: bool,
     /// Whether states are too large for a message. Then a checkpoint holds only what [`StateMachine::snapshot`] says of the state, and
-    /// whoever runs a replica that is [`Behind`] copies the state itself, part by part, while the replica goes on: so operations are such
+    /// whoever runs a replica that is [behind](Event::Behind) copies the state itself, part by part, while the replica goes on: so operations are such
     /// that carried out over a state that is newer in part they come to the same, if all that follow are, too.
     pub is_copied: bool,
     /// Whether the nodes of the group never change, under whatever incarnations: then whoever is none of them is heard as a client is.
@@ -67,11 +67,16 @@ impl Default for Options {
     }
 }
 
-/// A replica has missed what the others no longer have in their logs: it goes on from a checkpoint, and its state is to be copied,
-/// from the beginning, from one that is not behind, such as this one. When it starts again meanwhile it says so again, and what was
-/// copied before still counts.
+/// What a replica tells whoever runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Behind(pub NodeId);
+pub enum Event {
+    /// It has missed what the others no longer have in their logs: it goes on from a checkpoint, and its state is to be copied, from
+    /// the beginning, from one that is not behind, such as this one. When it starts again meanwhile it says so again, and what was
+    /// copied before still counts.
+    Behind(NodeId),
+    /// It takes part in this view of its group, in which it did not before; or again, after a restart.
+    View(View),
+}
 
 /// What whoever runs a replica wants of it.
 #[derive(Clone, Debug)]
@@ -472,7 +477,7 @@ impl<S: StateMachine> Replica<S> {
     /// Hears what has come since the last view.
     pub(crate) fn hear_waiting(&mut self, now: Time, out: &mut Outbox<Self>) {
         for (from, request) in std::mem::take(&mut self.waiting) {
-            self.receive(now, from, request, out);
+            self.hear(now, from, request, out);
         }
     }
 
@@ -542,6 +547,7 @@ impl<S: StateMachine> Replica<S> {
         if last >= self.log.last() {
             return Vec::new();
         }
+        self.assert_uncommitted_after(last);
         self.execution.rollback(last);
         let removed: Vec<_> = self.log.entries_after(last).cloned().collect();
         self.log.truncate(last);
@@ -639,12 +645,69 @@ impl<S: StateMachine> Process for Replica<S> {
     type Message = Message;
     type Timer = Timer;
     type Request = Wish;
-    type Event = Behind;
+    type Event = Event;
     type Record = Record;
 
+    fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
+        self.begin_life(now, out);
+        self.assert_invariants();
+    }
+
+    fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
+        self.hear(now, from, message, out);
+        self.assert_invariants();
+    }
+
+    fn busy(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
+        self.bear_with(peer, now, out);
+    }
+
+    fn disconnected(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
+        self.miss(peer, now, out);
+    }
+
+    fn request(&mut self, now: Time, wish: Wish, out: &mut Outbox<Self>) {
+        match wish {
+            Wish::Copied { upto, is_whole } => self.take_copied(upto, is_whole, now, out),
+            Wish::Reconfigure(members, protocol) => {
+                if let Ok(next) = self.group.followed_by(members, protocol) {
+                    self.reconfigure(self.me.node, crate::Entry::for_group(&next), now, out);
+                }
+            }
+            Wish::Resign(to) if self.leads() => {
+                let mut views = (1..self.group.members().len() as u64).map(|steps| self.view.after(steps));
+                if let Some(view) = views.find(|view| self.group.leader(*view) == to) {
+                    self.leave_for(view, now, out);
+                }
+            }
+            Wish::Resign(_) => {}
+        }
+        self.assert_invariants();
+    }
+
+    fn expire(&mut self, now: Time, timer: Timer, out: &mut Outbox<Self>) {
+        match timer {
+            Timer::Heartbeat => self.give_sign(now, out),
+            Timer::Batch if self.leads() => self.send_prepares(out),
+            Timer::Batch => {}
+            Timer::Patience => self.lose_patience(now, out),
+        }
+        self.assert_invariants();
+    }
+
+    fn durable(&mut self, now: Time, upto: Lsn, out: &mut Outbox<Self>) {
+        self.durable = upto;
+        while let Some((_, promise)) = self.promises.pop_front_if(|(lsn, _)| *lsn <= upto) {
+            self.fulfil(promise, now, out);
+        }
+        self.assert_invariants();
+    }
+}
+
+impl<S: StateMachine> Replica<S> {
     /// One that has led before may have said what is not on its disk: others lead the next view. In its first life it says
     /// nothing before it is sure to know that it has begun.
-    fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
+    fn begin_life(&mut self, now: Time, out: &mut Outbox<Self>) {
         let led = self.is_restarted && self.is_leader_of(self.view);
         #[cfg(test)]
         let led = led && !self.group.has(Defect::LeadsAgain);
@@ -662,7 +725,7 @@ impl<S: StateMachine> Process for Replica<S> {
         }
     }
 
-    fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
+    fn hear(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
         if !self.hears(from, &message) || !self.is_among_members(from, &message, now, out) {
             return;
         }
@@ -718,48 +781,6 @@ impl<S: StateMachine> Process for Replica<S> {
             }
             Message::State(checkpoint) => self.take_state(from, &checkpoint, now, out),
             Message::Group(group) => self.hear_of_group(from, &group, now, out),
-        }
-    }
-
-    fn busy(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
-        self.bear_with(peer, now, out);
-    }
-
-    fn disconnected(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
-        self.miss(peer, now, out);
-    }
-
-    fn request(&mut self, now: Time, wish: Wish, out: &mut Outbox<Self>) {
-        match wish {
-            Wish::Copied { upto, is_whole } => self.take_copied(upto, is_whole, now, out),
-            Wish::Reconfigure(members, protocol) => {
-                if let Ok(next) = self.group.followed_by(members, protocol) {
-                    self.reconfigure(self.me.node, crate::Entry::for_group(&next), now, out);
-                }
-            }
-            Wish::Resign(to) if self.leads() => {
-                let mut views = (1..self.group.members().len() as u64).map(|steps| self.view.after(steps));
-                if let Some(view) = views.find(|view| self.group.leader(*view) == to) {
-                    self.leave_for(view, now, out);
-                }
-            }
-            Wish::Resign(_) => {}
-        }
-    }
-
-    fn expire(&mut self, now: Time, timer: Timer, out: &mut Outbox<Self>) {
-        match timer {
-            Timer::Heartbeat => self.give_sign(now, out),
-            Timer::Batch if self.leads() => self.send_prepares(out),
-            Timer::Batch => {}
-            Timer::Patience => self.lose_patience(now, out),
-        }
-    }
-
-    fn durable(&mut self, now: Time, upto: Lsn, out: &mut Outbox<Self>) {
-        self.durable = upto;
-        while let Some((_, promise)) = self.promises.pop_front_if(|(lsn, _)| *lsn <= upto) {
-            self.fulfil(promise, now, out);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 #[cfg(test)]
 use crate::group::Defect;
-use crate::replica::{Behind, Record};
+use crate::replica::{Event, Record};
 use crate::{Checkpoint, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, View};
 use fulmar_node::{NodeId, Outbox, Time};
 use std::sync::Arc;
@@ -201,7 +201,7 @@ impl<S: StateMachine> Replica<S> {
         self.copied = Some(at);
         self.promise_no_log();
         self.record(Record::Copying(true), out);
-        out.event(Behind(from));
+        out.event(Event::Behind(from));
     }
 
     /// The same, again, if that was not over when it ended.
@@ -209,7 +209,7 @@ impl<S: StateMachine> Replica<S> {
         if self.is_copying()
             && let Some(other) = self.group.others(self.me).next()
         {
-            out.event(Behind(other));
+            out.event(Event::Behind(other));
         }
     }
 

@@ -10,7 +10,8 @@ use crate::leader::Leading;
 use crate::merge::{Candidate, merge};
 use crate::replica::{Promise, Record, Status};
 use crate::{
-    Checkpoint, Entry, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, Timer, View,
+    Checkpoint, Entry, Event, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, Timer,
+    View,
 };
 use fulmar_node::{NodeId, Outbox, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -361,6 +362,7 @@ impl<S: StateMachine> Replica<S> {
         } else {
             self.wait(self.patience(), now, out);
         }
+        out.event(Event::View(self.view));
         self.promise_log(now, out);
     }
 

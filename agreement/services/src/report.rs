@@ -2,6 +2,7 @@
 
 use crate::Members;
 use fulmar_node::NodeId;
+use fulmar_replication::View;
 use fulmar_transport::{Address, LinkError, Notice};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -56,6 +57,12 @@ impl Reporter {
             | Notice::Unknown { why: LinkError::Ended, .. } => {}
             _ => self.tell(&notice.to_string()),
         }
+    }
+
+    /// The replica takes part in another view.
+    pub(crate) fn view(&self, view: View, leader: NodeId) {
+        let leader = self.members.address(leader).unwrap_or_default();
+        self.tell(&format!("view {view} has begun, led by {leader}"));
     }
 
     fn reached(&self, peer: NodeId) {

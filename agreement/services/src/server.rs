@@ -5,7 +5,7 @@ use crate::report::Reporter;
 use crate::{Application, Charter, ticker};
 use fulmar_node::{Lsn, NodeId};
 use fulmar_replication::applications::{Locks, Timestamps};
-use fulmar_replication::{Behind, Group, GroupError, LeaderTimeout, Options, Replica, StateMachine, Wish};
+use fulmar_replication::{Event, Group, GroupError, LeaderTimeout, Options, Replica, StateMachine, Wish};
 use fulmar_transport::{Handle, Limits, Notice, Protocol, ServeError, User};
 use std::io;
 use std::net::TcpListener;
@@ -124,6 +124,7 @@ impl Server {
     ) -> Result<(), ServerError> {
         let ReplicaDirectory { member, journal, records, .. } = &mut self.directory;
         let options = Options { is_fixed: true, ..self.leader_timeout.options() };
+        let group = self.group.clone();
         let replica = Replica::new(*member, self.group, options, S::default(), records);
         let (logged, protocol) = (Lsn(records.len() as u64), protocol(&self.charter));
         *records = Vec::new();
@@ -135,16 +136,20 @@ impl Server {
         server.listen(listener).map_err(ServerError::Begin)?;
         begun(Box::new(server.handle().retiring(RETIRING, Replica::retire))).map_err(ServerError::Begin)?;
         assist(server.handle());
-        server.run(journal, &mut Ear(&self.reporter))?;
+        server.run(journal, &mut Ear(&self.reporter, group))?;
         Ok(())
     }
 }
 
-/// Hears what happens to connections.
-struct Ear<'r>(&'r Reporter);
+/// Hears what happens to connections, and who leads. The group of a service never changes.
+struct Ear<'r>(&'r Reporter, Group);
 
 impl<S: StateMachine> User<Replica<S>> for Ear<'_> {
-    fn event(&mut self, _behind: Behind, _wishes: &mut Vec<Wish>) {}
+    fn event(&mut self, event: Event, _wishes: &mut Vec<Wish>) {
+        if let Event::View(view) = event {
+            self.0.view(view, self.1.leader(view));
+        }
+    }
 
     fn notice(&mut self, notice: Notice, _wishes: &mut Vec<Wish>) {
         self.0.notice(&notice);

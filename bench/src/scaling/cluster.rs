@@ -1,7 +1,7 @@
 //! Servers with service times, and clients that run programs.
 
 use fulmar_cluster::{
-    Ask, Call, Client, Map, Message, NodeId, Protocol, Question, Remote, Replication, Reply, Server,
+    Ask, Call, Client, Event, Map, Message, NodeId, Protocol, Question, Remote, Replication, Reply, Server,
     ShardOptions, Synced, Timer, Transient, Unreachable,
 };
 use fulmar_dbt::{Database, Tree};
@@ -158,11 +158,15 @@ impl Busy {
         let server = &mut self.server;
         let reached = |own: &mut Outbox<Server>| {
             step(server, own);
-            for joining in std::mem::take(&mut own.events) {
-                server.request(now, joining, own);
+            for event in std::mem::take(&mut own.events) {
+                if let Event::Joining(joining) = event {
+                    server.request(now, joining, own);
+                }
             }
+            // Operators read the others.
+            own.events.clear();
         };
-        let nothing = |joining| unreachable!("it was reached: {joining:?}");
+        let nothing = |event| unreachable!("all were taken: {event:?}");
         out.take_over(reached, Alarm::Server, nothing, |record| record);
         if out.sends[before..].iter().any(|(_, message)| matches!(message, Message::Clock { .. })) {
             self.clock_asked = Some(now);

@@ -7,7 +7,7 @@
 //!
 //! # The idea
 //!
-//! Objects are in *shards* (shards), each on one server, or on several by state machine replication. A transaction of one group commits there, as
+//! Objects are in *shards*, each on one server, or on several by state machine replication. A transaction of one shard commits there, as
 //! on one machine; one of several commits in two phases, with one of the shards as its primary (Yesquel, section 3; Percolator). A snapshot is a time
 //! of the cluster's one *clock* (timestamp oracle), which one of the servers keeps, with the *map* of which server holds which shard. Leaves of
 //! trees move between shards, and shards between servers, while clients go on.
@@ -91,7 +91,7 @@ pub use message::{
 pub use name::{BadName, DatabaseName};
 pub use open::{Open, ShardOptions};
 pub use peer::{PeerMessage, Ready, Step};
-pub use serve::{Cluster, DrainError, Identity, Service, new_cluster, new_server};
-pub use server::{Joining, Load, Server, SyncLog, Synced, Timer};
+pub use serve::{Cluster, DrainError, Identity, Report, Service, new_cluster, new_server};
+pub use server::{Event, Joining, Load, Server, SyncLog, Synced, Timer};
 pub use status::{ShardStatus, Status};
 pub use store::{Call, Remote, Unreachable};

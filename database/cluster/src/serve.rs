@@ -4,12 +4,13 @@ use crate::connection::{ConnectError, FIRST, limits, protocol, resolve};
 use crate::map::{Map, Replication, Spared};
 use crate::message::{MapRequest, Message};
 use crate::open::Open;
-use crate::server::{Joining, Server, SyncLog, remembered};
+use crate::server::{Event, Joining, Server, SyncLog, remembered};
 use crate::status::Status;
 use fulmar_files::chance;
 use fulmar_kv::Error;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_transport::{Address, ClusterId, GREETING, Handle, Listener, Notice, ServeError, User};
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -104,11 +105,11 @@ impl Service {
         self.service.handle()
     }
 
-    /// Serves until it is stopped. `report` is told what happens to connections.
+    /// Serves until it is stopped. `report` is told what happens.
     ///
     /// # Errors
     /// [`ServeError`]: a disk has failed, or the system.
-    pub fn run(mut self, report: impl FnMut(&Notice)) -> Result<(), ServeError> {
+    pub fn run(mut self, report: impl FnMut(Report<'_>)) -> Result<(), ServeError> {
         let (handle, calls) = (self.service.handle(), Arc::new(()));
         let mut watcher = Watcher { report, handle, cluster: self.cluster, calls };
         self.service.run(&mut self.log, &mut watcher).map(|_| ())
@@ -358,7 +359,36 @@ pub fn new_cluster() -> io::Result<u128> {
     Ok(u128::from_be_bytes(chance()?).max(1))
 }
 
-/// Is told what happens to connections, and calls servers that are to join.
+/// What happens to a server that runs.
+#[derive(Clone, Copy, Debug)]
+pub enum Report<'a> {
+    /// To its connections.
+    Connection(&'a Notice),
+    /// To what it serves, or to its cluster.
+    Server(&'a Event),
+}
+
+impl Report<'_> {
+    /// Which kind of thing happened.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Connection(notice) => notice.kind(),
+            Self::Server(event) => event.kind(),
+        }
+    }
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connection(notice) => notice.fmt(f),
+            Self::Server(event) => event.fmt(f),
+        }
+    }
+}
+
+/// Passes on what happens, and calls servers that are to join.
 struct Watcher<R> {
     report: R,
     handle: Handle<Server>,
@@ -367,8 +397,8 @@ struct Watcher<R> {
     calls: Arc<()>,
 }
 
-impl<R: FnMut(&Notice)> User<Server> for Watcher<R> {
-    fn event(&mut self, joining: Joining, _requests: &mut Vec<Joining>) {
+impl<R: FnMut(Report<'_>)> Watcher<R> {
+    fn call(&self, joining: Joining) {
         if Arc::strong_count(&self.calls) > MOST_CALLS {
             return;
         }
@@ -382,9 +412,18 @@ impl<R: FnMut(&Notice)> User<Server> for Watcher<R> {
         // Whoever is not called asks again.
         let _ = thread::Builder::new().name("join".into()).spawn(call);
     }
+}
+
+impl<R: FnMut(Report<'_>)> User<Server> for Watcher<R> {
+    fn event(&mut self, event: Event, _requests: &mut Vec<Joining>) {
+        match event {
+            Event::Joining(joining) => self.call(joining),
+            event => (self.report)(Report::Server(&event)),
+        }
+    }
 
     fn notice(&mut self, notice: Notice, _requests: &mut Vec<Joining>) {
-        (self.report)(&notice);
+        (self.report)(Report::Connection(&notice));
     }
 }
 

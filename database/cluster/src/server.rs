@@ -3,6 +3,7 @@
 mod balance;
 mod clock;
 mod copying;
+mod event;
 mod failures;
 mod hand_over;
 mod ledger;
@@ -27,6 +28,7 @@ use crate::replicated::Entries;
 use crate::status::Status;
 pub use balance::Load;
 use clock::Clock;
+pub use event::Event;
 use failures::Failures;
 use fulmar_kv::{Database, Error, ShardId, Timestamp};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
@@ -101,6 +103,8 @@ struct Replicas {
     /// What others are kept in, which begin as soon as the map tells that they do.
     opened: BTreeMap<(DatabaseNumber, ShardId), (Entries, Vec<Record>)>,
     failures: Failures,
+    /// Those of which there was last an event.
+    told: Vec<String>,
 }
 
 /// The server as one of its cluster.
@@ -141,6 +145,8 @@ struct Known {
     reshaped: u64,
     /// What the server tells itself.
     own: VecDeque<Message>,
+    /// What it cannot do for now, and why, of which there was an event.
+    failing: BTreeMap<String, String>,
 }
 
 /// What a step of the server works with, beside the shard that it is about.
@@ -172,6 +178,30 @@ impl Turn<'_> {
 
     fn failed(&self, error: Error) -> Answer {
         Answer::Failed(Failed::on(error, &self.known.address))
+    }
+
+    /// What has come of something that is tried again if it fails: operators are told if it does for another reason than before, and when it
+    /// succeeds.
+    fn report<T>(&mut self, what: impl Fn(&Known) -> String, result: Result<T, Error>) -> Option<T> {
+        match result {
+            Ok(done) => {
+                if !self.known.failing.is_empty() {
+                    let over = self.known.failing.remove(&what(self.known));
+                    over.into_iter().for_each(|why| self.out.event(Event::Recovers(why)));
+                }
+                Some(done)
+            }
+            // Transactions do that to each other.
+            Err(Error::Conflict | Error::SnapshotGone) => None,
+            Err(error) => {
+                let what = what(self.known);
+                let why = format!("cannot {what}: {error}; it is tried again");
+                if self.known.failing.insert(what, why.clone()).as_ref() != Some(&why) {
+                    self.out.event(Event::Fails(why));
+                }
+                None
+            }
+        }
     }
 }
 
@@ -239,6 +269,7 @@ impl Server {
             durable: Lsn(0),
             reshaped: 0,
             own: VecDeque::new(),
+            failing: BTreeMap::new(),
         };
         let held = Held {
             directory,
@@ -289,6 +320,11 @@ impl Server {
     /// What of this server takes no part, and why.
     pub fn failures(&self) -> Vec<String> {
         self.held.failures(&self.known)
+    }
+
+    /// What this server tells about itself.
+    pub fn status(&self) -> Status {
+        self.held.status(&self.known)
     }
 
     /// What of this server does not count yet, as it has to hear first what the others have. Which replicas it is to hold it
@@ -403,17 +439,21 @@ impl Held {
                 self.take_chunk((database, shard), from, chunk, turn);
             }
             Message::Examine => {
-                let status = Status {
-                    now: turn.known.clock.now(),
-                    watermark: turn.known.clock.watermark(),
-                    snapshots: turn.known.snapshots.count(),
-                    shards: self.shards.open.values().map(Shard::status).collect(),
-                    failures: [self.failures(turn.known), self.behind(turn.known)].concat(),
-                };
+                let status = self.status(turn.known);
                 turn.send(from, Message::Status(status));
             }
             // Not for a server.
             Message::Answer { .. } | Message::Status(_) => {}
+        }
+    }
+
+    fn status(&self, known: &Known) -> Status {
+        Status {
+            now: known.clock.now(),
+            watermark: known.clock.watermark(),
+            snapshots: known.snapshots.count(),
+            shards: self.shards.open.values().map(Shard::status).collect(),
+            failures: [self.failures(known), self.behind(known)].concat(),
         }
     }
 
@@ -441,6 +481,7 @@ impl Held {
         }
         self.sweep_replicas(turn);
         self.reopen_failed(turn);
+        self.tell_failures(turn);
         self.sweep_records(turn);
         self.balance(turn);
         self.hand_over(turn);
@@ -468,8 +509,7 @@ impl Process for Server {
     type Timer = Timer;
     /// A server that was reached.
     type Request = Joining;
-    /// A server that is to be called.
-    type Event = Joining;
+    type Event = Event;
     type Record = Synced;
 
     fn start(&mut self, now: Time, out: &mut Outbox<Self>) {

@@ -2,7 +2,7 @@
 //! machine. It ends when it has had no client for some seconds.
 
 use crate::signals;
-use fulmar_cluster::{Door, Doors, LOCAL_CLUSTER, Replication, Service, Single};
+use fulmar_cluster::{Door, Doors, LOCAL_CLUSTER, Replication, Report, Service, Single};
 use fulmar_dbt::{Options, Timestamp};
 use fulmar_transport::{FIRST_CLIENT, Notice};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -89,7 +89,8 @@ fn serve(path: &Path, options: &Options, oldest: Option<Timestamp>) -> Result<()
         wait_until_idle(&changes);
         end();
     });
-    service.run(|notice| {
+    service.run(|report| {
+        let Report::Connection(notice) = report else { return };
         let change = match notice {
             Notice::Connected { peer, .. } if *peer >= FIRST_CLIENT => 1,
             Notice::Closed { peer, .. } if *peer >= FIRST_CLIENT => -1,

@@ -14,6 +14,7 @@ pub(super) fn run(service: Service, settings: &Settings, founds: bool) -> Result
         ("replicas", settings.replicas.is_some()),
         ("cache_mb", settings.cache_mb.is_some()),
         ("discovery", settings.discovery.is_some()),
+        ("metrics", settings.metrics.is_some()),
     ];
     if let Some((name, _)) = of_databases.into_iter().find(|(_, is_set)| *is_set) {
         return Err(format!("`{name}` is for servers of databases, and these settings have `service`").into());

@@ -5,6 +5,7 @@ use fulmar_replication::{LeaderTimeout, NoLeaderTimeout};
 use fulmar_services::Application;
 use serde::Deserialize;
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 #[derive(Default, Deserialize)]
@@ -16,6 +17,8 @@ pub(super) struct Settings {
     pub(super) join: Option<String>,
     pub(super) cache_mb: Option<u64>,
     pub(super) replicas: Option<u16>,
+    /// Where figures are told.
+    pub(super) metrics: Option<SocketAddr>,
     /// Whether others can find this server; they can if nothing is said.
     pub(super) discovery: Option<bool>,
     /// What is served, if not databases…

@@ -2,14 +2,13 @@
 //! `unshare` and `nsenter`, and root or unprivileged user namespaces.
 
 use crate::founding::status;
-use crate::server::{Server, sql};
+use crate::server::{Server, await_line, sql};
 use fulmar_cluster::Cluster;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 const FULMAR: &str = env!("CARGO_BIN_EXE_fulmar");
 
@@ -105,20 +104,6 @@ impl Drop for Disk {
     fn drop(&mut self) {
         let _ = self.holder.kill();
         let _ = self.holder.wait();
-    }
-}
-
-/// Waits until a log has a line with all of these in it, but not for ever.
-fn await_line(log: &Path, wanted: &[&str]) {
-    let end = Instant::now() + Duration::from_secs(60);
-    let has_all = |line: &str| wanted.iter().all(|wanted| line.contains(wanted));
-    loop {
-        let told = std::fs::read_to_string(log).expect("it is there");
-        if told.lines().any(has_all) {
-            return;
-        }
-        assert!(Instant::now() < end, "no {wanted:?} in\n{told}");
-        std::thread::yield_now();
     }
 }
 
@@ -264,7 +249,7 @@ fn a_replica_without_room_says_so_and_takes_part_again_when_there_is_some() {
         }
     };
     assert!(told.contains("No space left on device"), "{told}");
-    await_line(&log, &[" of birds takes no part: "]);
+    await_line(&[&log], &[" of birds takes no part: "]);
     // So it is with the map, which has nothing to write by itself when there is room again.
     for database in 0.. {
         let more = format!("fulmar://{},{}/more{database}", first.port(), second.port());
@@ -281,7 +266,7 @@ fn a_replica_without_room_says_so_and_takes_part_again_when_there_is_some() {
         }
         assert!(told.contains("takes no part") || told.contains("is not up to date yet"), "{told}");
     }
-    await_line(&log, &["no longer: ", " of birds takes no part: "]);
+    await_line(&[&log], &["no longer: ", " of birds takes no part: "]);
     // It has what the others have, and does without one of them.
     second.signal("KILL");
     connection.execute_batch("INSERT INTO t VALUES (1)").expect("two of three");

@@ -1,9 +1,11 @@
 //! Whoever reads the log of a server, or does not, the server goes on.
 
-use crate::server::sql;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use crate::founding::address;
+use crate::server::{Server, await_line, sql};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 struct Logged {
@@ -26,7 +28,7 @@ impl Logged {
         self.server.stderr.take().expect("a pipe")
     }
 
-    /// So many come and go, each worth two lines; afterwards others are served.
+    /// So many come and go, each worth a line; afterwards others are served.
     fn serves_after(&mut self, connections: usize) {
         for _ in 0..connections {
             drop(TcpStream::connect(&self.port).expect("a connection"));
@@ -74,5 +76,62 @@ fn what_others_repeat_does_not_fill_the_log() {
     drop(logged);
     let mut told = String::new();
     log.read_to_string(&mut told).expect("text");
-    assert!(told.lines().count() < 1_000 && told.contains(" connected: "), "{told}");
+    assert!(told.lines().count() < 1_000 && told.contains(" ended: "), "{told}");
+}
+
+/// What Prometheus would be told.
+fn figures(metrics: &str) -> String {
+    let mut asker = TcpStream::connect(metrics).expect("it listens");
+    asker.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("it is there");
+    let mut answer = String::new();
+    asker.read_to_string(&mut answer).expect("text");
+    answer
+}
+
+#[test]
+fn the_log_says_who_serves_what_and_nothing_of_clients() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let settings = folder.path().join("node.toml");
+    let metrics = address();
+    fs::write(&settings, format!("replicas = 3\nmetrics = \"{metrics}\"\n")).expect("a file");
+    let logs = ["a", "b", "c"].map(|name| folder.path().join(name).with_extension("log"));
+    let mut servers: Vec<Server> = Vec::new();
+    for log in &logs {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
+        command.arg("serve").arg("--data").arg(log.with_extension(""));
+        let place: &[&str] = match servers.first() {
+            Some(first) => &["--join", first.port()],
+            None => &["--found", "--config", settings.to_str().expect("text")],
+        };
+        let log = File::create(log).expect("a file");
+        servers.push(Server::logged(&mut command, "127.0.0.1:0", place, log.into()));
+    }
+    servers[0].await_servers(3);
+    servers[0].await_managers(3);
+    let ports: Vec<_> = servers.iter().map(Server::port).collect();
+    let name = format!("fulmar://{}/birds", ports.join(","));
+    assert_eq!(sql(&name, &["CREATE TABLE t(a); INSERT INTO t VALUES (7); SELECT a FROM t"]), "7");
+    let [first, second, third] = logs.each_ref().map(PathBuf::as_path);
+    await_line(&[first], &[" is a server of the cluster, at ", servers[2].port()]);
+    await_line(&[first, second, third], &[" of birds: served by this server, from view v0.0 on"]);
+    let told = figures(&metrics);
+    for figure in [
+        "fulmar_server_events_total{kind=\"serves\"} ",
+        "fulmar_shard_commits_total{database=\"birds\",shard=\"0\"} ",
+        "fulmar_server_failures 0\n",
+    ] {
+        assert!(told.contains(figure), "no {figure} in\n{told}");
+    }
+    servers[0].signal("TERM");
+    await_line(&[first], &["the cluster's clock and map: no longer served by this server"]);
+    for later in [" of birds", "the cluster's clock and map"] {
+        await_line(&[second, third], &[later, ": served by this server, from view "]);
+        await_line(&[second, third], &[later, ": view ", " has begun, led by "]);
+    }
+    await_line(&[second], &[" keeps the clock and the map"]);
+    for log in logs {
+        let told = fs::read_to_string(log).expect("text");
+        // Names of clients begin with 2147483648.
+        assert!(!told.contains("n21474"), "{told}");
+    }
 }

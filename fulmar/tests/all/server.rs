@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A server, which is killed at the end.
 pub(crate) struct Server {
@@ -86,6 +87,21 @@ impl Drop for Server {
         // SIGKILL; it may have ended before.
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+/// Waits until one of these logs has a line with all of these in it, but not for ever.
+pub(crate) fn await_line(logs: &[&Path], wanted: &[&str]) {
+    let end = Instant::now() + Duration::from_secs(60);
+    let has_all = |line: &str| wanted.iter().all(|wanted| line.contains(wanted));
+    loop {
+        let told: String =
+            logs.iter().map(|log| std::fs::read_to_string(log).expect("it is there")).collect();
+        if told.lines().any(has_all) {
+            return;
+        }
+        assert!(Instant::now() < end, "no {wanted:?} in\n{told}");
+        std::thread::yield_now();
     }
 }
 

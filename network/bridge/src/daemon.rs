@@ -165,9 +165,12 @@ impl Daemon {
         })?);
         if let Some(address) = config.metrics {
             let listener = TcpListener::bind(address).map_err(needs(format!("metrics at {address}")))?;
-            listener.set_nonblocking(true).map_err(needs(format!("metrics at {address}")))?;
-            let (bridges, stops) = (bridges.clone(), stops.clone());
-            threads.push(spawn("metrics", move || metrics::serve(&listener, &bridges, &stops))?);
+            let (bridges, stops, tell) = (bridges.clone(), stops.clone(), report.clone());
+            threads.push(spawn("metrics", move || {
+                if let Err(why) = fulmar_metrics::serve(&listener, || metrics::figures(&bridges), &stops) {
+                    tell(&format!("metrics are not told any more: {why}"));
+                }
+            })?);
         }
         let socket = config.control_socket();
         let appctl = Appctl::start(&socket, bridges.clone())

@@ -2,7 +2,7 @@
 
 use super::registers::Registers;
 use crate::group::Defect;
-use crate::{Client, Invoke, Memory, Message, Outcome, Record, Replica, Timer, View, Wish};
+use crate::{Client, Event, Invoke, Memory, Message, Outcome, Record, Replica, Timer, View, Wish};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use std::collections::VecDeque;
 
@@ -109,7 +109,8 @@ impl Role {
                 out.sends.append(&mut own.sends);
                 out.records.extend(own.records.iter().cloned());
                 out.timers.extend(own.timers.iter().map(|(timer, change)| (Alarm::Replica(*timer), *change)));
-                out.events.extend(own.events.iter().map(|_| Said::Behind));
+                let is_behind = |event: &&Event| matches!(event, Event::Behind(_));
+                out.events.extend(own.events.iter().filter(is_behind).map(|_| Said::Behind));
                 own.clear();
             }
             Self::Client(process, own) => {

@@ -2,7 +2,7 @@
 
 use super::replicas::{Hosted, Place};
 use super::shard::Shard;
-use super::{Held, Known, Turn};
+use super::{Event, Held, Known, Turn};
 use crate::map::RECORDS;
 use fulmar_kv::Error;
 use fulmar_node::Time;
@@ -43,7 +43,8 @@ impl Held {
         self.follow(place, turn);
     }
 
-    fn called(place: Place, known: &Known) -> String {
+    /// What a shard is called where an operator reads it.
+    pub(super) fn called(place: Place, known: &Known) -> String {
         match place {
             RECORDS => "the cluster's clock and map".to_owned(),
             (_, shard) => {
@@ -54,6 +55,17 @@ impl Held {
                 )
             }
         }
+    }
+
+    /// Tells what takes no part any more, and what does again. Once a sweep.
+    pub(super) fn tell_failures(&mut self, turn: &mut Turn<'_>) {
+        let failures = self.failures(turn.known);
+        let before = std::mem::replace(&mut self.replicas.told, failures);
+        let (before, now) = (&before, &self.replicas.told);
+        let begin = now.iter().filter(|failure| !before.contains(failure));
+        begin.for_each(|failure| turn.out.event(Event::Fails(failure.clone())));
+        let end = before.iter().filter(|failure| !now.contains(failure));
+        end.for_each(|failure| turn.out.event(Event::Recovers(failure.clone())));
     }
 
     /// See [`Server::failures`](super::Server::failures).

@@ -8,7 +8,7 @@
 //! *Known as:* shard migration, draining: who is to be empty has to hand over what it holds.
 
 use super::shard::Shard;
-use super::{Held, Known, Synced, Turn};
+use super::{Event, Held, Known, Synced, Turn};
 use crate::map::HandOver;
 use crate::message::{DatabaseNumber, MapRequest, Message};
 use fulmar_kv::{Commit, Database, Error, Moved, ObjectId, Refusal, Restructuring, ShardId, Timestamp};
@@ -95,9 +95,16 @@ impl Held {
             self.shards.leaving.keys().copied().filter(|place| !held.contains(place)).collect();
         for place in done {
             self.shards.leaving.remove(&place);
+            turn.out.event(Event::HandedOver { shard: Self::called(place, turn.known) });
             if let Some(placement) = turn.known.map.databases.get(&place.0) {
                 // It is nobody's: what is left of it takes room, and no more.
-                let _ = self.directory.discard(&placement.name, place.1);
+                let discarded = self.directory.discard(&placement.name, place.1);
+                turn.report(
+                    |known| {
+                        format!("remove the files of {}, which was handed over", Self::called(place, known))
+                    },
+                    discarded,
+                );
             }
         }
         for place in held {
@@ -105,15 +112,25 @@ impl Held {
             let is_ready = is_leaving
                 || matches!(self.holds(place, turn), Ok(true))
                     && self.shards.open.get_mut(&place).is_some_and(Shard::is_steady);
-            // What a disk or a lack of servers keeps from being done is tried again.
-            if is_ready && let Ok(true) = self.prepare_to_leave(place, turn.known) {
-                self.hand_part(place, turn);
+            if is_ready {
+                let prepared = self.prepare_to_leave(place, turn);
+                // For want of another server it waits.
+                if turn.report(|known| format!("hand over {}", Self::called(place, known)), prepared)
+                    == Some(true)
+                {
+                    self.hand_part(place, turn);
+                }
             }
         }
     }
 
     /// Sees to it that there is an attempt to hand the shard over, a new one if the last has failed.
-    fn prepare_to_leave(&mut self, place: (DatabaseNumber, ShardId), known: &Known) -> Result<bool, Error> {
+    fn prepare_to_leave(
+        &mut self,
+        place: (DatabaseNumber, ShardId),
+        turn: &mut Turn<'_>,
+    ) -> Result<bool, Error> {
+        let known = &*turn.known;
         let Some(placement) = known.map.databases.get(&place.0) else { return Ok(false) };
         if self.shards.leaving.get(&place).is_some_and(|leaving| leaving.is_done || leaving.sent <= PATIENCE)
         {
@@ -129,6 +146,7 @@ impl Held {
             (None, None) => self.directory.open(&placement.name, place.1)?,
         };
         self.shards.leaving.insert(place, Leaving::new(database, hand_over));
+        turn.out.event(Event::HandsOver { shard: Self::called(place, known), to });
         Ok(true)
     }
 
@@ -156,7 +174,12 @@ impl Held {
                 shard.redirect(turn);
             }
             leaving.sent += 1;
-            let Ok((objects, last)) = leaving.part() else { return };
+            let part = leaving.part();
+            let Some((objects, last)) =
+                turn.report(|known| format!("read {}", Self::called(place, known)), part)
+            else {
+                return;
+            };
             let number = leaving.number;
             (to, Message::HandOver { database, shard, attempt, number, objects, last })
         };
@@ -204,7 +227,10 @@ impl Held {
             match self.try_take_over(place, (attempt, number), part, turn.known) {
                 Ok(Some(whole)) => {
                     let until = match &whole {
-                        Some(whole) => turn.out.record(Synced::of(whole)),
+                        Some(whole) => {
+                            turn.out.event(Event::TookOver { shard: Self::called(place, turn.known), from });
+                            turn.out.record(Synced::of(whole))
+                        }
                         None => turn.out.logged(),
                     };
                     self.shards.unanswered.push_back(Unanswered {
@@ -218,8 +244,11 @@ impl Held {
                     self.answer_parts(turn);
                 }
                 Ok(None) => {}
-                // A part of it may be there: all of it comes anew.
-                Err(_) => drop(self.shards.arriving.remove(&place)),
+                Err(why) => {
+                    // A part of it may be there: all of it comes anew.
+                    self.shards.arriving.remove(&place);
+                    turn.report::<()>(|known| format!("take over {}", Self::called(place, known)), Err(why));
+                }
             }
         }
     }

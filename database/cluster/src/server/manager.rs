@@ -165,7 +165,8 @@ impl Manager {
         };
         if is_changed {
             // If the disk fails, others hear nothing of it.
-            let _ = self.change(keep, turn);
+            let changed = self.change(keep, turn);
+            turn.report(|_| "write down the map".into(), changed);
         }
     }
 

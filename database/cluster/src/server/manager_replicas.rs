@@ -38,13 +38,13 @@ impl Held {
 
     /// Sees to it that the clock and the map are where they are to be.
     pub(super) fn sweep_records(&mut self, turn: &mut Turn<'_>) {
-        // A disk that fails may do so no more.
-        let _ = self.keep_records(turn);
+        let kept = self.keep_records(turn);
+        turn.report(|_| "go on with the clock and the map".into(), kept);
         let Some(manager) = &mut self.membership.manager else { return };
         manager.sweep();
         if manager.map().is_to_spread() {
-            // If it cannot be written down, it is tried again.
-            let _ = manager.change(Map::spread, turn);
+            let changed = manager.change(Map::spread, turn);
+            turn.report(|_| "write down the map".into(), changed);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The map, as a server asks for it, and as others ask it.
 
-use super::{Held, Known, Manager, Turn};
+use super::{Event, Held, Known, Manager, Turn};
 use crate::map::Map;
 use crate::message::{Answer, Failed, MapRequest, Message};
 use crate::name::DatabaseName;
@@ -30,6 +30,17 @@ pub(in super::super) fn remembered(directory: &mut dyn Open) -> Result<Option<Ma
         what: "what this server knew of the others is damaged; without this file it has to join them".into(),
     };
     Map::decode(&mut Reader::new(&bytes)).map(Some).ok_or_else(damaged)
+}
+
+/// What an operator is to be told of a new map.
+fn events(before: &Map, now: &Map) -> Vec<Event> {
+    let joined = now.servers.iter().filter(|(server, address)| !before.has(**server, address));
+    let joined = joined.map(|(server, address)| Event::Joined { server: *server, address: address.clone() });
+    let left = before.servers.keys().filter(|server| !now.servers.contains_key(server));
+    let left = left.map(|server| Event::Left { server: *server });
+    let address = now.servers.get(&now.manager).cloned();
+    let manager = (now.manager != before.manager).then_some(Event::Manager { server: now.manager, address });
+    joined.chain(left).chain(manager).collect()
 }
 
 impl Turn<'_> {
@@ -99,7 +110,7 @@ impl Held {
                 if from == turn.known.me {
                     return self.join(joining, turn);
                 }
-                return turn.out.event(joining);
+                return turn.out.event(Event::Joining(joining));
             }
             MapRequest::Replicate(replication) if map.replication != replication => {
                 manager.change(|map| map.replicate(replication), turn)
@@ -199,6 +210,9 @@ impl Held {
         let kept = |map: &Map| (map.manager, map.records.as_ref().and_then(|records| records.view));
         let is_kept_anew = kept(&map) != kept(&turn.known.map);
         let before = std::mem::replace(&mut turn.known.map, map);
+        for event in events(&before, &turn.known.map) {
+            turn.out.event(event);
+        }
         let (was, is) = (before.servers_of_shards(), turn.known.map.servers_of_shards());
         let is_moved = |place| was.get(&place) != is.get(&place);
         for ((database, _), shard) in &mut self.shards.open {
@@ -209,9 +223,12 @@ impl Held {
         turn.known.met.retain(|server, _| before.servers.get(server) == servers.get(server));
         let mut servers = Vec::new();
         turn.known.map.whereabouts().encode(&mut servers);
-        // What fails is tried again with the next map; until then what was known before has to do.
-        if servers != self.membership.remembered && self.directory.remember(&servers).is_ok() {
-            self.membership.remembered = servers;
+        // Until it is tried again, with the next map, what was known before has to do.
+        if servers != self.membership.remembered {
+            let remembered = self.directory.remember(&servers);
+            if turn.report(|_| "write down where the other servers are".into(), remembered).is_some() {
+                self.membership.remembered = servers;
+            }
         }
         self.look_at_map(turn);
         if is_kept_anew {

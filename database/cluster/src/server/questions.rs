@@ -213,8 +213,8 @@ impl Held {
             && matches!(self.holds(place, turn), Ok(true))
             && let Some(shard) = self.shards.open.get_mut(&place)
         {
-            // A disk that fails here fails the next commit too, which says so.
-            let _ = tell(shard, turn);
+            let told = tell(shard, turn);
+            turn.report(|known| format!("write to {}", Self::called(place, known)), told);
             return true;
         }
         false

@@ -10,7 +10,7 @@ use super::copying::{Copying, Given};
 use super::ledger::Ledger;
 use super::manager::Manager;
 use super::shard::Shard;
-use super::{Held, Known, Synced, Timer, Turn};
+use super::{Event, Held, Known, Synced, Timer, Turn};
 use crate::map::{FIRST_LIFE, RECORDS, Replicas};
 use crate::message::{DatabaseNumber, MapRequest, Message};
 use crate::open::ShardOptions;
@@ -18,7 +18,7 @@ use crate::replicated::{DONE, Entries, Leading, Operation};
 use fulmar_kv::{Database, Error, ShardId};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use fulmar_replication::{
-    Behind, Client, ClientId, Group as Members, Invoke, Member, Options, Outcome, Protocol, Replica,
+    Client, ClientId, Event as Said, Group as Members, Invoke, Member, Options, Outcome, Protocol, Replica,
     SequenceNumber, View, Wish,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -89,6 +89,19 @@ impl Hosted {
     /// Writes down in which of the server's lives it has begun.
     pub(super) fn begin(&self) -> Result<(), Error> {
         self.entries.begin(self.life)
+    }
+
+    /// It takes part in another view: operators are told, but of the first of all.
+    fn tell_view(&self, view: View, place: Place, turn: &mut Turn<'_>) {
+        let (group, shard) = (self.replica.group(), Held::called(place, turn.known));
+        if view == View::first_of(0) {
+            return;
+        }
+        if view == View::first_of(group.epoch()) {
+            let (members, protocol) = (group.nodes().collect(), group.protocol());
+            turn.out.event(Event::Group { shard: shard.clone(), members, protocol });
+        }
+        turn.out.event(Event::View { shard, view, leader: group.leader(view) });
     }
 
     /// The view in which it serves the shard.
@@ -284,8 +297,11 @@ impl Held {
         }
         let timers = own.timers.into_iter().map(|(name, change)| (Timer::Replica(place, name), change));
         turn.out.timers.extend(timers);
-        if let Some(Behind(from)) = own.events.pop() {
-            hosted.copy_from(from, place, turn);
+        for said in own.events {
+            match said {
+                Said::Behind(from) => hosted.copy_from(from, place, turn),
+                Said::View(view) => hosted.tell_view(view, place, turn),
+            }
         }
         self.observe(place, turn);
     }
@@ -305,10 +321,11 @@ impl Held {
         let Some(hosted) = self.replicas.hosted.get_mut(&place) else { return };
         let leads = hosted.replica.view().filter(|_| hosted.replica.leads());
         if hosted.front.as_ref().map(|front| front.view) != leads {
-            hosted.front = None;
             self.follow(place, turn);
-            if let Some(view) = leads {
-                self.lead(place, view, turn);
+            match (leads, self.replicas.hosted.get_mut(&place)) {
+                (Some(view), _) => self.lead(place, view, turn),
+                (None, Some(hosted)) => hosted.front = None,
+                (None, None) => {}
             }
         }
         let Some(Hosted { front: Some(front), entries, .. }) = self.replicas.hosted.get_mut(&place) else {
@@ -318,8 +335,9 @@ impl Held {
         if is_announced && entries.leader() == Some(front.view) {
             if place == RECORDS {
                 front.stage = Stage::Serving;
-                // What fails is tried again.
-                let _ = self.keep_records(turn);
+                turn.out.event(Event::Serves { shard: Self::called(place, turn.known), view: front.view });
+                let kept = self.keep_records(turn);
+                turn.report(|_| "go on with the clock and the map".into(), kept);
             } else {
                 front.stage = Stage::Registering;
                 self.register(place, turn);
@@ -343,8 +361,9 @@ impl Held {
     pub(super) fn follow(&mut self, place: Place, turn: &mut Turn<'_>) {
         if let Some(hosted) = self.replicas.hosted.get_mut(&place) {
             hosted.entries.follow();
-            if let Some(front) = &mut hosted.front {
-                front.stage = Stage::Over;
+            let stage = hosted.front.as_mut().map(|front| std::mem::replace(&mut front.stage, Stage::Over));
+            if stage == Some(Stage::Serving) {
+                turn.out.event(Event::ServesNoMore { shard: Self::called(place, turn.known) });
             }
         }
         if let Some(mut shard) = self.shards.open.remove(&place) {
@@ -468,12 +487,14 @@ impl Held {
                 && matches!(front.stage, Stage::Timing(from) if from <= number)
             {
                 front.stage = Stage::Serving;
+                let shard = Self::called(*place, turn.known);
+                turn.out.event(Event::Serves { shard, view: front.view });
                 places.push(*place);
             }
         }
         for place in places {
-            // What fails is tried again when somebody asks.
-            let _ = self.serves(place, turn);
+            let served = self.serves(place, turn);
+            turn.report(|known| format!("open {}", Self::called(place, known)), served);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::said;
 use fulmar_cluster::{
-    Answer, DatabaseNumber, Direction, Directory, HandOver, Joining, Layout, Map, MapRequest, Message,
+    Answer, DatabaseNumber, Direction, Directory, Event, HandOver, Joining, Layout, Map, MapRequest, Message,
     NodeId, PeerMessage, Placement, Question, Replication, Server, ShardOptions, Sight, Single, SyncLog,
     Timer,
 };
@@ -91,7 +91,10 @@ impl Node {
         let mut sent = Vec::new();
         loop {
             sent.append(&mut self.out.sends);
-            self.joining.append(&mut self.out.events);
+            self.joining.extend(self.out.events.drain(..).filter_map(|event| match event {
+                Event::Joining(joining) => Some(joining),
+                _ => None,
+            }));
             let (upto, is_done) = (self.out.logged(), self.out.records.is_empty());
             self.log.append(&self.out.records).unwrap();
             self.out.clear();

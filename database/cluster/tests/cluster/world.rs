@@ -2,7 +2,7 @@
 
 use fulmar_cluster::replicated::{self, Left};
 use fulmar_cluster::{
-    Answer, Ask, Call, Client, Cluster, DatabaseName, DatabaseNumber, Map, MapRequest, Message, Open,
+    Answer, Ask, Call, Client, Cluster, DatabaseName, DatabaseNumber, Event, Map, MapRequest, Message, Open,
     PeerMessage, Question, Remote, Replication, Reply, Server, ShardOptions, Sight, Synced, Timer,
     Unreachable,
 };
@@ -266,8 +266,10 @@ impl Process for Role {
                 as_server(out, |out| {
                     server.receive(now, connections.named(from), message, out);
                     // Whoever says where it is can be reached there.
-                    for joining in std::mem::take(&mut out.events) {
-                        server.request(now, joining, out);
+                    for event in std::mem::take(&mut out.events) {
+                        if let Event::Joining(joining) = event {
+                            server.request(now, joining, out);
+                        }
                     }
                 });
                 hear_answers(server, *defect, now, out);
@@ -347,6 +349,8 @@ const LONGEST: usize = (1 << 20) + (64 << 10);
 fn as_server(out: &mut Outbox<Role>, step: impl FnOnce(&mut Outbox<Server>)) {
     let said = |out: &mut Outbox<Server>| {
         step(out);
+        // Operators read the others.
+        out.events.retain(|event| matches!(event, Event::Joining(_)));
         for (_, message) in &out.sends {
             let Message::Replication { message, .. } = message else { continue };
             let mut encoded = Vec::new();
