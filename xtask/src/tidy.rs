@@ -2,6 +2,7 @@
 //! shows it failing.
 
 mod map;
+mod messages;
 mod rules;
 mod source;
 mod words;
@@ -13,8 +14,12 @@ use source::Source;
 pub(crate) fn tidy() -> Result {
     let sources = source::read_tree(&root())?;
     let mut errors = 0;
-    for finding in
-        sources.iter().flat_map(rules::check).chain(map::check(&sources)).chain(words::check(&sources))
+    for finding in sources
+        .iter()
+        .flat_map(rules::check)
+        .chain(map::check(&sources))
+        .chain(words::check(&sources))
+        .chain(messages::check(&sources))
     {
         errors += usize::from(finding.severity == rules::Severity::Error);
         eprintln!("{finding}");

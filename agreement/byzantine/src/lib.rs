@@ -25,6 +25,26 @@
 //! - [`check`], what the paper proves, checked after every round of a run.
 //! - [`Synchronous`], what runs in rounds; [`runs`] of any such protocol against [`adversaries`], and the [`baselines`] to set beside this one.
 //!
+//! # The paper's names
+//!
+//! | in the paper | here |
+//! | --- | --- |
+//! | σ; a set of processes | [`Sequence`]; [`Processes`] |
+//! | D_φ, the EIG protocol; its rounds | `dphi::Dphi`; `send`, `receive`, `detect`, `resolve`, in this order |
+//! | IT(σ), RT(σ), PT(σ) | `tree::Node::value`, `Node::resolved` (colouring is the way down to σ), [`Put`] |
+//! | ⟨σ, z, d⟩ | an entry of [`Claims`] |
+//! | voter, confirmed, supporter; IT-TO-RT RULE, ROUND φ + 1 RULE | `votes::elected` |
+//! | unconfirmed voter, leaning towards | `votes::leaning` |
+//! | RT-confirmed, RT-voter; RESOLVE RULE, RELAXED RULE | `resolve::is_confirmed`, `resolve_rule`, `relaxed_rule` |
+//! | SPECIAL-BOT RULE, SPECIAL-ROOT-BOT RULE | `resolve::special_bot`, `resolve::climb` |
+//! | DECAY RULE; EARLY- and STRONG-IT-TO-RT RULE | `closing::decay`; `is_echoed`, `is_strongly_echoed` |
+//! | F, FA | `faults::Faults::found`, `agreed` |
+//! | Not Voter, Not IT-to-RT | `detection::suspects` |
+//! | Not Masking, (a) and (b) | `detection::duties`, `mask_neglected`, `neglectful` |
+//! | frontier; output | `Node::has_frontier`; `Dphi::output` |
+//! | monitor sequence; BAD; early_q | `monitor::Monitor`; [`Bad`]; [`Word`] |
+//! | monitor_decision, monitor_halting; H_BAD and the other halting rules | `Monitor::decide`, `Monitor::halt` |
+//!
 //! # Example
 //!
 //! ```

@@ -15,6 +15,16 @@
 //!   that knew all from the start ends it.
 //! - Line 11 of Algorithm 1 splits only if asked to: at sizes that can be run it costs messages and saves none.
 //! - Section 2.3 does not count what clusters say within. Here all of that is counted.
+//!
+//! | in the paper | here |
+//! | --- | --- |
+//! | cluster, its leader, its size | [`Cluster`], [`Sublogarithmic::leader`], [`Sublogarithmic::members`] |
+//! | Algorithm 1, its main loop and what s and d are in each iteration | [`Plan`], [`Step`] |
+//! | Algorithm 2, INITIALIZATION(r) | `request`, `offer`, `forward`, `accept`; `initialization::Courtship` |
+//! | Algorithm 3, DISCOVERCNEIGHBORS(s, r) | `explore`, `exploration::Exploration::ask`, of neighbours |
+//! | Algorithm 4, INFLATEOUTDEGREE(d) | the same, of leaders that were heard of in the last round |
+//! | Algorithm 5, SAMPLEMERGE(d) | `merge`, [`Plan`]'s centres |
+//! | splitting of clusters larger than s | `split` |
 
 mod exploration;
 mod initialization;
