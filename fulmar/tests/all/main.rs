@@ -4,6 +4,7 @@ mod agree;
 mod cluster;
 mod discover;
 mod disk;
+mod docs;
 mod dump;
 mod files;
 mod founding;

@@ -2,11 +2,11 @@
 
 use super::replicas::{Hosted, Place};
 use super::shard::Shard;
-use super::{Event, Held, Known, Turn};
+use super::{Event, Held, Known, Manager, Turn};
 use crate::map::RECORDS;
 use fulmar_kv::Error;
 use fulmar_node::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// What has failed is tried again after so long: there may be room by then.
@@ -139,7 +139,23 @@ impl Held {
         let is_joining = !map.has(me, &known.address) && !map.draining.contains(&me);
         let unreached = is_joining
             .then(|| format!("has not joined yet: {} has to reach it at {}", managers(), known.address));
-        unheard.into_iter().chain(unreached).chain(behind).collect()
+        unheard.into_iter().chain(unreached).chain(behind).chain(self.moving(known)).collect()
+    }
+
+    /// What is led here and is to have other replicas than it has: who relied on those that it is to have would lose it with those that it has.
+    fn moving(&self, known: &Known) -> impl Iterator<Item = String> {
+        // Who keeps the map knows it first.
+        let map = self.membership.manager.as_ref().map_or(&known.map, Manager::map);
+        let is_moving = |(place, hosted): &(&Place, &Hosted)| {
+            let has: BTreeSet<_> = hosted.replica.group().nodes().collect();
+            let is_to_have = map.replicas(**place).map(|replicas| replicas.members.iter().copied().collect());
+            let is_to_spread = **place == RECORDS && map.is_to_spread();
+            hosted.replica.leads()
+                && (is_to_spread || is_to_have.is_some_and(|members: BTreeSet<_>| members != has))
+        };
+        let moving = self.replicas.hosted.iter().filter(is_moving).map(|(place, _)| *place);
+        let moving: Vec<_> = moving.map(|place| Self::called(place, known)).collect();
+        moving.into_iter().map(|shard| format!("the replicas of {shard} are not yet where they are to be"))
     }
 
     /// A replica whose disk has failed takes part again when that takes something: it may have nothing else to write for long.

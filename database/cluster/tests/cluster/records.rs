@@ -1,6 +1,6 @@
-//! The clock and the map, which one server keeps alone, when its disk is full.
+//! The clock and the map: when the disk of the server is full that keeps them alone, and as soon as others may.
 
-use crate::world::{Defect, Disks, LONERS, MANAGER, Role, connect, world};
+use crate::world::{Defect, Disks, LONERS, MANAGER, Role, connect, replicas, servers, world};
 use fulmar_cluster::Replication;
 use fulmar_dbt::Durability;
 use fulmar_node::NodeId;
@@ -58,5 +58,35 @@ fn the_map_changes_again_when_there_is_room() {
             return Err("it is never made".into());
         }
         if failures(&sim).is_empty() { Ok(()) } else { Err(failures(&sim)) }
+    });
+}
+
+/// Who is told that all is well, as by `fulmar status`, may lose the first server at that moment. Clock and map were still about to have
+/// replicas, and gone with it.
+#[test]
+fn a_cluster_that_is_well_outlives_its_first_server() {
+    seeds("a_cluster_that_is_well_outlives_its_first_server", 0..60, |seed| {
+        let replication = replicas(&seed);
+        let mut sim = world(seed, &Disks::default(), 1, Defect::Nothing, replication);
+        let is_well = |sim: &Sim<Role>| {
+            servers().all(|server| match sim.process(server) {
+                Some(Role::Server(server, ..)) => server.status().failures.is_empty(),
+                _ => false,
+            })
+        };
+        if !sim.run_until(Duration::from_secs(10), |_, _, _| {}, is_well) {
+            return Err("it is never well".into());
+        }
+        sim.crash(MANAGER);
+        let goes_on = |sim: &Sim<Role>| {
+            servers().any(|server| match sim.process(server) {
+                Some(Role::Server(server, ..)) => server.map().manager != MANAGER,
+                _ => false,
+            })
+        };
+        if sim.run_until(Duration::from_secs(10), |_, _, _| {}, goes_on) {
+            return Ok(());
+        }
+        Err("nobody keeps the clock and the map any more".into())
     });
 }

@@ -1,0 +1,121 @@
+//! What pages tell a newcomer to type is typed, and says what the pages say.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Begins the output of a command; its number follows.
+const MARK: &str = "----- command ";
+/// What stands for anything in the rest of a line.
+const ANYTHING: char = '…';
+
+/// A command of a page, and what it is to print.
+#[derive(Debug)]
+struct Step {
+    line: usize,
+    command: String,
+    output: Vec<String>,
+}
+
+/// The commands in the blocks of a page.
+fn steps(page: &str) -> Vec<Step> {
+    let (mut steps, mut is_code): (Vec<Step>, bool) = (Vec::new(), false);
+    for (number, line) in page.lines().enumerate() {
+        if line.starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code {
+            continue;
+        } else if let Some(command) = line.strip_prefix("$ ") {
+            steps.push(Step { line: number + 1, command: command.into(), output: Vec::new() });
+        } else if let Some(step) = steps.last_mut() {
+            match line.strip_prefix("> ") {
+                Some(more) if step.output.is_empty() => step.command.extend(["\n", more]),
+                _ => step.output.push(line.trim_end().into()),
+            }
+        }
+    }
+    steps
+}
+
+/// Whether a line is as printed, where a page may leave parts of it out.
+fn is_like(line: &str, printed: &str) -> bool {
+    let mut parts = printed.split(ANYTHING);
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = line.strip_prefix(first) else { return false };
+    let mut last = None;
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+        last = Some(part);
+    }
+    // What comes after the last ellipsis ends the line.
+    last.map_or(rest.is_empty(), |part| part.is_empty() || rest.is_empty())
+}
+
+/// Types the commands of a page in one shell, in a directory and a network of its own.
+fn follow(page: &str) {
+    let text =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page)).expect("a page");
+    let steps = steps(&text);
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = Path::new(env!("CARGO_BIN_EXE_fulmar")).parent().expect("a directory");
+    let mut script = String::from("ip link set lo up\n");
+    for (number, step) in steps.iter().enumerate() {
+        script.push_str(&format!("echo; echo '{MARK}{number}'\n{}\n", step.command));
+    }
+    script.push_str("for job in $(jobs -p); do kill -9 $job; done\n");
+    let file = folder.path().join("script");
+    let mut written = fs::File::create(&file).expect("a file");
+    written.write_all(script.as_bytes()).expect("there is room");
+    written.set_permissions(fs::Permissions::from_mode(0o700)).expect("it is ours");
+    let output = Command::new("unshare")
+        .args(["--map-root-user", "--net", "--pid", "--fork", "--kill-child", "timeout", "120", "bash"])
+        .arg(&file)
+        .current_dir(folder.path())
+        .env("PATH", format!("{}:{}", path.display(), std::env::var("PATH").unwrap_or_default()))
+        .stdin(Stdio::null())
+        .output()
+        .expect("`unshare` is there");
+    let told = String::from_utf8_lossy(&output.stdout);
+    let all = || format!("{told}\n{}", String::from_utf8_lossy(&output.stderr));
+    for (number, step) in steps.iter().enumerate() {
+        let mark = format!("{MARK}{number}\n");
+        let after = told
+            .split_once(&mark)
+            .unwrap_or_else(|| panic!("{page}:{}: not reached\n{}", step.line, all()))
+            .1;
+        let own = after.split_once(MARK).map_or(after, |(own, _)| own);
+        let lines: Vec<&str> = own.trim_end().lines().map(str::trim_end).collect();
+        let printed: Vec<&str> = step.output.iter().map(String::as_str).collect();
+        let is_so = lines.len() == printed.len()
+            && lines.iter().zip(&printed).all(|(line, printed)| is_like(line, printed));
+        assert!(
+            is_so,
+            "{page}:{}: `{}` prints\n{own}\nand not\n{}\n{}",
+            step.line,
+            step.command,
+            printed.join("\n"),
+            all()
+        );
+    }
+}
+
+#[test]
+fn an_ellipsis_stands_for_anything() {
+    assert!(
+        is_like("clock 17, lag 3", "clock …, lag 3") && is_like("clock 17", "clock …") && is_like("a", "a")
+    );
+    assert!(
+        !is_like("clock 17, lag 4", "clock …, lag 3")
+            && !is_like("clocks", "clock")
+            && !is_like("clock", "clocks …")
+    );
+    assert!(!is_like("clock 17, lag 3 and more", "clock …, lag 3"));
+}
+
+#[test]
+fn a_first_cluster_is_built_as_its_page_says() {
+    follow("first-cluster.md");
+}
