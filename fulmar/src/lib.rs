@@ -41,6 +41,8 @@ mod files;
 pub mod lab;
 pub mod lock;
 mod log;
+#[cfg(test)]
+mod reference;
 pub mod serve;
 pub mod shell;
 mod signals;

@@ -54,3 +54,13 @@ impl Settings {
         Duration::from_secs(self.wait_s)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_documented() {
+        crate::reference::require::<Settings>("Settings of `fulmar agree`");
+    }
+}

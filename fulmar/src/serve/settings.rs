@@ -134,3 +134,13 @@ impl Settings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_documented() {
+        crate::reference::require::<Settings>("Settings of `fulmar serve`");
+    }
+}
