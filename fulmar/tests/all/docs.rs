@@ -19,13 +19,13 @@ struct Step {
     output: Vec<String>,
 }
 
-/// The commands in the blocks of a page.
+/// The commands in the blocks of a page that are of the console.
 fn steps(page: &str) -> Vec<Step> {
-    let (mut steps, mut is_code): (Vec<Step>, bool) = (Vec::new(), false);
+    let (mut steps, mut is_console): (Vec<Step>, bool) = (Vec::new(), false);
     for (number, line) in page.lines().enumerate() {
         if line.starts_with("```") {
-            is_code = !is_code;
-        } else if !is_code {
+            is_console = line == "```console";
+        } else if !is_console {
             continue;
         } else if let Some(command) = line.strip_prefix("$ ") {
             steps.push(Step { line: number + 1, command: command.into(), output: Vec::new() });
@@ -54,14 +54,15 @@ fn is_like(line: &str, printed: &str) -> bool {
     last.map_or(rest.is_empty(), |part| part.is_empty() || rest.is_empty())
 }
 
-/// Types the commands of a page in one shell, in a directory and a network of its own.
-fn follow(page: &str) {
-    let text =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(page)).expect("a page");
+/// Types the commands of a page in one shell, in a directory and a network of its own, after what the page takes for granted.
+fn follow(page: &str, granted: &str) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let text = fs::read_to_string(root.join(page)).expect("a page");
     let steps = steps(&text);
+    assert!(!steps.is_empty(), "{page} says nothing to type");
     let folder = tempfile::tempdir().expect("a directory");
     let path = Path::new(env!("CARGO_BIN_EXE_fulmar")).parent().expect("a directory");
-    let mut script = String::from("ip link set lo up\n");
+    let mut script = format!("ip link set lo up\n{granted}\n");
     for (number, step) in steps.iter().enumerate() {
         script.push_str(&format!("echo; echo '{MARK}{number}'\n{}\n", step.command));
     }
@@ -117,5 +118,18 @@ fn an_ellipsis_stands_for_anything() {
 
 #[test]
 fn a_first_cluster_is_built_as_its_page_says() {
-    follow("first-cluster.md");
+    follow("docs/first-cluster.md", "");
+}
+
+#[test]
+fn machines_find_each_other_as_the_page_says() {
+    follow("docs/discover.md", "");
+}
+
+#[test]
+fn databases_come_and_go_as_the_front_page_says() {
+    let granted = "mkdir -p target/release && ln -s $(command -v fulmar) target/release/fulmar\n\
+        touch old.db && fulmar sql old.db 'CREATE TABLE a(x); CREATE TABLE b(x); CREATE TABLE c(x); CREATE INDEX cx ON c(x)'\n\
+        fulmar sql old.db 'INSERT INTO a SELECT value FROM generate_series(1, 1200)'";
+    follow("README.md", granted);
 }
