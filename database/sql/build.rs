@@ -3,6 +3,8 @@
 
 #[path = "build/amalgamation.rs"]
 mod amalgamation;
+#[path = "build/header.rs"]
+mod header;
 
 use std::env;
 use std::fs;
@@ -12,8 +14,8 @@ use std::process::Command;
 /// Where the amalgamation comes from; the version is pinned in Cargo.toml.
 const SOURCE_PACKAGE: &str = "libsqlite3-sys";
 
-/// Our C sources, in the order in which they follow the amalgamation.
-const SOURCES: &[&str] = &["glue.h", "handle.c", "cursor.c", "hooks.c", "backup.c"];
+/// Our C sources, in the order in which they follow the amalgamation and the prototypes of what they call.
+const SOURCES: &[&str] = &["handle.c", "cursor.c", "hooks.c", "backup.c"];
 
 /// What Debian's libsqlite3 is compiled with, but for what would read pages behind our back (DBSTAT, DBPAGE), what
 /// needs SQLite's parser regenerated (UPDATE_DELETE_LIMIT), and what changes answers (SECURE_DELETE,
@@ -45,21 +47,21 @@ const OPTIONS: &[(&str, Option<&str>)] = &[
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=build/amalgamation.rs");
+    println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=c");
+    println!("cargo::rerun-if-changed=src/ffi.rs");
     let sqlite = amalgamation_directory();
     let original = sqlite.join("sqlite3.c");
     let text = fs::read_to_string(&original).unwrap_or_else(|e| panic!("{}: {e}", original.display()));
-    let own = Path::new(&variable("CARGO_MANIFEST_DIR")).join("c");
+    let own = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let read = |name: &str| {
         let path = own.join(name);
         fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
     };
-    let mut tail = String::new();
-    for name in SOURCES {
-        tail.push_str(&format!("#line 1 \"{name}\"\n{}\n", read(name)));
-    }
-    let opened = amalgamation::open_up(&text, &read("seams.h"), &tail);
+    let source = |name: &str| format!("#line 1 \"{name}\"\n{}\n", read(&format!("c/{name}")));
+    let mut tail = source("glue.h") + &header::prototypes(&read("src/ffi.rs"));
+    SOURCES.iter().for_each(|name| tail.push_str(&source(name)));
+    let opened = amalgamation::open_up(&text, &read("c/seams.h"), &tail);
     let target = Path::new(&variable("OUT_DIR")).join("sqlite3-fulmar.c");
     fs::write(&target, opened).unwrap_or_else(|e| panic!("{}: {e}", target.display()));
 

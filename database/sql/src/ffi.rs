@@ -1,4 +1,5 @@
-//! What the C side calls. `c/glue.h` declares the same functions, in the same order.
+//! What the C side calls. `build/header.rs` makes the prototypes from this file, in the same order, and requires that each function is guarded
+//! against panics.
 //!
 //! All calls for one handle, and for its cursors, happen under the mutex of the SQLite connection to which it belongs.
 //! Result codes are SQLite's. A panic is caught and becomes `SQLITE_INTERNAL`: it must not unwind into C.
@@ -24,15 +25,31 @@ thread_local! {
     static OPEN_FAILURE: RefCell<CString> = RefCell::default();
 }
 
+/// Runs `work`; comes to `otherwise` if it panics.
+fn guarded<T>(otherwise: impl FnOnce() -> T, work: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| otherwise())
+}
+
+/// What a panic comes to.
+fn bug<T>() -> Result<T, Failure> {
+    Err(Failure::new(codes::INTERNAL, "a bug in Fulmar: see the panic's message"))
+}
+
+/// Looks at a handle; comes to `otherwise` if that panics.
+fn look<T>(handle: *const Handle, otherwise: T, look: impl FnOnce(&Handle) -> T) -> T {
+    // SAFETY: as in `attempt`.
+    let handle = unsafe { &*handle };
+    guarded(|| otherwise, || look(handle))
+}
+
 /// Runs `work` on a handle; a failure is remembered in it.
 fn attempt(handle: *mut Handle, work: impl FnOnce(&mut Handle) -> Result<c_int, Failure>) -> c_int {
     // SAFETY: C passes a handle that fulmar_open made and fulmar_close has not taken, under its connection's mutex, so
     // nothing else refers to it during the call.
     let handle = unsafe { &mut *handle };
-    match catch_unwind(AssertUnwindSafe(|| work(handle))) {
-        Ok(Ok(code)) => code,
-        Ok(Err(failure)) => handle.fail(failure),
-        Err(_) => handle.fail(Failure::new(codes::INTERNAL, "a bug in Fulmar: see the panic's message")),
+    match guarded(bug, || work(handle)) {
+        Ok(code) => code,
+        Err(failure) => handle.fail(failure),
     }
 }
 
@@ -71,8 +88,7 @@ fn order_of(number: c_int) -> Ordering {
 extern "C" fn fulmar_redirects(name: *const c_char) -> c_int {
     // SAFETY: C passes a terminated string.
     let name = unsafe { CStr::from_ptr(name) };
-    let redirects = catch_unwind(|| name.to_str().is_ok_and(markers::matches));
-    c_int::from(redirects.unwrap_or(false))
+    guarded(|| 0, || c_int::from(name.to_str().is_ok_and(markers::matches)))
 }
 
 #[unsafe(no_mangle)]
@@ -89,19 +105,18 @@ extern "C" fn fulmar_open(
         (true, false) => Access::ReadWrite,
         (false, _) => Access::Read,
     };
-    let opened = catch_unwind(|| {
+    let opened = guarded(bug, || {
         let name =
             name.to_str().map_err(|_| Failure::new(codes::CANTOPEN, "the database's name is not UTF-8"))?;
         if name::is_ours(name) { Handle::open(name, access) } else { markers::open(name, access) }
     });
     let failure = match opened {
-        Ok(Ok(handle)) => {
+        Ok(handle) => {
             // SAFETY: C passes where to put it.
             unsafe { *out = Box::into_raw(Box::new(handle)) };
             return codes::OK;
         }
-        Ok(Err(failure)) => failure,
-        Err(_) => Failure::new(codes::INTERNAL, "a bug in Fulmar: see the panic's message"),
+        Err(failure) => failure,
     };
     let message = CString::new(failure.message.replace('\0', " ")).unwrap_or_default();
     OPEN_FAILURE.with(|last| *last.borrow_mut() = message);
@@ -112,13 +127,14 @@ extern "C" fn fulmar_open(
 /// thread opens another.
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_open_failure(forget: c_int) -> *const c_char {
-    OPEN_FAILURE.with(|last| {
+    let tell = |last: &RefCell<CString>| {
         if forget != 0 {
             *last.borrow_mut() = CString::default();
         }
         let message = last.borrow();
         if message.is_empty() { ptr::null() } else { message.as_ptr() }
-    })
+    };
+    guarded(ptr::null, || OPEN_FAILURE.with(tell))
 }
 
 #[unsafe(no_mangle)]
@@ -126,19 +142,17 @@ extern "C" fn fulmar_close(handle: *mut Handle) {
     // SAFETY: fulmar_open made it by Box::into_raw, and C forgets it now.
     let handle = unsafe { Box::from_raw(handle) };
     // A panic while closing leaves nothing that could be done about it.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(handle)));
+    guarded(|| (), || drop(handle));
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_name(handle: *const Handle) -> *const c_char {
-    // SAFETY: as in `attempt`.
-    unsafe { &*handle }.name().as_ptr()
+    look(handle, ptr::null(), |handle| handle.name().as_ptr())
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_is_read_only(handle: *const Handle) -> c_int {
-    // SAFETY: as in `attempt`.
-    c_int::from(unsafe { &*handle }.is_read_only())
+    look(handle, 0, |handle| c_int::from(handle.is_read_only()))
 }
 
 #[unsafe(no_mangle)]
@@ -150,8 +164,7 @@ extern "C" fn fulmar_fail(handle: *mut Handle, code: c_int, message: *const c_ch
 
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_failure(handle: *const Handle, code: c_int) -> *const c_char {
-    // SAFETY: as in `attempt`.
-    unsafe { &*handle }.failure(code).map_or(ptr::null(), |message| message.as_ptr())
+    look(handle, ptr::null(), |handle| handle.failure(code).map_or(ptr::null(), |message| message.as_ptr()))
 }
 
 #[unsafe(no_mangle)]
@@ -273,22 +286,19 @@ extern "C" fn fulmar_set_meta(handle: *mut Handle, index: c_int, value: u32) -> 
 
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_data_version(handle: *const Handle) -> u32 {
-    // SAFETY: as in `attempt`.
-    unsafe { &*handle }.data_version()
+    look(handle, 0, Handle::data_version)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_round_trips(handle: *const Handle) -> i64 {
-    // SAFETY: as in `attempt`.
-    unsafe { &*handle }.round_trips()
+    look(handle, 0, Handle::round_trips)
 }
 
 /// How long servers may take to answer; zero, as long as they do if nothing is said.
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_set_limit(handle: *const Handle, milliseconds: i64) {
     let limit = u64::try_from(milliseconds).ok().filter(|limit| *limit > 0).map(Duration::from_millis);
-    // SAFETY: as in `attempt`.
-    unsafe { &*handle }.set_limit(limit);
+    look(handle, (), |handle| handle.set_limit(limit));
 }
 
 /// When this is not zero, servers are waited for no longer.
@@ -297,8 +307,7 @@ extern "C" fn fulmar_heed(handle: *const Handle, interrupted: *mut c_int) {
     // SAFETY: it is a number of the connection, which SQLite reads and writes as an atomic. The connection closes its handles before it ends,
     // and what is asked of a handle's servers nobody else asks: each handle has a client of its own.
     let interrupted = unsafe { AtomicI32::from_ptr(interrupted) };
-    // SAFETY: as in `attempt`.
-    unsafe { &*handle }.heed(interrupted);
+    look(handle, (), |handle| handle.heed(interrupted));
 }
 
 /// About how many bytes it takes on the disk.
@@ -314,8 +323,7 @@ extern "C" fn fulmar_bytes(handle: *mut Handle, bytes: *mut i64) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_immediate_is_exclusive(handle: *const Handle) -> c_int {
-    // SAFETY: as in `attempt`.
-    c_int::from(unsafe { &*handle }.immediate() == Immediate::Exclusive)
+    look(handle, 0, |handle| c_int::from(handle.immediate() == Immediate::Exclusive))
 }
 
 #[unsafe(no_mangle)]
@@ -386,20 +394,17 @@ extern "C" fn fulmar_raise_sequence(
 
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_queue_to_retry(handle: *const Handle) -> c_int {
-    // SAFETY: as in `attempt`.
-    c_int::from(unsafe { &*handle }.queue_to_retry())
+    look(handle, 0, |handle| c_int::from(handle.queue_to_retry()))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_press(handle: *const Handle) {
-    // SAFETY: as in `attempt`.
-    unsafe { &*handle }.press();
+    look(handle, (), Handle::press);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_leave_retry(handle: *const Handle) {
-    // SAFETY: as in `attempt`.
-    unsafe { &*handle }.leave_retry();
+    look(handle, (), Handle::leave_retry);
 }
 
 /// A cursor on a table; on an index after `fulmar_cursor_on_index`.
@@ -476,20 +481,20 @@ extern "C" fn fulmar_previous(handle: *mut Handle, cursor: *mut Cursor) -> c_int
 
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_let_assume(handle: *mut Handle, ready: c_int) {
-    // SAFETY: as in `attempt`.
-    unsafe { &mut *handle }.let_assume(ready != 0);
+    attempt(handle, |handle| {
+        handle.let_assume(ready != 0);
+        Ok(codes::OK)
+    });
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_was_misled(handle: *const Handle, code: c_int) -> c_int {
-    // SAFETY: as in `attempt`.
-    c_int::from(unsafe { &*handle }.was_misled(code))
+    look(handle, 0, |handle| c_int::from(handle.was_misled(code)))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn fulmar_is_far(handle: *const Handle) -> c_int {
-    // SAFETY: as in `attempt`.
-    c_int::from(unsafe { &*handle }.is_far())
+    look(handle, 0, |handle| c_int::from(handle.is_far()))
 }
 
 #[unsafe(no_mangle)]
