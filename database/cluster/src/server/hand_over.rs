@@ -96,15 +96,13 @@ impl Held {
         for place in done {
             self.shards.leaving.remove(&place);
             turn.out.event(Event::HandedOver { shard: Self::called(place, turn.known) });
-            if let Some(placement) = turn.known.map.databases.get(&place.0) {
-                // It is nobody's: what is left of it takes room, and no more.
-                let discarded = self.directory.discard(&placement.name, place.1);
-                turn.report(
-                    |known| {
-                        format!("remove the files of {}, which was handed over", Self::called(place, known))
-                    },
-                    discarded,
-                );
+            if let Some(placement) = turn.known.map.databases.get(&place.0)
+                && let Err(why) = self.directory.discard(&placement.name, place.1)
+            {
+                let shard = Self::called(place, turn.known);
+                let what =
+                    format!("cannot remove what is left of {shard}: {why}; it takes room, and no more");
+                turn.out.event(Event::Fails(what));
             }
         }
         for place in held {
