@@ -151,6 +151,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     let address = listener.local_addr()?;
     let advertised = settings.advertise.clone().unwrap_or_else(|| address.to_string());
     reach::require(&listener, &advertised)?;
+    let metrics = settings.metrics.map(listen_for_questions).transpose()?;
     let mut options = ShardOptions { leader_timeout, ..ShardOptions::default() };
     if let Some(cache) = settings.cache_mb {
         options.storage.cache_bytes = cache << 20;
@@ -174,8 +175,8 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     };
     start.service.listen(listener)?;
     let happened = Arc::new(Happened::default());
-    if let Some(address) = settings.metrics {
-        tell_figures(address, start.service.handle(), Arc::clone(&happened))?;
+    if let Some(metrics) = metrics {
+        tell_figures(metrics, start.service.handle(), Arc::clone(&happened))?;
     }
     let beacon = Arc::new(Mutex::new(beacon));
     seek::locked(&beacon).serve();
@@ -189,19 +190,22 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     let claim = Claim::default();
     start.service.run(|report| {
         happened.note(report);
-        let said = report.to_string();
         let notice = match report {
             Report::Connection(notice) => notice,
-            Report::Server(Event::Fails(_)) => return tracing::warn!(kind = report.kind(), "{said}"),
-            Report::Server(_) => return tracing::info!(kind = report.kind(), "{said}"),
+            Report::Server(event @ Event::Fails(_)) => return tracing::warn!(kind = event.kind(), "{event}"),
+            Report::Server(event) => return tracing::info!(kind = event.kind(), "{event}"),
         };
         seeker.notice(notice);
         if start.is_unsure {
             claim.notice(notice, &handle);
         }
+        // Clients come and go.
+        if matches!(notice, Notice::Connected { peer, .. } | Notice::Closed { peer, .. } if *peer >= FIRST_CLIENT)
+        {
+            return;
+        }
+        let said = notice.to_string();
         match notice {
-            // Clients come and go.
-            Notice::Connected { peer, .. } | Notice::Closed { peer, .. } if *peer >= FIRST_CLIENT => return,
             Notice::Connecting { .. } => return,
             // It is tried every second.
             Notice::Unreachable { peer, .. }
@@ -227,10 +231,16 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     }
 }
 
-/// Tells whoever asks at this address how a server is.
-fn tell_figures(address: SocketAddr, server: Handle<Server>, happened: Arc<Happened>) -> Result<(), String> {
-    let listener = TcpListener::bind(address)
-        .map_err(|error| format!("cannot listen on {address} for `metrics`: {error}"))?;
+fn listen_for_questions(address: SocketAddr) -> Result<TcpListener, String> {
+    TcpListener::bind(address).map_err(|error| format!("cannot listen on {address} for `metrics`: {error}"))
+}
+
+/// Tells whoever asks there how a server is.
+fn tell_figures(
+    listener: TcpListener,
+    server: Handle<Server>,
+    happened: Arc<Happened>,
+) -> Result<(), String> {
     let tell = move || {
         let never = AtomicBool::new(false);
         if let Err(why) = fulmar_metrics::serve(&listener, || happened.figures(&server), &never) {

@@ -186,10 +186,9 @@ impl<S: StateMachine> Replica<S> {
 
     /// Commits what f + 1 hold in places that the leader has given, or a superquorum in those where it came.
     pub(crate) fn advance(&mut self, now: Time, out: &mut Outbox<Self>) {
-        let backups = self.leading.backups.values();
-        let own = self.stable_ordered;
-        let given = reached_by(self.commit_quorum(), backups.clone().map(|b| b.ordered).chain([own]));
-        let found = reached_by(self.group.superquorum(), backups.map(|b| b.same).chain([self.stable]));
+        let ordered = self.leading.backups.values().map(|backup| backup.ordered);
+        let given = reached_by(self.commit_quorum(), ordered.chain([self.stable_ordered]));
+        let found = self.held_alike(self.group.superquorum());
         self.leading.is_established |= given >= Some(self.leading.began_with);
         self.leading.found = self.leading.found.max(found.unwrap_or_default());
         self.leading.imposes &= self.leading.found < self.leading.sent_before;
@@ -315,8 +314,13 @@ impl<S: StateMachine> Replica<S> {
         if self.may_impose() || !self.leads() {
             return false;
         }
-        let held = self.leading.backups.values().map(|backup| backup.same).chain([self.stable]);
-        reached_by(self.group.quorum(), held) > Some(self.committed)
+        self.held_alike(self.group.quorum()) > Some(self.committed)
+    }
+
+    /// Up to where so many hold the log of the leader, itself among them.
+    fn held_alike(&self, count: usize) -> Option<SequenceNumber> {
+        let same = self.leading.backups.values().map(|backup| backup.same);
+        reached_by(count, same.chain([self.stable]))
     }
 
     /// Whether a view change may commit more than the leader does: what f + 1 hold, or what it has missed and another holds.

@@ -35,7 +35,7 @@ impl Figures {
             let _ = write!(self.0, "{before}{label}=\"{}\"", quoted(value));
         }
         let after = if labels.is_empty() { "" } else { "}" };
-        // The same.
+        // Text in memory takes what is written.
         let _ = writeln!(self.0, "{after} {value}");
     }
 

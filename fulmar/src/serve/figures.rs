@@ -118,7 +118,8 @@ impl Happened {
         gauge(
             "fulmar_server_failures",
             "What takes no part: see `fulmar status`.",
-            status.failures.len() as u64,
+            // Among these is what is behind.
+            (status.failures.len() - behind) as u64,
         );
         gauge(
             "fulmar_server_behind",
@@ -150,9 +151,7 @@ fn ask(server: &Handle<Server>) -> Option<Said> {
     let look = move |server: &mut Server, _, _: &mut _| {
         let names = &server.map().databases;
         let names = names.iter().map(|(number, placement)| (number.0, placement.name.to_string())).collect();
-        let (mut status, behind) = (server.status(), server.behind().len());
-        // `status` lists both.
-        status.failures = server.failures();
+        let (status, behind) = (server.status(), server.behind().len());
         // Who asked may have lost patience.
         let _ = tell.send(Said { status, behind, names });
     };

@@ -1,10 +1,10 @@
 //! Whoever reads the log of a server, or does not, the server goes on.
 
-use crate::founding::address;
+use crate::founding::{address, complaint};
 use crate::server::{Server, await_line, sql};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -134,4 +134,18 @@ fn the_log_says_who_serves_what_and_nothing_of_clients() {
         // Names of clients begin with 2147483648.
         assert!(!told.contains("n21474"), "{told}");
     }
+}
+
+#[test]
+fn nothing_is_founded_where_figures_cannot_be_told() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let settings = folder.path().join("node.toml");
+    let metrics = format!("metrics = \"{}\"\n", taken.local_addr().expect("bound"));
+    fs::write(&settings, metrics).expect("a file");
+    let data = folder.path().join("a");
+    let settings = settings.to_str().expect("text");
+    let told = complaint(&data, &["--listen", "127.0.0.1:0", "--config", settings]);
+    assert!(told.contains("cannot listen on 127.0.0.1:") && told.contains("`metrics`"), "{told}");
+    assert!(!data.join("CLUSTER").exists());
 }

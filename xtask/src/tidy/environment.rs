@@ -2,6 +2,7 @@
 
 use super::Source;
 use super::rules::{Finding, error};
+use super::source::find;
 use std::collections::BTreeSet;
 
 const PAGE: &str = "docs/reference.md";
@@ -13,7 +14,7 @@ const PREFIX: &str = "FULMAR_";
 
 /// Every variable that is read and not explained, or explained and not read.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
-    let Some(page) = sources.iter().find(|source| source.path == PAGE) else { return Vec::new() };
+    let Some(page) = find(sources, PAGE) else { return Vec::new() };
     let readers =
         sources.iter().filter(|source| READERS.iter().any(|reader| source.path.starts_with(reader)));
     let read: BTreeSet<&str> = readers.flat_map(|source| quoted(&source.text, '"')).collect();

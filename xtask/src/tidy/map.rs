@@ -2,10 +2,11 @@
 
 use super::Source;
 use super::rules::{Finding, error};
+use super::source::find;
 
 /// Every place where the map and the manifests tell different stories.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
-    let find = |path: &str| sources.iter().find(|source| source.path == path);
+    let find = |path: &str| find(sources, path);
     let (Some(map), Some(workspace)) = (find("ARCHITECTURE.md"), find("Cargo.toml")) else {
         return Vec::new();
     };

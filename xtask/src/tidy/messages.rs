@@ -2,12 +2,13 @@
 
 use super::Source;
 use super::rules::{Finding, error};
+use super::source::find;
 
 const PAGE: &str = "docs/troubleshooting.md";
 
 /// Every message of which no source has a part.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
-    let Some(page) = sources.iter().find(|source| source.path == PAGE) else { return Vec::new() };
+    let Some(page) = find(sources, PAGE) else { return Vec::new() };
     let said: Vec<String> = sources
         .iter()
         .filter(|source| source.path.ends_with(".rs"))

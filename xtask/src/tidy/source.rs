@@ -37,6 +37,11 @@ impl Source {
     }
 }
 
+/// The file of this path.
+pub(super) fn find<'a>(sources: &'a [Source], path: &str) -> Option<&'a Source> {
+    sources.iter().find(|source| source.path == path)
+}
+
 /// Reads every text file below `root`, but for what is built, hidden or generated.
 pub(super) fn read_tree(root: &Path) -> Result<Vec<Source>> {
     let mut sources = Vec::new();

@@ -2,16 +2,17 @@
 
 use super::Source;
 use super::rules::{Finding, error};
+use super::source::find;
 
 const PAGE: &str = "docs/words.md";
 
 /// Every row that leads nowhere.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
-    let Some(page) = sources.iter().find(|source| source.path == PAGE) else { return Vec::new() };
+    let Some(page) = find(sources, PAGE) else { return Vec::new() };
     let mut findings = Vec::new();
     for (number, line) in page.lines() {
         let Some((words, path)) = row(line) else { continue };
-        let Some(file) = sources.iter().find(|source| source.path == path) else {
+        let Some(file) = find(sources, path) else {
             findings.push(error(page, number, format!("there is no file {path}")));
             continue;
         };

@@ -95,11 +95,11 @@ impl Held {
             self.shards.leaving.keys().copied().filter(|place| !held.contains(place)).collect();
         for place in done {
             self.shards.leaving.remove(&place);
-            turn.out.event(Event::HandedOver { shard: Self::called(place, turn.known) });
+            let shard = Self::called(place, turn.known);
+            turn.out.event(Event::HandedOver { shard: shard.clone() });
             if let Some(placement) = turn.known.map.databases.get(&place.0)
                 && let Err(why) = self.directory.discard(&placement.name, place.1)
             {
-                let shard = Self::called(place, turn.known);
                 let what =
                     format!("cannot remove what is left of {shard}: {why}; it takes room, and no more");
                 turn.out.event(Event::Fails(what));

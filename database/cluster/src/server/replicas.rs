@@ -93,10 +93,10 @@ impl Hosted {
 
     /// It takes part in another view: operators are told, but of the first of all.
     fn tell_view(&self, view: View, place: Place, turn: &mut Turn<'_>) {
-        let (group, shard) = (self.replica.group(), Held::called(place, turn.known));
         if view == View::first_of(0) {
             return;
         }
+        let (group, shard) = (self.replica.group(), Held::called(place, turn.known));
         if view == View::first_of(group.epoch()) {
             let (members, protocol) = (group.nodes().collect(), group.protocol());
             turn.out.event(Event::Group { shard: shard.clone(), members, protocol });

@@ -1,7 +1,7 @@
 //! Commits that are too large for one operation of the replicas.
 
 use crate::world::{
-    CLIENTS_BEGIN, Defect, Disks, MANAGER, Role, SERVERS, connect_to, replicas, servers, world,
+    CLIENTS_BEGIN, Defect, Disks, MANAGER, Role, SERVERS, connect_to, plant, replicas, servers, world,
 };
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_node::NodeId;
@@ -54,15 +54,7 @@ fn run(seed: Seed) -> Result<(), String> {
     let replication = replicas(&seed);
     let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, replication);
     sim.run(Duration::from_secs(2), |_, _, _| {});
-    let made = Arc::new(Mutex::new(None));
-    let tree = Arc::clone(&made);
-    sim.host(NodeId(CLIENTS_BEGIN), move |port: Port<Role>| {
-        let mut transaction = connect_to(port, MANAGER).begin().expect("servers");
-        *tree.lock() = Some(transaction.create_tree().expect("a tree"));
-        transaction.commit(Durability::Synced).expect("servers");
-    });
-    sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
-    let tree = made.lock().take().ok_or("no tree")?;
+    let tree = plant(&mut sim, |_, _| {});
     let last = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&last);
     sim.host(NodeId(CLIENTS_BEGIN), move |port: Port<Role>| {

@@ -1,14 +1,10 @@
 //! Servers whose disks are slow, and that are all there.
 
-use crate::world::{
-    CLIENTS_BEGIN, Defect, Disks, MANAGER, Role, connect, connect_to, replicas, servers, world,
-};
+use crate::world::{CLIENTS_BEGIN, Defect, Disks, MANAGER, Role, connect, plant, replicas, servers, world};
 use fulmar_cluster::DatabaseNumber;
 use fulmar_dbt::{Durability, Error, Tree};
 use fulmar_node::NodeId;
 use fulmar_sim::{Delay, Port, Seed, Sim, seeds};
-use parking_lot::Mutex;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Longer than a group of replicas that have committed nothing goes on so if one of them is gone.
@@ -38,18 +34,7 @@ fn run(seed: Seed) -> Result<(), String> {
     let replication = replicas(&seed);
     let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, replication);
     sim.run(Duration::from_secs(2), |_, _, _| {});
-    let made = Arc::new(Mutex::new(None));
-    let tree = Arc::clone(&made);
-    sim.host(NodeId(CLIENTS_BEGIN), move |port: Port<Role>| {
-        let database = connect_to(port, MANAGER);
-        let mut transaction = database.begin().expect("servers");
-        let planted = transaction.create_tree().expect("a tree");
-        transaction.put(planted, b"bird", b"petrel").expect("a row");
-        transaction.commit(Durability::Synced).expect("servers");
-        *tree.lock() = Some(planted);
-    });
-    sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
-    let tree = made.lock().take().ok_or("no tree")?;
+    let tree = plant(&mut sim, |transaction, tree| transaction.put(tree, b"bird", b"petrel").expect("a row"));
     let before = leaders(&sim, tree);
     servers().for_each(|server| sim.set_sync(server, Delay::Fixed(SYNC)));
     sim.host(NodeId(CLIENTS_BEGIN + 1), move |port: Port<Role>| write(port, tree).expect("servers"));

@@ -6,7 +6,7 @@ use fulmar_cluster::{
     PeerMessage, Question, Remote, Replication, Reply, Server, ShardOptions, Sight, Synced, Timer,
     Unreachable,
 };
-use fulmar_dbt::{Database, Options, Reshape, Shape, Tree};
+use fulmar_dbt::{Database, Options, Reshape, Shape, Transaction, Tree};
 use fulmar_kv::engine::{Batch, Engine, EngineWrite, Memory};
 use fulmar_kv::{Commit, Durability, Error, Object, ObjectId, Outcome, Restructuring, ShardId, linked};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
@@ -714,6 +714,21 @@ pub(crate) fn world(
     );
     assert!(met, "the servers do not find each other");
     sim
+}
+
+/// A tree that the first client makes, with what is put into it.
+pub(crate) fn plant(sim: &mut Sim<Role>, put: impl FnOnce(&mut Transaction, Tree) + Send + 'static) -> Tree {
+    let made = Arc::new(Mutex::new(None));
+    let tell = Arc::clone(&made);
+    sim.host(NodeId(CLIENTS_BEGIN), move |port: Port<Role>| {
+        let mut transaction = connect_to(port, MANAGER).begin().expect("servers");
+        let tree = transaction.create_tree().expect("a tree");
+        put(&mut transaction, tree);
+        transaction.commit(Durability::Synced).expect("servers");
+        *tell.lock() = Some(tree);
+    });
+    sim.run_until(Duration::from_secs(60), |_, _, _| {}, |sim| sim.programs_running() == 0);
+    made.lock().take().expect("the servers answer")
 }
 
 /// A server that is alone.
