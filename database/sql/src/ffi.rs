@@ -296,18 +296,24 @@ extern "C" fn fulmar_round_trips(handle: *const Handle) -> i64 {
 
 /// How long servers may take to answer; zero, as long as they do if nothing is said.
 #[unsafe(no_mangle)]
-extern "C" fn fulmar_set_limit(handle: *const Handle, milliseconds: i64) {
+extern "C" fn fulmar_set_limit(handle: *mut Handle, milliseconds: i64) {
     let limit = u64::try_from(milliseconds).ok().filter(|limit| *limit > 0).map(Duration::from_millis);
-    look(handle, (), |handle| handle.set_limit(limit));
+    attempt(handle, |handle| {
+        handle.set_limit(limit);
+        Ok(codes::OK)
+    });
 }
 
 /// When this is not zero, servers are waited for no longer.
 #[unsafe(no_mangle)]
-extern "C" fn fulmar_heed(handle: *const Handle, interrupted: *mut c_int) {
+extern "C" fn fulmar_heed(handle: *mut Handle, interrupted: *mut c_int) {
     // SAFETY: it is a number of the connection, which SQLite reads and writes as an atomic. The connection closes its handles before it ends,
     // and what is asked of a handle's servers nobody else asks: each handle has a client of its own.
     let interrupted = unsafe { AtomicI32::from_ptr(interrupted) };
-    look(handle, (), |handle| handle.heed(interrupted));
+    attempt(handle, |handle| {
+        handle.heed(interrupted);
+        Ok(codes::OK)
+    });
 }
 
 /// About how many bytes it takes on the disk.

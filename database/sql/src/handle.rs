@@ -44,6 +44,8 @@ pub(crate) struct Handle {
     database: Option<Database>,
     /// How the database was opened, and is again in a child process.
     opened: (Name, Access),
+    /// The connection's flag that says when servers are waited for no longer.
+    interrupted: Option<&'static AtomicI32>,
     name: CString,
     read_only: bool,
     immediate: Immediate,
@@ -143,6 +145,7 @@ impl Handle {
             store: Some(store),
             database: Some(database),
             opened: (name, access),
+            interrupted: None,
             durability: Durability::Synced,
             open: None,
             meta: Meta::default(),
@@ -173,6 +176,11 @@ impl Handle {
         self.database.as_ref().expect("a handle lets go of its database only when it is dropped")
     }
 
+    /// The database, if it is this process's. Of its parent's, a lock may be held for ever: by another thread, when this process was forked.
+    fn own_database(&self) -> Option<&Database> {
+        (!self.store().is_inherited()).then(|| self.database())
+    }
+
     pub(crate) fn name(&self) -> &CString {
         &self.name
     }
@@ -190,7 +198,8 @@ impl Handle {
     }
 
     /// About how many bytes it takes on the disk, of this machine or of those that lead its shards.
-    pub(crate) fn bytes(&self) -> Result<u64, Failure> {
+    pub(crate) fn bytes(&mut self) -> Result<u64, Failure> {
+        self.make_own()?;
         Ok(self.store().bytes().map_or_else(|| self.database().bytes(), Ok)?)
     }
 
@@ -218,11 +227,13 @@ impl Handle {
 
     /// The open transaction.
     pub(crate) fn transaction(&self) -> Result<&Transaction, Failure> {
+        self.require_own()?;
         self.open.as_ref().map(|open| &open.transaction).ok_or_else(no_transaction)
     }
 
     /// The open transaction, to change the database.
     pub(crate) fn transaction_mut(&mut self) -> Result<&mut Transaction, Failure> {
+        self.require_own()?;
         self.open.as_mut().map(|open| &mut open.transaction).ok_or_else(no_transaction)
     }
 
@@ -278,7 +289,9 @@ impl Handle {
         }
         let (name, access) = &self.opened;
         let (store, database) = OpenDatabase::open(name, *access)?;
+        database.set_limit(name.timeout);
         std::mem::forget((self.store.replace(store), self.database.replace(database)));
+        self.interrupted.into_iter().for_each(|interrupted| self.heed(interrupted));
         self.meta = Meta::default();
         Ok(())
     }
@@ -352,7 +365,7 @@ impl Handle {
 
     /// Whether statements that read one row only are worth finding.
     pub(crate) fn is_far(&self) -> bool {
-        self.database().is_far()
+        self.own_database().is_some_and(Database::is_far)
     }
 
     /// A statement begins, or ends, that is a transaction of its own and seeks one row by its rowid, once.
@@ -389,8 +402,8 @@ impl Handle {
 
     /// Takes a row for present, if the statement may and has read nothing yet.
     pub(crate) fn assume_row(&mut self, cursor: &mut Cursor, row: i64) -> Result<bool, Failure> {
-        let transaction = &mut self.open.as_mut().ok_or_else(no_transaction)?.transaction;
         let may = matches!(self.assumes, Assumes::Ready | Assumes::Rows);
+        let transaction = self.transaction_mut()?;
         if !may || transaction.known_snapshot().is_some() {
             return Ok(false);
         }
@@ -580,7 +593,7 @@ impl Handle {
     /// A number that changes when another connection has committed.
     pub(crate) fn data_version(&self) -> u32 {
         let seen = self.open.as_ref().map_or_else(|| self.store().commits.load(Relaxed), |open| open.commits);
-        let far = self.open.as_ref().filter(|_| self.database().is_far());
+        let far = self.open.as_ref().filter(|_| self.is_far());
         let far = far
             .and_then(|open| open.transaction.snapshot().ok())
             .map_or_else(|| self.version.heard(), |at| self.version.look(at));
@@ -588,18 +601,24 @@ impl Handle {
     }
 
     /// How long servers may take to answer.
-    pub(crate) fn set_limit(&self, limit: Option<Duration>) {
-        self.database().set_limit(limit);
+    pub(crate) fn set_limit(&mut self, limit: Option<Duration>) {
+        self.opened.0.timeout = limit;
+        if let Some(database) = self.own_database() {
+            database.set_limit(limit);
+        }
     }
 
     /// When this is not zero, servers are waited for no longer.
-    pub(crate) fn heed(&self, interrupted: &'static AtomicI32) {
-        self.database().heed(Arc::new(|| interrupted.load(Relaxed) != 0));
+    pub(crate) fn heed(&mut self, interrupted: &'static AtomicI32) {
+        self.interrupted = Some(interrupted);
+        if let Some(database) = self.own_database() {
+            database.heed(Arc::new(|| interrupted.load(Relaxed) != 0));
+        }
     }
 
     /// How many times it has waited for servers.
     pub(crate) fn round_trips(&self) -> i64 {
-        self.database().round_trips().cast_signed()
+        self.own_database().map_or(0, Database::round_trips).cast_signed()
     }
 
     /// Empties a table or index and says how many entries it had.

@@ -4,6 +4,7 @@
 #![allow(unsafe_code, reason = "fork")]
 #![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 
+mod moving;
 mod servers;
 mod unique;
 

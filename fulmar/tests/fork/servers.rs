@@ -1,6 +1,7 @@
 //! Children of one process on three servers: nothing that makes one of them known is another's, too.
 
 use crate::{alone, fork, wait};
+use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, Error, ErrorCode};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -143,6 +144,38 @@ fn a_child_leaves_what_its_parent_has_open_on_servers_alone() {
         let cluster = Cluster::start(directory.path(), replicas, "viewstamped");
         crate::children_leave_their_parents_alone(&format!("fulmar://{}/db", cluster.address));
     }
+}
+
+#[test]
+fn a_child_waits_for_servers_as_its_parent_would() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(directory.path(), 1, "viewstamped");
+    let parent = Connection::open(format!("fulmar://{}/db", cluster.address)).unwrap();
+    parent
+        .execute_batch(
+            "PRAGMA busy_timeout = 1500; CREATE TABLE t(a); CREATE TABLE u(a); INSERT INTO u VALUES (7)",
+        )
+        .unwrap();
+    let interrupts = parent.get_interrupt_handle();
+    let interrupt = move |_: &Context<'_>| {
+        interrupts.interrupt();
+        Ok(1)
+    };
+    parent.create_scalar_function("interrupt", 0, FunctionFlags::SQLITE_UTF8, interrupt).unwrap();
+    let child = fork(|| {
+        parent.execute_batch("BEGIN; SELECT count(*) FROM t").unwrap();
+        for server in &cluster.processes {
+            // SAFETY: a process that this test has started.
+            unsafe { libc::kill(server.id().cast_signed(), libc::SIGSTOP) };
+        }
+        let read = |sql| parent.query_row(sql, [], |_| Ok(())).unwrap_err();
+        let interrupted = read("SELECT a FROM u WHERE rowid = interrupt()").sqlite_error_code();
+        let silent = read("SELECT a FROM u").to_string();
+        i32::from(interrupted == Some(ErrorCode::OperationInterrupted)) << 1
+            | i32::from(silent.contains("no answer for 1.5s"))
+    });
+    assert_eq!(wait(child), 0b11);
 }
 
 #[test]
