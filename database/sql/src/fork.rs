@@ -4,8 +4,11 @@
 //! with them would ruin them. So it lets go of them as they are, and a connection that it goes on using opens its own,
 //! unless it was in the middle of a transaction. The child closes its copies of what would
 //! make others believe that its parent still has a database when that is gone.
+//!
+//! The child has one thread. A lock that another thread of its parent held is held for ever in it. So what a child needs to open a database is
+//! held by the thread that forks, SQLite's own mutexes included, and what is the parent's is not asked.
 
-use crate::registry;
+use crate::{markers, registry};
 use std::ffi::{c_int, c_void};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -19,12 +22,19 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 /// In which of them SQLite's own generator was last seeded.
 static SEEDED: AtomicU32 = AtomicU32::new(0);
 
+/// SQLite's static mutexes (`sqlite3_mutex_alloc`) that it takes by itself, those before others that it takes while it holds them: of shared
+/// caches, of files, of chance, of what there is one of, of caches of pages (2), and of memory.
+const SQLITES: [c_int; 7] = [4, 11, 5, 2, 6, 7, 3];
+
 /// Held while this process forks, so that no number in it stands for another file already.
 static CLOSED: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
 unsafe extern "C" {
     fn close(file: c_int) -> c_int;
     fn sqlite3_randomness(count: c_int, bytes: *mut c_void);
+    fn sqlite3_mutex_alloc(which: c_int) -> *mut c_void;
+    fn sqlite3_mutex_enter(mutex: *mut c_void);
+    fn sqlite3_mutex_leave(mutex: *mut c_void);
     fn pthread_atfork(
         prepare: Option<unsafe extern "C" fn()>,
         parent: Option<unsafe extern "C" fn()>,
@@ -87,11 +97,25 @@ pub(crate) fn renew_chance() {
 extern "C" fn prepare() {
     registry::hold_registry();
     std::mem::forget(CLOSED.lock());
+    for which in SQLITES {
+        // SAFETY: SQLite has these mutexes as long as the program lives; it says null, and takes that, if it was told to use none.
+        unsafe { sqlite3_mutex_enter(sqlite3_mutex_alloc(which)) };
+    }
+}
+
+/// # Safety
+/// `prepare` was called by this thread just before, or by the one that it is a copy of.
+unsafe fn release_sqlites() {
+    for which in SQLITES.into_iter().rev() {
+        // SAFETY: as in `prepare`, which has entered it. They are not recursive, so the copy of a thread may leave them for it.
+        unsafe { sqlite3_mutex_leave(sqlite3_mutex_alloc(which)) };
+    }
 }
 
 extern "C" fn parent() {
     // SAFETY: `prepare` was called by this thread just before.
     unsafe {
+        release_sqlites();
         CLOSED.force_unlock();
         registry::release_registry();
     }
@@ -102,6 +126,8 @@ extern "C" fn child() {
     // SAFETY: as in `parent`: the only thread of the child is a copy of that one. The files are copies of the parent's,
     // open until now, and whatever else names them here is forgotten and never used.
     unsafe {
+        release_sqlites();
+        markers::forget_opening();
         CLOSED.force_unlock();
         for file in CLOSED.lock().drain(..) {
             close(file);

@@ -51,6 +51,17 @@ enum Data {
 /// Held while a database is being found or made, so that two threads do not both make it.
 static OPENING: Mutex<()> = Mutex::new(());
 
+/// Lets a child process open a database, whichever thread of its parent was opening one.
+///
+/// # Safety
+/// No other thread runs in this process.
+pub(crate) unsafe fn forget_opening() {
+    if OPENING.is_locked() {
+        // SAFETY: whoever has locked it is no thread of this process.
+        unsafe { OPENING.force_unlock() };
+    }
+}
+
 /// Whether the file of that name is ours by `FULMAR_DATABASES`, as it was when first asked.
 pub(crate) fn matches(name: &str) -> bool {
     static PATTERNS: OnceLock<String> = OnceLock::new();

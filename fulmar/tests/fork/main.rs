@@ -4,6 +4,7 @@
 #![allow(unsafe_code, reason = "fork")]
 #![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 
+mod locks;
 mod moving;
 mod servers;
 mod unique;
@@ -11,6 +12,9 @@ mod unique;
 use fulmar_sql as _;
 use rusqlite::{Connection, ErrorCode, Result};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How long a child may take that might wait for ever, in seconds. Then the system ends it.
+const PATIENCE: u32 = 60;
 
 /// Waits until no other test runs.
 fn alone() -> MutexGuard<'static, ()> {

@@ -1,12 +1,9 @@
 //! Children that are forked while another thread of their parent holds its database, as it does while that moves to a server.
 
-use crate::{alone, count, fork, wait};
+use crate::{PATIENCE, alone, count, fork, wait};
 use rusqlite::{Connection, ErrorCode};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-
-/// How long a child may take before the system ends it, in seconds.
-const PATIENCE: u32 = 60;
 
 /// A program that makes a file `waits`, and starts a server when there is a file `go`, or after a while.
 fn patient_program(folder: &Path) -> PathBuf {
