@@ -1,6 +1,6 @@
 //! `cargo xtask test`: what every change must pass.
 
-use crate::run::{Result, cargo, root, run, steps};
+use crate::run::{Result, cargo, command, output, root, run, steps};
 use crate::{deny, tidy};
 
 /// How many runs of simulated replicas are judged, each by what must hold in it…
@@ -47,8 +47,11 @@ fn lock_files() -> Result {
     })
 }
 
-/// Simulations, with so many times as many seeds as the tests take.
+/// Simulations, with so many times as many seeds as the tests take. Those of the tests are always the same; these are others for each commit.
 pub(crate) fn simulate(times: u32) -> Result {
+    let first = first_seed()?;
+    println!("seeds from {first}, as of this commit");
+    let seeds = |which: &[&str], tests: &[&str], count| seeds(which, tests, first, count);
     steps(&[
         ("seeds of clusters", &|| seeds(&["--test", "cluster"], &JUDGED, times * SEEDS_OF_CLUSTERS)),
         ("seeds of clusters with replicas", &|| {
@@ -60,11 +63,19 @@ pub(crate) fn simulate(times: u32) -> Result {
     ])
 }
 
-/// Some simulations with so many seeds.
-fn seeds(which: &[&str], tests: &[&str], count: u32) -> Result {
+/// A number that the commit in the work tree stands for.
+fn first_seed() -> Result<u64> {
+    let commit = output(&mut command("git", &["rev-parse", "HEAD"]))?;
+    let digits = commit.get(..10).ok_or_else(|| format!("{commit}: no commit"))?;
+    u64::from_str_radix(digits, 16).map_err(|error| format!("{commit}: {error}"))
+}
+
+/// Some simulations with so many seeds, from the first on.
+fn seeds(which: &[&str], tests: &[&str], first: u64, count: u32) -> Result {
     // Of the whole workspace, so that nothing is built anew with other features.
     let mut test = cargo(&["test", "--workspace", "--locked"]);
-    run(test.args(which).arg("--").args(tests).env("FULMAR_SEEDS", count.to_string()))
+    test.env("FULMAR_FIRST_SEED", first.to_string()).env("FULMAR_SEEDS", count.to_string());
+    run(test.args(which).arg("--").args(tests))
 }
 
 /// The tests that see SQL only, with their databases on a cluster of so many servers, and more that pass there. The fuzz

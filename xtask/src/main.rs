@@ -10,6 +10,7 @@ mod chaos;
 mod deny;
 mod dropin;
 mod e2e;
+mod figures;
 mod fuzz;
 mod gate;
 mod outcomes;
@@ -33,6 +34,9 @@ usage: cargo xtask TASK
   soak chaos [PROTOCOL] [SEED]
                  500 faults on real servers and clients, under each protocol or one; as root
   fuzz SECONDS   each fuzzer of what the network takes from strangers
+  figures --against REVISION [BENCHMARK…]
+                 benchmarks of this tree and of that revision in turn: what fell; all of sql, ycsb, replication
+                 and switch, or some
   tidy           the house rules alone
   deny           licences, banned and duplicate crates, sources
   dropin         build target/release/dropin/libsqlite3.so.0
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
         ["soak", "chaos", protocol] => chaos::under(protocol, None),
         ["soak", "chaos", protocol, seed] => chaos::under(protocol, Some(seed)),
         ["fuzz", seconds] => fuzz::fuzz(seconds),
+        ["figures", "--against", revision, benchmarks @ ..] => figures::against(revision, benchmarks),
         ["tidy"] => tidy::tidy(),
         ["deny"] => deny::deny(),
         ["dropin"] => dropin::build().map(|library| println!("{}", library.display())),

@@ -83,7 +83,7 @@
 //! 0.000074551 n0    receive n1 1
 //! ```
 //!
-//! `FULMAR_SEEDS=20000` runs that many.
+//! `FULMAR_SEEDS=20000` runs that many, from the first of the range or from `FULMAR_FIRST_SEED`.
 //!
 //! # What is guaranteed
 //!

@@ -78,8 +78,8 @@ impl fmt::Display for Failure {
 /// Runs a test with many seeds, some of them twice, on all cores, and panics at the first that fails, with the command that
 /// replays it.
 ///
-/// `FULMAR_SEEDS=20000` runs so many from the first of `range`; `FULMAR_SEED=17` runs that one, with its trace on the
-/// standard output.
+/// `FULMAR_SEEDS=20000` runs so many from the first of `range`, or from `FULMAR_FIRST_SEED`; `FULMAR_SEED=17` runs that one, with its
+/// trace on the standard output.
 ///
 /// # Panics
 ///
@@ -91,8 +91,9 @@ pub fn seeds(name: &str, range: Range<u64>, run: impl Fn(Seed) -> Result<(), Str
         }
         return;
     }
-    let end = variable("FULMAR_SEEDS").map_or(range.end, |count| range.start.saturating_add(count));
-    if let Err(failure) = check(name, range.start..end, run) {
+    let first = variable("FULMAR_FIRST_SEED").unwrap_or(range.start);
+    let count = variable("FULMAR_SEEDS").unwrap_or(range.end - range.start);
+    if let Err(failure) = check(name, first..first.saturating_add(count), run) {
         panic!("{failure}");
     }
 }

@@ -144,6 +144,8 @@ mod tests {
     }
 
     /// The numbers of the lines at which `rule` finds errors.
+    const NONE: [usize; 0] = [];
+
     fn errors(rule: fn(&Source) -> Vec<Finding>, path: &str, text: &str) -> Vec<usize> {
         let findings = rule(&source(path, text));
         findings
@@ -163,15 +165,15 @@ mod tests {
         assert_eq!(severities(LONG + 1), [Severity::Warning]);
         assert_eq!(severities(TOO_LONG), [Severity::Warning]);
         assert_eq!(severities(TOO_LONG + 1), [Severity::Error]);
-        assert_eq!(errors(file_length, "a.txt", &"x\n".repeat(TOO_LONG + 1)), []);
+        assert_eq!(errors(file_length, "a.txt", &"x\n".repeat(TOO_LONG + 1)), NONE);
     }
 
     #[test]
     fn unfinished_work_names_an_issue() {
         let marker = concat!("TO", "DO");
         assert_eq!(errors(unfinished_work, "a.md", &format!("a\n{marker}: b")), [2]);
-        assert_eq!(errors(unfinished_work, "a.md", &format!("{marker}(#12): b")), []);
-        assert_eq!(errors(unfinished_work, "a.md", &format!("A{marker}S")), []);
+        assert_eq!(errors(unfinished_work, "a.md", &format!("{marker}(#12): b")), NONE);
+        assert_eq!(errors(unfinished_work, "a.md", &format!("A{marker}S")), NONE);
         let call = concat!("to", "do!()");
         assert_eq!(errors(unfinished_work, "a.rs", &format!("fn f() {{ {call} }}")), [1]);
     }
@@ -180,27 +182,27 @@ mod tests {
     fn unwraps_belong_to_tests() {
         let unwrap = concat!("x.unwr", "ap();\n");
         assert_eq!(errors(unwraps, "a/src/b.rs", unwrap), [1]);
-        assert_eq!(errors(unwraps, "a/src/b.rs", &format!("// {unwrap}")), []);
-        assert_eq!(errors(unwraps, "a/src/b.rs", &format!("x\n#[cfg(test)]\nmod tests {{\n{unwrap}")), []);
-        assert_eq!(errors(unwraps, "a/tests/b.rs", unwrap), []);
-        assert_eq!(errors(unwraps, "a/src/tests.rs", unwrap), []);
+        assert_eq!(errors(unwraps, "a/src/b.rs", &format!("// {unwrap}")), NONE);
+        assert_eq!(errors(unwraps, "a/src/b.rs", &format!("x\n#[cfg(test)]\nmod tests {{\n{unwrap}")), NONE);
+        assert_eq!(errors(unwraps, "a/tests/b.rs", unwrap), NONE);
+        assert_eq!(errors(unwraps, "a/src/tests.rs", unwrap), NONE);
     }
 
     #[test]
     fn crates_open_with_a_front_page() {
         assert_eq!(errors(front_page, "a/src/lib.rs", "//! One\n//! line\n"), [1]);
-        assert_eq!(errors(front_page, "a/src/lib.rs", &"//! An essay\n".repeat(FRONT_PAGE_LINES)), []);
+        assert_eq!(errors(front_page, "a/src/lib.rs", &"//! An essay\n".repeat(FRONT_PAGE_LINES)), NONE);
         assert_eq!(errors(front_page, "a/src/main.rs", "fn main() {}\n"), [1]);
-        assert_eq!(errors(front_page, "a/src/main.rs", "//! A program\n"), []);
-        assert_eq!(errors(front_page, "a/src/b.rs", ""), []);
+        assert_eq!(errors(front_page, "a/src/main.rs", "//! A program\n"), NONE);
+        assert_eq!(errors(front_page, "a/src/b.rs", ""), NONE);
     }
 
     #[test]
     fn crates_take_the_workspace_lints() {
         assert_eq!(errors(workspace_lints, "a/Cargo.toml", "[package]\nname = \"a\"\n"), [1]);
-        assert_eq!(errors(workspace_lints, "a/Cargo.toml", "[package]\n[lints]\nworkspace = true\n"), []);
-        assert_eq!(errors(workspace_lints, "Cargo.toml", "[workspace]\n"), []);
-        assert_eq!(errors(workspace_lints, "a/Cargo.toml", "[package]\n\n[workspace]\n"), []);
+        assert_eq!(errors(workspace_lints, "a/Cargo.toml", "[package]\n[lints]\nworkspace = true\n"), NONE);
+        assert_eq!(errors(workspace_lints, "Cargo.toml", "[workspace]\n"), NONE);
+        assert_eq!(errors(workspace_lints, "a/Cargo.toml", "[package]\n\n[workspace]\n"), NONE);
     }
 
     #[test]
@@ -208,7 +210,7 @@ mod tests {
         let folder = concat!("/ro", "ot/");
         assert_eq!(errors(machine_paths, "a.md", &format!("see {folder}notes")), [1]);
         assert_eq!(errors(machine_paths, "a.rs", &format!("\"{folder}x\"")), [1]);
-        assert_eq!(errors(machine_paths, "a.rs", &format!("tree{folder}leaf")), []);
+        assert_eq!(errors(machine_paths, "a.rs", &format!("tree{folder}leaf")), NONE);
     }
 
     #[test]
