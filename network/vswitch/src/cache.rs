@@ -183,20 +183,23 @@ impl Cache {
                 return found.unwrap_or_else(|| unreachable!("it was there"));
             }
         }
-        let found = self.mega.find(key).cloned();
-        let flow = match found {
-            Some(flow) if self.holds(&flow, pipeline) => {
-                self.hits.megaflow += 1;
-                Some(flow)
-            }
-            Some(stale) => {
-                self.hits.renewed += 1;
-                self.remove(&stale, pipeline, now);
-                self.remember(Translation::of(pipeline, key, rest, now), key, now)
-            }
-            None => {
-                self.hits.missed += 1;
-                self.remember(Translation::of(pipeline, key, rest, now), key, now)
+        let mut is_stale = false;
+        let flow = loop {
+            match self.mega.find(key).cloned() {
+                Some(flow) if self.holds(&flow, pipeline) => {
+                    self.hits.megaflow += 1;
+                    break Some(flow);
+                }
+                // Megaflows of different generations are not disjoint: there may be one more.
+                Some(stale) => {
+                    self.remove(&stale, pipeline, now);
+                    is_stale = true;
+                }
+                None => {
+                    let why = if is_stale { &mut self.hits.renewed } else { &mut self.hits.missed };
+                    *why += 1;
+                    break self.remember(Translation::of(pipeline, key, rest, now), key, now);
+                }
             }
         };
         let Some(flow) = flow else {
@@ -256,8 +259,9 @@ impl Cache {
             self.masks.get(&all)
         };
         let flow = Arc::new(Rule::new(mask, key, 0, Megaflow::new(decision, now)));
-        // One with the same mask can only be there if it was stale, and then it was removed.
-        self.mega.insert(flow.clone());
+        // The packet has met none.
+        let replaced = self.mega.insert(flow.clone());
+        assert!(replaced.is_none(), "two megaflows decide about the same packets");
         self.steps = steps;
         Some(flow)
     }
@@ -277,7 +281,16 @@ impl Cache {
         flow.value().credit(pipeline, now);
         flow.value().is_gone.store(true, Relaxed);
         let removed = self.mega.remove(flow);
-        self.steps -= removed.map_or(0, |removed| removed.value().decision.length());
+        let is_that = removed.is_some_and(|removed| Arc::ptr_eq(&removed, flow));
+        assert!(is_that, "a megaflow is forgotten that is not remembered");
+        let steps = flow.value().decision.length();
+        assert!(steps <= self.steps, "{steps} steps were counted as no more than {}", self.steps);
+        self.steps -= steps;
+        assert!(
+            self.steps == 0 || self.mega.len() > 0,
+            "{} steps are counted, and are of nothing",
+            self.steps
+        );
     }
 
     /// Credits what came to the flows, groups and stations that it came for.
