@@ -106,7 +106,7 @@ impl Stripe {
     fn put(&mut self, id: ObjectId, object: Arc<Object>, limit: usize) {
         self.bytes += object.memory();
         match self.objects.insert(id, Cached { object, used: AtomicBool::new(false) }) {
-            Some(old) => self.bytes -= old.object.memory(),
+            Some(old) => self.give_back(&old),
             None => self.queue.push_back(id),
         }
         // One object always stays, or nothing larger than a stripe's share could ever be read twice.
@@ -119,12 +119,19 @@ impl Stripe {
                 self.forget(candidate);
             }
         }
+        assert_eq!(self.queue.len(), self.objects.len(), "what is cached is considered for eviction, once");
     }
 
     fn forget(&mut self, id: ObjectId) {
         if let Some(old) = self.objects.remove(&id) {
-            self.bytes -= old.object.memory();
+            self.give_back(&old);
         }
+    }
+
+    fn give_back(&mut self, old: &Cached) {
+        let bytes = old.object.memory();
+        assert!(bytes <= self.bytes, "{bytes} bytes were counted as no more than {}", self.bytes);
+        self.bytes -= bytes;
     }
 
     /// Forgets an object that is no more. Rare enough, by merges and drops, for a look through the queue.
@@ -207,7 +214,7 @@ mod tests {
                     // The load has seen the object as it was before a commit that is faster.
                     cache.store(id, newest.clone());
                     if last.is_some() {
-                        cache.stripe(id).write().forget(id);
+                        cache.stripe(id).write().remove(id);
                     }
                     return Ok(Some(object(id, 1, 10)));
                 }

@@ -370,7 +370,11 @@ impl Attempt<'_, '_> {
     }
 
     /// Applies changes, and remembers them as all that happened to the object unless something did before.
+    ///
+    /// # Panics
+    /// If they are not the object's to take: what was validated is, and what were written otherwise could not be read back.
     fn change(&mut self, object: &Object, changes: &Changes, at: Timestamp) {
+        assert!(object.takes(changes, at), "object {}: changes at {} are out of place", object.id().0, at.0);
         let is_first = !self.changed.contains_key(&object.id());
         let delta = (self.staged.keeps_entries && is_first).then(|| encode_changes(changes, at));
         let next = Arc::new(object.apply(changes, at, self.staged.watermark));

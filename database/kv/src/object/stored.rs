@@ -41,12 +41,16 @@ impl Object {
     /// The state after changes that [`encode_changes`] wrote; `None` if these bytes are not changes of this object.
     pub(crate) fn replay(&self, bytes: &[u8], watermark: Timestamp) -> Option<Self> {
         let (changes, at) = decode_changes(bytes)?;
+        self.takes(&changes, at).then(|| self.apply(&changes, at, watermark))
+    }
+
+    /// Whether these changes are of its cells, and later than what it has of these.
+    pub(crate) fn takes(&self, changes: &Changes, at: Timestamp) -> bool {
         // Of other cells there may be later versions: a transaction of several shards is carried out late.
         let is_later = |key: &[u8]| self.changed(key).is_none_or(|newest| at > newest);
         let mut keys = changes.iter().map(|(key, _)| key);
         let is_next = at == Timestamp(0) || at > self.newest || keys.clone().all(is_later);
-        let is_placed = keys.all(|key| self.interval.contains(key));
-        (is_next && is_placed).then(|| self.apply(&changes, at, watermark))
+        is_next && keys.all(|key| self.interval.contains(key))
     }
 }
 
