@@ -2,7 +2,8 @@
 //!
 //! *Known as:* a follower, an acceptor.
 
-use crate::replica::{MOST_WAITING, MOST_WAITING_BYTES, Record};
+use crate::Record;
+use crate::replica::{MOST_WAITING, MOST_WAITING_BYTES};
 use crate::{Entry, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, View};
 use fulmar_node::{NodeId, Outbox, Time};
 use std::collections::BTreeMap;

@@ -12,9 +12,10 @@
 //!
 //! *Known as:* reconfiguration, membership change.
 
+use crate::Record;
 #[cfg(test)]
 use crate::group::Defect;
-use crate::replica::{Record, Status};
+use crate::replica::Status;
 use crate::wire::{decode_group, encode_group};
 use crate::{ClientId, Entry, Group, Log, Message, Replica, SequenceNumber, StateMachine, Timer, View};
 use fulmar_node::{NodeId, Outbox, Time};

@@ -5,7 +5,7 @@
 //! Rounds are views here, and the fast and the classic ones share a number: a place that the leader has given weighs more than
 //! one that was found. Only the leader learns what was found, so it may overrule what it has not learned.
 
-use crate::replica::Record;
+use crate::Record;
 use crate::{Entry, Protocol, Replica, StateMachine};
 use fulmar_node::{NodeId, Outbox, Time};
 

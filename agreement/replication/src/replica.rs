@@ -4,68 +4,16 @@ use crate::execution::Execution;
 #[cfg(test)]
 use crate::group::Defect;
 use crate::leader::Leading;
-use crate::merge::Candidate;
 use crate::view_change::Votes;
 use crate::{
-    Checkpoint, ClientId, Group, Log, Member, Memory, Message, Protocol, SequenceNumber, Standing,
-    StateMachine, Timer, View,
+    Checkpoint, ClientId, Group, Log, Member, Memory, Message, Options, Protocol, Record, SequenceNumber,
+    Standing, StateMachine, Timer, View,
 };
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How a replica works.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// How often a leader gives a sign.
-    pub heartbeat: Duration,
-    /// How long a replica waits for one, or for a view to begin, before it wants a later view: several heartbeats. If they come in
-    /// greater intervals it waits for two of those, and at most three times as long.
-    pub patience: Duration,
-    /// A message holds at most so many operations.
-    pub batch: usize,
-    /// So many messages of operations are on their way at most; further operations wait for one to be committed, and then go
-    /// together.
-    pub window: usize,
-    /// A message holds no more bytes of operations than that, but one operation. What is longer comes in parts.
-    pub bytes: usize,
-    /// So many operations are executed from one checkpoint to the next…
-    pub checkpoint: u64,
-    /// …or so many bytes of them. As many at most, or one operation, are taken from clients and not committed: whoever asks for more has to
-    /// ask again.
-    pub checkpoint_bytes: usize,
-    /// A leader that speculates looks after so many operations whether the others have done the same, or when it gives a sign.
-    pub synchronize: u64,
-    /// Whether nothing is promised before it is on the disk. Without, a replica that has crashed comes back as another incarnation.
-    pub is_durable: bool,
-    /// Whether states are too large for a message. Then a checkpoint holds only what [`StateMachine::snapshot`] says of the state, and
-    /// whoever runs a replica that is [behind](Event::Behind) copies the state itself, part by part, while the replica goes on: so operations are such
-    /// that carried out over a state that is newer in part they come to the same, if all that follow are, too.
-    pub is_copied: bool,
-    /// Whether the nodes of the group never change, under whatever incarnations: then whoever is none of them is heard as a client is.
-    pub is_fixed: bool,
-}
-
-impl Default for Options {
-    /// For a network of microseconds, and disks.
-    fn default() -> Self {
-        Self {
-            heartbeat: Duration::from_millis(20),
-            patience: Duration::from_millis(100),
-            batch: 64,
-            window: 2,
-            bytes: 1 << 20,
-            checkpoint: 10_000,
-            checkpoint_bytes: 64 << 20,
-            synchronize: 100,
-            is_durable: true,
-            is_copied: false,
-            is_fixed: false,
-        }
-    }
-}
 
 /// What a replica tells whoever runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,40 +41,6 @@ pub enum Wish {
     Reconfigure(Vec<Member>, Protocol),
     /// That the member there leads, if it leads itself.
     Resign(NodeId),
-}
-
-/// What a replica must find again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Record {
-    /// It has left all views before `view`; its log is that of `last_normal`.
-    View {
-        /// The view that it is in, or wants to be.
-        view: View,
-        /// The last view that it was in.
-        last_normal: View,
-    },
-    /// It has left all views before `view` and is in that, with its log: its own up to `after`, and then these entries. One record,
-    /// as the log of one view must never be taken for that of another.
-    Install {
-        /// The view.
-        view: View,
-        /// So far its log was the same.
-        after: SequenceNumber,
-        /// What comes then.
-        entries: Vec<crate::Entry>,
-    },
-    /// The next entry of the log.
-    Append(crate::Entry),
-    /// The log has no entries after this one.
-    Truncate(SequenceNumber),
-    /// Up to this one the leader of its view has given the entries their places.
-    Ordered(SequenceNumber),
-    /// What comes up to this is known from it, and no record before is needed for that.
-    Checkpoint(Arc<Checkpoint>),
-    /// The same, and its log has nothing after it.
-    Adopt(Arc<Checkpoint>),
-    /// Whether the state that the checkpoint leads to is to be copied yet: again, from its beginning, if this comes once more.
-    Copying(bool),
 }
 
 /// Whether a replica takes part in its view.
@@ -450,7 +364,7 @@ impl<S: StateMachine> Replica<S> {
     }
 
     /// Keeps a request in mind until a view begins. If there are very many, their clients ask again.
-    fn keep_waiting(&mut self, from: NodeId, epoch: u64, entry: crate::Entry) {
+    pub(crate) fn keep_waiting(&mut self, from: NodeId, epoch: u64, entry: crate::Entry) {
         let bytes: usize = self.waiting.iter().map(|(_, request)| request.operation_bytes()).sum();
         if self.waiting.len() < MOST_WAITING && bytes < MOST_WAITING_BYTES {
             let crate::Entry { client, session, number, operation, is_query } = entry;
@@ -460,7 +374,7 @@ impl<S: StateMachine> Replica<S> {
     }
 
     /// Whether so much time has passed as an operation says, if it says so.
-    fn is_time(&mut self, entry: &crate::Entry, now: Time) -> bool {
+    pub(crate) fn is_time(&mut self, entry: &crate::Entry, now: Time) -> bool {
         let interval = self.execution.state_machine().interval(&entry.operation);
         let request = (entry.client, entry.number);
         if interval.is_zero() || self.timed.is_some_and(|(timed, _)| timed == request) {
@@ -639,75 +553,9 @@ impl<S: StateMachine> Replica<S> {
             self.record(Record::Checkpoint(checkpoint), out);
         }
     }
-}
-
-impl<S: StateMachine> Process for Replica<S> {
-    type Message = Message;
-    type Timer = Timer;
-    type Request = Wish;
-    type Event = Event;
-    type Record = Record;
-
-    fn start(&mut self, now: Time, out: &mut Outbox<Self>) {
-        self.begin_life(now, out);
-        self.assert_invariants();
-    }
-
-    fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
-        self.hear(now, from, message, out);
-        self.assert_invariants();
-    }
-
-    fn busy(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
-        self.bear_with(peer, now, out);
-    }
-
-    fn disconnected(&mut self, now: Time, peer: NodeId, out: &mut Outbox<Self>) {
-        self.miss(peer, now, out);
-    }
-
-    fn request(&mut self, now: Time, wish: Wish, out: &mut Outbox<Self>) {
-        match wish {
-            Wish::Copied { upto, is_whole } => self.take_copied(upto, is_whole, now, out),
-            Wish::Reconfigure(members, protocol) => {
-                if let Ok(next) = self.group.followed_by(members, protocol) {
-                    self.reconfigure(self.me.node, crate::Entry::for_group(&next), now, out);
-                }
-            }
-            Wish::Resign(to) if self.leads() => {
-                let mut views = (1..self.group.members().len() as u64).map(|steps| self.view.after(steps));
-                if let Some(view) = views.find(|view| self.group.leader(*view) == to) {
-                    self.leave_for(view, now, out);
-                }
-            }
-            Wish::Resign(_) => {}
-        }
-        self.assert_invariants();
-    }
-
-    fn expire(&mut self, now: Time, timer: Timer, out: &mut Outbox<Self>) {
-        match timer {
-            Timer::Heartbeat => self.give_sign(now, out),
-            Timer::Batch if self.leads() => self.send_prepares(out),
-            Timer::Batch => {}
-            Timer::Patience => self.lose_patience(now, out),
-        }
-        self.assert_invariants();
-    }
-
-    fn durable(&mut self, now: Time, upto: Lsn, out: &mut Outbox<Self>) {
-        self.durable = upto;
-        while let Some((_, promise)) = self.promises.pop_front_if(|(lsn, _)| *lsn <= upto) {
-            self.fulfil(promise, now, out);
-        }
-        self.assert_invariants();
-    }
-}
-
-impl<S: StateMachine> Replica<S> {
     /// One that has led before may have said what is not on its disk: others lead the next view. In its first life it says
     /// nothing before it is sure to know that it has begun.
-    fn begin_life(&mut self, now: Time, out: &mut Outbox<Self>) {
+    pub(crate) fn begin_life(&mut self, now: Time, out: &mut Outbox<Self>) {
         let led = self.is_restarted && self.is_leader_of(self.view);
         #[cfg(test)]
         let led = led && !self.group.has(Defect::LeadsAgain);
@@ -725,62 +573,11 @@ impl<S: StateMachine> Replica<S> {
         }
     }
 
-    fn hear(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
-        if !self.hears(from, &message) || !self.is_among_members(from, &message, now, out) {
-            return;
-        }
-        match message {
-            Message::Request { client, epoch, session, number, operation, is_query } => {
-                let entry = crate::Entry { client, session, number, operation, is_query };
-                if client == ClientId::GROUP {
-                    return self.reconfigure(from, entry, now, out);
-                }
-                if epoch < self.group.epoch() {
-                    return self.tell_group(from, out);
-                }
-                if epoch > self.group.epoch() || self.status == Status::Outside {
-                    return;
-                }
-                if !self.is_in_view() || self.log.is_closed() || self.is_copying() {
-                    return self.keep_waiting(from, epoch, entry);
-                }
-                if !self.is_time(&entry, now) {
-                    return;
-                }
-                match self.group.protocol() {
-                    Protocol::Speculative => self.speculate(from, entry, now, out),
-                    _ if is_query => self.query(from, entry, out),
-                    Protocol::Viewstamped => self.order(from, entry, now, out),
-                    Protocol::Fast => self.find_place(from, entry, now, out),
-                }
-            }
-            // Not for a replica.
-            Message::Reply { .. } | Message::SpeculativeReply { .. } | Message::Forgotten { .. } => {}
-            Message::Doubt { view } => self.doubt(view, now, out),
-            Message::Prepare { view, from: first, before, entries, committed } => {
-                self.prepare(from, view, (first, before, entries), committed, now, out);
-            }
-            Message::Commit { view, committed, summary, round } => {
-                self.hear_leader(from, view, (committed, summary), round, now, out);
-            }
-            Message::PrepareOk { view, ordered, upto, summary, round } => {
-                self.prepared(from, view, (ordered, upto, summary), round, now, out);
-            }
-            Message::Alive { view } => self.hear_backup(from, view, now),
-            Message::Suspect { view } => self.hear_suspicion(from, view, now, out),
-            Message::StartViewChange { view } => self.vote(from, view, now, out),
-            Message::DoViewChange { view, last_normal, log, end, ordered, committed } => {
-                let candidate = Candidate { last_normal, log, end, ordered, committed };
-                self.collect(from, view, candidate, now, out);
-            }
-            Message::StartView { view, checkpoint, log, end, committed } => {
-                self.start_view(from, view, checkpoint, (log, end, committed), now, out);
-            }
-            Message::GetState { view, committed, after } => {
-                self.give_state(from, view, (committed, after), out);
-            }
-            Message::State(checkpoint) => self.take_state(from, &checkpoint, now, out),
-            Message::Group(group) => self.hear_of_group(from, &group, now, out),
+    /// What was recorded up to here is on the disk.
+    pub(crate) fn keep_promises(&mut self, upto: Lsn, now: Time, out: &mut Outbox<Self>) {
+        self.durable = upto;
+        while let Some((_, promise)) = self.promises.pop_front_if(|(lsn, _)| *lsn <= upto) {
+            self.fulfil(promise, now, out);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! From one replica to another that has missed something: the log of a view that goes on, or a state that will not change.
 
+use crate::Record;
 #[cfg(test)]
 use crate::group::Defect;
-use crate::replica::{Event, Record};
+use crate::replica::Event;
 use crate::{Checkpoint, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, View};
 use fulmar_node::{NodeId, Outbox, Time};
 use std::sync::Arc;

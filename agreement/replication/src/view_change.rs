@@ -4,11 +4,12 @@
 //!
 //! *Known as:* view change, leader election.
 
+use crate::Record;
 #[cfg(test)]
 use crate::group::Defect;
 use crate::leader::Leading;
 use crate::merge::{Candidate, merge};
-use crate::replica::{Promise, Record, Status};
+use crate::replica::{Promise, Status};
 use crate::{
     Checkpoint, Entry, Event, Log, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, Timer,
     View,
