@@ -22,6 +22,7 @@ use fulmar_cluster::{
     Transient, new_cluster,
 };
 use fulmar_dbt::{Database, Options, Timestamp};
+use fulmar_metrics::Figures;
 use fulmar_transport::{ClusterId, FIRST_CLIENT, Handle, Notice, Refusal};
 use seek::Seeker;
 use settings::Settings;
@@ -176,7 +177,8 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     start.service.listen(listener)?;
     let happened = Arc::new(Happened::default());
     if let Some(metrics) = metrics {
-        tell_figures(metrics, start.service.handle(), Arc::clone(&happened))?;
+        let (server, happened) = (start.service.handle(), Arc::clone(&happened));
+        tell_figures(metrics, move || happened.figures(&server))?;
     }
     let beacon = Arc::new(Mutex::new(beacon));
     seek::locked(&beacon).serve();
@@ -235,15 +237,11 @@ fn listen_for_questions(address: SocketAddr) -> Result<TcpListener, String> {
     TcpListener::bind(address).map_err(|error| format!("cannot listen on {address} for `metrics`: {error}"))
 }
 
-/// Tells whoever asks there how a server is.
-fn tell_figures(
-    listener: TcpListener,
-    server: Handle<Server>,
-    happened: Arc<Happened>,
-) -> Result<(), String> {
+/// Tells whoever asks there what `figures` says then.
+fn tell_figures(listener: TcpListener, figures: impl Fn() -> Figures + Send + 'static) -> Result<(), String> {
     let tell = move || {
         let never = AtomicBool::new(false);
-        if let Err(why) = fulmar_metrics::serve(&listener, || happened.figures(&server), &never) {
+        if let Err(why) = fulmar_metrics::serve(&listener, figures, &never) {
             tracing::warn!("figures are not told any more: {why}");
         }
     };

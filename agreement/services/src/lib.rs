@@ -18,7 +18,7 @@
 //! # The structure
 //!
 //! - [`Charter`], [`Members`], [`Application`]: which group.
-//! - [`Server`]: a replica of it. `directory`: its directory; `journal`: its records there; `ticker`: the time that passes for
+//! - [`Server`]: a replica of it; [`ReplicaStatus`]: how that is. `directory`: its directory; `journal`: its records there; `ticker`: the time that passes for
 //!   sessions of locks; `report`: what is said of the other replicas.
 //! - [`TimestampClient`], [`LockSession`] and its [`Lease`]: what clients do; `caller`: how they ask. [`FenceFile`]: how what a lock
 //!   protects refuses a holder that comes late.
@@ -75,6 +75,6 @@ pub use fence::{Admitted, FenceError, FenceFile};
 pub use fulmar_replication::applications::Fence;
 pub use journal::JournalError;
 pub use lease::Lease;
-pub use server::{Server, ServerError, Stop};
+pub use server::{Begun, ReplicaStatus, Server, ServerError, Stop};
 pub use session::{LockError, LockSession};
 pub use timestamps::TimestampClient;

@@ -1,4 +1,5 @@
-//! What is said of the other replicas, once and not each time that they are tried.
+//! What is said of the other replicas, once and not each time that they are tried. Each thing has a kind, as in the log of a server of
+//! databases: connections' are those of their notices.
 
 use crate::Members;
 use fulmar_node::NodeId;
@@ -11,21 +12,24 @@ use std::net::ToSocketAddrs;
 /// Where to look if one replica refuses another.
 const SAME: &str = "; settings of one group name the same service, members and replication";
 
+/// Is told what happens, and of which kind that is.
+type Tell = dyn Fn(&'static str, &str) + Send + Sync;
+
 /// Tells news of connections.
 pub(crate) struct Reporter {
     members: Members,
-    tell: Box<dyn Fn(&str) + Send + Sync>,
+    tell: Box<Tell>,
     /// What is wrong with a replica, or with a stranger.
     wrong: Mutex<BTreeMap<Option<NodeId>, String>>,
 }
 
 impl Reporter {
-    pub(crate) fn new(members: Members, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(members: Members, tell: impl Fn(&'static str, &str) + Send + Sync + 'static) -> Self {
         Self { members, tell: Box::new(tell), wrong: Mutex::default() }
     }
 
-    pub(crate) fn tell(&self, what: &str) {
-        (self.tell)(what);
+    pub(crate) fn tell(&self, kind: &'static str, what: &str) {
+        (self.tell)(kind, what);
     }
 
     /// Where a replica is now.
@@ -34,48 +38,49 @@ impl Reporter {
         match address.to_socket_addrs() {
             Ok(mut found) => found.next().map(Into::into),
             Err(why) => {
-                self.complain(Some(node), format!("cannot find replica {address}: {why}"));
+                self.complain(Some(node), "unreachable", format!("cannot find replica {address}: {why}"));
                 None
             }
         }
     }
 
     pub(crate) fn notice(&self, notice: &Notice) {
+        let kind = notice.kind();
         match notice {
-            Notice::Connected { peer, .. } => self.reached(*peer),
+            Notice::Connected { peer, .. } => self.reached(*peer, kind),
             Notice::Unreachable { peer, why, .. } => {
                 let address = self.members.address(*peer).unwrap_or_default();
                 let hint = if matches!(why, LinkError::Refused(_)) { SAME } else { "" };
-                self.complain(Some(*peer), format!("cannot reach replica {address}: {why}{hint}"));
+                self.complain(Some(*peer), kind, format!("cannot reach replica {address}: {why}{hint}"));
             }
             Notice::Refused { why, .. } => {
-                self.complain(None, format!("refused connections: {why}{SAME}"));
+                self.complain(None, kind, format!("refused connections: {why}{SAME}"));
             }
             // Clients come and go, and a replica that is gone is tried again at once.
             Notice::Connecting { .. }
             | Notice::Closed { .. }
             | Notice::Unknown { why: LinkError::Ended, .. } => {}
-            _ => self.tell(&notice.to_string()),
+            _ => self.tell(kind, &notice.to_string()),
         }
     }
 
     /// The replica takes part in another view.
     pub(crate) fn view(&self, view: View, leader: NodeId) {
         let leader = self.members.address(leader).unwrap_or_default();
-        self.tell(&format!("view {view} has begun, led by {leader}"));
+        self.tell("view", &format!("view {view} has begun, led by {leader}"));
     }
 
-    fn reached(&self, peer: NodeId) {
+    fn reached(&self, peer: NodeId, kind: &'static str) {
         if self.wrong.lock().remove(&Some(peer)).is_some()
             && let Some(address) = self.members.address(peer)
         {
-            self.tell(&format!("reached replica {address}"));
+            self.tell(kind, &format!("reached replica {address}"));
         }
     }
 
-    fn complain(&self, of: Option<NodeId>, what: String) {
+    fn complain(&self, of: Option<NodeId>, kind: &'static str, what: String) {
         if self.wrong.lock().get(&of) != Some(&what) {
-            self.tell(&what);
+            self.tell(kind, &what);
             self.wrong.lock().insert(of, what);
         }
     }

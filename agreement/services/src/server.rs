@@ -5,12 +5,15 @@ use crate::report::Reporter;
 use crate::{Application, Charter, ticker};
 use fulmar_node::{Lsn, NodeId};
 use fulmar_replication::applications::{Locks, Timestamps};
-use fulmar_replication::{Event, Group, GroupError, LeaderTimeout, Options, Replica, StateMachine, Wish};
-use fulmar_transport::{Handle, Limits, Notice, Protocol, ServeError, User};
+use fulmar_replication::{
+    Event, Group, GroupError, LeaderTimeout, Options, Replica, SequenceNumber, StateMachine, View, Wish,
+};
+use fulmar_transport::{Counters, Handle, Limits, Notice, Protocol, ServeError, User};
 use std::io;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -52,6 +55,27 @@ pub enum ServerError {
 /// Ends a server, from any thread: as soon as another leads its group, after a second, or when it is called again.
 pub type Stop = Box<dyn FnMut() + Send>;
 
+/// How a replica is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaStatus {
+    /// In which view it takes part; none while it changes views, or is not let in yet.
+    pub view: Option<View>,
+    /// Whether it leads that.
+    pub leads: bool,
+    /// Operations that it knows to be committed.
+    pub committed: SequenceNumber,
+    /// What its connections have carried.
+    pub traffic: Counters,
+}
+
+/// A server that is about to serve.
+pub struct Begun {
+    /// Ends it.
+    pub stop: Stop,
+    /// Says how its replica is, from any thread; nothing, if it has ended.
+    pub status: Box<dyn Fn() -> Option<ReplicaStatus> + Send>,
+}
+
 /// So long a server that is to end waits for another to lead.
 const RETIRING: Duration = Duration::from_secs(1);
 
@@ -67,7 +91,8 @@ pub struct Server {
 
 impl Server {
     /// The replica at `address`, which keeps its records in `directory`. If that is new the replica founds its group, or joins it as
-    /// one that was never there. It goes by this time-out for leaders. `tell` is told what happens to others.
+    /// one that was never there. It goes by this time-out for leaders. `tell` is told what happens, and before that of which kind it is, such as
+    /// `view` or `unreachable`.
     ///
     /// # Errors
     /// [`ServerError`]
@@ -77,7 +102,7 @@ impl Server {
         directory: &Path,
         founds: bool,
         leader_timeout: LeaderTimeout,
-        tell: impl Fn(&str) + Send + Sync + 'static,
+        tell: impl Fn(&'static str, &str) + Send + Sync + 'static,
     ) -> Result<Self, ServerError> {
         let group = charter.group()?;
         let me = charter.members.node(address).ok_or_else(|| ServerError::NoMember {
@@ -88,22 +113,23 @@ impl Server {
         let reporter = Reporter::new(charter.members.clone(), tell);
         if opened.is_strange() {
             let directory = directory.display();
-            reporter.tell(&format!(
+            let waits = format!(
                 "{directory} is empty: waiting for a majority of the group to let this replica in; a group that is \
                  new is founded with `--found`, on an empty directory"
-            ));
+            );
+            reporter.tell("joining", &waits);
         }
         Ok(Self { charter, group, me, directory: opened, leader_timeout, reporter: Arc::new(reporter) })
     }
 
-    /// Serves until it is stopped in the way that `begun` is told.
+    /// Serves until it is stopped in the way that `begun` is told of.
     ///
     /// # Errors
     /// [`ServerError`]
     pub fn run(
         self,
         listener: TcpListener,
-        begun: impl FnOnce(Stop) -> io::Result<()>,
+        begun: impl FnOnce(Begun) -> io::Result<()>,
     ) -> Result<(), ServerError> {
         match self.charter.application {
             Application::Timestamps => self.replicate::<Timestamps>(listener, begun, |_| ()),
@@ -119,7 +145,7 @@ impl Server {
     fn replicate<S: StateMachine + Default + Send + 'static>(
         mut self,
         listener: TcpListener,
-        begun: impl FnOnce(Stop) -> io::Result<()>,
+        begun: impl FnOnce(Begun) -> io::Result<()>,
         assist: impl FnOnce(Handle<Replica<S>>),
     ) -> Result<(), ServerError> {
         let ReplicaDirectory { member, journal, records, .. } = &mut self.directory;
@@ -134,11 +160,24 @@ impl Server {
         let reporter = self.reporter.clone();
         server.directory(move |_, node| reporter.resolve(node));
         server.listen(listener).map_err(ServerError::Begin)?;
-        begun(Box::new(server.handle().retiring(RETIRING, Replica::retire))).map_err(ServerError::Begin)?;
+        let handle = server.handle();
+        let stop = Box::new(server.handle().retiring(RETIRING, Replica::retire));
+        begun(Begun { stop, status: Box::new(move || status(&handle)) }).map_err(ServerError::Begin)?;
         assist(server.handle());
         server.run(journal, &mut Ear(&self.reporter, group))?;
         Ok(())
     }
+}
+
+fn status<S: StateMachine + Send + 'static>(replica: &Handle<Replica<S>>) -> Option<ReplicaStatus> {
+    let traffic = replica.counters()?;
+    let (tell, told) = channel();
+    let look = move |replica: &mut Replica<S>, _, _: &mut _| {
+        let (view, leads, committed) = (replica.view(), replica.leads(), replica.committed());
+        // Who asked may have lost patience.
+        let _ = tell.send(ReplicaStatus { view, leads, committed, traffic });
+    };
+    replica.run(look).then(|| told.recv().ok()).flatten()
 }
 
 /// Hears what happens to connections, and who leads. The group of a service never changes.
@@ -160,7 +199,6 @@ impl<S: StateMachine> User<Replica<S>> for Ear<'_> {
 mod tests {
     use super::*;
     use crate::{Members, TimestampClient};
-    use fulmar_replication::View;
     use std::num::NonZeroU64;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -208,7 +246,7 @@ mod tests {
             .zip(listeners)
             .map(|(address, listener)| {
                 let data = directory.path().join(address);
-                let server = Server::open(charter.clone(), address, &data, true, leader_timeout, |_| ());
+                let server = Server::open(charter.clone(), address, &data, true, leader_timeout, |_, _| ());
                 Running::start(server.expect("a directory"), listener)
             })
             .collect();

@@ -34,7 +34,7 @@ pub(crate) fn run(replica: &Handle<Replica<Locks>>, charter: &Charter, reporter:
         match told.map(|answer| LockAnswer::decode(&answer)) {
             Ok(Some(LockAnswer::Ticks(now))) => ticks = now,
             Ok(_) => {}
-            Err(why) => reporter.tell(&format!("sessions do not expire for now: {why}")),
+            Err(why) => reporter.tell("fails", &format!("sessions do not expire for now: {why}")),
         }
     }
 }

@@ -1,20 +1,22 @@
-//! What a server tells of itself in figures, for Prometheus.
+//! What a server of databases, or a replica of a service, tells of itself in figures, for Prometheus.
 
 use fulmar_cluster::{NodeId, Report, Server, ShardStatus, Status};
 use fulmar_metrics::{Figures, Kind};
+use fulmar_services::ReplicaStatus;
 use fulmar_transport::{Counters, FIRST_CLIENT, Handle, Notice};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError, mpsc};
+
+/// How often something of each kind has happened since the server has begun, by the kinds of the log.
+#[derive(Default)]
+pub(super) struct Events(Mutex<BTreeMap<&'static str, u64>>);
 
 /// What has happened since the server has begun.
 #[derive(Default)]
-pub(super) struct Happened(Mutex<Counts>);
-
-#[derive(Clone, Default)]
-struct Counts {
-    /// By kind, as the log has it.
-    events: BTreeMap<&'static str, u64>,
-    clients: u64,
+pub(super) struct Happened {
+    events: Events,
+    clients: AtomicU64,
 }
 
 /// What a server says of itself, and what its databases are called.
@@ -79,16 +81,62 @@ const TRAFFIC: [Figure<Counters>; 6] = [
     }),
 ];
 
+impl Events {
+    pub(super) fn count(&self, kind: &'static str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default() += 1;
+    }
+
+    fn add_to(&self, figures: &mut Figures) {
+        const NAME: &str = "fulmar_server_events_total";
+        figures.family(NAME, Kind::Counter, "What has happened, by the kinds of the log.");
+        for (kind, count) in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            figures.sample(NAME, &[("kind", kind)], *count);
+        }
+    }
+}
+
+/// What is told of a replica of a service.
+pub(super) fn of_replica(events: &Events, status: Option<ReplicaStatus>) -> Figures {
+    let mut figures = Figures::default();
+    events.add_to(&mut figures);
+    // One that is about to end says no more.
+    let Some(status) = status else { return figures };
+    let mut add = |name, kind, about, value: u64| {
+        figures.family(name, kind, about);
+        figures.sample(name, &[], value);
+    };
+    let takes_part = u64::from(status.view.is_some());
+    add("fulmar_replica_takes_part", Kind::Gauge, "1 while it takes part in a view.", takes_part);
+    add("fulmar_replica_leads", Kind::Gauge, "1 while it leads its group.", u64::from(status.leads));
+    add(
+        "fulmar_replica_committed_total",
+        Kind::Counter,
+        "Operations that are committed.",
+        status.committed.0,
+    );
+    add_traffic(&mut figures, &status.traffic);
+    figures
+}
+
+fn add_traffic(figures: &mut Figures, counted: &Counters) {
+    for Figure { name, kind, about, value } in TRAFFIC {
+        figures.family(name, kind, about);
+        figures.sample(name, &[], value(counted));
+    }
+}
+
 impl Happened {
     /// Counts what happens.
     pub(super) fn note(&self, report: Report<'_>) {
         let is_client = |peer: &NodeId| *peer >= FIRST_CLIENT;
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.events.entry(report.kind()).or_default() += 1;
+        self.events.count(report.kind());
         match report {
-            Report::Connection(Notice::Connected { peer, .. }) if is_client(peer) => counts.clients += 1,
+            Report::Connection(Notice::Connected { peer, .. }) if is_client(peer) => {
+                self.clients.fetch_add(1, Relaxed);
+            }
             Report::Connection(Notice::Closed { peer, .. }) if is_client(peer) => {
-                counts.clients = counts.clients.saturating_sub(1);
+                // One whose connection took the place of another connected twice.
+                let _ = self.clients.fetch_update(Relaxed, Relaxed, |clients| clients.checked_sub(1));
             }
             _ => {}
         }
@@ -96,21 +144,13 @@ impl Happened {
 
     /// What is told to who asks.
     pub(super) fn figures(&self, server: &Handle<Server>) -> Figures {
-        let Counts { events, clients } = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut figures = Figures::default();
-        figures.family(
-            "fulmar_server_events_total",
-            Kind::Counter,
-            "What has happened, by the kinds of the log.",
-        );
-        for (kind, count) in events {
-            figures.sample("fulmar_server_events_total", &[("kind", kind)], count);
-        }
+        self.events.add_to(&mut figures);
         let mut gauge = |name, about, value: u64| {
             figures.family(name, Kind::Gauge, about);
             figures.sample(name, &[], value);
         };
-        gauge("fulmar_server_clients", "Clients that are connected.", clients);
+        gauge("fulmar_server_clients", "Clients that are connected.", self.clients.load(Relaxed));
         // One that is about to end says no more.
         let (Some(counted), Some(Said { status, behind, names })) = (server.counters(), ask(server)) else {
             return figures;
@@ -130,10 +170,7 @@ impl Happened {
         gauge("fulmar_server_shards", "Shards that are served here.", status.shards.len() as u64);
         gauge("fulmar_server_clock", "The cluster's clock, as far as it is known here.", status.now.0);
         gauge("fulmar_server_watermark", "No snapshot of the cluster is older.", status.watermark.0);
-        for Figure { name, kind, about, value } in TRAFFIC {
-            figures.family(name, kind, about);
-            figures.sample(name, &[], value(&counted));
-        }
+        add_traffic(&mut figures, &counted);
         for Figure { name, kind, about, value } in SHARDS {
             figures.family(name, kind, about);
             for shard in &status.shards {

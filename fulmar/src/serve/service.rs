@@ -1,11 +1,14 @@
 //! A replica of a service: timestamps, or locks.
 
-use super::reach;
+use super::figures::{self, Events};
 use super::settings::{Service, Settings};
+use super::{listen_for_questions, reach, tell_figures};
 use crate::{log, signals};
-use fulmar_services::{Charter, Members, Server};
+use fulmar_services::{Begun, Charter, Members, Server};
 use std::error::Error;
+use std::io;
 use std::net::TcpListener;
+use std::sync::Arc;
 
 /// Serves until it is stopped by a signal.
 pub(super) fn run(service: Service, settings: &Settings, founds: bool) -> Result<(), Box<dyn Error>> {
@@ -14,7 +17,6 @@ pub(super) fn run(service: Service, settings: &Settings, founds: bool) -> Result
         ("replicas", settings.replicas.is_some()),
         ("cache_mb", settings.cache_mb.is_some()),
         ("discovery", settings.discovery.is_some()),
-        ("metrics", settings.metrics.is_some()),
     ];
     if let Some((name, _)) = of_databases.into_iter().find(|(_, is_set)| *is_set) {
         return Err(format!("`{name}` is for servers of databases, and these settings have `service`").into());
@@ -35,11 +37,21 @@ pub(super) fn run(service: Service, settings: &Settings, founds: bool) -> Result
     if members.iter().any(|(_, member)| member == advertised) {
         reach::require(&listener, advertised)?;
     }
+    let metrics = settings.metrics.map(listen_for_questions).transpose()?;
     let charter = Charter { application: service.into(), members, protocol: settings.replication.into() };
     let what = charter.application;
-    let server =
-        Server::open(charter, advertised, data, founds, leader_timeout, |news| tracing::info!("{news}"))?;
-    server.run(listener, |stop| {
+    let events = Arc::new(Events::default());
+    let counted = Arc::clone(&events);
+    let tell = move |kind, news: &str| {
+        counted.count(kind);
+        tracing::info!(kind, "{news}");
+    };
+    let server = Server::open(charter, advertised, data, founds, leader_timeout, tell)?;
+    server.run(listener, |Begun { stop, status }| {
+        if let Some(metrics) = metrics {
+            tell_figures(metrics, move || figures::of_replica(&events, status()))
+                .map_err(io::Error::other)?;
+        }
         signals::on(&[signals::SIGINT, signals::SIGTERM], stop)?;
         log::announce(format_args!("serving {what} on {address}"));
         Ok(())

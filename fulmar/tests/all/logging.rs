@@ -80,7 +80,7 @@ fn what_others_repeat_does_not_fill_the_log() {
 }
 
 /// What Prometheus would be told.
-fn figures(metrics: &str) -> String {
+pub(crate) fn figures(metrics: &str) -> String {
     let mut asker = TcpStream::connect(metrics).expect("it listens");
     asker.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("it is there");
     let mut answer = String::new();

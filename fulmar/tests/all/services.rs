@@ -1,6 +1,8 @@
 //! Timestamps and locks on three replicas, as they are run.
 
-use crate::server::Server;
+use crate::founding::address;
+use crate::logging::figures;
+use crate::server::{Server, await_line};
 use fulmar_services::{Application, Charter, Members, TimestampClient};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -348,6 +350,40 @@ fn a_command_under_a_lock_is_as_without() {
     assert!(told.expect("kill is there").success());
     assert_eq!(second.wait().expect("it ends").code(), Some(128 + 15));
     drop(input);
+}
+
+#[test]
+fn who_leads_is_logged_and_told_in_figures() {
+    let place = Place::new("timestamps", "viewstamped");
+    let metrics = [(); 3].map(|()| address());
+    let logs = [0, 1, 2].map(|replica| place.data(replica).with_extension("log"));
+    let mut replicas: Vec<_> = (0..3)
+        .map(|replica| {
+            let settings = fs::read_to_string(place.settings()).expect("it is there");
+            let own = place.data(replica).with_extension("toml");
+            fs::write(&own, format!("{settings}metrics = {:?}\n", metrics[replica])).expect("a file");
+            let mut command = Command::new(FULMAR);
+            command.args(["serve", "--found", "--config"]).arg(own).arg("--data").arg(place.data(replica));
+            let log = fs::File::create(&logs[replica]).expect("a file");
+            Server::logged(&mut command, &place.members[replica], &[], log.into())
+        })
+        .collect();
+    let draw = || answer(Command::new(FULMAR).args(["timestamp", &place.names()]));
+    draw();
+    let leads = |replica: usize| figures(&metrics[replica]).contains("fulmar_replica_leads 1\n");
+    let leader = (0..3).find(|replica| leads(*replica)).expect("one has answered");
+    let told = figures(&metrics[leader]);
+    for figure in ["fulmar_replica_takes_part 1\n", "fulmar_server_events_total{kind=\"view\"} "] {
+        assert!(told.contains(figure), "no {figure} in\n{told}");
+    }
+    assert!(!told.contains("fulmar_replica_committed_total 0\n"), "{told}");
+    replicas[leader].signal("KILL");
+    draw();
+    let others: Vec<_> = (0..3).filter(|replica| *replica != leader).collect();
+    assert!(others.iter().any(|replica| leads(*replica)));
+    let others: Vec<_> = others.into_iter().map(|replica| logs[replica].as_path()).collect();
+    await_line(&others, &["view ", " has begun, led by 127."]);
+    await_line(&others, &["cannot reach replica "]);
 }
 
 #[test]
