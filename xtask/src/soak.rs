@@ -38,9 +38,9 @@ pub(crate) fn soak(length: Length) -> Result {
     let rest: [Step<'_>; 7] = [
         ("fuzzers", &|| fuzz(seconds)),
         ("simulations", &|| match length {
-            // A tenth of them is among the tests.
+            // One in twenty-five of them is among the tests.
             Length::Slice => Ok(()),
-            Length::Full => simulate(10),
+            Length::Full => simulate(25),
         }),
         ("members that say anything", &|| match length {
             // Two of them are among the tests.
