@@ -287,7 +287,7 @@ impl Cache {
         assert!(steps <= self.steps, "{steps} steps were counted as no more than {}", self.steps);
         self.steps -= steps;
         assert!(
-            self.steps == 0 || self.mega.len() > 0,
+            self.steps == 0 || !self.mega.is_empty(),
             "{} steps are counted, and are of nothing",
             self.steps
         );
