@@ -3,11 +3,11 @@
 //! That revision is built once. Then its benchmarks and those of the work tree run in turn, and their figures are compared. One run says
 //! little on a machine that does other things, too: a figure *fell* if it was worse in each turn, and by more than [`NOISE`] in the median.
 
-use crate::run::{Result, build_release, command, output, root, run, target};
+use crate::run::{Result, build_release, cargo, command, output, root, run, target};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// How often each build is measured. That all turns of so many agree by chance happens once in 32 times.
 const TURNS: usize = 5;
@@ -112,12 +112,8 @@ fn build(revision: &str) -> Result<PathBuf> {
     run(command("git", &["archive", "--output"]).arg(&archive).arg(commit))?;
     run(command("tar", &["-xf"]).arg(&archive).arg("-C").arg(&source))?;
     let built = folder.join("target");
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo
-        .args(["build", "--release", "--locked", "-p", "fulmar"])
-        .current_dir(&source)
-        .env("CARGO_TARGET_DIR", &built);
-    run(&mut cargo)?;
+    let mut build = cargo(&["build", "--release", "--locked", "-p", "fulmar"]);
+    run(build.current_dir(&source).env("CARGO_TARGET_DIR", &built))?;
     std::fs::copy(built.join("release/fulmar"), &program).map_err(failed(&program))?;
     Ok(program)
 }

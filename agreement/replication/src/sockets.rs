@@ -116,11 +116,7 @@ impl Place {
 }
 
 fn is_in_view(replica: &Handle<Replica<Registers>>) -> bool {
-    let (tell, told) = channel();
-    replica.run(move |replica, _, _| {
-        let _ = tell.send(replica.view().is_some());
-    });
-    told.recv().expect("it runs")
+    replica.ask(|replica, _| replica.view().is_some()).expect("it runs")
 }
 
 /// While clients ask, one replica after the other ends and comes back, the second without its file, on which the others depend

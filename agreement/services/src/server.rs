@@ -13,7 +13,6 @@ use std::io;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -171,13 +170,10 @@ impl Server {
 
 fn status<S: StateMachine + Send + 'static>(replica: &Handle<Replica<S>>) -> Option<ReplicaStatus> {
     let traffic = replica.counters()?;
-    let (tell, told) = channel();
-    let look = move |replica: &mut Replica<S>, _, _: &mut _| {
+    replica.ask(move |replica, _| {
         let (view, leads, committed) = (replica.view(), replica.leads(), replica.committed());
-        // Who asked may have lost patience.
-        let _ = tell.send(ReplicaStatus { view, leads, committed, traffic });
-    };
-    replica.run(look).then(|| told.recv().ok()).flatten()
+        ReplicaStatus { view, leads, committed, traffic }
+    })
 }
 
 /// Hears what happens to connections, and who leads. The group of a service never changes.
@@ -221,9 +217,7 @@ mod tests {
         }
 
         fn look<T: Send + 'static>(&self, look: fn(&Replica<Timestamps>) -> T) -> T {
-            let (tell, told) = channel();
-            self.replica.run(move |replica, _, _| tell.send(look(replica)).expect("it waits"));
-            told.recv().expect("it runs")
+            self.replica.ask(move |replica, _| look(replica)).expect("it runs")
         }
 
         fn view(&self) -> Option<View> {

@@ -9,7 +9,6 @@ use crate::{Caller, Charter};
 use fulmar_replication::Replica;
 use fulmar_replication::applications::{LockAnswer, LockOperation, Locks};
 use fulmar_transport::Handle;
-use std::sync::mpsc::channel;
 use std::thread;
 
 /// Goes on for as long as the replica runs.
@@ -41,10 +40,5 @@ pub(crate) fn run(replica: &Handle<Replica<Locks>>, charter: &Charter, reporter:
 
 /// Whether this replica is to let time pass; nothing, if it has ended.
 fn is_due(replica: &Handle<Replica<Locks>>) -> Option<bool> {
-    let (tell, told) = channel();
-    let look = move |replica: &mut Replica<Locks>, _, _: &mut _| {
-        // Who asked waits.
-        let _ = tell.send(replica.leads() && replica.state_machine().has_sessions());
-    };
-    replica.run(look).then(|| told.recv().ok()).flatten()
+    replica.ask(|replica, _| replica.leads() && replica.state_machine().has_sessions())
 }

@@ -124,6 +124,16 @@ impl<P: Process> Handle<P> {
         self.command(Command::Work(Box::new(work)))
     }
 
+    /// What something finds on the server's thread between two steps of the process. Waits for that; nothing if the server has ended.
+    pub fn ask<T: Send + 'static>(&self, look: impl FnOnce(&P, Time) -> T + Send + 'static) -> Option<T> {
+        let (answer, found) = mpsc::channel();
+        let is_asked = self.run(move |process, now, _| {
+            // Who asked may have ended meanwhile.
+            let _ = answer.send(look(process, now));
+        });
+        is_asked.then(|| found.recv().ok()).flatten()
+    }
+
     /// Tells the server another server's address; it no longer waits for an answer from any before. False if the server has
     /// ended.
     pub fn address(&self, node: NodeId, address: Address) -> bool {

@@ -6,7 +6,7 @@ use fulmar_services::ReplicaStatus;
 use fulmar_transport::{Counters, FIRST_CLIENT, Handle, Notice};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::{Mutex, PoisonError};
 
 /// How often something of each kind has happened since the server has begun, by the kinds of the log.
 #[derive(Default)]
@@ -135,8 +135,8 @@ impl Happened {
                 self.clients.fetch_add(1, Relaxed);
             }
             Report::Connection(Notice::Closed { peer, .. }) if is_client(peer) => {
-                // One whose connection took the place of another connected twice.
-                let _ = self.clients.fetch_update(Relaxed, Relaxed, |clients| clients.checked_sub(1));
+                // No more are counted off than were counted.
+                self.clients.update(Relaxed, Relaxed, |clients| clients.saturating_sub(1));
             }
             _ => {}
         }
@@ -184,13 +184,9 @@ impl Happened {
 }
 
 fn ask(server: &Handle<Server>) -> Option<Said> {
-    let (tell, told) = mpsc::channel();
-    let look = move |server: &mut Server, _, _: &mut _| {
+    server.ask(|server, _| {
         let names = &server.map().databases;
         let names = names.iter().map(|(number, placement)| (number.0, placement.name.to_string())).collect();
-        let (status, behind) = (server.status(), server.behind().len());
-        // Who asked may have lost patience.
-        let _ = tell.send(Said { status, behind, names });
-    };
-    if server.run(look) { told.recv().ok() } else { None }
+        Said { status: server.status(), behind: server.behind().len(), names }
+    })
 }

@@ -101,17 +101,11 @@ impl Host {
     /// What it knows now; nothing, if its thread has ended.
     #[must_use]
     pub fn snapshot(&self) -> Option<Snapshot> {
-        let (answer, question) = channel();
-        let is_asked = self.handle.run(move |finder, now, _| {
-            let snapshot = Snapshot {
-                members: finder.members().cloned().collect(),
-                missing: finder.missing(now),
-                is_stable: finder.is_stable(),
-            };
-            // Who asked may be gone.
-            let _ = answer.send(snapshot);
-        });
-        if is_asked { question.recv().ok() } else { None }
+        self.handle.ask(|finder, now| Snapshot {
+            members: finder.members().cloned().collect(),
+            missing: finder.missing(now),
+            is_stable: finder.is_stable(),
+        })
     }
 
     /// What its socket has counted; nothing, if its thread has ended. Each message is a datagram, or a part of one.

@@ -104,13 +104,11 @@ where
 type State = (SequenceNumber, Option<Summary>, Vec<u8>);
 
 fn state(Running(replica): &Running<Replica<Timestamps>>) -> State {
-    let (tell, told) = channel();
-    replica.run(move |replica, _, _| {
+    let look = |replica: &Replica<Timestamps>, _| {
         let (at, log) = (replica.committed(), replica.log());
-        // Who is asked waits.
-        let _ = tell.send((at, log.summary(at), replica.state_machine().snapshot()));
-    });
-    told.recv().expect("it runs")
+        (at, log.summary(at), replica.state_machine().snapshot())
+    };
+    replica.ask(look).expect("it runs")
 }
 
 #[test]
