@@ -2,8 +2,8 @@
 
 use crate::Caller;
 use crate::session::call;
+use fulmar_locks::{Condvar, Mutex};
 use fulmar_replication::applications::{LockAnswer, LockOperation, SessionId};
-use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ impl Lease {
             if Instant::now() >= end {
                 self.set(&mut state, State::Expired);
             } else {
-                self.0.ended.wait_until(&mut state, end);
+                state = self.0.ended.wait_while_until(state, |state| *state == State::Until(end), end);
             }
         }
         *state == State::Expired
@@ -72,9 +72,8 @@ impl Lease {
 
     /// Waits until the session is to be heard of again; false if it is over.
     fn rest(&self) -> bool {
-        let mut state = self.0.state.lock();
-        let wake = Instant::now() + self.0.expires / OFTEN;
-        while matches!(*state, State::Until(_)) && !self.0.ended.wait_until(&mut state, wake).timed_out() {}
+        let is_open = |state: &mut State| matches!(state, State::Until(_));
+        let state = self.0.ended.wait_while_for(self.0.state.lock(), is_open, self.0.expires / OFTEN);
         matches!(*state, State::Until(end) if Instant::now() < end)
     }
 }

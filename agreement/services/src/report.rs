@@ -2,10 +2,10 @@
 //! databases: connections' are those of their notices.
 
 use crate::Members;
+use fulmar_locks::Mutex;
 use fulmar_node::NodeId;
 use fulmar_replication::View;
 use fulmar_transport::{Address, LinkError, Notice};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::ToSocketAddrs;
 

@@ -5,9 +5,9 @@ use fulmar_cluster::{
     ShardOptions, Synced, Timer, Transient, Unreachable,
 };
 use fulmar_dbt::{Database, Tree};
+use fulmar_locks::Mutex;
 use fulmar_node::{Lsn, Outbox, Process, Time};
 use fulmar_sim::{Delay, Link, Port, Sim};
-use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

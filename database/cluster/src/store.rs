@@ -8,7 +8,7 @@ use fulmar_kv::{
     Basis, Commit, Durability, Error, Exclusion, Expected, Interruption, Key, Object, ObjectId, Part,
     Refusal, ShardCounts, ShardId, Snapshot, Store, Timestamp,
 };
-use parking_lot::Mutex;
+use fulmar_locks::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;

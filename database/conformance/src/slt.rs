@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flate2::read::GzDecoder;
-use parking_lot::Mutex;
+use fulmar_locks::Mutex;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use sqllogictest::{

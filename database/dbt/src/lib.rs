@@ -75,7 +75,7 @@ pub use site::{Held, Site};
 pub use transaction::{Mark, Put, Transaction};
 
 use fulmar_kv::{Commit, Part, Refusal, Restructuring, ShardId, Snapshot};
-use parking_lot::Mutex;
+use fulmar_locks::Mutex;
 use site::Where;
 use std::fs::File;
 use std::io;

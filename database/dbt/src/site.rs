@@ -8,7 +8,7 @@ use fulmar_kv::{
     Basis, Commit, Durability, Error, Exclusion, Interruption, Object, ObjectId, Part, Refusal, ShardCounts,
     Snapshot, Store, Timestamp,
 };
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use fulmar_locks::{Mutex, RecursiveReadGuard, RecursiveRwLock, RecursiveWriteGuard};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// One user's way to the objects. Nothing moves while one of its operations runs.
 pub struct Site {
     name: PathBuf,
-    at: RwLock<Where>,
+    at: RecursiveRwLock<Where>,
     /// The snapshots that were opened here and are still open; elsewhere the store knows.
     snapshots: Mutex<Vec<Timestamp>>,
     /// By snapshot and tree, the largest number that a transaction has picked here; elsewhere the store knows.
@@ -52,7 +52,7 @@ impl Site {
         let name = at.store().path().into();
         Self {
             name,
-            at: RwLock::new(at),
+            at: RecursiveRwLock::new(at),
             snapshots: Mutex::default(),
             numbers: Mutex::default(),
             excludes: AtomicBool::new(false),
@@ -62,8 +62,8 @@ impl Site {
     }
 
     /// Keeps the objects where they are for as long as the guard lives. Guards nest.
-    pub(crate) fn stay(&self) -> RwLockReadGuard<'_, Where> {
-        self.at.read_recursive()
+    pub(crate) fn stay(&self) -> RecursiveReadGuard<'_, Where> {
+        self.at.read()
     }
 
     /// The storage, if it is in this process. Whoever keeps it sees to it that nothing moves meanwhile.
@@ -83,14 +83,14 @@ impl Site {
 
     /// Waits for what happens at this site just now, and lets nothing more happen; nothing if it takes too long.
     pub fn hold(&self, until: Instant) -> Option<Held<'_>> {
-        Some(Held { site: self, at: self.at.try_write_until(until)? })
+        Some(Held { site: self, at: self.at.write_until(until)? })
     }
 }
 
 /// A site at which nothing happens.
 pub struct Held<'p> {
     site: &'p Site,
-    at: RwLockWriteGuard<'p, Where>,
+    at: RecursiveWriteGuard<'p, Where>,
 }
 
 impl Held<'_> {

@@ -2,7 +2,7 @@
 
 use crate::{Error, Object, ObjectId};
 use foldhash::fast::RandomState;
-use parking_lot::RwLock;
+use fulmar_locks::RwLock;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

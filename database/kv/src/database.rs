@@ -8,7 +8,7 @@
 use crate::engine::{Catalogue, Engine, WriteLimit};
 use crate::storage::{Executed, Storage};
 use crate::{Commit, Error, Object, ObjectId, Refusal, ShardId, Timestamp};
-use parking_lot::{Condvar, Mutex};
+use fulmar_locks::{Condvar, Mutex};
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -333,7 +333,7 @@ impl Queued {
                 }
                 other => *state = other,
             }
-            self.changed.wait(&mut state);
+            state = self.changed.wait(state);
         }
     }
 

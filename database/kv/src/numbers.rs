@@ -4,7 +4,7 @@
 //! the same number and conflict, though they add different entries; so each passes over what others have picked.
 
 use crate::{ObjectId, Timestamp};
-use parking_lot::Mutex;
+use fulmar_locks::Mutex;
 use std::collections::BTreeMap;
 
 /// Numbers picked by transactions that are open, each of which belongs to an owner.

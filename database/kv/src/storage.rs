@@ -16,7 +16,7 @@ use crate::{
     Commit, Error, FIRST_FRESH, Moved, Object, ObjectId, Options, Refusal, Restructuring, ShardId, Timestamp,
     TransactionId,
 };
-use parking_lot::Mutex;
+use fulmar_locks::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;

@@ -8,13 +8,15 @@
 //! The child has one thread. A lock that another thread of its parent held is held for ever in it. So what a child needs to open a database is
 //! held by the thread that forks, SQLite's own mutexes included, and what is the parent's is not asked.
 
-use crate::{markers, registry};
+use crate::markers;
+use crate::registry::{self, Databases};
+use fulmar_locks::{Mutex, MutexGuard};
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
+use std::mem::ManuallyDrop;
+use std::os::fd::RawFd;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-use parking_lot::Mutex;
-use std::os::fd::RawFd;
 
 /// How many forks lie between the first process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -28,6 +30,18 @@ const SQLITES: [c_int; 7] = [4, 11, 5, 2, 6, 7, 3];
 
 /// Held while this process forks, so that no number in it stands for another file already.
 static CLOSED: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
+
+/// What a thread that forks holds.
+struct Locks {
+    opening: MutexGuard<'static, Option<Generation>>,
+    databases: MutexGuard<'static, Databases>,
+    closed: MutexGuard<'static, Vec<RawFd>>,
+}
+
+thread_local! {
+    /// From before this thread forks until it has. Without a destructor, it is there as long as the thread.
+    static HELD: Cell<Option<ManuallyDrop<Locks>>> = const { Cell::new(None) };
+}
 
 unsafe extern "C" {
     fn close(file: c_int) -> c_int;
@@ -95,30 +109,33 @@ pub(crate) fn renew_chance() {
 }
 
 extern "C" fn prepare() {
-    registry::hold_registry();
-    std::mem::forget(CLOSED.lock());
+    let (opening, databases, closed) = (markers::hold(), registry::hold(), CLOSED.lock());
+    HELD.set(Some(ManuallyDrop::new(Locks { opening, databases, closed })));
     for which in SQLITES {
         // SAFETY: SQLite has these mutexes as long as the program lives; it says null, and takes that, if it was told to use none.
         unsafe { sqlite3_mutex_enter(sqlite3_mutex_alloc(which)) };
     }
 }
 
+/// Ends what `prepare` began, in the thread that called it or a copy of that, once the files are seen to whose copies a child closes.
+///
 /// # Safety
-/// `prepare` was called by this thread just before, or by the one that it is a copy of.
-unsafe fn release_sqlites() {
+/// That was called just before.
+unsafe fn release(see_to: impl FnOnce(&mut Vec<RawFd>)) {
     for which in SQLITES.into_iter().rev() {
         // SAFETY: as in `prepare`, which has entered it. They are not recursive, so the copy of a thread may leave them for it.
         unsafe { sqlite3_mutex_leave(sqlite3_mutex_alloc(which)) };
+    }
+    if let Some(held) = HELD.take() {
+        let Locks { opening, databases, mut closed } = ManuallyDrop::into_inner(held);
+        see_to(&mut closed);
+        drop((closed, databases, opening));
     }
 }
 
 extern "C" fn parent() {
     // SAFETY: `prepare` was called by this thread just before.
-    unsafe {
-        release_sqlites();
-        CLOSED.force_unlock();
-        registry::release_registry();
-    }
+    unsafe { release(|_| ()) };
 }
 
 extern "C" fn child() {
@@ -126,12 +143,10 @@ extern "C" fn child() {
     // SAFETY: as in `parent`: the only thread of the child is a copy of that one. The files are copies of the parent's,
     // open until now, and whatever else names them here is forgotten and never used.
     unsafe {
-        release_sqlites();
-        markers::forget_opening();
-        CLOSED.force_unlock();
-        for file in CLOSED.lock().drain(..) {
-            close(file);
-        }
-        registry::release_registry();
+        release(|files| {
+            for file in files.drain(..) {
+                close(file);
+            }
+        });
     }
 }

@@ -219,16 +219,18 @@ impl Handle {
         Ok(())
     }
 
-    /// A child process cannot go on with a transaction of its parent's.
+    /// A child process cannot go on with a transaction of its parent's. Asked for each row.
     fn require_own(&self) -> Result<(), Failure> {
-        if !self.store().is_inherited() {
-            return Ok(());
-        }
-        let what = format!(
-            "this transaction of {} was begun before fork(); it is the parent's",
-            self.store().name()
-        );
-        Err(Failure::new(MISUSE, what))
+        if self.store().is_inherited() { Err(self.of_parent()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn of_parent(&self) -> Failure {
+        let name = self.store().name();
+        Failure::new(
+            MISUSE,
+            format!("this transaction of {name} was begun before fork(); it is the parent's"),
+        )
     }
 
     /// Whether statements that read one row only are worth finding.

@@ -18,11 +18,12 @@
 //! *Known as:* stand-in files, pointers.
 
 use crate::codes::{CANTOPEN, Failure, NOTADB};
+use crate::fork::Generation;
 use crate::handle::Handle;
 use crate::name::{self, Access};
 use fulmar_dbt::{Database, Error, Options};
 use fulmar_files::chance_u64;
-use parking_lot::Mutex;
+use fulmar_locks::{Condvar, Mutex, MutexGuard};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -48,18 +49,31 @@ enum Data {
     There(String),
 }
 
-/// Held while a database is being found or made, so that two threads do not both make it.
-static OPENING: Mutex<()> = Mutex::new(());
+/// In which process a thread finds or makes a database. In a child of it nobody does.
+static OPENING: Mutex<Option<Generation>> = Mutex::new(None);
+static OPENED: Condvar = Condvar::new();
 
-/// Lets a child process open a database, whichever thread of its parent was opening one.
-///
-/// # Safety
-/// No other thread runs in this process.
-pub(crate) unsafe fn forget_opening() {
-    if OPENING.is_locked() {
-        // SAFETY: whoever has locked it is no thread of this process.
-        unsafe { OPENING.force_unlock() };
+/// Nobody else finds or makes a database, so that two threads do not both make it.
+struct Opening;
+
+impl Opening {
+    fn begin() -> Self {
+        let is_taken = |opening: &mut Option<Generation>| *opening == Some(Generation::current());
+        *OPENED.wait_while(OPENING.lock(), is_taken) = Some(Generation::current());
+        Self
     }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        *OPENING.lock() = None;
+        OPENED.notify_one();
+    }
+}
+
+/// Keeps whoever opens a database from saying so, which takes no longer than that.
+pub(crate) fn hold() -> MutexGuard<'static, Option<Generation>> {
+    OPENING.lock()
 }
 
 /// Whether the file of that name is ours by `FULMAR_DATABASES`, as it was when first asked.
@@ -79,7 +93,7 @@ pub(crate) fn open(name: &str, access: Access) -> Result<Handle, Failure> {
 }
 
 fn open_behind(name: &str, access: Access) -> Result<Handle, Failure> {
-    let opening = OPENING.lock();
+    let opening = Opening::begin();
     let file = name::resolve(Path::new(name))?;
     let shown = file.to_string_lossy();
     match (find(&file, access, servers())?, access) {

@@ -9,7 +9,7 @@ use crate::share::Shared;
 use crate::turns::Turns;
 use fulmar_cluster::{Connection, Remote};
 use fulmar_dbt::{Database, Numbers, Options};
-use parking_lot::Mutex;
+use fulmar_locks::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU32;
@@ -32,21 +32,15 @@ pub(crate) struct OpenDatabase {
     generation: Generation,
 }
 
+/// Those that are on this machine, by directory.
+pub(crate) type Databases = BTreeMap<PathBuf, Weak<OpenDatabase>>;
+
 /// Held while a database opens or closes, so that nobody finds it half closed.
-static OPEN: Mutex<BTreeMap<PathBuf, Weak<OpenDatabase>>> = Mutex::new(BTreeMap::new());
+static OPEN: Mutex<Databases> = Mutex::new(BTreeMap::new());
 
-/// Waits until nobody opens or closes a database, and keeps it so until [`release_registry`].
-pub(crate) fn hold_registry() {
-    std::mem::forget(OPEN.lock());
-}
-
-/// Ends what [`hold_registry`] began.
-///
-/// # Safety
-/// The caller, or the thread that it is a copy of, has called that.
-pub(crate) unsafe fn release_registry() {
-    // SAFETY: locked by the caller, as it promises.
-    unsafe { OPEN.force_unlock() };
+/// Waits until nobody opens or closes a database, and keeps it so.
+pub(crate) fn hold() -> MutexGuard<'static, Databases> {
+    OPEN.lock()
 }
 
 impl OpenDatabase {

@@ -15,7 +15,7 @@
 use crate::key;
 use crate::record::{Value, Values};
 use fulmar_dbt::{Cursor, Database, Durability, Error, Transaction, Tree};
-use parking_lot::Mutex;
+use fulmar_locks::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

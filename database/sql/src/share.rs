@@ -23,7 +23,7 @@ use crate::codes::{CANTOPEN, Failure};
 use crate::fork::ClosedInChild;
 use fulmar_cluster::{Connection, Door, Doors, Remote};
 use fulmar_dbt::{Database, Error, Exclusion, Held, Options, Site, Store, Timestamp};
-use parking_lot::Mutex;
+use fulmar_locks::Mutex;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;

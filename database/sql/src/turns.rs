@@ -9,7 +9,7 @@
 //!
 //! *Known as:* admission of writers.
 
-use parking_lot::{Condvar, Mutex};
+use fulmar_locks::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -71,8 +71,7 @@ impl Turns {
 
     /// Waits for the turn to run a statement again; `false` if that took too long, and it goes ahead without.
     pub(crate) fn queue_to_retry(&self) -> bool {
-        let mut state = self.state.lock();
-        self.freed.wait_while_for(&mut state, |state| state.retrying, LONGEST_QUEUE);
+        let mut state = self.freed.wait_while_for(self.state.lock(), |state| state.retrying, LONGEST_QUEUE);
         !std::mem::replace(&mut state.retrying, true)
     }
 
@@ -91,8 +90,7 @@ impl Turns {
     /// Lets a pressing statement pass.
     pub(crate) fn let_pass(&self) {
         if self.pressing.load(Ordering::Relaxed) {
-            let mut state = self.state.lock();
-            self.freed.wait_while_for(&mut state, |state| state.retrying, LONGEST_COURTESY);
+            drop(self.freed.wait_while_for(self.state.lock(), |state| state.retrying, LONGEST_COURTESY));
         }
     }
 }

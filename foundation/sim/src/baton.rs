@@ -2,7 +2,7 @@
 //!
 //! A lock and two conditions: there and back takes 3 µs, and 5 µs over a pair of the standard library's channels.
 
-use parking_lot::{Condvar, Mutex};
+use fulmar_locks::{Condvar, Mutex};
 
 enum Held<A, B> {
     ByProgram,
@@ -49,7 +49,7 @@ impl<A, B> Baton<A, B> {
                 }
                 other => *held = other,
             }
-            self.answered.wait(&mut held);
+            held = self.answered.wait(held);
         }
     }
 
@@ -67,7 +67,7 @@ impl<A, B> Baton<A, B> {
                 Held::Asked(question) => return question,
                 other => *held = other,
             }
-            self.asked.wait(&mut held);
+            held = self.asked.wait(held);
         }
     }
 

@@ -10,8 +10,8 @@
 use crate::clock::Clock;
 use crate::frame::KEEP_ALIVE;
 use crate::link::send_at_once;
+use fulmar_locks::Mutex;
 use fulmar_node::Time;
-use parking_lot::Mutex;
 use rustix::net::SendFlags;
 use std::collections::BTreeMap;
 use std::io;

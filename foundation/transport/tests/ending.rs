@@ -105,7 +105,7 @@ fn a_server_that_retires_ends_when_it_may() {
     let server = start();
     let (asks, asked) = mpsc::channel();
     let (answers, may_end) = mpsc::channel();
-    let may_end = parking_lot::Mutex::new(may_end);
+    let may_end = fulmar_locks::Mutex::new(may_end);
     let mut stop = server.handle.clone().retiring(LONG, move |_, _, _| {
         asks.send(()).unwrap();
         may_end.lock().recv().unwrap()

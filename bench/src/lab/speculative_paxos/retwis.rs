@@ -13,9 +13,9 @@ use crate::scaling::{Error, Outcome};
 use crate::ycsb::{Chooser, Distribution, Values};
 use fulmar_cluster::Replication;
 use fulmar_dbt::{Durability, Error as Failure, Tree};
+use fulmar_locks::Mutex;
 use fulmar_node::{NodeId, Random, Time};
 use fulmar_sim::{Delay, Port, Sim};
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -7,9 +7,9 @@ use crate::world::{
 use fulmar_cluster::Replication;
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_kv::{ObjectId, ShardId, linked};
+use fulmar_locks::Mutex;
 use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Port, Sim, seeds};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;

@@ -10,9 +10,9 @@ use crate::world::{
 use fulmar_cluster::Replication;
 use fulmar_dbt::{Database, Durability, Error, Transaction, Tree};
 use fulmar_kv::Exclusion;
+use fulmar_locks::Mutex;
 use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Port, Seed, Sim, seeds};
-use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;

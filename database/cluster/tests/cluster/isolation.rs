@@ -9,9 +9,9 @@ use crate::world::{
 use fulmar_cluster::Replication;
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_history::isolation::{self, Isolation, Operation, Order, Outcome, Transaction};
+use fulmar_locks::Mutex;
 use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Port, Seed, Sim, seeds};
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;

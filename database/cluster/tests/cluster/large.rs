@@ -4,9 +4,9 @@ use crate::world::{
     CLIENTS_BEGIN, Defect, Disks, MANAGER, Role, SERVERS, connect_to, plant, replicas, servers, world,
 };
 use fulmar_dbt::{Database, Durability, Error, Tree};
+use fulmar_locks::Mutex;
 use fulmar_node::NodeId;
 use fulmar_sim::{Port, Seed, seeds};
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -7,9 +7,9 @@ use crate::world::{
 use fulmar_cluster::{DatabaseNumber, Replication};
 use fulmar_dbt::{Durability, Tree};
 use fulmar_kv::{Error, ShardId};
+use fulmar_locks::Mutex;
 use fulmar_node::NodeId;
 use fulmar_sim::{Port, Seed, Sim, check, seeds};
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;

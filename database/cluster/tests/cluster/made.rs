@@ -8,9 +8,9 @@ use crate::world::{
 };
 use fulmar_cluster::Replication;
 use fulmar_dbt::{Database, Durability, Error, Tree};
+use fulmar_locks::Mutex;
 use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Port, Seed, seeds};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,9 +7,9 @@ use crate::world::{
 use fulmar_cluster::Replication;
 use fulmar_dbt::{Cursor, Database, Durability, Error, Transaction, Tree, check};
 use fulmar_dbt::{Reshape, Shape};
+use fulmar_locks::Mutex;
 use fulmar_node::{NodeId, Random};
 use fulmar_sim::{Faults, Port, Seed, Sim, seeds};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

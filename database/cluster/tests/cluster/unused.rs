@@ -2,9 +2,9 @@
 
 use crate::world::{CLIENTS_BEGIN, Disks, MANAGER, Role, alone, connect, connect_by};
 use fulmar_dbt::{Durability, Error, Tree};
+use fulmar_locks::Mutex;
 use fulmar_node::NodeId;
 use fulmar_sim::{Port, Sim, seeds};
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 

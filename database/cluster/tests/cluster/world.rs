@@ -9,11 +9,11 @@ use fulmar_cluster::{
 use fulmar_dbt::{Database, Options, Reshape, Shape, Transaction, Tree};
 use fulmar_kv::engine::{Batch, Engine, EngineWrite, Memory};
 use fulmar_kv::{Commit, Durability, Error, Object, ObjectId, Outcome, Restructuring, ShardId, linked};
+use fulmar_locks::Mutex;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
 use fulmar_replication::Protocol;
 use fulmar_sim::{Faults, Port, Seed, Sim};
 use fulmar_transport::Wire;
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};

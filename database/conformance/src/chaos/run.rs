@@ -8,7 +8,7 @@ use super::plan::{self, Fault, Replication, SERVERS, Step};
 use super::waits::{Acknowledged, Pauses};
 use super::{Failure, apart, now, output, replicas};
 use crate::database;
-use parking_lot::Mutex;
+use fulmar_locks::Mutex;
 use rusqlite::Connection;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -9,7 +9,7 @@ use super::trace;
 use crate::database;
 use crate::random::Random;
 use crate::workload::{self, Acknowledged, Error};
-use parking_lot::Mutex;
+use fulmar_locks::Mutex;
 use rusqlite::{Connection, ErrorCode};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@ use fulmar_dbt::{Database, Durability, Error, Options};
 use fulmar_kv::{
     Basis, Commit, Exclusion, Object, ObjectId, Part, Refusal, ShardCounts, Snapshot, Store, Timestamp,
 };
-use parking_lot::Mutex;
+use fulmar_locks::Mutex;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;

@@ -3,7 +3,7 @@
 
 use super::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
-use parking_lot::RwLock;
+use fulmar_locks::RwLock;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The names of objects, and facts.

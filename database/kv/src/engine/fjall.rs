@@ -11,8 +11,8 @@ use crate::{Error, ObjectId};
 use fjall::{
     AbstractTree, CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvPair, PersistMode, SeqNo,
 };
+use fulmar_locks::{Mutex, RwLock};
 use lsm_tree::Guard;
-use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -163,12 +163,11 @@ impl Fjall {
         Ok(writer)
     }
 
-    /// The database as it is read.
-    fn opened(&self) -> Result<MappedRwLockReadGuard<'_, Opened>, Error> {
+    /// Reads from the database, which is opened if it is not.
+    fn read<R>(&self, read: impl FnOnce(&Opened) -> Result<R, Error>) -> Result<R, Error> {
         loop {
-            match RwLockReadGuard::try_map(self.trees.opened.read(), Option::as_ref) {
-                Ok(opened) => return Ok(opened),
-                Err(nothing) => drop(nothing),
+            if let Some(opened) = &*self.trees.opened.read() {
+                return read(opened);
             }
             if self.trees.open_again()? {
                 self.enter();
@@ -422,20 +421,22 @@ impl Engine for Fjall {
     }
 
     fn load(&self, object: ObjectId, visit: &mut dyn FnMut(u64, &[u8])) -> Result<(), Error> {
-        let opened = self.opened()?;
-        for entry in opened.entries(key(object, 0)..=key(object, u64::MAX)) {
-            let (key, value) = entry.map_err(|e| self.fault(e))?;
-            let sequence = key.last_chunk().map_or(0, |s| u64::from_be_bytes(*s));
-            visit(sequence, &value);
-        }
-        Ok(())
+        self.read(|opened| {
+            for entry in opened.entries(key(object, 0)..=key(object, u64::MAX)) {
+                let (key, value) = entry.map_err(|e| self.fault(e))?;
+                let sequence = key.last_chunk().map_or(0, |s| u64::from_be_bytes(*s));
+                visit(sequence, &value);
+            }
+            Ok(())
+        })
     }
 
     fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
-        let opened = self.opened()?;
-        let Some(entry) = opened.entries(key(from, 0)..).next() else { return Ok(None) };
-        let (key, _) = entry.map_err(|e| self.fault(e))?;
-        Ok(key.first_chunk().map(|object| ObjectId(u64::from_be_bytes(*object))))
+        self.read(|opened| {
+            let Some(entry) = opened.entries(key(from, 0)..).next() else { return Ok(None) };
+            let (key, _) = entry.map_err(|e| self.fault(e))?;
+            Ok(key.first_chunk().map(|object| ObjectId(u64::from_be_bytes(*object))))
+        })
     }
 
     /// By itself it merges the first tables when there are four, and finds out what was replaced in others much later.
@@ -450,11 +451,13 @@ impl Engine for Fjall {
     }
 
     fn fact(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        let value = match &*self.opened()? {
-            Opened::ToRead(reader) => reader.facts.get(name, SeqNo::MAX).map_err(|e| self.fault(e))?,
-            Opened::ToWrite(writer) => writer.facts.get(name).map_err(|e| self.fault(e))?,
-        };
-        Ok(value.map(|v| v.to_vec()))
+        self.read(|opened| {
+            let value = match opened {
+                Opened::ToRead(reader) => reader.facts.get(name, SeqNo::MAX).map_err(|e| self.fault(e))?,
+                Opened::ToWrite(writer) => writer.facts.get(name).map_err(|e| self.fault(e))?,
+            };
+            Ok(value.map(|v| v.to_vec()))
+        })
     }
 }
 

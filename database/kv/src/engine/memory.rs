@@ -2,7 +2,7 @@
 
 use super::{Batch, Engine, EngineWrite};
 use crate::{Error, ObjectId};
-use parking_lot::RwLock;
+use fulmar_locks::RwLock;
 use std::collections::BTreeMap;
 
 /// Entries in ordered maps.

@@ -4,7 +4,7 @@ use crate::engine::{Batch, Engine, Memory};
 use crate::{
     Commit, Error, ObjectId, Prepare, Refusal, Restructuring, ShardId, Timestamp, TransactionId, Write,
 };
-use parking_lot::Mutex;
+use fulmar_locks::Mutex;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;

@@ -3,7 +3,7 @@
 use crate::interpose;
 use fulmar_conformance::disk::failures::{Fault, Nature};
 use fulmar_conformance::disk::trace::{FileId, Operation};
-use parking_lot::{Mutex, MutexGuard};
+use fulmar_locks::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;

@@ -7,7 +7,7 @@
 //! *Known as:* a table cache, least recently used.
 
 use super::Trees;
-use parking_lot::Mutex;
+use fulmar_locks::Mutex;
 use std::fmt::{Debug, Formatter};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};

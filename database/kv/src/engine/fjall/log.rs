@@ -12,7 +12,7 @@
 
 use super::REPLAYED_BYTES;
 use crate::Error;
-use parking_lot::Mutex;
+use fulmar_locks::Mutex;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
