@@ -23,6 +23,23 @@
 //!
 //! All but [`Service`] and [`Connection`] are values without sockets and clocks, driven by `fulmar_transport` in earnest and by a simulator in tests.
 //!
+//! # The papers' names
+//!
+//! Two-phase commit is that of Percolator (Peng and Dabek 2010), with locks on servers instead of in cells, and a time that participants propose:
+//!
+//! | in the papers | here |
+//! | --- | --- |
+//! | timestamp oracle | the clock (`server::clock`), asked by [`Message::Clock`] |
+//! | start timestamp | [`Commit::snapshot`](fulmar_kv::Commit::snapshot) |
+//! | commit timestamp | no earlier than what each shard proposes ([`Answer::At`] to a prepare); told once the clock has reached it |
+//! | primary lock | the primary's part: [`Prepare::primary`](fulmar_kv::Prepare::primary) |
+//! | prewrite; phase one, PREPARE | [`Question::Prepare`] |
+//! | commit point: the primary's write record | [`Question::Decide`], durable there |
+//! | commit of the secondaries; phase two | [`PeerMessage::Ended`], [`PeerMessage::Confirmed`] |
+//! | roll back or forward of who has met a lock | [`PeerMessage::Asked`], [`PeerMessage::Open`] |
+//! | coordinator | the client (`client::coordinator`), and the primary when that is gone |
+//! | tablet, its location | [`ShardId`](fulmar_kv::ShardId); [`Map`] |
+//!
 //! # What is guaranteed
 //!
 //! Snapshot isolation, also across shards; a snapshot that is opened after a commit was acknowledged sees it. What was acknowledged survives what its

@@ -26,6 +26,20 @@
 //! - `balance`: inner nodes split, sparse nodes merged, dropped trees removed.
 //! - `check`: the invariants of a whole tree.
 //!
+//! # The paper's names
+//!
+//! | in the paper (section 3) | here |
+//! | --- | --- |
+//! | embedded query processor | `fulmar_sql` |
+//! | storage engine, distributed balanced tree (DBT) | this crate: a [`Database`] of trees |
+//! | node | an object, named by an [`ObjectId`]: a leaf, or an inner node (`reshape`) |
+//! | transactional key-value storage | [`fulmar_kv`], behind a [`Store`] |
+//! | storage server | `fulmar_cluster::Server` |
+//! | moving data across nodes atomically | [`Reshape`], which comes to [`fulmar_kv::Restructuring`]s |
+//! | snapshot isolation, multi-version concurrency control | [`Transaction`], [`Timestamp`]; the versions are [`fulmar_kv`]'s |
+//!
+//! Not in the paper, which leaves them to a later one: fences, searches that go back, and who splits a node.
+//!
 //! # What is guaranteed
 //!
 //! Snapshot isolation, as [`fulmar_kv`] gives it, per key. A root never changes its name, so a tree's name is its

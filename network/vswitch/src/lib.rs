@@ -16,6 +16,20 @@
 //! an earlier one is decided anew when a packet meets it. So a change has taken place for the very next packet, and no sweep
 //! must come by first. And packets are counted for the flows that they met at the end of each batch, not once a second.
 //!
+//! # The paper's names
+//!
+//! | in the paper | here |
+//! | --- | --- |
+//! | datapath (3.1) | a [`Forwarder`] with its `cache`, one for each thread |
+//! | `ovs-vswitchd`, upcall, flow setup (3.1) | `translate`, called by the same thread |
+//! | packet classifier, tuple space search (3.2) | [`fulmar_classifier`], which cites its section 5 |
+//! | multiple tables, resubmit, registers (3.3) | `table`, `pipeline`, `translate` |
+//! | megaflow cache (4.2) | `cache`, [`Megaflow`] |
+//! | microflow cache (4.2) | `cache`: a hint for each hash of a packet's key |
+//! | datapath actions | [`Step`]s of a [`Decision`] |
+//! | tags; revalidation (6) | generations of a `pipeline`: a packet that meets a megaflow of an earlier one has it decided anew |
+//! | eviction; polling of statistics (6) | [`Forwarder::sweep`], [`Forwarder::credit`] |
+//!
 //! # The structure
 //!
 //! - [`Switch`]: flow `table`s, `group`s, `meter`s, [ports](PortInfo) with [queues](Shaping) and [tunnels](Tunnel), [mirrors](Mirror), and [stations](Station) in a `pipeline`; requests of controllers
