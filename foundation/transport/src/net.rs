@@ -469,7 +469,20 @@ impl Net {
         self.close(frame.key, why);
     }
 
-    /// Whether a client that has sent a part of a large message has to wait for others to send theirs.
+    /// Whether the bounds for clients hold of a connection: it is one of a client, or of somebody who may have invented the server's name that it
+    /// says. Nobody has if this server has dialed it, or sends on it to a server whose address is known.
+    fn is_limited(&self, key: u64) -> bool {
+        self.connections.get(&key).is_some_and(|connection| match connection.stage {
+            Stage::Open(peer) if peer < FIRST_CLIENT => {
+                let is_route = || self.book.address(peer).is_some() && self.routes.get(peer) == Some(key);
+                !connection.dialed && !is_route()
+            }
+            Stage::Open(_) => true,
+            _ => false,
+        })
+    }
+
+    /// Whether who has sent a part of a large message has to wait for others to send theirs.
     fn is_full_for(&mut self, key: u64) -> bool {
         let own = self.unread.get(key);
         self.unread.sum() - own > self.limits.unread && self.exempt.get_or_insert((key, own)).0 != key
@@ -488,7 +501,7 @@ impl Net {
         self.counters.unread_peak = self.counters.unread_peak.max(self.unread.sum() as u64);
     }
 
-    /// A client's large message is whole, or will never be: there is room for others.
+    /// A large message is whole, or will never be: there is room for others.
     fn forget_unread(&mut self, key: u64) {
         if self.unread.set(key, 0) == 0 {
             return;
@@ -510,7 +523,7 @@ impl Net {
         }
     }
 
-    /// A client that has more unsent is not read from.
+    /// Who is limited and has more unsent is not read from.
     fn unsent_bound(&self) -> usize {
         let is_too_much = self.backlog.sum() > self.limits.unread;
         if is_too_much { self.limits.unsent.min(LARGE) } else { self.limits.unsent }
@@ -519,10 +532,9 @@ impl Net {
     /// Reads a connection if there is something to read, and takes its next frame.
     fn advance(&mut self, key: u64) -> Result<Option<Frame>, LinkError> {
         loop {
-            let bound = self.unsent_bound();
+            let (bound, is_limited) = (self.unsent_bound(), self.is_limited(key));
             let Some(connection) = self.connections.get_mut(&key) else { return Ok(None) };
-            let is_client = matches!(connection.stage, Stage::Open(peer) if peer >= FIRST_CLIENT);
-            if is_client && connection.link.unsent() > bound {
+            if is_limited && connection.link.unsent() > bound {
                 connection.paused = true;
                 self.soil(key);
                 return Ok(None);
@@ -543,7 +555,7 @@ impl Net {
                     return Ok(None);
                 }
                 let pending = connection.link.input.pending();
-                if is_client && pending >= LARGE && self.is_full_for(key) {
+                if is_limited && pending >= LARGE && self.is_full_for(key) {
                     self.hold(key);
                     return Ok(None);
                 }
@@ -552,7 +564,7 @@ impl Net {
                 let count = connection.link.receive(false)?;
                 connection.heard = self.now;
                 self.counters.bytes_received += count as u64;
-                if is_client && pending + count >= LARGE {
+                if is_limited && pending + count >= LARGE {
                     self.note_unread(key, pending + count);
                 }
                 continue;
@@ -686,13 +698,13 @@ impl Net {
     /// Appends a message to what is to be sent to a peer, connecting to it first if need be, or drops it.
     pub(crate) fn send(&mut self, to: NodeId, body: impl FnOnce(&mut Vec<u8>)) {
         let route = self.routes.get(to).or_else(|| self.dial(to));
+        let is_limited = route.is_some_and(|key| self.is_limited(key));
         let Some((key, connection)) = route.and_then(|key| Some((key, self.connections.get_mut(&key)?)))
         else {
             self.counters.dropped += 1;
             return;
         };
-        let bound =
-            if to >= FIRST_CLIENT { self.limits.unsent.saturating_mul(2) } else { self.limits.unsent };
+        let bound = if is_limited { self.limits.unsent.saturating_mul(2) } else { self.limits.unsent };
         if connection.link.unsent() > bound {
             self.counters.dropped += 1;
             return;
@@ -768,15 +780,13 @@ impl Net {
                 connection.sent = self.now;
             }
             self.counters.bytes_sent += count as u64;
+            let unsent = connection.link.unsent();
             let is_client = matches!(connection.stage, Stage::Open(peer) if peer >= FIRST_CLIENT);
-            if is_client {
-                let unsent = connection.link.unsent();
-                self.backlog.set(key, if unsent < LARGE { 0 } else { unsent });
-                self.counters.backlog_peak = self.counters.backlog_peak.max(self.backlog.sum() as u64);
-            }
             if !is_client {
                 self.note_left(key, count);
             }
+            self.backlog.set(key, if unsent < LARGE || !self.is_limited(key) { 0 } else { unsent });
+            self.counters.backlog_peak = self.counters.backlog_peak.max(self.backlog.sum() as u64);
             let bound = self.unsent_bound();
             let Some(connection) = self.connections.get_mut(&key) else { continue };
             let resumed = connection.paused && connection.link.unsent() <= bound / 2;
