@@ -79,11 +79,7 @@ impl DatabaseDirectory {
                 fs::remove_dir_all(&engine).map_err(|e| Error::io(&engine, e))?;
             }
         } else {
-            let engine = path.join(ENGINE_DIRECTORY);
-            // Without one it is for the engine to complain.
-            if engine.is_dir() {
-                refuse_links(&engine).map_err(|e| Error::io(&engine, e))?;
-            }
+            refuse_links(path, ENGINE_DIRECTORY).map_err(|e| Error::io(&path.join(ENGINE_DIRECTORY), e))?;
         }
         let synced_path = path.join(SYNCED_FILE);
         let synced = own_file(&synced_path, FOR_ALL).map_err(|e| Error::io(&synced_path, e))?;
@@ -180,7 +176,7 @@ impl DatabaseDirectory {
             return Err(Error::Format { path: path.into(), found: found.into() });
         }
         let format = path.join(FORMAT_FILE);
-        match fs::read(&format) {
+        match read_format(&format) {
             Ok(found) if found == FORMAT.as_bytes() => Ok(Existing::Database),
             Ok(found) => {
                 let first_line = String::from_utf8_lossy(&found[..found.len().min(80)]);
@@ -216,6 +212,16 @@ enum Existing {
     Nothing,
     Unfinished,
     Database,
+}
+
+/// What the format file says, or more than that, if it says more. Whoever may write in the directory could have put anything in its place.
+fn read_format(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let mut found = Vec::new();
+    file.take(2 * FORMAT.len() as u64).read_to_end(&mut found)?;
+    Ok(found)
 }
 
 /// The engine must hold at least this commit, or it has lost some.
@@ -290,6 +296,7 @@ fn sync_directory(path: &Path) -> Result<(), Error> {
 #[allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 mod tests {
     use super::*;
+    use rustix::fs::{CWD, FileType, Mode};
 
     #[test]
     fn a_directory_that_was_left_can_be_entered_while_a_copy_of_the_lock_is_open() {
@@ -330,6 +337,18 @@ mod tests {
             assert!(DatabaseDirectory::enter(&path, true, None).is_err(), "{name}");
             assert_eq!(fs::read_to_string(&victim).unwrap(), "kept", "{name}");
         }
+    }
+
+    /// What has no end was read to its end, and who never writes was waited for.
+    #[test]
+    fn a_format_file_that_is_none_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let format = directory.path().join(FORMAT_FILE);
+        std::os::unix::fs::symlink("/dev/zero", &format).unwrap();
+        assert!(DatabaseDirectory::enter(directory.path(), false, None).is_err());
+        fs::remove_file(&format).unwrap();
+        rustix::fs::mknodat(CWD, &format, FileType::Fifo, Mode::from(0o666), 0).unwrap();
+        assert!(DatabaseDirectory::enter(directory.path(), false, None).is_err());
     }
 
     /// The format file was written in place: a power cut left it empty, and the directory was another format's for ever.

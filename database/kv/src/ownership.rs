@@ -5,9 +5,11 @@
 
 use crate::directory::FORMAT_FILE;
 use crate::directory_lock::LOCK_FILE;
-use rustix::fs::{AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, chownat, openat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, openat, statat};
+use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::CStr;
+use std::fmt;
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -29,20 +31,37 @@ pub(crate) fn follow_directory(path: &Path) -> io::Result<()> {
     })
 }
 
-/// Refuses a directory in which a name leads to what may lie elsewhere, if anybody but this process's user may have put it there.
-pub(crate) fn refuse_links(directory: &Path) -> io::Result<()> {
-    let found = fs::metadata(directory)?;
-    if found.uid() == user()? && found.mode() & 0o022 == 0 {
+/// Refuses a folder in the directory of a database that is a link, or in which a name leads to what may lie elsewhere, if anybody but this
+/// process's user may have put it there.
+pub(crate) fn refuse_links(directory: &Path, folder: &str) -> io::Result<()> {
+    let user = user()?;
+    let is_own = |found: &Metadata| found.uid() == user && found.mode() & 0o022 == 0;
+    let directory = open(CWD, directory, OFlags::DIRECTORY)?;
+    let is_own_directory = is_own(&directory.metadata()?);
+    let found = match statat(&directory, folder, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return Ok(()),
+        found => FileType::from_raw_mode(found?.st_mode),
+    };
+    match found {
+        FileType::Symlink if !is_own_directory => return Err(refused(&folder)),
+        FileType::Directory | FileType::Symlink => {}
+        // It is for the engine to complain.
+        _ => return Ok(()),
+    }
+    let follow = if is_own_directory { OFlags::empty() } else { OFlags::NOFOLLOW };
+    let folder = open(&directory, folder, OFlags::DIRECTORY | follow)?;
+    if is_own_directory && is_own(&folder.metadata()?) {
         return Ok(());
     }
-    walk(open(CWD, directory, OFlags::DIRECTORY)?, |name, _, found| {
-        if !found.is_dir() && (!found.is_file() || found.nlink() > 1) {
-            let what =
-                format!("{name:?} in it is a link, or another thing that is no file of this database alone");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
-        }
-        Ok(())
+    walk(folder, |name, _, found| {
+        let is_refused = !found.is_dir() && (!found.is_file() || found.nlink() > 1);
+        if is_refused { Err(refused(&name)) } else { Ok(()) }
     })
+}
+
+fn refused(name: &impl fmt::Debug) -> io::Error {
+    let what = format!("{name:?} in it is a link, or another thing that is no file of this database alone");
+    io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
 /// Visits what lies in a directory and in those below it.
@@ -191,22 +210,41 @@ mod tests {
         assert_eq!(mode(elsewhere.join("file")), 0o600);
         assert_eq!(mode(database.join("file")), 0o644);
         assert_eq!(mode(database.join(LOCK_FILE)), 0o600, "who may only read could hold it");
-        let refused = refuse_links(&database.join("engine")).unwrap_err();
+        let refused = refuse_links(&database, "engine").unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]
     fn what_nobody_else_can_have_put_there_is_not_looked_for() {
-        let directory = tempfile::tempdir().unwrap();
-        symlink("/", directory.path().join("link")).unwrap();
-        refuse_links(directory.path()).unwrap();
+        let database = tempfile::tempdir().unwrap();
+        let (database, folder) = (database.path(), database.path().join("engine"));
+        fs::create_dir(&folder).unwrap();
+        symlink("/", folder.join("link")).unwrap();
+        refuse_links(database, "engine").unwrap();
         for (owner, mode) in [(0, 0o770), (7, 0o700)] {
-            chown(directory.path(), Some(owner), Some(8)).unwrap();
-            fs::set_permissions(directory.path(), Permissions::from_mode(mode)).unwrap();
-            refuse_links(directory.path()).unwrap_err();
-            fs::remove_file(directory.path().join("link")).unwrap();
-            refuse_links(directory.path()).unwrap();
-            symlink("/", directory.path().join("link")).unwrap();
+            for shared in [database, &folder] {
+                chown(shared, Some(owner), Some(8)).unwrap();
+                fs::set_permissions(shared, Permissions::from_mode(mode)).unwrap();
+                refuse_links(database, "engine").unwrap_err();
+                fs::remove_file(folder.join("link")).unwrap();
+                refuse_links(database, "engine").unwrap();
+                symlink("/", folder.join("link")).unwrap();
+                chown(shared, Some(0), Some(0)).unwrap();
+                fs::set_permissions(shared, Permissions::from_mode(0o700)).unwrap();
+            }
         }
+    }
+
+    /// A user's `engine` that led to root's had root open that beside whoever held it.
+    #[test]
+    fn a_folder_that_another_user_has_made_a_link_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let (database, elsewhere) = (directory.path().join("database"), directory.path().join("elsewhere"));
+        fs::create_dir(&database).unwrap();
+        fs::create_dir(&elsewhere).unwrap();
+        symlink(&elsewhere, database.join("engine")).unwrap();
+        refuse_links(&database, "engine").unwrap();
+        chown(&database, Some(7), Some(8)).unwrap();
+        assert_eq!(refuse_links(&database, "engine").unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 }
