@@ -6,8 +6,10 @@ use crate::place::Place;
 use crate::session::Session;
 use crate::shared::{Line, Shared};
 use crate::task::carry_out;
+use fulmar_files::Stranger;
 use rustix::event::{PollFd, PollFlags};
 use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Why a connection is over.
@@ -34,16 +36,24 @@ struct Connection<'a> {
     /// The other side had not read what was sent when it was sent last.
     is_held: bool,
     is_known: bool,
+    /// Of somebody who has come and not said hello.
+    stranger: Option<Stranger<OwnedFd>>,
 }
 
-/// Carries on a session until it is over, and tells why.
-pub(crate) fn serve(shared: &Shared, place: &Arc<Place>, channel: Box<dyn Channel>) -> End {
+/// Carries on a session until it is over, and tells why. The other side is a stranger no more when it has said hello.
+pub(crate) fn serve(
+    shared: &Shared,
+    place: &Arc<Place>,
+    channel: Box<dyn Channel>,
+    stranger: Option<Stranger<OwnedFd>>,
+) -> End {
     let line = match shared.enter(place) {
         Ok(line) => line,
         Err(why) => return End::Lost(why),
     };
     let (sending, sent, is_held, is_known) = (Vec::new(), 0, false, false);
-    let mut connection = Connection { shared, place, line, channel, sending, sent, is_held, is_known };
+    let mut connection =
+        Connection { shared, place, line, channel, sending, sent, is_held, is_known, stranger };
     let end = match connection.run() {
         Ok(never) => match never {},
         Err(end) => end,
@@ -61,8 +71,10 @@ impl Connection<'_> {
     fn run(&mut self) -> Result<Never, End> {
         loop {
             let has_read = self.read()?;
-            // After that: while the switch was busy, the other side may have said that it is there.
-            self.session().expire(self.shared.clock.now())?;
+            // After that: while the switch was busy, the other side may have said that it is there, or what it has said may be its greeting.
+            if !has_read || self.session().has_greeted() {
+                self.session().expire(self.shared.clock.now())?;
+            }
             self.work()?;
             let was_full = !self.session().listens();
             self.write()?;
@@ -117,6 +129,7 @@ impl Connection<'_> {
         let version = self.session().version();
         if let Some(version) = version.filter(|_| !self.is_known) {
             self.is_known = true;
+            self.stranger = None;
             self.shared.connected(&self.line, version);
         }
         Ok(())

@@ -7,6 +7,7 @@ use crate::interest::Kind;
 use crate::place::Place;
 use crate::shared::Shared;
 use crate::target::Target;
+use crate::visitors::{self, Visitors};
 use fulmar_node::Time;
 use rustix::event::{PollFd, PollFlags};
 use std::io;
@@ -14,8 +15,6 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// So many sessions may come in at one door.
-const VISITORS: usize = 100;
 /// How long nobody is let in after the system could not let somebody in.
 const REST: Duration = Duration::from_secs(1);
 
@@ -50,7 +49,7 @@ fn call_again_and_again(shared: &Shared, place: &Arc<Place>) {
     while !place.stop.is_set() {
         let deadline = place.attempts.lock().begin(shared.clock.now());
         let end = match call(shared, place, deadline) {
-            Ok(channel) => serve(shared, place, channel),
+            Ok(channel) => serve(shared, place, channel, None),
             Err(why) => End::Lost(why),
         };
         let again = failed(shared, place, &end.to_string());
@@ -85,7 +84,7 @@ fn open(shared: &Shared, place: &Place) -> Result<Door, Time> {
 }
 
 fn listen(shared: &Arc<Shared>, place: &Arc<Place>, mut door: Result<Door, Time>) {
-    let mut visitors: Vec<JoinHandle<()>> = Vec::new();
+    let (visitors, mut threads) = (Visitors::new(), Vec::new());
     while !place.stop.is_set() {
         match &door {
             Err(again) => {
@@ -95,7 +94,7 @@ fn listen(shared: &Arc<Shared>, place: &Arc<Place>, mut door: Result<Door, Time>
                 }
             }
             Ok(door) => {
-                if let Err(why) = admit(shared, place, door, &mut visitors) {
+                if let Err(why) = admit(shared, place, door, &visitors, &mut threads) {
                     let why = format!("nobody is let in for a second: {why}");
                     (shared.report)(&format!("{}: {why}", place.target));
                     rest(shared, place, shared.clock.now() + REST);
@@ -103,9 +102,9 @@ fn listen(shared: &Arc<Shared>, place: &Arc<Place>, mut door: Result<Door, Time>
             }
         }
     }
-    for visitor in visitors {
+    for thread in threads {
         // Its panic was reported as all are.
-        let _ = visitor.join();
+        let _ = thread.join();
     }
 }
 
@@ -114,26 +113,28 @@ fn admit(
     shared: &Arc<Shared>,
     place: &Arc<Place>,
     door: &Door,
-    visitors: &mut Vec<JoinHandle<()>>,
+    visitors: &Visitors,
+    threads: &mut Vec<JoinHandle<()>>,
 ) -> io::Result<()> {
     place.stop.wait(&[PollFd::new(door, PollFlags::IN)], shared.clock.now(), None)?;
     while let Some((channel, peer)) = door.accept(&place.settings, place.target.is_secure())? {
-        visitors.retain(|visitor| !visitor.is_finished());
+        threads.retain(|thread| !thread.is_finished());
         let channel = match channel {
-            Ok(channel) if visitors.len() < VISITORS => channel,
-            Ok(_) => {
-                let target = &place.target;
-                (shared.report)(&format!("{target}: {peer} is one too many: expected {VISITORS} at most"));
-                continue;
-            }
+            Ok(channel) => channel,
             Err(why) => {
                 failed(shared, place, &format!("{peer}: {why}"));
                 continue;
             }
         };
+        let Some((seat, stranger)) = visitors.enter(&*channel)? else {
+            let (target, most) = (&place.target, visitors::MOST);
+            (shared.report)(&format!("{target}: {peer} is one too many: expected {most} at most"));
+            continue;
+        };
         let (shared, place) = (shared.clone(), place.clone());
-        visitors.push(Builder::new().name("openflow".into()).spawn(move || {
-            let end = serve(&shared, &place, channel);
+        threads.push(Builder::new().name("openflow".into()).spawn(move || {
+            let _seat = seat;
+            let end = serve(&shared, &place, channel, Some(stranger));
             // Tools come and go with each command.
             if place.kind == Kind::Service && matches!(end, End::Hangup) {
                 return;

@@ -89,6 +89,7 @@ mod switch;
 mod target;
 mod task;
 mod tls;
+mod visitors;
 
 pub use attempts::State;
 pub use event::Event;

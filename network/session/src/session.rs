@@ -75,15 +75,24 @@ impl Session {
         session
     }
 
-    /// Bytes that have come. They are kept until they are asked for: who reads asks [first](Self::next_task).
+    /// Bytes that have come. They are kept until they are asked for: who reads asks [first](Self::next_task). A part of a greeting is none.
     pub(crate) fn receive(&mut self, now: Time, bytes: &[u8]) {
-        self.liveness.heard(now);
+        if self.has_greeted() {
+            self.liveness.heard(now);
+        }
         self.decoder.push(bytes);
     }
 
     /// The other side has read again, after it had not for a while.
     pub(crate) fn was_read(&mut self, now: Time) {
-        self.liveness.heard(now);
+        if self.has_greeted() {
+            self.liveness.heard(now);
+        }
+    }
+
+    /// Whether the other side has said hello.
+    pub(crate) const fn has_greeted(&self) -> bool {
+        self.dialect.is_some()
     }
 
     /// What the switch is to do next, as the other side has this role. There is nothing to do while too much waits to be sent.
@@ -330,7 +339,7 @@ impl Session {
     pub(crate) fn expire(&mut self, now: Time) -> Result<(), Closed> {
         match self.liveness.expire(now) {
             Due::Nothing => Ok(()),
-            Due::Probe | Due::End if self.dialect.is_none() => Err(Closed::NoGreeting(GREETING)),
+            Due::Probe | Due::End if !self.has_greeted() => Err(Closed::NoGreeting(GREETING)),
             Due::Probe => {
                 self.reply(0, Body::EchoRequest(Vec::new()));
                 Ok(())

@@ -343,6 +343,15 @@ fn silence_is_asked_about_and_ends_a_session() {
     let mut mute = world.stranger(Kind::Controller);
     assert_eq!(mute.session.expire(at(9_999)), Ok(()));
     assert_eq!(mute.session.expire(at(10_000)), Err(Closed::NoGreeting(GREETING)));
+
+    let mut slow = world.stranger(Kind::Controller);
+    let hello = bytes(0, Body::Hello(Hello::of(&[Version::V13])));
+    slow.session.receive(at(9_000), &hello[..7]);
+    assert_eq!(
+        slow.session.expire(at(10_000)),
+        Err(Closed::NoGreeting(GREETING)),
+        "a part of a greeting is none"
+    );
 }
 
 #[test]

@@ -91,6 +91,23 @@ fn sessions_run_beside_each_other() {
     assert!(first.is_answered() && second.is_answered());
 }
 
+/// As many as may come in at all, and more.
+#[test]
+fn who_says_nothing_or_has_left_keeps_nobody_out() {
+    let served = Served::begin();
+    served.control(&[ANYWHERE], &patient());
+    let port = served.status().port.expect("it listens");
+    let come = || TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let mut mute: Vec<_> = (0..120).map(|_| come()).collect();
+    // A part of a hello is none.
+    mute.iter_mut().for_each(|stream| drop(stream.write(&[VERSION, 0])));
+    assert!(visit(&served).is_answered());
+    for _ in 0..120 {
+        drop(visit(&served));
+    }
+    assert!(visit(&served).is_answered());
+}
+
 #[test]
 fn nothing_of_the_master_before_comes_after_the_new_one_knows() {
     let served = Served::begin();
