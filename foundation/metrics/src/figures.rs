@@ -46,9 +46,10 @@ impl Figures {
     }
 }
 
-/// As the format has it in quotes: names may be anybody's.
+/// As the format has it in quotes: names may be anybody's. It has no escapes for what a terminal would obey, so that is replaced.
 fn quoted(label: &str) -> String {
-    label.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
+    let escaped = label.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
+    escaped.replace(char::is_control, "\u{fffd}")
 }
 
 #[cfg(test)]
@@ -60,6 +61,13 @@ mod tests {
         let mut figures = Figures::default();
         figures.sample("birds", &[("a", "a\"b\\c\nd"), ("b", "2")], 7);
         assert_eq!(figures.text(), "birds{a=\"a\\\"b\\\\c\\nd\",b=\"2\"} 7\n");
+    }
+
+    #[test]
+    fn a_terminal_obeys_no_label() {
+        let mut figures = Figures::default();
+        figures.sample("birds", &[("a", "\u{1b}]0;x\u{7}\r")], 7);
+        assert_eq!(figures.text(), "birds{a=\"\u{fffd}]0;x\u{fffd}\u{fffd}\"} 7\n");
     }
 
     #[test]
