@@ -127,6 +127,37 @@ fn machines_find_each_other_as_the_page_says() {
 }
 
 #[test]
+fn databases_are_imported_exported_and_backed_up_as_the_page_says() {
+    follow("docs/transfer.md", "");
+}
+
+#[test]
+fn processes_share_a_database_as_the_page_says() {
+    // The order in which `ls` lists files.
+    follow("docs/sharing.md", "export LC_ALL=C");
+}
+
+#[test]
+fn the_shell_is_started_as_its_page_says() {
+    follow("docs/shell.md", "");
+}
+
+#[test]
+fn servers_join_and_are_drained_as_their_page_says() {
+    follow("docs/server.md", "");
+}
+
+#[test]
+fn machines_agree_on_a_configuration_as_the_page_says() {
+    follow("docs/agree.md", "");
+}
+
+#[test]
+fn operators_bring_servers_back_as_their_page_says() {
+    follow("docs/operations.md", "");
+}
+
+#[test]
 fn databases_come_and_go_as_the_front_page_says() {
     let granted = "mkdir -p target/release && ln -s $(command -v fulmar) target/release/fulmar\n\
         touch old.db && fulmar sql old.db 'CREATE TABLE a(x); CREATE TABLE b(x); CREATE TABLE c(x); CREATE INDEX cx ON c(x)'\n\
