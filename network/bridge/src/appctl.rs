@@ -6,7 +6,8 @@ use fulmar_files::{NamedSocket, Threshold};
 use fulmar_openflow::{MatchText, PortNumber, parse_match};
 use fulmar_port::vxlan::Dropped;
 use fulmar_vswitch::Steps;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value, json};
 use std::fmt::Write as _;
 use std::io::{self, Read, Write as _};
 use std::os::unix::net::UnixStream;
@@ -73,22 +74,39 @@ impl Drop for Appctl {
     }
 }
 
+/// What is asked. It takes some times the memory of its text: any value of JSON may take a hundred times as much.
+#[derive(Deserialize)]
+struct Question {
+    #[serde(default)]
+    method: String,
+    #[serde(default)]
+    params: Vec<String>,
+    #[serde(default)]
+    id: Id,
+}
+
+/// By what an answer is told from others.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(untagged)]
+enum Id {
+    Number(Number),
+    Text(String),
+    #[default]
+    Nothing,
+}
+
 /// Answers questions until there are no more.
 fn converse(mut stream: UnixStream, bridges: &Bridges) {
     let limits =
         stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
     let (Ok(()), Ok(input)) = (limits, stream.try_clone()) else { return };
-    let questions = serde_json::Deserializer::from_reader(input.take(LONGEST)).into_iter::<Value>();
+    let questions = serde_json::Deserializer::from_reader(input.take(LONGEST)).into_iter::<Question>();
     for question in questions {
-        let Ok(question) = question else { return };
-        let method = question["method"].as_str().unwrap_or_default();
-        let arguments: Vec<&str> = question["params"]
-            .as_array()
-            .map(|list| list.iter().filter_map(Value::as_str).collect())
-            .unwrap_or_default();
-        let answer = match answer(bridges, method, &arguments) {
-            Ok(text) => json!({"id": question["id"], "result": text, "error": null}),
-            Err(text) => json!({"id": question["id"], "result": null, "error": text}),
+        let Ok(Question { method, params, id }) = question else { return };
+        let arguments: Vec<&str> = params.iter().map(String::as_str).collect();
+        let answer = match answer(bridges, &method, &arguments) {
+            Ok(text) => json!({"id": id, "result": text, "error": null}),
+            Err(text) => json!({"id": id, "result": null, "error": text}),
         };
         if stream.write_all(answer.to_string().as_bytes()).is_err() {
             return;
@@ -234,4 +252,24 @@ fn megaflows(bridge: &Bridge) -> Result<String, String> {
     let mut lines = told.concat();
     lines.sort_unstable();
     Ok(lines.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_text_and_its_answer_has_its_id() {
+        let read = |text: &str| serde_json::from_str::<Question>(text);
+        for id in ["7", "\"a\"", "null"] {
+            let asked =
+                format!(r#"{{"method": "version", "params": ["br0"], "id": {id}, "jsonrpc": [{{}}]}}"#);
+            let question = read(&asked).expect("a question");
+            assert_eq!((&*question.method, &*question.params), ("version", &["br0".to_owned()][..]));
+            assert_eq!(json!(question.id).to_string(), id);
+        }
+        assert!(read("{}").is_ok_and(|question| question.method.is_empty()));
+        let no_texts = [r#"{"id": [1]}"#, r#"{"params": [{"": 0}]}"#, r#"{"method": {"": 0}}"#];
+        no_texts.into_iter().for_each(|asked| assert!(read(asked).is_err(), "{asked}"));
+    }
 }
