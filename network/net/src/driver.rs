@@ -1,6 +1,7 @@
 //! The thread that moves frames along links.
 
 use crate::link::{Counts, Direction};
+use crate::tell::tell;
 use crate::{Error, Quality};
 use fulmar_node::Time;
 use fulmar_port::{Frame, Port, offload};
@@ -171,7 +172,7 @@ fn take(wire: &mut Wire, side: usize, now: Time, scratch: &mut Vec<u8>) -> usize
     match port.receive(BATCH, |frame| enter(direction, now, &frame, scratch)) {
         Ok(count) => count,
         Err(why) => {
-            eprintln!("fulmar net: a link has lost its end: {why}");
+            tell(format_args!("fulmar net: a link has lost its end: {why}"));
             ends[side] = None;
             0
         }

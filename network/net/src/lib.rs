@@ -62,6 +62,7 @@ mod quality;
 mod run;
 mod state;
 mod table;
+mod tell;
 mod topology;
 
 pub use command::{Exec, Link as LinkCommand, Net, Show, Stand, Up, Which, command};

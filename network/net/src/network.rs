@@ -3,6 +3,7 @@
 use crate::driver::{Driver, Wire};
 use crate::link::Counts;
 use crate::namespace::Namespace;
+use crate::tell::tell;
 use crate::topology::{self, Topology};
 use crate::{Error, Quality};
 use fulmar_bridge::{Bridge, FailMode};
@@ -159,7 +160,7 @@ fn bridge(switch: &topology::Switch, number: u64) -> Result<Bridge, Error> {
     // The same network behaves in the same way each time.
     let settings = Settings { seed: number, ..Settings::default() };
     let name = switch.name.clone();
-    let report = move |text: &str| eprintln!("switch {name}: {text}");
+    let report = move |text: &str| tell(format_args!("switch {name}: {text}"));
     let datapath = Switch::new(number, &switch.name, settings).on("fulmar net");
     Bridge::start(&switch.name, datapath, NonZeroUsize::MIN, report)
         .map_err(Error::cannot(format!("start switch {}", switch.name)))

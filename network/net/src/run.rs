@@ -4,6 +4,7 @@ use crate::control::{self, Answer, HostStatus, LinkStatus, Request, Status, Swit
 use crate::guard::Guard;
 use crate::network::{Network, management};
 use crate::state::{Lock, directory};
+use crate::tell::tell;
 use crate::{Error, Topology};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -65,10 +66,10 @@ impl Running {
                 return Ok(());
             }
             if is_unguarded {
-                eprintln!(
-                    "fulmar net: the guard, process {}, was killed: another takes its place",
-                    self.guard.process()
-                );
+                let process = self.guard.process();
+                tell(format_args!(
+                    "fulmar net: the guard, process {process}, was killed: another takes its place"
+                ));
                 self.guard = Guard::start(&self.directory, &self.lock, self.network.hosts())?;
             }
             if is_called {
