@@ -132,6 +132,29 @@ fn heartbeat(committed: u64, log: &Log) -> Message {
     Message::Commit { view: View::first_of(0), committed: at(committed), summary, round: 0 }
 }
 
+/// A checkpoint that its own log leads to says how far that is committed, and no more: what it has promised after it stays.
+#[test]
+fn a_checkpoint_of_its_own_log_takes_nothing_of_that_away() {
+    for protocol in [Protocol::Viewstamped, Protocol::Fast, Protocol::Speculative] {
+        let mut one = One::begun(protocol, Options::default());
+        let whole = log(1..=6);
+        one.follow(&Log::default(), 1..=6, 0);
+        one.sync();
+        one.said();
+        one.hear(NodeId(2), Message::State(checkpoint(protocol, &whole, 3)));
+        assert_eq!(one.replica.committed(), at(3), "{protocol:?}");
+        one.sync();
+        one.hear(LEADER, heartbeat(3, &whole));
+        let last = (at(6), whole.summary(at(6)).expect("its own"));
+        assert_eq!(promised(&one.said()), Some(last), "{protocol:?}");
+        let mut again = One::new(protocol, Options::default(), &one.records);
+        again.sync();
+        again.said();
+        again.hear(LEADER, heartbeat(3, &whole));
+        assert_eq!(promised(&again.said()), Some(last), "{protocol:?}: after a crash");
+    }
+}
+
 #[test]
 fn after_another_checkpoint_nothing_is_said_that_is_not_durable() {
     for protocol in [Protocol::Fast, Protocol::Speculative] {
