@@ -46,6 +46,10 @@ pub enum CallError {
     /// Waiting is of no use.
     #[error(transparent)]
     Wait(#[from] ClientError),
+    /// The client is a copy of one of the parent's, which goes on to say the same to the replicas: they would answer the one what they have answered
+    /// the other.
+    #[error("this client was made by the parent of this process, before fork(): make another")]
+    Forked,
     /// The answer is none.
     #[error("the answer makes no sense: {0:02x?}")]
     Answer(Vec<u8>),
@@ -96,7 +100,11 @@ fn client(charter: &Charter) -> Result<Client, CallError> {
 /// Invokes operations one at a time, and waits for what comes of each: for as long as it takes, if a majority of the replicas cannot be
 /// reached. After an error it is of no more use.
 #[derive(Debug)]
-pub(crate) struct Caller(fulmar_transport::Client<Client>);
+pub(crate) struct Caller {
+    client: fulmar_transport::Client<Client>,
+    /// Whose it is.
+    process: u32,
+}
 
 impl Caller {
     pub(crate) fn new(charter: &Charter) -> Result<Self, CallError> {
@@ -105,7 +113,7 @@ impl Caller {
         let members = charter.members.clone();
         client
             .directory(move |_, node| members.address(node)?.to_socket_addrs().ok()?.next().map(Into::into));
-        Ok(Self(client))
+        Ok(Self { client, process: std::process::id() })
     }
 
     pub(crate) fn invoke(&mut self, operation: Vec<u8>) -> Result<Vec<u8>, CallError> {
@@ -118,15 +126,18 @@ impl Caller {
     }
 
     fn ask(&mut self, invoke: Invoke) -> Result<Vec<u8>, CallError> {
-        let mut outcomes = self.0.request(invoke.clone())?;
+        if self.process != std::process::id() {
+            return Err(CallError::Forked);
+        }
+        let mut outcomes = self.client.request(invoke.clone())?;
         loop {
             match outcomes.into_iter().next() {
                 Some(Outcome::Result(result)) => return Ok(result),
                 // All that services do may be done twice: it takes more timestamps, or opens a session that expires; a session that
                 // is closed again is said to have expired.
-                Some(Outcome::Forgotten) => outcomes = self.0.request(invoke.clone())?,
+                Some(Outcome::Forgotten) => outcomes = self.client.request(invoke.clone())?,
                 // Callers leave the group as it is.
-                Some(Outcome::Group(_) | Outcome::Refused(_)) | None => outcomes = self.0.wait()?,
+                Some(Outcome::Group(_) | Outcome::Refused(_)) | None => outcomes = self.client.wait()?,
             }
         }
     }

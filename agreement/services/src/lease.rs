@@ -19,6 +19,8 @@ struct Shared {
     state: Mutex<State>,
     ended: Condvar,
     expires: Duration,
+    /// The holder's. In a child of it nobody keeps the session, and a thread of the parent may have the lock.
+    process: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,18 +37,21 @@ impl Lease {
     /// Of a session that was heard of after `asked`.
     pub(crate) fn new(asked: Instant, expires: Duration) -> Self {
         let state = Mutex::new(State::Until(asked + expires));
-        Self(Arc::new(Shared { state, ended: Condvar::new(), expires }))
+        Self(Arc::new(Shared { state, ended: Condvar::new(), expires, process: std::process::id() }))
     }
 
-    /// Whether others may hold its locks now.
+    /// Whether others may hold its locks now. In a child of the holder's process: its parent does, or nobody.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        !matches!(*self.0.state.lock(), State::Until(end) if Instant::now() < end)
+        self.is_inherited() || !matches!(*self.0.state.lock(), State::Until(end) if Instant::now() < end)
     }
 
     /// Returns when the session is no more; whether it has expired, and was not closed by its holder.
     #[must_use]
     pub fn wait(&self) -> bool {
+        if self.is_inherited() {
+            return true;
+        }
         let mut state = self.0.state.lock();
         while let State::Until(end) = *state {
             if Instant::now() >= end {
@@ -60,7 +65,13 @@ impl Lease {
 
     /// It is closed.
     pub(crate) fn end(&self) {
-        self.set(&mut self.0.state.lock(), State::Closed);
+        if !self.is_inherited() {
+            self.set(&mut self.0.state.lock(), State::Closed);
+        }
+    }
+
+    fn is_inherited(&self) -> bool {
+        self.0.process != std::process::id()
     }
 
     fn set(&self, state: &mut State, next: State) {

@@ -23,7 +23,8 @@ pub enum LockError {
 
 /// A session: holds locks until it is closed, or expires because a majority of the replicas has not heard of it for some time.
 ///
-/// A thread of its own keeps it alive. It takes itself for expired before the replicas do.
+/// A thread of its own keeps it alive. It takes itself for expired before the replicas do. In a child of `fork` it is over: the session is the
+/// parent's.
 #[derive(Debug)]
 pub struct LockSession {
     caller: Caller,

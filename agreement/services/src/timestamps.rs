@@ -5,7 +5,7 @@ use fulmar_replication::applications::Timestamps;
 use std::num::NonZeroU64;
 use std::ops::Range;
 
-/// Draws timestamps: each is given once, and is larger than all that were given before it was asked for.
+/// Draws timestamps: each is given once, and is larger than all that were given before it was asked for. A child of `fork` makes its own.
 #[derive(Debug)]
 pub struct TimestampClient(Caller);
 

@@ -7,6 +7,7 @@
 mod locks;
 mod moving;
 mod servers;
+mod services;
 mod unique;
 
 use fulmar_sql as _;
