@@ -3,8 +3,8 @@
 use crate::Error;
 use crate::directory_lock::{self, LOCK_FILE};
 use crate::frozen::Frozen;
-use crate::ownership::{follow_at_once, follow_directory, refuse_links};
-use rustix::fs::OFlags;
+use crate::ownership::{follow_at_once, follow_directory, open, refuse_links};
+use rustix::fs::{CWD, OFlags};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -216,9 +216,7 @@ enum Existing {
 
 /// What the format file says, or more than that, if it says more. Whoever may write in the directory could have put anything in its place.
 fn read_format(path: &Path) -> io::Result<Vec<u8>> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let file = open(CWD, path, OFlags::NOFOLLOW | OFlags::NONBLOCK)?;
     let mut found = Vec::new();
     file.take(2 * FORMAT.len() as u64).read_to_end(&mut found)?;
     Ok(found)
@@ -296,7 +294,7 @@ fn sync_directory(path: &Path) -> Result<(), Error> {
 #[allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 mod tests {
     use super::*;
-    use rustix::fs::{CWD, FileType, Mode};
+    use rustix::fs::{FileType, Mode};
 
     #[test]
     fn a_directory_that_was_left_can_be_entered_while_a_copy_of_the_lock_is_open() {

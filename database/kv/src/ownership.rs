@@ -106,7 +106,8 @@ pub(crate) fn follow_at_once(path: &Path) -> io::Result<()> {
     }
 }
 
-fn open(folder: impl AsFd, name: impl Arg, flags: OFlags) -> io::Result<File> {
+/// Opens it to be read, if nothing else is said.
+pub(crate) fn open(folder: impl AsFd, name: impl Arg, flags: OFlags) -> io::Result<File> {
     Ok(openat(folder, name, flags | OFlags::CLOEXEC, Mode::empty())?.into())
 }
 

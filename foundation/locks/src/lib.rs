@@ -48,11 +48,6 @@ impl<T> Mutex<T> {
     pub const fn new(value: T) -> Self {
         Self(sync::Mutex::new(value))
     }
-
-    /// The value of a lock that nobody has any more.
-    pub fn into_inner(self) -> T {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<T: ?Sized> Mutex<T> {
@@ -108,11 +103,6 @@ impl<T: ?Sized> RwLock<T> {
     /// The value to write to, if nobody has it.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         unless_taken(self.0.try_write())
-    }
-
-    /// The value of a lock that nobody else knows.
-    pub fn get_mut(&mut self) -> &mut T {
-        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

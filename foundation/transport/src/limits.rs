@@ -11,10 +11,10 @@ const WAITING_ROOM: usize = 64;
 pub struct Limits {
     /// Bytes of one message, encoded.
     pub message: usize,
-    /// Bytes that a connection may have unsent. What is said of clients here and below holds of who says the name of a server, too, as long as
-    /// that may be invented: the server's address is not known, or another connection under its name is heard. A client that leaves more unread is not heard before it has read half
+    /// Bytes that a connection may have unsent. A client that leaves more unread is not heard before it has read half
     /// of them, and what is sent to it beyond twice the bound is dropped; what is sent to a server beyond the bound is
-    /// dropped.
+    /// dropped. What is said of clients here and below holds of who says the name of a server, too, as long as that may be invented: the server's
+    /// address is not known, or another connection under its name is heard.
     pub unsent: usize,
     /// Bytes that all clients together may have sent of messages that are not whole yet, as far as each is longer than a
     /// mebibyte. Beyond, one of them goes on, and the others are not read from; another one does, if it has said nothing for a

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::io::{self, Write as _};
 
-/// Says it on standard error, a line of which a terminal obeys nothing. That nobody can be told any more, as a disk is full, ends nothing.
+/// Says it on standard error, a line of which a terminal obeys nothing.
 pub(crate) fn tell(what: fmt::Arguments<'_>) {
-    // See above.
+    // That nobody can be told any more, as who has started it is gone or a disk is full, must not end the network.
     let _ = writeln!(io::stderr(), "{}", line(what));
 }
 

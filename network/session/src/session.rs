@@ -77,14 +77,17 @@ impl Session {
 
     /// Bytes that have come. They are kept until they are asked for: who reads asks [first](Self::next_task). A part of a greeting is none.
     pub(crate) fn receive(&mut self, now: Time, bytes: &[u8]) {
-        if self.has_greeted() {
-            self.liveness.heard(now);
-        }
+        self.heard(now);
         self.decoder.push(bytes);
     }
 
     /// The other side has read again, after it had not for a while.
     pub(crate) fn was_read(&mut self, now: Time) {
+        self.heard(now);
+    }
+
+    /// The other side is there. Before it has said hello, that prolongs nothing.
+    const fn heard(&mut self, now: Time) {
         if self.has_greeted() {
             self.liveness.heard(now);
         }
