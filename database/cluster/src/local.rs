@@ -1,11 +1,12 @@
 //! Sockets beside the data, over which the processes of one machine share a database.
 
-use fulmar_files::listen_at;
+use fulmar_files::{listen_in, remove_socket};
 use fulmar_kv::follow_with_file;
 use fulmar_transport::Address;
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -66,22 +67,18 @@ impl Doors {
     /// What the system says.
     pub fn listen(&self, door: Door) -> io::Result<UnixListener> {
         self.remove(door)?;
-        let path = self.path(door);
-        let listener = listen_at(&path)?;
-        // As to the database's own files: the owner of the directory may connect. Whoever cannot then is told so by the system.
-        let _ = follow_with_file(&self.path, &path);
-        Ok(listener)
+        listen_in(self.directory.as_fd(), OsStr::new(Self::name(door)), |made| {
+            // As to the database's own files: the owner of the directory may connect. Whoever cannot then is told so by the system.
+            let _ = follow_with_file(&self.path, made);
+        })
     }
 
     /// Takes a door away: the caller holds the database.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system says, and [`io::ErrorKind::AlreadyExists`] if what has its name is no socket.
     pub fn remove(&self, door: Door) -> io::Result<()> {
-        match fs::remove_file(self.path(door)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        remove_socket(self.directory.as_fd(), OsStr::new(Self::name(door)))
     }
 
     /// Knocks at a door.
@@ -97,6 +94,16 @@ impl Doors {
 #[allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 mod tests {
     use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_is_no_door_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let doors = Doors::of(directory.path()).unwrap();
+        fs::write(directory.path().join("holder"), "kept").unwrap();
+        assert_eq!(doors.listen(Door::Holder).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(directory.path().join("holder")).unwrap(), "kept");
+    }
 
     #[test]
     fn a_long_name_is_no_obstacle_nor_is_what_a_killed_process_left() {

@@ -17,8 +17,8 @@
 //! # Names of sockets
 //!
 //! A Unix socket needs a name, and a process that was killed leaves it behind. Who removes whatever has the name may remove
-//! anything, as root. So [`NamedSocket`] takes over only what was left. Who may connect is said by the socket's mode, which [`listen_at`]
-//! takes from the directory. Who comes in waits at a [`Threshold`] until it is known who that is.
+//! anything, as root. So [`NamedSocket`] takes over only what was left. Who may connect is said by the socket's mode, which [`listen_in`]
+//! takes from the directory; it has its name only when it listens. Who comes in waits at a [`Threshold`] until it is known who that is.
 //!
 //! # Room
 //!
@@ -42,7 +42,7 @@ mod threshold;
 mod whole;
 
 pub use room::bytes_in;
-pub use socket::{NamedSocket, listen_at};
+pub use socket::{NamedSocket, listen_in, remove_socket};
 pub use threshold::{Stranger, Threshold};
 pub use whole::write_whole;
 

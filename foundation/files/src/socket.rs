@@ -1,6 +1,7 @@
 //! Unix sockets that listen under a name.
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, openat, stat, statat, unlinkat};
+use crate::chance_u64;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, fstat, linkat, openat, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use std::ffi::OsStr;
@@ -37,15 +38,14 @@ impl NamedSocket {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(rustix::fs::CWD, parent(path), flags, Mode::empty())?;
-        let reached = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name);
         if identity(directory.as_fd(), name)?.is_some() {
-            match UnixStream::connect(&reached) {
+            match UnixStream::connect(reached(directory.as_fd(), name)) {
                 Ok(_) => return Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens there")),
                 Err(why) if why.kind() != io::ErrorKind::ConnectionRefused => return Err(why),
                 Err(_) => unlinkat(&directory, name, AtFlags::empty())?,
             }
         }
-        let listener = listen_at(&reached)?;
+        let listener = listen_in(directory.as_fd(), name, |_| ())?;
         let made = identity(directory.as_fd(), name)?.ok_or(io::ErrorKind::NotFound)?;
         Ok(Self { listener, directory, name: name.into(), file: made })
     }
@@ -64,21 +64,54 @@ fn parent(path: &Path) -> &Path {
 /// How many may have connected before they are let in; the system allows for fewer.
 const WAITING: i32 = 4096;
 
-/// Listens at `path`. A process may connect if it may write to the socket: its owner may, and of others only who may write in the
-/// directory, even if the umask would let everybody.
+/// What reaches a name in a directory that is open, however long the directory's own name is.
+fn reached(directory: BorrowedFd<'_>, name: &OsStr) -> PathBuf {
+    Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name)
+}
+
+/// Listens in a directory under a name that nothing has. A process may connect if it may write to the socket: its owner may, and of
+/// others only who may write in the directory, even if the umask would let everybody.
+///
+/// Before the socket has its name it listens, and `settle` is called with a path by which it is reached until then: nobody finds it
+/// under its name as anything but what it shall be.
 ///
 /// # Errors
 /// What the system says.
-pub fn listen_at(path: &Path) -> io::Result<UnixListener> {
-    let directory = Mode::from_raw_mode(stat(parent(path))?.st_mode);
+pub fn listen_in(
+    directory: BorrowedFd<'_>,
+    name: &OsStr,
+    settle: impl FnOnce(&Path),
+) -> io::Result<UnixListener> {
+    let mode = Mode::from_raw_mode(fstat(directory)?.st_mode);
     // Where everybody may write, but only to what is his own, that is no sign.
-    let others = if directory.contains(Mode::SVTX) { Mode::empty() } else { Mode::WGRP | Mode::WOTH };
+    let others = if mode.contains(Mode::SVTX) { Mode::empty() } else { Mode::WGRP | Mode::WOTH };
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // Before it has a name, which gets the mode of the socket.
-    fchmod(&socket, Mode::from_raw_mode(0o755) | directory & others)?;
-    bind(&socket, &SocketAddrUnix::new(path)?)?;
-    listen(&socket, WAITING)?;
+    // Before it is bound, which gives the file the mode of the socket.
+    fchmod(&socket, Mode::from_raw_mode(0o755) | mode & others)?;
+    let unsettled = format!(".{:016x}", chance_u64()?);
+    let path = reached(directory, unsettled.as_ref());
+    bind(&socket, &SocketAddrUnix::new(&path)?)?;
+    let named = listen(&socket, WAITING).and_then(|()| {
+        settle(&path);
+        linkat(directory, &unsettled, directory, name, AtFlags::empty())
+    });
+    let removed = unlinkat(directory, &unsettled, AtFlags::empty());
+    named.and(removed)?;
     Ok(socket.into())
+}
+
+/// Takes the name of a socket in a directory away; it may be gone already.
+///
+/// # Errors
+/// What the system says, and [`io::ErrorKind::AlreadyExists`] if what has the name is no socket.
+pub fn remove_socket(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+    if identity(directory, name)?.is_none() {
+        return Ok(());
+    }
+    match unlinkat(directory, name, AtFlags::empty()) {
+        Err(Errno::NOENT) => Ok(()),
+        removed => Ok(removed?),
+    }
 }
 
 /// Which file a name in a directory is of, if there is one; it must be a socket.
@@ -115,7 +148,7 @@ impl Drop for NamedSocket {
 mod tests {
     use super::*;
     use rustix::process::umask;
-    use std::fs;
+    use std::fs::{self, File};
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
@@ -154,13 +187,38 @@ mod tests {
         {
             fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
             let path = directory.path().join(number.to_string());
+            let opened = File::open(directory.path()).unwrap();
             let before = umask(Mode::empty());
-            let listener = listen_at(&path);
+            let listener = listen_in(opened.as_fd(), path.file_name().unwrap(), |_| ());
             umask(before);
             let _listener = listener.unwrap();
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, expected, "{mode:o}");
             UnixStream::connect(&path).unwrap();
         }
+    }
+
+    /// Its owner knocked at a socket that root had bound and not yet given him.
+    #[test]
+    fn nobody_finds_a_socket_before_it_is_settled() {
+        let folder = tempfile::tempdir().unwrap();
+        let (directory, name) = (File::open(folder.path()).unwrap(), OsStr::new("socket"));
+        let listener = listen_in(directory.as_fd(), name, |unsettled| {
+            assert!(!folder.path().join(name).exists());
+            UnixStream::connect(unsettled).unwrap();
+            fs::set_permissions(unsettled, fs::Permissions::from_mode(0o700)).unwrap();
+        });
+        let path = folder.path().join(name);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        UnixStream::connect(&path).unwrap();
+        drop(listener);
+        let second = listen_in(directory.as_fd(), name, |_| ()).unwrap_err();
+        assert_eq!(second.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+        remove_socket(directory.as_fd(), name).unwrap();
+        remove_socket(directory.as_fd(), name).unwrap();
+        fs::write(&path, "kept").unwrap();
+        assert_eq!(remove_socket(directory.as_fd(), name).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert!(path.exists());
     }
 
     #[test]
