@@ -503,6 +503,9 @@ fn a_leader_that_is_slow_is_waited_for_no_longer_where_another_does_not_hear_it_
         one.step(|replica, out| replica.receive(heard, LEADER, heartbeat(0, &Log::default()), out));
         assert!(one.replica.patience_until.since(heard) > patience * 3 / 2);
         one.step(|replica, out| replica.receive(heard + since, NodeId(2), silence.clone(), out));
+        // A sign of the leader that has come by now would be heard first.
+        assert!(one.replica.view().is_some());
+        one.step(|replica, out| replica.expire(heard + since, Timer::Patience, out));
         assert_eq!(one.replica.view().is_some(), is_patient);
         assert!(one.replica.patience_until <= heard + since + patience);
     }

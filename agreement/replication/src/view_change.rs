@@ -108,9 +108,8 @@ impl<S: StateMachine> Replica<S> {
             return;
         }
         let until = self.trusted + self.options.patience;
-        if until <= now {
-            self.suspect(now, out);
-        } else if until < self.patience_until {
+        if until < self.patience_until {
+            // Though that time may be over: a sign that came before this message may be heard after it.
             self.wait(until.since(now), now, out);
         }
     }

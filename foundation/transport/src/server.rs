@@ -323,9 +323,10 @@ impl<P: Process<Message: Wire>> Server<P> {
         while !self.stopped {
             let deadline = if self.is_finished() { self.timers.soonest() } else { Some(self.net.now) };
             self.net.wait(self.clock, deadline).map_err(ServeError::Wait)?;
+            let begun = self.net.now;
             self.receive_datagrams();
             self.receive();
-            self.expire();
+            self.expire(begun);
             self.obey();
             self.finish_turn(log, user)?;
         }
@@ -333,7 +334,10 @@ impl<P: Process<Message: Wire>> Server<P> {
     }
 
     /// One step of the process. Its sends wait in connections until the turn ends, its records and events here.
+    ///
+    /// Each has its own time: if what was heard late in a long turn were heard when the turn began, whoever said it would seem to have been silent.
     fn step(&mut self, step: impl FnOnce(&mut P, Time, &mut Outbox<P>)) {
+        self.net.now = self.clock.now();
         step(&mut self.process, self.net.now, &mut self.out);
         self.dispatch();
     }
@@ -441,9 +445,10 @@ impl<P: Process<Message: Wire>> Server<P> {
         }
     }
 
-    fn expire(&mut self) {
-        for _ in 0..self.timers.due(self.net.now) {
-            let Some(timer) = self.timers.expire(self.net.now) else { break };
+    /// Lets those timers expire that were due when the turn began: what had come by then was heard, and what has come since was not.
+    fn expire(&mut self, begun: Time) {
+        for _ in 0..self.timers.due(begun) {
+            let Some(timer) = self.timers.expire(begun) else { break };
             self.step(|process, now, out| process.expire(now, timer, out));
         }
     }
