@@ -23,7 +23,8 @@
 //! # What is guaranteed
 //!
 //! A lock that nobody held when the process forked works in the child. One that another thread held is held for ever there: whoever may be asked
-//! by a child holds it while it forks, or has another for each process.
+//! by a child holds it while it forks, or has another for each process. The standard library does not do so with one of its own, which it takes when a
+//! thread of a program with Rust's `main` begins or ends: a child that was forked just then hangs when it begins a thread.
 //!
 //! A [`RecursiveRwLock`] is for who may read what it reads already, and for who wants to write and waits only so long: the standard library has none.
 //!
