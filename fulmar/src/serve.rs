@@ -6,6 +6,7 @@ mod figures;
 mod genesis;
 mod local;
 mod reach;
+mod rights;
 mod seek;
 mod service;
 mod settings;
@@ -170,6 +171,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         (Start { service, cluster, directory: None, is_unsure: false }, "memory".into())
     } else {
         let data = settings.data.as_ref().ok_or("the settings lack `data`, a directory")?;
+        rights::take_those_of_owner(data)?;
         let directory = DataDirectory::open(data)?;
         let databases = Box::new(Directory::new(data.clone(), options));
         (start(directory, databases, &settings, &place)?, data.display().to_string())

@@ -2,7 +2,7 @@
 
 use super::figures::{self, Events};
 use super::settings::{Service, Settings};
-use super::{listen_for_questions, reach, tell_figures};
+use super::{listen_for_questions, reach, rights, tell_figures};
 use crate::{log, signals};
 use fulmar_services::{Begun, Charter, Members, Server};
 use std::error::Error;
@@ -46,6 +46,7 @@ pub(super) fn run(service: Service, settings: &Settings, founds: bool) -> Result
         counted.count(kind);
         tracing::info!(kind, "{news}");
     };
+    rights::take_those_of_owner(data)?;
     let server = Server::open(charter, advertised, data, founds, leader_timeout, tell)?;
     server.run(listener, |Begun { stop, status }| {
         if let Some(metrics) = metrics {

@@ -1,5 +1,7 @@
 //! Databases that users of different rights have. These tests need root, and `setpriv` to become somebody else.
 
+use crate::founding;
+use crate::server::{Server, sql};
 use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -73,6 +75,61 @@ fn what_root_makes_in_a_users_database_is_the_users() {
     drop(input);
     assert!(root.wait().expect("it ends").success());
     assert_eq!(shell(SOMEBODY, &name(&path), count), ("1".into(), String::new()));
+}
+
+/// Root has started a user's server once, of databases or of a service: this user goes on with it.
+#[test]
+fn a_server_that_root_starts_has_the_rights_of_whose_directory_it_is() {
+    let (directory, data) = folder(SOMEBODY);
+    fs::create_dir(&data).expect("root may");
+    chown(&data, Some(SOMEBODY), Some(SOMEBODY)).expect("root may");
+    let as_somebody = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        let id = SOMEBODY.to_string();
+        command.args(["--reuid", &id, "--regid", &id, "--clear-groups", FULMAR, "serve"]).args(arguments);
+        command
+    };
+    let log = directory.path().join("log");
+    let mut root = Command::new(FULMAR);
+    root.args(["serve", "--found", "--data"]).arg(&data);
+    let logged = fs::File::create(&log).expect("root may");
+    let mut server = Server::logged(&mut root, "127.0.0.1:0", &[], logged.into());
+    let birds = format!("{}/birds", server.address);
+    assert_eq!(sql(&birds, &["CREATE TABLE t(a); INSERT INTO t VALUES (1); SELECT a FROM t"]), "1");
+    assert!(server.signal("TERM").success());
+    let said = fs::read_to_string(&log).expect("its log");
+    assert!(said.contains("belongs to user 65534: serving with this user's rights"), "{said}");
+    require_all_to_be(SOMEBODY, &data);
+    let data = data.to_str().expect("a name");
+    let server = Server::of(&mut as_somebody(&["--data", data]), "127.0.0.1:0", &[]);
+    assert_eq!(sql(&format!("{}/birds", server.address), &["SELECT a FROM t"]), "1");
+
+    let locks = directory.path().join("locks");
+    fs::create_dir(&locks).expect("root may");
+    chown(&locks, Some(SOMEBODY), Some(SOMEBODY)).expect("root may");
+    let address = founding::address();
+    let settings = directory.path().join("locks.toml");
+    let text = format!(
+        "service = \"locks\"\nmembers = [\"{address}\"]\ndata = \"{}\"\nreplication = \"viewstamped\"\n",
+        locks.display()
+    );
+    fs::write(&settings, text).expect("root may");
+    let settings = settings.to_str().expect("a name");
+    let mut root = Command::new(FULMAR);
+    root.args(["serve", "--found", "--config", settings]);
+    assert!(Server::of(&mut root, &address, &[]).signal("TERM").success());
+    require_all_to_be(SOMEBODY, &locks);
+    assert!(Server::of(&mut as_somebody(&["--config", settings]), &address, &[]).signal("TERM").success());
+}
+
+fn require_all_to_be(user: u32, path: &Path) {
+    let found = fs::symlink_metadata(path).expect("it is there");
+    assert_eq!((found.uid(), found.gid()), (user, user), "{}", path.display());
+    if found.is_dir() {
+        for entry in fs::read_dir(path).expect("root may") {
+            require_all_to_be(user, &entry.expect("root may").path());
+        }
+    }
 }
 
 #[test]

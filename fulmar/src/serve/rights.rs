@@ -1,0 +1,40 @@
+//! With whose rights a server serves.
+
+use nix::sys::prctl::set_dumpable;
+use nix::unistd::{Gid, Uid, geteuid, setgid, setgroups, setuid};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// As root, takes the rights of the user whose directory of data it is, for good: one start by root would leave files there that lock
+/// this user's server out. A directory that is to be made is root's.
+///
+/// # Errors
+/// If these rights cannot be had.
+pub(super) fn take_those_of_owner(data: &Path) -> Result<(), String> {
+    let (owner, group) = match fs::metadata(data) {
+        Ok(found) => (Uid::from_raw(found.uid()), Gid::from_raw(found.gid())),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(why) => return Err(format!("{}: {why}", data.display())),
+    };
+    if !geteuid().is_root() || owner.is_root() {
+        return Ok(());
+    }
+    let taken = setgroups(&[group]).and_then(|()| setgid(group)).and_then(|()| setuid(owner));
+    taken.map_err(|why| {
+        format!(
+            "{}: it belongs to user {owner}, and root, which is to serve it here, cannot take this user's rights ({why}): start the \
+             server as this user, or make the directory and what is in it root's",
+            data.display()
+        )
+    })?;
+    // As before: else the process is not shown its own files in /proc as its own.
+    set_dumpable(true).map_err(|why| format!("cannot go on as user {owner}: {why}"))?;
+    tracing::info!(
+        kind = "rights",
+        "{} belongs to user {owner}: serving with this user's rights, and not root's",
+        data.display()
+    );
+    Ok(())
+}
