@@ -307,8 +307,18 @@ fn what_a_full_disk_does_not_take_is_told_to_nobody() {
 /// The decision may be lost in a crash, or be for a later time; what the other shards have done stands.
 #[test]
 fn who_tells_a_decision_before_it_is_durable_breaks_the_sum() {
+    require_broken_sum(Defect::Hasty);
+}
+
+/// What was prepared may be lost in a crash, and the others commit their parts of it.
+#[test]
+fn who_confirms_what_it_has_prepared_before_that_is_durable_breaks_the_sum() {
+    require_broken_sum(Defect::Careless);
+}
+
+fn require_broken_sum(defect: Defect) {
     let found = (0..400).any(|seed| {
-        let once = |seed| run(seed, Defect::Hasty, Replication::default());
+        let once = |seed| run(seed, defect, Replication::default());
         fulmar_sim::check("defect", seed..seed + 1, once).is_err()
     });
     assert!(found, "nobody misses anything");

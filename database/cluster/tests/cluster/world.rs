@@ -111,6 +111,8 @@ pub(crate) enum Defect {
     Eager,
     /// Who decides tells the other shards before its disk holds the decision.
     Hasty,
+    /// Who prepares says so before its disk holds that.
+    Careless,
 }
 
 impl Defect {
@@ -169,6 +171,11 @@ impl Defect {
             (NodeId(other), Message::Transaction { database, shard, from, transaction, said })
         };
         others.map(tell).collect()
+    }
+
+    /// Whether a server with the defect takes what it notes at this message to be on its disk at once.
+    fn takes_as_durable(self, message: &Message) -> bool {
+        self == Self::Careless && matches!(message, Message::Question { question: Question::Prepare(_), .. })
     }
 
     /// What a server with the defect takes others to have answered to what it has sent.
@@ -263,8 +270,12 @@ impl Process for Role {
                 }
                 let message = defect.at_server(message);
                 out.sends.extend(defect.hastens(&message));
+                let is_taken_as_durable = defect.takes_as_durable(&message);
                 as_server(out, |out| {
                     server.receive(now, connections.named(from), message, out);
+                    if is_taken_as_durable {
+                        server.durable(now, out.logged(), out);
+                    }
                     // Whoever says where it is can be reached there.
                     for event in std::mem::take(&mut out.events) {
                         if let Event::Joining(joining) = event {
