@@ -5,6 +5,7 @@
 
 use super::check::{ACCOUNTS, BALANCE};
 use super::history::{Event, Outcome, Read, Slot, Time, Write};
+use super::plan::Replication;
 use super::{Failure, now};
 use crate::database;
 use crate::random::Random;
@@ -21,6 +22,8 @@ pub const SLOTS: u32 = 2 * CLIENTS;
 pub const NEWEST: usize = 8;
 /// After so many operations a child forks its successor.
 const LIFE: u32 = 60;
+/// How long a commit waits: for nothing, for nothing, for the disk.
+const SYNCHRONOUS: [&str; 3] = ["OFF", "NORMAL", "FULL"];
 /// Claims of all slots within so many microseconds are of the same key.
 const CLAIM: Time = 40_000;
 
@@ -84,21 +87,24 @@ pub fn prepare(connection: &Connection) -> rusqlite::Result<()> {
 ///
 /// # Errors
 /// If it cannot fork, or nobody listens to it.
-pub fn work(directory: &str, client: u32, seed: u64) -> Result<(), Failure> {
+pub fn work(directory: &str, client: u32, seed: u64, replication: Replication) -> Result<(), Failure> {
     let meeting = Meeting::at(Path::new(directory));
+    let is_replicated = replication != Replication::None;
     if client == 0 && fork()? {
-        return Worker { meeting, slot: SLOTS, random: Random::new(seed), forks: false, done: 0 }.count_on();
+        let (slot, random) = (SLOTS, Random::new(seed));
+        return Worker { meeting, slot, random, is_replicated, forks: false, done: 0 }.count_on();
     }
     let is_child = fork()?;
     let slot = client * 2 + u32::from(is_child);
     let random = Random::new(seed.wrapping_mul(1_000).wrapping_add(slot.into()));
-    Worker { meeting, slot, random, forks: is_child, done: 0 }.work()
+    Worker { meeting, slot, random, is_replicated, forks: is_child, done: 0 }.work()
 }
 
 struct Worker {
     meeting: Meeting,
     slot: Slot,
     random: Random,
+    is_replicated: bool,
     forks: bool,
     done: u32,
 }
@@ -168,22 +174,25 @@ impl Worker {
         let (source, target) = (self.account(), self.account());
         let transfer = Write::Transfer { source, target, amount: self.random.between(1, 9) };
         let (write, attempt) = transaction(transfer, n);
+        let synchronous = self.random.weighted(&[1, 1, 2]);
         tell(&Event::Try(self.slot, n, write), "")?;
-        let result = attempt(session, self.slot, n, write);
+        let set = session.pragma_update(None, "synchronous", SYNCHRONOUS[synchronous]);
+        let result =
+            set.map_err(|error| (Stage::Before, error)).and_then(|()| attempt(session, self.slot, n, write));
+        // What is not synced may be lost with the power, where it is on one disk only.
+        let is_kept = self.is_replicated || SYNCHRONOUS[synchronous] == "FULL";
         let (outcome, why) = match &result {
-            Ok(()) => (Outcome::Committed, String::new()),
+            Ok(()) if is_kept => (Outcome::Committed, String::new()),
+            Ok(()) => (Outcome::Unknown, "it is not synced".into()),
             Err((stage, error)) => (outcome(*stage, error), error.to_string()),
         };
         tell(&Event::Done(self.slot, n, now(), outcome), &why)?;
-        if let Err((_, error)) = &result {
-            self.look_at(error)?;
-        }
-        if outcome != Outcome::Committed {
+        if let Err((_, error)) = result {
+            self.look_at(&error)?;
             let is_ready = session.is_autocommit() || session.execute_batch("ROLLBACK").is_ok();
-            let is_busy = result.is_err_and(|(_, error)| is_refused(&error));
-            return Ok(if is_ready && is_busy { Next::GoOn } else { Next::Reconnect });
+            return Ok(if is_ready && is_refused(&error) { Next::GoOn } else { Next::Reconnect });
         }
-        if let Write::Transfer { .. } = write {
+        if let (Write::Transfer { .. }, Outcome::Committed) = (write, outcome) {
             let sql = "SELECT count(*) FROM entry WHERE slot = ?1 AND n = ?2";
             match session.query_row(sql, params![self.slot, n], |row| row.get::<_, i64>(0)) {
                 Ok(rows) => tell(&Event::Own(self.slot, n, rows == 1), "")?,
