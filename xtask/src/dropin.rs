@@ -1,20 +1,20 @@
 //! The drop-in `libsqlite3.so.0`.
 
-use crate::run::{Result, build_release, command, output, root, run};
+use crate::run::{Build, Result, command, output, root, run};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Builds the drop-in and returns its path, in a folder of its own for `LD_LIBRARY_PATH`.
-pub(crate) fn build() -> Result<PathBuf> {
-    let release = build_release()?;
-    let folder = release.join("dropin");
+pub(crate) fn build(build: Build) -> Result<PathBuf> {
+    let programs = build.make()?;
+    let folder = programs.join("dropin");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let library = folder.join("libsqlite3.so.0");
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
     let mut link = command(compiler, &["-shared", "-o"]);
     link.arg(&library).args(["-Wl,-soname,libsqlite3.so.0", "-Wl,--gc-sections", "-Wl,-u,sqlite3_open"]);
     link.arg(format!("-Wl,--version-script={}", root().join("database/sqlite3/exports.map").display()));
-    run(link.arg(release.join("libfulmar_sqlite3.a")).args(["-lpthread", "-ldl", "-lm", "-lgcc_s"]))?;
+    run(link.arg(programs.join("libfulmar_sqlite3.a")).args(["-lpthread", "-ldl", "-lm", "-lgcc_s"]))?;
     Ok(library)
 }
 

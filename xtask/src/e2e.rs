@@ -9,7 +9,7 @@ mod install;
 mod suites;
 
 use crate::outcomes::{self, Extent};
-use crate::run::{Result, Step, output, root, side_by_side, target};
+use crate::run::{Build, Result, Step, output, root, side_by_side, target};
 use crate::{dropin, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,6 +45,8 @@ struct Run<'a> {
     mode: Mode,
     extent: Extent,
     library: &'a Path,
+    /// The program of the same build.
+    program: &'a Path,
     /// The servers of a cluster, `HOST:PORT` with commas between them, in the mode that needs one.
     servers: String,
 }
@@ -102,12 +104,13 @@ impl Run<'_> {
 }
 
 pub(crate) fn main(arguments: &[&str]) -> Result {
-    let mut extent = Extent::Part;
+    let (mut extent, mut build) = (Extent::Part, Build::Tests);
     let mut modes = vec![Mode::Plain, Mode::Fulmar, Mode::Cluster];
     let mut chosen = Vec::new();
     for argument in arguments {
         match *argument {
             "--full" => extent = Extent::Whole,
+            "--release" => build = Build::Release,
             "--stock" => modes = vec![Mode::Stock],
             "--plain" => modes = vec![Mode::Plain],
             "--fulmar" => modes = vec![Mode::Fulmar],
@@ -128,26 +131,29 @@ pub(crate) fn main(arguments: &[&str]) -> Result {
     install::python()?;
     let (is_stock, library) = (modes == [Mode::Stock], Mutex::new(None));
     let prepare = || {
-        *lock(&library) = Some(if is_stock { system_library()? } else { drop_in()? });
+        *lock(&library) = Some(if is_stock { system_library()? } else { drop_in(build)? });
         Ok(())
     };
     // Programs of Open vSwitch wait for packets most of the time.
-    let build: [Step<'_>; 1] = [("the drop-in library", &prepare)];
+    let built: [Step<'_>; 1] = [("the drop-in library", &prepare)];
     let switch: [Step<'_>; 1] = [("programs of Open vSwitch", &open_vswitch)];
-    let prepared = side_by_side(&[&build, if is_chosen { &[] } else { &switch }]);
+    let prepared = side_by_side(&[&built, if is_chosen { &[] } else { &switch }]);
     let library = lock(&library).take();
     let Some(library) = library else { return prepared };
+    // Beside the library's folder.
+    let program = library.ancestors().nth(2).map(|folder| folder.join("fulmar")).unwrap_or_default();
     let summary = Mutex::new(String::new());
     let runs: Vec<_> = chosen
         .iter()
         .flat_map(|suite| modes.iter().map(move |mode| (suite, *mode)))
         .filter(|(suite, mode)| *mode != Mode::Cluster || suite.on_cluster || is_chosen && modes.len() == 1)
         .map(|(suite, mode)| {
-            let (library, summary) = (&library, &summary);
+            let (library, program, summary) = (&library, &program, &summary);
             let step = move || {
-                let cluster = (mode == Mode::Cluster).then(cluster::Cluster::start).transpose()?;
+                let cluster =
+                    (mode == Mode::Cluster).then(|| cluster::Cluster::start(program)).transpose()?;
                 let servers = cluster.as_ref().map(cluster::Cluster::addresses).unwrap_or_default();
-                let run = Run { suite: suite.name, mode, extent, library, servers };
+                let run = Run { suite: suite.name, mode, extent, library, program, servers };
                 let result = run.check(suite)?;
                 *lock(summary) += &format!("{}, {}: {result}\n", suite.name, mode.name());
                 Ok(())
@@ -165,11 +171,9 @@ pub(crate) fn main(arguments: &[&str]) -> Result {
 }
 
 /// The drop-in, which has all that the system's own has.
-fn drop_in() -> Result<PathBuf> {
-    let library = dropin::build()?;
+fn drop_in(build: Build) -> Result<PathBuf> {
+    let library = dropin::build(build)?;
     dropin::compare_exports(&library, &system_library()?)?;
-    // Serves databases that several processes open.
-    install::fulmar()?;
     Ok(library)
 }
 

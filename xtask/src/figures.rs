@@ -3,7 +3,7 @@
 //! That revision is built once. Then its benchmarks and those of the work tree run in turn, and their figures are compared. One run says
 //! little on a machine that does other things, too: a figure *fell* if it was worse in each turn, and by more than [`NOISE`] in the median.
 
-use crate::run::{Result, build_release, cargo, command, output, root, run, target};
+use crate::run::{Build, Result, cargo, command, output, root, run, target};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub(crate) fn against(revision: &str, names: &[&str]) -> Result {
         let known: Vec<_> = BENCHMARKS.iter().map(|(name, _)| *name).collect();
         return Err(format!("{unknown}: no such benchmark; known are {}", known.join(", ")));
     }
-    let (before, now) = (build(revision)?, build_release()?.join("fulmar"));
+    let (before, now) = (build(revision)?, Build::Release.make()?.join("fulmar"));
     let mut fallen = Vec::new();
     for (name, arguments) in BENCHMARKS.iter().filter(|(name, _)| names.is_empty() || names.contains(name)) {
         println!("\n== {name}, in turn");

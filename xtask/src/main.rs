@@ -24,9 +24,10 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   test           formatting, house rules, lints, documentation, every test, licences
-  e2e [--full] [--stock | --plain | --fulmar | --cluster] [SUITE…]
+  e2e [--full] [--release] [--stock | --plain | --fulmar | --cluster] [SUITE…]
                  real programs on the drop-in library; what they need is installed first
                  --full    whole suites where the plain run takes a part
+                 --release the library that users have, and not that of the tests, which has every assertion on
                  --stock   on the system's own libsqlite3 instead, to tell our failures from theirs
                  --plain   on the drop-in with ordinary files only; --fulmar: with Fulmar databases only;
                            --cluster: with Fulmar databases on three servers only
@@ -57,7 +58,7 @@ fn main() -> ExitCode {
         ["figures", "--against", revision, benchmarks @ ..] => figures::against(revision, benchmarks),
         ["tidy"] => tidy::tidy(),
         ["deny"] => deny::deny(),
-        ["dropin"] => dropin::build().map(|library| println!("{}", library.display())),
+        ["dropin"] => dropin::build(run::Build::Release).map(|library| println!("{}", library.display())),
         ["--help" | "-h" | "help"] => {
             print!("{USAGE}");
             Ok(())

@@ -29,23 +29,36 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), arguments)
 }
 
-/// Builds what is for users, at once, so that nothing is built anew with other features; answers where it is.
-pub(crate) fn build_release() -> Result<PathBuf> {
-    run(&mut cargo(&["build", "--release", "--locked", "-p", "fulmar", "-p", "fulmar-sqlite3"]))?;
-    Ok(root().join(target()).join("release"))
+/// Which build of Fulmar is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// That of the tests, with every assertion on. It is there anyway.
+    Tests,
+    /// What users have, which takes minutes more.
+    Release,
 }
 
-/// Builds what is for tests, as `cargo test` does, so that nothing is built anew with other features; answers where it is.
-pub(crate) fn build_tests() -> Result<PathBuf> {
-    run(&mut cargo(&["test", "--workspace", "--locked", "--no-run"]))?;
-    // Nobody links it: it is loaded.
-    run(&mut cargo(&["build", "--locked", "-p", "fulmar-disturb"]))?;
-    Ok(root().join(target()).join("debug"))
+impl Build {
+    /// Makes it, at once, so that nothing is built anew with other features; answers where it is.
+    pub(crate) fn make(self) -> Result<PathBuf> {
+        match self {
+            // As `cargo test` does; and what nobody links, but loads.
+            Self::Tests => run(&mut cargo(&["build", "--workspace", "--all-targets", "--locked"]))?,
+            Self::Release => {
+                run(&mut cargo(&["build", "--release", "--locked", "-p", "fulmar", "-p", "fulmar-sqlite3"]))?;
+            }
+        }
+        let folder = match self {
+            Self::Tests => "debug",
+            Self::Release => "release",
+        };
+        Ok(root().join(target()).join(folder))
+    }
 }
 
-/// Puts the conformance crate's programs beside those that are for users; answers where.
-pub(crate) fn build_trial() -> Result<PathBuf> {
-    let (users, tests, trial) = (build_release()?, build_tests()?, root().join(target()).join("trial"));
+/// Puts the conformance crate's programs beside those of a build; answers where.
+pub(crate) fn build_trial(build: Build) -> Result<PathBuf> {
+    let (users, tests, trial) = (build.make()?, Build::Tests.make()?, root().join(target()).join("trial"));
     let place = |from: PathBuf| {
         let to = trial.join(from.file_name().unwrap_or_default());
         // Others than those that were built now may be there, and in use.

@@ -3,7 +3,7 @@
 use crate::chaos;
 use crate::fuzz::fuzz;
 use crate::gate::simulate;
-use crate::run::{Result, Step, build_tests, build_trial, cargo, command, run, side_by_side, steps};
+use crate::run::{Build, Result, Step, build_trial, cargo, command, run, side_by_side, steps};
 
 /// How long to soak.
 #[derive(Clone, Copy)]
@@ -14,12 +14,22 @@ pub(crate) enum Length {
     Full,
 }
 
+impl Length {
+    /// What is measured, or meets what users meet.
+    const fn build(self) -> Build {
+        match self {
+            Self::Slice => Build::Tests,
+            Self::Full => Build::Release,
+        }
+    }
+}
+
 pub(crate) fn soak(length: Length) -> Result {
     let (kills, cuts, failures, transfers, cache, statements, scripts, seconds) = match length {
         Length::Slice => ("25", "150", "60", "500", "40", "100000", "index-random-", "10"),
         Length::Full => ("1000", "3000", "1000", "100000", "256", "1000000", "", "1200"),
     };
-    let tests = build_tests()?;
+    let tests = Build::Tests.make()?;
     let program = |name: &str, arguments: &[&str]| command(tests.join(name), arguments);
     let binary = |name: &str, arguments: &[&str]| run(&mut program(name, arguments));
     let database: [Step<'_>; 6] = [
@@ -91,14 +101,14 @@ pub(crate) fn soak(length: Length) -> Result {
                 Length::Slice => &[],
                 Length::Full => &["--bounded"],
             };
-            run(&mut command(build_trial()?.join("soak"), &[&["small"], bounds].concat()))
+            run(&mut command(build_trial(length.build())?.join("soak"), &[&["small"], bounds].concat()))
         }),
         ("hostile connections", &|| {
             let seconds = match length {
                 Length::Slice => "10",
                 Length::Full => "1800",
             };
-            let soak = build_trial()?.join("soak");
+            let soak = build_trial(length.build())?.join("soak");
             run(&mut command(soak, &["hostile", "--seconds", seconds, "--seed", "1"]))
         }),
         ("chaos", &|| match length {

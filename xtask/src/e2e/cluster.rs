@@ -1,8 +1,8 @@
 //! A cluster on loopback for a suite's databases.
 
-use super::install;
 use crate::run::Result;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 const SERVERS: usize = 3;
@@ -17,15 +17,15 @@ struct Server {
 }
 
 impl Cluster {
-    pub(super) fn start() -> Result<Self> {
+    /// Starts them: servers of `program`.
+    pub(super) fn start(program: &Path) -> Result<Self> {
         let data = crate::run::target().join("e2e/servers");
         if data.exists() {
             std::fs::remove_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))?;
         }
-        let program = install::fulmar()?;
         let mut servers: Vec<Server> = Vec::new();
         for n in 0..SERVERS {
-            let mut command = Command::new(&program);
+            let mut command = Command::new(program);
             command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.join(n.to_string()));
             if let Some(first) = servers.first() {
                 command.args(["--join", &first.address]);
@@ -36,7 +36,7 @@ impl Cluster {
         let all = format!("{SERVERS} servers");
         let mut told = String::new();
         for _ in 0..1_000 {
-            let mut status = Command::new(&program);
+            let mut status = Command::new(program);
             status.args(["status", &servers[0].address]);
             let output = status.output().map_err(|error| format!("{status:?}: {error}"))?;
             told = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,7 +1,7 @@
 //! What the suites need beyond Rust and a C compiler: Debian packages, a Python environment, source packages.
 //! Downloads and environments are kept in the tools folder.
 
-use crate::run::{Result, build_release, cargo, command, output, root, run, tools};
+use crate::run::{Result, cargo, command, output, root, run, tools};
 use std::path::{Path, PathBuf};
 
 /// Debian packages: the Python whose sqlite3 module is tested, the library that it would use otherwise, and the shell whose
@@ -128,11 +128,6 @@ pub(super) fn sqlite3_shell(library: &Path, folder: &Path) -> Result<PathBuf> {
         command("cc", &["-O1", "-w", "-DUSE_SYSTEM_SQLITE=1", "-I", &path(&source), "-o", &path(&shell)]);
     run(compile.arg(source.join("shell.c")).arg(library).args(["-lm", "-ldl", "-lpthread"]))?;
     Ok(shell)
-}
-
-/// The shell of our own.
-pub(super) fn fulmar() -> Result<PathBuf> {
-    Ok(build_release()?.join("fulmar"))
 }
 
 /// Turns `deb [options] …` into `deb-src [options] …`.

@@ -113,7 +113,7 @@ fn sqlalchemy(run: &Run<'_>) -> Result<Command> {
 fn shell(run: &Run<'_>) -> Result<Command> {
     let mut command = with_shell(run, "sqlite3_shell.py")?;
     if run.mode == Mode::Fulmar {
-        command.env("FULMAR_SQL", install::fulmar()?);
+        command.env("FULMAR_SQL", run.program);
     }
     Ok(command)
 }
@@ -132,7 +132,7 @@ fn dataset(run: &Run<'_>) -> Result<Command> {
     let mut command = with_shell(run, "dataset.py")?;
     command.env("FULMAR_DATASET", data);
     if matches!(run.mode, Mode::Fulmar | Mode::Cluster) {
-        command.env("FULMAR_SQL", install::fulmar()?);
+        command.env("FULMAR_SQL", run.program);
     }
     Ok(command)
 }
