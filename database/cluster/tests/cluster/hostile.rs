@@ -316,6 +316,25 @@ fn numbers_that_lead_nowhere_harm_nobody() {
     node.restart(directory.path());
 }
 
+/// What is believed is gone on from, and that must be good for the disk, too.
+#[test]
+fn the_furthest_time_that_is_believed_is_written_and_read_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::with_member(directory.path());
+    node.commit();
+    let before = node.newest();
+    let mut hear_of = |furthest: u64| {
+        let reached = Timestamp(before.0 + furthest);
+        node.hear(MEMBER, Message::Clock { number: furthest, reached, goes_on: 1, oldest: before });
+        node.commit();
+        node.newest() > reached
+    };
+    // As `LEAP` of the server's.
+    assert!(!hear_of(1 << 41), "so far no work takes a clock");
+    assert!(hear_of(1 << 40));
+    node.restart(directory.path());
+}
+
 /// Two versions of a cell of one time were acknowledged, and the object that held them could not be read back.
 #[test]
 fn a_cell_is_not_changed_twice_at_once() {
