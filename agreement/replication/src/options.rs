@@ -17,7 +17,8 @@ pub struct Options {
     /// So many messages of operations are on their way at most; further operations wait for one to be committed, and then go
     /// together.
     pub window: usize,
-    /// A message holds no more bytes of operations than that, but one operation. What is longer comes in parts.
+    /// A message holds no more bytes of operations than that, but one operation. What is longer comes in parts. At most three mebibytes: of
+    /// more, others might refuse to read so many operations.
     pub bytes: usize,
     /// So many operations are executed from one checkpoint to the next…
     pub checkpoint: u64,

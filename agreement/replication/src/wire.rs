@@ -10,6 +10,10 @@ use fulmar_node::NodeId;
 use fulmar_transport::{Malformed, Wire};
 use std::sync::Arc;
 
+/// The lists of a message take no more memory, bytes. An entry, which may have four bytes in a message, has eighty in memory; but a message holds
+/// a mebibyte of entries, each counted as 32 at least ([`Options::bytes`](crate::Options::bytes)), and some ten thousand clients' last answers.
+const LISTS: usize = 8 << 20;
+
 fn put_entry(out: &mut Vec<u8>, entry: &Entry) {
     out.push(entry.flags());
     if entry.was_let_in() {
@@ -266,7 +270,7 @@ impl Wire for Message {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut input = Reader::new(bytes);
+        let mut input = Reader::within(bytes, LISTS);
         let message = message(&mut input).filter(|_| input.is_empty());
         message.ok_or_else(|| Malformed::new("no message between replicas and clients"))
     }

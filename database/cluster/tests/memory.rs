@@ -2,11 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 
-use fulmar_cluster::{DatabaseName, DatabaseNumber, Load, Map, Message, NodeId, Placement, Question};
+use fulmar_cluster::{
+    DatabaseName, DatabaseNumber, Load, Map, Message, NodeId, Placement, Question, ShardStatus, Status,
+};
+use fulmar_dbt::{Reshape, Shape};
 use fulmar_kv::{
     Basis, Changes, Commit, Durability, Interval, Key, ObjectId, Prepare, Restructuring, ShardId, Timestamp,
     TransactionId, Write,
 };
+use fulmar_replication::{ClientId, Entry, Log, SequenceNumber, Summary, View};
 use fulmar_transport::Wire;
 use std::collections::BTreeMap;
 use std::fs;
@@ -92,7 +96,66 @@ fn a_message_takes_a_small_multiple_of_its_bytes() {
     let databases = (0..1 << 18).map(|n| (DatabaseNumber(n), placement())).collect();
     let loads = (0..1 << 20).map(|n| (NodeId(n), Load::default())).collect();
     let objects = (0..ITEMS).map(|_| (object(0), Arc::from([]))).collect();
+    let among_replicas = |message| {
+        let (database, shard) = (DatabaseNumber(0), ShardId(0));
+        Message::Replication { database, shard, message: Box::new(message) }
+    };
+    let (view, nowhere) = (View::first_of(0), SequenceNumber(0));
+    let entry = |number| Entry {
+        client: ClientId(1),
+        session: nowhere,
+        number,
+        operation: Arc::from([]),
+        is_query: false,
+    };
+    let entries = || (0..u64::from(ITEMS)).map(|_| entry(1));
+    let mut log = Log::after(nowhere, Summary::default());
+    entries().for_each(|entry| {
+        log.append(entry);
+    });
+    let shard = ShardStatus {
+        database: DatabaseNumber(0),
+        shard: ShardId(0),
+        reads: 0,
+        commits: 0,
+        prepared: 0,
+        cached: 0,
+        nodes: 0,
+    };
+    let status = |shards, failures| {
+        let (now, watermark, snapshots) = (Timestamp(1), Timestamp(1), 0);
+        Message::Status(Status { now, watermark, snapshots, shards, failures })
+    };
     let cases = [
+        ("operations", {
+            let (from, before) = (SequenceNumber(1), Summary::default());
+            among_replicas(fulmar_replication::Message::Prepare {
+                view,
+                from,
+                before,
+                entries: entries().collect(),
+                committed: nowhere,
+            })
+        }),
+        ("log", {
+            let end = (log.last(), Summary::default());
+            among_replicas(fulmar_replication::Message::DoViewChange {
+                view,
+                last_normal: view,
+                log,
+                end,
+                ordered: nowhere,
+                committed: nowhere,
+            })
+        }),
+        ("keys of a cut", {
+            let keys = (0..ITEMS).map(|_| Key::from([])).collect();
+            let (root, leaf, low) = (object(1), object(2), Key::from([]));
+            let reshape = Reshape { root, leaf, low, shape: Shape::Split(keys) };
+            Message::Reshape { database: DatabaseNumber(0), reshape }
+        }),
+        ("shards of a status", status(vec![shard; ITEMS as usize], Vec::new())),
+        ("failures of a status", status(Vec::new(), vec![String::new(); ITEMS as usize])),
         ("required", commit(Commit { required: cells(), ..Commit::default() })),
         ("touched", commit(Commit { touched: cells(), ..Commit::default() })),
         ("present", question(Question::CommitUnread(transaction, Arc::default(), basis, Durability::Synced))),

@@ -62,7 +62,13 @@ impl<'a> Reader<'a> {
     /// be many times as large in memory as in the message.
     #[must_use]
     pub const fn bounded(bytes: &'a [u8], times: usize) -> Self {
-        Self { rest: bytes, budget: bytes.len().saturating_mul(times).saturating_add(SPARE) }
+        Self::within(bytes, bytes.len().saturating_mul(times).saturating_add(SPARE))
+    }
+
+    /// The same, if these lists take no more than so much memory, however many bytes there are.
+    #[must_use]
+    pub const fn within(bytes: &'a [u8], budget: usize) -> Self {
+        Self { rest: bytes, budget }
     }
 
     /// Whether all were read.
