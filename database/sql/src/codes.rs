@@ -9,6 +9,7 @@ pub(crate) const ERROR: c_int = 1;
 pub(crate) const INTERNAL: c_int = 2;
 pub(crate) const BUSY: c_int = 5;
 pub(crate) const BUSY_SNAPSHOT: c_int = BUSY | (2 << 8);
+pub(crate) const NOMEM: c_int = 7;
 pub(crate) const READONLY: c_int = 8;
 pub(crate) const INTERRUPT: c_int = 9;
 pub(crate) const IOERR: c_int = 10;

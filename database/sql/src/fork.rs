@@ -8,6 +8,7 @@
 //! The child has one thread. A lock that another thread of its parent held is held for ever in it. So what a child needs to open a database is
 //! held by the thread that forks, SQLite's own mutexes included, and what is the parent's is not asked.
 
+use crate::codes::{Failure, NOMEM};
 use crate::markers;
 use crate::registry::{self, Databases};
 use fulmar_locks::{Mutex, MutexGuard};
@@ -15,7 +16,7 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
-use std::sync::Once;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// How many forks lie between the first process and this one.
@@ -88,14 +89,14 @@ impl Drop for ClosedInChild {
     }
 }
 
-/// Sees to it that forks are counted.
-pub(crate) fn watch() {
-    static WATCHED: Once = Once::new();
-    WATCHED.call_once(|| {
-        // SAFETY: the three functions live as long as the program, and do what may be done around a fork. If memory is
-        // short, forks are not counted, as if there were none.
-        let _ = unsafe { pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+/// Sees to it that forks are counted: a child that took its parent's databases for its own would ruin them.
+pub(crate) fn watch() -> Result<(), Failure> {
+    static WATCHED: OnceLock<bool> = OnceLock::new();
+    let is_watched = WATCHED.get_or_init(|| {
+        // SAFETY: the three functions live as long as the program, and do what may be done around a fork.
+        unsafe { pthread_atfork(Some(prepare), Some(parent), Some(child)) == 0 }
     });
+    if *is_watched { Ok(()) } else { Err(Failure::new(NOMEM, "no memory to be told of forks")) }
 }
 
 /// Has SQLite seed its generator anew in a process that has inherited it. Otherwise each child would go on to draw what the

@@ -46,7 +46,7 @@ pub(crate) fn hold() -> MutexGuard<'static, Databases> {
 impl OpenDatabase {
     /// The database of that name, opened unless it is open already, for one connection.
     pub(crate) fn open(name: &Name, access: Access) -> Result<(Arc<Self>, Database), Failure> {
-        fork::watch();
+        fork::watch()?;
         fork::renew_chance();
         match &name.place {
             Place::Here(path) => {

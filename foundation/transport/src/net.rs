@@ -241,14 +241,14 @@ impl Net {
 
     /// Waits until something can be done, but not beyond `deadline`, and begins to do it.
     pub(crate) fn wait(&mut self, clock: Clock, deadline: Option<Time>) -> io::Result<()> {
+        self.keep_alive.iter().for_each(KeepAlive::end_turn);
+        let begun = clock.now();
         let deadline = deadline.into_iter().chain(self.next_sweep).chain(self.next_look).min();
         let timeout = match deadline {
             _ if !self.ready.is_empty() => Some(Duration::ZERO),
-            deadline => deadline.map(|deadline| deadline.since(self.now)),
+            deadline => deadline.map(|deadline| deadline.since(begun)),
         };
         self.stirred.clear();
-        self.keep_alive.iter().for_each(KeepAlive::end_turn);
-        let begun = clock.now();
         if !self.look(clock, begun, timeout)? {
             self.poll(timeout)?;
         }
