@@ -41,24 +41,22 @@ pub(crate) enum Build {
 impl Build {
     /// Makes it, at once, so that nothing is built anew with other features; answers where it is.
     pub(crate) fn make(self) -> Result<PathBuf> {
-        match self {
+        let (arguments, folder): (&[&str], _) = match self {
             // As `cargo test` does; and what nobody links, but loads.
-            Self::Tests => run(&mut cargo(&["build", "--workspace", "--all-targets", "--locked"]))?,
+            Self::Tests => (&["build", "--workspace", "--all-targets", "--locked"], "debug"),
             Self::Release => {
-                run(&mut cargo(&["build", "--release", "--locked", "-p", "fulmar", "-p", "fulmar-sqlite3"]))?;
+                (&["build", "--release", "--locked", "-p", "fulmar", "-p", "fulmar-sqlite3"], "release")
             }
-        }
-        let folder = match self {
-            Self::Tests => "debug",
-            Self::Release => "release",
         };
+        run(&mut cargo(arguments))?;
         Ok(root().join(target()).join(folder))
     }
 }
 
 /// Puts the conformance crate's programs beside those of a build; answers where.
 pub(crate) fn build_trial(build: Build) -> Result<PathBuf> {
-    let (users, tests, trial) = (build.make()?, Build::Tests.make()?, root().join(target()).join("trial"));
+    let (tests, trial) = (Build::Tests.make()?, root().join(target()).join("trial"));
+    let users = if build == Build::Tests { tests.clone() } else { build.make()? };
     let place = |from: PathBuf| {
         let to = trial.join(from.file_name().unwrap_or_default());
         // Others than those that were built now may be there, and in use.

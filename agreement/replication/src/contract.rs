@@ -128,8 +128,12 @@ fn promised(messages: &[Message]) -> Option<(SequenceNumber, Summary)> {
 }
 
 fn heartbeat(committed: u64, log: &Log) -> Message {
+    heartbeat_in(View::first_of(0), committed, log)
+}
+
+fn heartbeat_in(view: View, committed: u64, log: &Log) -> Message {
     let summary = log.summary(at(committed)).expect("its own");
-    Message::Commit { view: View::first_of(0), committed: at(committed), summary, round: 0 }
+    Message::Commit { view, committed: at(committed), summary, round: 0 }
 }
 
 /// A checkpoint that its own log leads to says how far that is committed, and no more: what it has promised after it stays.
@@ -171,10 +175,6 @@ fn after_another_checkpoint_nothing_is_said_that_is_not_durable() {
         one.said();
         // The next one that this leader leads.
         let view = View { epoch: 0, number: 3 };
-        let heartbeat = || {
-            let summary = whole.summary(at(3)).expect("its own");
-            Message::Commit { view, committed: at(3), summary, round: 0 }
-        };
         let start = |log: Log| Message::StartView {
             view,
             checkpoint: Some(checkpoint(protocol, &whole, 3)),
@@ -185,10 +185,10 @@ fn after_another_checkpoint_nothing_is_said_that_is_not_durable() {
         one.hear(LEADER, start(whole.part(at(3), usize::MAX)));
         // What was promised before, and what is on the disk now, was another log.
         one.sync_until(unsynced);
-        one.hear(LEADER, heartbeat());
+        one.hear(LEADER, heartbeat_in(view, 3, &whole));
         assert_eq!(promised(&one.said()), None, "{protocol:?}");
         one.sync();
-        one.hear(LEADER, heartbeat());
+        one.hear(LEADER, heartbeat_in(view, 3, &whole));
         let last = (at(6), whole.summary(at(6)).expect("its own"));
         assert_eq!(promised(&one.said()), Some(last), "{protocol:?}");
     }

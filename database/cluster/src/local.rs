@@ -68,7 +68,8 @@ impl Doors {
     pub fn listen(&self, door: Door) -> io::Result<UnixListener> {
         self.remove(door)?;
         listen_in(self.directory.as_fd(), OsStr::new(Self::name(door)), |made| {
-            // As to the database's own files: the owner of the directory may connect. Whoever cannot then is told so by the system.
+            // As to the database's own files: the owner of the directory may connect. If that cannot be, the door is of use to others still,
+            // and the system tells whoever may not connect.
             let _ = follow_with_file(&self.path, made);
         })
     }

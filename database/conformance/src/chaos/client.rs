@@ -174,13 +174,13 @@ impl Worker {
         let (source, target) = (self.account(), self.account());
         let transfer = Write::Transfer { source, target, amount: self.random.between(1, 9) };
         let (write, attempt) = transaction(transfer, n);
-        let synchronous = self.random.weighted(&[1, 1, 2]);
+        let synchronous = SYNCHRONOUS[self.random.weighted(&[1, 1, 2])];
         tell(&Event::Try(self.slot, n, write), "")?;
-        let set = session.pragma_update(None, "synchronous", SYNCHRONOUS[synchronous]);
+        let set = session.pragma_update(None, "synchronous", synchronous);
         let result =
             set.map_err(|error| (Stage::Before, error)).and_then(|()| attempt(session, self.slot, n, write));
         // What is not synced may be lost with the power, where it is on one disk only.
-        let is_kept = self.is_replicated || SYNCHRONOUS[synchronous] == "FULL";
+        let is_kept = self.is_replicated || synchronous == "FULL";
         let (outcome, why) = match &result {
             Ok(()) if is_kept => (Outcome::Committed, String::new()),
             Ok(()) => (Outcome::Unknown, "it is not synced".into()),
