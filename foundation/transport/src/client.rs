@@ -1,44 +1,32 @@
 //! A process that its user calls: it runs on the caller's thread, while the caller waits.
 
+mod connecting;
+mod waiting;
+
+pub use connecting::{GREETING, MeetError};
+
 use crate::address::Address;
 use crate::book::Book;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
-use crate::hello::{Answer, ClusterId, FIRST_CLIENT, HELLO_LIMIT, Hello, Protocol};
+use crate::hello::{ClusterId, HELLO_LIMIT, Protocol};
 use crate::limits::Limits;
 use crate::link::{Link, LinkError};
 use crate::spin::Spin;
 use crate::wire::Wire;
 use fulmar_node::{MulticastId, NodeId, Outbox, Process, Time};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::time::Duration;
+use waiting::is_writable;
 
-/// How long a server may take to greet.
-pub const GREETING: Duration = Duration::from_secs(5);
 /// After a rest of this length a client looks whether servers have closed connections meanwhile.
 const REST: Duration = Duration::from_millis(100);
 
 /// A server that does not greet for so long may be elsewhere by now. An address that nobody has any more is silent for seconds.
 const SILENT: Duration = Duration::from_millis(100);
-
-/// How long a read of one connection keeps a client from hearing others.
-const DEAF: Duration = Duration::from_millis(4);
-
-/// A server could not be met.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot reach a server at {address}: {why}")]
-pub struct MeetError {
-    /// Where.
-    pub address: Address,
-    /// Why not.
-    #[source]
-    pub why: LinkError,
-}
 
 /// Waiting is of no use.
 #[derive(Debug, thiserror::Error)]
@@ -159,78 +147,6 @@ impl<P: Process<Message: Wire>> Client<P> {
     /// Says whom a multicast reaches: it goes to each by TCP.
     pub fn group(&mut self, group: MulticastId, members: impl IntoIterator<Item = NodeId>) {
         self.groups.insert(group, members.into_iter().collect());
-    }
-
-    /// Connects to a server of which only the address is known, and returns its name.
-    ///
-    /// # Errors
-    ///
-    /// [`MeetError`] if it cannot be reached, refuses, or is none.
-    pub fn meet(&mut self, address: Address) -> Result<NodeId, MeetError> {
-        self.meet_within(address, GREETING)
-    }
-
-    /// As [`Self::meet`], but a server may take so long to greet, and no longer.
-    ///
-    /// # Errors
-    ///
-    /// [`MeetError`]; [`LinkError::Mute`] if it takes longer.
-    pub fn meet_within(&mut self, address: Address, patience: Duration) -> Result<NodeId, MeetError> {
-        match self.greet(&address, patience) {
-            Ok((server, link)) => {
-                self.book.insert(server, address);
-                self.peers.insert(server, Peer::new(link, true, self.clock.now()));
-                Ok(server)
-            }
-            Err(why) => Err(MeetError { address, why }),
-        }
-    }
-
-    fn greet(&mut self, address: &Address, patience: Duration) -> Result<(NodeId, Link), LinkError> {
-        let mut link = Link::dial(address, self.limits.dead)?;
-        self.counters.connections += 1;
-        self.append_hello(&mut link, None)?;
-        let deadline = self.clock.now() + patience;
-        loop {
-            let now = self.clock.now();
-            if now >= deadline {
-                return Err(LinkError::Mute(patience));
-            }
-            wait_for([&link], Some(deadline.since(now)))?;
-            if link.is_connecting() {
-                link.established()?;
-            }
-            self.counters.bytes_sent += link.flush() as u64;
-            self.counters.bytes_received += link.receive(false)? as u64;
-            let place = link.input.next(HELLO_LIMIT).map_err(|_| LinkError::NotFulmar)?;
-            if let Some(place) = place {
-                let server = self.judge(link.input.body(place))?;
-                return Ok((server, link));
-            }
-        }
-    }
-
-    fn append_hello(&self, link: &mut Link, to: Option<NodeId>) -> Result<(), LinkError> {
-        let hello = Hello { protocol: self.protocol, from: None, to }.encode();
-        Ok(link.append(HELLO_LIMIT, |output| output.extend_from_slice(&hello))?)
-    }
-
-    /// Reads a server's answer to our greeting.
-    fn judge(&mut self, answer: &[u8]) -> Result<NodeId, LinkError> {
-        match Answer::decode(answer) {
-            Some(Answer::Welcome { cluster, server, .. }) => {
-                if self.protocol.cluster == ClusterId::ANY {
-                    self.protocol.cluster = cluster;
-                }
-                if self.protocol.cluster == cluster {
-                    return Ok(server);
-                }
-                let ours = self.protocol.cluster;
-                Err(LinkError::Refused(format!("it belongs to cluster {cluster}, and not to {ours}")))
-            }
-            Some(Answer::Refusal(reason)) => Err(LinkError::Refused(reason)),
-            None => Err(LinkError::NotFulmar),
-        }
     }
 
     /// The process.
@@ -354,91 +270,6 @@ impl<P: Process<Message: Wire>> Client<P> {
         }
     }
 
-    /// Waits until a server sends something, or a timer expires.
-    fn block(&mut self) -> Result<(), ClientError> {
-        let begun = self.clock.now();
-        let timeout = self.timers.soonest().map(|deadline| deadline.since(begun));
-        if self.peers.is_empty() {
-            for (&server, fault) in &self.faults {
-                if let LinkError::Refused(reason) = fault {
-                    return Err(ClientError::Refused { server, reason: reason.clone() });
-                }
-            }
-            if timeout.is_none() {
-                return Err(ClientError::Stuck);
-            }
-        }
-        self.now = begun;
-        self.wait_beyond(begun, timeout)?;
-        // Messages that have come have been taken up at the end of the wait.
-        if self.now == begun {
-            self.now = self.clock.now();
-        }
-        self.spin.learn(self.now.since(begun));
-        Ok(())
-    }
-
-    fn wait_beyond(&mut self, begun: Time, timeout: Option<Duration>) -> Result<(), ClientError> {
-        if let Some(server) = self.only_awaited()
-            && let Some(patience) = patience(timeout, self.peers.len() > 1)
-        {
-            if self.answers_at_once(server, begun, timeout) {
-                return Ok(());
-            }
-            self.read_patiently(server, patience);
-            return Ok(());
-        }
-        wait_for(self.peers.values().map(|peer| &peer.link), timeout).map_err(ClientError::Wait)?;
-        self.read_all();
-        Ok(())
-    }
-
-    /// Looks whether this server answers at once, before sleeping. True if it does, or is gone.
-    fn answers_at_once(&mut self, server: NodeId, begun: Time, timeout: Option<Duration>) -> bool {
-        let Self { spin, peers, counters, clock, .. } = self;
-        let Some(peer) = peers.get_mut(&server) else { return true };
-        let received = spin.look(*clock, begun, timeout, || {
-            let count = peer.link.receive(false)?;
-            counters.bytes_received += count as u64;
-            Ok(count > 0)
-        });
-        match received
-            .and_then(|received| if received { self.take_frames(server).map(|()| true) } else { Ok(false) })
-        {
-            Ok(received) => received,
-            Err(why) => {
-                self.lose(server, why);
-                true
-            }
-        }
-    }
-
-    /// The one server whose answer is out, or that is connected at all, if waiting for it alone is enough.
-    fn only_awaited(&self) -> Option<NodeId> {
-        let alone = self.peers.len() == 1;
-        let mut awaited = self.peers.iter().filter(|(_, peer)| alone || peer.awaited > 0);
-        let (&server, peer) = awaited.next()?;
-        let enough = awaited.next().is_none() && (alone || !self.others_answer);
-        (enough && !peer.link.is_connecting() && peer.link.unsent() == 0).then_some(server)
-    }
-
-    /// Blocks in one read of one connection: the shortest way.
-    fn read_patiently(&mut self, server: NodeId, patience: Option<Duration>) {
-        let Some(peer) = self.peers.get_mut(&server) else { return };
-        if peer.patience != patience {
-            if let Err(error) = peer.link.set_patience(patience) {
-                return self.lose(server, error.into());
-            }
-            peer.patience = patience;
-        }
-        let before = self.counters.bytes_received;
-        self.read(server, true);
-        if self.counters.bytes_received == before && self.peers.len() > 1 {
-            self.read_all();
-            self.others_answer |= self.counters.bytes_received != before;
-        }
-    }
-
     fn read_all(&mut self) {
         let servers: Vec<NodeId> = self.peers.keys().copied().collect();
         for server in servers {
@@ -541,78 +372,5 @@ impl<P: Process<Message: Wire>> Client<P> {
         });
         self.counters.messages_sent += u64::from(sent);
         self.counters.dropped += u64::from(!sent);
-    }
-
-    /// Asks the process where a server is, and says whether that is elsewhere than was known.
-    fn locate(&mut self, server: NodeId) -> bool {
-        let known = self.directory.as_ref().and_then(|directory| directory(&self.process, server));
-        let address = known.filter(|address| self.book.address(server) != Some(address));
-        let is_elsewhere = address.is_some();
-        address.into_iter().for_each(|address| self.book.insert(server, address));
-        is_elsewhere
-    }
-
-    /// Starts to connect to a server, if its address is known and it may be tried.
-    fn dial(&mut self, to: NodeId) {
-        self.locate(to);
-        if to >= FIRST_CLIENT || !self.book.may_dial(to, self.now) {
-            return;
-        }
-        let Some(address) = self.book.address(to) else { return };
-        let dialed = Link::dial(address, self.limits.dead).map_err(LinkError::from);
-        self.counters.connections += 1;
-        let dialed = dialed.and_then(|mut link| {
-            self.append_hello(&mut link, Some(to))?;
-            Ok(link)
-        });
-        match dialed {
-            Ok(link) => {
-                self.peers.insert(to, Peer::new(link, false, self.now));
-            }
-            Err(why) => {
-                self.book.failed(to, self.now);
-                self.faults.insert(to, why);
-                self.disconnected.push(to);
-            }
-        }
-    }
-}
-
-/// How long one read may wait so that a timer is not late, and that other connections are heard if there are some: a
-/// power of two of milliseconds, since setting it takes a system call and most waits end long before. Nothing if less
-/// than a millisecond is left.
-fn patience(timeout: Option<Duration>, others: bool) -> Option<Option<Duration>> {
-    let Some(timeout) = timeout.into_iter().chain(others.then_some(DEAF)).min() else { return Some(None) };
-    let milliseconds = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-    let power = milliseconds.checked_ilog2()?;
-    Some(Some(Duration::from_millis(1 << power.min(20))))
-}
-
-fn wanted(link: &Link) -> PollFlags {
-    match (link.is_connecting(), link.unsent()) {
-        (true, _) => PollFlags::OUT,
-        (false, 0) => PollFlags::IN,
-        (false, _) => PollFlags::IN | PollFlags::OUT,
-    }
-}
-
-/// Waits until something can be done with one of the connections.
-fn wait_for<'l>(links: impl IntoIterator<Item = &'l Link>, timeout: Option<Duration>) -> io::Result<()> {
-    let mut watched: Vec<PollFd<'_>> =
-        links.into_iter().map(|link| PollFd::new(link, wanted(link))).collect();
-    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-    match poll(&mut watched, timeout.as_ref()) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Whether a connection that was begun is there, or has failed.
-fn is_writable(link: &Link) -> io::Result<bool> {
-    let mut watched = [PollFd::new(link, PollFlags::OUT)];
-    match poll(&mut watched, Some(&Timespec::default())) {
-        Ok(ready) => Ok(ready > 0),
-        Err(Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
     }
 }

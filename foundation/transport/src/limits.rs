@@ -5,6 +5,8 @@ use std::time::Duration;
 
 /// More at their greeting are of no use.
 const WAITING_ROOM: usize = 64;
+/// Of the connections so many are kept for clients on the server's machine: who looks after the server asks it how it is from there.
+const RESERVED: usize = 8;
 
 /// Bounds of a server and its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,8 @@ pub struct Limits {
     pub unread: usize,
     /// Connections at one time, of clients and servers; at most half as many as the process may have descriptors: the others are for its
     /// files, for who is at his greeting, and for calls to servers. Beyond, the client that is idle longest makes room for who comes, if it
-    /// has been for a second; so does who says the name of a server whose address is not known. One whose address is known is let in.
+    /// has been for a second; so does who says the name of a server whose address is not known. One whose address is known is let in. Eight of
+    /// them, or an eighth if that is less, are for clients on the server's own machine.
     pub connections: usize,
     /// How long a client may be silent before its connection is closed. Nothing: as long as there is room.
     pub idle: Option<Duration>,
@@ -49,6 +52,12 @@ pub(crate) fn waiting_room(descriptors: usize) -> usize {
 }
 
 impl Limits {
+    /// How many connections there may be for one more to come in, from this machine or from another.
+    pub(crate) fn connections_for(&self, is_local: bool) -> usize {
+        let reserved = if is_local { 0 } else { RESERVED.min(self.connections / 8) };
+        self.connections - reserved
+    }
+
     /// For a server in a process that may have so many descriptors.
     pub(crate) fn within(self, descriptors: usize) -> Self {
         Self { connections: self.connections.min(descriptors / 2), ..self }
@@ -75,6 +84,15 @@ mod tests {
     use super::*;
 
     /// With more clients than descriptors nothing could be opened any more, and all stood still.
+    #[test]
+    fn a_full_server_has_room_for_who_is_on_its_machine() {
+        for (connections, others) in [(0, 0), (4, 4), (40, 35), (512, 504)] {
+            let limits = Limits { connections, ..Limits::default() };
+            assert_eq!(limits.connections_for(true), connections);
+            assert_eq!(limits.connections_for(false), others);
+        }
+    }
+
     #[test]
     fn descriptors_are_left_for_files_and_servers() {
         for descriptors in [64, 160, 1_024, 20_000, usize::MAX] {

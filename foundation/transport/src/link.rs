@@ -126,6 +126,14 @@ impl Link {
         }
     }
 
+    /// Whether the other end is on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        let Ok(Some(address)) = getpeername(&self.socket) else { return false };
+        // What has no port is a Unix socket.
+        std::net::SocketAddr::try_from(address)
+            .map_or(true, |address| address.ip().to_canonical().is_loopback())
+    }
+
     /// Whether the connection is still being made: wait until it can be written to, and call [`Self::established`].
     pub(crate) const fn is_connecting(&self) -> bool {
         self.connecting

@@ -1,7 +1,8 @@
 //! Who says another's name, and who only takes up room.
 
-use super::{ONE, Running, THREE, TWO, client, client_of, raw};
+use crate::fixtures::{ONE, Running, THREE, TWO, client, client_of};
 use crate::processes::{Ask, Caller};
+use crate::raw;
 use fulmar_transport::{Limits, LinkError, Notice, Refusal};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
