@@ -96,7 +96,7 @@
 //! reaches its sender, too, if that is a member. Messages of a node to itself take no time and are not lost. Records
 //! survive in order: what a crash takes is a suffix of those that were not durable.
 //!
-//! Not simulated: bandwidth, processors (a step takes no time, or the service time), torn or rotten records, and
+//! Messages have no length but where [`Sim::set_rate`] says so. Not simulated: processors (a step takes no time, or the service time), torn or rotten records, and
 //! operating systems. A process that never lets time pass, because it sends to itself for ever, never ends.
 //!
 //! # How fast it is

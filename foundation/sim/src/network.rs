@@ -98,6 +98,9 @@ pub struct Network {
     cuts: BTreeMap<CutId, Cut>,
     next_cut: u64,
     stalls: Vec<Stall>,
+    /// What a link carries in a second, bytes, if that is limited; and until when each does.
+    rate: Option<u64>,
+    carrying: BTreeMap<(NodeId, NodeId), Time>,
     random: Random,
 }
 
@@ -111,6 +114,8 @@ impl Network {
             cuts: BTreeMap::new(),
             next_cut: 0,
             stalls: Vec::new(),
+            rate: None,
+            carrying: BTreeMap::new(),
             random,
         }
     }
@@ -163,6 +168,19 @@ impl Network {
         };
         let until = self.stalls.iter().filter(holds).map(|stall| stall.until).max();
         until.map_or(now, |until| until.max(now))
+    }
+
+    /// From now on each link carries so many bytes in a second.
+    pub(crate) const fn set_rate(&mut self, bytes: u64) {
+        self.rate = Some(bytes);
+    }
+
+    /// When all of a message of so many bytes has left that is sent then: after what was sent before it on the same link.
+    pub(crate) fn carries(&mut self, from: NodeId, to: NodeId, sent: Time, bytes: usize) -> Time {
+        let Some(rate) = self.rate.filter(|_| from != to) else { return sent };
+        let until = self.carrying.entry((from, to)).or_default();
+        *until = sent.max(*until) + Duration::from_nanos((bytes as u64).saturating_mul(1_000_000_000) / rate);
+        *until
     }
 
     /// Whether a cut keeps messages from going from one node to another.

@@ -1,12 +1,15 @@
 //! The simulator itself: one thing happens after another.
 
-use crate::network::{Fate, Network};
-use crate::node::{Alarm, Input, Node, Processes};
+mod inputs;
+mod outputs;
+
+use crate::network::Network;
+use crate::node::{Input, Node, Processes};
 use crate::program::Program;
 use crate::trace::{Trace, What};
 use crate::wheel::Wheel;
 use crate::{Counts, Seed};
-use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time, TimerChange};
+use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
 use std::time::Duration;
@@ -58,6 +61,8 @@ pub struct Sim<P: Simulated> {
     pub(crate) events: VecDeque<(NodeId, P::Event)>,
     /// Chance of disks, services and crashes; the network and the faults have their own.
     pub(crate) random: Random,
+    /// How long a message is, bytes, if that matters.
+    size: Option<fn(&P::Message) -> usize>,
     pub(crate) misfortune: Random,
     user_random: Random,
     /// How often all faults were ended.
@@ -85,6 +90,7 @@ impl<P: Simulated> Sim<P> {
             misfortune: random.fork(),
             user_random: random.fork(),
             random,
+            size: None,
             healings: 0,
             seed,
         }
@@ -103,6 +109,18 @@ impl<P: Simulated> Sim<P> {
         assert!(self.nodes[index].is_none(), "{id} is there already");
         self.nodes[index] = Some(Box::new(Node::new()));
         self.boot(id);
+    }
+
+    /// From now on each link carries so many bytes in a second, from one node to another, and a message waits for those before it; `size` says how
+    /// many one has.
+    ///
+    /// # Panics
+    ///
+    /// If that is none.
+    pub fn set_rate(&mut self, bytes: u64, size: fn(&P::Message) -> usize) {
+        assert!(bytes > 0, "a link that carries nothing is cut");
+        self.network.set_rate(bytes);
+        self.size = Some(size);
     }
 
     /// The simulator's time.
@@ -304,301 +322,5 @@ impl<P: Simulated> Sim<P> {
         node.out = Outbox::after(Lsn(node.disk.log.len() as u64));
         let incarnation = node.incarnation;
         self.wheel.insert(self.now, Happening::Input { node: id, incarnation, input: Input::Start });
-    }
-
-    fn arrive(&mut self, from: NodeId, to: NodeId, message: P::Message) {
-        if self.network.is_cut(from, to) {
-            self.counts.cut += 1;
-            self.trace.add(self.now, to, What::Cut, format_args!("n{} {message:?}", from.0));
-            return;
-        }
-        let up =
-            self.nodes.get(to.0 as usize).and_then(Option::as_deref).is_some_and(|n| n.process.is_some());
-        if up {
-            self.admit(to, Input::Message { from, message });
-        } else {
-            self.counts.dead += 1;
-            self.trace.add(self.now, to, What::Dead, format_args!("n{} {message:?}", from.0));
-            if self.nodes.get(to.0 as usize).and_then(Option::as_deref).is_some_and(|node| node.refuses) {
-                self.hear_disconnected(from, to);
-            }
-        }
-    }
-
-    /// A deadline has come, unless it was put off, or the clock was set to go slower.
-    fn ring(&mut self, id: NodeId, incarnation: u32, timer: P::Timer) {
-        let now = self.now;
-        let node = self.node_mut(id);
-        if node.incarnation != incarnation {
-            return;
-        }
-        let Some(alarm) = node.alarms.get(&timer).copied() else { return };
-        if node.clock.shows(now) < alarm.deadline {
-            let at = node.clock.when(alarm.deadline);
-            let key = self.wheel.insert(at, Happening::Alarm { node: id, incarnation, timer });
-            self.node_mut(id).alarms.insert(timer, Alarm { key, at, ..alarm });
-        } else {
-            node.alarms.remove(&timer);
-            self.admit(id, Input::Timer(timer));
-        }
-    }
-
-    /// Handles an input of a node that is up, at once if it has nothing else to do.
-    pub(crate) fn admit(&mut self, id: NodeId, input: Input<P>) {
-        let node = self.node_mut(id);
-        let is_free = !node.paused && !node.sending && node.inbox.is_empty();
-        if is_free && (node.service.is_none() || !matches!(input, Input::Message { .. })) {
-            self.handle(id, input);
-        } else {
-            node.inbox.push_back(input);
-            self.serve(id);
-        }
-    }
-
-    /// Handles what waits at a node, up to a message that takes its time.
-    pub(crate) fn serve(&mut self, id: NodeId) {
-        loop {
-            let node = self.node(id);
-            if node.paused || node.serving || node.sending {
-                return;
-            }
-            let incarnation = node.incarnation;
-            match (node.inbox.front(), &node.service) {
-                (None, _) => return,
-                (Some(Input::Message { message, .. }), Some(service)) => {
-                    let service = service(message);
-                    let done = self.now + service.sample(&mut self.random);
-                    self.node_mut(id).serving = true;
-                    self.wheel.insert(done, Happening::Served { node: id, incarnation });
-                }
-                (Some(_), _) => self.handle_next(id),
-            }
-        }
-    }
-
-    fn served(&mut self, id: NodeId, incarnation: u32) {
-        let node = self.node_mut(id);
-        if node.incarnation != incarnation {
-            return;
-        }
-        node.serving = false;
-        if !node.paused {
-            self.handle_next(id);
-            self.serve(id);
-        }
-    }
-
-    fn departed(&mut self, id: NodeId, incarnation: u32) {
-        let node = self.node_mut(id);
-        if node.incarnation == incarnation {
-            node.sending = false;
-            self.serve(id);
-        }
-    }
-
-    fn handle_next(&mut self, id: NodeId) {
-        if let Some(input) = self.node_mut(id).inbox.pop_front() {
-            self.handle(id, input);
-        }
-    }
-
-    /// One step of a process.
-    fn handle(&mut self, id: NodeId, input: Input<P>) {
-        let at = self.now;
-        let (trace, counts) = (&mut self.trace, &mut self.counts);
-        let Some(node) = self.nodes[id.0 as usize].as_deref_mut() else { return };
-        let Some(process) = node.process.as_mut() else { return };
-        let (now, out) = (node.clock.shows(at), &mut node.out);
-        match input {
-            Input::Start => {
-                trace.add(at, id, What::Start, format_args!("after {} records", out.logged().0));
-                process.start(now, out);
-            }
-            Input::Message { from, message } => {
-                trace.add(at, id, What::Receive, format_args!("n{} {message:?}", from.0));
-                counts.received += 1;
-                node.messages += 1;
-                process.receive(now, from, message, out);
-            }
-            Input::Timer(timer) => {
-                trace.add(at, id, What::Expire, format_args!("{timer:?}"));
-                process.expire(now, timer, out);
-            }
-            Input::Request(request) => {
-                trace.add(at, id, What::Request, format_args!("{request:?}"));
-                if let Some(program) = node.program {
-                    self.programs[program].is_served();
-                }
-                process.request(now, request, out);
-            }
-            Input::Durable(lsn) => {
-                trace.add(at, id, What::Durable, format_args!("{}", lsn.0));
-                process.durable(now, lsn, out);
-            }
-            Input::Disconnected(peer) => {
-                trace.add(at, id, What::Disconnect, format_args!("{peer}"));
-                process.disconnected(now, peer, out);
-            }
-            Input::Wake { program, turn } => {
-                self.wake(program, turn);
-                return;
-            }
-        }
-        counts.steps += 1;
-        if !node.out.is_empty() {
-            self.carry_out(id);
-        }
-        for (every, check) in &mut self.invariants {
-            if self.counts.steps.is_multiple_of(*every)
-                && let Err(wrong) = check(&Processes(&self.nodes))
-            {
-                panic!("at {at}, after a step of {id}: {wrong}");
-            }
-        }
-    }
-
-    /// Does what a process wants done.
-    fn carry_out(&mut self, id: NodeId) {
-        let at = self.now;
-        let (trace, counts, wheel, network) =
-            (&mut self.trace, &mut self.counts, &mut self.wheel, &mut self.network);
-        let Some(node) = self.nodes[id.0 as usize].as_deref_mut() else { return };
-        node.messages += (node.out.sends.len() + node.out.multicasts.len()) as u64;
-        let mut sender = Sender { id, at, leaves: at };
-        for (to, message) in node.out.sends.drain(..) {
-            sender.leaves = sender.leaves + node.departure.sample(&mut self.random);
-            transmit(sender, to, message, network, wheel, trace, counts);
-        }
-        for (set, message) in node.out.multicasts.drain(..) {
-            sender.leaves = sender.leaves + node.departure.sample(&mut self.random);
-            for index in 0..network.members(set).len() {
-                let to = network.members(set)[index];
-                transmit(sender, to, message.clone(), network, wheel, trace, counts);
-            }
-        }
-        if sender.leaves > at {
-            node.sending = true;
-            wheel.insert(sender.leaves, Happening::Departed { node: id, incarnation: node.incarnation });
-        }
-        for (timer, change) in node.out.timers.drain(..) {
-            let TimerChange::Set(deadline) = change else {
-                if let Some(alarm) = node.alarms.remove(&timer) {
-                    wheel.remove(alarm.key);
-                }
-                continue;
-            };
-            let when = node.clock.when(deadline).max(at);
-            match node.alarms.get_mut(&timer) {
-                // Most timers are put off again and again, which costs nothing.
-                Some(alarm) if alarm.at <= when => alarm.deadline = deadline,
-                earlier => {
-                    if let Some(alarm) = earlier {
-                        wheel.remove(alarm.key);
-                    }
-                    let alarm = Happening::Alarm { node: id, incarnation: node.incarnation, timer };
-                    let key = wheel.insert(when, alarm);
-                    node.alarms.insert(timer, Alarm { key, at: when, deadline });
-                }
-            }
-        }
-        if node.disk.tears && node.out.records.len() > 1 {
-            wheel.insert(
-                at,
-                Happening::Action(Box::new(move |sim| {
-                    if sim.node(id).disk.tears {
-                        sim.crash(id);
-                    }
-                })),
-            );
-        }
-        for record in &node.out.records {
-            counts.records += 1;
-            trace.add(at, id, What::Record, format_args!("{record:?}"));
-            node.disk.log.push(record.clone());
-        }
-        for event in node.out.events.drain(..) {
-            counts.events += 1;
-            trace.add(at, id, What::Event, format_args!("{event:?}"));
-            match node.program {
-                None => self.events.push_back((id, event)),
-                Some(program) => {
-                    if let Some(turn) = self.programs[program].hear(event) {
-                        wheel.insert(at, Happening::Wake { program, turn });
-                    }
-                }
-            }
-        }
-        node.out.clear();
-        self.sync(id);
-    }
-
-    /// Starts to make durable what is not, unless the disk is at it.
-    fn sync(&mut self, id: NodeId) {
-        let now = self.now;
-        let Some(node) = self.nodes[id.0 as usize].as_deref_mut() else { return };
-        let (disk, incarnation) = (&mut node.disk, node.incarnation);
-        let upto = disk.log.len();
-        if upto > disk.durable && !disk.syncing {
-            disk.syncing = true;
-            let takes = disk.sync.sample(&mut self.random) + disk.slowness.sample(&mut self.random);
-            let done = now + takes;
-            self.wheel.insert(done, Happening::Synced { node: id, incarnation, upto });
-        }
-    }
-
-    fn synced(&mut self, id: NodeId, incarnation: u32, upto: usize) {
-        let node = self.node_mut(id);
-        if node.incarnation != incarnation {
-            return;
-        }
-        node.disk.syncing = false;
-        if node.disk.broken {
-            self.crash(id);
-            return;
-        }
-        node.disk.durable = upto;
-        self.counts.syncs += 1;
-        self.sync(id);
-        self.admit(id, Input::Durable(Lsn(upto as u64)));
-    }
-}
-
-/// Who sends, when it has decided to, and when what it sends leaves.
-#[derive(Clone, Copy)]
-struct Sender {
-    id: NodeId,
-    at: Time,
-    leaves: Time,
-}
-
-fn transmit<P: Simulated>(
-    Sender { id: from, at, leaves }: Sender,
-    to: NodeId,
-    message: P::Message,
-    network: &mut Network,
-    wheel: &mut Wheel<Happening<P>>,
-    trace: &mut Trace,
-    counts: &mut Counts,
-) {
-    counts.sent += 1;
-    let fate = network.fate(from, to, counts);
-    let what = match fate {
-        Fate::Once(_) => What::Send,
-        Fate::Twice(..) => What::Twice,
-        Fate::Lost => What::Lost,
-        Fate::Cut => What::Cut,
-    };
-    trace.add(at, from, what, format_args!("to n{} {message:?}", to.0));
-    let leaves = network.leaves(from, to, leaves);
-    match fate {
-        Fate::Once(delay) => {
-            wheel.insert(leaves + delay, Happening::Arrival { from, to, message });
-        }
-        Fate::Twice(delay, again) => {
-            let copy = message.clone();
-            wheel.insert(leaves + delay, Happening::Arrival { from, to, message });
-            wheel.insert(leaves + again, Happening::Arrival { from, to, message: copy });
-        }
-        Fate::Lost | Fate::Cut => {}
     }
 }

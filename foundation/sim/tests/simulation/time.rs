@@ -190,3 +190,28 @@ fn a_busy_node_takes_as_long_as_the_message_asks() {
         expected.map(|(done, m)| (arrival + SECOND * done, server, Event::Heard(client, m))).into();
     assert_eq!(heard, expected);
 }
+
+#[test]
+fn a_message_waits_for_those_before_it_on_its_link() {
+    let mut sim = witnesses(3);
+    // Each takes a second of its own.
+    sim.set_rate(10, |_| 10);
+    let one = NodeId(0);
+    let requests = [
+        Request::Send(NodeId(1), 7),
+        Request::Send(NodeId(1), 8),
+        Request::Send(NodeId(2), 9),
+        Request::Send(one, 6),
+    ];
+    requests.into_iter().for_each(|request| sim.request(one, request));
+    let arrived = |after: u64| seconds(after) + Duration::from_millis(1);
+    assert_eq!(
+        events(&mut sim, SECOND * 10),
+        [
+            (seconds(0), one, Event::Heard(one, 6)),
+            (arrived(1), NodeId(1), Event::Heard(one, 7)),
+            (arrived(1), NodeId(2), Event::Heard(one, 9)),
+            (arrived(2), NodeId(1), Event::Heard(one, 8)),
+        ]
+    );
+}
