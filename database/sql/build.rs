@@ -50,6 +50,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=c");
     println!("cargo::rerun-if-changed=src/ffi.rs");
+    println!("cargo::rerun-if-changed=src/ffi");
     let sqlite = amalgamation_directory();
     let original = sqlite.join("sqlite3.c");
     let text = fs::read_to_string(&original).unwrap_or_else(|e| panic!("{}: {e}", original.display()));
@@ -59,7 +60,8 @@ fn main() {
         fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
     };
     let source = |name: &str| format!("#line 1 \"{name}\"\n{}\n", read(&format!("c/{name}")));
-    let mut tail = source("glue.h") + &header::prototypes(&read("src/ffi.rs"));
+    let called = read("src/ffi.rs") + &sources_in(&own.join("src/ffi"));
+    let mut tail = source("glue.h") + &header::prototypes(&called);
     SOURCES.iter().for_each(|name| tail.push_str(&source(name)));
     let opened = amalgamation::open_up(&text, &read("c/seams.h"), &tail);
     let target = Path::new(&variable("OUT_DIR")).join("sqlite3-fulmar.c");
@@ -78,6 +80,19 @@ fn main() {
     for library in ["dl", "m", "pthread"] {
         println!("cargo::rustc-link-lib={library}");
     }
+}
+
+/// The Rust files in `folder`, one after the other by their names: all of them, as C would call a function without a prototype all the same.
+fn sources_in(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap_or_else(|e| panic!("{}: {e}", folder.display())).path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect();
+    paths.sort();
+    let read =
+        |path: &PathBuf| fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    paths.iter().map(read).collect()
 }
 
 /// Asks cargo where the package that carries the amalgamation is: in the registry's cache, or vendored.

@@ -1,23 +1,27 @@
 //! Objects in a cache over an engine: changed by commits through the core, read by snapshots.
 //!
 //! Whoever drives it decides when what was carried out is synced and becomes visible.
-//!
-//! *Known as:* a participant of two-phase commit; MVCC read views; the watermark is the low-water mark of MVCC garbage collection.
 
+mod failure;
+mod participant;
+mod snapshots;
+mod stale;
 #[cfg(test)]
 mod tests;
 
 use crate::cache::Cache;
-use crate::core::{Core, Loading, Outcome, Outcomes, Pending, Prepare, STATE, Staged};
+use crate::core::{Core, Loading, Outcome, Outcomes, Pending, STATE, Staged};
 use crate::directory::{self, DatabaseDirectory};
 use crate::engine::{Batch, Engine, Fjall};
 use crate::frozen::Frozen;
 use crate::{
-    Commit, Error, FIRST_FRESH, Moved, Object, ObjectId, Options, Refusal, Restructuring, ShardId, Timestamp,
-    TransactionId,
+    Commit, Error, FIRST_FRESH, Moved, Object, ObjectId, Options, Refusal, ShardId, Timestamp, TransactionId,
 };
+use failure::Reason;
 use fulmar_locks::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
+use snapshots::Snapshots;
+use stale::Stale;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,10 +30,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// More objects than are made between two syncs: with leaves of 8 KiB they take 8 GiB.
 const LOST_NAMES: u64 = 1 << 20;
-
-/// When so many objects were rewritten that were mostly stale, the engine is told, and how large one is, about, bytes.
-const COLLECTED: u64 = 1 << 10;
-const COLLECTED_BYTES: u64 = 8 << 10;
 
 /// The objects of one shard in a cache over an engine, their open snapshots, and what becomes of commits: alone, or as a part of a transaction of
 /// several shards (a participant of two-phase commit).
@@ -62,70 +62,12 @@ pub struct Storage {
     frozen: Option<Frozen>,
 }
 
-/// An error that all later commits answer too.
-#[derive(Clone)]
-struct Reason {
-    kind: io::ErrorKind,
-    message: String,
-}
-
-impl Reason {
-    fn of(error: &Error) -> Self {
-        let kind = match error {
-            Error::Io { source, .. } => source.kind(),
-            _ => io::ErrorKind::Other,
-        };
-        Self { kind, message: error.to_string() }
-    }
-}
-
 /// What carrying out commits came to.
 pub(crate) struct Executed {
     /// In the order of the commits.
     pub(crate) results: Vec<Result<Timestamp, Refusal<()>>>,
     /// The newest commit, if something was written.
     pub(crate) written: Option<Timestamp>,
-}
-
-struct Snapshots {
-    /// The newest commit that readers see.
-    published: Timestamp,
-    /// How many read each snapshot.
-    open: BTreeMap<Timestamp, usize>,
-    /// No snapshot elsewhere is older: from a cluster, which also knows of those.
-    elsewhere: Option<Timestamp>,
-}
-
-impl Snapshots {
-    /// No open snapshot is older, and none that is opened later will be.
-    fn watermark(&self) -> Timestamp {
-        let newest = self.elsewhere.unwrap_or(self.published);
-        self.open.keys().next().map_or(newest, |oldest| newest.min(*oldest))
-    }
-}
-
-/// Objects that are worth a [`crate::Restructuring::Collect`] as soon as no snapshot is older, each once, however often
-/// it changes under an old snapshot.
-#[derive(Default)]
-struct Stale {
-    by_time: BTreeSet<(Timestamp, ObjectId)>,
-    objects: BTreeSet<ObjectId>,
-    /// Those with which nothing could be done yet.
-    put_off: Vec<ObjectId>,
-}
-
-impl Stale {
-    fn note(&mut self, at: Timestamp, object: ObjectId) {
-        if self.objects.insert(object) {
-            self.by_time.insert((at, object));
-        }
-    }
-
-    fn pop(&mut self, watermark: Timestamp) -> Option<ObjectId> {
-        let (_, object) = self.by_time.first().filter(|(at, _)| *at <= watermark)?;
-        self.objects.remove(object);
-        self.by_time.pop_first().map(|(_, object)| object)
-    }
 }
 
 impl Drop for Storage {
@@ -262,40 +204,6 @@ impl Storage {
         })
     }
 
-    /// Keeps all that is published readable until [`Storage::close_snapshot`].
-    pub(crate) fn open_snapshot(&self) -> Timestamp {
-        let mut snapshots = self.snapshots.lock();
-        let at = snapshots.published;
-        *snapshots.open.entry(at).or_default() += 1;
-        at
-    }
-
-    /// Keeps readable what this snapshot saw, which was open when the database was last closed.
-    pub(crate) fn reopen_snapshot(&self, at: Timestamp) {
-        *self.snapshots.lock().open.entry(at).or_default() += 1;
-    }
-
-    /// Ends a snapshot that was opened.
-    pub(crate) fn close_snapshot(&self, at: Timestamp) {
-        let mut snapshots = self.snapshots.lock();
-        if let Some(readers) = snapshots.open.get_mut(&at) {
-            *readers -= 1;
-            if *readers == 0 {
-                snapshots.open.remove(&at);
-            }
-        }
-    }
-
-    /// The newest commit that a snapshot opened now would see.
-    pub fn newest(&self) -> Timestamp {
-        self.snapshots.lock().published
-    }
-
-    /// No snapshot that is open, or will be, is older.
-    pub fn oldest_snapshot(&self) -> Timestamp {
-        self.snapshots.lock().watermark()
-    }
-
     /// Waits until all objects are as one commit left them.
     pub(crate) fn settle(&self) {
         drop(self.placing.lock());
@@ -304,39 +212,6 @@ impl Storage {
     /// A name that no object has had.
     pub(crate) fn fresh(&self) -> ObjectId {
         ObjectId::new(self.shard, self.next_object.fetch_add(1, Relaxed))
-    }
-
-    /// Whether [`Storage::stale`] may find something to do.
-    pub(crate) fn has_stale(&self) -> bool {
-        !self.stale.lock().objects.is_empty() || self.collected.load(Relaxed) >= COLLECTED
-    }
-
-    /// Up to `limit` objects of which much is stale, and that no snapshot keeps so.
-    pub(crate) fn stale(&self, limit: usize) -> Vec<ObjectId> {
-        let watermark = self.snapshots.lock().watermark();
-        let mut stale = self.stale.lock();
-        let due: Vec<_> = std::iter::from_fn(|| stale.pop(watermark)).take(limit).collect();
-        drop(stale);
-        let collected = self.collected.fetch_add(due.len() as u64, Relaxed);
-        if due.is_empty() && collected >= COLLECTED {
-            self.collected.store(0, Relaxed);
-            self.engine.compact(collected * COLLECTED_BYTES);
-        }
-        due
-    }
-
-    /// Has [`Storage::stale`] find an object again, after the next [`Storage::resume`].
-    pub(crate) fn put_off(&self, object: ObjectId) {
-        self.stale.lock().put_off.push(object);
-    }
-
-    /// What was put off is taken up again, behind what waits already.
-    pub(crate) fn resume(&self) {
-        let watermark = self.snapshots.lock().watermark();
-        let mut stale = self.stale.lock();
-        for object in std::mem::take(&mut stale.put_off) {
-            stale.note(watermark, object);
-        }
     }
 
     /// Memory that cached objects take, bytes.
@@ -410,37 +285,6 @@ impl Storage {
         result.unwrap_or_else(|| unreachable!("carried out above"))
     }
 
-    /// Checks and locks this shard's part of a transaction. Answers the time from which on it can take place (the proposal).
-    pub fn prepare(&self, prepare: &Prepare) -> Result<Timestamp, Refusal<()>> {
-        self.change_one(|core, staged| core.prepare(self.shard, prepare, staged))
-    }
-
-    /// As the coordinator: the transaction takes place, at `at` or later. Answers when, and which objects were written; nothing, if it is not
-    /// prepared here.
-    pub fn decide(
-        &self,
-        transaction: TransactionId,
-        at: Timestamp,
-    ) -> Result<Option<(Timestamp, Vec<ObjectId>)>, Error> {
-        self.prepared(|core, staged| core.decide(self.shard, transaction, at, staged))
-    }
-
-    /// As a participant: carries out what was decided elsewhere. Answers which objects were written.
-    pub fn conclude(&self, transaction: TransactionId, outcome: Outcome) -> Result<Vec<ObjectId>, Error> {
-        self.prepared(|core, staged| core.conclude(self.shard, transaction, outcome, staged))
-    }
-
-    /// As the coordinator of a change of a tree's shape: changes the links here, by which it takes place, at the time and with the other shards of
-    /// `decided`. Answers which objects were written.
-    pub fn reshape(
-        &self,
-        transaction: TransactionId,
-        decided: (Timestamp, &[ShardId]),
-        restructurings: &[Restructuring],
-    ) -> Result<Vec<ObjectId>, Refusal<()>> {
-        self.change_one(|core, staged| core.reshape(self.shard, transaction, decided, restructurings, staged))
-    }
-
     /// The first object from `from` on.
     pub fn next(&self, from: ObjectId) -> Result<Option<ObjectId>, Error> {
         let outcomes = Outcomes::records(self.shard);
@@ -507,11 +351,6 @@ impl Storage {
         Ok(Some(Moved { object: bytes.into(), touched }))
     }
 
-    /// As the coordinator: another shard has carried out the decision.
-    pub fn confirm(&self, transaction: TransactionId, by: ShardId) -> Result<(), Error> {
-        self.prepared(|core, staged| core.confirm(self.shard, transaction, by, staged))
-    }
-
     /// What was prepared must not fail: if it does, nothing may build on what was left undone.
     fn prepared<T>(
         &self,
@@ -544,19 +383,6 @@ impl Storage {
     /// What the shard knows of what has become of clients' last transactions.
     pub fn outcomes<T>(&self, look: impl FnOnce(&mut Outcomes) -> T) -> T {
         look(&mut self.core.lock().outcomes)
-    }
-
-    /// What the shard knows of transactions of several shards.
-    pub fn pending<T>(&self, look: impl FnOnce(&mut Pending) -> T) -> T {
-        look(&mut self.core.lock().pending)
-    }
-
-    /// All commits to come will be after `seen`, which somebody reads. `watermark`: no snapshot anywhere is older.
-    pub fn advance(&self, seen: Timestamp, watermark: Timestamp) {
-        let mut core = self.core.lock();
-        core.last = core.last.max(seen).max(watermark);
-        let mut snapshots = self.snapshots.lock();
-        snapshots.elsewhere = snapshots.elsewhere.max(Some(watermark));
     }
 
     /// How much was written to the engine.
@@ -599,51 +425,6 @@ impl Storage {
         failed.as_ref().map_or(Ok(()), |reason| Err(self.latched(reason)))
     }
 
-    /// Why what was written may not be on the disk, if a sync of all of it has failed.
-    pub fn unsynced(&self) -> Option<Error> {
-        self.failure().filter(|_| self.unsynced.load(Relaxed))
-    }
-
-    /// Why nothing can be committed any more, if so. What is known in memory may not be what the disk holds then.
-    pub fn failure(&self) -> Option<Error> {
-        self.failed.lock().as_ref().map(|reason| self.latched(reason))
-    }
-
-    /// Whether nothing can be committed any more.
-    pub fn has_failed(&self) -> bool {
-        self.failed.lock().is_some()
-    }
-
-    /// Lets snapshots see all commits up to this one.
-    pub fn publish(&self, last: Timestamp) {
-        let mut snapshots = self.snapshots.lock();
-        snapshots.published = snapshots.published.max(last);
-    }
-
-    /// After a failed write or sync what is on the disk is unknown: nothing may build on it before recovery has looked.
-    /// The first of the commits is told why, the others that they have lost their ground.
-    pub(crate) fn fail(
-        &self,
-        results: Vec<Result<Timestamp, Refusal<()>>>,
-        error: Error,
-    ) -> Vec<Result<Timestamp, Refusal<()>>> {
-        let reason = Reason::of(&error);
-        *self.failed.lock() = Some(reason.clone());
-        let mut cause = Some(error);
-        let lost = |result: Result<Timestamp, _>| {
-            result.and_then(|_| Err(cause.take().unwrap_or_else(|| self.latched(&reason)).into()))
-        };
-        results.into_iter().map(lost).collect()
-    }
-
-    /// Lets all further commits fail, after a panic has left something undone.
-    pub(crate) fn give_up(&self) -> Error {
-        let message = "a defect of the program".into();
-        let reason = Reason { kind: io::ErrorKind::Other, message };
-        let reason = self.failed.lock().get_or_insert(reason).clone();
-        self.latched(&reason)
-    }
-
     /// Makes the objects of a group of commits, which the core has saved in the batch, what readers find.
     fn place(
         &self,
@@ -658,11 +439,6 @@ impl Storage {
             self.cache.store(id, object);
         }
         Ok(())
-    }
-
-    fn latched(&self, Reason { kind, message }: &Reason) -> Error {
-        let what = format!("no more commits after a failed one ({message}); open the database anew");
-        Error::Io { path: self.path.clone(), source: io::Error::new(*kind, what) }
     }
 }
 

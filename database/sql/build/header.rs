@@ -1,4 +1,4 @@
-//! The prototypes of what C calls, from `src/ffi.rs`: one list, in one order.
+//! The prototypes of what C calls, from `src/ffi.rs` and the files below it: one list, in one order.
 
 /// What keeps a panic from unwinding into C: each function begins one of these.
 const GUARDS: [&str; 4] = ["attempt(", "attempt_at(", "look(", "guarded("];
@@ -8,14 +8,14 @@ const GUARDS: [&str; 4] = ["attempt(", "attempt_at(", "look(", "guarded("];
 /// # Panics
 /// If one has a type that C has no name for here, or is not guarded against panics.
 pub(crate) fn prototypes(source: &str) -> String {
-    let mut header = String::from("/* What src/ffi.rs defines. */\n");
+    let mut header = String::from("/* What src/ffi defines. */\n");
     for function in source.split("extern \"C\" fn fulmar_").skip(1) {
         let (name, rest) = function.split_once('(').expect("a function has parameters");
         let (signature, body) = rest.split_once(" {\n").expect("a function has a body");
         let body = body.split("\n}\n").next().unwrap_or(body);
         assert!(
             GUARDS.iter().any(|guard| body.contains(guard)),
-            "src/ffi.rs: a panic in fulmar_{name} would unwind into C; run it by one of {GUARDS:?}"
+            "src/ffi: a panic in fulmar_{name} would unwind into C; run it by one of {GUARDS:?}"
         );
         let (parameters, result) = match signature.rsplit_once(") -> ") {
             Some((parameters, result)) => (parameters, c_type(result)),
@@ -61,7 +61,7 @@ fn c_type(of: &str) -> String {
         "Handle" => "FulmarHandle",
         "Cursor" => "FulmarCursor",
         "RawValue" => "FulmarValue",
-        other => panic!("src/ffi.rs: build/header.rs knows no type of C for {other}"),
+        other => panic!("src/ffi: build/header.rs knows no type of C for {other}"),
     };
     name.into()
 }

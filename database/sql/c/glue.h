@@ -1,5 +1,5 @@
 /*
-** What the functions of src/ffi.rs take and give, whose prototypes follow: build/header.rs makes
+** What the functions of src/ffi take and give, whose prototypes follow: build/header.rs makes
 ** them. Result codes are SQLite's; SQLITE_DONE says that a cursor found nothing to stand on.
 */
 
@@ -10,7 +10,7 @@ struct FulmarCursor {
   i64 iRow;               /* The rowid, in a table */
 };
 
-/* RawValue in src/ffi.rs. */
+/* RawValue in src/ffi/cursor.rs. */
 typedef struct FulmarValue FulmarValue;
 struct FulmarValue {
   int eKind;              /* One of FULMAR_NULL and so on */

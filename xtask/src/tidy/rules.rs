@@ -3,18 +3,10 @@
 use super::Source;
 use std::fmt;
 
-/// Past this many lines a file wants to be split.
-const LONG: usize = 600;
 /// Past this many lines a file holds two ideas.
-const TOO_LONG: usize = 1_000;
+const LONG: usize = 600;
 /// A library's front page says what it is for, how it is built and what it guarantees: not in fewer lines.
 const FRONT_PAGE_LINES: usize = 5;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Severity {
-    Warning,
-    Error,
-}
 
 /// A place that breaks a rule.
 #[derive(PartialEq, Eq, Debug)]
@@ -22,16 +14,11 @@ pub(super) struct Finding {
     path: String,
     line: usize,
     message: String,
-    pub(super) severity: Severity,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let severity = match self.severity {
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        };
-        write!(f, "{}:{}: {severity}: {}", self.path, self.line, self.message)
+        write!(f, "{}:{}: error: {}", self.path, self.line, self.message)
     }
 }
 
@@ -42,7 +29,7 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
 }
 
 pub(super) fn error(source: &Source, line: usize, message: impl Into<String>) -> Finding {
-    Finding { path: source.path.clone(), line, message: message.into(), severity: Severity::Error }
+    Finding { path: source.path.clone(), line, message: message.into() }
 }
 
 /// A file fits in the head.
@@ -51,9 +38,7 @@ fn file_length(source: &Source) -> Vec<Finding> {
     if !source.is_rust() || lines <= LONG {
         return Vec::new();
     }
-    let severity = if lines > TOO_LONG { Severity::Error } else { Severity::Warning };
-    let message = format!("{lines} lines; past {LONG} a file wants to be split, past {TOO_LONG} it must be");
-    vec![Finding { path: source.path.clone(), line: lines, message, severity }]
+    vec![error(source, lines, format!("{lines} lines; past {LONG} a file holds two ideas: split it"))]
 }
 
 /// What is left to do is an issue, and the marker names it: `TODO(#12)`.
@@ -147,25 +132,15 @@ mod tests {
     const NONE: [usize; 0] = [];
 
     fn errors(rule: fn(&Source) -> Vec<Finding>, path: &str, text: &str) -> Vec<usize> {
-        let findings = rule(&source(path, text));
-        findings
-            .iter()
-            .filter(|finding| finding.severity == Severity::Error)
-            .map(|finding| finding.line)
-            .collect()
+        rule(&source(path, text)).iter().map(|finding| finding.line).collect()
     }
 
     #[test]
-    fn long_files_warn_and_longer_ones_fail() {
-        let severities = |lines: usize| {
-            let findings = file_length(&source("a.rs", &"x\n".repeat(lines)));
-            findings.iter().map(|finding| finding.severity).collect::<Vec<_>>()
-        };
-        assert_eq!(severities(LONG), []);
-        assert_eq!(severities(LONG + 1), [Severity::Warning]);
-        assert_eq!(severities(TOO_LONG), [Severity::Warning]);
-        assert_eq!(severities(TOO_LONG + 1), [Severity::Error]);
-        assert_eq!(errors(file_length, "a.txt", &"x\n".repeat(TOO_LONG + 1)), NONE);
+    fn long_files_fail() {
+        let lines = |lines: usize| "x\n".repeat(lines);
+        assert_eq!(errors(file_length, "a.rs", &lines(LONG)), NONE);
+        assert_eq!(errors(file_length, "a.rs", &lines(LONG + 1)), [LONG + 1]);
+        assert_eq!(errors(file_length, "a.txt", &lines(LONG + 1)), NONE);
     }
 
     #[test]

@@ -15,7 +15,7 @@ macro_rules! sources {
 }
 
 /// All of the store but its network, with what each file is called.
-pub(super) const SOURCES: [(&str, &str); 35] = sources!(
+pub(super) const SOURCES: [(&str, &str); 39] = sources!(
     "cluster/src/replicated",
     "cluster/src/replicated/journal",
     "cluster/src/replicated/left",
@@ -50,6 +50,10 @@ pub(super) const SOURCES: [(&str, &str); 35] = sources!(
     "kv/src/object/stored",
     "kv/src/ownership",
     "kv/src/storage",
+    "kv/src/storage/failure",
+    "kv/src/storage/participant",
+    "kv/src/storage/snapshots",
+    "kv/src/storage/stale",
     "kv/src/store"
 );
 
