@@ -162,7 +162,9 @@ impl<S: StateMachine> Replica<S> {
         let (view, upto, round) = (self.view, self.stable, self.round);
         let ordered = self.stable_ordered;
         let message = match self.log.summary(upto).filter(|_| self.is_sure) {
-            Some(summary) => Message::PrepareOk { view, ordered, upto, summary, round },
+            Some(summary) => {
+                Message::PrepareOk { view, ordered, upto, summary, received: self.ordered(), round }
+            }
             None => Message::Alive { view },
         };
         if self.is_in_view() && !self.leads() {

@@ -88,6 +88,8 @@ pub(crate) enum Defect {
     ExecutesQueries,
     /// A log goes in one message, however long it is.
     SendsWholeLogs,
+    /// With each sign a leader sends again what is not confirmed, which may still be on its way.
+    SendsAgainAtOnce,
     /// Who hears of no leader wants the next view, whatever others hear.
     Impatient,
     /// A leader that speculates leaves its view if nothing is committed, whether or not it is for want of a superquorum.

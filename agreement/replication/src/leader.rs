@@ -30,7 +30,7 @@ pub(crate) struct Leading {
     /// The ends of the messages of operations that are on their way.
     pub(crate) underway: VecDeque<SequenceNumber>,
     backups: BTreeMap<NodeId, Backup>,
-    /// How often it has asked whether it still leads.
+    /// How often it has given a sign, or asked whether it still leads.
     round: u64,
     queries: VecDeque<Query>,
     /// So many bytes they have.
@@ -43,8 +43,8 @@ pub(crate) struct Leading {
     pub(crate) found: SequenceNumber,
     /// Whether a superquorum was missing at the last sign: then what comes gets its place from the leader at once.
     pub(crate) imposes: bool,
-    /// Whether it hears too few others to lead.
-    pub(crate) is_unheard: bool,
+    /// If it hears too few others to lead: since when one must have been heard of to count.
+    pub(crate) unheard_since: Option<Time>,
     /// It leads since then.
     since: Time,
 }
@@ -56,14 +56,16 @@ struct Backup {
     ordered: SequenceNumber,
     /// Up to here its log is the leader's.
     same: SequenceNumber,
+    /// Up to here it has said last that it has operations from the leader, on its disk or not.
+    received: SequenceNumber,
     /// What it holds beyond the end of the leader's log.
     ahead: VecDeque<(SequenceNumber, Summary)>,
     /// The last of the leader's questions that it has answered.
     round: u64,
     /// When it was heard of.
     heard: Time,
-    /// Whether it has said what it holds since something was sent to it again. Who reads nothing is not sent the same once more.
-    answers: bool,
+    /// Up to here it had been sent operations before the sign of this round.
+    probe: (SequenceNumber, u64),
 }
 
 /// Something to be answered when a round is over.
@@ -93,8 +95,13 @@ impl Leading {
 
     /// How many others were heard of since, or might yet have been.
     fn heard_since(&self, time: Time) -> usize {
-        let heard = self.backups.values().filter(|backup| backup.heard >= time).count();
+        let heard = self.backups.keys().filter(|backup| self.has_heard(**backup, time)).count();
         if self.since >= time { usize::MAX } else { heard }
+    }
+
+    /// Whether this backup was heard of since.
+    pub(crate) fn has_heard(&self, backup: NodeId, since: Time) -> bool {
+        self.backups.get(&backup).is_some_and(|backup| backup.heard >= since)
     }
 }
 
@@ -127,7 +134,7 @@ impl<S: StateMachine> Replica<S> {
         from: NodeId,
         view: View,
         (ordered, upto, summary): (SequenceNumber, SequenceNumber, Summary),
-        round: u64,
+        (received, round): (SequenceNumber, u64),
         now: Time,
         out: &mut Outbox<Self>,
     ) {
@@ -136,9 +143,10 @@ impl<S: StateMachine> Replica<S> {
         }
         self.hear_backup(from, view, now);
         let backup = self.leading.backups.entry(from).or_default();
-        backup.answers = true;
         backup.ordered = backup.ordered.max(ordered);
         backup.round = backup.round.max(round);
+        // Who has crashed since has less than it had.
+        backup.received = received;
         // What is said again is not remembered again: the leader may never come to it.
         if backup.ahead.back() != Some(&(upto, summary)) {
             if backup.ahead.len() == MOST_REMEMBERED {
@@ -279,13 +287,15 @@ impl<S: StateMachine> Replica<S> {
         self.sign_due = now + self.options.heartbeat;
         out.set_timer(Timer::Heartbeat, self.sign_due);
         let unheard = now.since(self.leading.since).saturating_sub(self.options.patience);
-        self.leading.is_unheard =
-            self.leading.heard_since(self.leading.since + unheard) < self.group.failures();
-        if self.leading.is_unheard {
+        let lately = self.leading.since + unheard;
+        let is_unheard = self.leading.heard_since(lately) < self.group.failures();
+        self.leading.unheard_since = is_unheard.then_some(lately);
+        if is_unheard {
             // Nobody is to wait for a leader that hears nobody.
             let view = self.view;
             return self.group.others(self.me).for_each(|other| out.send(other, Message::Suspect { view }));
         }
+        self.leading.round += 1;
         self.tell_backups(out);
         let waits = self.leading.sent_before > self.committed;
         self.leading.stalled =
@@ -332,15 +342,23 @@ impl<S: StateMachine> Replica<S> {
         self.lacks_superquorum() || self.leading.backups.values().any(|backup| !backup.ahead.is_empty())
     }
 
-    /// Sends each backup once more what it has not confirmed since the last sign; not to who does not read.
+    /// Sends each backup once more what it has not, though it has heard a sign that was given later: it may be lost. What may still be on its
+    /// way, or is not read, is not sent again, and gets nothing behind it.
     fn send_again(&mut self, out: &mut Outbox<Self>) {
+        let (sent, round, start) = (self.leading.sent, self.leading.round, self.log.start());
         for node in self.group.others(self.me) {
             let backup = self.leading.backups.entry(node).or_default();
-            let held = backup.ordered;
-            if held < self.leading.sent_before.min(self.leading.sent)
-                && held >= self.log.start()
-                && std::mem::take(&mut backup.answers)
-            {
+            let (sent_before, sign) = backup.probe;
+            let is_answered = backup.round >= sign;
+            #[cfg(test)]
+            let is_answered = is_answered || self.group.has(Defect::SendsAgainAtOnce);
+            if !is_answered {
+                continue;
+            }
+            let held = backup.ordered.max(backup.received);
+            let is_lost = held < sent_before && held >= start;
+            backup.probe = (sent, if is_lost { round + 1 } else { round });
+            if is_lost {
                 self.send_prepare(held.next(), Some(node), self.options.batch, out);
             }
         }

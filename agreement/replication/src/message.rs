@@ -136,7 +136,7 @@ pub enum Message {
         committed: SequenceNumber,
         /// The summary of the log up to there.
         summary: Summary,
-        /// How often it has asked whether it still leads.
+        /// How often it has given a sign, or asked whether it still leads.
         round: u64,
     },
     /// What a backup holds and will not forget: `PREPARE-OK`, `IN-VIEW`, and `SYNC-REPLY` of Speculative Paxos.
@@ -149,7 +149,9 @@ pub enum Message {
         upto: SequenceNumber,
         /// …with this summary.
         summary: Summary,
-        /// The last of the leader's questions that it has heard.
+        /// Up to here it has operations in their places from the leader, though its disk may not hold them yet.
+        received: SequenceNumber,
+        /// The last of the leader's signs and questions that it has heard.
         round: u64,
     },
     /// A backup has heard the leader, and cannot promise anything yet.

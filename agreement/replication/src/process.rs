@@ -107,8 +107,8 @@ impl<S: StateMachine> Replica<S> {
             Message::Commit { view, committed, summary, round } => {
                 self.hear_leader(from, view, (committed, summary), round, now, out);
             }
-            Message::PrepareOk { view, ordered, upto, summary, round } => {
-                self.prepared(from, view, (ordered, upto, summary), round, now, out);
+            Message::PrepareOk { view, ordered, upto, summary, received, round } => {
+                self.prepared(from, view, (ordered, upto, summary), (received, round), now, out);
             }
             Message::Alive { view } => self.hear_backup(from, view, now),
             Message::Suspect { view } => self.hear_suspicion(from, view, now, out),

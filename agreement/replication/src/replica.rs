@@ -291,7 +291,20 @@ impl<S: StateMachine> Replica<S> {
     /// Whether it leads those that it hears, or follows a leader that it hears.
     pub fn takes_part(&self) -> bool {
         let follows = self.has_heard_leader && !self.is_suspicious;
-        self.is_in_view() && if self.leads() { !self.leading.is_unheard } else { follows }
+        self.is_in_view() && if self.leads() { self.leading.unheard_since.is_none() } else { follows }
+    }
+
+    /// If nothing can be committed as far as it knows, because too few members hear each other: those that it does not hear. Somebody who
+    /// was there a leader's time-out ago is one whom it hears.
+    pub fn missing(&self) -> Vec<NodeId> {
+        let others = self.group.others(self.me);
+        match self.leading.unheard_since {
+            Some(since) => others.filter(|other| !self.leading.has_heard(*other, since)).collect(),
+            None if self.is_suspicious && self.suspects.len() < self.group.failures() => {
+                others.filter(|other| !self.suspects.contains_key(other)).collect()
+            }
+            None => Vec::new(),
+        }
     }
 
     /// Before it ends: has another lead, if it leads and another could at once. Whether there is nothing of that to be done any

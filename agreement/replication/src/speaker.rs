@@ -165,7 +165,10 @@ mod tests {
                 },
             ),
             ("Commit", Message::Commit { view, committed: number, summary, round }),
-            ("PrepareOk", Message::PrepareOk { view, ordered: number, upto: number, summary, round }),
+            (
+                "PrepareOk",
+                Message::PrepareOk { view, ordered: number, upto: number, summary, received: number, round },
+            ),
             ("Alive", Message::Alive { view }),
             ("Suspect", Message::Suspect { view }),
             ("StartViewChange", Message::StartViewChange { view }),

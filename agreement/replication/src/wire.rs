@@ -217,10 +217,10 @@ impl Wire for Message {
                 [committed.0, *round].into_iter().for_each(|n| put_varint(out, n));
                 put_summary(out, *summary);
             }
-            Self::PrepareOk { view, ordered, upto, summary, round } => {
+            Self::PrepareOk { view, ordered, upto, summary, received, round } => {
                 out.push(7);
                 view.encode(out);
-                [ordered.0, upto.0, *round].into_iter().for_each(|n| put_varint(out, n));
+                [ordered.0, upto.0, received.0, *round].into_iter().for_each(|n| put_varint(out, n));
                 put_summary(out, *summary);
             }
             Self::Alive { view } => {
@@ -309,8 +309,9 @@ fn message(input: &mut Reader<'_>) -> Option<Message> {
         }
         7 => {
             let (view, ordered) = (View::decode(input)?, sequence_number(input)?);
-            let (upto, round) = (sequence_number(input)?, input.varint()?);
-            Message::PrepareOk { view, ordered, upto, summary: summary(input)?, round }
+            let (upto, received) = (sequence_number(input)?, sequence_number(input)?);
+            let round = input.varint()?;
+            Message::PrepareOk { view, ordered, upto, summary: summary(input)?, received, round }
         }
         8 => Message::StartViewChange { view: View::decode(input)? },
         9 => {
@@ -451,7 +452,7 @@ mod tests {
             Message::Doubt { view },
             Message::Prepare { view, from: at, before: summary, entries: vec![entry(8)], committed: at },
             Message::Commit { view, committed: at, summary, round: 1 << 40 },
-            Message::PrepareOk { view, ordered: at, upto: at, summary, round: 0 },
+            Message::PrepareOk { view, ordered: at, upto: at, summary, received: at, round: 0 },
             Message::StartViewChange { view },
             Message::Alive { view },
             Message::Suspect { view },

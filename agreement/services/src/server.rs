@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 /// What replicas and clients of services speak.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 pub(crate) fn protocol(charter: &Charter) -> Protocol {
     Protocol { cluster: charter.cluster(), version: VERSION }

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The version of these messages.
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 
 /// A question, its answer, or something that is not answered.
 #[derive(Clone, Debug)]

@@ -73,7 +73,12 @@ fn with(fault: Fault, protocol: Protocol, defect: Option<Defect>) -> (Duration, 
     }
     assert!(asked > Time::ZERO);
     if let (Fault::HearsNothing(deaf), None) = (fault, defect) {
-        replicas(&sim).for_each(|(node, replica)| assert_eq!(replica.takes_part(), node != deaf, "{node}"));
+        for (node, replica) in replicas(&sim) {
+            assert_eq!(replica.takes_part(), node != deaf, "{node}");
+            let missing =
+                if node == deaf { replica.group().others(replica.me).collect() } else { Vec::new() };
+            assert_eq!(replica.missing(), missing, "{node}");
+        }
     }
     (longest, before, view(&sim))
 }

@@ -1,10 +1,10 @@
 //! Logs that are longer than a message can be.
 
 use super::registers::invocation;
-use super::role::{Order, Said};
+use super::role::{Order, Said, entries};
 use super::{Incarnations, replicas, world};
 use crate::group::Defect;
-use crate::{Group, Options, Outcome, Protocol};
+use crate::{Group, Options, Outcome, Protocol, View};
 use fulmar_history::linearizability::{KeyValueOperation, RegisterOperation};
 use fulmar_node::NodeId;
 use fulmar_sim::{Delay, Seed};
@@ -105,4 +105,36 @@ fn a_log_is_cut_off_by_its_bytes() {
         let kept = kept_in_a_log(protocol, Some(Defect::CountsOperations));
         assert!(kept > 1_500, "{protocol:?}: {kept}");
     }
+}
+
+/// How many of a hundred operations are answered that are long, and come at once over slow links; and the view then.
+fn over_slow_links(protocol: Protocol, defect: Option<Defect>) -> (u32, View) {
+    /// As many as are remembered.
+    const CLIENTS: u32 = 5;
+    let group = Group::new((0..REPLICAS).map(NodeId), protocol).expect("three").with_defect(defect);
+    // One operation in each message.
+    let options = Options { bytes: 1, ..Options::default() };
+    let mut sim = world(Seed::from(1), &group, (0, CLIENTS), &options, &Incarnations::default());
+    sim.run(Duration::from_secs(1), |_, _, _| {});
+    // A leader's sign takes next to no time, an operation more than from one sign to the next.
+    sim.set_rate(160_000, |message| 50 + 4_000 * entries(message).len());
+    let write = KeyValueOperation { key: 1, operation: RegisterOperation::Write(Some(1)) };
+    for client in REPLICAS..REPLICAS + CLIENTS {
+        (0..20).for_each(|_| sim.request(NodeId(client), Order::Client(invocation(write, false))));
+    }
+    let mut answered = 0;
+    sim.run(Duration::from_secs(5), |_, _, said| {
+        answered += u32::from(matches!(said, Said::Client(Outcome::Result(_))));
+    });
+    (answered, replicas(&sim).map(|(_, replica)| replica.view).max().expect("three"))
+}
+
+/// What a leader has to send keeps neither its signs nor what is new.
+#[test]
+fn nothing_waits_behind_what_is_sent_again() {
+    for protocol in [Protocol::Viewstamped, Protocol::Fast, Protocol::Speculative] {
+        assert_eq!(over_slow_links(protocol, None), (100, View::first_of(0)), "{protocol:?}");
+    }
+    let (answered, _) = over_slow_links(Protocol::Viewstamped, Some(Defect::SendsAgainAtOnce));
+    assert!(answered < 50, "{answered}");
 }

@@ -2,7 +2,7 @@
 
 use super::registers::Registers;
 use crate::group::Defect;
-use crate::{Client, Event, Invoke, Memory, Message, Outcome, Record, Replica, Timer, View, Wish};
+use crate::{Client, Entry, Event, Invoke, Memory, Message, Outcome, Record, Replica, Timer, View, Wish};
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
 use std::collections::VecDeque;
 
@@ -67,14 +67,19 @@ fn is_promise(message: &Message) -> bool {
 }
 
 fn is_short(message: &Message, bytes: usize) -> bool {
-    let entries: Vec<_> = match message {
+    let entries = entries(message);
+    entries.len() <= 1 || entries.iter().map(|entry| entry.size()).sum::<usize>() <= bytes
+}
+
+/// The operations that a replica sends with a message.
+pub(super) fn entries(message: &Message) -> Vec<&Entry> {
+    match message {
         Message::Prepare { entries, .. } => entries.iter().collect(),
         Message::DoViewChange { log, .. } | Message::StartView { log, .. } => {
             log.entries_after(log.start()).collect()
         }
-        _ => return true,
-    };
-    entries.len() <= 1 || entries.iter().map(|entry| entry.size()).sum::<usize>() <= bytes
+        _ => Vec::new(),
+    }
 }
 
 impl Role {

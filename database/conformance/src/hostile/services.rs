@@ -256,8 +256,9 @@ impl Said<'_> {
             }
             8 => Message::Commit { view, committed, summary: self.summary(), round: self.number() },
             9 => {
-                let (ordered, upto) = (self.place(), self.place());
-                Message::PrepareOk { view, ordered, upto, summary: self.summary(), round: self.number() }
+                let (ordered, upto, received) = (self.place(), self.place(), self.place());
+                let (summary, round) = (self.summary(), self.number());
+                Message::PrepareOk { view, ordered, upto, summary, received, round }
             }
             10 => Message::Alive { view },
             11 => Message::Suspect { view },
