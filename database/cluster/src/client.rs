@@ -4,6 +4,7 @@
 
 mod coordinator;
 mod scan;
+mod waiting;
 
 use crate::OUTCOME_KEPT;
 use crate::map::Layout;
@@ -13,7 +14,7 @@ use coordinator::Committing;
 use fulmar_kv::{Basis, Commit, Durability, ShardCounts, ShardId, Timestamp, TransactionId};
 use fulmar_node::{NodeId, Outbox, Process, Time};
 use scan::Prefetch;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -98,6 +99,8 @@ pub struct Client {
     tells: bool,
     /// Who was asked last.
     waits_for: Option<NodeId>,
+    /// What somebody has said that takes no part there, while nobody answers.
+    told: Option<(NodeId, String)>,
     was_sent: bool,
     /// How often since the user has asked a shard was not where it was taken to be, or who holds it was gone.
     misses: u32,
@@ -153,6 +156,7 @@ impl Client {
             limit: None,
             tells: false,
             waits_for: None,
+            told: None,
             was_sent: false,
             misses: 0,
             has_missed: false,
@@ -166,19 +170,9 @@ impl Client {
         self.known.get(&server).map(String::as_str)
     }
 
-    /// Who was asked last.
-    pub(super) fn waits_for(&self) -> Option<NodeId> {
-        self.waits_for
-    }
-
     /// Whether anything of what it was asked for last has been sent.
     pub(super) const fn was_sent(&self) -> bool {
         self.was_sent
-    }
-
-    /// How long an answer may take in all.
-    pub(super) fn limit(&self) -> Duration {
-        self.limit.unwrap_or(LIMIT)
     }
 
     fn begin(&mut self, shard: ShardId, question: Question) -> u64 {
@@ -285,12 +279,6 @@ impl Client {
         Question::Open { name: self.database.clone(), create: self.create }
     }
 
-    /// How long an answer may take.
-    fn patience(&self) -> Duration {
-        let bytes: u64 = self.asked.values().map(|asked| asked.size).sum();
-        (PATIENCE + Duration::from_secs(bytes / SLOWEST)).min(self.limit())
-    }
-
     fn open(&self, number: u64, out: &mut Outbox<Self>) {
         let Some(server) = self.server else { return };
         let question = self.opening();
@@ -338,6 +326,7 @@ impl Process for Client {
         if !matches!(ask, Ask::Server(_) | Ask::Limit(_) | Ask::CloseSnapshot(_) | Ask::GiveUp) {
             self.abandon();
             self.was_sent = false;
+            self.told = None;
         }
         match ask {
             Ask::Question(shard, question) => {
@@ -383,7 +372,11 @@ impl Process for Client {
     }
 
     fn receive(&mut self, now: Time, from: NodeId, message: Message, out: &mut Outbox<Self>) {
-        let Message::Answer { number, answer } = message else { return };
+        let (number, answer) = match message {
+            Message::Answer { number, answer } => (number, answer),
+            Message::Status(status) => return self.note_failures(from, status.failures),
+            _ => return,
+        };
         if let Some(prefetch) = &mut self.prefetch
             && prefetch.number == number
         {
@@ -498,6 +491,8 @@ impl Process for Client {
         self.send_all(false, now, out);
         let has_waited = |asked: &Asked| asked.since.is_some_and(|since| now.since(since) >= PATIENCE);
         if self.tells && self.asked.values().any(has_waited) {
+            let asked = BTreeSet::from_iter(self.server.into_iter().chain(self.waits_for));
+            asked.into_iter().for_each(|server| out.send(server, Message::Examine));
             out.event(Reply::Waiting);
         }
     }

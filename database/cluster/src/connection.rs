@@ -369,18 +369,29 @@ impl Connection {
     fn waits(&self) -> String {
         let client = self.client.process();
         let Some(server) = client.waits_for() else { return "no server is known".into() };
-        let address = client.address(server).map(str::to_owned);
-        let address = address.or_else(|| self.client.known(server).map(ToString::to_string));
-        let address = address.unwrap_or_else(|| format!("server {server}"));
-        let is_near = address.is_empty();
-        match self.client.fault(server) {
-            Some(why) if is_near => format!("cannot reach {NEAR}: {why}"),
+        let address = self.address(server);
+        let waits = match self.client.fault(server) {
             Some(why) => format!("cannot reach {address}: {why}"),
-            None if is_near => format!("{NEAR} does not answer: it is stopped, or busy"),
+            None if address == NEAR => format!("{NEAR} does not answer: it is stopped, or busy"),
             None => format!(
                 "{address} does not answer: it is stopped, or waits itself for the servers that hold the data with it or keep the \
                  cluster's clock; `fulmar status {address}` tells which are away"
             ),
+        };
+        match client.told() {
+            Some((server, why)) => format!("{waits}; {} says: {why}", self.address(*server)),
+            None => waits,
+        }
+    }
+
+    /// Where a server is, as people write it.
+    fn address(&self, server: NodeId) -> String {
+        let listens = self.client.process().address(server).map(str::to_owned);
+        let address = listens.or_else(|| self.client.known(server).map(ToString::to_string));
+        match address {
+            Some(address) if address.is_empty() => NEAR.into(),
+            Some(address) => address,
+            None => format!("server {server}"),
         }
     }
 }

@@ -4,6 +4,9 @@ use crate::message::DatabaseNumber;
 use fulmar_coding::{Reader, list, number, put_bytes, put_varint, text};
 use fulmar_kv::{ShardId, Timestamp};
 
+/// What all databases need, as messages call it.
+pub(crate) const CLOCK: &str = "the cluster's clock";
+
 /// What a server tells about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {

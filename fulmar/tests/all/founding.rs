@@ -319,6 +319,13 @@ fn who_waits_is_told_for_what_and_for_as_long_as_it_wants() {
     // It has asked the one that it knows, and those of which that knows.
     assert!(told.contains(&third) || told.contains(&first), "{told}");
     assert!(told.contains("fulmar status") || told.contains("cannot reach"), "{told}");
+    // The third says so itself as soon as it has missed the others for a leader's time-out.
+    let (second, told) = (cluster.servers[1].port().to_owned(), alone("5s"));
+    let missing = told
+        .split_once(&format!("; {third} says: no majority of replicas is there for "))
+        .map(|(_, why)| why);
+    assert!(missing.is_some_and(|why| why.contains(&first) && why.contains(&second)), "{told}");
+    assert!(status(&third).1.contains("no majority of replicas is there for the cluster's clock and map"));
     assert!(alone("5").contains("expected a time such as 5s"));
     let error = connection.query_row("SELECT a FROM t", [], |_| Ok(())).expect_err("nobody answers");
     assert!(error.to_string().contains("no answer for 1.5s"), "{error}");

@@ -4,8 +4,9 @@ use super::replicas::{Hosted, Place};
 use super::shard::Shard;
 use super::{Event, Held, Known, Manager, Turn};
 use crate::map::RECORDS;
+use crate::status::CLOCK;
 use fulmar_kv::Error;
-use fulmar_node::Time;
+use fulmar_node::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ impl Held {
     /// What a shard is called where an operator reads it.
     pub(super) fn called(place: Place, known: &Known) -> String {
         match place {
-            RECORDS => "the cluster's clock and map".to_owned(),
+            RECORDS => format!("{CLOCK} and map"),
             (_, shard) => {
                 format!(
                     "shard {} of {}",
@@ -121,21 +122,27 @@ impl Held {
 
     /// See [`Server::behind`](super::Server::behind).
     pub(super) fn behind(&self, known: &Known) -> Vec<String> {
-        let is_there = |hosted: &Hosted| !hosted.replica.is_copying() && hosted.replica.takes_part();
-        let places = known.map.replicas_on(known.me);
-        let behind = places.filter(|place| {
-            !self.replicas.failures.0.contains_key(place)
-                && !self.replicas.hosted.get(place).is_some_and(is_there)
-        });
-        let behind = behind
-            .map(|place| format!("the replica of {} is not up to date yet", Self::called(place, known)));
         let (me, map) = (known.me, &known.map);
-        let managers = || {
-            let address = |manager| map.servers.get(&manager).map_or("a server", String::as_str);
-            map.managers().into_iter().map(address).collect::<Vec<_>>().join(", ")
-        };
+        let address = |server| map.servers.get(&server).map_or("a server", String::as_str);
+        let addresses =
+            |servers: Vec<NodeId>| servers.into_iter().map(address).collect::<Vec<_>>().join(", ");
+        let is_there = |hosted: &Hosted| !hosted.replica.is_copying() && hosted.replica.takes_part();
+        let places = map.replicas_on(me).filter(|place| !self.replicas.failures.0.contains_key(place));
+        let behind = places.filter_map(|place| {
+            let hosted = self.replicas.hosted.get(&place);
+            let missing = hosted.map(|hosted| hosted.replica.missing()).unwrap_or_default();
+            let called = Self::called(place, known);
+            if !missing.is_empty() {
+                let missing = addresses(missing);
+                return Some(format!(
+                    "no majority of replicas is there for {called}: nothing is heard of {missing}"
+                ));
+            }
+            (!hosted.is_some_and(is_there)).then(|| format!("the replica of {called} is not up to date yet"))
+        });
+        let managers = || addresses(map.managers());
         let unheard = (!known.clock.is_known())
-            .then(|| format!("has not heard yet of the cluster's clock, which is kept by {}", managers()));
+            .then(|| format!("has not heard yet of {CLOCK}, which is kept by {}", managers()));
         let is_joining = !map.has(me, &known.address) && !map.draining.contains(&me);
         let unreached = is_joining
             .then(|| format!("has not joined yet: {} has to reach it at {}", managers(), known.address));

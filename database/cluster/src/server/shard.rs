@@ -1,9 +1,11 @@
 //! One shard on its server: what clients ask of it, and what becomes of transactions of several shards.
 
 mod answers;
+mod commits;
 mod exclusion;
 mod forwarding;
 mod reads;
+mod task;
 mod transactions;
 
 use super::Turn;
@@ -11,19 +13,19 @@ use super::balance::Heat;
 use super::ledger::Ledger;
 use super::reshape::{Pace, Underway, is_reshape};
 use crate::OUTCOME_KEPT;
-use crate::message::{Answer, DatabaseNumber, Direction, Message};
+use crate::message::{Answer, DatabaseNumber, Message};
 use crate::peer::PeerMessage;
 use crate::status::ShardStatus;
 pub(super) use answers::Done;
 use answers::{Refused, Waiting};
 use exclusion::Excluding;
 use fulmar_kv::{
-    Basis, Commit, Database, Durability, Error, Exclusion, Expected, Interval, Key, Numbers, ObjectId,
-    Outcome, Outcomes, Prepare, Refusal, Restructuring, ShardId, Timestamp, TransactionId, Undecided,
+    Commit, Database, Durability, Error, Expected, Interval, Key, Numbers, ObjectId, Outcome, Outcomes,
+    ShardId, Timestamp, TransactionId, Undecided,
 };
 use fulmar_node::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
+pub(super) use task::{Asked, Sighted, Task};
 use transactions::Owner;
 
 /// With so many sweeps in which no leaf has gone, those that could go have gone.
@@ -86,76 +88,9 @@ struct Lost {
     is_shared: bool,
 }
 
-/// Something that a client has asked for.
-pub(super) struct Asked {
-    pub(super) client: NodeId,
-    pub(super) number: u64,
-    /// Whether it may have been asked before.
-    pub(super) again: bool,
-    pub(super) task: Task,
-}
-
-pub(super) enum Task {
-    Read { object: ObjectId, from: Key, direction: Direction, bytes: u64, sight: Sighted },
-    Commit(TransactionId, Arc<Commit>, Durability),
-    CommitUnread(TransactionId, Arc<Commit>, Basis, Durability),
-    Prepare(Prepare),
-    Decide(TransactionId, Timestamp, Durability),
-    Exclude(Exclusion),
-}
-
-/// A snapshot that is open.
-pub(super) struct Sighted {
-    pub(super) at: Timestamp,
-    /// Whether this question has opened it.
-    pub(super) is_new: bool,
-    pub(super) expected: Option<Expected>,
-    /// Whether it waits for an object that may be here in a moment.
-    pub(super) waits: bool,
-}
-
 struct Deferred {
     by: TransactionId,
     asked: Asked,
-}
-
-impl Task {
-    fn reader(&self) -> Option<Timestamp> {
-        match self {
-            Self::Read { sight, .. } => Some(sight.at),
-            _ => None,
-        }
-    }
-
-    /// The transaction that has taken place if this was done before; what is only prepared has not.
-    fn commits(&self) -> Option<(TransactionId, Durability)> {
-        match self {
-            Self::Commit(transaction, _, durability)
-            | Self::CommitUnread(transaction, _, _, durability)
-            | Self::Decide(transaction, _, durability) => Some((*transaction, *durability)),
-            Self::Read { .. } | Self::Prepare(_) | Self::Exclude(_) => None,
-        }
-    }
-
-    /// Whether it is of a client that has another transaction by now than this one, and so has given that up, whoever has heard of it.
-    fn comes_after(&self, before: TransactionId) -> bool {
-        let transaction = match self {
-            Self::Commit(transaction, ..) | Self::CommitUnread(transaction, ..) => *transaction,
-            Self::Prepare(prepare) => prepare.transaction,
-            Self::Read { .. } | Self::Decide(..) | Self::Exclude(_) => return false,
-        };
-        transaction.client == before.client && transaction.number > before.number
-    }
-
-    /// The transaction that it asks for takes place after this, if it does.
-    fn after(&self) -> Option<Timestamp> {
-        match self {
-            Self::Commit(_, commit, _) => Some(commit.snapshot),
-            Self::CommitUnread(_, _, basis, _) => Some(basis.after),
-            Self::Decide(_, at, _) => Some(Timestamp(at.0.saturating_sub(1))),
-            Self::Read { .. } | Self::Prepare(_) | Self::Exclude(_) => None,
-        }
-    }
 }
 
 /// What became of a question.
@@ -386,77 +321,6 @@ impl Shard {
         self.refuse(&asked, refused, turn);
     }
 
-    fn commit(
-        &mut self,
-        asked: &Asked,
-        (transaction, commit): (TransactionId, &Commit),
-        durability: Durability,
-        turn: &mut Turn<'_>,
-    ) -> Result<Progress, Error> {
-        self.begin_change(asked.client, (commit, 1), turn)?;
-        if let Some(by) = self.database.storage().pending(|pending| pending.blocker(commit)) {
-            return Ok(Progress::Blocked(by));
-        }
-        let written = written(commit);
-        for write in &commit.writes {
-            if let Some((key, _)) = write.changes.first() {
-                self.heat.note(write.object, key);
-            }
-        }
-        match self.database.storage().execute_for(transaction, commit) {
-            Ok(at) => {
-                self.commits += 1;
-                turn.reach(at);
-                self.committed.insert((asked.client, commit.snapshot), at);
-                let done =
-                    Done { reply: Some((asked, Answer::At(at))), reach: at, written, ..Done::default() };
-                self.tell_when(durability, done, turn);
-                Ok(Progress::Done)
-            }
-            Err(Refusal::Misplaced(())) => match self.forwarded(commit)? {
-                Some(redirected) if redirected != *commit => {
-                    self.commit(asked, (transaction, &redirected), durability, turn)
-                }
-                _ => Ok(Progress::Refused(Refused::Misplaced)),
-            },
-            Err(Refusal::Failed(error)) => Err(error),
-        }
-    }
-
-    /// A commit on the newest snapshot, if that is what the commit is based on.
-    fn commit_unread(
-        &mut self,
-        asked: &Asked,
-        (transaction, commit): (TransactionId, &Commit),
-        basis: &Basis,
-        durability: Durability,
-        turn: &mut Turn<'_>,
-    ) -> Result<Progress, Error> {
-        // On a newer snapshot it would not conflict with itself, but undo what others have done since.
-        if asked.again && self.may_have_committed(basis.after) {
-            return Ok(Progress::Refused(Refused::Unknown));
-        }
-        let at = commit.snapshot;
-        self.database.storage().advance(at, Timestamp(0));
-        for (object, key) in &basis.present {
-            let Some(leaf) = self.holder(*object, key)? else {
-                return Ok(Progress::Refused(Refused::Misplaced));
-            };
-            if let Some(by) = self.blocker(leaf.id(), &Interval::point(key), at) {
-                return Ok(Progress::Blocked(by));
-            }
-            if leaf.get(key, at).is_none() {
-                return Ok(Progress::Refused(Refused::Unexpected));
-            }
-        }
-        if let Some(expected) = &basis.expected
-            && let Some(progress) = self.refute(expected, at, at)?
-        {
-            return Ok(progress);
-        }
-        self.commit(asked, (transaction, commit), durability, turn)
-    }
-
     /// What to do if a snapshot, which sees what was there at `at`, does not see what is expected of it, or may not.
     fn refute(
         &self,
@@ -593,13 +457,4 @@ impl Shard {
         let reshapes = self.trees.reshape_after(written).unwrap_or_default();
         self.wish(reshapes, turn);
     }
-}
-
-/// The objects that a commit writes or makes.
-fn written(commit: &Commit) -> Vec<ObjectId> {
-    let created = commit.restructurings.iter().filter_map(|restructuring| match restructuring {
-        Restructuring::Create { object } => Some(*object),
-        _ => None,
-    });
-    commit.writes.iter().map(|write| write.object).chain(created).collect()
 }

@@ -7,6 +7,7 @@ use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_locks::Mutex;
 use fulmar_node::NodeId;
 use fulmar_sim::{Port, Seed, seeds};
+use fulmar_transport::Wire;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +55,12 @@ fn run(seed: Seed) -> Result<(), String> {
     let replication = replicas(&seed);
     let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, replication);
     sim.run(Duration::from_secs(2), |_, _, _| {});
+    // What is small waits behind what is large, as on a network of a gigabit.
+    sim.set_rate(100 << 20, |message| {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        bytes.len()
+    });
     let tree = plant(&mut sim, |_, _| {});
     let last = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&last);

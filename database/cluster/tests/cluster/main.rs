@@ -8,6 +8,7 @@ mod alone;
 mod balance;
 mod catching_up;
 mod constraints;
+mod decisions;
 mod exclusive;
 mod hanging;
 mod hostile;
