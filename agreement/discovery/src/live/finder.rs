@@ -1,5 +1,7 @@
 //! The process: what it knows, whom it follows, and what it does when something comes or is due.
 
+#[cfg(test)]
+mod heard;
 mod speech;
 #[cfg(test)]
 mod strangers;

@@ -1,4 +1,5 @@
 mod bounds;
+mod heard;
 
 use super::*;
 use crate::{Base, Column, Datum, Journal, Schema, Table, Type};

@@ -6,18 +6,18 @@ use super::super::roster::MOST_MEMBERS;
 use super::*;
 use fulmar_transport::Wire;
 
-fn address(number: u32) -> SocketAddr {
+pub(super) fn address(number: u32) -> SocketAddr {
     let [_, high, middle, low] = number.to_be_bytes();
     SocketAddr::from(([10, high, middle, low], 7000))
 }
 
-fn member(number: u32, standing: Standing) -> Member {
+pub(super) fn member(number: u32, standing: Standing) -> Member {
     let incarnation = Incarnation { life: 1, refutations: 0 };
     Member { address: address(number), incarnation, standing, name: Name::default() }
 }
 
 /// A question, by somebody who tells of others.
-fn question(from: u32, members: Vec<Member>) -> Message {
+pub(super) fn question(from: u32, members: Vec<Member>) -> Message {
     Message {
         kind: Kind::Ask,
         sender: member(from, Standing::Alive),
