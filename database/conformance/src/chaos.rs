@@ -22,6 +22,7 @@ pub mod check;
 pub mod client;
 pub mod cluster;
 pub mod history;
+mod large;
 mod network;
 mod node;
 pub mod plan;

@@ -2,11 +2,8 @@
 //! them for anything.
 
 use crate::database;
-use crate::process::Server;
+use crate::process::Servers;
 use crate::workload::Error;
-use fulmar_cluster::Cluster;
-use std::io;
-use std::net::TcpListener;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -70,8 +67,7 @@ pub fn run(program: &Path, directory: &Path) -> Result<Costs, Error> {
     let taken =
         before.iter().zip(servers.times()?).map(|(before, after)| after.saturating_sub(*before)).max();
     let processor = taken.unwrap_or_default().as_secs_f64() / IDLE.as_secs_f64();
-    let memory = servers.0.iter().map(|(server, _)| server.memory("VmRSS")).collect::<Result<Vec<_>, _>>()?;
-    let memory = memory.into_iter().max().unwrap_or_default();
+    let memory = servers.most(|server| server.memory("VmRSS"))?;
     Ok(Costs { openings: [small, large, remote], memory, processor })
 }
 
@@ -101,51 +97,4 @@ fn opening(name: &str, bytes: usize) -> Result<Duration, Error> {
     }
     took.sort_unstable();
     Ok(took[OPENINGS / 2])
-}
-
-/// Three, each with where it listens.
-struct Servers(Vec<(Server, String)>);
-
-impl Servers {
-    fn start(program: &Path, directory: &Path) -> Result<Self, Error> {
-        let mut servers = Self(Vec::new());
-        let settings = directory.join("first.toml").display().to_string();
-        std::fs::write(&settings, "replicas = 3\n")?;
-        for number in 1..=3 {
-            let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
-            let data = directory.join(number.to_string()).display().to_string();
-            let joins = match servers.0.first() {
-                None => ["--config", &settings, "--found"].map(str::to_owned).to_vec(),
-                Some((_, first)) => ["--join", first].map(str::to_owned).to_vec(),
-            };
-            let given: Vec<&str> = ["--data", &data, "--listen", &address]
-                .into_iter()
-                .chain(joins.iter().map(String::as_str))
-                .collect();
-            let log = directory.join(format!("{number}.log"));
-            servers.0.push((Server::serve(program, &given, &address, &log)?, address));
-        }
-        while servers.managers()? < 3 {
-            for (server, _) in &mut servers.0 {
-                server.is_up()?;
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        Ok(servers)
-    }
-
-    fn managers(&self) -> Result<usize, Error> {
-        let met = Cluster::meet(&self.0[0].1).map_err(io::Error::other)?;
-        Ok(met.map.managers().len())
-    }
-
-    fn name(&self, database: &str) -> String {
-        let addresses: Vec<_> = self.0.iter().map(|(_, address)| address.as_str()).collect();
-        format!("fulmar://{}/{database}", addresses.join(","))
-    }
-
-    fn times(&self) -> Result<Vec<Duration>, Error> {
-        let times = self.0.iter().map(|(server, _)| server.processor_time());
-        Ok(times.collect::<Result<_, _>>()?)
-    }
 }

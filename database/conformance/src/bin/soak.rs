@@ -13,13 +13,14 @@ const USAGE: &str = "usage: soak kill --rounds N
        soak small [--bounded]
        soak fuzz --statements N [--seed SEED]
        soak slt [--files BEGINNING]
-       soak hostile [databases|timestamps|locks|discovery|openflow|ovsdb] --seconds N --seed SEED   the last two as root
+       soak hostile [databases|replicas|timestamps|locks|discovery|openflow|ovsdb] --seconds N --seed SEED   the last two as root
        soak chaos --protocol PROTOCOL|none --events N --seed SEED --logs DIRECTORY [--only KIND,…] [--hold MILLISECONDS]
                   [--pauses bounded]   as root
 With FULMAR_ON_SERVERS=N, the databases of transfers, fuzz and slt are on N servers.";
 
 /// What `hostile` attacks.
-const ATTACKED: [&str; 6] = ["databases", "timestamps", "locks", "discovery", "openflow", "ovsdb"];
+const ATTACKED: [&str; 7] =
+    ["databases", "replicas", "timestamps", "locks", "discovery", "openflow", "ovsdb"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -141,6 +142,7 @@ fn attack(what: &str, seconds: &str, seed: &str) -> Result<(), Box<dyn Error>> {
         "discovery" => hostile::discovery::run(length, number),
         "openflow" => hostile::switch::openflow(&program, path, length, number),
         "ovsdb" => hostile::switch::ovsdb(&program, path, length, number),
+        "replicas" => hostile::database::run_replicated(&program, path, length, number),
         _ => hostile::database::run(&program, path, length, number),
     };
     let tally = tally.map_err(|failure| {

@@ -294,7 +294,7 @@ fn outcome(stage: Stage, error: &rusqlite::Error) -> Outcome {
     if stage == Stage::Before || is_refused(error) { Outcome::Failed } else { Outcome::Unknown }
 }
 
-fn is_refused(error: &rusqlite::Error) -> bool {
+pub(super) fn is_refused(error: &rusqlite::Error) -> bool {
     let refusals = [ErrorCode::DatabaseBusy, ErrorCode::ConstraintViolation, ErrorCode::DiskFull];
     error.sqlite_error_code().is_some_and(|code| refusals.contains(&code))
 }

@@ -2,6 +2,7 @@
 
 use super::client::Meeting;
 use super::history::Time;
+use super::large::Large;
 use super::network::Network;
 use super::node::{Node, break_connections, processes, status};
 use super::plan::{CLIENTS, Fault, Replication, SERVERS};
@@ -28,6 +29,8 @@ pub struct Cluster {
     meeting: Meeting,
     /// What keeps the processors busy, if anything does.
     busy: Vec<Child>,
+    /// Who writes much, if anybody does.
+    large: Option<Large>,
 }
 
 impl Cluster {
@@ -53,6 +56,7 @@ impl Cluster {
             directory: directory.into(),
             meeting: Meeting::at(directory),
             busy: Vec::new(),
+            large: None,
         };
         Network::enter(CLIENTS)?;
         cluster.start_one(0, &["--found".into()])?;
@@ -155,13 +159,19 @@ impl Cluster {
                 servers().try_for_each(|place| self.network.rename(place))
             }
             Fault::FillAll => servers().try_for_each(|place| self.volumes[place].fill()),
-            Fault::Busy => {
-                for _ in 0..BUSY {
-                    self.busy.push(Command::new("sh").args(["-c", "while :; do :; done"]).spawn()?);
-                }
-                Ok(())
+            Fault::Busy => self.keep_busy(),
+            Fault::BusyLarge => {
+                self.large = Some(Large::begin(self.name()));
+                self.keep_busy()
             }
         }
+    }
+
+    fn keep_busy(&mut self) -> Result<(), Failure> {
+        for _ in 0..BUSY {
+            self.busy.push(Command::new("sh").args(["-c", "while :; do :; done"]).spawn()?);
+        }
+        Ok(())
     }
 
     /// Ends a fault. Answers when the last server was started, if all or most were away, and who had ended by itself.
@@ -211,10 +221,14 @@ impl Cluster {
                 self.meeting.name_is(&self.name())?;
             }
             Fault::FillAll => (0..SERVERS).try_for_each(|place| self.volumes[place].empty())?,
-            Fault::Busy => self.busy.drain(..).try_for_each(|mut loops| {
-                loops.kill()?;
-                loops.wait().map(drop)
-            })?,
+            Fault::Busy | Fault::BusyLarge => {
+                let ended = self.large.take().map_or(Ok(()), Large::end);
+                self.busy.drain(..).try_for_each(|mut loops| {
+                    loops.kill()?;
+                    loops.wait().map(drop)
+                })?;
+                ended?;
+            }
         }
         Ok((last_start, self.start_who_ended()?))
     }

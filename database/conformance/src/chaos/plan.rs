@@ -53,10 +53,12 @@ pub enum Fault {
     FillAll,
     /// The processors are busy with something else.
     Busy,
+    /// The same, and somebody writes much in each transaction.
+    BusyLarge,
 }
 
 /// How many kinds there are.
-const KINDS: usize = 20;
+const KINDS: usize = 21;
 
 impl Fault {
     fn draw(kind: usize, random: &mut Random) -> Self {
@@ -82,7 +84,8 @@ impl Fault {
             16 => Self::Rename(place),
             17 => Self::RenameAll,
             18 => Self::FillAll,
-            _ => Self::Busy,
+            19 => Self::Busy,
+            _ => Self::BusyLarge,
         }
     }
 
@@ -110,6 +113,7 @@ impl Fault {
             Self::RenameAll => "all renamed",
             Self::FillAll => "all disks full",
             Self::Busy => "processors busy",
+            Self::BusyLarge => "busy, large commits",
         }
     }
 }

@@ -1,9 +1,9 @@
-//! A server of databases. What a client may do to a database that it may open is done to one of the attackers' own.
+//! A server of databases, or three with replicas. What a client may do to a database that it may open is done to one of the attackers' own.
 
 use super::connection::{Greeting, speak};
 use super::{Tally, said};
 use crate::database;
-use crate::process::Server;
+use crate::process::{Server, Servers};
 use crate::workload::Error;
 use fulmar_cluster::{DatabaseNumber, Message, Question, VERSION};
 use fulmar_kv::ObjectId;
@@ -27,27 +27,52 @@ const TARGET: DatabaseNumber = DatabaseNumber(1);
 pub fn run(program: &Path, directory: &Path, length: Duration, seed: u64) -> Result<Tally, Error> {
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
     let mut server = start(program, directory, &address, &["--found"])?;
-    let spared = open(&address, "spared")?;
-    spared.execute_batch("CREATE TABLE t(n INTEGER PRIMARY KEY)")?;
-    open(&address, "target")?.execute_batch("CREATE TABLE t(n INTEGER PRIMARY KEY)")?;
-    let connect = |random: &mut Random, frames: &mut u64| attack(&address, random, frames);
-    let mut tally = Tally::of(length, seed, connect, |commits| {
-        spared.execute("INSERT INTO t VALUES (?1)", [commits])?;
-        if commits.is_multiple_of(100) { expect(&spared, commits + 1) } else { Ok(()) }
-    })?;
-    drop(spared);
+    let mut tally = besiege(std::slice::from_ref(&address), length, seed)?;
     server.is_up()?;
     tally.growth = server.growth()?;
     server.kill()?;
     let _server = start(program, directory, &address, &[])?;
-    let spared = open(&address, "spared")?;
-    expect(&spared, tally.commits)?;
-    let sound: String = spared.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
-    open(&address, "target")?.query_row("SELECT count(*) FROM t", [], |_| Ok(()))?;
-    if sound != "ok" {
-        return Err(Error::Breach(sound));
-    }
+    require_sound(&address, tally.commits)?;
     tally.judge()
+}
+
+/// The same with three servers, and three replicas of each shard.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_replicated(program: &Path, directory: &Path, length: Duration, seed: u64) -> Result<Tally, Error> {
+    let mut servers = Servers::start(program, directory)?;
+    let mut tally = besiege(&servers.addresses, length, seed)?;
+    servers.are_up()?;
+    tally.growth = servers.most(Server::growth)?;
+    servers.restart()?;
+    require_sound(&servers.addresses.join(","), tally.commits)?;
+    tally.judge()
+}
+
+/// Attacks servers for so long, while a client commits.
+fn besiege(addresses: &[String], length: Duration, seed: u64) -> Result<Tally, Error> {
+    let all = addresses.join(",");
+    let spared = open(&all, "spared")?;
+    spared.execute_batch("CREATE TABLE t(n INTEGER PRIMARY KEY)")?;
+    open(&all, "target")?.execute_batch("CREATE TABLE t(n INTEGER PRIMARY KEY)")?;
+    let connect = |random: &mut Random, frames: &mut u64| {
+        let address = &addresses[random.index(addresses.len())];
+        attack(address, random, frames)
+    };
+    Tally::of(length, seed, connect, |commits| {
+        spared.execute("INSERT INTO t VALUES (?1)", [commits])?;
+        if commits.is_multiple_of(100) { expect(&spared, commits + 1) } else { Ok(()) }
+    })
+}
+
+/// Whether so many commits are there, and nothing is damaged.
+fn require_sound(addresses: &str, commits: u64) -> Result<(), Error> {
+    let spared = open(addresses, "spared")?;
+    expect(&spared, commits)?;
+    let sound: String = spared.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
+    open(addresses, "target")?.query_row("SELECT count(*) FROM t", [], |_| Ok(()))?;
+    if sound == "ok" { Ok(()) } else { Err(Error::Breach(sound)) }
 }
 
 fn start(program: &Path, directory: &Path, address: &str, more: &[&str]) -> Result<Server, Error> {
@@ -56,8 +81,8 @@ fn start(program: &Path, directory: &Path, address: &str, more: &[&str]) -> Resu
     Server::serve(program, &arguments, address, &directory.join("log"))
 }
 
-fn open(address: &str, name: &str) -> Result<Connection, Error> {
-    Ok(database::open(&format!("fulmar://{address}/{name}"))?)
+fn open(addresses: &str, name: &str) -> Result<Connection, Error> {
+    Ok(database::open(&format!("fulmar://{addresses}/{name}"))?)
 }
 
 /// Whether so many rows are there.
