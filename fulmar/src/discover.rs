@@ -1,18 +1,23 @@
 //! `fulmar discover`: finds all members of a network, from the addresses of some.
 
+pub(crate) mod figures;
 mod place;
 mod report;
 
 use crate::ending::exit_code;
-use crate::signals;
+use crate::metrics::{self, Events};
+use crate::{log, signals};
 use clap::Args;
-use fulmar_discovery::live::{Event, Host, Name};
+use fulmar_discovery::live::{Event, Host, Name, Standing};
+use fulmar_metrics::Figures;
 pub(crate) use place::{Place, resolve};
 use report::Report;
 use std::error::Error;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// `fulmar discover`
@@ -40,6 +45,9 @@ pub struct Discover {
     /// Stay a member until stopped by a signal, for others to find
     #[arg(long, requires = "listen")]
     serve: bool,
+    /// Where to tell figures to Prometheus, over HTTP
+    #[arg(long, value_name = "IP:PORT", requires = "serve")]
+    metrics: Option<SocketAddr>,
     /// Go on, and print what changes, until stopped by a signal
     #[arg(long)]
     watch: bool,
@@ -65,6 +73,7 @@ pub fn run(discover: &Discover) -> ExitCode {
 
 fn try_run(discover: &Discover) -> Result<(), Box<dyn Error>> {
     let name = discover.name.clone().unwrap_or_else(host_name);
+    let asked = discover.metrics.map(metrics::listen).transpose()?;
     let Place { socket, address, known } = Place::new(discover.listen, &discover.know)?;
     let (sender, occurrences) = channel();
     on_signals(&sender)?;
@@ -73,15 +82,12 @@ fn try_run(discover: &Discover) -> Result<(), Box<dyn Error>> {
         let _ = sender.send(Occurrence::Event(event));
     };
     let host = Host::start(socket, address, name, known, listener)?;
-    let mut report = Report::new(address, discover.json);
-    let outcome = if discover.serve || discover.watch {
-        if discover.serve {
-            report.serves()?;
-        }
-        stay(&occurrences, &mut report, discover.watch)
-    } else {
-        await_stable(&host, &occurrences, Duration::from_secs(discover.timeout.into()), &mut report)
-    };
+    let report = Report::new(address, discover.json);
+    if discover.serve || discover.watch {
+        return stay(discover, host, &occurrences, &report, asked);
+    }
+    let timeout = Duration::from_secs(discover.timeout.into());
+    let outcome = await_stable(&host, &occurrences, timeout, &report);
     host.leave();
     outcome
 }
@@ -103,7 +109,7 @@ fn await_stable(
     host: &Host,
     occurrences: &Receiver<Occurrence>,
     timeout: Duration,
-    report: &mut Report,
+    report: &Report,
 ) -> Result<(), Box<dyn Error>> {
     let deadline = Instant::now() + timeout;
     loop {
@@ -122,14 +128,73 @@ fn await_stable(
 }
 
 /// Stays a member until it is stopped.
-fn stay(occurrences: &Receiver<Occurrence>, report: &mut Report, watch: bool) -> Result<(), Box<dyn Error>> {
-    for occurrence in occurrences {
-        match occurrence {
-            Occurrence::Stop => break,
-            Occurrence::Event(Event::News(member)) if watch => report.news(&member)?,
-            Occurrence::Event(Event::Stable(stable)) if watch => report.view(&stable)?,
-            Occurrence::Event(_) => {}
+fn stay(
+    discover: &Discover,
+    host: Host,
+    occurrences: &Receiver<Occurrence>,
+    report: &Report,
+    asked: Option<TcpListener>,
+) -> Result<(), Box<dyn Error>> {
+    let _written_at_the_end = discover.serve.then(log::begin);
+    let events = Arc::new(Events::default());
+    let member = Arc::new(Mutex::new(Some(host)));
+    if let Some(asked) = asked {
+        let (member, happened) = (Arc::clone(&member), Arc::clone(&events));
+        let figures = move || {
+            let mut told = Figures::default();
+            happened.add_to(&mut told, "fulmar_discovery_events_total");
+            locked(&member).iter().for_each(|member| figures::add(&mut told, member));
+            told
+        };
+        metrics::tell(asked, figures)?;
+    }
+    if discover.serve {
+        report.serves()?;
+    }
+    let mut events_until_stopped = occurrences.iter().map_while(|occurrence| match occurrence {
+        Occurrence::Event(event) => Some(event),
+        Occurrence::Stop => None,
+    });
+    let outcome = events_until_stopped.try_for_each(|event| note(&event, discover.watch, report, &events));
+    locked(&member).take().into_iter().for_each(Host::leave);
+    Ok(outcome?)
+}
+
+/// The member, as long as it is one.
+fn locked(member: &Mutex<Option<Host>>) -> MutexGuard<'_, Option<Host>> {
+    member.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Prints what has happened, or logs it.
+fn note(event: &Event, watch: bool, report: &Report, events: &Events) -> io::Result<()> {
+    match event {
+        Event::News(member) => {
+            let kind = kind(member.standing);
+            events.count(kind);
+            if watch {
+                return report.news(member);
+            }
+            tracing::info!(kind, "{}", report::line(member));
         }
+        Event::Stable(stable) => {
+            events.count("stable");
+            if watch {
+                return report.view(stable);
+            }
+            let (count, digest) = (stable.members.len(), &stable.digest);
+            tracing::info!(kind = "stable", "the view is stable: {count} members, {digest}");
+        }
+        Event::Departed => {}
     }
     Ok(())
+}
+
+/// What the log and the figures call it that a member came to be believed so.
+const fn kind(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Alive => "alive",
+        Standing::Suspect => "suspected",
+        Standing::Dead => "dead",
+        Standing::Left => "left",
+    }
 }

@@ -41,6 +41,7 @@ mod files;
 pub mod lab;
 pub mod lock;
 mod log;
+mod metrics;
 #[cfg(test)]
 mod reference;
 pub mod serve;

@@ -13,7 +13,7 @@ mod settings;
 
 use crate::descriptors::allow_descriptors;
 use crate::ending::exit_code;
-use crate::{files, log, signals};
+use crate::{files, log, metrics, signals};
 use beacon::Beacon;
 use clap::Args;
 use data_directory::{DataDirectory, Identity};
@@ -23,7 +23,6 @@ use fulmar_cluster::{
     Transient, new_cluster,
 };
 use fulmar_dbt::{Database, Options, Timestamp};
-use fulmar_metrics::Figures;
 use fulmar_transport::{ClusterId, FIRST_CLIENT, Handle, Notice, Refusal};
 use seek::Seeker;
 use settings::Settings;
@@ -31,11 +30,10 @@ pub(crate) use settings::{Agreement as Protocol, Service as Serviced};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -153,7 +151,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     let address = listener.local_addr()?;
     let advertised = settings.advertise.clone().unwrap_or_else(|| address.to_string());
     reach::require(&listener, &advertised)?;
-    let metrics = settings.metrics.map(listen_for_questions).transpose()?;
+    let metrics = settings.metrics.map(metrics::listen).transpose()?;
     let mut options = ShardOptions { leader_timeout, ..ShardOptions::default() };
     if let Some(cache) = settings.cache_mb {
         options.storage.cache_bytes = cache << 20;
@@ -178,12 +176,18 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     };
     start.service.listen(listener)?;
     let happened = Arc::new(Happened::default());
-    if let Some(metrics) = metrics {
-        let (server, happened) = (start.service.handle(), Arc::clone(&happened));
-        tell_figures(metrics, move || happened.figures(&server))?;
-    }
     let beacon = Arc::new(Mutex::new(beacon));
     seek::locked(&beacon).serve();
+    if let Some(metrics) = metrics {
+        let (server, happened) = (start.service.handle(), Arc::clone(&happened));
+        let found = Arc::clone(&beacon);
+        let figures = move || {
+            let mut figures = happened.figures(&server);
+            seek::locked(&found).add_to(&mut figures);
+            figures
+        };
+        metrics::tell(metrics, figures)?;
+    }
     let handle = start.service.handle();
     let seeker = Seeker::start(start.cluster, settings.join(), Arc::clone(&beacon), handle.clone());
     let (own, known_as) = (address.to_string(), advertised);
@@ -233,22 +237,6 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         Some((directory, claimed)) => Err(disbanded(&directory, &claimed).into()),
         None => Ok(()),
     }
-}
-
-fn listen_for_questions(address: SocketAddr) -> Result<TcpListener, String> {
-    TcpListener::bind(address).map_err(|error| format!("cannot listen on {address} for `metrics`: {error}"))
-}
-
-/// Tells whoever asks there what `figures` says then.
-fn tell_figures(listener: TcpListener, figures: impl Fn() -> Figures + Send + 'static) -> Result<(), String> {
-    let tell = move || {
-        let never = AtomicBool::new(false);
-        if let Err(why) = fulmar_metrics::serve(&listener, figures, &never) {
-            tracing::warn!("figures are not told any more: {why}");
-        }
-    };
-    let begun = thread::Builder::new().name("metrics".into()).spawn(tell);
-    begun.map(drop).map_err(|error| format!("cannot begin to tell figures: {error}"))
 }
 
 /// What a server needs to begin, beside its directory.

@@ -67,8 +67,7 @@ impl Report {
         if self.json {
             return writeln!(stdout(), "{}", self.object(member));
         }
-        let line = format!("{:<24} {:<24} {}", member.address.to_string(), member.name, member.standing);
-        writeln!(stdout(), "{}", line.trim_end())
+        writeln!(stdout(), "{}", line(member))
     }
 
     fn object(&self, member: &Member) -> serde_json::Value {
@@ -77,6 +76,11 @@ impl Report {
             "life": member.incarnation.life, "this": member.address == self.own,
         })
     }
+}
+
+/// A member, and what is believed of it.
+pub(super) fn line(member: &Member) -> String {
+    format!("{:<24} {:<24} {}", member.address.to_string(), member.name, member.standing)
 }
 
 fn list(addresses: &[SocketAddr]) -> String {

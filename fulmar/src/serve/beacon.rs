@@ -1,7 +1,8 @@
 //! What makes a server be found, and find others: it takes part in discovery at the address where it serves.
 
-use crate::discover::resolve;
+use crate::discover::{figures, resolve};
 use fulmar_discovery::live::{Host, Name};
+use fulmar_metrics::Figures;
 use std::net::{SocketAddr, UdpSocket};
 
 /// The name of a server that serves databases begins so, and its address follows.
@@ -44,6 +45,13 @@ impl Beacon {
         let members = snapshot.map(|snapshot| snapshot.members).unwrap_or_default();
         let live = members.iter().filter(|member| member.standing.is_live());
         live.filter_map(|member| member.name.as_str().strip_prefix(SCHEME)).map(str::to_owned).collect()
+    }
+
+    /// Adds what it has found, in figures.
+    pub(super) fn add_to(&self, figures: &mut Figures) {
+        if let Some(node) = &self.0 {
+            figures::add(figures, &node.host);
+        }
     }
 
     /// From now on this server is one that serves: another member than the one that was joining.

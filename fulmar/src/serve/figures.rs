@@ -1,16 +1,12 @@
 //! What a server of databases, or a replica of a service, tells of itself in figures, for Prometheus.
 
+use crate::metrics::Events;
 use fulmar_cluster::{NodeId, Report, Server, ShardStatus, Status};
 use fulmar_metrics::{Figures, Kind};
 use fulmar_services::ReplicaStatus;
 use fulmar_transport::{Counters, FIRST_CLIENT, Handle, Notice};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
-
-/// How often something of each kind has happened since the server has begun, by the kinds of the log.
-#[derive(Default)]
-pub(super) struct Events(Mutex<BTreeMap<&'static str, u64>>);
 
 /// What has happened since the server has begun.
 #[derive(Default)]
@@ -81,24 +77,13 @@ const TRAFFIC: [Figure<Counters>; 6] = [
     }),
 ];
 
-impl Events {
-    pub(super) fn count(&self, kind: &'static str) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default() += 1;
-    }
-
-    fn add_to(&self, figures: &mut Figures) {
-        const NAME: &str = "fulmar_server_events_total";
-        figures.family(NAME, Kind::Counter, "What has happened, by the kinds of the log.");
-        for (kind, count) in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            figures.sample(NAME, &[("kind", kind)], *count);
-        }
-    }
-}
+/// What has happened, by the kinds of the log.
+const EVENTS: &str = "fulmar_server_events_total";
 
 /// What is told of a replica of a service.
 pub(super) fn of_replica(events: &Events, status: Option<ReplicaStatus>) -> Figures {
     let mut figures = Figures::default();
-    events.add_to(&mut figures);
+    events.add_to(&mut figures, EVENTS);
     // One that is about to end says no more.
     let Some(status) = status else { return figures };
     let mut add = |name, kind, about, value: u64| {
@@ -145,7 +130,7 @@ impl Happened {
     /// What is told to who asks.
     pub(super) fn figures(&self, server: &Handle<Server>) -> Figures {
         let mut figures = Figures::default();
-        self.events.add_to(&mut figures);
+        self.events.add_to(&mut figures, EVENTS);
         let mut gauge = |name, about, value: u64| {
             figures.family(name, Kind::Gauge, about);
             figures.sample(name, &[], value);

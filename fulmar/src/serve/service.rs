@@ -1,8 +1,9 @@
 //! A replica of a service: timestamps, or locks.
 
-use super::figures::{self, Events};
+use super::figures;
 use super::settings::{Service, Settings};
-use super::{listen_for_questions, reach, rights, tell_figures};
+use super::{reach, rights};
+use crate::metrics::{self, Events};
 use crate::{log, signals};
 use fulmar_services::{Begun, Charter, Members, Server};
 use std::error::Error;
@@ -37,7 +38,7 @@ pub(super) fn run(service: Service, settings: &Settings, founds: bool) -> Result
     if members.iter().any(|(_, member)| member == advertised) {
         reach::require(&listener, advertised)?;
     }
-    let metrics = settings.metrics.map(listen_for_questions).transpose()?;
+    let asked = settings.metrics.map(metrics::listen).transpose()?;
     let charter = Charter { application: service.into(), members, protocol: settings.replication.into() };
     let what = charter.application;
     let events = Arc::new(Events::default());
@@ -49,9 +50,8 @@ pub(super) fn run(service: Service, settings: &Settings, founds: bool) -> Result
     rights::take_those_of_owner(data)?;
     let server = Server::open(charter, advertised, data, founds, leader_timeout, tell)?;
     server.run(listener, |Begun { stop, status }| {
-        if let Some(metrics) = metrics {
-            tell_figures(metrics, move || figures::of_replica(&events, status()))
-                .map_err(io::Error::other)?;
+        if let Some(asked) = asked {
+            metrics::tell(asked, move || figures::of_replica(&events, status())).map_err(io::Error::other)?;
         }
         signals::on(&[signals::SIGINT, signals::SIGTERM], stop)?;
         log::announce(format_args!("serving {what} on {address}"));

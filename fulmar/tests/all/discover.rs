@@ -1,6 +1,7 @@
 //! `fulmar discover`, as it is run; what it says to wrong uses is golden text.
 
-use crate::server::Server;
+use crate::logging::figures;
+use crate::server::{Server, await_line};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -19,12 +20,17 @@ struct Member {
 
 impl Member {
     fn start(name: &str, known: Option<&str>) -> Self {
+        Self::start_with(name, known, &[], Stdio::inherit())
+    }
+
+    fn start_with(name: &str, known: Option<&str>, more: &[&str], log: Stdio) -> Self {
         let mut command = Command::new(FULMAR);
         command.args(["discover", "--serve", "--listen", "127.0.0.1:0", "--name", name]);
         if let Some(known) = known {
             command.args(["--know", known]);
         }
-        let mut process = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+        let mut process =
+            command.args(more).stdout(Stdio::piped()).stderr(log).spawn().expect("the program starts");
         let mut line = String::new();
         let output = process.stdout.take().expect("a pipe");
         BufReader::new(output).read_line(&mut line).expect("a line");
@@ -66,6 +72,31 @@ fn all_members_are_found_from_any_of_them() {
         assert_eq!(names, ["one", "three", "two"], "{last}");
         assert_eq!((last["stable"].as_bool(), last["members"].as_u64()), (Some(true), Some(4)));
     }
+}
+
+#[test]
+fn a_member_logs_what_it_believes_and_counts_it() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let (log, metrics) = (folder.path().join("log"), crate::founding::address());
+    let file = std::fs::File::create(&log).expect("a file");
+    let one = Member::start_with("one", None, &["--metrics", &metrics], file.into());
+    let two = Member::start("two", Some(&one.address));
+    await_line(&[&log], &[&two.address, " two ", " alive"]);
+    await_line(&[&log], &["the view is stable: 2 members, "]);
+    let told = figures(&metrics);
+    for figure in [
+        "fulmar_discovery_members{standing=\"alive\"} 2\n",
+        "fulmar_discovery_stable 1\n",
+        "fulmar_discovery_events_total{kind=\"alive\"} 1\n",
+        "fulmar_discovery_events_total{kind=\"stable\"} ",
+        "fulmar_discovery_messages_received_total ",
+    ] {
+        assert!(told.contains(figure), "no {figure} in\n{told}");
+    }
+    let address = two.address.clone();
+    drop(two);
+    await_line(&[&log], &[&address, " two ", " dead"]);
+    assert!(figures(&metrics).contains("fulmar_discovery_members{standing=\"dead\"} 1\n"));
 }
 
 /// The address that the second server joins is that of a member which serves no databases.

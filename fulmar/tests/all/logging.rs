@@ -119,6 +119,7 @@ fn the_log_says_who_serves_what_and_nothing_of_clients() {
         "fulmar_server_events_total{kind=\"serves\"} ",
         "fulmar_shard_commits_total{database=\"birds\",shard=\"0\"} ",
         "fulmar_server_failures 0\n",
+        "fulmar_discovery_members{standing=\"alive\"} ",
     ] {
         assert!(told.contains(figure), "no {figure} in\n{told}");
     }
