@@ -439,6 +439,30 @@ fn what_a_server_held_is_made_anew_on_another() {
 }
 
 /// Nobody had the time to drain it.
+/// What the settings say is for databases that are made from then on.
+#[test]
+fn a_server_that_joins_holds_nothing_alone_of_what_is_replicated() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut cluster = Cluster::start(folder.path(), "viewstamped");
+    let name = cluster.database("birds");
+    let table = "CREATE TABLE t(a INTEGER PRIMARY KEY, b)";
+    assert_eq!(sql(&name, &[table, &rows(20_000, "randomblob(100)")]), "");
+    cluster.servers[0].signal("KILL");
+    fs::write(&cluster.settings, "replicas = 1\n").expect("a file");
+    cluster.restart(0);
+    let first = cluster.servers[0].port().to_owned();
+    let mut late = Server::start_with(&folder.path().join("d"), "127.0.0.1:0", &["--join", &first]);
+    cluster.servers[0].await_servers(4);
+    let port = late.port().to_owned();
+    let holds = |line: &str| line.starts_with("birds ") && line.contains(&port);
+    while !(status(&first).lines().any(holds) && crate::founding::status(&first).0 == Some(0)) {
+        thread::yield_now();
+    }
+    late.signal("KILL");
+    let all = "SELECT count(*), count(DISTINCT length(b)) FROM t";
+    assert_eq!(sql(&name, &[all, "UPDATE t SET b = 'x'", all]), "20000|1\n20000|1");
+}
+
 #[test]
 fn the_first_server_can_be_lost() {
     let folder = tempfile::tempdir().expect("a directory");

@@ -204,14 +204,19 @@ fn timestamps_are_printed() {
 fn exclude(protocol: &str) {
     let place = Place::new("locks", protocol);
     let inside = place.folder.path().join("inside");
+    let script = "mkdir \"$0\" && echo $FULMAR_FENCE >> \"$0.tokens\" && rmdir \"$0\"";
     do_while_replicas_are_killed(&place, |_, done, is_over| {
         while !is_over.load(SeqCst) {
-            let command = ["sh", "-c", "mkdir \"$0\" && rmdir \"$0\"", &inside.to_string_lossy()];
+            let command = ["sh", "-c", script, &inside.to_string_lossy()];
             answer(&mut place.lock(&["--expires", "100"], &command));
             done.fetch_add(1, SeqCst);
         }
     });
     assert!(!inside.exists());
+    // Whoever led, each holder had a larger token than the one before.
+    let tokens = fs::read_to_string(inside.with_extension("tokens")).expect("somebody had the lock");
+    let tokens: Vec<u64> = tokens.lines().map(|token| token.parse().expect("a number")).collect();
+    assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
 }
 
 #[test]

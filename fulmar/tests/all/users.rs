@@ -7,6 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 const FULMAR: &str = env!("CARGO_BIN_EXE_fulmar");
 /// A user who is not root.
@@ -138,8 +139,28 @@ fn an_immutable_database_is_not_written() {
     let file = format!("file:{}", path.with_file_name("x.db").display());
     let file = file.as_str();
     assert_eq!(shell(0, file, "CREATE TABLE t(a); INSERT INTO t VALUES (1)").1, "");
-    let name = format!("{file}?immutable=1");
-    assert_eq!(shell(0, &name, "SELECT a FROM t").0, "1");
-    let refused = shell(0, &name, "INSERT INTO t VALUES (2)").1;
-    assert!(refused.contains("reading only"), "{refused}");
+    assert_eq!(shell(0, &name(&path), "CREATE TABLE t(a); INSERT INTO t VALUES (1)").1, "");
+    for name in [format!("{file}?immutable=1"), format!("{}?mode=ro", name(&path))] {
+        let before = state(path.parent().expect("a directory"));
+        assert_eq!(shell(0, &name, "SELECT a FROM t").0, "1");
+        let refused = shell(0, &name, "INSERT INTO t VALUES (2)").1;
+        assert!(refused.contains("reading only"), "{refused}");
+        assert_eq!(state(path.parent().expect("a directory")), before, "{name}");
+    }
+}
+
+/// The files in a directory, with the length of each and when it was changed; but for locks, which say who holds them.
+fn state(directory: &Path) -> Vec<(PathBuf, u64, SystemTime)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let known = fs::symlink_metadata(&path).expect("it is there");
+        if known.is_dir() {
+            found.extend(state(&path));
+        } else if !path.ends_with("LOCK") {
+            found.push((path, known.len(), known.modified().expect("a time")));
+        }
+    }
+    found.sort();
+    found
 }

@@ -11,13 +11,13 @@ const CHILDREN: i64 = 6;
 const COMMITS: i64 = 60;
 
 /// Three servers that are one cluster, killed at the end; and where the first is.
-struct Cluster {
+pub(crate) struct Cluster {
     processes: Vec<Child>,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Cluster {
-    fn start(directory: &Path, replicas: u32, protocol: &str) -> Self {
+    pub(crate) fn start(directory: &Path, replicas: u32, protocol: &str) -> Self {
         let settings = directory.join("first.toml");
         let first = format!(
             "data = \"{}\"\nlisten = \"127.0.0.1:0\"\nreplicas = {replicas}\nreplication = \"{protocol}\"\ndiscovery = false\n",
@@ -85,7 +85,7 @@ fn work(connection: &Connection, worker: i64) -> i32 {
     missed
 }
 
-/// Every other child goes on with its parent's connection; the others have one of their own.
+/// A child goes on with its parent's connection, or with one of its own, or has a child of its own that goes on with its grandparent's.
 fn forked_workers(name: &str) {
     let parent = Connection::open(name).unwrap();
     parent
@@ -97,8 +97,10 @@ fn forked_workers(name: &str) {
     for worker in 0..CHILDREN {
         parent.execute("INSERT INTO counter VALUES (?, 0)", [worker]).unwrap();
     }
-    let child = |worker| {
-        if worker % 2 == 0 { work(&parent, worker) } else { work(&Connection::open(name).unwrap(), worker) }
+    let child = |worker| match worker % 3 {
+        0 => work(&parent, worker),
+        1 => work(&Connection::open(name).unwrap(), worker),
+        _ => wait(fork(|| work(&parent, worker))),
     };
     let workers: Vec<_> = (0..CHILDREN).map(|worker| fork(|| child(worker))).collect();
     let missed: Vec<_> = workers.into_iter().map(wait).collect();

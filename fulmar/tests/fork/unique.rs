@@ -1,5 +1,6 @@
 //! What SQLite draws by chance, in children of a process that has drawn before.
 
+use crate::servers::Cluster;
 use crate::{alone, count, fork, wait};
 use rusqlite::Connection;
 
@@ -10,8 +11,19 @@ const KEYS: i64 = 25;
 fn keys_that_children_draw_by_chance_are_unique() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let name = format!("fulmar:{}/db", directory.path().display());
-    let parent = Connection::open(&name).unwrap();
+    draw_in_children(&format!("fulmar:{}/db", directory.path().display()));
+}
+
+#[test]
+fn keys_that_children_draw_by_chance_on_servers_are_unique() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(directory.path(), 1, "viewstamped");
+    draw_in_children(&format!("fulmar://{}/db", cluster.address));
+}
+
+fn draw_in_children(name: &str) {
+    let parent = Connection::open(name).unwrap();
     parent.execute_batch("CREATE TABLE t(a BLOB PRIMARY KEY); SELECT randomblob(16)").unwrap();
     let fill = format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {KEYS}) \
@@ -19,7 +31,7 @@ fn keys_that_children_draw_by_chance_are_unique() {
     );
     // Each way to go on after a fork: by a connection of the parent's, and by one of its own.
     let by_inherited = || i32::from(parent.execute_batch(&fill).is_err());
-    let by_own = || i32::from(Connection::open(&name).and_then(|own| own.execute_batch(&fill)).is_err());
+    let by_own = || i32::from(Connection::open(name).and_then(|own| own.execute_batch(&fill)).is_err());
     let children: Vec<_> =
         (0..CHILDREN).map(|n| if n % 2 == 0 { fork(by_inherited) } else { fork(by_own) }).collect();
     let ended: Vec<_> = children.into_iter().map(wait).collect();
