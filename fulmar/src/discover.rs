@@ -8,7 +8,7 @@ use crate::ending::exit_code;
 use crate::metrics::{self, Events};
 use crate::{log, signals};
 use clap::Args;
-use fulmar_discovery::live::{Event, Host, Name, Standing};
+use fulmar_discovery::live::{Event, Host, Name};
 use fulmar_metrics::Figures;
 pub(crate) use place::{Place, resolve};
 use report::Report;
@@ -169,7 +169,7 @@ fn locked(member: &Mutex<Option<Host>>) -> MutexGuard<'_, Option<Host>> {
 fn note(event: &Event, watch: bool, report: &Report, events: &Events) -> io::Result<()> {
     match event {
         Event::News(member) => {
-            let kind = kind(member.standing);
+            let kind = member.standing.name();
             events.count(kind);
             if watch {
                 return report.news(member);
@@ -187,14 +187,4 @@ fn note(event: &Event, watch: bool, report: &Report, events: &Events) -> io::Res
         Event::Departed => {}
     }
     Ok(())
-}
-
-/// What the log and the figures call it that a member came to be believed so.
-const fn kind(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Alive => "alive",
-        Standing::Suspect => "suspected",
-        Standing::Dead => "dead",
-        Standing::Left => "left",
-    }
 }

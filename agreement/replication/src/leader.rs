@@ -95,7 +95,7 @@ impl Leading {
 
     /// How many others were heard of since, or might yet have been.
     fn heard_since(&self, time: Time) -> usize {
-        let heard = self.backups.keys().filter(|backup| self.has_heard(**backup, time)).count();
+        let heard = self.backups.values().filter(|backup| backup.heard >= time).count();
         if self.since >= time { usize::MAX } else { heard }
     }
 

@@ -15,17 +15,15 @@ const TRAFFIC: [Counted; 4] = [
     ("fulmar_discovery_received_bytes_total", "Bytes that came.", |counted| counted.bytes_received),
 ];
 
-const STANDINGS: [Standing; 4] = [Standing::Alive, Standing::Suspect, Standing::Dead, Standing::Left];
-
 /// Adds what this member believes of all, itself included, and what its socket has carried.
 pub(crate) fn add(figures: &mut Figures, host: &Host) {
     // One that is about to end says no more.
     let (Some(snapshot), Some(counted)) = (host.snapshot(), host.counters()) else { return };
     const MEMBERS: &str = "fulmar_discovery_members";
     figures.family(MEMBERS, Kind::Gauge, "Members, by what is believed of them.");
-    for standing in STANDINGS {
+    for standing in Standing::ALL {
         let count = snapshot.members.iter().filter(|member| member.standing == standing).count();
-        figures.sample(MEMBERS, &[("standing", &standing.to_string())], count as u64);
+        figures.sample(MEMBERS, &[("standing", standing.name())], count as u64);
     }
     const STABLE: &str = "fulmar_discovery_stable";
     figures.family(STABLE, Kind::Gauge, "1 while the view is stable.");

@@ -48,7 +48,18 @@ pub enum Standing {
 
 impl Standing {
     /// All of them, each at the place of its code.
-    pub(super) const ALL: [Self; 4] = [Self::Alive, Self::Suspect, Self::Dead, Self::Left];
+    pub const ALL: [Self; 4] = [Self::Alive, Self::Suspect, Self::Dead, Self::Left];
+
+    /// As people read it, and as figures are told apart by it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Alive => "alive",
+            Self::Suspect => "suspected",
+            Self::Dead => "dead",
+            Self::Left => "left",
+        }
+    }
 
     /// Whether a node of this standing is in the view.
     #[must_use]
@@ -59,12 +70,7 @@ impl Standing {
 
 impl fmt::Display for Standing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Alive => "alive",
-            Self::Suspect => "suspected",
-            Self::Dead => "dead",
-            Self::Left => "left",
-        })
+        f.write_str(self.name())
     }
 }
 

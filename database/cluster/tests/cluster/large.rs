@@ -1,13 +1,13 @@
 //! Commits that are too large for one operation of the replicas.
 
 use crate::world::{
-    CLIENTS_BEGIN, Defect, Disks, MANAGER, Role, SERVERS, connect_to, plant, replicas, servers, world,
+    CLIENTS_BEGIN, Defect, Disks, MANAGER, Role, SERVERS, connect_to, encoded, plant, replicas, servers,
+    world,
 };
 use fulmar_dbt::{Database, Durability, Error, Tree};
 use fulmar_locks::Mutex;
 use fulmar_node::NodeId;
 use fulmar_sim::{Port, Seed, seeds};
-use fulmar_transport::Wire;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,11 +56,7 @@ fn run(seed: Seed) -> Result<(), String> {
     let mut sim = world(seed, &Disks::default(), 2, Defect::Nothing, replication);
     sim.run(Duration::from_secs(2), |_, _, _| {});
     // What is small waits behind what is large, as on a network of a gigabit.
-    sim.set_rate(100 << 20, |message| {
-        let mut bytes = Vec::new();
-        message.encode(&mut bytes);
-        bytes.len()
-    });
+    sim.set_rate(100 << 20, |message| encoded(message).len());
     let tree = plant(&mut sim, |_, _| {});
     let last = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&last);

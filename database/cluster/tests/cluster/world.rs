@@ -8,6 +8,7 @@ mod programs;
 mod role;
 
 use connections::Connections;
+pub(crate) use connections::encoded;
 pub(crate) use defects::Defect;
 use disks::Databases;
 pub(crate) use disks::Disks;

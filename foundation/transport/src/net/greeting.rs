@@ -14,9 +14,8 @@ impl Net {
         let count = self.routes.count();
         // Of servers there are few, and clients wait for what they say to each other.
         let is_server = hello.from.is_some_and(|peer| self.book.address(peer).is_some());
-        let is_local = || self.connections.get(&key).is_some_and(|connection| connection.link.is_local());
-        let is_full =
-            count >= self.limits.connections_for(false) && count >= self.limits.connections_for(is_local());
+        let is_local = self.connections.get(&key).is_some_and(|connection| connection.link.is_local());
+        let is_full = count >= self.limits.connections_for(is_local);
         if is_full && !is_server && !self.make_room() {
             return Err(Refusal::Full(count));
         }

@@ -14,6 +14,7 @@ struct Told(Sender<Vec<Vec<u8>>>);
 
 impl User<Caller> for Told {
     fn event(&mut self, echoed: Vec<Vec<u8>>, _requests: &mut Vec<Ask>) {
+        // A test that has seen enough no longer listens.
         let _ = self.0.send(echoed);
     }
 }

@@ -51,8 +51,14 @@ const LONGEST: usize = 8 << 20;
 
 /// A message as it comes out of a connection.
 pub(super) fn carried(message: &Message) -> Message {
-    let mut bytes = Vec::new();
-    message.encode(&mut bytes);
+    let bytes = encoded(message);
     assert!(bytes.len() <= LONGEST, "a message of {} bytes", bytes.len());
     Message::decode(&bytes).unwrap_or_else(|_| panic!("whoever hears this ends the connection: {message:?}"))
+}
+
+/// A message as it goes through a connection.
+pub(crate) fn encoded(message: &Message) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    bytes
 }
