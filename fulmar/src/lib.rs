@@ -1,15 +1,13 @@
-//! The parts of the `fulmar` binary, each of which is one of its subcommands.
+//! The parts of the `fulmar` binary.
 //!
-//! - [`shell`]: `fulmar sql`, a shell as people know it from `sqlite3`. Its core takes lines and writes to anything, so
+//! - [`commands`]: each subcommand, with what it takes from the command line: [`serve`](mod@commands::serve), databases or services for
+//!   others; [`timestamp`](commands::timestamp) and [`lock`](commands::lock), clients of services, and [`fence`](commands::fence), which
+//!   keeps late holders of locks out; [`agree`](mod@commands::agree), a configuration agreed on in spite of liars, on which alone `serve`
+//!   starts if told to; [`discover`](commands::discover), all members of a network from the addresses of some;
+//!   [`bench`](mod@commands::bench), figures beside what people use today; [`lab`](commands::lab), what papers have measured, run again.
+//! - [`shell`]: what `fulmar sql` runs, a shell as people know it from `sqlite3`. Its core takes lines and writes to anything, so
 //!   whole sessions are tested against golden files.
-//! - [`mod@serve`]: `fulmar serve`, databases or services for others; [`timestamp`] and [`lock`] are clients of services, and
-//!   [`fence`] is what keeps late holders of locks out.
-//! - [`mod@agree`]: `fulmar agree`, a configuration agreed on in spite of liars, on which alone `serve` starts if told to.
-//! - [`discover`]: `fulmar discover`, all members of a network from the addresses of some.
-//! - [`transfer`]: `fulmar import`, `export`, `backup` and `restore`, from and to ordinary SQLite files.
-//! - [`mod@bench`]: `fulmar bench`, figures beside what people use today.
-//! - [`lab`]: `fulmar lab`, what papers have measured, run again.
-//! - `fulmar net` is a crate of its own, `fulmar_net`.
+//! - `transfer`: how `fulmar import`, `export`, `backup` and `restore` copy, from and to ordinary SQLite files.
 //!
 //! ```
 //! use fulmar::shell::{Database, Script, Settings, Shell};
@@ -29,28 +27,17 @@
 //! What is guaranteed: bad input names what is wrong and what was expected, and exit status is 0 (done), 1 (failed) or 2
 //! (bad usage). What is not: the library's interface, which exists for the binary and its tests.
 
-pub mod agree;
-pub mod bench;
-pub mod demo;
+pub mod commands;
 mod descriptors;
-pub mod discover;
-pub mod drain;
 mod ending;
-pub mod fence;
 mod files;
-pub mod lab;
-pub mod lock;
 mod log;
 mod metrics;
 #[cfg(test)]
 mod reference;
-pub mod serve;
 pub mod shell;
 mod signals;
-pub mod status;
-pub mod switch;
-pub mod timestamp;
-pub mod transfer;
+mod transfer;
 
 // Links SQLite on Fulmar's tree, whose symbols rusqlite calls.
 use fulmar_sql as _;

@@ -3,20 +3,18 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use fulmar::agree::{self, Agree};
-use fulmar::bench::{self, Bench};
-use fulmar::demo::{self, Demo};
-use fulmar::discover::{self, Discover};
-use fulmar::drain::{self, Drain};
-use fulmar::fence;
-use fulmar::lab::{self, Lab};
-use fulmar::lock::{self, Lock};
-use fulmar::serve::{self, Serve};
-use fulmar::shell;
-use fulmar::status;
-use fulmar::switch::{self, Switch};
-use fulmar::timestamp::{self, Draw};
-use fulmar::transfer::{self, Transfer};
+use fulmar::commands::agree::{self, Agree};
+use fulmar::commands::bench::{self, Bench};
+use fulmar::commands::demo::{self, Demo};
+use fulmar::commands::discover::{self, Discover};
+use fulmar::commands::drain::{self, Drain};
+use fulmar::commands::lab::{self, Lab};
+use fulmar::commands::lock::{self, Lock};
+use fulmar::commands::serve::{self, Serve};
+use fulmar::commands::switch::{self, Switch};
+use fulmar::commands::timestamp::{self, Draw};
+use fulmar::commands::transfer::{self, Transfer};
+use fulmar::commands::{fence, sql, status};
 use fulmar_net::Net;
 
 /// A server makes and drops a leaf for each change of one: docs/ycsb.md says what this spares.
@@ -36,7 +34,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// A shell for SQL, as people know it from sqlite3
-    Sql(shell::Options),
+    Sql(sql::Options),
     /// Serves databases to clients on other machines, or timestamps or locks
     Serve(Serve),
     /// Agrees with other machines on a cluster's configuration, in spite of some that lie
@@ -73,11 +71,11 @@ enum Command {
 fn main() -> ExitCode {
     let definition = Arguments::command();
     let mut arguments: Vec<_> = std::env::args_os().collect();
-    if let Some(sql) = definition.find_subcommand("sql") {
-        arguments = shell::Options::with_two_dashes(sql, arguments);
+    if let Some(subcommand) = definition.find_subcommand("sql") {
+        arguments = sql::Options::with_two_dashes(subcommand, arguments);
     }
     match Arguments::parse_from(arguments).command {
-        Command::Sql(options) => shell::run(&options),
+        Command::Sql(options) => sql::run(&options),
         Command::Serve(options) => serve::run(&options),
         Command::Agree(agree) => agree::run(&agree),
         Command::Demo(demo) => demo::run(&demo),

@@ -14,7 +14,7 @@ use super::quoting::{quoted_name, sql_name};
 use super::statement::keyword;
 
 /// Completes names of dot commands, and in SQL keywords and the names of the schema.
-pub(super) struct Completion {
+pub(crate) struct Completion {
     /// The session's connection when the line was begun.
     pub(super) connection: Rc<Connection>,
 }

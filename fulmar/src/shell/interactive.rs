@@ -16,10 +16,10 @@ use super::{Flow, Script, Shell};
 const REMEMBERED: usize = 10_000;
 
 /// A line editor with completion and history.
-pub(super) type LineEditor = Editor<Completion, FileHistory>;
+pub(crate) type LineEditor = Editor<Completion, FileHistory>;
 
 /// Makes the editor. It listens to Ctrl-C itself: whoever wants the signal listens after this.
-pub(super) fn line_editor() -> io::Result<LineEditor> {
+pub(crate) fn line_editor() -> io::Result<LineEditor> {
     let config = Config::builder()
         .max_history_size(REMEMBERED)
         .and_then(|config| config.history_ignore_dups(true))
@@ -35,7 +35,7 @@ pub(super) fn line_editor() -> io::Result<LineEditor> {
 }
 
 /// Talks until the person leaves.
-pub(super) fn talk(shell: &mut Shell, editor: &mut LineEditor) -> io::Result<Flow> {
+pub(crate) fn talk(shell: &mut Shell, editor: &mut LineEditor) -> io::Result<Flow> {
     if io::stdout().is_terminal() {
         println!("Fulmar {} (SQLite {})", env!("CARGO_PKG_VERSION"), rusqlite::version());
         println!("Enter \".help\" for hints.");

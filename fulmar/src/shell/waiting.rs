@@ -33,7 +33,7 @@ impl Wait {
 }
 
 /// Says what a statement waits for, and how long it has waited for this answer: once for each reason, and again when that goes on.
-pub(super) fn say(why: &str, lasts: Duration) {
+pub(crate) fn say(why: &str, lasts: Duration) {
     static WAIT: Mutex<Wait> = Mutex::new(Wait::NONE);
     let mut wait = WAIT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(line) = wait.line(why, lasts) {

@@ -10,7 +10,7 @@ use crate::shell::{NameError, OpenError};
 
 /// Why nothing, or not everything, was transferred.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// SQLite refused it.
     #[error("{place}: {message}")]
     Sql {
@@ -40,7 +40,7 @@ pub(super) enum Failure {
     Refused(String),
 }
 
-pub(super) type Result<T> = std::result::Result<T, Failure>;
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
     /// For `map_err` on what concerns a file.

@@ -1,7 +1,7 @@
 //! `fulmar lock`: a command that runs while it holds a lock, as `flock` has it on one machine.
 
+use crate::commands::fence::VARIABLE;
 use crate::ending::failed;
-use crate::fence::VARIABLE;
 use crate::signals;
 use clap::Args;
 use fulmar_replication::applications::{LockMode, Locks};

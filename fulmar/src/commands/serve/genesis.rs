@@ -2,7 +2,7 @@
 
 use super::DEFAULT_ADDRESS;
 use super::settings::Settings;
-use crate::agree::{Agreed, Cluster, Own};
+use crate::commands::agree::{Agreed, Cluster, Own};
 use std::error::Error;
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! `fulmar lab open-vswitch`.
 
-use crate::bench::{print, with_progress};
+use crate::commands::bench::{print, with_progress};
 use crate::files::Plot;
 use clap::Args;
 use fulmar_bench::lab::open_vswitch::{self, Options, Report, Row};

@@ -1,6 +1,6 @@
 //! `fulmar lab discovery`.
 
-use crate::bench::{print, with_progress};
+use crate::commands::bench::{print, with_progress};
 use crate::files::Plot;
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};

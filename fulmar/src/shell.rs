@@ -4,7 +4,8 @@
 //! that a test plays a session from a text file. A line that begins with a dot is a command to the shell
 //! (`dot/`); all others gather until they are complete SQL (`script`), which is then run (`execute`) and its
 //! rows written in the current format (`format`, `printer`, `grid`, `quoting`). `functions` are those that SQL has here
-//! and not elsewhere. `interactive` puts a line editor in front, `options` the command line.
+//! and not elsewhere. `interactive` puts a line editor in front; the command line is
+//! [`commands::sql`](crate::commands::sql).
 
 mod completion;
 mod dot;
@@ -14,17 +15,16 @@ mod format;
 mod functions;
 mod grid;
 mod import;
-mod interactive;
+pub(crate) mod interactive;
 mod interrupt;
 mod name;
-mod options;
 mod output;
 mod printer;
 pub(crate) mod progress;
 pub(crate) mod quoting;
 mod script;
 pub(crate) mod statement;
-mod waiting;
+pub(crate) mod waiting;
 
 use std::io::{self, BufRead, Write};
 use std::rc::Rc;
@@ -35,7 +35,6 @@ use rusqlite::{Connection, OpenFlags};
 pub use format::{Format, Mode};
 pub use interrupt::Interrupt;
 pub use name::{Database, NameError};
-pub use options::{Options, run};
 pub use script::Script;
 
 use failure::Failure;

@@ -1,6 +1,6 @@
 //! `fulmar lab byzantine`.
 
-use crate::bench::{or_nothing, print, with_progress};
+use crate::commands::bench::{or_nothing, print, with_progress};
 use crate::files::Plot;
 use clap::Args;
 use fulmar_bench::lab::byzantine::{self, Growth, Options, Report, Rounds};

@@ -1,4 +1,4 @@
-//! The command line of `fulmar sql`, which takes what `sqlite3` takes.
+//! `fulmar sql`, which takes what `sqlite3` takes.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -8,9 +8,10 @@ use std::process::ExitCode;
 
 use clap::{ArgAction, Args, Command};
 
-use super::format::{Format, Mode};
-use super::statement::sqlite_version;
-use super::{Database, Flow, Script, Settings, Shell, interactive, waiting};
+use crate::shell::statement::sqlite_version;
+use crate::shell::{
+    Database, Flow, Format, Mode, NameError, OpenError, Script, Settings, Shell, interactive, waiting,
+};
 use crate::signals;
 
 const EXAMPLE: &str = "\
@@ -209,9 +210,9 @@ pub fn run(options: &Options) -> ExitCode {
 #[derive(Debug, thiserror::Error)]
 enum SessionError {
     #[error(transparent)]
-    Name(#[from] super::NameError),
+    Name(#[from] NameError),
     #[error(transparent)]
-    Open(#[from] super::OpenError),
+    Open(#[from] OpenError),
     #[error("cannot read {0}: {1}")]
     Init(PathBuf, io::Error),
     #[error(transparent)]

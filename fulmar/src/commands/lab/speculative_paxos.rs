@@ -1,6 +1,6 @@
 //! `fulmar lab speculative-paxos`.
 
-use crate::bench::{or_nothing, print, seconds, with_progress};
+use crate::commands::bench::{or_nothing, print, seconds, with_progress};
 use crate::files::Plot;
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};

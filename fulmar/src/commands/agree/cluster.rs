@@ -1,6 +1,6 @@
 //! A cluster's configuration: what its nodes must say alike.
 
-use crate::serve::{Protocol, Serviced as Service};
+use crate::commands::serve::{Protocol, Serviced as Service};
 use serde::Deserialize;
 use std::error::Error;
 use std::fmt::Display;

@@ -1,6 +1,6 @@
 //! What makes a server be found, and find others: it takes part in discovery at the address where it serves.
 
-use crate::discover::{figures, resolve};
+use crate::commands::discover::{figures, resolve};
 use fulmar_discovery::live::{Host, Name};
 use fulmar_metrics::Figures;
 use std::net::{SocketAddr, UdpSocket};
