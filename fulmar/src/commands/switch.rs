@@ -47,21 +47,21 @@ enum Question {
         /// The bridge; all, if none is named
         bridge: Option<String>,
         #[command(flatten)]
-        whose: Whose,
+        listed: Listed,
     },
     /// Says how often what is remembered was met, and how much that is
     Stats {
         /// The bridge; all, if none is named
         bridge: Option<String>,
         #[command(flatten)]
-        whose: Whose,
+        listed: Listed,
     },
     /// Lists stations, and at which ports they were heard
     Stations {
         /// The bridge
         bridge: String,
         #[command(flatten)]
-        whose: Whose,
+        listed: Listed,
     },
 }
 
@@ -71,6 +71,16 @@ struct Whose {
     /// The directory of the switches' configuration file
     #[arg(long, value_name = "DIRECTORY")]
     directory: PathBuf,
+}
+
+/// What is listed of whose switches.
+#[derive(Args)]
+struct Listed {
+    #[command(flatten)]
+    whose: Whose,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs switches until it is interrupted, or asks those that run.
@@ -107,14 +117,27 @@ fn serve(path: &std::path::Path) -> Result<(), Box<dyn Error>> {
 
 impl Question {
     fn ask(&self) -> Result<(), Box<dyn Error>> {
-        let (method, bridge, flow, whose) = match self {
-            Self::Trace { bridge, flow, whose } => ("ofproto/trace", Some(bridge), Some(flow), whose),
-            Self::Megaflows { bridge, whose } => ("dpctl/dump-flows", bridge.as_ref(), None, whose),
-            Self::Stats { bridge, whose } => ("dpctl/show", bridge.as_ref(), None, whose),
-            Self::Stations { bridge, whose } => ("fdb/show", Some(bridge), None, whose),
+        let (method, bridge, flow, directory, json) = match self {
+            Self::Trace { bridge, flow, whose } => {
+                ("ofproto/trace", Some(bridge), Some(flow), &whose.directory, false)
+            }
+            Self::Megaflows { bridge, listed } => listed.of("dpctl/dump-flows", bridge.as_ref()),
+            Self::Stats { bridge, listed } => listed.of("dpctl/show", bridge.as_ref()),
+            Self::Stations { bridge, listed } => listed.of("fdb/show", Some(bridge)),
         };
-        let arguments: Vec<String> = bridge.into_iter().chain(flow).cloned().collect();
-        print!("{}", ask(&whose.directory.join("ctl.sock"), method, &arguments)?);
+        let json = json.then(|| "--json".to_owned());
+        let arguments: Vec<String> =
+            json.into_iter().chain(bridge.into_iter().chain(flow).cloned()).collect();
+        print!("{}", ask(&directory.join("ctl.sock"), method, &arguments)?);
         Ok(())
+    }
+}
+
+/// A method, the bridge and the packet that it is asked about, the switches' directory, and whether the answer is to be JSON.
+type Asked<'a> = (&'static str, Option<&'a String>, Option<&'a String>, &'a PathBuf, bool);
+
+impl Listed {
+    fn of<'a>(&'a self, method: &'static str, bridge: Option<&'a String>) -> Asked<'a> {
+        (method, bridge, None, &self.whose.directory, self.json)
     }
 }

@@ -1,14 +1,14 @@
 //! Questions about switches that run, as `ovs-appctl` asks them: JSON-RPC 1.0 on a Unix socket, a method and its arguments as text.
 
-use crate::bridge::{Bridge, Remembered};
+mod listing;
+
+use crate::bridge::Bridge;
 use crate::switches::Bridges;
 use fulmar_files::{NamedSocket, Threshold};
-use fulmar_openflow::{MatchText, PortNumber, parse_match};
-use fulmar_port::vxlan::Dropped;
-use fulmar_vswitch::Steps;
+use fulmar_openflow::{MatchText, parse_match};
+use listing::Form;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
-use std::fmt::Write as _;
 use std::io::{self, Read, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -25,6 +25,8 @@ const ASKING: usize = 64;
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long who asks is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The first argument of a question whose answer is to be JSON, one object a line.
+const JSON: &str = "--json";
 
 /// The socket, as long as this is there.
 pub(crate) struct Appctl {
@@ -134,9 +136,14 @@ pub fn ask(socket: &Path, method: &str, arguments: &[String]) -> Result<String, 
     }
 }
 
-const COMMANDS: &str = "The available commands are:\n  dpctl/dump-conntrack [BRIDGE]\n  dpctl/dump-flows [BRIDGE]\n  dpctl/flush-conntrack [BRIDGE]\n  dpctl/show [BRIDGE]\n  fdb/show BRIDGE\n  list-commands\n  ofproto/list\n  ofproto/trace BRIDGE FLOW\n  version\n";
+const COMMANDS: &str = "The available commands are:\n  dpctl/dump-conntrack [BRIDGE]\n  dpctl/dump-flows [--json] [BRIDGE]\n  dpctl/flush-conntrack [BRIDGE]\n  dpctl/show [--json] [BRIDGE]\n  fdb/show [--json] BRIDGE\n  list-commands\n  ofproto/list\n  ofproto/trace BRIDGE FLOW\n  version\n";
 
 fn answer(bridges: &Bridges, method: &str, arguments: &[&str]) -> Result<String, String> {
+    let is_listing = matches!(method, "fdb/show" | "dpctl/show" | "dpctl/dump-flows");
+    let (form, arguments) = match arguments {
+        [JSON, rest @ ..] if is_listing => (Form::Json, rest),
+        _ => (Form::Text, arguments),
+    };
     let one = |name: &str| {
         let bridge = bridges.lock().get(name).cloned();
         bridge.ok_or_else(|| format!("no bridge is named {name:?}; there are: {}", names(bridges)))
@@ -158,9 +165,13 @@ fn answer(bridges: &Bridges, method: &str, arguments: &[&str]) -> Result<String,
             let bridge = one(name)?;
             Ok(format!("Flow: {}\n\n{}", MatchText(&packet), bridge.trace(&packet)))
         }
-        ("fdb/show", [name]) => Ok(stations(&*one(name)?)),
-        ("dpctl/show", _) => some()?.iter().map(|(name, bridge)| show(name, bridge)).collect(),
-        ("dpctl/dump-flows", _) => some()?.iter().map(|(_, bridge)| megaflows(bridge)).collect(),
+        ("fdb/show", [name]) => Ok(listing::stations(name, &*one(name)?, form)),
+        ("dpctl/show", _) => {
+            some()?.iter().map(|(name, bridge)| listing::stats(name, bridge, form)).collect()
+        }
+        ("dpctl/dump-flows", _) => {
+            some()?.iter().map(|(name, bridge)| listing::megaflows(name, bridge, form)).collect()
+        }
         ("dpctl/dump-conntrack", _) => {
             let lines = |bridge: &Arc<Bridge>| -> String {
                 let connections = bridge.switch().tracker().connections();
@@ -180,78 +191,6 @@ fn answer(bridges: &Bridges, method: &str, arguments: &[&str]) -> Result<String,
 
 fn names(bridges: &Bridges) -> String {
     bridges.lock().keys().cloned().collect::<Vec<_>>().join(", ")
-}
-
-fn stations(bridge: &Bridge) -> String {
-    let mut text = String::from(" port  VLAN  MAC                Age\n");
-    for (station, port, age) in bridge.stations() {
-        let address =
-            station.address.to_be_bytes()[2..].iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>();
-        // Text in memory takes what is written.
-        let _ = writeln!(
-            text,
-            "{:>5}  {:>4}  {}  {:>3}",
-            PortNumber(port),
-            station.vlan,
-            address.join(":"),
-            age.as_secs()
-        );
-    }
-    text
-}
-
-/// What is said when the threads for packets have ended, which they do when the bridge does.
-const ENDED: &str = "the bridge is ending";
-
-fn show(name: &str, bridge: &Bridge) -> Result<String, String> {
-    let Remembered { hits, megaflows, masks, most } = bridge.remembered().ok_or(ENDED)?;
-    let looked_up = hits.microflow + hits.megaflow + hits.missed + hits.renewed;
-    let rate = |hits: u64| if looked_up == 0 { 0.0 } else { 100.0 * hits as f64 / looked_up as f64 };
-    let mut text = format!(
-        "{name}:\n  lookups: hit:{} missed:{} renewed:{}\n  microflows: hit:{} ({:.1} %)\n  megaflows: hit:{} ({:.1} %)\n  flows: {megaflows} (at most {most}), masks: {masks}\n  openflow flows: {}\n",
-        hits.microflow + hits.megaflow,
-        hits.missed,
-        hits.renewed,
-        hits.microflow,
-        rate(hits.microflow),
-        hits.megaflow,
-        rate(hits.megaflow),
-        bridge.switch().flows(),
-    );
-    for (number, port) in bridge.switch().ports() {
-        let _ = writeln!(text, "  port {}: {}", PortNumber(number), port.name);
-    }
-    for (udp_port, dropped) in bridge.dropped() {
-        let Dropped { malformed, unclaimed, congested, late } = dropped;
-        let _ = writeln!(
-            text,
-            "  tunnels at UDP port {udp_port}: dropped malformed:{malformed} unclaimed:{unclaimed} congested:{congested} late:{late}"
-        );
-    }
-    Ok(text)
-}
-
-fn megaflows(bridge: &Bridge) -> Result<String, String> {
-    let told = bridge.look(|forwarder, now| {
-        let line = |flow: &Arc<fulmar_vswitch::Cached>| {
-            let (megaflow, traffic) = (flow.value(), flow.value().traffic());
-            format!(
-                "{}, packets:{}, bytes:{}, used:{:.3}s, actions:{}\n",
-                MatchText(&flow.condition()),
-                traffic.packets,
-                traffic.bytes,
-                megaflow.idle(now).as_secs_f64(),
-                Steps(megaflow.steps())
-            )
-        };
-        forwarder.megaflows().map(line).collect::<Vec<String>>()
-    });
-    if told.is_empty() {
-        return Err(ENDED.to_owned());
-    }
-    let mut lines = told.concat();
-    lines.sort_unstable();
-    Ok(lines.concat())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Programs that other people wrote drive the switch: those of Open vSwitch, and controllers on os-ken.
 
+mod appctl;
 mod checksums;
 mod mirrors;
 mod ofctl;
