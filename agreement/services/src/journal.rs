@@ -103,17 +103,23 @@ impl Journal {
         self.file = write_whole(&self.path, &bytes)?;
         Ok(())
     }
+
+    /// An error of the system's says in which file.
+    fn named<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        result.map_err(|why| io::Error::new(why.kind(), format!("{}: {why}", self.path.display())))
+    }
 }
 
 impl Log<Record> for Journal {
     fn append(&mut self, records: &[Record]) -> io::Result<()> {
         records.iter().for_each(|record| self.kept.note(record));
         let is_checkpoint = |record: &Record| matches!(record, Record::Checkpoint(_));
-        if records.iter().any(is_checkpoint) { self.rewrite() } else { self.write(records) }
+        let written = if records.iter().any(is_checkpoint) { self.rewrite() } else { self.write(records) };
+        self.named(written)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_data()
+        self.named(self.file.sync_data())
     }
 }
 

@@ -13,14 +13,14 @@ use std::process::{Child, Command, Output, Stdio};
 const FULMAR: &str = env!("CARGO_BIN_EXE_fulmar");
 
 /// A file system of its own size at a directory, for who enters it. It is gone with this value.
-struct Disk {
+pub(crate) struct Disk {
     /// Keeps the namespace.
     holder: Child,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 impl Disk {
-    fn new(path: &Path, size: &str) -> Self {
+    pub(crate) fn new(path: &Path, size: &str) -> Self {
         std::fs::create_dir_all(path).expect("a directory");
         let mount = format!("mount -t tmpfs -o size={size} none \"$0\" && echo mounted && exec cat");
         let mut holder = Command::new("unshare")
@@ -38,7 +38,7 @@ impl Disk {
     }
 
     /// A program that sees it.
-    fn enter(&self, program: &str) -> Command {
+    pub(crate) fn enter(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args([
             "--target",
@@ -55,7 +55,7 @@ impl Disk {
         self.enter(program).args(arguments).arg(&self.path).output().expect("it runs")
     }
 
-    fn resize(&self, size: &str) {
+    pub(crate) fn resize(&self, size: &str) {
         let output = self.run("mount", &["-o", &format!("remount,size={size}")]);
         assert!(output.status.success(), "{output:?}");
     }

@@ -2,9 +2,11 @@
 
 use crate::founding::{address, complaint};
 use crate::server::{Server, await_line, sql};
+use crate::services::{Place, draw_some};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, PipeReader, Read, Write, pipe};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -66,6 +68,72 @@ fn a_reader_that_does_not_read_does_not_stop_the_server() {
     let log = logged.log();
     logged.serves_after(3_000);
     drop(log);
+}
+
+/// Where the log of a command goes that nobody reads.
+struct Unread {
+    log: Stdio,
+    reader: Option<PipeReader>,
+}
+
+impl Unread {
+    /// A full disk, a reader that is gone, and one that does not read.
+    fn all() -> [Self; 3] {
+        let full = File::options().write(true).open("/dev/full").expect("it is there");
+        let [(gone, to_gone), (idle, to_idle)] = [(); 2].map(|()| pipe().expect("a pipe"));
+        drop(gone);
+        [(full.into(), None), (to_gone.into(), None), (to_idle.into(), Some(idle))]
+            .map(|(log, reader)| Self { log, reader })
+    }
+}
+
+/// Each replica of a service has a reader that is none.
+#[test]
+fn a_service_goes_on_whose_logs_nobody_reads() {
+    let place = Place::new("timestamps", "viewstamped");
+    let start = |(replica, Unread { log, reader }): (usize, Unread)| {
+        let listen = &place.members[replica];
+        (Server::logged(&mut place.command(replica), listen, &["--found"], log), reader)
+    };
+    let mut servers: Vec<_> = (0..).zip(Unread::all()).map(start).collect();
+    for member in &place.members {
+        for _ in 0..3_000 {
+            drop(TcpStream::connect(member).expect("a connection"));
+        }
+    }
+    assert!(draw_some(&place, 3) >= 3);
+    servers.iter_mut().for_each(|(server, _)| assert_eq!(server.ended(), None));
+}
+
+#[test]
+fn a_switch_goes_on_whose_log_nobody_reads() {
+    for Unread { log, reader: _reader } in Unread::all() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let config = folder.path().join("switch.toml");
+        fs::write(&config, format!("directory = {:?}\n", folder.path())).expect("a file");
+        let fulmar = || Command::new(env!("CARGO_BIN_EXE_fulmar"));
+        let mut command = fulmar();
+        let mut switch = command
+            .args(["switch", "--config"])
+            .arg(&config)
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("the program starts");
+        let mut first = String::new();
+        BufReader::new(switch.stdout.take().expect("a pipe")).read_line(&mut first).expect("a line");
+        let database = first.trim().rsplit_once(' ').expect("where it is").1;
+        for _ in 0..3_000 {
+            let mut client = UnixStream::connect(database).expect("a connection");
+            // It may have been let go of already.
+            let _ = client.write_all(b"{]");
+        }
+        let stats = fulmar().args(["switch", "stats", "--directory"]).arg(folder.path()).output();
+        let stats = stats.expect("the program runs");
+        let ended = switch.try_wait().expect("it is ours");
+        switch.kill().and_then(|()| switch.wait()).expect("it is ours");
+        assert!(ended.is_none() && stats.status.success(), "{ended:?}, {stats:?}");
+    }
 }
 
 #[test]

@@ -77,6 +77,11 @@ impl Server {
         assert!(sent.success());
     }
 
+    /// With which status it has ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.process.try_wait().expect("it was started")
+    }
+
     pub(crate) fn port(&self) -> &str {
         self.address.trim_start_matches("fulmar://")
     }

@@ -1,5 +1,6 @@
 //! Timestamps and locks on three replicas, as they are run.
 
+use crate::disk::Disk;
 use crate::founding::address;
 use crate::logging::figures;
 use crate::server::{Server, await_line};
@@ -20,13 +21,13 @@ const ROUNDS: usize = 6;
 const ENOUGH: u64 = 2;
 
 /// Three replicas that have not started yet, at addresses that nobody else uses.
-struct Place {
+pub(crate) struct Place {
     folder: tempfile::TempDir,
-    members: Vec<String>,
+    pub(crate) members: Vec<String>,
 }
 
 impl Place {
-    fn new(service: &str, protocol: &str) -> Self {
+    pub(crate) fn new(service: &str, protocol: &str) -> Self {
         static PLACES: AtomicU32 = AtomicU32::new(0);
         let (process, place) = (std::process::id(), PLACES.fetch_add(4, SeqCst));
         let member = |replica| {
@@ -48,7 +49,7 @@ impl Place {
         self.folder.path().join(replica.to_string())
     }
 
-    fn command(&self, replica: usize) -> Command {
+    pub(crate) fn command(&self, replica: usize) -> Command {
         let mut command = Command::new(FULMAR);
         command.args(["serve", "--config"]).arg(self.settings()).arg("--data").arg(self.data(replica));
         command
@@ -199,6 +200,49 @@ fn timestamps_are_printed() {
     drop(servers);
     let nobody = Command::new(FULMAR).args(["timestamp", &place.names()]).output().expect("it runs");
     assert!(complaint(&nobody).contains("cannot reach a server at"));
+}
+
+/// Draws so many timestamps from the replicas of a group.
+pub(crate) fn draw_some(place: &Place, count: u32) -> u64 {
+    let drawn =
+        answer(Command::new(FULMAR).args(["timestamp", &place.names(), "--count", &count.to_string()]));
+    drawn.lines().next_back().and_then(|last| last.parse().ok()).expect("a timestamp")
+}
+
+#[test]
+fn a_replica_of_a_service_without_room_ends_and_takes_part_again_when_there_is_some() {
+    let place = Place::new("timestamps", "viewstamped");
+    let disk = Disk::new(&place.folder.path().join("small"), "64k");
+    let log = place.folder.path().join("log");
+    let start = |more: &[&str]| {
+        let mut command = disk.enter(FULMAR);
+        command.args(["serve", "--config"]).arg(place.settings()).arg("--data").arg(disk.path.join("data"));
+        let log = fs::File::create(&log).expect("a file");
+        Server::logged(&mut command, &place.members[2], more, log.into())
+    };
+    let others: Vec<_> = (0..2).map(|replica| place.start(replica, &["--found"])).collect();
+    let mut small = start(&["--found"]);
+    let mut drawn = 0;
+    let status = loop {
+        // The others go on.
+        let last = draw_some(&place, 1);
+        assert!(last > drawn, "{last} after {drawn}");
+        drawn = last;
+        if let Some(status) = small.ended() {
+            break status;
+        }
+    };
+    let told = fs::read_to_string(&log).expect("it is there");
+    assert_eq!(status.code(), Some(1), "{told}");
+    assert!(told.contains("small/data/journal") && told.contains("No space left on device"), "{told}");
+    disk.resize("20m");
+    drop(small);
+    let small = start(&[]);
+    // One of the others is not needed, now that it is there.
+    drop(others);
+    let _first = place.start(0, &[]);
+    assert!(draw_some(&place, 1) > drawn);
+    drop(small);
 }
 
 fn exclude(protocol: &str) {
