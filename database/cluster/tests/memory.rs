@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 
 use fulmar_cluster::{
-    DatabaseName, DatabaseNumber, Load, Map, Message, NodeId, Placement, Question, ShardStatus, Status,
+    Answer, Chunk, DatabaseName, DatabaseNumber, Load, Map, Message, NodeId, Placement, Question,
+    ShardStatus, Status,
 };
+use fulmar_coding::put_varint;
 use fulmar_dbt::{Reshape, Shape};
 use fulmar_kv::{
-    Basis, Changes, Commit, Durability, Interval, Key, ObjectId, Prepare, Restructuring, ShardId, Timestamp,
-    TransactionId, Write,
+    Basis, Changes, Commit, Durability, Interval, Key, Object, ObjectId, Prepare, Restructuring, ShardId,
+    Timestamp, TransactionId, Write,
 };
 use fulmar_replication::{ClientId, Entry, Log, SequenceNumber, Summary, View};
 use fulmar_transport::Wire;
@@ -69,6 +71,20 @@ fn commit(commit: Commit) -> Message {
 fn written(message: &Message) -> Vec<u8> {
     let mut bytes = Vec::new();
     message.encode(&mut bytes);
+    bytes
+}
+
+/// An object of as many deleted cells as there are items, as it is stored.
+fn deleted_cells(object: ObjectId) -> Vec<u8> {
+    let mut bytes = vec![0];
+    put_varint(&mut bytes, object.0);
+    Interval::new([].into(), None).encode(&mut bytes);
+    put_varint(&mut bytes, ITEMS.into());
+    for key in (0..ITEMS).map(u32::to_be_bytes) {
+        // Three bytes of key, no value, at 1.
+        bytes.extend([3, 0, 1]);
+        bytes.extend(&key[1..]);
+    }
     bytes
 }
 
@@ -180,6 +196,16 @@ fn a_message_takes_a_small_multiple_of_its_bytes() {
         }),
         ("map", Message::Map { map: Map { databases, ..Map::default() }, about: None }),
         ("loads", Message::Loads(loads)),
+        ("cells of an answer", {
+            let object = Object::decode(object(2), &deleted_cells(object(2))).unwrap();
+            let answer = Answer::Opened(Timestamp(1), Some(Arc::new(object)));
+            Message::Answer { number: 1, answer }
+        }),
+        ("copied", {
+            let (from, upto, bytes) = (object(2), nowhere, deleted_cells(object(2)));
+            let chunk = Chunk { from, upto, size: bytes.len() as u64, offset: 0, bytes };
+            Message::Copied { database: DatabaseNumber(0), shard: ShardId(0), chunk }
+        }),
         ("objects", {
             let (database, shard, last) = (DatabaseNumber(0), ShardId(0), Some((Timestamp(1), 1)));
             Message::HandOver { database, shard, attempt: 0, number: 0, objects, last }
