@@ -1,12 +1,11 @@
 //! What a peer or a client says that means no good, or does not know what it says: names that lead elsewhere, numbers that lead nowhere,
 //! and what only others may say. Until servers can prove who they are, a peer may still speak as a server that is on the map.
 
-mod node;
-
+use crate::node::{CLIENT, HOSTILE, ME, MEMBER, Node, OBJECT, PLACE, STRANGER};
 use crate::said;
 use fulmar_cluster::{
-    Answer, DatabaseNumber, Directory, HandOver, Joining, Map, MapRequest, Message, NodeId, PeerMessage,
-    Placement, Question, Replication, Server, ShardOptions, Single,
+    Answer, Directory, HandOver, Joining, Map, MapRequest, Message, NodeId, PeerMessage, Placement, Question,
+    Replication, Server, ShardOptions, Single,
 };
 use fulmar_coding::put_bytes;
 use fulmar_dbt::{Database, Options};
@@ -15,19 +14,10 @@ use fulmar_kv::{
     Timestamp, TransactionId, Write,
 };
 use fulmar_node::Random;
-use fulmar_transport::{FIRST_CLIENT, Wire};
-use node::Node;
+use fulmar_transport::Wire;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-const ME: NodeId = NodeId(0);
-const MEMBER: NodeId = NodeId(7);
-const STRANGER: NodeId = NodeId(9);
-const CLIENT: NodeId = FIRST_CLIENT;
-const HOSTILE: NodeId = NodeId(FIRST_CLIENT.0 + 1);
-const PLACE: (DatabaseNumber, ShardId) = (DatabaseNumber(0), ShardId(0));
-const OBJECT: ObjectId = ObjectId::new(ShardId(0), 1 << 20);
 
 /// Names with which a directory was made, or removed, wherever the server may do that.
 #[test]

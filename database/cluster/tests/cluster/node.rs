@@ -1,41 +1,52 @@
 //! A server that is spoken to, and a client of good will, who commits and reads between what others say.
 
-use super::{CLIENT, HOSTILE, ME, MEMBER, OBJECT, PLACE, STRANGER};
 use fulmar_cluster::{
-    Answer, Direction, Directory, Event, Joining, Layout, MapRequest, Message, NodeId, Question, Replication,
-    Server, ShardOptions, Sight, SyncLog, Timer,
+    Answer, DatabaseNumber, Direction, Directory, Event, Joining, Layout, MapRequest, Message, NodeId,
+    Question, Replication, Server, ShardOptions, Sight, SyncLog, Timer,
 };
-use fulmar_kv::{Change, Commit, Durability, Restructuring, Timestamp, TransactionId, Write};
+use fulmar_kv::{
+    Change, Commit, Durability, ObjectId, Restructuring, ShardId, Timestamp, TransactionId, Write,
+};
 use fulmar_node::{Outbox, Process, Time};
-use fulmar_transport::{Log, Wire};
+use fulmar_transport::{FIRST_CLIENT, Log, Wire};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub(crate) const ME: NodeId = NodeId(0);
+pub(crate) const MEMBER: NodeId = NodeId(7);
+pub(crate) const STRANGER: NodeId = NodeId(9);
+pub(crate) const CLIENT: NodeId = FIRST_CLIENT;
+pub(crate) const HOSTILE: NodeId = NodeId(FIRST_CLIENT.0 + 1);
+pub(crate) const PLACE: (DatabaseNumber, ShardId) = (DatabaseNumber(0), ShardId(0));
+pub(crate) const OBJECT: ObjectId = ObjectId::new(ShardId(0), 1 << 20);
 
 /// The name of a client of good will.
 const NOBODY_GUESSES: u64 = 0x0123_4567_89ab_cdef;
 
 /// A server with its disk, and nothing between it and whoever speaks to it.
-pub(super) struct Node {
-    pub(super) server: Server,
-    pub(super) out: Outbox<Server>,
-    pub(super) log: SyncLog,
-    pub(super) now: Time,
-    pub(super) questions: u64,
-    pub(super) commits: u64,
+pub(crate) struct Node {
+    pub(crate) server: Server,
+    pub(crate) out: Outbox<Server>,
+    pub(crate) log: SyncLog,
+    pub(crate) now: Time,
+    pub(crate) questions: u64,
+    pub(crate) commits: u64,
     /// Whom it wants to have called.
-    pub(super) joining: Vec<Joining>,
+    pub(crate) joining: Vec<Joining>,
+    /// The last question for the clock that it has asked another server.
+    pub(crate) clock_asked: Option<u64>,
 }
 
 impl Node {
     /// The first server of a cluster, of which another is a member.
-    pub(super) fn first(path: &Path) -> Self {
+    pub(crate) fn first(path: &Path) -> Self {
         let directory = Box::new(Directory::new(path.into(), ShardOptions::default()));
         Self::of(Server::first((ME, "a:1"), directory, Replication::default()).unwrap())
     }
 
     /// The same with a database and another server.
-    pub(super) fn with_member(path: &Path) -> Self {
+    pub(crate) fn with_member(path: &Path) -> Self {
         let mut node = Self::first(path);
         node.open("birds", true);
         node.join(MEMBER, "b:1");
@@ -43,7 +54,7 @@ impl Node {
     }
 
     /// A server says that it is there, and answers.
-    pub(super) fn join(&mut self, server: NodeId, address: &str) {
+    pub(crate) fn join(&mut self, server: NodeId, address: &str) {
         self.hear(server, Message::Ask(MapRequest::Join(address.into())));
         let joining = self.joining.pop().expect("it is to be called");
         assert_eq!(joining, Joining { server, address: address.into() });
@@ -53,7 +64,7 @@ impl Node {
     }
 
     /// Begins again from what is on the disk: all commits are there, and it goes on.
-    pub(super) fn restart(self, path: &Path) {
+    pub(crate) fn restart(self, path: &Path) {
         let commits = self.commits;
         drop(self);
         let mut node = Self { commits, ..Self::first(path) };
@@ -62,10 +73,11 @@ impl Node {
         node.commit();
     }
 
-    pub(super) fn of(server: Server) -> Self {
+    pub(crate) fn of(server: Server) -> Self {
         let (log, out) = (SyncLog::of(&server), Outbox::default());
         let now = Time::from_nanos(1_000_000_000);
-        let mut node = Self { server, out, log, now, questions: 0, commits: 0, joining: Vec::new() };
+        let mut node =
+            Self { server, out, log, now, questions: 0, commits: 0, joining: Vec::new(), clock_asked: None };
         node.server.start(node.now, &mut node.out);
         node.settle();
         node
@@ -75,6 +87,11 @@ impl Node {
     fn settle(&mut self) -> Vec<(NodeId, Message)> {
         let mut sent = Vec::new();
         loop {
+            let clock_asked = self.out.sends.iter().rev().find_map(|(_, message)| match message {
+                Message::Clock { number, .. } => Some(*number),
+                _ => None,
+            });
+            self.clock_asked = clock_asked.or(self.clock_asked);
             sent.append(&mut self.out.sends);
             self.joining.extend(self.out.events.drain(..).filter_map(|event| match event {
                 Event::Joining(joining) => Some(joining),
@@ -91,7 +108,7 @@ impl Node {
         }
     }
 
-    pub(super) fn hear(&mut self, from: NodeId, message: Message) -> Vec<(NodeId, Message)> {
+    pub(crate) fn hear(&mut self, from: NodeId, message: Message) -> Vec<(NodeId, Message)> {
         // As it comes from a socket, if it does.
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
@@ -101,7 +118,7 @@ impl Node {
     }
 
     /// A minute after who means no good has gone: what he has locked or excluded is free again. (Who was a member may have been drained.)
-    pub(super) fn wait(&mut self) {
+    pub(crate) fn wait(&mut self) {
         for gone in [HOSTILE, STRANGER, MEMBER] {
             self.server.disconnected(self.now, gone, &mut self.out);
             self.settle();
@@ -110,7 +127,7 @@ impl Node {
     }
 
     /// Time passes; what is said meanwhile.
-    pub(super) fn pass(&mut self, time: Duration) -> Vec<(NodeId, Message)> {
+    pub(crate) fn pass(&mut self, time: Duration) -> Vec<(NodeId, Message)> {
         let (until, mut sent) = (self.now + time, Vec::new());
         while self.now < until {
             self.now = self.now + Duration::from_millis(250);
@@ -120,11 +137,11 @@ impl Node {
         sent
     }
 
-    pub(super) fn ask_by(&mut self, client: NodeId, question: Question) -> Option<Answer> {
+    pub(crate) fn ask_by(&mut self, client: NodeId, question: Question) -> Option<Answer> {
         self.ask_once_or_again(client, false, question)
     }
 
-    pub(super) fn ask_once_or_again(
+    pub(crate) fn ask_once_or_again(
         &mut self,
         client: NodeId,
         again: bool,
@@ -147,20 +164,20 @@ impl Node {
         self.ask_by(CLIENT, question).expect("an answer")
     }
 
-    pub(super) fn open(&mut self, name: &str, create: bool) -> Layout {
+    pub(crate) fn open(&mut self, name: &str, create: bool) -> Layout {
         match self.ask(Question::Open { name: name.try_into().unwrap(), create }) {
             Answer::Open(layout, _) => layout,
             answer => panic!("{answer:?}"),
         }
     }
 
-    pub(super) fn newest(&mut self) -> Timestamp {
+    pub(crate) fn newest(&mut self) -> Timestamp {
         let Answer::At(newest) = self.ask(Question::Newest) else { panic!("no snapshot") };
         newest
     }
 
     /// Commits a row, and reads all that were committed before.
-    pub(super) fn commit(&mut self) {
+    pub(crate) fn commit(&mut self) {
         let snapshot = self.newest();
         self.commits += 1;
         let key = self.commits.to_be_bytes().as_slice().into();
