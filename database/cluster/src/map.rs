@@ -309,6 +309,11 @@ impl Map {
         self.servers.retain(|server, _| !self.draining.contains(server) || holds(server));
     }
 
+    /// Whether a database has several shards: then others rest on what one of them has acknowledged.
+    pub(crate) fn is_spread(&self, database: DatabaseNumber) -> bool {
+        self.databases.get(&database).is_some_and(|placement| placement.shards.len() > 1)
+    }
+
     /// The shards on this server.
     pub(crate) fn held(&self, server: NodeId) -> impl Iterator<Item = (DatabaseNumber, ShardId)> {
         self.databases.iter().flat_map(move |(database, placement)| {

@@ -1,12 +1,13 @@
 //! The map, as a server asks for it, and as others ask it.
 
+use super::shard::Done;
 use super::{Event, Held, Known, Manager, Turn};
 use crate::map::Map;
 use crate::message::{Answer, Failed, MapRequest, Message};
 use crate::name::DatabaseName;
 use crate::open::Open;
 use fulmar_coding::Reader;
-use fulmar_kv::Error;
+use fulmar_kv::{Durability, Error};
 use fulmar_node::NodeId;
 use std::io;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -217,6 +218,10 @@ impl Held {
         let is_moved = |place| was.get(&place) != is.get(&place);
         for ((database, _), shard) in &mut self.shards.open {
             shard.follow(|other| is_moved((*database, other)), turn);
+            if turn.known.map.is_spread(*database) && !before.is_spread(*database) {
+                // What it has acknowledged without a sync.
+                shard.tell_when(Durability::Synced, Done::default(), turn);
+            }
         }
         // It has told since where it is.
         let servers = &turn.known.map.servers;

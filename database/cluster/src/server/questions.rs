@@ -4,7 +4,7 @@ use super::ledger::Ledger;
 use super::shard::{Asked, Shard, Sighted, Task};
 use super::{Held, Turn};
 use crate::message::{self, Answer, DatabaseNumber, Sight};
-use fulmar_kv::{Error, Exclusion, ShardId, Timestamp};
+use fulmar_kv::{Durability, Error, Exclusion, ShardId, Timestamp};
 use fulmar_node::NodeId;
 use std::sync::Arc;
 
@@ -125,6 +125,9 @@ impl Held {
             // Who leads nobody may be led by another by now: the client asks again in a while, there or here.
             return turn.answer(client, number, Answer::Elsewhere);
         }
+        // Whatever the client wants of its commits: what others have committed since may rest on it, on other disks.
+        let is_spread = turn.known.map.is_spread(place.0);
+        let at_least = |durability| if is_spread { Durability::Synced } else { durability };
         let mut open = || {
             let at = turn.known.clock.now();
             turn.known.snapshots.open(client, number, at)
@@ -164,17 +167,17 @@ impl Held {
                 Task::Read { object, from, direction, bytes, sight }
             }
             message::Question::Commit(transaction, commit, durability) => {
-                Task::Commit(transaction, commit, durability)
+                Task::Commit(transaction, commit, at_least(durability))
             }
             message::Question::CommitUnread(transaction, mut commit, basis, durability) => {
                 // What the clock has not reached yet would be a conflict, and the next try would find another.
                 let now = turn.known.clock.now().max(shard.database().storage().last());
                 Arc::make_mut(&mut commit).snapshot = now.max(basis.after);
-                Task::CommitUnread(transaction, commit, basis, durability)
+                Task::CommitUnread(transaction, commit, basis, at_least(durability))
             }
             message::Question::Prepare(prepare) => Task::Prepare(prepare),
             message::Question::Decide(transaction, at, durability) => {
-                Task::Decide(transaction, at, durability)
+                Task::Decide(transaction, at, at_least(durability))
             }
             message::Question::Exclude(exclusion) => Task::Exclude(exclusion),
             // Asked of the server.

@@ -47,7 +47,7 @@ struct Client {
     database: Database,
     trees: Vec<Tree>,
     defect: Defect,
-    /// Whether it changes much at once now and then, and commits without a sync, where what is acknowledged stays nevertheless.
+    /// Whether it changes much at once now and then, and does not ask for syncs: what is acknowledged stays nevertheless.
     is_varied: bool,
     disks_fail: bool,
     random: Random,
@@ -191,7 +191,7 @@ pub(crate) fn judge_each(
 fn run(seed: Seed, defect: Defect, replication: Replication) -> Result<(), String> {
     let disks = Disks::hurried();
     let (disks_fail, number) = (syncs_fail(&seed, replication), seed.number);
-    let is_varied = replication.replicas > 1 && number % 2 == 0;
+    let is_varied = number % 2 == 0;
     let mut sim = world(seed, &disks, CLIENTS, defect, replication);
     let trees = found_in(&mut sim);
     let history = Arc::new(Mutex::new(History::default()));

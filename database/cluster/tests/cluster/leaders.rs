@@ -144,6 +144,7 @@ fn commit_while_the_leader_goes(seed: Seed) -> Result<(), String> {
     let told = Arc::new(Mutex::new(Vec::new()));
     let outcomes = Arc::clone(&told);
     let reads = sim.random().one_in(2);
+    let durability = if sim.random().one_in(2) { Durability::Synced } else { Durability::Written };
     sim.host(NodeId(CLIENTS_BEGIN), move |port| {
         let database = connect(port);
         for number in 0..20_u64 {
@@ -153,7 +154,7 @@ fn commit_while_the_leader_goes(seed: Seed) -> Result<(), String> {
                     transaction.get(tree, b"bird")?;
                 }
                 transaction.put(tree, &number.to_be_bytes(), b"fulmar")?;
-                transaction.commit(Durability::Synced)
+                transaction.commit(durability)
             };
             let outcome = change().map_err(|error| error.to_string());
             outcomes.lock().push(outcome);

@@ -59,7 +59,8 @@ impl Client {
                 }
             }
         }
-        transaction.commit(Durability::Synced)?;
+        let is_synced = self.random.one_in(2);
+        transaction.commit(if is_synced { Durability::Synced } else { Durability::Written })?;
         Ok(None)
     }
 }

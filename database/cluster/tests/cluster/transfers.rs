@@ -92,7 +92,6 @@ fn transfer(database: &Database, trees: &[Tree], random: &mut Random) -> Result<
     let before = balance(&transaction, trees, to)?;
     // The transaction sees its own change, if it is the same account.
     transaction.put(tree(trees, to), &key(to), &(before + amount).to_be_bytes())?;
-    // What is not synced may be lost, but whole.
     transaction.commit(if random.one_in(2) { Durability::Written } else { Durability::Synced })?;
     Ok(())
 }

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         ["chaos-apart", protocol, events, seed, logs, given @ ..] => {
             endure_apart([protocol, events, seed, logs], given)
         }
-        ["client", directory, number, seed, replication] => work(directory, number, seed, replication),
+        ["client", directory, number, seed] => work(directory, number, seed),
         // What `memory` starts and measures.
         ["fill", name, bytes] => {
             bytes.parse().map_err(Into::into).and_then(|bytes| memory::work(name, bytes).map_err(Into::into))
@@ -189,9 +189,9 @@ fn endure_apart([protocol, events, seed, logs]: [&str; 4], given: &[&str]) -> Re
     chaos::run::run(&plan).map_err(|failure| failure as _)
 }
 
-fn work(directory: &str, number: &str, seed: &str, replication: &str) -> Result<(), Box<dyn Error>> {
-    let (number, seed, replication) = (number.parse()?, seed.parse()?, replication.parse()?);
-    chaos::client::work(directory, number, seed, replication).map_err(|failure| failure as _)
+fn work(directory: &str, number: &str, seed: &str) -> Result<(), Box<dyn Error>> {
+    let (number, seed) = (number.parse()?, seed.parse()?);
+    chaos::client::work(directory, number, seed).map_err(|failure| failure as _)
 }
 
 /// The sqllogictest files whose names begin so, each on a new database.

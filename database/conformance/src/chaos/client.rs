@@ -5,7 +5,6 @@
 
 use super::check::{ACCOUNTS, BALANCE};
 use super::history::{Event, Outcome, Read, Slot, Time, Write};
-use super::plan::Replication;
 use super::{Failure, now};
 use crate::database;
 use crate::random::Random;
@@ -87,24 +86,22 @@ pub fn prepare(connection: &Connection) -> rusqlite::Result<()> {
 ///
 /// # Errors
 /// If it cannot fork, or nobody listens to it.
-pub fn work(directory: &str, client: u32, seed: u64, replication: Replication) -> Result<(), Failure> {
+pub fn work(directory: &str, client: u32, seed: u64) -> Result<(), Failure> {
     let meeting = Meeting::at(Path::new(directory));
-    let is_replicated = replication != Replication::None;
     if client == 0 && fork()? {
         let (slot, random) = (SLOTS, Random::new(seed));
-        return Worker { meeting, slot, random, is_replicated, forks: false, done: 0 }.count_on();
+        return Worker { meeting, slot, random, forks: false, done: 0 }.count_on();
     }
     let is_child = fork()?;
     let slot = client * 2 + u32::from(is_child);
     let random = Random::new(seed.wrapping_mul(1_000).wrapping_add(slot.into()));
-    Worker { meeting, slot, random, is_replicated, forks: is_child, done: 0 }.work()
+    Worker { meeting, slot, random, forks: is_child, done: 0 }.work()
 }
 
 struct Worker {
     meeting: Meeting,
     slot: Slot,
     random: Random,
-    is_replicated: bool,
     forks: bool,
     done: u32,
 }
@@ -179,11 +176,8 @@ impl Worker {
         let set = session.pragma_update(None, "synchronous", synchronous);
         let result =
             set.map_err(|error| (Stage::Before, error)).and_then(|()| attempt(session, self.slot, n, write));
-        // What is not synced may be lost with the power, where it is on one disk only.
-        let is_kept = self.is_replicated || synchronous == "FULL";
         let (outcome, why) = match &result {
-            Ok(()) if is_kept => (Outcome::Committed, String::new()),
-            Ok(()) => (Outcome::Unknown, "it is not synced".into()),
+            Ok(()) => (Outcome::Committed, String::new()),
             Err((stage, error)) => (outcome(*stage, error), error.to_string()),
         };
         tell(&Event::Done(self.slot, n, now(), outcome), &why)?;

@@ -175,7 +175,6 @@ impl Clients {
         for number in 0..client::CLIENTS {
             let mut command = Command::new(std::env::current_exe()?);
             command.arg("client").arg(directory).args([number.to_string(), plan.seed.to_string()]);
-            command.arg(plan.given.replication.to_string());
             let errors = File::create(plan.logs.join(format!("client{number}.errors")))?;
             let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn()?;
             let lines = BufReader::new(process.stdout.take().ok_or("no pipe")?);
