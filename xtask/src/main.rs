@@ -39,7 +39,7 @@ usage: cargo xtask TASK
                  benchmarks of this tree and of that revision in turn: what fell; all of sql, ycsb, replication
                  and switch, or some
   tidy           the house rules alone
-  deny           licences, banned and duplicate crates, sources
+  deny           licences and sources of dependencies, and who may use which
   dropin         build target/release/dropin/libsqlite3.so.0
 ";
 
