@@ -3,6 +3,7 @@
 mod barrier;
 mod client;
 mod garbage;
+mod listing;
 mod mistakes;
 mod network;
 mod policing;

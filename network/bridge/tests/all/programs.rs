@@ -1,6 +1,5 @@
 //! Programs that other people wrote drive the switch: those of Open vSwitch, and controllers on os-ken.
 
-mod appctl;
 mod checksums;
 mod mirrors;
 mod ofctl;

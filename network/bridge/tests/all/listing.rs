@@ -1,13 +1,15 @@
 //! What is listed of a switch that runs, for people and for programs.
 
+use crate::network::address;
 use crate::served::Served;
+use crate::streams::stream;
 use serde_json::Value;
 
 #[test]
 fn what_is_remembered_is_listed_for_programs_too() {
     let served = Served::secure("listing", 2);
-    served.ofctl(&["add-flow", "br0", "actions=normal"]);
-    assert!(served.ping(1, 2));
+    served.client().add_flow("actions=normal");
+    stream(served.network.host(1), served.network.host(2), address(2), address(2));
     let ask = |method: &str, arguments: &[&str]| {
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         fulmar_bridge::ask(&served.path("ctl.sock"), method, &arguments).expect("it answers")
