@@ -79,8 +79,10 @@ fn problems(package: &Value) -> Vec<String> {
 /// What a package, as it is resolved, depends on and must not.
 fn misuses(node: &Value) -> Vec<String> {
     let user = name_of(text(&node["id"]));
-    let used = node["deps"].as_array().into_iter().flatten().map(|dependency| name_of(text(&dependency["pkg"])));
-    let is_reserved = |used: &str| RESERVED.iter().any(|(name, users)| *name == used && !users.contains(&user));
+    let used =
+        node["deps"].as_array().into_iter().flatten().map(|dependency| name_of(text(&dependency["pkg"])));
+    let is_reserved =
+        |used: &str| RESERVED.iter().any(|(name, users)| *name == used && !users.contains(&user));
     used.filter(|used| is_reserved(used)).map(|used| format!("{user} is not to use {used}")).collect()
 }
 
@@ -96,8 +98,9 @@ fn name_of(id: &str) -> &str {
 /// Whether the terms of a licence, an SPDX expression, can be met by what is allowed.
 fn is_allowed(licence: &str) -> bool {
     let allowed = LICENCES.iter().filter_map(|licence| Expression::parse(licence).ok());
-    let allowed: Vec<_> =
-        allowed.flat_map(|licence| licence.requirements().map(|one| one.req.clone()).collect::<Vec<_>>()).collect();
+    let allowed: Vec<_> = allowed
+        .flat_map(|licence| licence.requirements().map(|one| one.req.clone()).collect::<Vec<_>>())
+        .collect();
     // Older manifests write a slash for OR.
     let terms = Expression::parse_mode(licence, ParseMode::LAX);
     terms.is_ok_and(|terms| terms.evaluate(|requirement| allowed.contains(requirement)))
@@ -137,7 +140,9 @@ mod tests {
         assert_eq!(found(package(Value::Null, "*")), 1);
         let user = |name: &str| {
             let pkg = format!("{REGISTRY}#parking_lot@0.12.5");
-            misuses(&json!({"id": format!("path+file:///egg/{name}#fulmar-{name}@0.1.0"), "deps": [{"pkg": pkg}]}))
+            misuses(
+                &json!({"id": format!("path+file:///egg/{name}#fulmar-{name}@0.1.0"), "deps": [{"pkg": pkg}]}),
+            )
         };
         assert!(user("net").is_empty());
         assert_eq!(user("kv"), ["fulmar-kv is not to use parking_lot"]);
