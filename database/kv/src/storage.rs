@@ -385,6 +385,11 @@ impl Storage {
         look(&mut self.core.lock().outcomes)
     }
 
+    /// Whether anything outlives the process.
+    pub fn is_kept(&self) -> bool {
+        self.engine.keeps_entries()
+    }
+
     /// How much was written to the engine.
     pub fn sequence(&self) -> u64 {
         self.core.lock().sequence

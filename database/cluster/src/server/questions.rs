@@ -126,8 +126,8 @@ impl Held {
             return turn.answer(client, number, Answer::Elsewhere);
         }
         // Whatever the client wants of its commits: what others have committed since may rest on it, on other disks.
-        let is_spread = turn.known.map.is_spread(place.0);
-        let at_least = |durability| if is_spread { Durability::Synced } else { durability };
+        let is_rested_on = turn.known.map.is_spread(place.0) && shard.database().storage().is_kept();
+        let at_least = |durability| if is_rested_on { Durability::Synced } else { durability };
         let mut open = || {
             let at = turn.known.clock.now();
             turn.known.snapshots.open(client, number, at)
