@@ -117,27 +117,29 @@ fn serve(path: &std::path::Path) -> Result<(), Box<dyn Error>> {
 
 impl Question {
     fn ask(&self) -> Result<(), Box<dyn Error>> {
-        let (method, bridge, flow, directory, json) = match self {
+        let told = match self {
             Self::Trace { bridge, flow, whose } => {
-                ("ofproto/trace", Some(bridge), Some(flow), &whose.directory, false)
+                whose.ask("ofproto/trace", &[bridge.clone(), flow.clone()])
             }
-            Self::Megaflows { bridge, listed } => listed.of("dpctl/dump-flows", bridge.as_ref()),
-            Self::Stats { bridge, listed } => listed.of("dpctl/show", bridge.as_ref()),
-            Self::Stations { bridge, listed } => listed.of("fdb/show", Some(bridge)),
+            Self::Megaflows { bridge, listed } => listed.ask("dpctl/dump-flows", bridge.as_ref()),
+            Self::Stats { bridge, listed } => listed.ask("dpctl/show", bridge.as_ref()),
+            Self::Stations { bridge, listed } => listed.ask("fdb/show", Some(bridge)),
         };
-        let json = json.then(|| "--json".to_owned());
-        let arguments: Vec<String> =
-            json.into_iter().chain(bridge.into_iter().chain(flow).cloned()).collect();
-        print!("{}", ask(&directory.join("ctl.sock"), method, &arguments)?);
+        print!("{}", told?);
         Ok(())
     }
 }
 
-/// A method, the bridge and the packet that it is asked about, the switches' directory, and whether the answer is to be JSON.
-type Asked<'a> = (&'static str, Option<&'a String>, Option<&'a String>, &'a PathBuf, bool);
+impl Whose {
+    fn ask(&self, method: &str, arguments: &[String]) -> Result<String, String> {
+        ask(&self.directory.join("ctl.sock"), method, arguments)
+    }
+}
 
 impl Listed {
-    fn of<'a>(&'a self, method: &'static str, bridge: Option<&'a String>) -> Asked<'a> {
-        (method, bridge, None, &self.whose.directory, self.json)
+    /// Of one bridge, or all.
+    fn ask(&self, method: &str, bridge: Option<&String>) -> Result<String, String> {
+        let json = self.json.then(|| "--json".to_owned());
+        self.whose.ask(method, &json.into_iter().chain(bridge.cloned()).collect::<Vec<_>>())
     }
 }

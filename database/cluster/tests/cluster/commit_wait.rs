@@ -1,11 +1,10 @@
 //! A server whose clock another keeps, and what it tells of a commit until that has reached it.
 
-use crate::node::{CLIENT, ME, MEMBER, Node, OBJECT, PLACE};
-use fulmar_cluster::{Answer, Directory, Map, Message, Placement, Question, Server, ShardOptions};
+use crate::node::{CLIENT, ME, MEMBER, Node, OBJECT, map_of_birds};
+use fulmar_cluster::{Answer, Directory, Message, Question, Server, ShardOptions};
 use fulmar_kv::{
     Change, Commit, Durability, Prepare, Restructuring, ShardId, Timestamp, TransactionId, Write,
 };
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,17 +16,8 @@ struct Clocked {
 
 impl Clocked {
     fn open(path: &Path) -> Self {
-        let placement = Placement {
-            name: "birds".try_into().unwrap(),
-            founded: 1,
-            shards: vec![ME, MEMBER],
-            replicated: BTreeMap::new(),
-        };
-        let mut map = Map::of(MEMBER, "b:1");
-        map.servers.insert(ME, "a:1".into());
-        map.databases.insert(PLACE.0, placement);
         let databases = Box::new(Directory::new(path.into(), ShardOptions::default()));
-        let node = Node::of(Server::member((ME, "a:1"), databases, map));
+        let node = Node::of(Server::member((ME, "a:1"), databases, map_of_birds(vec![ME, MEMBER])));
         let mut clocked = Self { node, reached: Timestamp(0) };
         // Of what was before it heard of the clock it knows nothing.
         for reached in [100, 110] {
@@ -53,10 +43,6 @@ impl Clocked {
             }));
         }
         answers
-    }
-
-    fn ask(&mut self, question: Question) -> Option<Answer> {
-        self.node.ask_by(CLIENT, question)
     }
 }
 
@@ -86,7 +72,7 @@ fn nothing_is_told_of_a_commit_before_the_clock_is_there() {
             let question = if is_prepared {
                 let others = vec![ShardId(1)];
                 let prepare = Prepare { transaction, primary: ShardId(0), others, commit };
-                let prepared = clocked.ask(Question::Prepare(prepare));
+                let prepared = clocked.node.ask_by(CLIENT, Question::Prepare(prepare));
                 let Some(Answer::At(proposal)) = prepared else { panic!("{number}: {prepared:?}") };
                 // Another shard has proposed more.
                 Question::Decide(transaction, Timestamp(proposal.0 + 5), durability)

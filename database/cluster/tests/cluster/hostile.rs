@@ -1,10 +1,10 @@
 //! What a peer or a client says that means no good, or does not know what it says: names that lead elsewhere, numbers that lead nowhere,
 //! and what only others may say. Until servers can prove who they are, a peer may still speak as a server that is on the map.
 
-use crate::node::{CLIENT, HOSTILE, ME, MEMBER, Node, OBJECT, PLACE, STRANGER};
+use crate::node::{CLIENT, HOSTILE, ME, MEMBER, Node, OBJECT, PLACE, STRANGER, map_of_birds};
 use crate::said;
 use fulmar_cluster::{
-    Answer, Directory, HandOver, Joining, Map, MapRequest, Message, NodeId, PeerMessage, Placement, Question,
+    Answer, Directory, HandOver, Joining, Map, MapRequest, Message, NodeId, PeerMessage, Question,
     Replication, Server, ShardOptions, Single,
 };
 use fulmar_coding::put_bytes;
@@ -41,15 +41,7 @@ fn what_arrives_takes_the_place_of_nothing_that_was_not_sent() {
     let directory = tempfile::tempdir().unwrap();
     let (own, arrived) = (directory.path().join("birds"), directory.path().join(".birds.0"));
     drop(Database::open(&own, &Options { create: true, ..Options::default() }).unwrap());
-    let placement = Placement {
-        name: "birds".try_into().unwrap(),
-        founded: 1,
-        shards: vec![MEMBER],
-        replicated: BTreeMap::new(),
-    };
-    let mut map = Map::of(MEMBER, "b:1");
-    map.servers.insert(ME, "a:1".into());
-    map.databases.insert(PLACE.0, placement);
+    let mut map = map_of_birds(vec![MEMBER]);
     let databases = Box::new(Directory::new(directory.path().into(), ShardOptions::default()));
     let mut node = Node::of(Server::member((ME, "a:1"), databases, map.clone()));
     let part = || Message::HandOver {

@@ -1,14 +1,15 @@
 //! A server that is spoken to, and a client of good will, who commits and reads between what others say.
 
 use fulmar_cluster::{
-    Answer, DatabaseNumber, Direction, Directory, Event, Joining, Layout, MapRequest, Message, NodeId,
-    Question, Replication, Server, ShardOptions, Sight, SyncLog, Timer,
+    Answer, DatabaseNumber, Direction, Directory, Event, Joining, Layout, Map, MapRequest, Message, NodeId,
+    Placement, Question, Replication, Server, ShardOptions, Sight, SyncLog, Timer,
 };
 use fulmar_kv::{
     Change, Commit, Durability, ObjectId, Restructuring, ShardId, Timestamp, TransactionId, Write,
 };
 use fulmar_node::{Outbox, Process, Time};
 use fulmar_transport::{FIRST_CLIENT, Log, Wire};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,16 @@ pub(crate) const CLIENT: NodeId = FIRST_CLIENT;
 pub(crate) const HOSTILE: NodeId = NodeId(FIRST_CLIENT.0 + 1);
 pub(crate) const PLACE: (DatabaseNumber, ShardId) = (DatabaseNumber(0), ShardId(0));
 pub(crate) const OBJECT: ObjectId = ObjectId::new(ShardId(0), 1 << 20);
+
+/// The map of a cluster that another server leads, with a database whose shards these servers have.
+pub(crate) fn map_of_birds(shards: Vec<NodeId>) -> Map {
+    let replicated = BTreeMap::new();
+    let placement = Placement { name: "birds".try_into().unwrap(), founded: 1, shards, replicated };
+    let mut map = Map::of(MEMBER, "b:1");
+    map.servers.insert(ME, "a:1".into());
+    map.databases.insert(PLACE.0, placement);
+    map
+}
 
 /// The name of a client of good will.
 const NOBODY_GUESSES: u64 = 0x0123_4567_89ab_cdef;

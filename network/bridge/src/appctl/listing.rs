@@ -5,7 +5,6 @@ use fulmar_openflow::{MatchText, PortNumber};
 use fulmar_port::vxlan::Dropped;
 use fulmar_vswitch::{Cached, Steps};
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// How it is to be listed.
@@ -66,14 +65,12 @@ fn stats_as_text(name: &str, bridge: &Bridge, remembered: &Remembered) -> String
         bridge.switch().flows(),
     );
     for (number, port) in bridge.switch().ports() {
-        // Text in memory takes what is written.
-        let _ = writeln!(text, "  port {}: {}", PortNumber(number), port.name);
+        text += &format!("  port {}: {}\n", PortNumber(number), port.name);
     }
     for (udp_port, dropped) in bridge.dropped() {
         let Dropped { malformed, unclaimed, congested, late } = dropped;
-        let _ = writeln!(
-            text,
-            "  tunnels at UDP port {udp_port}: dropped malformed:{malformed} unclaimed:{unclaimed} congested:{congested} late:{late}"
+        text += &format!(
+            "  tunnels at UDP port {udp_port}: dropped malformed:{malformed} unclaimed:{unclaimed} congested:{congested} late:{late}\n"
         );
     }
     text
