@@ -11,6 +11,7 @@ use crate::replica::MOST_WAITING_BYTES;
 use crate::{Entry, Message, Protocol, Replica, SequenceNumber, StateMachine, Summary, Timer, View};
 use fulmar_node::{NodeId, Outbox, Time};
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// A leader keeps no more queries in mind, and no more of what one backup holds beyond its own log.
 const MOST_REMEMBERED: usize = 1 << 16;
@@ -194,6 +195,9 @@ impl<S: StateMachine> Replica<S> {
 
     /// Commits what f + 1 hold in places that the leader has given, or a superquorum in those where it came.
     pub(crate) fn advance(&mut self, now: Time, out: &mut Outbox<Self>) {
+        if self.log.last() > self.committed {
+            self.plan_sign(self.options.heartbeat, now, out);
+        }
         let ordered = self.leading.backups.values().map(|backup| backup.ordered);
         let given = reached_by(self.commit_quorum(), ordered.chain([self.stable_ordered]));
         let found = self.held_alike(self.group.superquorum());
@@ -279,13 +283,16 @@ impl<S: StateMachine> Replica<S> {
         }
     }
 
-    /// Tells the backups that the leader is there, and sees to what has not been committed since its last sign.
+    /// Tells the backups that the leader is there, half as often while nothing is to be committed; and sees to what has not been committed since
+    /// its last sign.
     pub(crate) fn give_sign(&mut self, now: Time, out: &mut Outbox<Self>) {
         if !self.leads() || !self.is_sure || now < self.sign_due {
             return;
         }
-        self.sign_due = now + self.options.heartbeat;
-        out.set_timer(Timer::Heartbeat, self.sign_due);
+        let last = self.log.last();
+        let is_idle = self.committed == last && self.leading.sent_before == last;
+        self.sign_due = Time::MAX;
+        self.plan_sign(self.options.heartbeat * if is_idle { 2 } else { 1 }, now, out);
         let unheard = now.since(self.leading.since).saturating_sub(self.options.patience);
         let lately = self.leading.since + unheard;
         let is_unheard = self.leading.heard_since(lately) < self.group.failures();
@@ -315,6 +322,16 @@ impl<S: StateMachine> Replica<S> {
             Protocol::Fast | Protocol::Speculative => {}
         }
         self.leading.sent_before = self.log.last();
+    }
+
+    /// The next sign is given at such an interval's end at the latest: when the leaders of other groups give theirs, as one message carries the
+    /// signs of all groups that two nodes share.
+    fn plan_sign(&mut self, interval: Duration, now: Time, out: &mut Outbox<Self>) {
+        let due = now.next_multiple_of(interval);
+        if due < self.sign_due {
+            self.sign_due = due;
+            out.set_timer(Timer::Heartbeat, due);
+        }
     }
 
     /// Whether it leads, and f + 1 hold what is not committed, as no superquorum does and no leader may give it its place: if none is

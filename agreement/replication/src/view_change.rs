@@ -143,9 +143,9 @@ impl<S: StateMachine> Replica<S> {
         }
     }
 
-    /// The connection with another has ended. A leader that is there all the same says so before long.
+    /// The connection with another has ended. A leader that is there all the same says so before long: an idle one within two heartbeats.
     pub(crate) fn miss(&mut self, peer: NodeId, now: Time, out: &mut Outbox<Self>) {
-        let soon = 2 * self.options.heartbeat;
+        let soon = 3 * self.options.heartbeat;
         if self.is_in_view() && self.group.leader(self.view) == peer && self.patience_until > now + soon {
             self.wait(soon, now, out);
         }

@@ -488,7 +488,8 @@ impl Held {
         self.close_unused(turn);
         turn.ask_time_again();
         turn.ask_map();
-        turn.out.set_timer(Timer::Sweep, turn.now + SWEEP);
+        // In one turn with the signs of leaders.
+        turn.out.set_timer(Timer::Sweep, turn.now.next_multiple_of(SWEEP));
     }
 
     /// What the server tells itself, until that is nothing more.

@@ -32,6 +32,16 @@ impl Time {
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+
+    /// The first moment after this that is a multiple of `interval` from the origin: what is done then by several is done at once.
+    ///
+    /// # Panics
+    /// If `interval` is zero.
+    #[must_use]
+    pub fn next_multiple_of(self, interval: Duration) -> Self {
+        let interval = nanos(interval);
+        Self(self.0.saturating_add(interval - self.0 % interval))
+    }
 }
 
 impl Add<Duration> for Time {
@@ -73,5 +83,14 @@ mod tests {
         assert_eq!((Time::ZERO + second).since(Time::ZERO), second);
         assert_eq!(Time::ZERO.since(Time::ZERO + second), Duration::ZERO);
         assert_eq!((Time::ZERO + Duration::from_nanos(1_000_000_007)).to_string(), "1.000000007");
+    }
+
+    #[test]
+    fn a_multiple_is_later_by_the_interval_at_most() {
+        let five = Duration::from_nanos(5);
+        for (now, next) in [(0, 5), (1, 5), (4, 5), (5, 10), (9, 10)] {
+            assert_eq!(Time::from_nanos(now).next_multiple_of(five), Time::from_nanos(next));
+        }
+        assert_eq!(Time::MAX.next_multiple_of(five), Time::MAX);
     }
 }

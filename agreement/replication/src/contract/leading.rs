@@ -2,7 +2,7 @@
 
 use super::{One, at, checkpoint, log};
 use crate::{Log, Message, Options, Protocol, Record, Timer, View};
-use fulmar_node::{NodeId, Process, Time};
+use fulmar_node::{Lsn, NodeId, Process, Time};
 use std::time::Duration;
 
 /// It leads the second view, in which it has begun with what it has written down.
@@ -92,4 +92,30 @@ fn a_leader_whose_log_is_not_what_others_have_committed_leads_no_more() {
     one.hear(NodeId(2), Message::State(checkpoint(Protocol::Viewstamped, &log(1..=3), 3)));
     assert!(!one.replica.leads());
     assert_eq!(one.replica.committed(), at(3));
+}
+
+#[test]
+fn an_idle_leader_gives_half_as_many_signs_when_others_give_theirs() {
+    let heartbeat = Duration::from_millis(10);
+    let options = Options { heartbeat, patience: Duration::from_secs(10), ..Options::default() };
+    let mut one = leading(Protocol::Viewstamped, options);
+    // It is asked at every moment, as if its timer were early, and answers when it gives a sign.
+    let signs = |one: &mut One, from: u64, to: u64| -> Vec<u64> {
+        let is_sign =
+            |(to, said): &(NodeId, Message)| *to == NodeId(2) && matches!(said, Message::Commit { .. });
+        let gives = |millisecond: &u64| {
+            one.said();
+            let now = Time::ZERO + Duration::from_millis(*millisecond);
+            one.step(|replica, out| replica.expire(now, Timer::Heartbeat, out));
+            one.sent.iter().any(is_sign)
+        };
+        (from..to).filter(gives).collect()
+    };
+    assert_eq!(signs(&mut one, 3, 65), [20, 40, 60]);
+    one.ask(1);
+    let now = Time::ZERO + Duration::from_millis(65);
+    one.step(|replica, out| replica.expire(now, Timer::Batch, out));
+    let records = Lsn(one.records.len() as u64);
+    one.step(|replica, out| replica.durable(now, records, out));
+    assert_eq!(signs(&mut one, 65, 95), [70, 80, 90], "something is to be committed");
 }

@@ -100,8 +100,8 @@ fn kept_in_a_log(protocol: Protocol, defect: Option<Defect>) -> usize {
 fn a_log_is_cut_off_by_its_bytes() {
     for protocol in [Protocol::Viewstamped, Protocol::Fast, Protocol::Speculative] {
         let kept = kept_in_a_log(protocol, None);
-        // Since the checkpoint before the last.
-        assert!(kept <= 700, "{protocol:?}: {kept}");
+        // Since the checkpoint before the last, and what a backup learns of by one sign.
+        assert!(kept <= 900, "{protocol:?}: {kept}");
         let kept = kept_in_a_log(protocol, Some(Defect::CountsOperations));
         assert!(kept > 1_500, "{protocol:?}: {kept}");
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Nothing has been acknowledged for so long, or a call was not answered.
 const STALL: Duration = Duration::from_millis(300);
-/// So often it is looked, as long as something is not acknowledged.
+/// So often it is looked, as long as something is not acknowledged; where the process has regular work too, in the same turn.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How far the other end's system has acknowledged what has left, when that was last looked at.
@@ -74,7 +74,7 @@ impl Net {
             && count > 0
         {
             connection.progress.note(count, now);
-            self.next_look.get_or_insert(now + LOOK);
+            self.next_look.get_or_insert_with(|| now.next_multiple_of(LOOK));
         }
     }
 
@@ -95,7 +95,7 @@ impl Net {
             is_acknowledged &= connection.progress.unacknowledged == 0;
         }
         if !is_acknowledged {
-            self.next_look = Some(now + LOOK);
+            self.next_look = Some(now.next_multiple_of(LOOK));
         }
     }
 
