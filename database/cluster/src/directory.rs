@@ -51,7 +51,12 @@ impl Directory {
 
 impl Open for Directory {
     fn exists(&mut self, name: &DatabaseName) -> Result<bool, Error> {
-        exists(&self.founded(name))
+        let path = self.founded(name);
+        if OWN.contains(&&**name) {
+            return Err(Error::Format { path, found: "a name that servers keep for a file".into() });
+        }
+        // What else lies there is nobody's database.
+        Database::exists(&path)
     }
 
     fn open(&mut self, name: &DatabaseName, shard: ShardId) -> Result<Database, Error> {
@@ -108,6 +113,9 @@ impl Open for Directory {
         }
     }
 }
+
+/// What a server keeps beside its databases, by names that databases could have.
+const OWN: [&str; 2] = ["CLUSTER", "SERVER"];
 
 /// Where the other servers of the cluster are.
 const SERVERS: &str = ".servers";
@@ -260,4 +268,25 @@ impl Open for Single {
 
 fn transient_records() -> Result<Database, Error> {
     Database::transient(&Options::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_else_lies_beside_databases_is_none() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let mut directory = Directory::new(folder.path().into(), ShardOptions::default());
+        let mut exists = |name: &str| directory.exists(&name.try_into().expect("a name"));
+        assert!(matches!(exists("birds"), Ok(false)));
+        // A first server has no such file, but would look for its name there when it starts.
+        for own in OWN {
+            assert!(matches!(exists(own), Err(Error::Format { .. })), "{own}");
+        }
+        fs::write(folder.path().join("notes.txt"), "not a database").expect("there is room");
+        assert!(matches!(exists("notes.txt"), Err(Error::Format { .. })));
+        fs::create_dir_all(folder.path().join("old/papers")).expect("there is room");
+        assert!(matches!(exists("old"), Err(Error::Format { .. })));
+    }
 }

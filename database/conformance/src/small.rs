@@ -31,7 +31,7 @@ pub struct Costs {
 const LIMITS: Costs = Costs {
     openings: [Duration::from_millis(1), Duration::from_millis(2), Duration::from_millis(2)],
     memory: 300 << 20,
-    processor: 0.03,
+    processor: 0.02,
 };
 
 impl Costs {

@@ -80,6 +80,14 @@ enum QueuedState {
 }
 
 impl Database {
+    /// Whether the directory `path` is a database, or one that was begun.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if something else is there, [`Error::Io`] if the operating system refuses.
+    pub fn exists(path: &Path) -> Result<bool, Error> {
+        crate::directory::Directory::exists(path)
+    }
+
     /// Opens the database in the directory `path`.
     ///
     /// # Errors

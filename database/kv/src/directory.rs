@@ -161,6 +161,11 @@ impl DatabaseDirectory {
         fulmar_files::bytes_in(&self.path)
     }
 
+    /// See [`Database::exists`](crate::Database::exists).
+    pub(crate) fn exists(path: &Path) -> Result<bool, Error> {
+        Ok(Self::look(path)? != Existing::Nothing)
+    }
+
     fn look(path: &Path) -> Result<Existing, Error> {
         let kind = match fs::metadata(path) {
             Ok(metadata) => metadata,

@@ -16,7 +16,8 @@ use fulmar_transport::FIRST_CLIENT;
 pub(in super::super) enum Speaker {
     /// A client by its name.
     Client,
-    /// A server by its name, that is not known to be of the cluster: it may be about to join, or have joined while this one was away.
+    /// A server by its name, that is not known to be of the cluster: it may be about to join, or have joined while this one was away. Until the map
+    /// says so, it has no replica to speak for: whoever has invented a name could otherwise give this one another state.
     Stranger,
     /// A server on the map; one that was drained, whose clients may still hold snapshots; or one that has a replica of what has one here.
     Member,
@@ -54,14 +55,12 @@ impl Message {
             Self::GivenUp(..) | Self::Examine | Self::Ask(MapRequest::Newer(_) | MapRequest::Drain(_)) => {
                 true
             }
-            // Who joins knows the clock before anybody can hold a snapshot of what comes to it then. And the members of a shard know each
-            // other by its log, before those that were away know the map again.
-            Self::Ask(MapRequest::Join(_))
-            | Self::Clock { .. }
+            // Who joins knows the clock before anybody can hold a snapshot of what comes to it then.
+            Self::Ask(MapRequest::Join(_)) | Self::Clock { .. } => speaker >= Stranger,
+            Self::Ask(_)
             | Self::Replication { .. }
             | Self::Copy { .. }
-            | Self::Copied { .. } => speaker >= Stranger,
-            Self::Ask(_)
+            | Self::Copied { .. }
             | Self::Transaction { .. }
             | Self::Reshape { .. }
             | Self::Load(_)
