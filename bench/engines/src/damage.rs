@@ -1,8 +1,9 @@
 //! What an engine says about damaged files and a full disk: the whole truth, an error, or nothing while data is lost.
 
 use crate::engine::{Change, Result, Sync, is_log, open};
-use crate::measure::{Random, files};
+use crate::measure::{files, noise};
 use crate::workload::{key, meta_key};
+use fulmar_node::Random;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -25,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn value(commit: u64) -> Vec<u8> {
     let bytes = if commit <= CHECKPOINTS { 6 << 10 } else { 150 };
-    Random(commit).bytes(bytes)
+    noise(&mut Random::new(commit), bytes)
 }
 
 fn changes(commit: u64) -> Vec<Change> {
@@ -199,7 +200,7 @@ fn hurt(engine: &str, kind: &str, directory: &Path, random: &mut Random) -> Resu
             let (path, length) = last_log()?;
             let mut file = File::options().write(true).open(path)?;
             file.seek(SeekFrom::Start(length))?;
-            file.write_all(&random.bytes(300))?;
+            file.write_all(&noise(random, 300))?;
         }
         "byte flipped in the log" => {
             let (path, offset) = pick(true, random)?;
@@ -218,7 +219,7 @@ pub(crate) fn damage(engine: &str, directory: &Path) -> Result<()> {
     let original = directory.join("original");
     let output = directory.join("answer");
     answer("commit_and_die", engine, &original, &output)?.filter(|(well, _)| *well).ok_or("could not commit")?;
-    let mut random = Random(6);
+    let mut random = Random::new(6);
     for kind in
         ["log cut in its last 4 KiB", "garbage after the log's end", "byte flipped in the log", "byte flipped in data"]
     {

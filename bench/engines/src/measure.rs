@@ -1,6 +1,7 @@
 //! What a run is judged by: ratios, counts from the kernel, and the lines that print them.
 
 use crate::engine::Result;
+use fulmar_node::Random;
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -147,29 +148,12 @@ pub(crate) fn forget_pages(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A splitmix64 generator: the same seed gives the same run.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+/// Bytes that do not compress.
+pub(crate) fn noise(random: &mut Random, count: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(count + 8);
+    while bytes.len() < count {
+        bytes.extend_from_slice(&random.next().to_le_bytes());
     }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.number() % limit.max(1)
-    }
-
-    /// Bytes that do not compress.
-    pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(count + 8);
-        while bytes.len() < count {
-            bytes.extend_from_slice(&self.number().to_le_bytes());
-        }
-        bytes.truncate(count);
-        bytes
-    }
+    bytes.truncate(count);
+    bytes
 }

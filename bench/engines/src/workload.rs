@@ -1,7 +1,8 @@
 //! The job: objects of some 6 KiB as a checkpoint and small deltas, each under object id ++ commit timestamp.
 
 use crate::engine::{Change, Engine, Result, Sync, open};
-use crate::measure::{Better, Figure, Random, bytes_written, disk_bytes, forget_pages, peak_memory};
+use crate::measure::{Better, Figure, bytes_written, disk_bytes, forget_pages, noise, peak_memory};
+use fulmar_node::Random;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -86,7 +87,7 @@ impl Floor {
 fn commits(engine: &str, directory: &Path, name: &str, group: u64, count: u64) -> Result<Vec<Figure>> {
     let database = open(engine, &directory.join("database"))?;
     let mut floor = Floor::create(directory)?;
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut ratios = Vec::new();
     let mut written = Vec::new();
     let mut rates = Vec::new();
@@ -97,14 +98,14 @@ fn commits(engine: &str, directory: &Path, name: &str, group: u64, count: u64) -
         for _ in 0..count {
             timestamp += 1;
             let mut batch: Vec<_> = (0..group)
-                .map(|_| Change::Put(key(random.below(OBJECTS), timestamp), random.bytes(DELTA)))
+                .map(|_| Change::Put(key(random.below(OBJECTS), timestamp), noise(&mut random, DELTA)))
                 .collect();
             batch.push(Change::Put(meta_key(), timestamp.to_be_bytes().to_vec()));
             database.apply(batch, Sync::Now)?;
         }
         let ours = started.elapsed();
         written.push(float(bytes_written()? - before) / float(count) / 1024.0);
-        let bytes = random.bytes(usize::try_from(group)? * (16 + DELTA) + 17);
+        let bytes = noise(&mut random, usize::try_from(group)? * (16 + DELTA) + 17);
         let started = Instant::now();
         for _ in 0..count {
             floor.commit(&bytes)?;
@@ -125,11 +126,11 @@ fn bulk(engine: &str, directory: &Path) -> Result<Vec<Figure>> {
     const BATCH: u64 = 2_000;
     let database = open(engine, &directory.join("database"))?;
     let mut floor = Floor::create(directory)?;
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     let mut ratios = Vec::new();
     let mut rates = Vec::new();
     for run in 0..2 * RUNS as u64 {
-        let values: Vec<_> = (0..BATCH).map(|_| random.bytes(CHECKPOINT)).collect();
+        let values: Vec<_> = (0..BATCH).map(|_| noise(&mut random, CHECKPOINT)).collect();
         let bytes = values.concat();
         let batch = (0..BATCH).zip(values).map(|(object, value)| Change::Put(key(object, run), value)).collect();
         let started = Instant::now();
@@ -148,14 +149,14 @@ fn bulk(engine: &str, directory: &Path) -> Result<Vec<Figure>> {
 
 /// Writes the big data set: for every object a checkpoint and up to ten deltas after it.
 fn fill(database: &dyn Engine, objects: u64) -> Result<u64> {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let mut bytes = 0;
     for first in (0..objects).step_by(500) {
         let mut batch = Vec::new();
         for object in first..(first + 500).min(objects) {
-            batch.push(Change::Put(key(object, 1), random.bytes(CHECKPOINT)));
+            batch.push(Change::Put(key(object, 1), noise(&mut random, CHECKPOINT)));
             for delta in 0..random.below(11) {
-                batch.push(Change::Put(key(object, 2 + delta), random.bytes(DELTA)));
+                batch.push(Change::Put(key(object, 2 + delta), noise(&mut random, DELTA)));
             }
         }
         for change in &batch {
@@ -187,9 +188,9 @@ fn load(engine: &str, directory: &Path) -> Result<Vec<Figure>> {
     let space = vec![float(disk_bytes(&data)?) / float(bytes)];
 
     let flat = File::options().read(true).write(true).create(true).truncate(true).open(directory.join("floor"))?;
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     for _ in 0..bytes / (1 << 20) {
-        (&flat).write_all(&random.bytes(1 << 20))?;
+        (&flat).write_all(&noise(&mut random, 1 << 20))?;
     }
     let mut figures = vec![filled, fill_memory, figure(engine, "fill.space", space, "ratio", Better::Lower)];
     for (what, count, cold) in [("load_warm", 20_000, false), ("load_cold", 1_000, true)] {
@@ -237,7 +238,7 @@ fn churn(engine: &str, directory: &Path) -> Result<Vec<Figure>> {
     const GROUP: u64 = 100;
     let data = directory.join("database");
     let database = open(engine, &data)?;
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let mut given = 0_u64;
     let mut peak = 0;
     let before = bytes_written()?;
@@ -248,7 +249,7 @@ fn churn(engine: &str, directory: &Path) -> Result<Vec<Figure>> {
             for delta in 1..=5 {
                 let group = first..first + GROUP;
                 let batch =
-                    group.map(|object| Change::Put(key(object, base + delta), random.bytes(DELTA))).collect();
+                    group.map(|object| Change::Put(key(object, base + delta), noise(&mut random, DELTA))).collect();
                 given += GROUP * (16 + DELTA) as u64;
                 database.apply(batch, Sync::Later)?;
             }
@@ -256,7 +257,7 @@ fn churn(engine: &str, directory: &Path) -> Result<Vec<Figure>> {
         for first in (0..LIVE).step_by(GROUP as usize) {
             let mut batch = Vec::new();
             for object in first..first + GROUP {
-                batch.push(Change::Put(key(object, base + 10), random.bytes(CHECKPOINT)));
+                batch.push(Change::Put(key(object, base + 10), noise(&mut random, CHECKPOINT)));
                 batch.extend((1..=5).map(|delta| Change::Remove(key(object, base + delta))));
                 if round > 0 {
                     batch.push(Change::Remove(key(object, base)));

@@ -13,7 +13,7 @@ mod query;
 pub(crate) use catalog::{Catalog, contents, schemas};
 
 use crate::fuzz::Step;
-use crate::random::Random;
+use fulmar_node::Random;
 use catalog::{Kind, Relation};
 
 /// More relations than this are not made.
@@ -63,7 +63,7 @@ impl Generator {
     /// define whether a row that is written again is seen again, and its own storage goes by columns outside the key.
     fn during(&mut self) -> Step {
         self.aliases = 0;
-        let rows = 1 + self.random.below(5);
+        let rows = 1 + self.random.index(5);
         let Some(table) = self.any_table() else { return Step::Sql(self.statement()) };
         if table.kind == Kind::WithoutRowid || self.random.one_in(3) {
             let query = self.query();
@@ -72,7 +72,7 @@ impl Generator {
         }
         let path = table.path();
         let filter = self.condition(&Self::scope_of(&table, false), 1);
-        let query = match self.random.below(4) {
+        let query = match self.random.index(4) {
             0 => format!("SELECT * FROM {path} NOT INDEXED"),
             1 => format!("SELECT * FROM {path} NOT INDEXED WHERE {filter}"),
             2 => format!("SELECT * FROM {path} NOT INDEXED ORDER BY rowid"),
@@ -122,7 +122,7 @@ impl Generator {
         let relation = self.any_relation();
         let path = relation.as_ref().map_or_else(|| "nothing".into(), Relation::path);
         let name = relation.map_or_else(|| "nothing".into(), |relation| relation.name);
-        match self.random.below(20) {
+        match self.random.index(20) {
             0 => "ANALYZE".into(),
             1 => format!("ANALYZE {path}"),
             2 => "REINDEX".into(),

@@ -37,7 +37,6 @@ pub mod kill;
 pub mod memory;
 pub mod outcome;
 mod process;
-mod random;
 pub mod server;
 pub mod slt;
 pub mod small;

@@ -64,8 +64,8 @@ fn has_large_value(n: i64) -> bool {
 
 /// Bytes of the large value of transaction `n`: up to 2 MB.
 fn large_value(thread: i64, n: i64) -> Vec<u8> {
-    let mut random = crate::random::Random::new((thread * 1_000_003 + n).cast_unsigned());
-    let length = 50_000 << random.below(6);
+    let mut random = fulmar_node::Random::new((thread * 1_000_003 + n).cast_unsigned());
+    let length = 50_000 << random.index(6);
     let mut value = Vec::with_capacity(length);
     while value.len() < length {
         value.extend(random.next().to_le_bytes());

@@ -58,6 +58,14 @@ impl Random {
         self.fraction() < probability
     }
 
+    /// One of `choices`.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub fn pick<'a, T: ?Sized>(&mut self, choices: &[&'a T]) -> &'a T {
+        choices[self.index(choices.len())]
+    }
+
     /// One of `items`, or nothing when there are none.
     pub fn choose<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         let index = self.index(items.len());

@@ -7,7 +7,7 @@ use super::check::{ACCOUNTS, BALANCE};
 use super::history::{Event, Outcome, Read, Slot, Time, Write};
 use super::{Failure, now};
 use crate::database;
-use crate::random::Random;
+use fulmar_node::Random;
 use rusqlite::{Connection, ErrorCode, params};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Which faults, in which order, for how long: all of it follows from the seed.
 
-use crate::random::Random;
+use fulmar_node::Random;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -62,8 +62,8 @@ const KINDS: usize = 21;
 
 impl Fault {
     fn draw(kind: usize, random: &mut Random) -> Self {
-        let place = random.below(SERVERS);
-        let other = (place + 1 + random.below(SERVERS - 1)) % SERVERS;
+        let place = random.index(SERVERS);
+        let other = (place + 1 + random.index(SERVERS - 1)) % SERVERS;
         match kind {
             0 => Self::Kill(place),
             1 => Self::Stop(place),
@@ -200,12 +200,12 @@ pub fn draw(seed: u64, steps: usize, given: &Given) -> Vec<Step> {
         if deck.is_empty() {
             deck.clone_from(&kinds);
             for left in (1..deck.len()).rev() {
-                deck.swap(left, random.below(left + 1));
+                deck.swap(left, random.index(left + 1));
             }
         }
         let fault = Fault::draw(deck.pop()?, &mut random);
         // Mostly long enough to have another leader begin, sometimes not.
-        let hold = Duration::from_millis([100, 1_200, 1_200, 2_500][random.below(4)]);
+        let hold = Duration::from_millis([100, 1_200, 1_200, 2_500][random.index(4)]);
         Some(Step { fault, hold: given.hold.unwrap_or(hold) })
     };
     (0..steps).map_while(|_| step()).collect()

@@ -1,7 +1,7 @@
 //! What a disk may hold after a power cut. The model is described in [the module above](super).
 
 use super::trace::{FileId, Operation};
-use crate::random::Random;
+use fulmar_node::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
@@ -111,12 +111,12 @@ impl Disk {
     /// What is left when the power fails now; which of all that is possible, `chance` decides.
     pub(super) fn cut(&self, chance: &mut Random) -> Remains {
         let mut names = self.durable_names.clone();
-        let outcome = chance.below(4);
+        let outcome = chance.index(4);
         for changes in self.changed_names.values() {
             let first = match outcome {
                 0 => 0,
                 1 => changes.len(),
-                _ => chance.below(changes.len() + 1),
+                _ => chance.index(changes.len() + 1),
             };
             changes[..first].iter().for_each(|change| rename(&mut names, change));
         }
@@ -186,15 +186,15 @@ impl Cached {
     }
 
     fn cut(&self, chance: &mut Random) -> Contents {
-        let survival = match chance.below(6) {
+        let survival = match chance.index(6) {
             0 => Survival::Nothing,
             1 => Survival::Everything,
             2 | 3 => Survival::Pages,
             4 => Survival::Sectors,
-            _ => Survival::AllButOne(self.changes.len().saturating_sub(1 + chance.below(4))),
+            _ => Survival::AllButOne(self.changes.len().saturating_sub(1 + chance.index(4))),
         };
-        let resizes = match chance.below(4) {
-            0 => chance.below(self.changes.len() + 1),
+        let resizes = match chance.index(4) {
+            0 => chance.index(self.changes.len() + 1),
             _ => self.changes.len(),
         };
         self.survivors(resizes, survival, chance)
@@ -252,10 +252,10 @@ impl Fates<'_> {
             Survival::Sectors => offset / SECTOR as u64,
         };
         let (changes, chance) = (self.changes, &mut *self.chance);
-        let until = self.of_sector.entry(unit).or_insert_with(|| match chance.below(3) {
+        let until = self.of_sector.entry(unit).or_insert_with(|| match chance.index(3) {
             0 => 0,
             1 => changes,
-            _ => chance.below(changes + 1),
+            _ => chance.index(changes + 1),
         });
         change < *until
     }

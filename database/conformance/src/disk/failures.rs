@@ -7,7 +7,7 @@
 use super::states::{self, Replay};
 use super::trace;
 use crate::database;
-use crate::random::Random;
+use fulmar_node::Random;
 use crate::workload::{self, Acknowledged, Error};
 use fulmar_locks::Mutex;
 use rusqlite::{Connection, ErrorCode};
@@ -115,14 +115,14 @@ pub fn run(worker: &mut dyn FnMut() -> Command, plan: Plan) -> Result<Seen, Erro
 fn draw(chance: &mut Random) -> (Fault, i64) {
     // Now and then enough for tables in memory to be flushed.
     let transactions = if chance.one_in(16) { 150 } else { chance.between(2, 20) };
-    let nature = match chance.below(5) {
+    let nature = match chance.index(5) {
         0 | 1 => Nature::Error,
         2 | 3 => Nature::Full,
         _ => Nature::Short,
     };
     // A new database takes some 180 calls, a commit some three.
     let until = if chance.one_in(3) { 180 } else { 180 + 9 * transactions };
-    let calls = match chance.below(4) {
+    let calls = match chance.index(4) {
         0 => 1,
         // There is room again when the database is closed.
         1 => 2,

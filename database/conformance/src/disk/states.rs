@@ -6,7 +6,7 @@
 use super::crash::Disk;
 use super::trace::{self, Operation};
 use crate::database;
-use crate::random::Random;
+use fulmar_node::Random;
 use crate::workload::{self, Acknowledged, Error};
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
@@ -147,7 +147,7 @@ fn whole(operations: &[Operation], root: &Path) -> Result<(), Error> {
 pub(super) fn place(seed: u64, operations: &[Operation]) -> usize {
     let is_sync = |operation: &Operation| *operation == Operation::SyncDirectory(PathBuf::new());
     let before = operations.iter().position(is_sync).map_or(0, |last| last + 1);
-    before + Random::new(!seed).below(operations.len() - before + 1)
+    before + Random::new(!seed).index(operations.len() - before + 1)
 }
 
 /// Keeps the trace of a breach, and says how to see it again.

@@ -2,7 +2,7 @@
 
 use crate::database;
 use crate::outcome::Failure;
-use crate::random::Random;
+use fulmar_node::Random;
 use rusqlite::Connection;
 use std::fmt;
 use std::path::Path;

@@ -29,11 +29,11 @@ impl Generator {
         if columns.is_empty() || relation.kind == Kind::View {
             return self.insert(relation);
         }
-        let count = self.rows / 3 + self.random.below(self.rows / 2);
+        let count = self.rows / 3 + self.random.index(self.rows / 2);
         let start = self.random.between(-20, 2000);
         let values: Vec<String> = columns
             .iter()
-            .map(|_| match self.random.below(9) {
+            .map(|_| match self.random.index(9) {
                 0 | 1 => "i".to_owned(),
                 2 => "-i".to_owned(),
                 3 => format!("i * {} % 1009", self.random.between(2, 900)),
@@ -57,7 +57,7 @@ impl Generator {
     }
 
     fn or(&mut self) -> &'static str {
-        match self.random.below(14) {
+        match self.random.index(14) {
             0 | 1 => " OR IGNORE",
             2 | 3 => " OR REPLACE",
             4 => " OR FAIL",
@@ -73,13 +73,13 @@ impl Generator {
             return format!("INSERT INTO {} DEFAULT VALUES", relation.path());
         }
         if self.random.one_in(3) && columns.len() > 1 {
-            columns.remove(self.random.below(columns.len()));
+            columns.remove(self.random.index(columns.len()));
         }
         let (or, path, names) = (self.or(), relation.path(), columns.join(", "));
         let verb = if self.random.one_in(10) { "REPLACE".into() } else { format!("INSERT{or}") };
         let source = match self.random.weighted(&[78, 12, 5, 5]) {
             0 => {
-                let rows: Vec<String> = (0..=self.random.below(4)).map(|_| self.row(columns.len())).collect();
+                let rows: Vec<String> = (0..=self.random.index(4)).map(|_| self.row(columns.len())).collect();
                 format!("VALUES {}", rows.join(", "))
             }
             1 => format!("SELECT * FROM ({}) WHERE 1 LIMIT 6", self.select(columns.len(), 1)),
@@ -205,7 +205,7 @@ impl Generator {
         const TEXTS: &[&str] = &["'a b'", "'ab'", "'b a a'", "'zoë A'", "''", "NULL", "'a b c d e f'"];
         let (path, a, b) = (relation.path(), self.random.pick(TEXTS), self.random.pick(TEXTS));
         let row = self.random.between(1, 12);
-        match self.random.below(8) {
+        match self.random.index(8) {
             0 => format!("DELETE FROM {path} WHERE rowid = {row}"),
             1 => format!("UPDATE {path} SET a = {a} WHERE rowid = {row}"),
             2 => format!("INSERT OR REPLACE INTO {path}(rowid, a, b) VALUES ({row}, {a}, {b})"),
@@ -221,7 +221,7 @@ impl Generator {
             5 => format!(
                 "INSERT INTO {path}({}, rank) VALUES ('automerge', {})",
                 relation.name,
-                self.random.below(5)
+                self.random.index(5)
             ),
             _ => format!("INSERT INTO {path}(a, b) VALUES ({a}, {b})"),
         }
@@ -231,7 +231,7 @@ impl Generator {
         let (path, row) = (relation.path(), self.random.between(1, 30));
         let low = self.random.between(-5, 20);
         let high = low + self.random.between(-1, 6);
-        match self.random.below(5) {
+        match self.random.index(5) {
             0 => format!("DELETE FROM {path} WHERE id = {row}"),
             1 => format!("UPDATE {path} SET x0 = {low}, x1 = {high} WHERE id = {row}"),
             2 => format!("INSERT OR REPLACE INTO {path}(id, x0, x1) VALUES ({row}, {low}, {high})"),

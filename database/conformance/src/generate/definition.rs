@@ -34,7 +34,7 @@ impl Generator {
 
     /// The beginning of a name in one of the databases, mostly in `main`.
     fn schema(&mut self) -> String {
-        match self.random.below(5) {
+        match self.random.index(5) {
             0 => "temp.".into(),
             1 | 2 => {
                 self.random.choose(&self.catalog.attached).map_or_else(String::new, |name| format!("{name}."))
@@ -44,7 +44,7 @@ impl Generator {
     }
 
     pub(super) fn create_table(&mut self) -> String {
-        let (schema, name) = (self.schema(), self.random.below(7));
+        let (schema, name) = (self.schema(), self.random.index(7));
         if self.catalog.relations.len() > 2 && self.random.one_in(8) {
             let query = self.select(3, 1);
             return format!(
@@ -53,7 +53,7 @@ impl Generator {
         }
         let exists = self.random.pick(&["", "", "", "IF NOT EXISTS "]);
         let strict = self.random.one_in(8);
-        let width = 2 + self.random.below(4);
+        let width = 2 + self.random.index(4);
         let key = self.random.weighted(&[30, 25, 8, 12, 25]);
         let scope =
             Scope { columns: COLUMNS[..width].iter().map(|c| (*c).to_owned()).collect(), subqueries: false };
@@ -137,7 +137,7 @@ impl Generator {
     }
 
     fn conflict_clause(&mut self) -> &'static str {
-        match self.random.below(12) {
+        match self.random.index(12) {
             0 => " ON CONFLICT REPLACE",
             1 => " ON CONFLICT IGNORE",
             2 => " ON CONFLICT FAIL",
@@ -177,7 +177,7 @@ impl Generator {
     }
 
     fn index_columns(&mut self, scope: &Scope, expressions: bool) -> String {
-        let columns: Vec<String> = (0..=self.random.below(3))
+        let columns: Vec<String> = (0..=self.random.index(3))
             .map(|_| {
                 let what = if expressions && self.random.one_in(5) {
                     format!("({})", self.expression(scope, 1))
@@ -204,7 +204,7 @@ impl Generator {
         let exists = self.random.pick(&["", "", "", "IF NOT EXISTS "]);
         let mut sql = format!(
             "CREATE {unique}INDEX {exists}{schema}i{} ON {}({columns})",
-            self.random.below(8),
+            self.random.index(8),
             table.name
         );
         if self.random.one_in(4) {
@@ -224,7 +224,7 @@ impl Generator {
         format!(
             "CREATE {}VIEW v{}{columns} AS {query}",
             self.random.pick(&["", "TEMP "]),
-            self.random.below(3)
+            self.random.index(3)
         )
     }
 
@@ -248,12 +248,12 @@ impl Generator {
             _ => String::new(),
         };
         let temporary = self.random.pick(&["", "", "", "TEMP "]);
-        let number = self.random.below(4);
+        let number = self.random.index(4);
         let mut sql = format!("CREATE {temporary}TRIGGER r{number} {when} {event}{of} ON {}", on.path());
         if self.random.one_in(3) {
             sql += &format!(" WHEN {}", self.condition(&scope, 1));
         }
-        let body: Vec<String> = (0..=self.random.below(2)).map(|_| self.trigger_step(&scope)).collect();
+        let body: Vec<String> = (0..=self.random.index(2)).map(|_| self.trigger_step(&scope)).collect();
         format!("{sql} BEGIN {}; END", body.join("; "))
     }
 
@@ -266,10 +266,10 @@ impl Generator {
         let Some(column) = self.writable_column(&table) else { return "SELECT 2".into() };
         let value = self.expression(row, 1);
         let name = &table.name;
-        match self.random.below(6) {
+        match self.random.index(6) {
             0 | 1 => {
                 let or = self.random.pick(&["", " OR IGNORE", " OR REPLACE"]);
-                let source = match self.random.below(3) {
+                let source = match self.random.index(3) {
                     0 => format!("SELECT {value} UNION ALL SELECT {}", self.literal()),
                     _ => format!("VALUES ({value})"),
                 };
@@ -299,7 +299,7 @@ impl Generator {
         let Some(table) = self.any_table() else { return self.create_table() };
         let (path, scope) = (table.path(), Self::scope_of(&table, false));
         let column = self.column(&scope);
-        match self.random.below(6) {
+        match self.random.index(6) {
             0 => format!("ALTER TABLE {path} RENAME TO t{}", self.random.below(7)),
             1 => format!(
                 "ALTER TABLE {path} RENAME COLUMN {column} TO {}",
@@ -312,7 +312,7 @@ impl Generator {
 
     fn added_column(&mut self, scope: &Scope) -> String {
         let (name, kind) = (self.random.pick(&["f", "h", "k"]), self.random.pick(TYPES));
-        let constraint = match self.random.below(8) {
+        let constraint = match self.random.index(8) {
             0 | 1 => format!(" DEFAULT {}", self.literal()),
             2 => format!(" NOT NULL DEFAULT {}", self.literal()),
             3 => format!(" CHECK ({})", self.lenient_condition(scope)),
@@ -343,7 +343,7 @@ impl Generator {
     }
 
     fn create_virtual(&mut self) -> String {
-        let (schema, number) = (self.schema(), self.random.below(2));
+        let (schema, number) = (self.schema(), self.random.index(2));
         if self.random.one_in(2) {
             let options = self.random.pick(&[
                 "",

@@ -86,8 +86,8 @@ impl Generator {
 
     /// A value that may not fit a page.
     pub(super) fn long_value(&mut self) -> String {
-        let length = [100, 500, 1_000, 4_090, 5_000, 20_000, 100_000][self.random.below(7)];
-        let length = length + self.random.below(10);
+        let length = [100, 500, 1_000, 4_090, 5_000, 20_000, 100_000][self.random.index(7)];
+        let length = length + self.random.index(10);
         if self.random.one_in(2) {
             format!("zeroblob({length})")
         } else {
@@ -136,7 +136,7 @@ impl Generator {
 
     fn conversion(&mut self, scope: &Scope, depth: usize) -> String {
         let inner = self.expression(scope, depth);
-        match self.random.below(6) {
+        match self.random.index(6) {
             0 => format!("-{inner}"),
             1 => format!("+{inner}"),
             2 => format!("~{inner}"),
@@ -151,7 +151,7 @@ impl Generator {
     fn function(&mut self, scope: &Scope, depth: usize) -> String {
         let a = self.expression(scope, depth);
         let b = self.operand(scope);
-        match self.random.below(24) {
+        match self.random.index(24) {
             0 => format!("abs({a})"),
             1 => format!("coalesce({a}, {b})"),
             2 => format!("nullif({a}, {b})"),
@@ -193,7 +193,7 @@ impl Generator {
                 format!("{column} BETWEEN {low} AND {high}")
             }
             4 => {
-                let list: Vec<String> = (0..=self.random.below(5)).map(|_| self.literal()).collect();
+                let list: Vec<String> = (0..=self.random.index(5)).map(|_| self.literal()).collect();
                 format!("{} IN ({})", self.column(scope), list.join(", "))
             }
             5 => {

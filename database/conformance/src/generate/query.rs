@@ -14,7 +14,7 @@ struct Source {
 impl Generator {
     /// A whole query of one to four columns.
     pub(super) fn query(&mut self) -> String {
-        let width = 1 + self.random.below(4);
+        let width = 1 + self.random.index(4);
         let explained = if self.random.one_in(12) { "EXPLAIN QUERY PLAN " } else { "" };
         let body = match self.random.weighted(&[50, 12, 12, 6, 12, 6, 6, 6, 5]) {
             0 => self.select(width, 2),
@@ -87,7 +87,7 @@ impl Generator {
     fn aggregate_call(&mut self, scope: &Scope) -> String {
         let argument = self.column(scope);
         let distinct = if self.random.one_in(4) { "DISTINCT " } else { "" };
-        let mut call = match self.random.below(9) {
+        let mut call = match self.random.index(9) {
             0 => "count(*)".to_owned(),
             1 => format!("count({distinct}{argument})"),
             2 => format!("sum({distinct}{argument})"),
@@ -107,9 +107,9 @@ impl Generator {
     fn windowed(&mut self) -> String {
         let (from, scope) = self.from(1);
         let mut columns = vec![self.column(&scope)];
-        for _ in 0..=self.random.below(2) {
+        for _ in 0..=self.random.index(2) {
             let argument = self.column(&scope);
-            let call = match self.random.below(14) {
+            let call = match self.random.index(14) {
                 0 => "row_number()".to_owned(),
                 1 => "rank()".to_owned(),
                 2 => "dense_rank()".to_owned(),
@@ -149,7 +149,7 @@ impl Generator {
 
     pub(super) fn compound(&mut self, width: usize) -> String {
         let mut sql = self.select_plain(width, 1);
-        for _ in 0..=self.random.below(2) {
+        for _ in 0..=self.random.index(2) {
             let operator = self.random.pick(&["UNION", "UNION ALL", "INTERSECT", "EXCEPT"]);
             let next =
                 if self.random.one_in(4) { self.aggregate(width) } else { self.select_plain(width, 1) };
@@ -176,7 +176,7 @@ impl Generator {
 
     pub(super) fn recursive(&mut self) -> String {
         let (from, scope) = self.from(1);
-        let steps = 1 + self.random.below(12);
+        let steps = 1 + self.random.index(12);
         let union = self.random.pick(&["UNION", "UNION ALL"]);
         let column = self.column(&scope);
         format!(
@@ -201,7 +201,7 @@ impl Generator {
         let (first, second) = (self.column(&scope), self.column(&scope));
         let (way, second_way) = (self.random.pick(&["", " DESC"]), self.random.pick(&["", " DESC"]));
         let path = table.path();
-        let condition = match self.random.below(6) {
+        let condition = match self.random.index(6) {
             0 => format!("{first} = {} AND {second} > {}", self.literal(), self.literal()),
             1 => format!("{first} BETWEEN {} AND {}", self.literal(), self.literal()),
             2 => format!("{first} IN ({}, {}, {})", self.literal(), self.literal(), self.literal()),
@@ -289,7 +289,7 @@ impl Generator {
         let alias = format!("s{}", self.aliases);
         let relations = self.catalog.relations.len();
         if relations == 0 || self.random.one_in(20) {
-            let sql = match self.random.below(3) {
+            let sql = match self.random.index(3) {
                 0 => format!("json_each('[1, \"a\", null, 2.5]') AS {alias}"),
                 1 => format!("(SELECT 1 AS value UNION ALL SELECT 'a') AS {alias}"),
                 _ => format!("(VALUES (1), (NULL), (3)) AS {alias}"),
@@ -297,14 +297,14 @@ impl Generator {
             let column = if sql.starts_with("(VALUES") { "column1" } else { "value" };
             return Source { sql, alias, columns: vec![column.to_owned()] };
         }
-        let relation = self.catalog.relations[self.random.below(relations)].clone();
+        let relation = self.catalog.relations[self.random.index(relations)].clone();
         let mut columns: Vec<String> = relation.columns.iter().map(|c| c.name.clone()).collect();
         if relation.kind == Kind::Rowid && self.random.one_in(4) {
             columns.push("rowid".to_owned());
         }
         let path = relation.path();
         if self.random.one_in(12) {
-            let limit = 1 + self.random.below(20);
+            let limit = 1 + self.random.index(20);
             columns.retain(|c| c != "rowid");
             return Source {
                 sql: format!("(SELECT * FROM {path} LIMIT {limit}) AS {alias}"),
@@ -329,9 +329,9 @@ impl Generator {
         if self.random.one_in(2) {
             return String::new();
         }
-        let terms: Vec<String> = (0..=self.random.below(2))
+        let terms: Vec<String> = (0..=self.random.index(2))
             .map(|_| {
-                let position = 1 + self.random.below(width);
+                let position = 1 + self.random.index(width);
                 let collation = if self.random.one_in(6) {
                     format!(" COLLATE {}", self.random.pick(COLLATIONS))
                 } else {
@@ -345,7 +345,7 @@ impl Generator {
     }
 
     fn limit(&mut self) -> String {
-        match self.random.below(6) {
+        match self.random.index(6) {
             0 => format!(" LIMIT {}", self.random.below(10)),
             1 => format!(" LIMIT {} OFFSET {}", self.random.below(10), self.random.below(5)),
             _ => String::new(),

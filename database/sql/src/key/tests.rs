@@ -1,22 +1,8 @@
 //! Keys against an oracle that compares values as SQLite documents it.
 
 use super::*;
+use fulmar_node::Random;
 use std::cmp::Ordering;
-
-/// A small generator: the tests must be the same each time.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed ^ mixed >> 29
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).unwrap_or(0)
-    }
-}
 
 #[derive(Clone, Debug)]
 enum Owned {
@@ -29,14 +15,14 @@ enum Owned {
 
 impl Owned {
     fn random(random: &mut Random) -> Self {
-        match random.below(6) {
+        match random.index(6) {
             0 => Self::Null,
             1 => Self::Integer(Self::integer(random)),
             #[expect(clippy::cast_precision_loss, reason = "any double near an integer will do")]
-            2 => Self::Real(Self::integer(random) as f64 + [0.0, 0.5, -0.5, 1e-9][random.below(4)]),
+            2 => Self::Real(Self::integer(random) as f64 + [0.0, 0.5, -0.5, 1e-9][random.index(4)]),
             3 => Self::Real(
                 [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, 9.3e18, -9.3e18, 5e-324]
-                    [random.below(8)],
+                    [random.index(8)],
             ),
             4 => Self::Text(Self::bytes(random)),
             _ => Self::Blob(Self::bytes(random)),
@@ -44,12 +30,12 @@ impl Owned {
     }
 
     fn integer(random: &mut Random) -> i64 {
-        let near = [0, 1 << 53, -(1 << 53), 1 << 60, i64::MAX, i64::MIN, 1 << 62][random.below(7)];
-        near.wrapping_add(i64::try_from(random.below(7)).unwrap_or(0) - 3)
+        let near = [0, 1 << 53, -(1 << 53), 1 << 60, i64::MAX, i64::MIN, 1 << 62][random.index(7)];
+        near.wrapping_add(i64::try_from(random.index(7)).unwrap_or(0) - 3)
     }
 
     fn bytes(random: &mut Random) -> Vec<u8> {
-        (0..random.below(5)).map(|_| b"aAbB \0~\xff"[random.below(8)]).collect()
+        (0..random.index(5)).map(|_| b"aAbB \0~\xff"[random.index(8)]).collect()
     }
 
     fn value(&self) -> Value<'_> {
@@ -133,12 +119,12 @@ fn encoded(format: &Format, values: &[Owned]) -> Vec<u8> {
 
 #[test]
 fn keys_sort_as_their_values() {
-    let random = &mut Random(1);
+    let random = &mut Random::new(1);
     for _ in 0..200_000 {
-        let fields = (0..1 + random.below(3))
+        let fields = (0..1 + random.index(3))
             .map(|_| Field {
-                collation: [Collation::Binary, Collation::NoCase, Collation::Rtrim][random.below(3)],
-                descending: random.below(2) == 0,
+                collation: [Collation::Binary, Collation::NoCase, Collation::Rtrim][random.index(3)],
+                descending: random.index(2) == 0,
             })
             .collect::<Vec<_>>();
         let format = Format { fields, unique: 0, encoding: Encoding::Utf8 };
