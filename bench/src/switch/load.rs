@@ -27,14 +27,15 @@ const SESSIONS: usize = 16;
 pub(super) fn connect(network: &Network) -> Result<(), Fault> {
     let listener = listen(network)?;
     let at = listener.local_addr()?;
-    network.hosts[0].within(|| Ok(TcpStream::connect_timeout(&at, Duration::from_millis(500))?)).map(drop)
+    network.hosts[0].within(|| TcpStream::connect_timeout(&at, Duration::from_millis(500)))?;
+    Ok(())
 }
 
 /// Bits a second of one TCP stream, as it is read.
 pub(super) fn stream(network: &Network, span: Duration) -> Result<f64, Fault> {
     let listener = listen(network)?;
     let at = listener.local_addr()?;
-    let mut sender = network.hosts[0].within(|| Ok(TcpStream::connect_timeout(&at, PATIENCE)?))?;
+    let mut sender = network.hosts[0].within(|| TcpStream::connect_timeout(&at, PATIENCE))?;
     let (mut receiver, _) = listener.accept()?;
     receiver.set_read_timeout(Some(PATIENCE))?;
     sender.set_write_timeout(Some(PATIENCE))?;
@@ -63,9 +64,9 @@ pub(super) fn stream(network: &Network, span: Duration) -> Result<f64, Fault> {
 /// They are put on the wire as frames, past the host's own UDP: a switch may be faster than that.
 pub(super) fn packets(network: &Network, span: Duration) -> Result<f64, Fault> {
     // It is not read from: what counts has arrived before.
-    let sink = network.hosts[1].within(|| Ok(UdpSocket::bind((ADDRESSES[1], 0))?))?;
+    let sink = network.hosts[1].within(|| UdpSocket::bind((ADDRESSES[1], 0)))?;
     let frame = frame(sink.local_addr()?.port());
-    let mut source = network.hosts[0].within(|| Ok(packet::open(HOST_PORT)?))?;
+    let mut source = network.hosts[0].within(|| packet::open(HOST_PORT))?;
     let ended = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| send_until(&mut source, &frame, &ended));
@@ -143,7 +144,7 @@ pub(super) fn connections(network: &Network, span: Duration) -> Result<f64, Faul
             .try_for_each(|client| client.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         // Those that answer wait for somebody: each hears one more, who goes away at once.
         for _ in 0..SESSIONS {
-            network.hosts[1].within(|| Ok(TcpStream::connect(at)?)).map(drop)?;
+            network.hosts[1].within(|| TcpStream::connect(at))?;
         }
         asked.map(|()| rate)
     })
@@ -166,5 +167,5 @@ fn answer(listener: &TcpListener) {
 }
 
 fn listen(network: &Network) -> Result<TcpListener, Fault> {
-    network.hosts[1].within(|| Ok(TcpListener::bind((ADDRESSES[1], 0))?))
+    Ok(network.hosts[1].within(|| TcpListener::bind((ADDRESSES[1], 0)))?)
 }

@@ -2,13 +2,8 @@
 
 use crate::fault::{Fault, Wrong};
 use crate::process::{find_or_install, on_path, output};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use std::fs::File;
+use fulmar_namespaces::Namespace;
 use std::net::Ipv4Addr;
-use std::os::fd::AsFd as _;
-use std::path::Path;
-use std::process::Command;
-use std::thread;
 
 /// Of the two hosts.
 pub(super) const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 9, 0, 1), Ipv4Addr::new(10, 9, 0, 2)];
@@ -16,59 +11,6 @@ pub(super) const MACS: [u64; 2] = [0x0200_0000_0001, 0x0200_0000_0002];
 /// The hosts' interfaces, and those of the switch on the other side of them.
 pub(super) const HOST_PORT: &str = "eth0";
 pub(super) const PORTS: [&str; 2] = ["port1", "port2"];
-
-/// A namespace, which goes with this value, and its interfaces with it.
-pub(super) struct Namespace(String);
-
-impl Namespace {
-    fn new(role: &str) -> Result<Self, Fault> {
-        // No other process that lives has this number.
-        let name = format!("fulmar-bench-{}-{role}", std::process::id());
-        ip(&["netns", "add", &name])?;
-        let namespace = Self(name);
-        namespace.ip(&["link", "set", "lo", "up"])?;
-        Ok(namespace)
-    }
-
-    pub(super) fn ip(&self, arguments: &[&str]) -> Result<(), Fault> {
-        ip(&[&["-n", &self.0], arguments].concat())
-    }
-
-    /// `program`, to be run there.
-    pub(super) fn command(&self, program: &Path) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.0]).arg(program);
-        command
-    }
-
-    /// Moves the thread that calls it here, for good: the sockets that it opens from now on are this host's.
-    fn enter(&self) -> Result<(), Fault> {
-        let link = File::open(format!("/run/netns/{}", self.0))?;
-        Ok(move_into_link_name_space(link.as_fd(), Some(LinkNameSpaceType::Network))?)
-    }
-
-    /// Does something there, and waits until it is done.
-    pub(super) fn within<T: Send>(&self, does: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T, Fault> {
-        thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                self.enter()?;
-                does()
-            });
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        // Nobody is left to be told.
-        let _ = ip(&["netns", "delete", &self.0]);
-    }
-}
-
-fn ip(arguments: &[&str]) -> Result<(), Fault> {
-    output(Command::new("ip").args(arguments)).map(drop)
-}
 
 /// Two hosts on interfaces whose other ends are a switch's ports.
 pub(super) struct Network {
@@ -85,7 +27,7 @@ impl Network {
         for (at, host) in network.hosts.iter().enumerate() {
             let (port, mac) = (PORTS[at], written(MACS[at]));
             let link = ["link", "add", port, "type", "veth", "peer", "name", HOST_PORT, "address", &mac];
-            network.switch.ip(&[&link[..], &["netns", &host.0]].concat())?;
+            network.switch.ip(&[&link[..], &["netns", host.name()]].concat())?;
             network.switch.ip(&["link", "set", port, "addrgenmode", "none", "up"])?;
             host.ip(&["link", "set", HOST_PORT, "addrgenmode", "none", "up"])?;
             host.ip(&["address", "add", &format!("{}/24", ADDRESSES[at]), "dev", HOST_PORT])?;
@@ -118,7 +60,7 @@ impl Network {
     /// How many packets have come to the second host.
     pub(super) fn delivered(&self) -> Result<u64, Fault> {
         // `/proc/net` is that of the process, not of the thread.
-        let counts = self.hosts[1].within(|| Ok(std::fs::read_to_string("/proc/thread-self/net/dev")?))?;
+        let counts = self.hosts[1].within(|| std::fs::read_to_string("/proc/thread-self/net/dev"))?;
         let line = counts.lines().find_map(|line| line.trim().strip_prefix(HOST_PORT)?.strip_prefix(':'));
         let packets = line.and_then(|numbers| numbers.split_whitespace().nth(1));
         Ok(packets

@@ -76,7 +76,7 @@ where
     let (tell, told) = channel();
     scope.spawn(move || {
         let host = &hosts[node.0 as usize];
-        host.enter();
+        host.namespace.enter();
         let socket = UdpSocket::bind((host.address, PORT)).expect("a host of our own");
         let mut datagrams = Datagrams::new(socket).expect("a socket");
         if node.0 < REPLICAS.into() {

@@ -206,7 +206,7 @@ fn an_interface_goes_under_traffic_and_comes_back() {
         });
         let mut byte = [0; 2000];
         socket(1).recv(&mut byte).expect("it arrives");
-        network.switch.ip(&["link", "delete", "port1"]);
+        network.switch.ip(&["link", "delete", "port1"]).expect("root may");
         served.until_interface("port1", "ofport", |number| number.integer() == Some(-1));
         network.link(1);
         served.until_interface("port1", "ofport", |number| number.integer() == Some(1));

@@ -9,7 +9,8 @@ mod tunnels;
 mod v10;
 mod vsctl;
 
-use crate::network::{Namespace, address};
+use crate::network::address;
+use fulmar_namespaces::Namespace;
 use crate::served::Served;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};

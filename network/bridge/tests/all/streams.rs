@@ -1,6 +1,7 @@
 //! Streams of the kernel's TCP between hosts, whose offloads are on: they arrive byte for byte.
 
-use crate::network::{Namespace, Network, address};
+use crate::network::{Network, address};
+use fulmar_namespaces::Namespace;
 use crate::served::{Served, bridge};
 use fulmar_node::Random;
 use std::io::{Read as _, Write as _};
@@ -69,9 +70,9 @@ fn a_stream_arrives() {
 /// A wire between two ports of the switch carries tags.
 pub(crate) fn tagged(test: &str) -> Served {
     let network = Network::new(test, 2);
-    network.switch.ip(&["link", "add", "port3", "type", "veth", "peer", "name", "port4"]);
+    network.switch.ip(&["link", "add", "port3", "type", "veth", "peer", "name", "port4"]).expect("root may");
     for end in ["port3", "port4"] {
-        network.switch.ip(&["link", "set", end, "addrgenmode", "none", "up"]);
+        network.switch.ip(&["link", "set", end, "addrgenmode", "none", "up"]).expect("root may");
     }
     let served = Served::new(network, vec![bridge(4)]);
     let mut client = served.client();

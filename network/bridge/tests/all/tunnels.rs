@@ -1,6 +1,7 @@
 //! VXLAN tunnels between switches, and to a kernel.
 
-use crate::network::{Namespace, Network, address, outer};
+use crate::network::{Network, address, outer};
+use fulmar_namespaces::Namespace;
 use crate::served::{Served, bridge};
 use crate::streams::stream;
 use fulmar_bridge::BridgeConfig;
@@ -53,7 +54,7 @@ impl Served {
 pub(crate) fn two(test: &str) -> [Served; 2] {
     let served = [1, 2].map(|number| {
         let network = Network::new(&format!("{test}{number}"), number);
-        network.host(number).ip(&["link", "set", "eth0", "mtu", MTU]);
+        network.host(number).ip(&["link", "set", "eth0", "mtu", MTU]).expect("root may");
         let ports = vec![format!("port{number}")];
         Served::new(network, vec![BridgeConfig { ports, fail_mode: None, ..bridge(0) }])
     });
@@ -63,12 +64,12 @@ pub(crate) fn two(test: &str) -> [Served; 2] {
 
 /// A kernel's VXLAN device with address 2, at the other end of the switch's network for tunnels.
 pub(crate) fn kernel(test: &str, served: &Served, key: &str) -> Namespace {
-    let kernel = Namespace::new(&format!("{test}-k"));
+    let kernel = Namespace::new(&format!("{test}-k")).expect("root may");
     Network::underlay(&served.network.switch, &kernel);
     let device = ["link", "add", "vx0", "type", "vxlan", "id", key, "dstport", "4789"];
-    kernel.ip(&[&device[..], &["remote", &outer(1).to_string(), "dev", "under0"]].concat());
-    kernel.ip(&["address", "add", &format!("{}/24", address(2)), "dev", "vx0"]);
-    kernel.ip(&["link", "set", "vx0", "addrgenmode", "none", "mtu", MTU, "up"]);
+    kernel.ip(&[&device[..], &["remote", &outer(1).to_string(), "dev", "under0"]].concat()).expect("root may");
+    kernel.ip(&["address", "add", &format!("{}/24", address(2)), "dev", "vx0"]).expect("root may");
+    kernel.ip(&["link", "set", "vx0", "addrgenmode", "none", "mtu", MTU, "up"]).expect("root may");
     kernel
 }
 
@@ -88,7 +89,7 @@ fn a_stream_arrives_through_a_tunnel_between_switches() {
 #[test]
 fn a_stream_arrives_through_a_tunnel_to_a_kernel() {
     let network = Network::new("vxlan-kernel", 1);
-    network.host(1).ip(&["link", "set", "eth0", "mtu", MTU]);
+    network.host(1).ip(&["link", "set", "eth0", "mtu", MTU]).expect("root may");
     let served = Served::new(network, vec![BridgeConfig { fail_mode: None, ..bridge(1) }]);
     let kernel = kernel("vxlan-kernel", &served, "42");
     served.add_tunnel("vx0", &[("remote_ip", &outer(2).to_string()), ("key", "42")]);
@@ -100,7 +101,7 @@ fn a_stream_arrives_through_a_tunnel_to_a_kernel() {
 #[test]
 fn what_is_no_tunnels_is_dropped_and_counted() {
     let network = Network::new("vxlan-stray", 1);
-    let stranger = Namespace::new("vxlan-stray-x");
+    let stranger = Namespace::new("vxlan-stray-x").expect("root may");
     Network::underlay(&network.switch, &stranger);
     let served = Served::new(network, vec![bridge(1)]);
     served.client().add_flow("actions=all");

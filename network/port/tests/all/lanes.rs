@@ -1,6 +1,7 @@
 //! An interface as several ports, for several threads.
 
-use crate::network::{ADDRESSES, Namespace, Network};
+use crate::network::{ADDRESSES, Network};
+use fulmar_namespaces::Namespace;
 use fulmar_packet::{Field, FlowKey, build, ethernet, ip};
 use fulmar_port::{Offload, Port, packet};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -253,10 +254,10 @@ fn nothing_comes_twice_from_the_beginning() {
 #[test]
 fn an_interface_that_is_down_is_opened_and_works_when_it_is_up() {
     let network = Network::new("down-lanes");
-    network.switch.ip(&["link", "set", "port1", "down"]);
+    network.switch.ip(&["link", "set", "port1", "down"]).expect("root may");
     let mut lanes =
         network.switch.within(|| packet::open_lanes("port1", TWO).expect("it is there, if not up"));
-    network.switch.ip(&["link", "set", "port1", "up"]);
+    network.switch.ip(&["link", "set", "port1", "up"]).expect("root may");
     let mut from = network.hosts[0].within(|| packet::open("eth0").expect("it is there"));
     from.send(&datagram(1, 0), Offload::NONE);
     from.flush();

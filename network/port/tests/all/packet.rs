@@ -48,9 +48,9 @@ fn pop_tag(frame: &mut Frame<'_>) {
 #[test]
 fn tags_are_put_back() {
     let network = Network::new("tag");
-    network.switch.ip(&["link", "add", "trunk1", "type", "veth", "peer", "name", "trunk2"]);
+    network.switch.ip(&["link", "add", "trunk1", "type", "veth", "peer", "name", "trunk2"]).expect("root may");
     for trunk in ["trunk1", "trunk2"] {
-        network.switch.ip(&["link", "set", trunk, "addrgenmode", "none", "up"]);
+        network.switch.ip(&["link", "set", trunk, "addrgenmode", "none", "up"]).expect("root may");
     }
     let mut longest = [0; 2];
     thread::scope(|scope| {
@@ -166,7 +166,7 @@ fn an_interface_that_is_down_or_gone_is_an_error() {
 
 fn down_or_gone_is_an_error(network: &Network) {
     let mut port = network.switch.within(|| packet::open("port1").expect("it is there"));
-    network.switch.ip(&["link", "set", "port1", "down"]);
+    network.switch.ip(&["link", "set", "port1", "down"]).expect("root may");
     poll(&mut [PollFd::new(&port, PollFlags::IN)], None).expect("it polls");
     for _ in 0..3 {
         assert!(matches!(error_of(&mut port), Error::Down { .. }));
@@ -181,7 +181,7 @@ fn down_or_gone_is_an_error(network: &Network) {
     let sent = port.counters().sent;
     assert_eq!((sent.packets, sent.bytes, sent.errors), (0, 0, 1100));
 
-    network.switch.ip(&["link", "set", "port1", "up"]);
+    network.switch.ip(&["link", "set", "port1", "up"]).expect("root may");
     let mut there = network.hosts[0].within(|| packet::open("eth0").expect("it is there"));
     there.send(&frame_of(6, 60), Offload::NONE);
     there.flush();
@@ -194,7 +194,7 @@ fn down_or_gone_is_an_error(network: &Network) {
     assert_eq!(port.counters().sent.packets, 1000);
 
     port.send(&frame_of(8, 60), Offload::NONE);
-    network.switch.ip(&["link", "delete", "port1"]);
+    network.switch.ip(&["link", "delete", "port1"]).expect("root may");
     port.flush();
     assert_eq!((port.counters().sent.packets, port.counters().sent.errors), (1000, 1101));
     for _ in 0..3 {

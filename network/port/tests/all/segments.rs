@@ -88,7 +88,7 @@ pub(crate) fn collect(port: &mut Port, many: usize) -> Vec<Vec<u8>> {
 fn software_cuts_as_the_kernel_does() {
     let network = Network::new("cut");
     // So that the interface gets nothing but single segments.
-    network.switch.ip(&["link", "set", "port1", "gso_max_segs", "1"]);
+    network.switch.ip(&["link", "set", "port1", "gso_max_segs", "1"]).expect("root may");
     let mut from = network.switch.within(|| packet::open("port1").expect("it is there"));
     let mut to = network.hosts[0].within(|| packet::open("eth0").expect("it is there"));
     let mut random = Random::new(3);
@@ -123,7 +123,7 @@ fn long_frames_that_came_before_a_link_went_down_are_not_lost() {
     for (frame, offload) in &frames {
         there.send(frame, *offload);
     }
-    network.switch.ip(&["link", "set", "port1", "down"]);
+    network.switch.ip(&["link", "set", "port1", "down"]).expect("root may");
     let mut came = Vec::new();
     let error = loop {
         let received = port.receive(2, |frame| {

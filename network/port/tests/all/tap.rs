@@ -1,6 +1,7 @@
 //! A port that is an interface.
 
-use crate::network::{Namespace, exchange};
+use crate::network::exchange;
+use fulmar_namespaces::Namespace;
 use crate::wire::Wire;
 use fulmar_port::{Error, packet, tap};
 use std::net::IpAddr;
@@ -8,13 +9,13 @@ use std::thread;
 
 #[test]
 fn tcp_passes_between_devices_which_go_with_their_ports() {
-    let hosts = [1, 2].map(|number| Namespace::new(&format!("tap-{number}")));
+    let hosts = [1, 2].map(|number| Namespace::new(&format!("tap-{number}")).expect("root may"));
     let taps = [0, 1].map(|at| {
         let host: &Namespace = &hosts[at];
         let tap = host.within(|| tap::create("tap0").expect("root may"));
         assert!(!tap.link().expect("it is there").is_up);
-        host.ip(&["address", "add", &format!("10.10.0.{}/24", at + 1), "dev", "tap0"]);
-        host.ip(&["link", "set", "tap0", "up"]);
+        host.ip(&["address", "add", &format!("10.10.0.{}/24", at + 1), "dev", "tap0"]).expect("root may");
+        host.ip(&["link", "set", "tap0", "up"]).expect("root may");
         assert!(tap.link().expect("it is there").is_up);
         assert!(matches!(host.within(|| tap::create("tap0")), Err(Error::Refused { .. })));
         tap

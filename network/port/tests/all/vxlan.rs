@@ -54,11 +54,11 @@ impl End {
 /// Hosts of which the ends of their only link are a cable: `port1` and `port2` are joined by a bridge of the kernel.
 fn wired(test: &str) -> Network {
     let network = Network::new(test);
-    network.switch.ip(&["link", "add", "wire", "type", "bridge"]);
+    network.switch.ip(&["link", "add", "wire", "type", "bridge"]).expect("root may");
     for port in ["port1", "port2"] {
-        network.switch.ip(&["link", "set", port, "master", "wire"]);
+        network.switch.ip(&["link", "set", port, "master", "wire"]).expect("root may");
     }
-    network.switch.ip(&["link", "set", "wire", "up"]);
+    network.switch.ip(&["link", "set", "wire", "up"]).expect("root may");
     network
 }
 

@@ -1,6 +1,7 @@
 //! By which way frames go out.
 
-use crate::network::{Namespace, Network};
+use crate::network::Network;
+use fulmar_namespaces::Namespace;
 use crate::segments::{collect, finished, open_frame};
 use fulmar_node::Random;
 use fulmar_port::offload::{Checksum, Kind};
@@ -98,8 +99,8 @@ fn what_is_longer_than_the_mtu_is_refused() {
     let (mut from, mut to) = (open(&network.switch, "port1"), open(&network.hosts[0], "eth0"));
     let mut random = Random::new(10);
     let mut sends = |mtu: &str, payload: usize, errors: u64| {
-        network.switch.ip(&["link", "set", "port1", "mtu", mtu]);
-        network.hosts[0].ip(&["link", "set", "eth0", "mtu", mtu]);
+        network.switch.ip(&["link", "set", "port1", "mtu", mtu]).expect("root may");
+        network.hosts[0].ip(&["link", "set", "eth0", "mtu", mtu]).expect("root may");
         assert_eq!(from.link().expect("it is there").mtu.to_string(), mtu);
         let (frame, offload) = open_segment(&mut random, payload);
         let before = from.counters().sent;
@@ -132,12 +133,12 @@ fn what_an_interface_drops_is_counted_and_does_not_come_later() {
         let sent = from.counters().sent;
         (sent.packets, sent.dropped, sent.errors)
     };
-    network.hosts[0].ip(&["link", "set", "eth0", "down"]);
+    network.hosts[0].ip(&["link", "set", "eth0", "down"]).expect("root may");
     assert_eq!(send_all(&mut from), (0, 300, 0));
-    network.switch.ip(&["link", "set", "port1", "down"]);
+    network.switch.ip(&["link", "set", "port1", "down"]).expect("root may");
     assert_eq!(send_all(&mut from), (0, 300, 300));
-    network.switch.ip(&["link", "set", "port1", "up"]);
-    network.hosts[0].ip(&["link", "set", "eth0", "up"]);
+    network.switch.ip(&["link", "set", "port1", "up"]).expect("root may");
+    network.hosts[0].ip(&["link", "set", "eth0", "up"]).expect("root may");
     let mut to = open(&network.hosts[0], "eth0");
     assert_eq!(send_all(&mut from), (300, 300, 300));
     let complete: Vec<_> = frames.iter().flat_map(|(frame, offload)| finished(frame, *offload)).collect();

@@ -1,6 +1,7 @@
 //! A port on an interface whose other side leaves nothing to be done.
 
-use crate::network::{Namespace, exchange};
+use crate::network::exchange;
+use fulmar_namespaces::Namespace;
 use crate::wire::Wire;
 use fulmar_port::{Error, Offload, packet, tap, xdp};
 use std::net::IpAddr;
@@ -9,15 +10,15 @@ use std::thread;
 /// Two hosts with TAP devices, and between them a link that knows no offloads.
 #[test]
 fn segments_are_cut_for_a_port_that_takes_none() {
-    let hosts = [1, 2].map(|number| Namespace::new(&format!("xdp-{number}")));
-    let switch = Namespace::new("xdp-s");
-    switch.ip(&["link", "add", "trunk1", "type", "veth", "peer", "name", "trunk2"]);
+    let hosts = [1, 2].map(|number| Namespace::new(&format!("xdp-{number}")).expect("root may"));
+    let switch = Namespace::new("xdp-s").expect("root may");
+    switch.ip(&["link", "add", "trunk1", "type", "veth", "peer", "name", "trunk2"]).expect("root may");
     let pairs = [(1, "trunk1"), (2, "trunk2")].map(|(number, trunk)| {
         let host = &hosts[number - 1];
-        switch.ip(&["link", "set", trunk, "addrgenmode", "none", "up"]);
+        switch.ip(&["link", "set", trunk, "addrgenmode", "none", "up"]).expect("root may");
         let tap = host.within(|| tap::create("tap0").expect("root may"));
-        host.ip(&["address", "add", &format!("10.11.0.{number}/24"), "dev", "tap0"]);
-        host.ip(&["link", "set", "tap0", "up"]);
+        host.ip(&["address", "add", &format!("10.11.0.{number}/24"), "dev", "tap0"]).expect("root may");
+        host.ip(&["link", "set", "tap0", "up"]).expect("root may");
         let xdp = switch.within(|| xdp::open(trunk).expect("the kernel has XDP"));
         [tap, xdp]
     });
@@ -42,10 +43,10 @@ fn segments_are_cut_for_a_port_that_takes_none() {
 
 #[test]
 fn what_does_not_fit_is_counted_and_a_link_that_is_down_is_an_error() {
-    let switch = Namespace::new("xdp-down");
-    switch.ip(&["link", "add", "port1", "type", "veth", "peer", "name", "port2"]);
+    let switch = Namespace::new("xdp-down").expect("root may");
+    switch.ip(&["link", "add", "port1", "type", "veth", "peer", "name", "port2"]).expect("root may");
     for name in ["port1", "port2"] {
-        switch.ip(&["link", "set", name, "addrgenmode", "none", "up"]);
+        switch.ip(&["link", "set", name, "addrgenmode", "none", "up"]).expect("root may");
     }
     let mut port = switch.within(|| xdp::open("port1").expect("the kernel has XDP"));
     let mut there = switch.within(|| packet::open("port2").expect("it is there"));
@@ -62,13 +63,13 @@ fn what_does_not_fit_is_counted_and_a_link_that_is_down_is_an_error() {
     while there.receive(64, |there| came += u64::from(there.bytes() == frame)).expect("it is up") > 0 {}
     assert_eq!(came + there.counters().received.dropped, sent.packets);
 
-    switch.ip(&["link", "set", "port1", "down"]);
+    switch.ip(&["link", "set", "port1", "down"]).expect("root may");
     let error = loop {
         if let Err(why) = port.receive(64, |_| {}) {
             break why;
         }
     };
     assert!(matches!(error, Error::Down { .. }));
-    switch.ip(&["link", "delete", "port1"]);
+    switch.ip(&["link", "delete", "port1"]).expect("root may");
     assert!(matches!(port.receive(64, |_| {}), Err(Error::Gone { .. })));
 }

@@ -1,6 +1,7 @@
 //! Checksums that a switch leaves open, or changes, are right on the wire.
 
-use crate::network::{Namespace, address};
+use crate::network::address;
+use fulmar_namespaces::Namespace;
 use crate::served::Served;
 use crate::streams::{stream, tagged, translated};
 use std::process::Command;

@@ -144,7 +144,7 @@ fn ovs_ofctl_makes_groups_and_meters() {
     // The first live bucket; when its port has no link, the next one.
     served.add_flow("priority=3,in_port=1,icmp actions=group:3");
     assert!(!served.ping(1, 2), "it goes to another host");
-    served.network.switch.ip(&["link", "set", "port3", "down"]);
+    served.network.switch.ip(&["link", "set", "port3", "down"]).expect("root may");
     served.vsctl("wait-until Interface port3 admin_state=down");
     assert!(served.ping(1, 2));
     served.ofctl(&["del-groups", "br0", "group_id=3"]);
@@ -268,7 +268,7 @@ fn ovs_ofctl_monitors_flows() {
 impl Served {
     /// Waits until the monitor has been told anything: of a port that changes.
     pub(super) fn until_connected(&self, monitor: &mut Listening, version: &str) {
-        self.network.switch.ip(&["link", "add", "news", "type", "veth", "peer", "name", "other"]);
+        self.network.switch.ip(&["link", "add", "news", "type", "veth", "peer", "name", "other"]).expect("root may");
         monitor.hears_of(&format!("OFPT_PORT_STATUS{version}"), || {
             self.vsctl("add-port br0 news");
             self.vsctl("del-port br0 news");

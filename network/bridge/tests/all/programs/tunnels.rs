@@ -1,7 +1,8 @@
 //! Tunnels that `ovs-vsctl` makes and `ovs-ofctl` chooses, to switches of both kinds and to a kernel.
 
 use super::{ping, said};
-use crate::network::{Namespace, Network, address, outer};
+use crate::network::{Network, address, outer};
+use fulmar_namespaces::Namespace;
 use crate::served::{Served, bridge};
 use crate::streams::stream;
 use crate::tunnels::{MTU, kernel, two};
@@ -42,7 +43,7 @@ fn ovs_vsctl_makes_tunnels() {
         served
             .network
             .host(if std::ptr::eq(served, &one) { 1 } else { 2 })
-            .ip(&["link", "set", "eth0", "mtu", "1500"]);
+            .ip(&["link", "set", "eth0", "mtu", "1500"]).expect("root may");
     }
     let long = |from: &Served| {
         let arguments = ["-n", "-q", "-c", "2", "-i", "0.2", "-W", "1", "-s", "1472", "10.9.0.2"];
@@ -102,7 +103,7 @@ fn ovs_ofctl_chooses_keys_and_ends() {
 #[ignore = "it needs Debian's openvswitch-switch and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
 fn a_kernel_is_at_the_other_end() {
     let network = Network::new("vx-kernel", 1);
-    network.host(1).ip(&["link", "set", "eth0", "mtu", MTU]);
+    network.host(1).ip(&["link", "set", "eth0", "mtu", MTU]).expect("root may");
     let served = Served::new(network, vec![BridgeConfig { fail_mode: None, ..bridge(1) }]);
     let kernel = kernel("vx-kernel", &served, "16777215");
     add_tunnel(&served, "remote_ip=10.8.0.2 key=16777215");
@@ -157,15 +158,15 @@ impl Drop for OpenVSwitch {
 #[ignore = "it needs Debian's openvswitch-switch, ethtool and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
 fn open_vswitch_is_at_the_other_end() {
     let network = Network::new("vx-ovs", 1);
-    network.host(1).ip(&["link", "set", "eth0", "mtu", MTU]);
+    network.host(1).ip(&["link", "set", "eth0", "mtu", MTU]).expect("root may");
     let served = Served::new(network, vec![BridgeConfig { fail_mode: None, ..bridge(1) }]);
-    let other = Namespace::new("vx-ovs-o");
+    let other = Namespace::new("vx-ovs-o").expect("root may");
     Network::underlay(&served.network.switch, &other);
     // It wants whole checksums, and no trains.
     super::checksums::set_offloads(&served.network.switch, "under0", false);
     let open_vswitch = other.within(OpenVSwitch::begin);
     // The address is that of its own interface then, by which it finds its way.
-    other.ip(&["address", "flush", "dev", "under0"]);
+    other.ip(&["address", "flush", "dev", "under0"]).expect("root may");
     open_vswitch.says(
         "ovs-vsctl",
         "--db=unix:db.sock --retry --timeout=60 init \
@@ -173,10 +174,10 @@ fn open_vswitch_is_at_the_other_end() {
          -- add-br br0 -- set bridge br0 datapath_type=netdev \
          -- add-port br0 vx0 -- set interface vx0 type=vxlan options:remote_ip=10.8.0.1 options:key=42",
     );
-    other.ip(&["address", "add", "10.8.0.2/24", "dev", "phy"]);
-    other.ip(&["link", "set", "phy", "up"]);
-    other.ip(&["address", "add", &format!("{}/24", address(2)), "dev", "br0"]);
-    other.ip(&["link", "set", "br0", "mtu", MTU, "up"]);
+    other.ip(&["address", "add", "10.8.0.2/24", "dev", "phy"]).expect("root may");
+    other.ip(&["link", "set", "phy", "up"]).expect("root may");
+    other.ip(&["address", "add", &format!("{}/24", address(2)), "dev", "br0"]).expect("root may");
+    other.ip(&["link", "set", "br0", "mtu", MTU, "up"]).expect("root may");
     add_tunnel(&served, &format!("remote_ip={} key=42", outer(2)));
     assert!(
         ping(served.network.host(1), address(2)) || ping(served.network.host(1), address(2)),

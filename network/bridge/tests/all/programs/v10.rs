@@ -219,7 +219,7 @@ fn ovs_ofctl_monitors_packets_and_sends_them_without_a_version() {
         served.plain(&["add-flow", "br0", "send_flow_rem,priority=9,tcp6 actions=drop"]);
         served.plain(&["del-flows", "br0", "tcp6"]);
         monitor.hears(&["FLOW_REMOVED"]);
-        served.network.switch.ip(&["link", "del", "news"]);
+        served.network.switch.ip(&["link", "del", "news"]).expect("root may");
     }
     // Also by what a packet has not, which is not changed.
     let mut host = served.network.host(2).within(|| packet::open("eth0").expect("it is there"));

@@ -26,8 +26,8 @@ fn ovs_vsctl_makes_bridges_and_ports() {
     assert!(served.vsctl("--columns=name find Interface ofport=65534").contains("br0"));
     assert!(served.vsctl("--columns=datapath_id list Bridge br0").contains("0000"));
     // The switch's own interface is a host's, too.
-    served.network.switch.ip(&["address", "add", "10.9.0.99/24", "dev", "br0"]);
-    served.network.switch.ip(&["link", "set", "br0", "up"]);
+    served.network.switch.ip(&["address", "add", "10.9.0.99/24", "dev", "br0"]).expect("root may");
+    served.network.switch.ip(&["link", "set", "br0", "up"]).expect("root may");
     assert!(served.ping(1, 99));
 
     served.vsctl("del-port br0 port2");
@@ -98,7 +98,7 @@ fn an_interface_that_is_not_there_is_an_error_until_it_is() {
     assert_eq!(served.vsctl("get Interface port3 ofport"), "-1\n");
     assert_eq!(served.vsctl("get Interface port1 error"), "[]\n");
     assert!(served.ping(1, 2), "the others work");
-    served.network.switch.ip(&["link", "add", "port3", "type", "veth", "peer", "name", "other"]);
+    served.network.switch.ip(&["link", "add", "port3", "type", "veth", "peer", "name", "other"]).expect("root may");
     served.vsctl("wait-until Interface port3 ofport>0");
     assert_eq!(served.vsctl("get Interface port3 error"), "[]\n");
     let wrong = served.vsctl_output("add-port br0 odd -- set Interface odd type=gre");
@@ -148,9 +148,9 @@ fn tags_and_trunks_keep_virtual_networks_apart() {
     served.vsctl("add-br br0 -- add-br br1");
     served.vsctl("add-port br0 port1 tag=10 -- add-port br0 port2 tag=20");
     served.vsctl("add-port br1 port3 tag=10 -- add-port br1 port4 tag=20");
-    served.network.switch.ip(&["link", "add", "trunk0", "type", "veth", "peer", "name", "trunk1"]);
+    served.network.switch.ip(&["link", "add", "trunk0", "type", "veth", "peer", "name", "trunk1"]).expect("root may");
     for trunk in ["trunk0", "trunk1"] {
-        served.network.switch.ip(&["link", "set", trunk, "addrgenmode", "none", "up"]);
+        served.network.switch.ip(&["link", "set", trunk, "addrgenmode", "none", "up"]).expect("root may");
     }
     served.vsctl("add-port br0 trunk0 -- add-port br1 trunk1");
     let pings = |pairs: [(u8, u8); 4]| pairs.map(|(from, to)| served.ping(from, to));
@@ -214,9 +214,9 @@ fn bonds_have_one_member_in_use() {
     let switch = &served.network.switch;
     for number in [0, 1] {
         let [one, other] = ["one", "other"].map(|end| format!("{end}{number}"));
-        switch.ip(&["link", "add", &one, "type", "veth", "peer", "name", &other]);
+        switch.ip(&["link", "add", &one, "type", "veth", "peer", "name", &other]).expect("root may");
         for end in [&one, &other] {
-            switch.ip(&["link", "set", end, "addrgenmode", "none", "up"]);
+            switch.ip(&["link", "set", end, "addrgenmode", "none", "up"]).expect("root may");
         }
     }
     served.vsctl("add-br br0 -- add-port br0 port1 -- add-bond br0 bond0 one0 one1 bond_mode=active-backup");
@@ -227,10 +227,10 @@ fn bonds_have_one_member_in_use() {
         served.vsctl(&format!("wait-until Port bond0 bond_active_slave={address}"));
     };
     in_use("one0");
-    switch.ip(&["link", "set", "other0", "down"]);
+    switch.ip(&["link", "set", "other0", "down"]).expect("root may");
     in_use("one1");
     assert!(served.ping(1, 2));
-    switch.ip(&["link", "set", "other0", "up"]);
+    switch.ip(&["link", "set", "other0", "up"]).expect("root may");
     in_use("one0");
     assert!(served.ping(1, 2));
     let wrong = served.vsctl_output("set Port bond0 bond_mode=balance-slb");
