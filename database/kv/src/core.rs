@@ -218,12 +218,10 @@ impl Core {
 
     /// What the engine has to store for an object that has changed: the change, or the object anew, if it takes that.
     fn entry(&self, object: &mut Object, delta: Option<Vec<u8>>, largest: u64) -> EngineWrite {
-        let bound = DELTA_BYTES.max(object.size() / 2);
-        let is_too_large = object.size() as u64 > largest;
+        let delta = delta.filter(|delta| takes_change(object, delta.len(), largest));
         let log = &mut object.log;
-        let fits = |d: &Vec<u8>| log.entries < DELTAS && log.bytes_since_checkpoint + d.len() < bound;
         let mut entry = Vec::new();
-        match delta.filter(|d| log.entries > 0 && (is_too_large || fits(d))) {
+        match delta {
             Some(delta) => {
                 entry.reserve(delta.len() + 10);
                 entry.push(CHANGES);
@@ -243,6 +241,14 @@ impl Core {
         object.log.stored = object.log.stored.max(object.log.entries);
         EngineWrite::Put { object: object.id(), sequence, entry }
     }
+}
+
+/// Whether the engine stores a change of so many bytes beside the object's last checkpoint, and not the object anew.
+fn takes_change(object: &Object, bytes: usize, largest: u64) -> bool {
+    let log = &object.log;
+    let bound = DELTA_BYTES.max(object.size() / 2);
+    let fits = log.entries < DELTAS && log.bytes_since_checkpoint + bytes < bound;
+    log.entries > 0 && (fits || object.size() as u64 > largest)
 }
 
 impl Attempt<'_, '_> {
@@ -375,9 +381,11 @@ impl Attempt<'_, '_> {
     /// If they are not the object's to take: what was validated is, and what were written otherwise could not be read back.
     fn change(&mut self, object: &Object, changes: &Changes, at: Timestamp) {
         assert!(object.takes(changes, at), "object {}: changes at {} are out of place", object.id().0, at.0);
-        let is_first = !self.changed.contains_key(&object.id());
-        let delta = (self.staged.keeps_entries && is_first).then(|| encode_changes(changes, at));
         let next = Arc::new(object.apply(changes, at, self.staged.watermark));
+        let is_first = !self.changed.contains_key(&object.id());
+        let is_stored = self.staged.keeps_entries && is_first;
+        let is_stored = is_stored && takes_change(&next, changes.size(), self.staged.largest);
+        let delta = is_stored.then(|| encode_changes(changes, at));
         let thins = next.is_sparse() && !object.is_sparse();
         self.changed.insert(object.id(), Effect::Changed { object: next, delta, thins });
     }

@@ -45,6 +45,8 @@ impl Operation {
                 out.push(1);
                 view.encode(&mut out);
                 put_varint(&mut out, *upto);
+                // It may be large: to grow would be to copy it.
+                out.reserve(usize::try_from(batch.bytes()).unwrap_or_default());
                 put_writes(&mut out, &batch.writes);
             }
             Self::Part { view, bytes, is_last } => {
