@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use fulmar::commands::agree::{self, Agree};
 use fulmar::commands::bench::{self, Bench};
 use fulmar::commands::demo::{self, Demo};
@@ -24,8 +24,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Fulmar: a SQL database designed together with its network
 #[derive(Parser)]
 #[command(name = "fulmar", version, arg_required_else_help = true)]
-#[command(after_help = "Example:\n  fulmar sql birds 'CREATE TABLE sightings(species TEXT, at TEXT)'\n\n\
-                        Exit status: 0 done, 1 failed, 2 bad usage.")]
+#[command(after_help = "Example:\n  fulmar sql birds 'CREATE TABLE sightings(species TEXT, at TEXT)'")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -68,13 +67,28 @@ enum Command {
     Lab(Lab),
 }
 
+/// How commands end that do not say otherwise in their help.
+const STATUSES: &str = "Exit status: 0 done, 1 failed, 2 bad usage.";
+
+/// Has the help of each command say how it ends.
+fn with_statuses(command: clap::Command) -> clap::Command {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let command = match help.as_str() {
+        "" => command.after_help(STATUSES),
+        help if help.contains("Exit status: ") => command,
+        help => command.after_help(format!("{help}\n\n{STATUSES}")),
+    };
+    command.mut_subcommands(with_statuses)
+}
+
 fn main() -> ExitCode {
-    let definition = Arguments::command();
+    let definition = with_statuses(Arguments::command());
     let mut arguments: Vec<_> = std::env::args_os().collect();
     if let Some(subcommand) = definition.find_subcommand("sql") {
         arguments = sql::Options::with_two_dashes(subcommand, arguments);
     }
-    match Arguments::parse_from(arguments).command {
+    let matches = definition.get_matches_from(arguments);
+    match Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).command {
         Command::Sql(options) => sql::run(&options),
         Command::Serve(options) => serve::run(&options),
         Command::Agree(agree) => agree::run(&agree),
@@ -90,5 +104,35 @@ fn main() -> ExitCode {
         Command::Net(net) => fulmar_net::command(net),
         Command::Bench(bench) => bench::run(bench),
         Command::Lab(lab) => lab::run(&lab),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls `visit` with each command that does something, and how it is called.
+    fn walk(command: &clap::Command, called: &str, visit: &mut dyn FnMut(&str, &clap::Command)) {
+        for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+            let called = format!("{called} {}", subcommand.get_name());
+            walk(subcommand, &called, visit);
+        }
+        if !command.is_subcommand_required_set() {
+            visit(called, command);
+        }
+    }
+
+    #[test]
+    fn every_help_has_an_example_that_is_not_wrapped_and_says_how_the_command_ends() {
+        let mut definition = with_statuses(Arguments::command());
+        definition.build();
+        walk(&definition, "fulmar", &mut |called, command| {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Exit status: "), "{called}: {help}");
+            assert!(help.contains("Example"), "{called} has no example");
+            // Without a terminal, what is longer is wrapped.
+            let long = help.lines().find(|line| line.starts_with("  ") && line.chars().count() > 100);
+            assert_eq!(long, None, "{called}");
+        });
     }
 }

@@ -58,12 +58,14 @@ pub struct Agree {
 #[derive(Subcommand)]
 enum Command {
     /// Makes a key, and prints the half of it that the others write down
+    #[command(after_help = "Example:\n  fulmar agree keygen agree.key")]
     Keygen {
         /// Where to write it
         #[arg(value_name = "FILE")]
         key: PathBuf,
     },
     /// Verifies what was agreed on, and says what that proves
+    #[command(after_help = "Example:\n  fulmar agree check agreed.toml")]
     Check {
         /// As `fulmar agree` has written it
         #[arg(value_name = "FILE")]

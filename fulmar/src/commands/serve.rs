@@ -49,11 +49,11 @@ const MOST_REASONS: usize = 100;
                         fulmar sql fulmar://127.0.0.1:7400/birds 'CREATE TABLE sighting(species)'\n\n\
                         with node.toml:\n  data = \"/var/lib/fulmar\"     # the databases; made if there are none\n  \
                         listen = \"127.0.0.1:7400\"   # where to accept connections; port 0 takes a free one\n  \
-                        join = \"db1.example:7400\"    # servers of the cluster to be one of, with commas; a new server without it founds one\n  \
+                        join = \"db1.example:7400\"    # servers of the cluster, with commas; a new server without it founds one\n  \
                         advertise = \"db2.example:7400\" # where others find this server, if not where it listens\n  \
                         cache_mb = 256              # memory for the cached data of each database\n  \
-                        leader_timeout = \"500ms\"    # how long a leader of replicas may be silent, 100ms to 10s; 300ms without it\n  \
-                        discovery = false           # not to be found by `fulmar discover` and by servers that join by way of others\n  \
+                        leader_timeout = \"500ms\"    # how long a leader of replicas may be silent: 100ms to 10s, else 300ms\n  \
+                        discovery = false           # not to be found by `fulmar discover`, nor by servers that join\n  \
                         metrics = \"127.0.0.1:9474\"  # where to tell figures to Prometheus, over HTTP\n  \
                         replicas = 3                # on the first server: how many servers hold each row of a new database\n  \
                         replication = \"viewstamped\" # how they agree, or fast-paxos or speculative-paxos\n\n\

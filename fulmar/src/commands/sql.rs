@@ -22,8 +22,7 @@ Examples:
   fulmar sql birds < script.sql             run a script
   fulmar sql --csv --header birds 'SELECT * FROM sightings' > sightings.csv
 
-Options may be written with one dash, as sqlite3 has them.
-Exit status: 0 done, 1 failed, 2 bad usage.";
+Options may be written with one dash, as sqlite3 has them.";
 
 /// The options and arguments of `fulmar sql`.
 #[derive(Debug, Args)]

@@ -15,12 +15,12 @@ use std::sync::mpsc::channel;
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "Example:\n  printf 'directory = \"/run/fulmar\"\\n[[bridge]]\\nname = \"br0\"\\nports = [\"veth0\", \"veth1\"]\\n' > switch.toml\n  \
+    after_help = "Example:\n  echo 'directory = \"/run/fulmar\"' > switch.toml\n  \
+                  echo 'bridge = [{ name = \"br0\", ports = [\"veth0\", \"veth1\"] }]' >> switch.toml\n  \
                   fulmar switch --config switch.toml &\n  \
-                  ovs-vsctl --db=unix:/run/fulmar/db.sock show\n  \
+                  ovs-vsctl --retry --db=unix:/run/fulmar/db.sock show\n  \
                   OVS_RUNDIR=/run/fulmar ovs-ofctl dump-flows br0\n  \
-                  fulmar switch trace br0 in_port=1,ip,nw_dst=10.0.0.2 --directory /run/fulmar\n\n\
-                  Exit status: 0 done, 1 failed, 2 bad usage."
+                  fulmar switch trace br0 in_port=1,ip,nw_dst=10.0.0.2 --directory /run/fulmar"
 )]
 pub struct Switch {
     /// The file that says where things are, and which bridges there are to be
@@ -34,6 +34,7 @@ pub struct Switch {
 #[derive(Subcommand)]
 enum Question {
     /// Explains what would be done with a packet, table by table
+    #[command(after_help = "Example:\n  fulmar switch trace br0 in_port=1,tcp,nw_dst=10.0.0.2,tp_dst=80 --directory /run/fulmar")]
     Trace {
         /// The bridge
         bridge: String,
@@ -43,6 +44,7 @@ enum Question {
         whose: Whose,
     },
     /// Lists the decisions that are remembered, with what came for them
+    #[command(after_help = "Example:\n  fulmar switch megaflows br0 --directory /run/fulmar")]
     Megaflows {
         /// The bridge; all, if none is named
         bridge: Option<String>,
@@ -50,6 +52,7 @@ enum Question {
         listed: Listed,
     },
     /// Says how often what is remembered was met, and how much that is
+    #[command(after_help = "Example:\n  fulmar switch stats --directory /run/fulmar --json")]
     Stats {
         /// The bridge; all, if none is named
         bridge: Option<String>,
@@ -57,6 +60,7 @@ enum Question {
         listed: Listed,
     },
     /// Lists stations, and at which ports they were heard
+    #[command(after_help = "Example:\n  fulmar switch stations br0 --directory /run/fulmar")]
     Stations {
         /// The bridge
         bridge: String,

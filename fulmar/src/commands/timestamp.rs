@@ -11,8 +11,7 @@ use std::process::ExitCode;
 /// `fulmar timestamp`
 #[derive(Args)]
 #[command(after_help = "Example:\n  fulmar timestamp 10.0.0.1:7500,10.0.0.2:7500,10.0.0.3:7500\n\n\
-                        It waits for as long as no majority of the replicas can be reached.\n\n\
-                        Exit status: 0 done, 1 failed, 2 bad usage.")]
+                        It waits for as long as no majority of the replicas can be reached.")]
 pub struct Draw {
     /// All replicas of the service, in any order
     #[arg(value_name = "HOST:PORT,…")]

@@ -153,6 +153,11 @@ fn machines_agree_on_a_configuration_as_the_page_says() {
 }
 
 #[test]
+fn timestamps_and_locks_are_served_as_their_page_says() {
+    follow("docs/replication.md", "");
+}
+
+#[test]
 fn operators_bring_servers_back_as_their_page_says() {
     follow("docs/operations.md", "");
 }

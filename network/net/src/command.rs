@@ -25,14 +25,18 @@ use std::process::{Command, ExitCode, Stdio};
                         It needs the rights of root, and `ip` (iproute2).")]
 pub enum Net {
     /// Brings a network up
+    #[command(after_help = "Example:\n  fulmar net up pair.toml        # `fulmar net --help` shows one")]
     Up(Up),
     /// Runs a command on a host
     Exec(Exec),
     /// Says what there is, and what became of frames
+    #[command(after_help = "Example:\n  fulmar net show --json")]
     Show(Show),
     /// Changes links while they run: up, down, or their quality
+    #[command(after_help = "Example:\n  fulmar net link a s1 loss=0.1 delay=2ms\n  fulmar net link a s1 down")]
     Link(Link),
     /// Ends a network, and all commands that run on its hosts
+    #[command(after_help = "Example:\n  fulmar net down")]
     Down(Which),
     /// Is a network, which `up` has started
     #[command(hide = true)]
@@ -65,7 +69,7 @@ pub struct Up {
 /// `fulmar net exec`
 #[derive(Args)]
 #[command(
-    after_help = "Exit status: the command's; 125 if there is no such network or host, 126 if the command cannot be run, \
+    after_help = "Example:\n  fulmar net exec a -- ping -c 3 10.0.0.2\n\nExit status: the command's; 125 if there is no such network or host, 126 if the command cannot be run, \
                         127 if it is not found."
 )]
 pub struct Exec {
