@@ -3,7 +3,7 @@
 use crate::run::{Result, cargo, command, root, run};
 
 /// What there is to be fuzzed.
-const TARGETS: [&str; 6] = ["packet", "openflow", "ovsdb", "flow_mods", "discovery", "council"];
+const TARGETS: [&str; 7] = ["packet", "openflow", "ovsdb", "flow_mods", "discovery", "council", "databases"];
 /// What `cargo fuzz` has the compiler put in, so that the fuzzer sees which way the code takes; all that a stable one can.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
                         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \

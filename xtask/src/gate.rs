@@ -1,7 +1,10 @@
 //! `cargo xtask test`: what every change must pass.
 
-use crate::run::{Result, cargo, command, output, root, run, steps};
+use crate::run::{Result, cargo, command, output, root, run, side_by_side, steps};
 use crate::{deny, tidy};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::process::Command;
 
 /// How many runs of simulated replicas are judged, each by what must hold in it…
 const SEEDS_OF_REPLICAS: u32 = 2_000;
@@ -16,24 +19,60 @@ const JUDGED: [&str; 5] = [
     "exclusive_transactions_are_alone",
 ];
 
+/// Tests of programs, which wait for processes, disks and timers most of the time, are targets of this name.
+const OF_PROGRAMS: &str = "all";
+
 pub(crate) fn test() -> Result {
-    steps(&[
+    // Built first, as whoever builds has the directory for himself.
+    let built = steps(&[
         ("tidy", &tidy::tidy),
         ("lock files", &lock_files),
         ("fmt", &|| run(&mut cargo(&["fmt", "--all", "--check"]))),
-        ("clippy", &|| {
-            run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
-        }),
-        ("tests", &|| run(&mut cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]))),
-        ("tests on a server", &|| on_servers("1", &["fuzz::"])),
-        ("tests on three servers", &|| on_servers("3", &[])),
-        ("simulations", &|| simulate(1)),
-        ("docs", &|| {
-            let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
-            run(doc.env("RUSTDOCFLAGS", "-D warnings"))
-        }),
-        ("deny", &deny::deny),
-    ])
+        ("build", &|| run(&mut tests(&["--no-run"]))),
+    ]);
+    let tested = side_by_side(&[
+        &[
+            ("tests of programs", &|| run(&mut tests(&["--test", OF_PROGRAMS]))),
+            ("tests on a server", &|| on_servers("1", &["fuzz::"])),
+            ("tests on three servers", &|| on_servers("3", &[])),
+        ],
+        &[
+            ("other tests", &other_tests),
+            ("examples in documentation", &|| run(&mut tests(&["--doc"]))),
+            ("simulations", &|| simulate(1)),
+        ],
+        &[
+            ("clippy", &|| {
+                run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+            }),
+            ("docs", &|| {
+                let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
+                run(doc.env("RUSTDOCFLAGS", "-D warnings"))
+            }),
+            ("deny", &deny::deny),
+        ],
+    ]);
+    built.and(tested)
+}
+
+/// Tests of the whole workspace, so that nothing is built anew with other features.
+fn tests(which: &[&str]) -> Command {
+    let mut test = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
+    test.args(which);
+    test
+}
+
+/// All tests that are none of programs.
+fn other_tests() -> Result {
+    let told = output(&mut cargo(&["metadata", "--locked", "--no-deps", "--format-version", "1"]))?;
+    let metadata: Value = serde_json::from_str(&told).map_err(|error| format!("cargo metadata: {error}"))?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let targets = packages.flat_map(|package| package["targets"].as_array().into_iter().flatten());
+    let names = targets.filter(|target| target["kind"][0] == "test").filter_map(|target| target["name"].as_str());
+    let names: BTreeSet<&str> = names.filter(|name| *name != OF_PROGRAMS).collect();
+    let mut others = tests(&["--lib", "--bins"]);
+    names.into_iter().for_each(|name| drop(others.args(["--test", name])));
+    run(&mut others)
 }
 
 /// Workspaces of their own, which the root's `Cargo.toml` leaves out.
@@ -71,18 +110,16 @@ fn first_seed() -> Result<u64> {
 }
 
 /// Some simulations with so many seeds, from the first on.
-fn seeds(which: &[&str], tests: &[&str], first: u64, count: u32) -> Result {
-    // Of the whole workspace, so that nothing is built anew with other features.
-    let mut test = cargo(&["test", "--workspace", "--locked"]);
+fn seeds(which: &[&str], named: &[&str], first: u64, count: u32) -> Result {
+    let mut test = tests(which);
     test.env("FULMAR_FIRST_SEED", first.to_string()).env("FULMAR_SEEDS", count.to_string());
-    run(test.args(which).arg("--").args(tests))
+    run(test.arg("--").args(named))
 }
 
 /// The tests that see SQL only, with their databases on a cluster of so many servers, and more that pass there. The fuzz
 /// compares rowids, some of which several servers skip after a ROLLBACK.
 fn on_servers(count: &str, more: &[&str]) -> Result {
-    // Of the whole workspace, so that nothing is built anew with other features.
-    let mut test = cargo(&["test", "--workspace", "--locked", "--test", "all", "--"]);
+    let mut test = tests(&["--test", OF_PROGRAMS, "--"]);
     test.args(["hermitage::", "kill::", "schema::", "slt::", "spread::", "transfers::", "unread::"])
         .args(more);
     run(test.env("FULMAR_ON_SERVERS", count))
