@@ -43,7 +43,15 @@ pub(crate) fn test() -> Result {
         ],
         &[
             ("clippy", &|| {
-                run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+                run(&mut cargo(&[
+                    "clippy",
+                    "--workspace",
+                    "--all-targets",
+                    "--locked",
+                    "--",
+                    "-D",
+                    "warnings",
+                ]))
             }),
             ("docs", &|| {
                 let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
@@ -68,10 +76,11 @@ fn other_tests() -> Result {
     let metadata: Value = serde_json::from_str(&told).map_err(|error| format!("cargo metadata: {error}"))?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let targets = packages.flat_map(|package| package["targets"].as_array().into_iter().flatten());
-    let names = targets.filter(|target| target["kind"][0] == "test").filter_map(|target| target["name"].as_str());
+    let names =
+        targets.filter(|target| target["kind"][0] == "test").filter_map(|target| target["name"].as_str());
     let names: BTreeSet<&str> = names.filter(|name| *name != OF_PROGRAMS).collect();
     let mut others = tests(&["--lib", "--bins"]);
-    names.into_iter().for_each(|name| drop(others.args(["--test", name])));
+    others.args(names.into_iter().flat_map(|name| ["--test", name]));
     run(&mut others)
 }
 

@@ -13,8 +13,8 @@ mod query;
 pub(crate) use catalog::{Catalog, contents, schemas};
 
 use crate::fuzz::Step;
-use fulmar_node::Random;
 use catalog::{Kind, Relation};
+use fulmar_node::Random;
 
 /// More relations than this are not made.
 const RELATIONS: usize = 8;

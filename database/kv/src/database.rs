@@ -85,7 +85,7 @@ impl Database {
     /// # Errors
     /// [`Error::Format`] if something else is there, [`Error::Io`] if the operating system refuses.
     pub fn exists(path: &Path) -> Result<bool, Error> {
-        crate::directory::Directory::exists(path)
+        crate::directory::DatabaseDirectory::exists(path)
     }
 
     /// Opens the database in the directory `path`.

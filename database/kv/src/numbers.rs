@@ -7,6 +7,9 @@ use crate::{ObjectId, Timestamp};
 use fulmar_locks::Mutex;
 use std::collections::BTreeMap;
 
+/// No transaction numbers entries of more trees.
+const MOST_TREES: usize = 10_000;
+
 /// Numbers picked by transactions that are open, each of which belongs to an owner.
 pub struct Numbers<Owner>(Mutex<State<Owner>>);
 
@@ -51,11 +54,23 @@ impl<Owner: Copy + Ord> Numbers<Owner> {
         match picked.open.iter_mut().find(|(other, _)| *other == owner) {
             Some((_, largest)) => *largest = last.max(*largest),
             None => {
-                picked.open.push((owner, last));
-                owners.entry(owner).or_default().push(tree);
+                let trees = owners.entry(owner).or_default();
+                // What is not noted may lead to a conflict, and to nothing worse.
+                if trees.len() < MOST_TREES {
+                    trees.push(tree);
+                    picked.open.push((owner, last));
+                }
             }
         }
         first
+    }
+
+    /// Forgets what no snapshot from `watermark` on passes over.
+    pub fn forget(&self, watermark: Timestamp) {
+        let passes = |picked: &Picked<Owner>| {
+            !picked.open.is_empty() || picked.committed.is_some_and(|(_, at)| at > watermark)
+        };
+        self.0.lock().trees.retain(|_, picked| passes(picked));
     }
 
     /// All who have picked.
@@ -92,6 +107,29 @@ mod tests {
         assert_eq!(numbers.pick(1, Timestamp(0), TREE, 5, 1), 5);
         numbers.end(1, Some(Timestamp(1)));
         assert_eq!(numbers.pick(1, Timestamp(1), TREE, 2, 1), 2);
+    }
+
+    /// A client may name any tree, and any number of them.
+    #[test]
+    fn nothing_is_kept_that_nobody_passes_over() {
+        let numbers = Numbers::default();
+        for tree in 0..2 * MOST_TREES as u64 {
+            assert_eq!(numbers.pick(1, Timestamp(3), ObjectId(tree), 5, 1), 5);
+        }
+        numbers.forget(Timestamp(4));
+        assert_eq!(numbers.0.lock().trees.len(), MOST_TREES);
+        numbers.pick(2, Timestamp(3), ObjectId(0), 5, 1);
+        numbers.end(1, None);
+        numbers.end(2, Some(Timestamp(9)));
+        numbers.forget(Timestamp(8));
+        assert_eq!(
+            numbers.pick(3, Timestamp(8), ObjectId(0), 5, 1),
+            7,
+            "it does not see what was committed at 9"
+        );
+        numbers.end(3, None);
+        numbers.forget(Timestamp(9));
+        assert!(numbers.0.lock().trees.is_empty());
     }
 
     #[test]

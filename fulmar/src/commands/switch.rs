@@ -34,7 +34,9 @@ pub struct Switch {
 #[derive(Subcommand)]
 enum Question {
     /// Explains what would be done with a packet, table by table
-    #[command(after_help = "Example:\n  fulmar switch trace br0 in_port=1,tcp,nw_dst=10.0.0.2,tp_dst=80 --directory /run/fulmar")]
+    #[command(
+        after_help = "Example:\n  fulmar switch trace br0 in_port=1,tcp,nw_dst=10.0.0.2,tp_dst=80 --directory /run/fulmar"
+    )]
     Trace {
         /// The bridge
         bridge: String,

@@ -33,7 +33,9 @@ pub enum Net {
     #[command(after_help = "Example:\n  fulmar net show --json")]
     Show(Show),
     /// Changes links while they run: up, down, or their quality
-    #[command(after_help = "Example:\n  fulmar net link a s1 loss=0.1 delay=2ms\n  fulmar net link a s1 down")]
+    #[command(
+        after_help = "Example:\n  fulmar net link a s1 loss=0.1 delay=2ms\n  fulmar net link a s1 down"
+    )]
     Link(Link),
     /// Ends a network, and all commands that run on its hosts
     #[command(after_help = "Example:\n  fulmar net down")]

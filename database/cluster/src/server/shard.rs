@@ -25,11 +25,15 @@ use fulmar_kv::{
 };
 use fulmar_node::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 pub(super) use task::{Asked, Sighted, Task};
 use transactions::Owner;
 
 /// With so many sweeps in which no leaf has gone, those that could go have gone.
 const STEADY: u32 = 8;
+
+/// A client has so many snapshots open at most.
+const MOST_SNAPSHOTS: usize = 10_000;
 
 pub(super) struct Shard {
     pub(super) name: (DatabaseNumber, ShardId),
@@ -227,6 +231,11 @@ impl Shard {
     pub(super) fn reopen_snapshot(&mut self, client: NodeId, at: Timestamp) -> Result<(), Error> {
         self.users.insert(client);
         self.require_readable(at)?;
+        let all = (client, Timestamp(0))..=(client, Timestamp(u64::MAX));
+        if self.reopened.range(all).nth(MOST_SNAPSHOTS - 1).is_some() {
+            let why = format!("has {MOST_SNAPSHOTS} snapshots open: end some");
+            return Err(Error::Io { path: "this client".into(), source: io::Error::other(why) });
+        }
         if self.reopened.insert((client, at)) {
             self.database.reopen_snapshot(at);
         }
@@ -353,6 +362,7 @@ impl Shard {
             self.end_snapshot(owner.0, owner.1);
         }
         self.committed.retain(|(_, at), _| *at >= watermark);
+        self.numbers.forget(watermark);
         let storage = self.database.storage();
         let (undecided, unconfirmed) =
             storage.pending(|pending| (pending.all_undecided(), pending.unconfirmed()));

@@ -139,6 +139,24 @@ fn the_furthest_time_that_is_believed_is_written_and_read_back() {
     node.restart(directory.path());
 }
 
+/// Each took some hundreds of bytes until the client had gone.
+#[test]
+fn a_client_opens_no_more_snapshots_than_a_program_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::with_member(directory.path());
+    node.commit();
+    let newest = node.newest();
+    let mut opened = 0;
+    while let Some(Answer::At(_)) =
+        node.ask_by(HOSTILE, Question::ReopenSnapshot(Timestamp(newest.0 + opened)))
+    {
+        opened += 1;
+        assert!(opened <= 10_000);
+    }
+    assert!(matches!(node.ask_by(CLIENT, Question::ReopenSnapshot(newest)), Some(Answer::At(_))));
+    node.commit();
+}
+
 /// Two versions of a cell of one time were acknowledged, and the object that held them could not be read back.
 #[test]
 fn a_cell_is_not_changed_twice_at_once() {

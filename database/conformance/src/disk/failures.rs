@@ -7,9 +7,9 @@
 use super::states::{self, Replay};
 use super::trace;
 use crate::database;
-use fulmar_node::Random;
 use crate::workload::{self, Acknowledged, Error};
 use fulmar_locks::Mutex;
+use fulmar_node::Random;
 use rusqlite::{Connection, ErrorCode};
 use std::fs;
 use std::path::{Path, PathBuf};

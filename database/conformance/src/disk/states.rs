@@ -6,8 +6,8 @@
 use super::crash::Disk;
 use super::trace::{self, Operation};
 use crate::database;
-use fulmar_node::Random;
 use crate::workload::{self, Acknowledged, Error};
+use fulmar_node::Random;
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};

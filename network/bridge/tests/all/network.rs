@@ -26,7 +26,8 @@ pub(crate) fn mac(host: u8) -> String {
 
 impl Network {
     pub(crate) fn new(test: &str, hosts: u8) -> Self {
-        let mut network = Self { switch: Namespace::new(&format!("{test}-s")).expect("root may"), hosts: Vec::new() };
+        let mut network =
+            Self { switch: Namespace::new(&format!("{test}-s")).expect("root may"), hosts: Vec::new() };
         for number in 1..=hosts {
             network.hosts.push(Namespace::new(&format!("{test}-{number}")).expect("root may"));
             network.link(number);
@@ -50,7 +51,8 @@ impl Network {
 
     /// A network of its own between two namespaces, for tunnels: `under0` with addresses that [`outer`] says.
     pub(crate) fn underlay(one: &Namespace, other: &Namespace) {
-        one.ip(&["link", "add", "under0", "type", "veth", "peer", "name", "under0", "netns", other.name()]).expect("root may");
+        one.ip(&["link", "add", "under0", "type", "veth", "peer", "name", "under0", "netns", other.name()])
+            .expect("root may");
         for (number, end) in (1..).zip([one, other]) {
             end.ip(&["address", "add", &format!("{}/24", outer(number)), "dev", "under0"]).expect("root may");
             end.ip(&["link", "set", "under0", "addrgenmode", "none", "up"]).expect("root may");

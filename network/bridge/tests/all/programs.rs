@@ -10,8 +10,8 @@ mod v10;
 mod vsctl;
 
 use crate::network::address;
-use fulmar_namespaces::Namespace;
 use crate::served::Served;
+use fulmar_namespaces::Namespace;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Output};

@@ -1,8 +1,8 @@
 //! Streams of the kernel's TCP between hosts, whose offloads are on: they arrive byte for byte.
 
 use crate::network::{Network, address};
-use fulmar_namespaces::Namespace;
 use crate::served::{Served, bridge};
+use fulmar_namespaces::Namespace;
 use fulmar_node::Random;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

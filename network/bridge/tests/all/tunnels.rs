@@ -1,10 +1,10 @@
 //! VXLAN tunnels between switches, and to a kernel.
 
 use crate::network::{Network, address, outer};
-use fulmar_namespaces::Namespace;
 use crate::served::{Served, bridge};
 use crate::streams::stream;
 use fulmar_bridge::BridgeConfig;
+use fulmar_namespaces::Namespace;
 use fulmar_ovsdb::{Atom, Datum};
 use std::net::UdpSocket;
 
@@ -67,7 +67,9 @@ pub(crate) fn kernel(test: &str, served: &Served, key: &str) -> Namespace {
     let kernel = Namespace::new(&format!("{test}-k")).expect("root may");
     Network::underlay(&served.network.switch, &kernel);
     let device = ["link", "add", "vx0", "type", "vxlan", "id", key, "dstport", "4789"];
-    kernel.ip(&[&device[..], &["remote", &outer(1).to_string(), "dev", "under0"]].concat()).expect("root may");
+    kernel
+        .ip(&[&device[..], &["remote", &outer(1).to_string(), "dev", "under0"]].concat())
+        .expect("root may");
     kernel.ip(&["address", "add", &format!("{}/24", address(2)), "dev", "vx0"]).expect("root may");
     kernel.ip(&["link", "set", "vx0", "addrgenmode", "none", "mtu", MTU, "up"]).expect("root may");
     kernel

@@ -30,14 +30,18 @@ impl Network {
             let port = format!("port{number}");
             let (mac, other) = (format!("02:00:00:00:00:0{number}"), 3 - number);
             let peer = ["type", "veth", "peer", "name", "eth0", "address", &mac, "netns", host.name()];
-            switch.ip(&[&["link", "add", &port], &queues[..], &peer[..], &queues[..]].concat()).expect("root may");
+            switch
+                .ip(&[&["link", "add", &port], &queues[..], &peer[..], &queues[..]].concat())
+                .expect("root may");
             switch.ip(&["link", "set", &port, "addrgenmode", "none", "up"]).expect("root may");
             host.ip(&["link", "set", "eth0", "addrgenmode", "none", "up"]).expect("root may");
             host.ip(&["address", "add", &format!("10.9.0.{number}/24"), "dev", "eth0"]).expect("root may");
-            host.ip(&["address", "add", &format!("fd09::{number}/64"), "dev", "eth0", "nodad"]).expect("root may");
+            host.ip(&["address", "add", &format!("fd09::{number}/64"), "dev", "eth0", "nodad"])
+                .expect("root may");
             let mac = format!("02:00:00:00:00:0{other}");
             for address in [format!("10.9.0.{other}"), format!("fd09::{other}")] {
-                host.ip(&["neighbour", "add", &address, "lladdr", &mac, "dev", "eth0", "nud", "permanent"]).expect("root may");
+                host.ip(&["neighbour", "add", &address, "lladdr", &mac, "dev", "eth0", "nud", "permanent"])
+                    .expect("root may");
             }
             host
         });

@@ -48,7 +48,10 @@ fn pop_tag(frame: &mut Frame<'_>) {
 #[test]
 fn tags_are_put_back() {
     let network = Network::new("tag");
-    network.switch.ip(&["link", "add", "trunk1", "type", "veth", "peer", "name", "trunk2"]).expect("root may");
+    network
+        .switch
+        .ip(&["link", "add", "trunk1", "type", "veth", "peer", "name", "trunk2"])
+        .expect("root may");
     for trunk in ["trunk1", "trunk2"] {
         network.switch.ip(&["link", "set", trunk, "addrgenmode", "none", "up"]).expect("root may");
     }

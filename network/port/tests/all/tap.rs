@@ -1,8 +1,8 @@
 //! A port that is an interface.
 
 use crate::network::exchange;
-use fulmar_namespaces::Namespace;
 use crate::wire::Wire;
+use fulmar_namespaces::Namespace;
 use fulmar_port::{Error, packet, tap};
 use std::net::IpAddr;
 use std::thread;

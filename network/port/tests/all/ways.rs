@@ -1,8 +1,8 @@
 //! By which way frames go out.
 
 use crate::network::Network;
-use fulmar_namespaces::Namespace;
 use crate::segments::{collect, finished, open_frame};
+use fulmar_namespaces::Namespace;
 use fulmar_node::Random;
 use fulmar_port::offload::{Checksum, Kind};
 use fulmar_port::{Offload, Port, packet};

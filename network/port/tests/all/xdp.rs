@@ -1,8 +1,8 @@
 //! A port on an interface whose other side leaves nothing to be done.
 
 use crate::network::exchange;
-use fulmar_namespaces::Namespace;
 use crate::wire::Wire;
+use fulmar_namespaces::Namespace;
 use fulmar_port::{Error, Offload, packet, tap, xdp};
 use std::net::IpAddr;
 use std::thread;

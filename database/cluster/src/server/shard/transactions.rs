@@ -17,6 +17,8 @@ use std::time::Duration;
 const LEASE: Duration = Duration::from_secs(30);
 /// A client whose transaction is found prepared when the shard is opened may come back for so long.
 const RETURN: Duration = Duration::from_secs(2);
+/// So many transactions are noted that clients have given up, and that are not here.
+const MOST_REFUSED: usize = 100_000;
 
 /// Who may yet ask for the decision about a transaction.
 pub(super) struct Owner {
@@ -109,8 +111,11 @@ impl Shard {
         let undecided = self.database.storage().pending(|pending| pending.undecided(transaction));
         match undecided {
             Some(_) => self.end(transaction, Outcome::Aborted, turn),
-            // It may be on its way.
-            None => drop(self.refused.insert(transaction, turn.known.clock.now())),
+            // It may be on its way. One that is not noted, as there are too many, gives way to others after a while.
+            None if self.refused.len() < MOST_REFUSED => {
+                self.refused.insert(transaction, turn.known.clock.now());
+            }
+            None => {}
         }
     }
 

@@ -1,9 +1,9 @@
 //! Checksums that a switch leaves open, or changes, are right on the wire.
 
 use crate::network::address;
-use fulmar_namespaces::Namespace;
 use crate::served::Served;
 use crate::streams::{stream, tagged, translated};
+use fulmar_namespaces::Namespace;
 use std::process::Command;
 
 /// An interface computes no checksums, and looks at all that come.

@@ -268,7 +268,10 @@ fn ovs_ofctl_monitors_flows() {
 impl Served {
     /// Waits until the monitor has been told anything: of a port that changes.
     pub(super) fn until_connected(&self, monitor: &mut Listening, version: &str) {
-        self.network.switch.ip(&["link", "add", "news", "type", "veth", "peer", "name", "other"]).expect("root may");
+        self.network
+            .switch
+            .ip(&["link", "add", "news", "type", "veth", "peer", "name", "other"])
+            .expect("root may");
         monitor.hears_of(&format!("OFPT_PORT_STATUS{version}"), || {
             self.vsctl("add-port br0 news");
             self.vsctl("del-port br0 news");

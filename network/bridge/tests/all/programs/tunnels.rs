@@ -2,11 +2,11 @@
 
 use super::{ping, said};
 use crate::network::{Network, address, outer};
-use fulmar_namespaces::Namespace;
 use crate::served::{Served, bridge};
 use crate::streams::stream;
 use crate::tunnels::{MTU, kernel, two};
 use fulmar_bridge::BridgeConfig;
+use fulmar_namespaces::Namespace;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
@@ -43,7 +43,8 @@ fn ovs_vsctl_makes_tunnels() {
         served
             .network
             .host(if std::ptr::eq(served, &one) { 1 } else { 2 })
-            .ip(&["link", "set", "eth0", "mtu", "1500"]).expect("root may");
+            .ip(&["link", "set", "eth0", "mtu", "1500"])
+            .expect("root may");
     }
     let long = |from: &Served| {
         let arguments = ["-n", "-q", "-c", "2", "-i", "0.2", "-W", "1", "-s", "1472", "10.9.0.2"];

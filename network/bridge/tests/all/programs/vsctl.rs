@@ -98,7 +98,11 @@ fn an_interface_that_is_not_there_is_an_error_until_it_is() {
     assert_eq!(served.vsctl("get Interface port3 ofport"), "-1\n");
     assert_eq!(served.vsctl("get Interface port1 error"), "[]\n");
     assert!(served.ping(1, 2), "the others work");
-    served.network.switch.ip(&["link", "add", "port3", "type", "veth", "peer", "name", "other"]).expect("root may");
+    served
+        .network
+        .switch
+        .ip(&["link", "add", "port3", "type", "veth", "peer", "name", "other"])
+        .expect("root may");
     served.vsctl("wait-until Interface port3 ofport>0");
     assert_eq!(served.vsctl("get Interface port3 error"), "[]\n");
     let wrong = served.vsctl_output("add-port br0 odd -- set Interface odd type=gre");
@@ -148,7 +152,11 @@ fn tags_and_trunks_keep_virtual_networks_apart() {
     served.vsctl("add-br br0 -- add-br br1");
     served.vsctl("add-port br0 port1 tag=10 -- add-port br0 port2 tag=20");
     served.vsctl("add-port br1 port3 tag=10 -- add-port br1 port4 tag=20");
-    served.network.switch.ip(&["link", "add", "trunk0", "type", "veth", "peer", "name", "trunk1"]).expect("root may");
+    served
+        .network
+        .switch
+        .ip(&["link", "add", "trunk0", "type", "veth", "peer", "name", "trunk1"])
+        .expect("root may");
     for trunk in ["trunk0", "trunk1"] {
         served.network.switch.ip(&["link", "set", trunk, "addrgenmode", "none", "up"]).expect("root may");
     }
