@@ -3,13 +3,12 @@
 use crate::chance::by_chance;
 use crate::journal::{Journal, JournalError};
 use crate::{Application, Charter};
-use fulmar_files::write_whole;
+use fulmar_files::{lock_file, write_whole};
 use fulmar_node::NodeId;
 use fulmar_replication::applications::{Locks, Timestamps};
 use fulmar_replication::{Member, Record};
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// What a replica founds its group with.
@@ -92,13 +91,8 @@ impl ReplicaDirectory {
         make(path).map_err(failed(path))?;
         let lock_path = path.join(LOCK);
         // Whoever may read it may hold it, and keep the replica from starting.
-        let lock = File::options().write(true).create(true).truncate(false).mode(0o660).open(&lock_path);
-        let lock = lock.map_err(failed(&lock_path))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(DirectoryError::InUse(path.into())),
-            Err(TryLockError::Error(why)) => return Err(failed(&lock_path)(why)),
-        }
+        let lock = lock_file(&lock_path, 0o660).map_err(failed(&lock_path))?;
+        let lock = lock.ok_or_else(|| DirectoryError::InUse(path.into()))?;
         let (name, journal) = (path.join(NAME), path.join(JOURNAL));
         let ours = format!("replica {} of {charter}", charter.members.address(me).unwrap_or_default());
         let incarnation = match fs::read_to_string(&name) {
@@ -109,7 +103,7 @@ impl ReplicaDirectory {
                 Journal::create(&journal)?;
                 // Last: with its name a replica has lived, and is to have a journal.
                 let text = format!("{ours}\nincarnation {incarnation}\n");
-                write_whole(&name, text.as_bytes()).map_err(failed(&name))?;
+                write_whole(&name, text.as_bytes(), 0o666).map_err(failed(&name))?;
                 incarnation
             }
             Err(why) => return Err(failed(&name)(why)),

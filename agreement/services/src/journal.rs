@@ -61,7 +61,7 @@ pub(crate) struct Journal {
 impl Journal {
     /// Makes one without records.
     pub(crate) fn create(path: &Path) -> Result<(), JournalError> {
-        write_whole(path, MAGIC).map(drop).map_err(|why| JournalError::Io { path: path.into(), why })
+        write_whole(path, MAGIC, 0o666).map(drop).map_err(|why| JournalError::Io { path: path.into(), why })
     }
 
     /// With the records from which the replica goes on.
@@ -100,7 +100,7 @@ impl Journal {
         self.number = 1;
         let mut bytes = MAGIC.to_vec();
         bytes.extend(encode(self.number, &self.kept.records())?);
-        self.file = write_whole(&self.path, &bytes)?;
+        self.file = write_whole(&self.path, &bytes, 0o666)?;
         Ok(())
     }
 

@@ -2,11 +2,11 @@
 
 use crate::replicated::open_replica;
 use crate::{DatabaseName, Open, ShardOptions};
-use fulmar_files::write_whole;
+use fulmar_files::{create_anew, write_whole};
 use fulmar_kv::engine::{Engine, Memory, WriteLimit};
 use fulmar_kv::{Database, Error, Options, ShardId, Timestamp};
 use std::collections::btree_map::{BTreeMap, Entry};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Open for Directory {
 
     fn has_room(&mut self) -> bool {
         let path = self.path.join(".room");
-        let written = File::create(&path).and_then(|mut file| {
+        let written = create_anew(&path, 0o600).and_then(|mut file| {
             file.write_all(&[0; ROOM])?;
             file.sync_all()
         });
@@ -101,7 +101,7 @@ impl Open for Directory {
 
     fn remember(&mut self, servers: &[u8]) -> Result<(), Error> {
         let path = self.path.join(SERVERS);
-        write_whole(&path, servers).map(drop).map_err(|source| Error::Io { path, source })
+        write_whole(&path, servers, 0o666).map(drop).map_err(|source| Error::Io { path, source })
     }
 
     fn remembered(&mut self) -> Result<Option<Vec<u8>>, Error> {

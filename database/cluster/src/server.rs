@@ -415,6 +415,8 @@ impl Held {
                 }
             }
             Message::Ask(request) => self.tell_map(from, request, turn),
+            // Who keeps the map learns it from nobody else.
+            Message::Map { .. } if from != turn.known.me && self.membership.manager.is_some() => {}
             Message::Map { map, about } => self.learn(map, about.as_ref(), turn),
             Message::Load(load) => {
                 if let Some(manager) = &mut self.membership.manager {

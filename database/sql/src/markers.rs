@@ -300,7 +300,7 @@ fn remove(data: &Path) -> Result<(), Failure> {
 
 /// Puts the marker where the program expects its file: whole, or not at all.
 fn mark(file: &Path, draft: &Path, named: &str, opened: &str) -> io::Result<()> {
-    let mut text = File::create(draft)?;
+    let mut text = fulmar_files::create_anew(draft, 0o666)?;
     let remains = if opened.starts_with("fulmar://") {
         "leaves the database on the servers"
     } else {

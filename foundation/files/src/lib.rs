@@ -26,9 +26,15 @@
 //!
 //! # Files that are there as a whole
 //!
-//! [`write_whole`] replaces a file in one step.
+//! [`write_whole`] replaces a file in one step, and [`create_anew`] makes one without following what is there.
 //!
 //! *Known as:* atomic replacement, write to a temporary file and `rename(2)`.
+//!
+//! # Locks
+//!
+//! [`lock_file`] says by the lock of a file that somebody is there, and finds out whether another is.
+//!
+//! *Known as:* a lock file, a pid file, `flock(2)`.
 //!
 //! # What is guaranteed
 //!
@@ -36,15 +42,17 @@
 //! Not guaranteed: speed (a system call each time), or that a test can repeat it. Deterministic processes are given a seed
 //! instead.
 
+mod lock;
 mod room;
 mod socket;
 mod threshold;
 mod whole;
 
+pub use lock::lock_file;
 pub use room::bytes_in;
 pub use socket::{NamedSocket, listen_in, remove_socket};
 pub use threshold::{Stranger, Threshold};
-pub use whole::write_whole;
+pub use whole::{create_anew, write_whole};
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};

@@ -1,17 +1,19 @@
 //! Files that are there as a whole, or not at all.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 
-/// Makes or replaces a file, which holds all of `bytes` and is on the disk when this returns; or nothing has changed. Answers the file, open to
-/// be written on.
+/// Makes or replaces a file of this mode, which holds all of `bytes` and is on the disk when this returns; or nothing has changed. Answers the
+/// file, open to be written on. Meanwhile there is one beside it whose name ends in `.new`.
 ///
 /// # Errors
 /// What the system says.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<File> {
-    let draft = path.with_extension("new");
-    let mut file = File::create(&draft)?;
+pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<File> {
+    let draft = draft(path);
+    let mut file = create_anew(&draft, mode)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&draft, path)?;
@@ -19,4 +21,44 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<File> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()?;
     Ok(file)
+}
+
+/// Makes an empty file of this mode in the place of one that was left there. A link there is removed, and not followed, wherever it leads: who
+/// may write to the folder is not always who runs this process.
+///
+/// # Errors
+/// What the system says.
+pub fn create_anew(path: &Path, mode: u32) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+        _ => File::options().write(true).create_new(true).mode(mode).open(path),
+    }
+}
+
+fn draft(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(".new");
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    /// A server that runs as root cut off whatever file a link led to that another user had put there.
+    #[test]
+    fn a_link_in_the_draft_s_place_leads_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, victim) = (folder.path().join("settings"), folder.path().join("victim"));
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, draft(&path)).unwrap();
+        write_whole(&path, b"one", 0o600).unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"precious");
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        write_whole(&path, b"another", 0o600).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"another");
+        assert!(!draft(&path).exists());
+    }
 }

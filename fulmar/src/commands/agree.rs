@@ -176,7 +176,7 @@ fn take_part(agree: &Agree, config: &Path) -> Result<(), Box<dyn Error>> {
         .into());
     }
     let agreed = Agreed::new(council, configuration, &outcome.verdicts);
-    write_whole(&agree.out, agreed.to_text().as_bytes()).map_err(|why| named(&agree.out, why))?;
+    write_whole(&agree.out, agreed.to_text().as_bytes(), 0o666).map_err(|why| named(&agree.out, why))?;
     let signatures = outcome.verdicts.iter().flatten().count();
     println!("wrote {}, which {signatures} of {n} members have signed; for node.toml:", agree.out.display());
     println!("council = \"{}\"", agreed.council().digest());

@@ -11,10 +11,10 @@
 //! taken for granted.
 
 use crate::store::Journal;
+use fulmar_files::{lock_file, write_whole};
 use std::ffi::OsString;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -74,14 +74,10 @@ impl Log {
     /// The file, which is made if there is none, and the records that it holds.
     pub(crate) fn open(path: &Path) -> Result<(Self, Vec<Vec<u8>>), LogError> {
         let failed = |why| LogError::Io { path: path.into(), why };
-        let lock = make(&beside(path, ".lock")).map_err(failed)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(LogError::InUse(path.into())),
-            Err(TryLockError::Error(why)) => return Err(failed(why)),
-        }
+        let lock = lock_file(&beside(path, ".lock"), MODE).map_err(failed)?;
+        let lock = lock.ok_or_else(|| LogError::InUse(path.into()))?;
         if !path.try_exists().map_err(failed)? {
-            replace(path, MAGIC).map_err(failed)?;
+            write_whole(path, MAGIC, MODE).map_err(failed)?;
         }
         let bytes = fs::read(path).map_err(failed)?;
         let (records, end) = read(&bytes).map_err(|at| LogError::Damaged { path: path.into(), at })?;
@@ -111,7 +107,7 @@ impl Journal for Log {
 
     fn restart(&mut self, snapshot: &[u8]) -> io::Result<()> {
         let bytes = [MAGIC.as_slice(), &encode(1, snapshot)?].concat();
-        self.file = replace(&self.path, &bytes)?;
+        self.file = write_whole(&self.path, &bytes, MODE)?;
         self.number = 1;
         self.length = bytes.len() as u64;
         self.begun = self.length;
@@ -124,23 +120,6 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(end);
     name.into()
-}
-
-/// An empty file, which others cannot open.
-fn make(path: &Path) -> io::Result<File> {
-    File::options().write(true).create(true).truncate(true).mode(MODE).open(path)
-}
-
-/// Makes or replaces a file, which holds these bytes and is on the disk when this returns; or nothing has changed.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<File> {
-    let draft = beside(path, ".new");
-    let mut file = make(&draft)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&draft, path)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()?;
-    Ok(file)
 }
 
 fn encode(number: u64, bytes: &[u8]) -> io::Result<Vec<u8>> {

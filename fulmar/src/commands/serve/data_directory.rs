@@ -1,11 +1,10 @@
 //! A server's directory: which cluster it is of, as which of its servers, and that no other process is there.
 
 use fulmar_cluster::{FIRST, NodeId, new_cluster, new_server};
-use fulmar_files::write_whole;
+use fulmar_files::{lock_file, write_whole};
 use std::error::Error;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The name of its cluster.
@@ -42,15 +41,12 @@ impl DataDirectory {
         fs::create_dir_all(path).map_err(|why| failed(path, why))?;
         let lock_path = path.join(LOCK);
         // Whoever may read it may hold it, and keep the server from starting.
-        let lock = File::options().write(true).create(true).truncate(false).mode(0o660).open(&lock_path);
-        let lock = lock.map_err(|why| failed(&lock_path, why))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { path: path.into(), _lock: lock }),
-            Err(TryLockError::WouldBlock) => {
+        match lock_file(&lock_path, 0o660).map_err(|why| failed(&lock_path, why))? {
+            Some(lock) => Ok(Self { path: path.into(), _lock: lock }),
+            None => {
                 let what = "another server runs in this directory: each needs one of its own";
                 Err(format!("{}: {what}", path.display()).into())
             }
-            Err(TryLockError::Error(why)) => Err(failed(&lock_path, why).into()),
         }
     }
 
@@ -135,7 +131,7 @@ impl DataDirectory {
 }
 
 fn write_number(path: &Path, number: u128) -> Result<(), Box<dyn Error>> {
-    let written = write_whole(path, format!("{number:032x}\n").as_bytes());
+    let written = write_whole(path, format!("{number:032x}\n").as_bytes(), 0o666);
     written.map(drop).map_err(|why| format!("{}: {why}", path.display()).into())
 }
 
