@@ -7,6 +7,7 @@
 //!
 //! *Known as:* shard migration, draining: who is to be empty has to hand over what it holds.
 
+use super::replicas::Place;
 use super::shard::Shard;
 use super::{Event, Held, Known, Synced, Turn};
 use crate::map::HandOver;
@@ -22,7 +23,8 @@ const PATIENCE: u32 = 20;
 
 /// A shard on its way from here.
 pub(super) struct Leaving {
-    database: Database,
+    /// Nothing, as long as clients may use it: it may have to be opened anew, as its disk has failed.
+    database: Option<Database>,
     /// What the map must say before anything is sent.
     hand_over: HandOver,
     /// Which part is underway, where it begins and the next one does, if there is one.
@@ -58,14 +60,14 @@ pub(super) struct Unanswered {
 type Part = (Vec<(ObjectId, Arc<[u8]>)>, Option<(Timestamp, u64)>);
 
 impl Leaving {
-    fn new(database: Database, hand_over: HandOver) -> Self {
+    fn new(database: Option<Database>, hand_over: HandOver) -> Self {
         let from = ObjectId(0);
         Self { database, hand_over, number: 0, from, next: None, sent: 0, is_done: false }
     }
 
     /// The part that is underway.
-    fn part(&mut self) -> Result<Part, Error> {
-        let storage = self.database.storage();
+    fn part(&mut self, database: &Database) -> Result<Part, Error> {
+        let storage = database.storage();
         let (mut objects, mut bytes) = (Vec::new(), 0);
         self.next = storage.next(self.from)?;
         while let Some(object) = self.next.filter(|_| bytes < PART_BYTES) {
@@ -111,11 +113,8 @@ impl Held {
                 || matches!(self.holds(place, turn), Ok(true))
                     && self.shards.open.get_mut(&place).is_some_and(Shard::is_steady);
             if is_ready {
-                let prepared = self.prepare_to_leave(place, turn);
                 // For want of another server it waits.
-                if turn.report(|known| format!("hand over {}", Self::called(place, known)), prepared)
-                    == Some(true)
-                {
+                if self.prepare_to_leave(place, turn) {
                     self.hand_part(place, turn);
                 }
             }
@@ -123,29 +122,46 @@ impl Held {
     }
 
     /// Sees to it that there is an attempt to hand the shard over, a new one if the last has failed.
-    fn prepare_to_leave(
-        &mut self,
-        place: (DatabaseNumber, ShardId),
-        turn: &mut Turn<'_>,
-    ) -> Result<bool, Error> {
+    fn prepare_to_leave(&mut self, place: Place, turn: &mut Turn<'_>) -> bool {
         let known = &*turn.known;
-        let Some(placement) = known.map.databases.get(&place.0) else { return Ok(false) };
         if self.shards.leaving.get(&place).is_some_and(|leaving| leaving.is_done || leaving.sent <= PATIENCE)
         {
-            return Ok(true);
+            return true;
         }
-        let Some(to) = Self::successor(known) else { return Ok(false) };
+        let Some(to) = Self::successor(known) else { return false };
         self.shards.attempts += 1;
         // No attempt of an earlier life of this server, or of another, is as late.
         let hand_over = HandOver { to, attempt: (known.clock.born().0 << 16) + self.shards.attempts };
-        let database = match (self.shards.leaving.remove(&place), self.shards.open.get(&place)) {
-            (Some(failed), _) => failed.database,
-            (None, Some(shard)) => shard.database().clone(),
-            (None, None) => self.directory.open(&placement.name, place.1)?,
-        };
+        let database = self.shards.leaving.remove(&place).and_then(|failed| failed.database);
         self.shards.leaving.insert(place, Leaving::new(database, hand_over));
         turn.out.event(Event::HandsOver { shard: Self::called(place, known), to });
-        Ok(true)
+        true
+    }
+
+    /// What is to be handed over. From here on nobody uses it: who waits for an answer is to ask who holds it next. Nothing, if its disk has failed:
+    /// what it holds then is not what it will be when it is opened anew.
+    fn close_for_good(&mut self, place: Place, turn: &mut Turn<'_>) -> Result<Option<Database>, Error> {
+        if let Some(begun) = self.shards.leaving.get(&place).and_then(|leaving| leaving.database.clone()) {
+            return Ok(Some(begun));
+        }
+        let has_failed = |shard: &mut Shard| shard.database().storage().has_failed();
+        if self.shards.open.get_mut(&place).is_some_and(has_failed) {
+            return Ok(None);
+        }
+        let database = match self.shards.open.remove(&place) {
+            Some(mut shard) => {
+                shard.redirect(turn);
+                shard.database().clone()
+            }
+            None => match turn.known.map.databases.get(&place.0) {
+                Some(placement) => self.directory.open(&placement.name, place.1)?,
+                None => return Ok(None),
+            },
+        };
+        if let Some(leaving) = self.shards.leaving.get_mut(&place) {
+            leaving.database = Some(database.clone());
+        }
+        Ok(Some(database))
     }
 
     /// Who holds least, and stays.
@@ -167,17 +183,13 @@ impl Held {
         } else if leaving.is_done {
             (manager, Message::Ask(MapRequest::HandOver(database, shard, attempt)))
         } else {
-            // From here on nobody uses it. Who waits for an answer is to ask who holds it next.
-            if let Some(mut shard) = self.shards.open.remove(&place) {
-                shard.redirect(turn);
-            }
+            let closed = self.close_for_good(place, turn);
+            let reading = |known: &Known| format!("read {}", Self::called(place, known));
+            let Some(Some(closed)) = turn.report(reading, closed) else { return };
+            let Some(leaving) = self.shards.leaving.get_mut(&place) else { return };
             leaving.sent += 1;
-            let part = leaving.part();
-            let Some((objects, last)) =
-                turn.report(|known| format!("read {}", Self::called(place, known)), part)
-            else {
-                return;
-            };
+            let part = leaving.part(&closed);
+            let Some((objects, last)) = turn.report(reading, part) else { return };
             let number = leaving.number;
             (to, Message::HandOver { database, shard, attempt, number, objects, last })
         };
