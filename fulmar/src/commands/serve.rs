@@ -49,7 +49,7 @@ const MOST_REASONS: usize = 100;
                         fulmar sql fulmar://127.0.0.1:7400/birds 'CREATE TABLE sighting(species)'\n\n\
                         with node.toml:\n  data = \"/var/lib/fulmar\"     # the databases; made if there are none\n  \
                         listen = \"127.0.0.1:7400\"   # where to accept connections; port 0 takes a free one\n  \
-                        join = \"db1.example:7400\"    # servers of the cluster, with commas; a new server without it founds one\n  \
+                        join = \"db1.example:7400\"    # servers of the cluster, with commas; else a new server founds one\n  \
                         advertise = \"db2.example:7400\" # where others find this server, if not where it listens\n  \
                         cache_mb = 256              # memory for the cached data of each database\n  \
                         leader_timeout = \"500ms\"    # how long a leader of replicas may be silent: 100ms to 10s, else 300ms\n  \

@@ -220,6 +220,17 @@ enum SessionError {
     Signal(#[source] io::Error),
 }
 
+/// Whether there are statements, and each only reads, as far as its first word tells.
+fn only_read(sql: &[String]) -> bool {
+    let reads = |sql: &String| {
+        let statement = sql.trim().trim_end_matches(';');
+        let word = statement.split_ascii_whitespace().next().unwrap_or_default();
+        let is_one = !statement.contains(';');
+        is_one && ["SELECT", "VALUES", "EXPLAIN"].iter().any(|known| known.eq_ignore_ascii_case(word))
+    };
+    !sql.is_empty() && sql.iter().all(reads)
+}
+
 /// Answers the exit status.
 fn session(options: &Options) -> Result<u8, SessionError> {
     if options.version {
@@ -237,6 +248,10 @@ fn session(options: &Options) -> Result<u8, SessionError> {
         ..Settings::default()
     };
     let database = Database::named(options.name.as_deref().unwrap_or_default())?;
+    // Whoever mistypes a name is to see that, and no new database.
+    let only_reads = options.cmd.is_empty() && options.init.is_none() && only_read(&options.sql);
+    let is_ours = matches!(database, Database::Fulmar(_));
+    let settings = Settings { read_only: settings.read_only || is_ours && only_reads, ..settings };
     let output = io::BufWriter::new(io::stdout());
     let mut shell = Shell::open(database, settings, Box::new(output), Box::new(io::stderr()))?;
     shell.format = options.format();

@@ -37,6 +37,21 @@ fn figures_that_are_not_there_are_not_passed_over() {
     }
 }
 
+/// Who had mistyped the name found an empty database instead of an error, and a directory afterwards.
+#[test]
+fn what_only_reads_makes_no_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path();
+    for statements in [&["SELECT 1"][..], &["select 1;", "VALUES (2)"]] {
+        let message = complaint(&fulmar(folder, &[&["tpyo"], statements].concat()));
+        assert!(message.contains("tpyo"), "{message}");
+        assert!(!folder.join("tpyo").exists());
+    }
+    answer(&fulmar(folder, &["birds", "CREATE TABLE t(x); INSERT INTO t VALUES (7)"]));
+    assert_eq!(answer(&fulmar(folder, &["birds", "SELECT x FROM t"])), "7\n");
+    assert_eq!(answer(&fulmar(folder, &["new", "SELECT 1; CREATE TABLE t(x)"])), "1\n");
+}
+
 /// The message for a program whose ordinary database `FULMAR_DATABASES` sends to Fulmar, followed to the letter.
 #[test]
 fn the_way_that_a_message_shows_leads_there() {
