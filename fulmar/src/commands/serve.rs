@@ -52,10 +52,10 @@ const MOST_REASONS: usize = 100;
                         join = \"db1.example:7400\"    # servers of the cluster, with commas; else a new server founds one\n  \
                         advertise = \"db2.example:7400\" # where others find this server, if not where it listens\n  \
                         cache_mb = 256              # memory for the cached data of each database\n  \
-                        leader_timeout = \"500ms\"    # how long a leader of replicas may be silent: 100ms to 10s, else 300ms\n  \
+                        leader_timeout = \"500ms\"    # how long a leader may be silent: 100ms to 10s, else 300ms\n  \
                         discovery = false           # not to be found by `fulmar discover`, nor by servers that join\n  \
                         metrics = \"127.0.0.1:9474\"  # where to tell figures to Prometheus, over HTTP\n  \
-                        replicas = 3                # on the first server: how many servers hold each row of a new database\n  \
+                        replicas = 3                # on the first server: how many hold each row of a new database\n  \
                         replication = \"viewstamped\" # how they agree, or fast-paxos or speculative-paxos\n\n\
                         or, for a service in place of databases (the first time with --found, everywhere):\n  \
                         service = \"locks\"           # or timestamps\n  \
