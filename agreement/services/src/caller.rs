@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// An operation that was not answered, or a group that was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The name of a replica stands for no address.
+    /// No host of a replica's name is known.
     #[error("{address}: {why}")]
     Resolve {
         /// Which.

@@ -5,9 +5,9 @@ use crate::Members;
 use fulmar_locks::Mutex;
 use fulmar_node::NodeId;
 use fulmar_replication::View;
-use fulmar_transport::{Address, LinkError, Notice};
+use fulmar_transport::{Address, LinkError, Notice, Resolver};
 use std::collections::BTreeMap;
-use std::net::ToSocketAddrs;
+use std::io;
 
 /// Where to look if one replica refuses another.
 const SAME: &str = "; settings of one group name the same service, members and replication";
@@ -18,14 +18,19 @@ type Tell = dyn Fn(&'static str, &str) + Send + Sync;
 /// Tells news of connections.
 pub(crate) struct Reporter {
     members: Members,
+    resolver: Resolver,
     tell: Box<Tell>,
     /// What is wrong with a replica, or with a stranger.
     wrong: Mutex<BTreeMap<Option<NodeId>, String>>,
 }
 
 impl Reporter {
-    pub(crate) fn new(members: Members, tell: impl Fn(&'static str, &str) + Send + Sync + 'static) -> Self {
-        Self { members, tell: Box::new(tell), wrong: Mutex::default() }
+    pub(crate) fn new(
+        members: Members,
+        tell: impl Fn(&'static str, &str) + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let resolver = Resolver::new()?;
+        Ok(Self { members, resolver, tell: Box::new(tell), wrong: Mutex::default() })
     }
 
     pub(crate) fn tell(&self, kind: &'static str, what: &str) {
@@ -35,8 +40,8 @@ impl Reporter {
     /// Where a replica is now.
     pub(crate) fn resolve(&self, node: NodeId) -> Option<Address> {
         let address = self.members.address(node)?;
-        match address.to_socket_addrs() {
-            Ok(mut found) => found.next().map(Into::into),
+        match self.resolver.find(address) {
+            Ok(found) => found,
             Err(why) => {
                 self.complain(Some(node), "unreachable", format!("cannot find replica {address}: {why}"));
                 None

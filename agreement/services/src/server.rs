@@ -109,7 +109,7 @@ impl Server {
             members: charter.members.to_string(),
         })?;
         let opened = ReplicaDirectory::open(directory, &charter, me, founds)?;
-        let reporter = Reporter::new(charter.members.clone(), tell);
+        let reporter = Reporter::new(charter.members.clone(), tell).map_err(ServerError::Begin)?;
         if opened.is_strange() {
             let directory = directory.display();
             let waits = format!(

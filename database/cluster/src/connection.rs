@@ -48,7 +48,7 @@ pub(super) fn protocol(cluster: ClusterId) -> Protocol {
 /// A server could not be met.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Its name stands for no address.
+    /// No host of its name is known.
     #[error("{server}: {why}")]
     Resolve {
         /// `HOST:PORT`.
@@ -141,7 +141,7 @@ impl Connection {
         patience: Duration,
     ) -> Result<Self, ConnectError> {
         let resolve = |why| ConnectError::Resolve { server: server.into(), why };
-        let mut failure = resolve(io::Error::new(io::ErrorKind::NotFound, "stands for no address"));
+        let mut failure = resolve(io::Error::new(io::ErrorKind::NotFound, "no host of this name is known"));
         for address in server.to_socket_addrs().map_err(resolve)? {
             match Self::open_within(address.into(), name, create, patience) {
                 Ok(connection) => return Ok(connection),

@@ -9,7 +9,7 @@ use crate::status::Status;
 use fulmar_files::chance;
 use fulmar_kv::Error;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Time};
-use fulmar_transport::{Address, ClusterId, GREETING, Handle, Listener, Notice, ServeError, User};
+use fulmar_transport::{Address, ClusterId, GREETING, Handle, Listener, Notice, Resolver, ServeError, User};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -83,7 +83,9 @@ impl Service {
         let log = SyncLog::of(&server);
         let mut service = fulmar_transport::Server::new(me, protocol, limits(), server, Lsn(0))
             .map_err(|source| Error::io(Path::new("server"), source))?;
-        service.directory(|server: &Server, other| resolve(server.address(other)?));
+        let resolver = Resolver::new().map_err(|source| Error::io(Path::new("server"), source))?;
+        // That a name leads nowhere is told as that its server cannot be reached.
+        service.directory(move |server: &Server, other| resolver.find(server.address(other)?).ok()?);
         Ok(Self { service, log, cluster })
     }
 
@@ -278,7 +280,7 @@ fn greet(
     server: &str,
     patience: Duration,
 ) -> Result<(fulmar_transport::Client<Stranger>, NodeId, Address), ConnectError> {
-    let nobody = || io::Error::new(io::ErrorKind::NotFound, "stands for no address");
+    let nobody = || io::Error::new(io::ErrorKind::NotFound, "no host of this name is known");
     let unresolved = |why| ConnectError::Resolve { server: server.into(), why };
     let address = resolve(server).ok_or_else(nobody).map_err(unresolved)?;
     let mut client = fulmar_transport::Client::new(protocol(ClusterId::ANY), limits(), Stranger::default());

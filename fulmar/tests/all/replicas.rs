@@ -355,7 +355,7 @@ fn wrong_settings_of_replicas_are_refused() {
     );
     let joins = complaint("replicas = 3", &["--join", "127.0.0.1:1"]);
     assert!(joins.contains("for the first server") && joins.contains("SERVER"), "{joins}");
-    // What stands for no address may do so later; what is none is not waited for.
+    // A host that is not known may be later; what is none is not waited for.
     for wrong in ["127.0.0.1", "", "127.0.0.1:1,fulmar://127.0.0.1:1/birds"] {
         let joins = complaint("", &["--join", wrong]);
         assert!(joins.contains("expected HOST:PORT"), "{joins}");

@@ -30,7 +30,7 @@ pub(super) fn require(listener: &TcpListener, advertised: &str) -> Result<(), St
         )
     };
     let resolved = advertised.to_socket_addrs().map_err(|why| wrong(&why.to_string()))?.next();
-    let address = resolved.ok_or_else(|| wrong("stands for no address"))?;
+    let address = resolved.ok_or_else(|| wrong("no host of this name is known"))?;
     if address.ip().is_unspecified() {
         return Err(unspecified(address));
     }
