@@ -29,6 +29,8 @@ pub(in super::super) enum Speaker {
 const LEAP: u64 = 1 << 40;
 /// What clients of a shard have seen, its server hears of at once, once it has it open.
 const LEAP_OF_CLIENTS: u64 = 1 << 32;
+/// No leap leads further, however many there are: names of attempts are made of times, and 16 bits more.
+const LAST: u64 = 1 << 47;
 /// Nobody misses so many changes of the map.
 const CHANGES: u64 = 1 << 32;
 
@@ -91,7 +93,7 @@ impl Message {
             Self::Clock { .. } if speaker == Speaker::Stranger => 1,
             _ => LEAP,
         };
-        latest <= clock.0.saturating_add(leap) && told <= version.saturating_add(CHANGES)
+        latest <= clock.0.saturating_add(leap).min(clock.0.max(LAST)) && told <= version.saturating_add(CHANGES)
     }
 
     /// The latest time in it that a shard or the clock goes on from: also a snapshot's, as what is prepared takes place after whoever has

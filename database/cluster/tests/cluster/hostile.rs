@@ -136,6 +136,10 @@ fn the_furthest_time_that_is_believed_is_written_and_read_back() {
     // As `LEAP` of the server's.
     assert!(!hear_of(1 << 41), "so far no work takes a clock");
     assert!(hear_of(1 << 40));
+    for leap in 2..300 {
+        hear_of(leap << 40);
+    }
+    assert!(node.newest() < Timestamp(1 << 48), "what is made of times has 64 bits");
     node.restart(directory.path());
 }
 
