@@ -50,6 +50,8 @@ pub(super) struct Roster {
     entries: BTreeMap<SocketAddr, Entry>,
     /// Who was changed by each revision, but for those who were changed again since.
     journal: BTreeMap<u64, SocketAddr>,
+    /// Of these, who is dead or gone.
+    gone: BTreeMap<u64, SocketAddr>,
     /// The last revision.
     revision: u64,
     /// That of the live entries.
@@ -70,10 +72,14 @@ impl Roster {
         self.revision += 1;
         self.digest.0 = self.digest.0.wrapping_add(part(&member));
         self.journal.insert(self.revision, member.address);
+        if !member.standing.is_live() {
+            self.gone.insert(self.revision, member.address);
+        }
         let entry = Entry { member, revision: self.revision, since: now };
         if let Some(before) = self.entries.insert(entry.member.address, entry) {
             self.digest.0 = self.digest.0.wrapping_sub(part(&before.member));
             self.journal.remove(&before.revision);
+            self.gone.remove(&before.revision);
         }
         true
     }
@@ -83,11 +89,9 @@ impl Roster {
         if self.entries.len() < MOST_MEMBERS || self.entries.contains_key(&newcomer) {
             return None;
         }
-        let gone = |address: &&SocketAddr| self.get(**address).is_some_and(|it| !it.standing.is_live());
-        let address = self.journal.values().find(gone).copied()?;
-        if let Some(entry) = self.entries.remove(&address) {
-            self.journal.remove(&entry.revision);
-        }
+        let (revision, address) = self.gone.pop_first()?;
+        self.journal.remove(&revision);
+        self.entries.remove(&address);
         Some(address)
     }
 
@@ -97,6 +101,7 @@ impl Roster {
         let past = self.entries.extract_if(.., |_, entry| is_past(entry));
         let forget = |(address, entry): (SocketAddr, Entry)| {
             self.journal.remove(&entry.revision);
+            self.gone.remove(&entry.revision);
             address
         };
         past.map(forget).collect()
@@ -153,6 +158,10 @@ impl Roster {
             self.entries.iter().map(|(address, entry)| (entry.revision, *address)).collect();
         if places != self.journal || places.last_key_value().is_some_and(|(last, _)| *last > self.revision) {
             return Err(format!("the journal {:?} is not {places:?}", self.journal));
+        }
+        let is_gone = |(_, address): &(&u64, &SocketAddr)| !self.is_live(**address);
+        if !self.gone.iter().eq(self.journal.iter().filter(is_gone)) {
+            return Err(format!("{:?} are not those who are gone", self.gone));
         }
         Ok(())
     }
