@@ -30,7 +30,7 @@ pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<File> {
 /// What the system says.
 pub fn create_anew(path: &Path, mode: u32) -> io::Result<File> {
     match fs::remove_file(path) {
-        Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
         _ => File::options().write(true).create_new(true).mode(mode).open(path),
     }
 }
