@@ -36,6 +36,12 @@
 //!
 //! *Known as:* a lock file, a pid file, `flock(2)`.
 //!
+//! # Records
+//!
+//! A [`RecordLog`] is a file to which records are appended. After a crash it holds those that were synced, and it tells damage from a torn end.
+//!
+//! *Known as:* a write-ahead log, a journal.
+//!
 //! # What is guaranteed
 //!
 //! Chance: what it gives depends on nothing that a process has, so it is independent of what any other process is given.
@@ -43,12 +49,14 @@
 //! instead.
 
 mod lock;
+mod record_log;
 mod room;
 mod socket;
 mod threshold;
 mod whole;
 
 pub use lock::lock_file;
+pub use record_log::{RecordFormat, RecordLog, RecordLogError};
 pub use room::bytes_in;
 pub use socket::{NamedSocket, listen_in, remove_socket};
 pub use threshold::{Stranger, Threshold};

@@ -1,4 +1,5 @@
 use super::*;
+use std::fs;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
 use fulmar_replication::applications::Timestamps;
 use fulmar_replication::{

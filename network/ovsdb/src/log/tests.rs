@@ -30,47 +30,6 @@ fn records_are_found_again() {
 }
 
 #[test]
-fn of_a_log_that_is_cut_the_beginning_is_left() {
-    let (_directory, path) = written(&RECORDS);
-    let whole = fs::read(&path).expect("it is there");
-    let ends: Vec<usize> = (0..=RECORDS.len())
-        .map(|count| MAGIC.len() + RECORDS[..count].iter().map(|record| HEAD + record.len()).sum::<usize>())
-        .collect();
-    for length in MAGIC.len()..whole.len() {
-        fs::write(&path, &whole[..length]).expect("it can be written");
-        let left = ends.iter().filter(|end| **end <= length).count() - 1;
-        let (mut log, found) = Log::open(&path).expect("its end is torn");
-        assert_eq!(found, RECORDS[..left], "{length} bytes");
-        log.append(b"next").expect("it goes on");
-        drop(log);
-        assert_eq!(records(&path).expect("it is whole").last().map(Vec::as_slice), Some(b"next".as_slice()));
-    }
-    fs::write(&path, &whole[..3]).expect("it can be written");
-    assert!(matches!(records(&path), Err(LogError::Damaged { at: 0, .. })));
-}
-
-/// Of the last record nobody can say whether it was damaged or torn.
-#[test]
-fn a_bit_that_is_flipped_is_found() {
-    let (_directory, path) = written(&RECORDS);
-    let whole = fs::read(&path).expect("it is there");
-    let last = whole.len() - HEAD - RECORDS[3].len();
-    for bit in 0..8 * whole.len() {
-        let mut flipped = whole.clone();
-        flipped[bit / 8] ^= 1 << (bit % 8);
-        fs::write(&path, &flipped).expect("it can be written");
-        match records(&path) {
-            Ok(found) => {
-                assert!(bit / 8 >= last, "bit {bit}");
-                assert_eq!(found, RECORDS[..3]);
-            }
-            Err(LogError::Damaged { at, .. }) => assert!(at <= bit / 8 && bit / 8 < last, "bit {bit}: {at}"),
-            Err(why) => panic!("{why}"),
-        }
-    }
-}
-
-#[test]
 fn nobody_else_writes_to_it() {
     let (_directory, path) = written(&[]);
     let (log, _) = Log::open(&path).expect("it is whole");
