@@ -1,10 +1,10 @@
 use super::*;
-use std::fs;
 use fulmar_node::{Lsn, NodeId, Outbox, Process, Random, Time};
 use fulmar_replication::applications::Timestamps;
 use fulmar_replication::{
     Checkpoint, ClientId, Entry, Group, Member, Message, Options, Protocol, Replica, SequenceNumber, View,
 };
+use std::fs;
 use std::sync::Arc;
 
 const ENTRIES: usize = 40;

@@ -93,7 +93,8 @@ impl Message {
             Self::Clock { .. } if speaker == Speaker::Stranger => 1,
             _ => LEAP,
         };
-        latest <= clock.0.saturating_add(leap).min(clock.0.max(LAST)) && told <= version.saturating_add(CHANGES)
+        latest <= clock.0.saturating_add(leap).min(clock.0.max(LAST))
+            && told <= version.saturating_add(CHANGES)
     }
 
     /// The latest time in it that a shard or the clock goes on from: also a snapshot's, as what is prepared takes place after whoever has
