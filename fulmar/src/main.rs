@@ -113,7 +113,8 @@ mod tests {
 
     /// Calls `visit` with each command that does something, and how it is called.
     fn walk(command: &clap::Command, called: &str, visit: &mut dyn FnMut(&str, &clap::Command)) {
-        for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+        let is_shown = |one: &&clap::Command| !one.is_hide_set() && one.get_name() != "help";
+        for subcommand in command.get_subcommands().filter(is_shown) {
             let called = format!("{called} {}", subcommand.get_name());
             walk(subcommand, &called, visit);
         }

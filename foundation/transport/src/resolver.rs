@@ -57,7 +57,7 @@ impl Resolver {
                 let known = found.entry(name).or_default();
                 known.failure = address.as_ref().err().map(ToString::to_string);
                 // Where a name server does not answer, all is where it was.
-                known.address = address.ok().or(known.address.take());
+                known.address = address.ok().or_else(|| known.address.take());
                 (known.since, known.is_wanted) = (Some(Instant::now()), false);
             }
         })?;

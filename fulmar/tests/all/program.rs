@@ -100,11 +100,11 @@ fn what_is_no_database_is_said_to_be_none() {
         ),
         (&[":memroy:"], "Error: \":memroy:\" is no name of a database; "),
         (
-            &["nowhere/birds", "SELECT 1"],
+            &["nowhere/birds", "CREATE TABLE t(x)"],
             "Error: cannot open \"fulmar:nowhere/birds\": nowhere: No such file or directory (os error 2)\n",
         ),
         (&["-readonly", "birds", "SELECT 1"], "birds: no such database\n"),
-        (&["load.sql/birds", "SELECT 1"], "Not a directory (os error 20)\n"),
+        (&["load.sql/birds", "CREATE TABLE t(x)"], "Not a directory (os error 20)\n"),
         (
             &[":memory:", ".backup nowhere/birds.db"],
             "Error: nowhere/birds.db: No such file or directory (os error 2)\n",
