@@ -29,15 +29,15 @@ mod tests {
 
     #[test]
     fn a_file_is_locked_once_and_no_link_is_followed() {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("a directory");
         let (lock, link, elsewhere) =
             (folder.path().join("LOCK"), folder.path().join("link"), folder.path().join("elsewhere"));
-        let held = lock_file(&lock, 0o600).unwrap().expect("nobody is there");
-        assert!(lock_file(&lock, 0o600).unwrap().is_none());
+        let held = lock_file(&lock, 0o600).expect("it can be done").expect("nobody is there");
+        assert!(lock_file(&lock, 0o600).expect("it can be done").is_none());
         drop(held);
-        assert!(lock_file(&lock, 0o600).unwrap().is_some());
-        std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+        assert!(lock_file(&lock, 0o600).expect("it can be done").is_some());
+        std::os::unix::fs::symlink(&elsewhere, &link).expect("it can be done");
         lock_file(&link, 0o600).expect_err("a link");
-        assert!(!fs::exists(&elsewhere).unwrap());
+        assert!(!fs::exists(&elsewhere).expect("it can be done"));
     }
 }

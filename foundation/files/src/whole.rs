@@ -49,16 +49,16 @@ mod tests {
     /// A server that runs as root cut off whatever file a link led to that another user had put there.
     #[test]
     fn a_link_in_the_draft_s_place_leads_nowhere() {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().expect("a directory");
         let (path, victim) = (folder.path().join("settings"), folder.path().join("victim"));
-        fs::write(&victim, "precious").unwrap();
-        symlink(&victim, draft(&path)).unwrap();
-        write_whole(&path, b"one", 0o600).unwrap();
-        assert_eq!(fs::read(&victim).unwrap(), b"precious");
-        assert_eq!(fs::read(&path).unwrap(), b"one");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        write_whole(&path, b"another", 0o600).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"another");
+        fs::write(&victim, "precious").expect("it can be done");
+        symlink(&victim, draft(&path)).expect("it can be done");
+        write_whole(&path, b"one", 0o600).expect("it can be done");
+        assert_eq!(fs::read(&victim).expect("it can be done"), b"precious");
+        assert_eq!(fs::read(&path).expect("it can be done"), b"one");
+        assert_eq!(fs::metadata(&path).expect("it can be done").permissions().mode() & 0o777, 0o600);
+        write_whole(&path, b"another", 0o600).expect("it can be done");
+        assert_eq!(fs::read(&path).expect("it can be done"), b"another");
         assert!(!draft(&path).exists());
     }
 }
