@@ -2,7 +2,7 @@
 //!
 //! (By `cargo metadata`; a tool that does more, `cargo deny`, takes longer to compile than most of the gate to run.)
 
-use crate::run::{Result, cargo, output};
+use crate::run::{Result, metadata};
 use serde_json::Value;
 use spdx::{Expression, ParseMode};
 use std::collections::BTreeMap;
@@ -41,12 +41,8 @@ const RESERVED: [(&str, &[&str]); 1] = [(
 const PLATFORMS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
 
 pub(crate) fn deny() -> Result {
-    let mut metadata = cargo(&["metadata", "--locked", "--all-features", "--format-version", "1"]);
-    PLATFORMS.iter().for_each(|platform| {
-        metadata.args(["--filter-platform", platform]);
-    });
-    let told = output(&mut metadata)?;
-    let metadata: Value = serde_json::from_str(&told).map_err(|error| format!("cargo metadata: {error}"))?;
+    let platforms = PLATFORMS.iter().flat_map(|platform| ["--filter-platform", platform]);
+    let metadata = metadata(&["--all-features"].into_iter().chain(platforms).collect::<Vec<_>>())?;
     let packages = metadata["packages"].as_array().ok_or("cargo metadata tells of no packages")?;
     let nodes = metadata["resolve"]["nodes"].as_array().ok_or("cargo metadata tells of no dependencies")?;
     let names = packages.iter().map(|package| (text(&package["id"]), text(&package["name"]))).collect();

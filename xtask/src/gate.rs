@@ -1,8 +1,7 @@
 //! `cargo xtask test`: what every change must pass.
 
-use crate::run::{Result, cargo, command, output, root, run, side_by_side, steps};
+use crate::run::{Result, cargo, command, metadata, output, root, run, side_by_side, steps};
 use crate::{deny, tidy};
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;
 
@@ -72,8 +71,7 @@ fn tests(which: &[&str]) -> Command {
 
 /// All tests that are none of programs.
 fn other_tests() -> Result {
-    let told = output(&mut cargo(&["metadata", "--locked", "--no-deps", "--format-version", "1"]))?;
-    let metadata: Value = serde_json::from_str(&told).map_err(|error| format!("cargo metadata: {error}"))?;
+    let metadata = metadata(&["--no-deps"])?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let targets = packages.flat_map(|package| package["targets"].as_array().into_iter().flatten());
     let names =

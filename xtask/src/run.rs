@@ -1,5 +1,6 @@
 //! Running other programs, and the places where things are kept.
 
+use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -84,6 +85,12 @@ pub(crate) fn run(command: &mut Command) -> Result {
     println!("$ {line}");
     let status = command.status().map_err(|error| format!("{line}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{line}: {status}")) }
+}
+
+/// What cargo tells of packages.
+pub(crate) fn metadata(asked: &[&str]) -> Result<Value> {
+    let told = output(cargo(&["metadata", "--locked", "--format-version", "1"]).args(asked))?;
+    serde_json::from_str(&told).map_err(|error| format!("cargo metadata: {error}"))
 }
 
 /// Runs a program and returns what it prints to standard output.

@@ -144,8 +144,7 @@ impl Held {
         if let Some(begun) = self.shards.leaving.get(&place).and_then(|leaving| leaving.database.clone()) {
             return Ok(Some(begun));
         }
-        let has_failed = |shard: &mut Shard| shard.database().storage().has_failed();
-        if self.shards.open.get_mut(&place).is_some_and(has_failed) {
+        if self.shards.open.get(&place).is_some_and(|shard| shard.database().storage().has_failed()) {
             return Ok(None);
         }
         let database = match self.shards.open.remove(&place) {
