@@ -11,7 +11,7 @@
 //! - [`client`]: what the clients do; [`history`]: what they tell.
 //! - [`check`]: whether that history and the database in the end are possible. A function, with a planted history for
 //!   each kind of violation.
-//! - [`waits`]: how long commits took, and the longest pause of writers for each kind of fault.
+//! - [`waits`]: how long commits took, and the longest pause of writers for each kind of fault; `stalls`: when it was the machine that paused.
 //! - [`run`]: all of it together.
 //!
 //! The runner is the first process of namespaces of its own ([`apart`]): when it ends, however it ends, the kernel removes
@@ -28,6 +28,7 @@ mod node;
 pub mod plan;
 mod replicas;
 pub mod run;
+mod stalls;
 mod volume;
 pub mod waits;
 

@@ -5,6 +5,7 @@ use super::client::{self, Meeting, SLOTS};
 use super::cluster::{Cluster, PATIENCE};
 use super::history::{Event, Write};
 use super::plan::{self, Fault, Replication, SERVERS, Step};
+use super::stalls::Stalls;
 use super::waits::{Acknowledged, Pauses};
 use super::{Failure, apart, now, output, replicas};
 use crate::database;
@@ -57,11 +58,10 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     let mut cluster = Cluster::start(&directory, &plan.logs, replication)?;
     client::prepare(&database::open(&cluster.name())?)?;
     let clients = Clients::start(plan, &directory)?;
-    let mut pauses = Pauses::default();
-    let endured = steps
-        .into_iter()
-        .enumerate()
-        .try_for_each(|(number, step)| endure(&mut cluster, &clients, number + 1, step, &mut pauses));
+    let (mut pauses, stalls) = (Pauses::default(), Stalls::watch());
+    let endured = steps.into_iter().enumerate().try_for_each(|(number, step)| {
+        endure(&mut cluster, &clients, number + 1, step, &mut pauses, &stalls)
+    });
     let told = clients.end(&Meeting::at(&directory));
     report(replication, &told.acknowledged, &pauses);
     if let Err(why) = endured {
@@ -112,6 +112,7 @@ fn endure(
     number: usize,
     step: Step,
     pauses: &mut Pauses,
+    stalls: &Stalls,
 ) -> Result<(), Failure> {
     thread::sleep(CALM);
     let leaders = cluster.leaders()?;
@@ -126,14 +127,20 @@ fn endure(
     let resumed = now();
     cluster.await_whole().map_err(failed)?;
     let pause = clients.told.lock().acknowledged.longest_pause(last_start.unwrap_or(begin), now());
+    let stalled = stalls.longest(begin, now());
     let seconds = |from, to: u64| Duration::from_micros(to - from).as_secs_f64();
     let others_lead = cluster.leaders()? != leaders;
     println!(
-        "   paused for {:.2} s; all write {:.2} s, and all is whole {:.2} s after it was healed{}",
+        "   paused for {:.2} s; all write {:.2} s, and all is whole {:.2} s after it was healed{}{}",
         pause.as_secs_f64(),
         seconds(healed, resumed),
         seconds(healed, now()),
-        if others_lead { "; others lead" } else { "" }
+        if others_lead { "; others lead" } else { "" },
+        if stalled.is_zero() {
+            String::new()
+        } else {
+            format!("; the machine stood still for {:.2} s", stalled.as_secs_f64())
+        }
     );
     pauses.note(step.fault.kind(), pause, others_lead);
     let may_end = matches!(step.fault, Fault::Fill(_) | Fault::FillAll | Fault::FailDisk(_));
