@@ -6,6 +6,7 @@
 mod connection;
 pub mod database;
 pub mod discovery;
+mod replication;
 mod said;
 pub mod services;
 pub mod switch;

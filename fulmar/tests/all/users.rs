@@ -81,9 +81,9 @@ fn what_root_makes_in_a_users_database_is_the_users() {
 /// Root has started a user's server once, of databases or of a service: this user goes on with it.
 #[test]
 fn a_server_that_root_starts_has_the_rights_of_whose_directory_it_is() {
+    // Neither `data` nor what it is in is there yet.
     let (directory, data) = folder(SOMEBODY);
-    fs::create_dir(&data).expect("root may");
-    chown(&data, Some(SOMEBODY), Some(SOMEBODY)).expect("root may");
+    let data = data.join("data");
     let as_somebody = |arguments: &[&str]| {
         let mut command = Command::new("setpriv");
         let id = SOMEBODY.to_string();

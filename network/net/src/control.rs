@@ -3,6 +3,8 @@
 use crate::link::Counts;
 use crate::state::{directory, require_own};
 use crate::{Error, Quality};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -92,6 +94,9 @@ pub(crate) fn ask(name: &str, request: &Request) -> Result<Answer, Error> {
     let Ok(mut stream) = UnixStream::connect(socket(&directory)) else {
         return Err(Error::NotUp { name: name.into() });
     };
+    // The directory may be another since it was looked at: whoever answers tells which namespace is entered.
+    require_own_user(&stream)
+        .map_err(Error::cannot(format!("trust who answers in {}", directory.display())))?;
     let mut talk = || {
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
@@ -104,6 +109,15 @@ pub(crate) fn ask(name: &str, request: &Request) -> Result<Answer, Error> {
         Answer::Refused(why) => Err(Error::Refused(why)),
         answer => Ok(answer),
     }
+}
+
+/// Requires that it is this user who listens there.
+fn require_own_user(stream: &UnixStream) -> io::Result<()> {
+    let listener = socket_peercred(stream)?.uid;
+    if listener == geteuid() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("it is user {}", listener.as_raw())))
 }
 
 /// Reads what somebody asks who has called.

@@ -1,13 +1,14 @@
 //! A server of databases, or three with replicas. What a client may do to a database that it may open is done to one of the attackers' own.
 
 use super::connection::{Greeting, speak};
+use super::replication::Said;
 use super::{Tally, said};
 use crate::database;
 use crate::process::{Server, Servers};
 use crate::workload::Error;
 use fulmar_cluster::{DatabaseNumber, Message, Question, VERSION};
-use fulmar_kv::ObjectId;
-use fulmar_node::Random;
+use fulmar_kv::{ObjectId, ShardId};
+use fulmar_node::{NodeId, Random};
 use fulmar_transport::Wire;
 use rusqlite::Connection;
 use std::io;
@@ -98,11 +99,12 @@ fn attack(address: &str, random: &mut Random, frames: &mut u64) -> io::Result<()
     let name = |random: &mut Random| u32::try_from(random.below(1 << 31)).ok().filter(|_| knows);
     speak(address, greeting, random, frames, name, |random, turn| {
         let object = ObjectId(random.below(1 << 33));
-        let said = match random.below(6) {
+        let said = match random.below(7) {
             0 => {
                 let clock = 1 << random.below(20);
                 Ok(said::question(random, turn, clock, ObjectId(1 << 20)))
             }
+            1 => of_a_group(random),
             _ => {
                 let said = said::bytes(random, object);
                 Message::decode(&said).map_err(|_| said)
@@ -110,6 +112,16 @@ fn attack(address: &str, random: &mut Random, frames: &mut u64) -> io::Result<()
         };
         said.map_or_else(|bytes| bytes, |message| encoded(&aimed(message)))
     })
+}
+
+/// What replicas say to each other, of a shard or of what the cluster has written down of itself.
+fn of_a_group(random: &mut Random) -> Result<Message, Vec<u8>> {
+    let records = (DatabaseNumber(u32::MAX), ShardId(0));
+    let groups = [records, (SPARED, ShardId(0)), (SPARED, ShardId(1)), (TARGET, ShardId(0))];
+    let (database, shard) = groups[random.index(groups.len())];
+    let said = Said::new(random, [0, 1, 2].map(NodeId)).message();
+    let message = fulmar_replication::Message::decode(&said).map_err(|_| said)?;
+    Ok(Message::Replication { database, shard, message: Box::new(message) })
 }
 
 fn encoded(message: &Message) -> Vec<u8> {

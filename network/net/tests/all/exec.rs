@@ -1,11 +1,14 @@
 //! Commands on hosts.
 
 use crate::network::{Network, PAIR};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, Uid, kill_process};
+use rustix::thread::set_thread_res_uid;
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
 use std::process::Stdio;
+use std::thread;
 
 #[test]
 fn a_command_is_as_it_would_be_without() {
@@ -61,5 +64,21 @@ fn what_another_user_offers_is_not_entered() {
     std::os::unix::fs::symlink(&elsewhere, &state).expect("a link");
     refused();
     fs::remove_file(&state).and_then(|()| fs::rename(&elsewhere, &state)).expect("as it was");
+    // The directory was made another's, with a socket in it, after it had been looked at.
+    let (control, kept) = (state.join("control"), state.join("kept"));
+    fs::rename(&control, &kept).expect("renamed");
+    mode(0o777);
+    let somebody = Uid::from_raw(1);
+    let bind = || {
+        set_thread_res_uid(somebody, somebody, somebody).expect("root may");
+        UnixListener::bind(&control).expect("all may")
+    };
+    let listener = thread::scope(|scope| scope.spawn(bind).join()).expect("it is bound");
+    mode(0o700);
+    let done = network.run(&["exec", "a", "--", "true"]);
+    let why = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.code() == Some(125) && why.contains("it is user 1"), "{why}");
+    drop(listener);
+    fs::rename(&kept, &control).expect("as it was");
     assert!(network.run(&["exec", "a", "--", "true"]).status.success());
 }
