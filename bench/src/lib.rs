@@ -1,5 +1,7 @@
 //! Measuring Fulmar beside what people use today.
 //!
+//! *Known as:* benchmarks, YCSB, reproduction of results.
+//!
 //! Machines differ and are shared, so an absolute time means little from run to run. A [`Figure`] is a ratio of two
 //! things measured in turn in one run, or a count.
 //!

@@ -1,5 +1,7 @@
 //! Agreement among processes some of which lie.
 //!
+//! *Known as:* Byzantine fault tolerance (BFT), Byzantine agreement or consensus, exponential information gathering (EIG), early stopping.
+//!
 //! # The problem
 //!
 //! Of n processes, at most t < n/3 say what they like, to each what they like. The correct ones must decide on one value, the common one

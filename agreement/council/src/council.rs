@@ -33,8 +33,8 @@ pub struct Council {
 pub enum CouncilError {
     /// Too many liars for so few.
     #[error(
-        "{members} members do not agree in spite of {tolerates} that lie: that takes more than three times as many, {} or \
-         more", 3 * .tolerates + 1
+        "{members} members cannot tolerate {tolerates} that lie: that takes {} members or more (n > 3t)",
+        3 * .tolerates + 1
     )]
     Tolerates {
         /// n.
@@ -165,7 +165,7 @@ mod tests {
         assert!(council(&[1, 2, 3, 4], 1).is_ok());
         let error = council(&[1, 2, 3], 1).expect_err("one too few");
         assert_eq!(error, CouncilError::Tolerates { members: 3, tolerates: 1 });
-        assert!(error.to_string().ends_with("4 or more"), "{error}");
+        assert!(error.to_string().contains("takes 4 members or more"), "{error}");
         assert_eq!(council(&[1, 2, 3], usize::MAX).map_err(|_| ()), Err(()));
         assert_eq!(council(&[], 0), Err(CouncilError::Members(0)));
         assert_eq!(council(&[1, 2, 1], 0), Err(CouncilError::Twice("10.0.0.1:7600".into())));

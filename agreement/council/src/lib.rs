@@ -1,5 +1,8 @@
 //! Agreement in synchronous rounds, between machines whose operators have pinned each other's keys.
 //!
+//! *Known as:* a synchronous-round driver (round synchronizer) for Byzantine agreement; authenticated channels: mutual TLS with raw public
+//! keys.
+//!
 //! # The problem
 //!
 //! A protocol in synchronous rounds assumes that all begin together, that what a correct process sends arrives in the round in which it
@@ -29,6 +32,17 @@
 //!   [`Synchronous`](fulmar_byzantine::Synchronous) protocol, and is itself a [`Process`](fulmar_node::Process).
 //! - [`Meeting`], a session on sockets; `caller` and `door`, connections out and in; `tls`, `greeting` and [`Frame`], what is
 //!   said there; `liar`, members that lie, for tests.
+//!
+//! # The papers' names
+//!
+//! | in Srikanth and Toueg (1987), or in Abraham and Dolev (2015) | here |
+//! | --- | --- |
+//! | n, t; a correct process | [`Council::members`], [`Council::tolerates`]; a [`Member`] that is not [`Faulty`](Fault) |
+//! | broadcast, by *init* and *echo* | [`Frame::Ready`], sent for either reason (`session::gathering`) |
+//! | accept: n − t have said so | the first round begins |
+//! | round; what is sent in it | [`Frame::Round`] |
+//! | output; halting | [`Frame::Halted`], signed: a [`Verdict`] |
+//! | a message that is missing | [`Fault`], for good: nothing more is taken of its sender |
 //!
 //! # Example
 //!

@@ -1,5 +1,7 @@
 //! Finding every machine of a network whose machines each know a few.
 //!
+//! *Known as:* resource discovery, bootstrapping, gossip, cluster membership (SWIM).
+//!
 //! # The problem
 //!
 //! Machines start with the addresses of a few others each, and each must come to know all, in few rounds and with few messages

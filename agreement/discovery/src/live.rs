@@ -37,6 +37,20 @@
 //!   goes up, and of the addresses known from the start. `pace`: all times.
 //! - `message`: the one kind of message, and its bytes; `book`: numbers for addresses.
 //!
+//! # The papers' names
+//!
+//! | in SWIM, or (sections 1.3 and 2.1) in the paper | here |
+//! | --- | --- |
+//! | member; incarnation number | [`Member`]; [`Incarnation`], in which a restart counts, too |
+//! | Alive, Suspect, Confirm | [`Standing::Alive`], [`Standing::Suspect`], [`Standing::Dead`] |
+//! | which of two messages overrides the other | `roster::Roster::merge` |
+//! | ping, ack | `message::Kind::Ask`, `Answer` |
+//! | ping-req: others try to reach who is silent | none: all are told of a suspicion, and the suspect refutes it to any of them |
+//! | protocol period; suspicion time-out | `pace::BUSY` to `IDLE`; `pace::SUSPICION` |
+//! | infection-style dissemination, piggybacked | the journal that goes up to the centre and down from it: `message::Span` |
+//! | PUSH, PULL | an ask, which says what its sender has learned, and the answer to it |
+//! | cluster, its leader | those that follow one centre; that centre |
+//!
 //! # Example
 //!
 //! ```

@@ -1,5 +1,8 @@
 //! State machine replication: a service on 2f + 1 replicas, of which f may fail.
 //!
+//! *Known as:* consensus, a replicated log, Viewstamped Replication (VR, VSR), Multi-Paxos, Fast Paxos, Speculative Paxos; leader election,
+//! quorums, log compaction, reconfiguration.
+//!
 //! # The problem
 //!
 //! A service on one server ends with it. On several it must look like one that does not fail: each operation takes place

@@ -1,5 +1,7 @@
 //! Replicated services as they are run: timestamps and locks, on sockets and disks.
 //!
+//! *Known as:* a coordination service (Chubby, ZooKeeper, etcd): timestamp oracle, lock service with leases and fencing tokens.
+//!
 //! # The problem
 //!
 //! `fulmar-replication` has replicas without sockets, and state machines that they replicate. Who wants a lock that outlives servers needs

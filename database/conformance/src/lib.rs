@@ -1,5 +1,7 @@
 //! Does SQL on Fulmar behave as SQL on SQLite does, among many connections and across crashes?
 //!
+//! *Known as:* compatibility tests, crash tests, fault injection, soak tests.
+//!
 //! Each kind of check is a module that the tests run for seconds and the `soak` binary for as long as it is told:
 //!
 //! - [`slt`]: the sqllogictest files of SQLite's authors.

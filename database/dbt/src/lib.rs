@@ -1,5 +1,7 @@
 //! The distributed balanced tree: ordered trees whose nodes are objects of [`fulmar_kv`].
 //!
+//! *Known as:* a distributed B+ tree, B-link tree: fence keys, right-sibling links, page splits, a cache of inner pages.
+//!
 //! # The problem
 //!
 //! SQL tables and indexes are ordered maps from byte strings to byte strings, too large for one node, changed by many

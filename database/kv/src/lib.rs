@@ -1,5 +1,8 @@
 //! Transactional key-value storage: objects made of ordered cells, with snapshots.
 //!
+//! *Known as:* multi-version concurrency control (MVCC), snapshot isolation, optimistic concurrency control, a storage engine (write-ahead
+//! log, LSM tree), garbage collection of versions.
+//!
 //! # The problem
 //!
 //! Many clients read and change small pieces of shared data at once. Each wants to see one consistent state for as

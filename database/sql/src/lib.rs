@@ -1,5 +1,7 @@
 //! SQLite's query processor on Fulmar's tree.
 //!
+//! *Known as:* a storage backend (pager and B-tree layer) for SQLite.
+//!
 //! An application that uses SQLite goes on using it: the same C interface, parser, planner and virtual machine. What
 //! changes is the layer below. SQLite keeps every table and index in a B-tree and reaches it through some eighty
 //! functions of one file, btree.c; for a database whose name begins with `fulmar:` the forty-six of them that touch

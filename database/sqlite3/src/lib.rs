@@ -1,5 +1,7 @@
 //! The drop-in `libsqlite3.so.0`.
 //!
+//! *Known as:* a drop-in replacement, an interposed shared library.
+//!
 //! A program that loads SQLite as a shared library gets SQLite on Fulmar instead when this library is found first:
 //!
 //! ```text

@@ -1,5 +1,8 @@
 //! Checkers of histories: was what clients and processes observed allowed by the specification?
 //!
+//! *Known as:* consistency checkers: linearizability (Knossos, Porcupine), serializability and snapshot isolation (Elle), strict
+//! serializability.
+//!
 //! # The problem
 //!
 //! A simulator finds the schedules in which a protocol fails, but only for a test that notices. Invariants of processes

@@ -1,5 +1,7 @@
 //! Locks that a child of `fork` may use: the standard library's, without poisoning.
 //!
+//! *Known as:* mutex, condition variable, read-write lock; fork safety.
+//!
 //! Fulmar runs in its user's process, and that may fork while other threads use a database. The child has one thread, and memory as it was.
 //! `parking_lot` keeps one table per process of all threads that wait. The child inherits it with its parent's threads in it: it
 //! hands a lock to one of them, or waits for the lock of a bucket that one of them held, and hangs (1 of 30 children of a parent with three threads that

@@ -1,5 +1,7 @@
 //! Hosts of tests and measurements, as network namespaces of this machine.
 //!
+//! *Known as:* network namespaces, `ip netns`, a test bed.
+//!
 //! # The problem
 //!
 //! What is tested on a network needs one that nobody else is on, with addresses that nobody else has, and that leaves nothing behind.

@@ -1,5 +1,7 @@
 //! The contract of a deterministic process: what every protocol of Fulmar is written against.
 //!
+//! *Known as:* sans-I/O, an actor, an event-driven state machine.
+//!
 //! # The problem
 //!
 //! A protocol must be right under every order of messages, every loss and every crash, and fast on real sockets. Written

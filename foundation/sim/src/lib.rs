@@ -1,6 +1,8 @@
 //! A deterministic simulator of processes: a whole cluster, its network, its disks and its users in one thread of
 //! events, which a number decides.
 //!
+//! *Known as:* deterministic simulation testing (DST), a discrete-event simulator, fault injection.
+//!
 //! # The problem
 //!
 //! What breaks a protocol is rare: a message that arrives a second late, after a restart, while a disk is slow and two

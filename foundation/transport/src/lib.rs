@@ -1,6 +1,8 @@
 //! Processes on real sockets: the driver that owns clocks, threads' time, files and the network, so that a process need
 //! not.
 //!
+//! *Known as:* an event loop (reactor on `epoll`), RPC transport, backpressure, write-ahead log with group commit.
+//!
 //! # The problem
 //!
 //! A process of [`fulmar_node`] is a value that is told what happens and answers with what it wants done. Somebody must
