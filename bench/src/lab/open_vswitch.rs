@@ -76,7 +76,7 @@ struct Nowhere;
 
 impl Output for Nowhere {
     fn send(&mut self, _: u32, _: &Frame<'_>) {}
-    fn send_part(&mut self, _: u32, _: &[u8]) {}
+    fn send_part(&mut self, _: u32, _: &Frame<'_>, _: usize) {}
     fn tell(&mut self, _: &Notice, _: &[u8]) {}
 }
 

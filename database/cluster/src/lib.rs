@@ -1,5 +1,8 @@
 //! One store on many servers: the servers' process, the client's, and what they say to each other.
 //!
+//! *Known as:* sharding, a distributed transaction manager: two-phase commit, timestamp oracle, placement, routing, rebalancing,
+//! membership.
+//!
 //! # The problem
 //!
 //! Objects and trees are to be on more machines than one, so that there is room for more of them and so that they outlive a machine; and a
@@ -96,7 +99,7 @@ use std::time::Duration;
 const OUTCOME_KEPT: Duration = Duration::from_secs(600);
 
 pub use client::{Ask, Client, Reply};
-pub use connection::{ConnectError, Connection, FIRST, is_address, report_waits};
+pub use connection::{ConnectError, Connection, FIRST, PORT, report_waits, with_port};
 pub use directory::{Directory, Kept, Single, Transient};
 pub use fulmar_node::NodeId;
 pub use fulmar_replication::Protocol;

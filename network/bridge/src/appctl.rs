@@ -136,7 +136,7 @@ pub fn ask(socket: &Path, method: &str, arguments: &[String]) -> Result<String, 
     }
 }
 
-const COMMANDS: &str = "The available commands are:\n  dpctl/dump-conntrack [BRIDGE]\n  dpctl/dump-flows [--json] [BRIDGE]\n  dpctl/flush-conntrack [BRIDGE]\n  dpctl/show [--json] [BRIDGE]\n  fdb/show [--json] BRIDGE\n  list-commands\n  ofproto/list\n  ofproto/trace BRIDGE FLOW\n  version\n";
+const COMMANDS: &str = "The available commands are:\n  dpctl/dump-conntrack [BRIDGE]\n  dpctl/dump-flows [--json] [BRIDGE]\n  dpctl/flush-conntrack [BRIDGE]\n  dpctl/show [--json] [BRIDGE]\n  fdb/flush [BRIDGE]\n  fdb/show [--json] BRIDGE\n  list-commands\n  ofproto/list\n  ofproto/trace BRIDGE FLOW\n  version\n";
 
 fn answer(bridges: &Bridges, method: &str, arguments: &[&str]) -> Result<String, String> {
     let is_listing = matches!(method, "fdb/show" | "dpctl/show" | "dpctl/dump-flows");
@@ -164,6 +164,13 @@ fn answer(bridges: &Bridges, method: &str, arguments: &[&str]) -> Result<String,
             let packet = parse_match(flow).map_err(|why| why.to_string())?;
             let bridge = one(name)?;
             Ok(format!("Flow: {}\n\n{}", MatchText(&packet), bridge.trace(&packet)))
+        }
+        ("fdb/flush", _) => {
+            for (_, bridge) in some()? {
+                let known: Vec<_> = bridge.stations().into_iter().map(|(station, ..)| station).collect();
+                bridge.forget(&known);
+            }
+            Ok("table successfully flushed\n".to_owned())
         }
         ("fdb/show", [name]) => Ok(listing::stations(name, &*one(name)?, form)),
         ("dpctl/show", _) => {

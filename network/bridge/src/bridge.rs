@@ -1,21 +1,23 @@
 //! One switch as it is run.
 
 use crate::clock::Clock;
-use crate::datapath::{Datapath, Listener, Mailbox};
+use crate::datapath::{Datapath, Links, Listener, Mailbox};
 use crate::monitors::{self, Monitors};
 use fulmar_node::Time;
 use fulmar_openflow::experimenter::Experimenter;
 use fulmar_openflow::flow::{FlowCommand, FlowMod};
 use fulmar_openflow::monitor::MonitorRequest;
 use fulmar_openflow::multipart::{MultipartRequest, Question};
-use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
+use fulmar_openflow::packet_in::PacketIn2;
 use fulmar_openflow::packet_out::PacketOut;
 use fulmar_openflow::{ALL_TABLES, Body, ErrorCode, GroupNumber, Instructions, Message, PortNumber, Version};
 use fulmar_packet::Match;
 use fulmar_port::vxlan::{Claim, Claims, Dropped, Vtep};
 use fulmar_port::{Link, Port};
 use fulmar_session::{Asker, SessionId, Sessions, Status, Target};
-use fulmar_vswitch::{Done, Event, Forwarder, Hits, Notice, Policer, Policing, PortInfo, Shaping, Switch};
+use fulmar_vswitch::{
+    Done, Event, Forwarder, Hits, Notice, Policer, Policing, PortInfo, Shaping, Station, Switch,
+};
 use parking_lot::Mutex;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +56,7 @@ const GIVE_UP: Duration = Duration::from_secs(15);
 /// A switch with its ports, its threads for packets, and its controllers' sessions.
 pub struct Bridge {
     datapath: Datapath,
+    links: Links,
     shared: Arc<Shared>,
     /// By UDP ports, what is claimed there, and by which ports.
     tunnels: Mutex<BTreeMap<u16, (Claims, BTreeSet<u32>)>>,
@@ -221,7 +224,6 @@ impl Listener for Shared {
     fn packet(&self, notice: &Notice, frame: &[u8]) {
         let Some(sessions) = self.sessions.get() else { return };
         let cookie = Some(notice.cookie).filter(|cookie| *cookie != u64::MAX);
-        let has_no_flow = cookie.is_none() && notice.reason == PacketInReason::NoMatch;
         let packet = PacketIn2 {
             table: notice.table,
             cookie,
@@ -231,7 +233,6 @@ impl Listener for Shared {
         };
         sessions.tell(&fulmar_session::Event::PacketIn {
             controller: notice.controller,
-            max_length: Some(notice.max_length).filter(|_| !has_no_flow),
             packet: Box::new(packet),
         });
     }
@@ -242,14 +243,7 @@ impl Listener for Shared {
             return;
         }
         // Others change it meanwhile, or take it away.
-        let changed = self.switch.change_port(port, |info| {
-            info.has_link = link.is_some_and(|link| link.is_up && link.is_running);
-            if let Some(link) = link {
-                info.address = link.address;
-                let kilobits = link.bits_per_second.unwrap_or_default() / 1000;
-                info.speed = u32::try_from(kilobits).unwrap_or(u32::MAX);
-            }
-        });
+        let changed = self.switch.change_port(port, |info| take_over(info, link));
         changed.into_iter().for_each(|event| self.tell(event));
     }
 }
@@ -281,7 +275,8 @@ impl Bridge {
         // Both are new, so that nobody has been there before.
         let _ = shared.mailbox.set(datapath.sender());
         let _ = shared.sessions.set(Sessions::new(requests, report));
-        Ok(Self { datapath, shared, tunnels: Mutex::default(), mode: Mutex::default() })
+        let links = Links::start(name, shared.clone())?;
+        Ok(Self { datapath, links, shared, tunnels: Mutex::default(), mode: Mutex::default() })
     }
 
     /// The switch: its flows, its ports' information.
@@ -306,15 +301,15 @@ impl Bridge {
 
     /// A port joins, under a number and a name, of an interface that was [opened](fulmar_port::packet::open_lanes) for as many threads as there are.
     pub fn attach_lanes(&self, number: u32, mut info: PortInfo, lanes: Vec<Port>) {
-        if let Some(Ok(link)) = lanes.first().map(Port::link) {
-            info.address = link.address;
-            info.has_link = link.is_up && link.is_running;
-        }
+        let watch = lanes.first().map(Port::watch);
+        let link = watch.as_ref().and_then(|watch| watch.link().ok());
+        take_over(&mut info, link);
         let counters = info.counters.clone();
-        self.shared.links.lock().remove(&number);
+        self.shared.links.lock().insert(number, link);
         let event = self.shared.switch.put_port(number, info, self.shared.clock.now());
         self.datapath.attach(number, lanes, counters);
         self.shared.tell(event);
+        watch.into_iter().for_each(|watch| self.links.watch(number, watch));
     }
 
     /// The end of a tunnel joins, at a UDP port of this host, for these datagrams: what is put before frames, `info` says.
@@ -324,7 +319,7 @@ impl Bridge {
     pub fn attach_tunnel(
         &self,
         number: u32,
-        info: PortInfo,
+        mut info: PortInfo,
         vtep: &Arc<Vtep>,
         claim: Claim,
     ) -> Result<(), fulmar_port::Error> {
@@ -343,8 +338,9 @@ impl Bridge {
             }
         };
         there.1.insert(number);
+        take_over(&mut info, Some(tunnel_link(number)));
         let counters = info.counters.clone();
-        self.shared.links.lock().remove(&number);
+        self.shared.links.lock().insert(number, Some(tunnel_link(number)));
         let event = self.shared.switch.put_port(number, info, self.shared.clock.now());
         self.datapath.attach_tunnel(number, udp_port, &counters);
         self.shared.tell(event);
@@ -357,23 +353,36 @@ impl Bridge {
         tunnels.iter().map(|(udp_port, (claims, _))| (*udp_port, claims.vtep().dropped())).collect()
     }
 
-    /// A port leaves.
-    pub fn detach(&self, number: u32) {
-        self.datapath.detach(number);
+    /// Ports leave. Which stations were there: other bridges may know them where this one is.
+    pub fn detach(&self, numbers: &[u32]) -> Vec<Station> {
+        self.links.forget(numbers);
+        self.datapath.detach(numbers);
         self.tunnels.lock().retain(|udp_port, (claims, ports)| {
-            if ports.remove(&number) {
-                claims.dismiss(number);
+            for number in numbers {
+                if ports.remove(number) {
+                    claims.dismiss(*number);
+                }
             }
             if ports.is_empty() {
                 self.datapath.leave(*udp_port);
             }
             !ports.is_empty()
         });
-        // It is closed when this has been looked at.
+        // Nobody looks at a UDP port any more that was left.
         self.datapath.look(|_, _| ());
-        if let Some(event) = self.shared.switch.remove_port(number) {
-            self.shared.tell(event);
+        let mut left = Vec::new();
+        for number in numbers {
+            if let Some((event, stations)) = self.shared.switch.remove_port(*number) {
+                self.shared.tell(event);
+                left.extend(stations);
+            }
         }
+        left
+    }
+
+    /// Forgets where these stations are.
+    pub fn forget(&self, stations: &[Station]) {
+        self.shared.switch.forget(stations);
     }
 
     /// How a port's VLANs are, from now on.
@@ -409,8 +418,24 @@ impl Bridge {
         self.sessions().set_snoops(at(snoop))
     }
 
-    /// These are its controllers from now on, and this is what it does without them. Where there were none, or will be none, all flows
+    /// Whether it is to have controllers from now on, and what it does without them. Where there were none, or will be none, all flows
     /// go: they were somebody else's.
+    pub fn set_mode(&self, has_controllers: bool, fail_mode: FailMode) {
+        let mut mode = self.mode.lock();
+        let changes = has_controllers != mode.has_controllers;
+        if changes || !has_controllers && fail_mode != mode.fail_mode {
+            self.change(delete_all());
+            if std::mem::take(&mut mode.has_failed_open) {
+                self.shared.switch.pass_flows_over(false);
+            }
+            if !has_controllers && fail_mode == FailMode::Standalone {
+                self.work_alone();
+            }
+        }
+        (mode.has_controllers, mode.fail_mode) = (has_controllers, fail_mode);
+    }
+
+    /// These are its controllers from now on, in the [mode](Self::set_mode) that this asks for.
     ///
     /// # Errors
     /// If the system is out of threads or file descriptors.
@@ -419,21 +444,7 @@ impl Bridge {
         controllers: Vec<(Target, fulmar_session::Settings)>,
         fail_mode: FailMode,
     ) -> io::Result<()> {
-        {
-            let mut mode = self.mode.lock();
-            let has_controllers = !controllers.is_empty();
-            let changes = has_controllers != mode.has_controllers;
-            if changes || !has_controllers && fail_mode != mode.fail_mode {
-                self.change(delete_all());
-                if std::mem::take(&mut mode.has_failed_open) {
-                    self.shared.switch.pass_flows_over(false);
-                }
-                if !has_controllers && fail_mode == FailMode::Standalone {
-                    self.work_alone();
-                }
-            }
-            (mode.has_controllers, mode.fail_mode) = (has_controllers, fail_mode);
-        }
+        self.set_mode(!controllers.is_empty(), fail_mode);
         self.sessions().set_controllers(controllers)
     }
 
@@ -481,7 +492,7 @@ impl Bridge {
     }
 
     /// Stations, as `ovs-appctl fdb/show` lists them.
-    pub fn stations(&self) -> Vec<(fulmar_vswitch::Station, u32, Duration)> {
+    pub fn stations(&self) -> Vec<(Station, u32, Duration)> {
         self.shared.switch.stations(self.shared.clock.now())
     }
 
@@ -503,6 +514,22 @@ impl Bridge {
     ) -> Vec<T> {
         self.datapath.look(look)
     }
+}
+
+/// What controllers are told of a port, by its link; there is none if the interface is gone, or cannot tell.
+fn take_over(info: &mut PortInfo, link: Option<Link>) {
+    info.has_link = link.is_some_and(|link| link.is_up && link.is_running);
+    if let Some(link) = link {
+        info.address = link.address;
+        let kilobits = link.bits_per_second.unwrap_or_default() / 1000;
+        info.speed = u32::try_from(kilobits).unwrap_or(u32::MAX);
+    }
+}
+
+/// A tunnel is always up, and has an address of its own: no interface is behind it.
+fn tunnel_link(number: u32) -> Link {
+    let [a, b, c, d] = number.to_be_bytes();
+    Link { is_up: true, is_running: true, address: [2, 0x7a, a, b, c, d], ..Link::default() }
 }
 
 /// The flow of an ordinary switch: what no other flow is for.

@@ -8,7 +8,7 @@ use fulmar_ovsdb::{Datum, Handle, OpenError, Service, Store, chance, open_vswitc
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use std::time::Duration;
 pub struct Config {
     /// Where the configuration database and the sockets are.
     pub directory: PathBuf,
-    /// Where the database is served besides: who can reach it may change everything.
-    pub database: Option<SocketAddr>,
-    /// Where figures are served for Prometheus.
-    pub metrics: Option<SocketAddr>,
+    /// Where the database is served besides, as `HOST:PORT`: who can reach it may change everything.
+    pub database: Option<String>,
+    /// Where figures are served for Prometheus, as `HOST:PORT`.
+    pub metrics: Option<String>,
     /// How many threads move packets, for each bridge; if it is not said, one for every four cores, and two at least if there are two.
     pub threads: Option<NonZeroUsize>,
     /// Bridges that are to be there, besides those that the database has.
@@ -148,7 +148,7 @@ impl Daemon {
         let mut service = Service::new(store, random).map_err(needs("the database's server"))?;
         let socket = config.database_socket();
         service.listen_unix(&socket).map_err(needs(format!("the socket {}", socket.display())))?;
-        if let Some(address) = config.database {
+        if let Some(address) = &config.database {
             let listener = TcpListener::bind(address).map_err(needs(format!("the database at {address}")))?;
             service.listen_tcp(listener).map_err(needs(format!("the database at {address}")))?;
         }
@@ -163,7 +163,7 @@ impl Daemon {
                 tell(&format!("the configuration database is not served any more: {why}"));
             }
         })?);
-        if let Some(address) = config.metrics {
+        if let Some(address) = &config.metrics {
             let listener = TcpListener::bind(address).map_err(needs(format!("metrics at {address}")))?;
             let (bridges, stops, tell) = (bridges.clone(), stops.clone(), report.clone());
             threads.push(spawn("metrics", move || {

@@ -5,6 +5,7 @@
 
 mod affinity;
 mod exits;
+mod links;
 mod thread;
 
 use crate::clock::Clock;
@@ -15,6 +16,7 @@ use fulmar_openflow::Action;
 use fulmar_port::vxlan::{Arrivals, Departures};
 use fulmar_port::{Link, Port};
 use fulmar_vswitch::{Forwarder, Notice, Policer, PortCounters};
+pub(crate) use links::Links;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::BTreeMap;
@@ -23,6 +25,7 @@ use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use thread::Entrance;
@@ -46,8 +49,8 @@ enum Order {
     Police(u32, Option<Arc<Policer>>),
     /// Frames of a port go out there.
     SendBy(u32, Exit, Arc<PortCounters>),
-    /// There is no port of this number any more.
-    Detach(u32),
+    /// There are no ports of these numbers any more, or none at all. What the thread had of them is sent back, as closing takes its time.
+    Detach(Option<Arc<[u32]>>, Sender<Detached>),
     /// Frames of tunnels of a UDP port come in here.
     Arrive(Box<Arrivals>),
     /// They go out here.
@@ -62,6 +65,12 @@ enum Order {
     Stop,
 }
 
+/// What a thread had of ports that have left.
+type Detached = (Vec<Entrance>, Vec<Exit>);
+
+/// So many ports are closed at once: the kernel has each wait for all processors to have seen that it goes.
+const CLOSED_AT_ONCE: usize = 32;
+
 /// So many bytes of packets that controllers send wait at most…
 const MOST_WAITING: usize = 1 << 20;
 /// …and for so long somebody waits for room for one more, which is dropped then.
@@ -73,6 +82,8 @@ struct Orders {
     list: Vec<Order>,
     /// Of packets in it.
     bytes: usize,
+    /// The thread has ended: nobody waits for what it would have done.
+    are_over: bool,
 }
 
 /// What others have in common with a thread.
@@ -99,6 +110,9 @@ impl Mailbox {
     }
 
     fn put(&self, orders: &mut Orders, order: Order) {
+        if orders.are_over {
+            return;
+        }
         orders.list.push(order);
         self.has_orders.store(true, SeqCst);
         // If it cannot be written to, it is readable.
@@ -117,12 +131,24 @@ impl Mailbox {
         self.put(&mut orders, Order::Send(port, actions, frame));
     }
 
+    /// Nothing more is done.
+    fn end(&self) {
+        let mut orders = self.orders.lock();
+        (orders.are_over, orders.bytes) = (true, 0);
+        let left = std::mem::take(&mut orders.list);
+        drop(orders);
+        drop(left);
+    }
+
     /// All that there is to do now.
     fn take(&self) -> Vec<Order> {
         self.has_orders.store(false, SeqCst);
-        let orders = std::mem::take(&mut *self.orders.lock());
+        let mut orders = self.orders.lock();
+        orders.bytes = 0;
+        let list = std::mem::take(&mut orders.list);
+        drop(orders);
         self.has_room.notify_all();
-        orders.list
+        list
     }
 }
 
@@ -174,18 +200,26 @@ impl Datapath {
         NonZeroUsize::new(self.threads.len()).unwrap_or(NonZeroUsize::MIN)
     }
 
-    /// A port joins, of one lane, or as many as there are threads.
+    /// A port joins, of one lane, or as many as there are threads; when this returns, frames go out there.
     pub(crate) fn attach(&self, number: u32, lanes: Vec<Port>, counters: Arc<PortCounters>) {
         let (receivers, senders): (Vec<_>, Vec<_>) = lanes.into_iter().map(Port::split).unzip();
-        self.detach(number);
+        self.replace(number);
         for (thread, exit) in self.threads.iter().zip(Exit::for_threads(self.threads.len(), senders)) {
             thread.mailbox.order(Order::SendBy(number, exit, counters.clone()));
         }
         let first = if receivers.len() == 1 { self.place(number) } else { 0 };
         for (lane, receiver) in receivers.into_iter().enumerate() {
-            let entrance = Entrance::new(number, receiver, counters.clone(), lane == 0);
+            let entrance = Entrance::new(number, receiver, counters.clone());
             self.threads[(first + lane) % self.threads.len()].mailbox.order(Order::Receive(entrance));
         }
+        self.look(|_, _| ());
+    }
+
+    /// Whatever had this number has it no more.
+    fn replace(&self, number: u32) {
+        self.places.lock().remove(&number);
+        let (nobody_waits, _) = std::sync::mpsc::channel();
+        self.order_all(|| Order::Detach(Some([number].into()), nobody_waits.clone()));
     }
 
     /// The thread that has the fewest ports, and has this one, too, from now on.
@@ -204,8 +238,9 @@ impl Datapath {
 
     /// The end of a tunnel joins, of a UDP port that was joined.
     pub(crate) fn attach_tunnel(&self, number: u32, udp_port: u16, counters: &Arc<PortCounters>) {
-        self.detach(number);
+        self.replace(number);
         self.order_all(|| Order::AttachTunnel(number, udp_port, counters.clone()));
+        self.look(|_, _| ());
     }
 
     /// Tunnels of a UDP port, of which frames come in here.
@@ -221,10 +256,37 @@ impl Datapath {
         self.order_all(|| Order::Leave(udp_port));
     }
 
-    /// A port leaves, and is closed when threads have looked at their orders.
-    pub(crate) fn detach(&self, number: u32) {
-        self.places.lock().remove(&number);
-        self.order_all(|| Order::Detach(number));
+    /// Ports leave, and are closed when this returns.
+    pub(crate) fn detach(&self, numbers: &[u32]) {
+        self.places.lock().retain(|number, _| !numbers.contains(number));
+        self.close(Some(numbers.into()));
+    }
+
+    /// Closes ports, or all that there are, beside the threads and many at once.
+    fn close(&self, numbers: Option<Arc<[u32]>>) {
+        let (sender, detached) = std::sync::mpsc::channel();
+        self.order_all(|| Order::Detach(numbers.clone(), sender.clone()));
+        drop(sender);
+        let (entrances, exits): (Vec<_>, Vec<_>) = detached.iter().unzip();
+        let entrances = entrances.into_iter().flatten().map(|entrance| Box::new(entrance) as Box<dyn Send>);
+        let exits = exits.into_iter().flatten().map(|exit| Box::new(exit) as Box<dyn Send>);
+        let open = Mutex::new(entrances.chain(exits).collect::<Vec<_>>());
+        // It is closed when the lock is free again.
+        let next = || open.lock().pop();
+        let close = || {
+            while let Some(port) = next() {
+                drop(port)
+            }
+        };
+        let threads = open.lock().len().min(CLOSED_AT_ONCE);
+        if threads <= 1 {
+            return close();
+        }
+        std::thread::scope(|scope| {
+            // One that cannot be started leaves its part to the others.
+            (1..threads).for_each(|_| drop(std::thread::Builder::new().spawn_scoped(scope, close)));
+            close();
+        });
     }
 
     /// Looks at what each thread remembers, between two batches of packets. Nothing of threads that have ended.
@@ -247,6 +309,7 @@ impl Datapath {
 
 impl Drop for Datapath {
     fn drop(&mut self) {
+        self.close(None);
         self.order_all(|| Order::Stop);
         for thread in self.threads.drain(..) {
             // A panic there has been told already.

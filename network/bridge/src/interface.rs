@@ -4,8 +4,10 @@ use crate::configuration::{BondWanted, InterfaceWanted};
 use crate::options::{self, TunnelWanted};
 use fulmar_port::vxlan::Vtep;
 use fulmar_port::{Port, packet, tap, xdp};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// Tunnels end at so many UDP ports at most: each takes some thirty file descriptors.
@@ -64,9 +66,50 @@ pub(crate) fn check(interface: &InterfaceWanted) -> Result<(), String> {
     }
 }
 
+/// What an interface can be.
+pub(crate) const KINDS: [&str; 6] = ["afxdp", "internal", "patch", "system", "tap", TUNNEL];
+/// Of these, several share a UDP port.
+const TUNNEL: &str = "vxlan";
+
 /// Whether an interface is made here.
 pub(crate) fn is_made(interface: &InterfaceWanted) -> bool {
     matches!(interface.kind.as_str(), "internal" | "tap")
+}
+
+/// So many are opened at once: the kernel has each wait for all processors to have seen it.
+const OPENED_AT_ONCE: usize = 32;
+
+/// Opens interfaces, with these Ethernet addresses, as [`open`] does, many of them at once.
+pub(crate) fn open_all(
+    interfaces: &[(&InterfaceWanted, [u8; 6])],
+    threads: NonZeroUsize,
+    vteps: &mut Vteps,
+) -> Vec<Result<Opened, String>> {
+    let (next, opened) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let take = || {
+        let at = next.fetch_add(1, Relaxed);
+        Some((at, interfaces.get(at)?))
+    };
+    let open_some = || {
+        while let Some((at, (interface, address))) = take() {
+            if interface.kind != TUNNEL {
+                let port = open_alone(interface, *address, threads);
+                opened.lock().insert(at, port);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..interfaces.len().min(OPENED_AT_ONCE) {
+            // One that cannot be started leaves its part to the others.
+            drop(std::thread::Builder::new().spawn_scoped(scope, open_some));
+        }
+        open_some();
+    });
+    let mut opened = opened.into_inner();
+    let all = interfaces.iter().enumerate().map(|(at, (interface, address))| {
+        opened.remove(&at).unwrap_or_else(|| open(interface, *address, threads, vteps))
+    });
+    all.collect()
 }
 
 /// Opens what an interface is, for so many threads if it can be; one that is made here has this Ethernet address. A patch port is opened with
@@ -76,6 +119,22 @@ pub(crate) fn open(
     address: [u8; 6],
     threads: NonZeroUsize,
     vteps: &mut Vteps,
+) -> Result<Opened, String> {
+    if interface.kind != TUNNEL {
+        return open_alone(interface, address, threads);
+    }
+    let name = &interface.name;
+    check(interface)?;
+    let wanted = options::tunnel(name, &interface.options)?;
+    let vtep = vteps.at(wanted.udp_port).map_err(|why| format!("{name}: {why}"))?;
+    Ok(Opened::Tunnel(vtep, wanted))
+}
+
+/// The same of what has nothing in common with others.
+fn open_alone(
+    interface: &InterfaceWanted,
+    address: [u8; 6],
+    threads: NonZeroUsize,
 ) -> Result<Opened, String> {
     let name = &interface.name;
     check(interface)?;
@@ -92,15 +151,9 @@ pub(crate) fn open(
             return Err(format!("{name}: a patch port needs options:peer=PORT"));
         }
         "patch" => return Err(format!("{name}: no patch port has this one as its peer")),
-        "vxlan" => {
-            let wanted = options::tunnel(name, &interface.options)?;
-            let vtep = vteps.at(wanted.udp_port).map_err(|why| format!("{name}: {why}"))?;
-            return Ok(Opened::Tunnel(vtep, wanted));
-        }
         kind => {
-            return Err(format!(
-                "{name}: there are no interfaces of type {kind:?} here; system, afxdp, internal, tap, patch and vxlan are known"
-            ));
+            let known = KINDS.join(", ");
+            return Err(format!("{name}: there are no interfaces of type {kind:?} here; known are {known}"));
         }
     };
     opened.map(|port| Opened::Port(vec![port])).map_err(|why| why.to_string())

@@ -1,6 +1,8 @@
 //! Virtual switches as they are run: with ports of the kernel, threads for packets, sessions of controllers, and a database that says
 //! what there is to be.
 //!
+//! *Known as:* the switch daemon (`ovs-vswitchd`): datapath threads (PMD), controllers, QoS, mirrors, tunnels.
+//!
 //! # The problem
 //!
 //! What decides about packets ([`fulmar_vswitch`]) neither sends nor waits. Somebody has to take frames from ports and give them to

@@ -7,7 +7,7 @@ use fulmar_port::vxlan::Dropped;
 use std::collections::BTreeMap;
 
 /// What a figure is called, of what kind it is, and what it says.
-const FIGURES: [(&str, Kind, &str); 9] = [
+const FIGURES: [(&str, Kind, &str); 10] = [
     ("fulmar_switch_microflow_hits_total", Kind::Counter, "Packets decided about by a hint."),
     ("fulmar_switch_megaflow_hits_total", Kind::Counter, "Packets decided about by a megaflow."),
     ("fulmar_switch_misses_total", Kind::Counter, "Packets decided about by the tables."),
@@ -21,6 +21,11 @@ const FIGURES: [(&str, Kind, &str); 9] = [
     ("fulmar_switch_flows", Kind::Gauge, "Flows in tables."),
     ("fulmar_switch_connections", Kind::Gauge, "Tracked connections."),
     ("fulmar_switch_controllers_connected", Kind::Gauge, "Controllers that are connected."),
+    (
+        "fulmar_switch_station_moves_total",
+        Kind::Counter,
+        "How often a station was heard at another port than before: in a loop, all the time.",
+    ),
 ];
 
 /// The counters of ports, in their order.
@@ -38,7 +43,7 @@ const TUNNELS: &str = "fulmar_switch_tunnel_dropped_packets_total";
 /// What is told of these bridges.
 pub(crate) fn figures(bridges: &Bridges) -> Figures {
     let all: Vec<_> = bridges.lock().iter().map(|(name, bridge)| (name.clone(), bridge.clone())).collect();
-    let told: Vec<(&String, [u64; 9])> = all
+    let told: Vec<(&String, [u64; 10])> = all
         .iter()
         .filter_map(|(name, bridge)| {
             let Remembered { hits, megaflows, masks, .. } = bridge.remembered()?;
@@ -54,6 +59,7 @@ pub(crate) fn figures(bridges: &Bridges) -> Figures {
                 bridge.switch().flows() as u64,
                 connections as u64,
                 connected as u64,
+                bridge.switch().station_moves(),
             ];
             Some((name, values))
         })

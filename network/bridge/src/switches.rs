@@ -7,11 +7,11 @@ mod state;
 
 use crate::bridge::Bridge;
 use crate::configuration::{self, BridgeWanted, Configuration, InterfaceWanted, MirrorWanted};
-use crate::interface::{Opened, Vteps, check, peer};
+use crate::interface::{KINDS, Opened, Vteps, check, peer};
 use fulmar_node::Random;
-use fulmar_ovsdb::{Handle, Uuid};
+use fulmar_ovsdb::{Datum, Handle, Uuid};
 use fulmar_port::memory;
-use fulmar_vswitch::{Settings, Switch};
+use fulmar_vswitch::{Settings, Station, Switch};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -46,11 +46,15 @@ struct Running {
     kept: BTreeMap<String, u32>,
     /// Numbers that interfaces ask for, or had before.
     claimed: BTreeSet<u32>,
+    /// Which of the numbers that are asked for is whose.
+    requests: BTreeMap<u32, String>,
     /// What this switch is called by others: no two have the same.
     identity: u64,
     mirrors: Vec<MirrorWanted>,
     /// What is wrong with controllers, by their targets.
     refused: BTreeMap<String, String>,
+    /// Stations that were at ports which have left.
+    left: Vec<Station>,
 }
 
 struct RunningPort {
@@ -85,9 +89,13 @@ impl Switches {
             .filter(|(name, running)| !is_wanted(name, running))
             .map(|(name, _)| name.clone())
             .collect();
+        let mut left = Vec::new();
         for name in gone {
             self.bridges.lock().remove(&name);
-            self.running.remove(&name);
+            let bridge = self.running.remove(&name);
+            left.extend(
+                bridge.iter().flat_map(|running| running.bridge.stations()).map(|(station, ..)| station),
+            );
         }
         for (name, bridge) in &wanted.bridges {
             if !self.running.contains_key(name) && self.running.len() >= MOST_BRIDGES {
@@ -101,15 +109,12 @@ impl Switches {
                 continue;
             }
             let Some(running) = self.running.get_mut(name) else { continue };
-            let socket = |kind: &str| self.directory.join(format!("{name}.{kind}"));
-            if let Err(why) = running.bridge.listen(&socket("mgmt"), &socket("snoop"), &bridge.versions) {
-                (self.report)(&format!("bridge {name}: sockets: {why}"));
-            }
-            running.detach_unwanted(bridge);
+            running.detach_unwanted(name, bridge);
             // A number that was a mirror's may be another's now.
             running.mirror();
-            running.set_controllers(bridge, (name, &self.directory), &*self.report);
+            running.prepare_for_controllers(bridge, (name, &self.directory), &*self.report);
         }
+        self.forget(left);
         for (name, bridge) in &wanted.bridges {
             if let Some(running) = self.running.get_mut(name) {
                 running.attach_wanted(name, bridge, &mut self.vteps, &*self.report);
@@ -119,6 +124,11 @@ impl Switches {
         for (name, bridge) in &wanted.bridges {
             if let Some(running) = self.running.get_mut(name) {
                 running.mirror_wanted(name, bridge, &*self.report);
+                let socket = |kind: &str| self.directory.join(format!("{name}.{kind}"));
+                if let Err(why) = running.bridge.listen(&socket("mgmt"), &socket("snoop"), &bridge.versions) {
+                    (self.report)(&format!("bridge {name}: sockets: {why}"));
+                }
+                running.set_controllers(bridge, (name, &self.directory), &*self.report);
             }
         }
     }
@@ -139,12 +149,23 @@ impl Switches {
             ports: BTreeMap::new(),
             kept: BTreeMap::new(),
             claimed: BTreeSet::new(),
+            requests: BTreeMap::new(),
             identity,
             mirrors: Vec::new(),
             refused: BTreeMap::new(),
+            left: Vec::new(),
         };
         self.running.insert(name.to_owned(), running);
         Ok(())
+    }
+
+    /// No bridge knows any more where these stations are, and those at ports that have left: another one may know them behind a patch port, and
+    /// they may be at one of its own ports next.
+    fn forget(&mut self, mut left: Vec<Station>) {
+        left.extend(self.running.values_mut().flat_map(|running| std::mem::take(&mut running.left)));
+        if !left.is_empty() {
+            self.running.values().for_each(|running| running.bridge.forget(&left));
+        }
     }
 
     /// Joins ports that name each other: two ends of a link inside.
@@ -181,15 +202,18 @@ impl Switches {
     /// What is done about once a second; ports whose interfaces are gone or back, too. Whether there are such.
     pub(crate) fn tick(&mut self) -> bool {
         let Self { running, vteps, report, .. } = self;
-        running.iter_mut().fold(false, |has_changed, (name, running)| {
+        let has_changed = running.iter_mut().fold(false, |has_changed, (name, running)| {
             running.bridge.tick();
+            running.tell_loops(name, &**report);
             let has_closed = running.close_gone(&**report);
             let has_opened = running.reopen(name, vteps);
             if has_opened {
                 running.mirror();
             }
             has_opened | has_closed | has_changed
-        })
+        });
+        self.forget(Vec::new());
+        has_changed
     }
 
     /// Writes down how it is.
@@ -201,6 +225,7 @@ impl Switches {
                 }
             }
             if let Some(root) = wanted.root {
+                draft.set("Open_vSwitch", root, "iface_types", Datum::set(KINDS))?;
                 draft.set("Open_vSwitch", root, "cur_cfg", wanted.next)?;
                 draft.set("Open_vSwitch", root, "ovs_version", Some(env!("CARGO_PKG_VERSION")))?;
             }

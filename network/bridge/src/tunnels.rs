@@ -37,10 +37,6 @@ impl Tunnels {
         self.ports.remove(&number);
     }
 
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {
-        self.ports.keys().copied()
-    }
-
     pub(crate) fn has_received(&self, origin: &Origin, bytes: usize) {
         if let Some(end) = self.ports.get(&origin.port) {
             end.counters.has_received(Traffic { packets: 1, bytes: bytes as u64 });

@@ -1,5 +1,7 @@
 //! Which of many rules a packet meets, and which of its bits that depends on.
 //!
+//! *Known as:* packet classification, tuple space search, wildcard (megaflow) generation, staged lookup.
+//!
 //! # The problem
 //!
 //! A flow table has rules that ask for any bits of any fields; of those that a packet meets, the most important counts. Tables are

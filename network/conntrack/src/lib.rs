@@ -1,5 +1,7 @@
 //! Which connection a packet is of, in what state that is, and the translation of its addresses.
 //!
+//! *Known as:* connection tracking, a stateful firewall, NAT.
+//!
 //! # The problem
 //!
 //! A firewall lets the answers in and the questions not; a gateway lets many hosts use one address. Both need to know which packets

@@ -1,5 +1,7 @@
 //! Small networks on one machine, for tests and for trying things out.
 //!
+//! *Known as:* a network emulator (Mininet, netem), a test bed.
+//!
 //! # The problem
 //!
 //! Whether a protocol survives a network that loses, delays and reorders is seen on such a network. Real ones are not at hand, differ each

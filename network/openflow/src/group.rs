@@ -65,16 +65,31 @@ impl Bucket {
     pub fn length(&self) -> usize {
         length(self)
     }
+
+    fn watches(&self) -> bool {
+        self.watch_port != PortNumber::ANY || self.watch_group != GroupNumber::ANY
+    }
 }
 
 impl GroupMod {
     /// What can be wrong with it in any switch.
     pub(crate) fn check(&self) -> Result<()> {
-        let is_deleted = self.command == GroupCommand::Delete;
-        let is_possible = is_deleted
-            || self.group <= GroupNumber::LAST
-                && (self.kind != GroupKind::Indirect || self.buckets.len() == 1);
-        if is_possible { Ok(()) } else { Err(GroupModFailed::InvalidGroup.into()) }
+        if self.command == GroupCommand::Delete {
+            return Ok(());
+        }
+        let is_one = self.kind != GroupKind::Indirect || self.buckets.len() == 1;
+        if self.group > GroupNumber::LAST || !is_one {
+            return Err(GroupModFailed::InvalidGroup.into());
+        }
+        self.buckets.iter().try_for_each(|bucket| match (self.kind, bucket.watches()) {
+            // Only who selects weighs.
+            (GroupKind::All | GroupKind::Indirect | GroupKind::FastFailover, _) if bucket.weight != 0 => {
+                Err(GroupModFailed::InvalidGroup.into())
+            }
+            (GroupKind::All | GroupKind::Indirect, true) => Err(GroupModFailed::WatchUnsupported.into()),
+            (GroupKind::FastFailover, false) => Err(GroupModFailed::InvalidGroup.into()),
+            _ => Ok(()),
+        })
     }
 }
 

@@ -1,5 +1,7 @@
 //! OpenFlow 1.3 and 1.0, and those Nicira extensions that Open vSwitch's tools use: messages as values, as bytes and as text.
 //!
+//! *Known as:* an OpenFlow library: OXM and NXM, the wire format, the flow syntax of `ovs-ofctl`.
+//!
 //! # The problem
 //!
 //! A controller programs a switch with messages that have grown over fifteen years. Lists stand in structures that stand in lists,

@@ -1,5 +1,7 @@
 //! The configuration database of a virtual switch, and the protocol by which it is used: RFC 7047.
 //!
+//! *Known as:* an OVSDB server (`ovsdb-server`), JSON-RPC, monitors.
+//!
 //! # The problem
 //!
 //! OpenFlow programs the flows of a switch that is there. That there is one, which ports it has, what its tunnels lead to and who controls

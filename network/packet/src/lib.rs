@@ -1,5 +1,7 @@
 //! Frames and their headers, and the key by which a switch tells flows apart.
 //!
+//! *Known as:* a packet parser, extraction of flow keys (`miniflow_extract`), header fields.
+//!
 //! # The problem
 //!
 //! A switch decides by what is in the headers of a packet, of any protocol, in any combination; it does so millions of times a

@@ -1,6 +1,6 @@
 //! A frame where it lies, with room before it.
 
-use crate::Offload;
+use crate::{Offload, Trail};
 
 /// A frame in a buffer. Headers are put before it and taken away without its being moved.
 #[derive(Debug)]
@@ -9,6 +9,8 @@ pub struct Frame<'a> {
     start: usize,
     /// What is left to be done to it before it is as it should be on a wire.
     pub offload: Offload,
+    /// How it has come from switch to switch inside this process; nothing, if it has not.
+    pub trail: Option<Trail>,
 }
 
 impl<'a> Frame<'a> {
@@ -19,7 +21,7 @@ impl<'a> Frame<'a> {
     /// If it would begin after the buffer's end.
     pub fn new(buffer: &'a mut [u8], start: usize, offload: Offload) -> Self {
         assert!(start <= buffer.len(), "a frame at {start} in a buffer of {}", buffer.len());
-        Self { buffer, start, offload }
+        Self { buffer, start, offload, trail: None }
     }
 
     /// From its Ethernet header on.

@@ -81,6 +81,7 @@ impl Interface {
             address,
             mtu,
             bits_per_second: known.map(|megabits| u64::from(megabits) * 1_000_000),
+            index: Some(self.index),
         })
     }
 

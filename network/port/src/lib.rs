@@ -1,5 +1,7 @@
 //! Frames in and out of the kernel, for a switch in user space.
 //!
+//! *Known as:* packet I/O (netdev): AF_PACKET, AF_XDP, TAP; TSO, GRO and checksum offload.
+//!
 //! # The problem
 //!
 //! A switch in user space is as fast as frames get to it and away from it. The kernel has several ways, each with its own rings,
@@ -57,6 +59,7 @@ pub mod offload;
 pub mod packet;
 mod port;
 pub mod tap;
+mod trail;
 pub mod vxlan;
 pub mod xdp;
 
@@ -64,7 +67,8 @@ pub use error::Error;
 pub use frame::Frame;
 pub use link::{Counters, Link, Traffic};
 pub use offload::Offload;
-pub use port::{Port, Receiver, Sender};
+pub use port::{LinkWatch, Port, Receiver, Sender};
+pub use trail::Trail;
 
 /// Bytes of the longest frame: what IP can carry, after an Ethernet header with two tags.
 pub const LONGEST_FRAME: usize = 65_535 + fulmar_packet::ethernet::HEADER + 2 * fulmar_packet::ethernet::TAG;

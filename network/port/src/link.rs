@@ -42,4 +42,6 @@ pub struct Link {
     pub mtu: u32,
     /// Where anybody knows.
     pub bits_per_second: Option<u64>,
+    /// The number by which the kernel knows the interface; nothing, if there is none.
+    pub index: Option<u32>,
 }

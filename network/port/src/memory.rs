@@ -1,10 +1,10 @@
-//! Ports inside a process, for tests and simulations.
+//! Ports inside a process: patch ports, and ends of simulated links.
 
-use crate::{Error, Frame, LONGEST_FRAME, Link, Offload, Port, Traffic, port};
+use crate::{Error, Frame, LONGEST_FRAME, Link, Offload, Port, Traffic, Trail, port};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Room before each frame.
 const HEADROOM: usize = 128;
@@ -22,13 +22,21 @@ pub struct Receiver {
 #[derive(Debug)]
 pub struct Sender {
     outgoing: Arc<Direction>,
-    unsent: Vec<(Vec<u8>, Offload)>,
+    unsent: Vec<Waiting>,
     sent: Traffic,
+}
+
+/// A frame, behind its headroom.
+#[derive(Debug)]
+struct Waiting {
+    buffer: Vec<u8>,
+    offload: Offload,
+    trail: Trail,
 }
 
 #[derive(Debug)]
 struct Direction {
-    waiting: Mutex<VecDeque<(Vec<u8>, Offload)>>,
+    waiting: Mutex<VecDeque<Waiting>>,
     /// Readable while anything waits.
     signal: OwnedFd,
 }
@@ -41,7 +49,7 @@ impl Direction {
     }
 
     /// A queue is whole between any two of its frames, wherever another thread has panicked.
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<(Vec<u8>, Offload)>> {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -66,7 +74,7 @@ impl Receiver {
         let mut count = 0;
         while count < limit {
             let mut waiting = self.incoming.waiting();
-            let Some((mut buffer, offload)) = waiting.pop_front() else { break };
+            let Some(Waiting { mut buffer, offload, trail }) = waiting.pop_front() else { break };
             if waiting.is_empty() {
                 // Under the lock, so that it does not take the signal of a frame that has come since.
                 let _ = rustix::io::read(&self.incoming.signal, &mut [0; 8]);
@@ -74,7 +82,9 @@ impl Receiver {
             drop(waiting);
             count += 1;
             self.received.count(buffer.len() - HEADROOM);
-            each(Frame::new(&mut buffer, HEADROOM, offload));
+            let mut frame = Frame::new(&mut buffer, HEADROOM, offload);
+            frame.trail = Some(trail);
+            each(frame);
         }
         count
     }
@@ -84,8 +94,22 @@ impl Receiver {
     }
 
     pub(crate) fn link(&self) -> Link {
-        // The other end's half has the other share.
-        let is_running = Arc::strong_count(&self.incoming) > 1;
+        self.watch().link()
+    }
+
+    pub(crate) fn watch(&self) -> Watch {
+        Watch(Arc::downgrade(&self.incoming))
+    }
+}
+
+/// Whether both ends are there.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch(Weak<Direction>);
+
+impl Watch {
+    pub(crate) fn link(&self) -> Link {
+        // The receiver has a share, and the other end's sender the other.
+        let is_running = self.0.strong_count() > 1;
         Link { is_up: true, is_running, mtu: 65_535, ..Link::default() }
     }
 }
@@ -97,14 +121,17 @@ impl AsFd for Receiver {
 }
 
 impl Sender {
-    pub(crate) fn send(&mut self, frame: &[u8], offload: Offload) {
-        if frame.len() > LONGEST_FRAME {
+    /// Says whether it goes on.
+    pub(crate) fn send(&mut self, frame: &[u8], offload: Offload, trail: Option<&Trail>) -> bool {
+        let trail = Trail::after(trail).filter(|_| frame.len() <= LONGEST_FRAME);
+        let Some(trail) = trail else {
             self.sent.errors += 1;
-            return;
-        }
+            return false;
+        };
         let mut buffer = vec![0; HEADROOM + frame.len()];
         buffer[HEADROOM..].copy_from_slice(frame);
-        self.unsent.push((buffer, offload));
+        self.unsent.push(Waiting { buffer, offload, trail });
+        true
     }
 
     pub(crate) fn flush(&mut self) {
@@ -112,12 +139,12 @@ impl Sender {
             return;
         }
         let mut waiting = self.outgoing.waiting();
-        for (buffer, offload) in self.unsent.drain(..) {
+        for frame in self.unsent.drain(..) {
             if waiting.len() == MOST_WAITING {
                 self.sent.dropped += 1;
             } else {
-                self.sent.count(buffer.len() - HEADROOM);
-                waiting.push_back((buffer, offload));
+                self.sent.count(frame.buffer.len() - HEADROOM);
+                waiting.push_back(frame);
             }
         }
         // It fails only if it would count to 2^64: it is readable then.

@@ -1,7 +1,9 @@
 //! Any of the ports, and its two halves.
 
-use crate::{Counters, Error, Frame, LONGEST_FRAME, Link, Offload, Traffic, memory, packet, tap, xdp};
+use crate::interface::Interface;
+use crate::{Counters, Error, Frame, LONGEST_FRAME, Link, Offload, Traffic, Trail, memory, packet, tap, xdp};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 /// A place where frames come in and go out: two halves, which different threads may have.
 #[derive(Debug)]
@@ -34,6 +36,30 @@ pub enum Sender {
     Tap(tap::Sender),
     /// Inside the process.
     Memory(memory::Sender),
+}
+
+/// The link of a port, for who does not have the port: to ask the kernel for it takes its time, while who configures interfaces holds others up.
+#[derive(Clone, Debug)]
+pub struct LinkWatch(Watched);
+
+#[derive(Clone, Debug)]
+enum Watched {
+    Interface(Arc<Interface>),
+    Memory(memory::Watch),
+}
+
+impl LinkWatch {
+    /// As [`Receiver::link`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn link(&self) -> Result<Link, Error> {
+        match &self.0 {
+            Watched::Interface(interface) => interface.link(),
+            Watched::Memory(end) => Ok(end.link()),
+        }
+    }
 }
 
 impl Port {
@@ -77,6 +103,16 @@ impl Port {
     /// As there.
     pub fn link(&self) -> Result<Link, Error> {
         self.receiver.link()
+    }
+
+    /// Its link, which can be asked for when others have the port.
+    pub fn watch(&self) -> LinkWatch {
+        LinkWatch(match &self.receiver {
+            Receiver::Packet(from) => Watched::Interface(from.interface().clone()),
+            Receiver::Xdp(from) => Watched::Interface(from.interface().clone()),
+            Receiver::Tap(from) => Watched::Interface(from.interface().clone()),
+            Receiver::Memory(from) => Watched::Memory(from.watch()),
+        })
     }
 
     /// Bytes of the longest frame that it takes; but one longer than the interface's MTU must be one that is yet to be cut.
@@ -157,8 +193,19 @@ impl Sender {
             Self::Packet(to) => to.send(frame, offload),
             Self::Xdp(to) => to.send(frame, offload),
             Self::Tap(to) => to.send(frame, offload),
-            Self::Memory(to) => to.send(frame, offload),
+            Self::Memory(to) => {
+                to.send(frame, offload, None);
+            }
         }
+    }
+
+    /// The same of a frame that may have come from another switch of this process. Says whether it goes on: not, if it has been through too many.
+    pub fn pass_on(&mut self, frame: &[u8], offload: Offload, trail: Option<&Trail>) -> bool {
+        match self {
+            Self::Memory(to) => return to.send(frame, offload, trail),
+            other => other.send(frame, offload),
+        }
+        true
     }
 
     /// Sends all frames that wait. Says whether none does any more: some interfaces keep a few hundred while they are full, which go

@@ -17,7 +17,7 @@ const HEADROOM: usize = 128;
 #[derive(Debug)]
 pub struct Receiver {
     device: Arc<OwnedFd>,
-    interface: Interface,
+    interface: Arc<Interface>,
     buffer: Box<[u8]>,
     received: Traffic,
 }
@@ -52,7 +52,7 @@ pub fn create(name: &str) -> Result<Port, Error> {
         // Kernels before 6.2 cut UDP themselves.
         .or_else(|_| tell_number(&device, libc::TUNSETOFFLOAD, checksums | segments))
         .map_err(Error::refused(name, "offloads"))?;
-    let interface = Interface::find(name)?;
+    let interface = Arc::new(Interface::find(name)?);
     let buffer = vec![0; HEADROOM + HEADER + LONGEST_FRAME].into();
     let device = Arc::new(device);
     let sender = Sender { device: device.clone(), sent: Traffic::default() };
@@ -109,6 +109,10 @@ impl Receiver {
 
     pub(crate) fn link(&self) -> Result<Link, Error> {
         self.interface.link()
+    }
+
+    pub(crate) const fn interface(&self) -> &Arc<Interface> {
+        &self.interface
     }
 }
 

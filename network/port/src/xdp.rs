@@ -53,7 +53,7 @@ pub struct Receiver {
     // Frames stop to come before the socket is closed.
     _program: Program,
     socket: Arc<OwnedFd>,
-    interface: Interface,
+    interface: Arc<Interface>,
     chunks: Chunks,
     filled: Ring<libc::xdp_desc>,
     /// Chunks for frames to be received.
@@ -80,7 +80,7 @@ pub struct Sender {
 /// If there is no such interface, it is no Ethernet, it has another program already, or the kernel refuses: for want of
 /// `CAP_NET_RAW` and `CAP_BPF`, say.
 pub fn open(name: &str) -> Result<Port, Error> {
-    let interface = Interface::find(name)?;
+    let interface = Arc::new(Interface::find(name)?);
     interface.must_be_ethernet()?;
     let refused = |what| Error::refused(name, what);
     let socket = Arc::new(socket().map_err(Error::refused(name, "an XDP socket"))?);
@@ -162,6 +162,10 @@ impl Receiver {
 
     pub(crate) fn link(&self) -> Result<Link, Error> {
         self.interface.link()
+    }
+
+    pub(crate) const fn interface(&self) -> &Arc<Interface> {
+        &self.interface
     }
 }
 

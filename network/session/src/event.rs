@@ -5,7 +5,7 @@ use fulmar_openflow::experimenter::{Experimenter, PacketInFormat};
 use fulmar_openflow::flow::FlowRemoved;
 use fulmar_openflow::packet_in::{NiciraPacketIn, PacketIn, PacketIn2, PacketInReason};
 use fulmar_openflow::ports::PortStatus;
-use fulmar_openflow::{Body, NO_BUFFER};
+use fulmar_openflow::{Body, NO_BUFFER, Version};
 
 /// Something that a switch tells without being asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,8 +14,6 @@ pub enum Event {
     PacketIn {
         /// For those that have given themselves this number; 0 is that of all who have not.
         controller: u16,
-        /// So many bytes of it at most; if no action says how many, each session does (`miss_send_len`).
-        max_length: Option<u16>,
         /// The packet, and what is known of it.
         packet: Box<PacketIn2>,
     },
@@ -35,12 +33,14 @@ pub enum Event {
     },
 }
 
-/// The reasons that came later are cases of an action's to a controller of OpenFlow 1.3.
-pub(crate) const fn known_reason(reason: PacketInReason) -> PacketInReason {
-    match reason {
+/// Why a packet is told, in this version: reasons that came later are cases of an action's. To OpenFlow 1.0 a flow of priority 0 is one like
+/// others, and no table miss.
+pub(crate) fn reason(packet: &PacketIn2, version: Version) -> PacketInReason {
+    match packet.reason {
         PacketInReason::ActionSet | PacketInReason::Group | PacketInReason::PacketOut => {
             PacketInReason::Action
         }
+        PacketInReason::NoMatch if version == Version::V10 && !has_no_flow(packet) => PacketInReason::Action,
         known => known,
     }
 }
@@ -56,11 +56,12 @@ const MOST: usize = 60_000;
 /// What a cookie is when there is none.
 const NO_COOKIE: u64 = u64::MAX;
 
-/// The message that a packet becomes, with so many bytes of it at most.
-pub(crate) fn packet_in(packet: &PacketIn2, max_length: usize, format: PacketInFormat) -> Body {
-    let sent = packet.data.len().min(max_length).min(MOST);
+/// The message that a packet becomes. It has no buffer here, so all of it is in there, whatever `miss_send_len` and actions say of what is
+/// buffered (sections 7.3.2 and 7.4.1).
+pub(crate) fn packet_in(packet: &PacketIn2, reason: PacketInReason, format: PacketInFormat) -> Body {
+    let sent = packet.data.len().min(MOST);
     let whole = packet.total_length.unwrap_or_else(|| u32::try_from(packet.data.len()).unwrap_or(u32::MAX));
-    let (data, reason) = (packet.data[..sent].to_vec(), known_reason(packet.reason));
+    let data = packet.data[..sent].to_vec();
     if format == PacketInFormat::Nicira2 {
         let total_length = Some(whole).filter(|whole| usize::try_from(*whole) != Ok(sent));
         return Body::Experimenter(Experimenter::PacketIn2(PacketIn2 {

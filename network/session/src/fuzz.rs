@@ -60,7 +60,7 @@ pub fn run_session(bytes: &[u8]) {
             0 => session.receive(now, content),
             1 => {
                 let packet = PacketIn2::new(content.to_vec(), PacketInReason::Action);
-                let event = Event::PacketIn { controller: 0, max_length: None, packet: Box::new(packet) };
+                let event = Event::PacketIn { controller: 0, packet: Box::new(packet) };
                 session.tell(&event, standing.role());
             }
             2 => now = now + Duration::from_millis((*length).into()),

@@ -5,7 +5,7 @@ use crate::switch::SessionId;
 use fulmar_openflow::experimenter::PacketInFormat;
 use fulmar_openflow::packet_in::PacketInReason;
 use fulmar_openflow::role::{Asynchronous, Role};
-use fulmar_openflow::{Body, Version, WHOLE_PACKET};
+use fulmar_openflow::{Body, Version};
 
 /// What a session is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Snoop,
 }
 
-/// What a controller gets of a packet before it says how much (section 7.3.2).
+/// What a controller that asks is told that it gets of a packet that is buffered, before it says how much (section 7.3.2).
 const MISS_LENGTH: u16 = 128;
 
 /// What a session is told before it says what it wants to be: as a slave only of ports, and never of packets whose time to live is over.
@@ -33,7 +33,7 @@ pub(crate) struct Interest {
     session: SessionId,
     pub(crate) kind: Kind,
     pub(crate) asynchronous: Asynchronous,
-    /// So many bytes of a packet for which no action says how many.
+    /// So many bytes of a packet that is buffered; none is. A tool is told of packets if it has said any.
     pub(crate) miss_length: u16,
     pub(crate) format: PacketInFormat,
     /// The number that the controller has given itself.
@@ -52,8 +52,8 @@ impl Interest {
         }
     }
 
-    /// Whether something is told to a session that has this role.
-    /// In OpenFlow 1.0 what no flow is for goes to the controllers; later, only a flow says so (section 5.4).
+    /// Whether something is told to a session that has this role. In OpenFlow 1.0 what no flow is for (a table miss) goes to the controllers;
+    /// later, only a flow says so (section 5.4).
     pub(crate) fn wants(&self, event: &Event, role: Role, version: Version) -> bool {
         let (masks, reason) = match event {
             Event::Private { session, .. } => return *session == self.session,
@@ -62,7 +62,7 @@ impl Interest {
                 return false;
             }
             Event::PacketIn { packet, .. } => {
-                (self.asynchronous.packet_in, event::known_reason(packet.reason) as u32)
+                (self.asynchronous.packet_in, event::reason(packet, version) as u32)
             }
             Event::FlowRemoved(flow) => (self.asynchronous.flow_removed, flow.reason as u32),
             Event::PortStatus(status) => (self.asynchronous.port_status, status.reason as u32),
@@ -76,14 +76,10 @@ impl Interest {
     }
 
     /// The message that an event becomes.
-    pub(crate) fn body(&self, event: &Event) -> Body {
+    pub(crate) fn body(&self, event: &Event, version: Version) -> Body {
         match event {
-            Event::PacketIn { max_length, packet, .. } => {
-                let max_length = match max_length.unwrap_or(self.miss_length) {
-                    WHOLE_PACKET => usize::MAX,
-                    length => length.into(),
-                };
-                event::packet_in(packet, max_length, self.format)
+            Event::PacketIn { packet, .. } => {
+                event::packet_in(packet, event::reason(packet, version), self.format)
             }
             Event::FlowRemoved(flow) => Body::FlowRemoved((**flow).clone()),
             Event::PortStatus(status) => Body::PortStatus((**status).clone()),

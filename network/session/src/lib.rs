@@ -1,5 +1,7 @@
 //! OpenFlow connections: what a switch keeps for each of its controllers.
 //!
+//! *Known as:* the OpenFlow channel (`ofconn`), a controller's connection: roles, asynchronous messages, bundles, barriers.
+//!
 //! # The problem
 //!
 //! A switch has several controllers, and tools that look on. Some call, others are called; each has its own connection, version, role,

@@ -306,7 +306,7 @@ impl Session {
         }
         let was_empty = self.outgoing.is_empty();
         let why = if matches!(event, Event::PacketIn { .. }) { Why::Packet } else { Why::Notice };
-        match (event, self.interest.body(event)) {
+        match (event, self.interest.body(event, dialect.version())) {
             (Event::Private { answers: Some(xid), .. }, Body::MultipartReply(reply)) => {
                 for part in reply.answer.into_replies(dialect) {
                     let _ = self.send(Why::Reply, *xid, Body::MultipartReply(part));

@@ -8,7 +8,7 @@ use fulmar_packet::Match;
 use std::ops::RangeInclusive;
 
 /// Ports have numbers below this one, and those that have names.
-const FIRST_RESERVED: u32 = 0xff00;
+pub(crate) const FIRST_RESERVED: u32 = 0xff00;
 const FIRST_NAMED: u32 = 0xffff_fff7;
 
 /// So many clauses a conjunction can have.

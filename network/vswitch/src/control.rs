@@ -13,7 +13,7 @@ use crate::table::{Change, Entry, Filter, How};
 use fulmar_node::Time;
 use fulmar_openflow::error::{BadRequest, GroupModFailed, MeterModFailed, Onf, PortModFailed};
 use fulmar_openflow::flow::{FlowCommand, FlowFlags, FlowMod, FlowRemoved, FlowRemovedReason};
-use fulmar_openflow::group::{GroupCommand, GroupKind, GroupMod};
+use fulmar_openflow::group::{GroupCommand, GroupMod};
 use fulmar_openflow::meter::{MeterCommand, MeterMod};
 use fulmar_openflow::packet_out::PacketOut;
 use fulmar_openflow::ports::{PortConfig, PortMod, PortStatus, PortStatusReason};
@@ -316,10 +316,6 @@ impl Transaction<'_> {
             return Err(GroupModFailed::OutOfGroups.into());
         }
         for bucket in &group_mod.buckets {
-            let watches = bucket.watch_port != PortNumber::ANY || bucket.watch_group != GroupNumber::ANY;
-            if group_mod.kind == GroupKind::FastFailover && !watches {
-                return Err(GroupModFailed::BadWatch.into());
-            }
             checks::actions(self.pipeline, &bucket.actions, Place::Flow)?;
         }
         // A group must not come to itself (section 6.5).
@@ -403,10 +399,10 @@ impl Transaction<'_> {
         if packet.buffer != NO_BUFFER {
             return Err(BadRequest::BufferUnknown.into());
         }
-        let is_known = matches!(packet.port, PortNumber::CONTROLLER | PortNumber::ANY)
-            || self.pipeline.ports.read().contains_key(&packet.port.0)
-            || packet.port == PortNumber::LOCAL;
-        if !is_known {
+        // A port that is not there, or not any more, is one where nobody is: as with Open vSwitch, flows may ask for it all the same.
+        let can_be = matches!(packet.port, PortNumber::CONTROLLER | PortNumber::ANY | PortNumber::LOCAL)
+            || packet.port.0 < checks::FIRST_RESERVED;
+        if !can_be {
             return Err(BadRequest::BadPort.into());
         }
         let mut key = FlowKey::EMPTY;

@@ -10,7 +10,8 @@ use fulmar_conntrack::{Request, Rewritten, Tracker};
 use fulmar_node::Time;
 use fulmar_packet::checksum::Sum;
 use fulmar_packet::{Field, FlowKey, Layers, ethernet, extract, rewrite};
-use fulmar_port::{Frame, Offload};
+use fulmar_port::offload::finish;
+use fulmar_port::{Frame, Offload, Trail};
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
@@ -18,11 +19,11 @@ use std::sync::Arc;
 pub trait Output {
     /// Sends a frame to a port.
     fn send(&mut self, port: u32, frame: &Frame<'_>);
-    /// Sends the beginning of a frame to a port.
-    fn send_part(&mut self, port: u32, part: &[u8]);
+    /// Sends the first `length` bytes of a frame to a port; it has as many.
+    fn send_part(&mut self, port: u32, frame: &Frame<'_>, length: usize);
     /// Sends a frame by a tunnel; nothing, where there are none. `entropy` is the same for all packets of a connection.
     fn encapsulate(&mut self, _step: &Encapsulation, _frame: &Frame<'_>, _entropy: u64) {}
-    /// Tells a controller of a frame.
+    /// Tells a controller of a frame, of which nothing is left to be done.
     fn tell(&mut self, notice: &Notice, frame: &[u8]);
 }
 
@@ -44,6 +45,7 @@ pub(crate) struct Packet<'a> {
 pub(crate) struct Copy {
     buffer: Vec<u8>,
     offload: Offload,
+    trail: Option<Trail>,
     key: Box<FlowKey>,
     layers: Layers,
     pub(crate) frozen: Arc<Frozen>,
@@ -51,7 +53,8 @@ pub(crate) struct Copy {
 
 impl Copy {
     pub(crate) fn packet(&mut self) -> Packet<'_> {
-        let frame = Frame::new(&mut self.buffer, HEADROOM, self.offload);
+        let mut frame = Frame::new(&mut self.buffer, HEADROOM, self.offload);
+        frame.trail.clone_from(&self.trail);
         Packet { frame, key: self.key.clone(), layers: self.layers }
     }
 }
@@ -79,9 +82,9 @@ impl<O: Output> Execution<'_, O> {
                     }
                 }
                 Step::Truncated(port, length) => {
-                    let bytes = packet.frame.bytes();
-                    let length = usize::try_from(*length).unwrap_or(usize::MAX).min(bytes.len());
-                    self.out.send_part(*port, &bytes[..length]);
+                    let length = usize::try_from(*length).unwrap_or(usize::MAX);
+                    let length = length.min(packet.frame.bytes().len());
+                    self.out.send_part(*port, &packet.frame, length);
                 }
                 Step::Set(set) => packet.set(set.field, set.value, set.mask),
                 Step::PushVlan(kind) => packet.push_tag(*kind)?,
@@ -93,7 +96,7 @@ impl<O: Output> Execution<'_, O> {
                     Verdict::Drop => return None,
                     Verdict::Remark(steps) => packet.remark(steps),
                 },
-                Step::Controller(notice) => self.out.tell(notice, packet.frame.bytes()),
+                Step::Controller(notice) => self.tell(notice, &packet.frame),
                 Step::Track(request) => packet.track(self.tracker, request, self.now),
                 Step::Recirculate(frozen) => return Some(frozen.clone()),
                 Step::Clone(steps) if is_last => return self.run(steps, packet),
@@ -103,20 +106,29 @@ impl<O: Output> Execution<'_, O> {
         None
     }
 
+    /// Controllers are told of frames as they are on a wire: with checksums, and in segments.
+    fn tell(&mut self, notice: &Notice, frame: &Frame<'_>) {
+        let (out, mut scratch) = (&mut *self.out, Vec::new());
+        // What cannot be finished cannot be sent anywhere.
+        let _ = finish(frame.bytes(), frame.offload, &mut scratch, |whole| out.tell(notice, whole));
+    }
+
     fn aside(&mut self, steps: &[Step], packet: &Packet<'_>) {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(packet.frame.bytes());
-        let frame = Frame::new(&mut buffer, HEADROOM, packet.frame.offload);
+        let mut frame = Frame::new(&mut buffer, HEADROOM, packet.frame.offload);
+        frame.trail.clone_from(&packet.frame.trail);
         let mut copy = Packet { frame, key: packet.key.clone(), layers: packet.layers };
         let Some(frozen) = self.run(steps, &mut copy) else { return };
         // More of them would not be looked at.
         if self.copies.len() >= MAX_RECIRCULATIONS {
             return;
         }
-        let (key, layers, offload) = (copy.key, copy.layers, copy.frame.offload);
+        let (key, layers, offload, trail) =
+            (copy.key, copy.layers, copy.frame.offload, copy.frame.trail.take());
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(copy.frame.bytes());
-        self.copies.push(Copy { buffer, offload, key, layers, frozen });
+        self.copies.push(Copy { buffer, offload, trail, key, layers, frozen });
     }
 }
 

@@ -1,5 +1,8 @@
 //! A virtual switch: what is done with packets, decided by flow tables and remembered for all packets like them.
 //!
+//! *Known as:* the OpenFlow pipeline and datapath: flow tables, table miss, upcall, microflow and megaflow caches, revalidation,
+//! recirculation.
+//!
 //! # The problem
 //!
 //! A controller says what is to be done with packets by flows in tables: any bits of any headers, in an order of importance, one
@@ -98,7 +101,7 @@ pub use control::{Done, Event};
 pub use execute::Output;
 pub use flow::Traffic;
 pub use forwarder::Forwarder;
-pub use mac::Station;
+pub use mac::{Flapping, Station};
 pub use mirror::{Mirror, MirrorOutput};
 pub use monitor::FlowChange;
 pub use police::{Policer, Policing};

@@ -18,39 +18,84 @@ pub struct Station {
     pub address: u64,
 }
 
+/// Within this time…
+const SECOND: Duration = Duration::from_secs(1);
+/// …no station moves so often: its frames come back by another way.
+const LOOPS: u32 = 10;
+/// So many such stations are remembered, until that is told.
+const MOST_FLAPPING: usize = 16;
+
 /// Where one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     port: u32,
     heard: Time,
+    /// Since then it was heard so often at another port than before: a second at most.
+    since: Time,
+    moves: u32,
+}
+
+/// A station that was heard here and there as no station is: by a loop of links, probably.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flapping {
+    /// Which.
+    pub station: Station,
+    /// Two ports where it was heard.
+    pub ports: [u32; 2],
 }
 
 /// What is known of stations.
 #[derive(Debug, Default)]
-pub(crate) struct Macs(HashMap<Station, Place, foldhash::fast::RandomState>);
+pub(crate) struct Macs {
+    known: HashMap<Station, Place, foldhash::fast::RandomState>,
+    /// How often one was heard at another port than before.
+    moves: u64,
+    flapping: Vec<Flapping>,
+}
 
 impl Macs {
     pub(crate) fn find(&self, station: Station) -> Option<u32> {
-        self.0.get(&station).map(|place| place.port)
+        self.known.get(&station).map(|place| place.port)
     }
 
     /// A station was heard at a port. Says whether that is news.
     pub(crate) fn hear(&mut self, station: Station, port: u32, now: Time) -> bool {
-        if let Some(place) = self.0.get_mut(&station) {
-            let is_news = place.port != port;
-            *place = Place { port, heard: now.max(place.heard) };
-            return is_news;
+        if let Some(place) = self.known.get_mut(&station) {
+            place.heard = now.max(place.heard);
+            if place.port == port {
+                return false;
+            }
+            if now.since(place.since) >= SECOND {
+                (place.since, place.moves) = (now, 0);
+            }
+            place.moves += 1;
+            self.moves += 1;
+            if place.moves == LOOPS && self.flapping.len() < MOST_FLAPPING {
+                self.flapping.push(Flapping { station, ports: [place.port, port] });
+            }
+            place.port = port;
+            return true;
         }
-        if self.0.len() >= MOST && !self.forget_oldest() {
+        if self.known.len() >= MOST && !self.forget_oldest() {
             return false;
         }
-        self.0.insert(station, Place { port, heard: now });
+        self.known.insert(station, Place { port, heard: now, since: now, moves: 0 });
         true
+    }
+
+    /// How often a station was heard at another port than before.
+    pub(crate) const fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// Those that move as no station does, since this was asked last.
+    pub(crate) fn take_flapping(&mut self) -> Vec<Flapping> {
+        std::mem::take(&mut self.flapping)
     }
 
     /// A station was heard once more where it is known to be; if it is not there, this is of no account.
     pub(crate) fn hear_again(&mut self, station: Station, port: u32, now: Time) {
-        if let Some(place) = self.0.get_mut(&station).filter(|place| place.port == port) {
+        if let Some(place) = self.known.get_mut(&station).filter(|place| place.port == port) {
             place.heard = now.max(place.heard);
         }
     }
@@ -58,7 +103,7 @@ impl Macs {
     /// Of the port that has most of them, so that who makes up stations displaces no others than those that are made up.
     fn forget_oldest(&mut self) -> bool {
         let mut ports: BTreeMap<u32, (usize, Time)> = BTreeMap::new();
-        self.0.values().for_each(|Place { port, heard }| {
+        self.known.values().for_each(|Place { port, heard, .. }| {
             let (count, oldest) = ports.entry(*port).or_insert((0, *heard));
             (*count, *oldest) = (*count + 1, *heard.min(oldest));
         });
@@ -73,20 +118,32 @@ impl Macs {
         self.forget(|_, place| now.since(place.heard) >= AGE)
     }
 
-    /// Forgets those at a port. Says whether there were any.
-    pub(crate) fn forget_port(&mut self, port: u32) -> bool {
-        self.forget(|_, place| place.port == port)
+    /// Forgets those at a port, and says which.
+    pub(crate) fn forget_port(&mut self, port: u32) -> Vec<Station> {
+        let at_port = self.known.iter().filter(|(_, place)| place.port == port).map(|(station, _)| *station);
+        let gone: Vec<Station> = at_port.collect();
+        self.forget(|_, place| place.port == port);
+        gone
+    }
+
+    /// Forgets these, wherever they are. Says whether any were known.
+    pub(crate) fn forget_all(&mut self, stations: &[Station]) -> bool {
+        let before = self.known.len();
+        for station in stations {
+            self.known.remove(station);
+        }
+        self.known.len() < before
     }
 
     fn forget(&mut self, is_gone: impl Fn(&Station, &Place) -> bool) -> bool {
-        let before = self.0.len();
-        self.0.retain(|station, place| !is_gone(station, place));
-        self.0.len() < before
+        let before = self.known.len();
+        self.known.retain(|station, place| !is_gone(station, place));
+        self.known.len() < before
     }
 
     /// All stations in order, with their ports and how long ago each was heard.
     pub(crate) fn list(&self, now: Time) -> Vec<(Station, u32, Duration)> {
-        let known = self.0.iter().map(|(station, place)| (*station, place.port, now.since(place.heard)));
+        let known = self.known.iter().map(|(station, place)| (*station, place.port, now.since(place.heard)));
         let mut list: Vec<_> = known.collect();
         list.sort_unstable();
         list

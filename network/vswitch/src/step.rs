@@ -77,8 +77,6 @@ pub struct MeterStep(pub(crate) Arc<Meter>);
 pub struct Notice {
     /// The number that the controller has given itself.
     pub controller: u16,
-    /// So many bytes of the packet at most.
-    pub max_length: u16,
     /// Why.
     pub reason: PacketInReason,
     /// In which table it was looked up last.

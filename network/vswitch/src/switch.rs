@@ -4,7 +4,7 @@ use crate::cache::Caching;
 use crate::control::{self, Done, Event};
 use crate::flow::Traffic;
 use crate::forwarder::Forwarder;
-use crate::mac::Station;
+use crate::mac::{Flapping, Station};
 use crate::mirror::{Mirror, Mirrors};
 use crate::pipeline::Pipeline;
 use crate::port::{PortInfo, in_use};
@@ -218,13 +218,31 @@ impl Switch {
         self.pipeline.mirrors.read().stats()
     }
 
-    /// There is no port of this number any more.
-    pub fn remove_port(&self, number: u32) -> Option<Event> {
+    /// There is no port of this number any more. What is told of that, and which stations were there.
+    pub fn remove_port(&self, number: u32) -> Option<(Event, Vec<Station>)> {
         let _alone = self.pipeline.alone();
         let port = self.pipeline.ports.write().remove(&number)?;
-        self.pipeline.macs.lock().forget_port(number);
+        let stations = self.pipeline.macs.lock().forget_port(number);
         self.pipeline.has_changed();
-        Some(Event::PortStatus(PortStatus { reason: PortStatusReason::Delete, port: port.tell(number) }))
+        let status = PortStatus { reason: PortStatusReason::Delete, port: port.tell(number) };
+        Some((Event::PortStatus(status), stations))
+    }
+
+    /// How often a station was heard at another port than before.
+    pub fn station_moves(&self) -> u64 {
+        self.pipeline.macs.lock().moves()
+    }
+
+    /// Stations that move as no station does, since this was asked last: ten times a second. Is there a loop of links?
+    pub fn take_flapping(&self) -> Vec<Flapping> {
+        self.pipeline.macs.lock().take_flapping()
+    }
+
+    /// Forgets where these stations are: they are looked for everywhere until they are heard again.
+    pub fn forget(&self, stations: &[Station]) {
+        if self.pipeline.macs.lock().forget_all(stations) {
+            self.pipeline.has_changed();
+        }
     }
 
     /// A port's information, if there is one of this number.

@@ -33,8 +33,8 @@ impl Output for Sent {
         self.frames.push((port, frame.bytes().to_vec()));
     }
 
-    fn send_part(&mut self, port: u32, part: &[u8]) {
-        self.frames.push((port, part.to_vec()));
+    fn send_part(&mut self, port: u32, frame: &Frame<'_>, length: usize) {
+        self.frames.push((port, frame.bytes()[..length].to_vec()));
     }
 
     fn encapsulate(&mut self, step: &Encapsulation, frame: &Frame<'_>, _: u64) {

@@ -21,7 +21,7 @@ use crate::step::{Credit, Decision, Frozen, Notice, Pending, Step};
 use crate::table::Entry;
 use fulmar_node::Time;
 use fulmar_openflow::packet_in::PacketInReason;
-use fulmar_openflow::{Action, Instruction, PortNumber, WHOLE_PACKET};
+use fulmar_openflow::{Action, Instruction, PortNumber};
 use fulmar_packet::{Field, FlowKey, FlowMask, Match, Stage, ethernet};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -286,7 +286,7 @@ impl<'a> Translation<'a> {
         if self.depth == 0 && self.pipeline.tells_misses.load(Relaxed) {
             let before = (self.table, self.cookie);
             (self.table, self.cookie) = (table, u64::MAX);
-            self.tell(0, WHOLE_PACKET, PacketInReason::NoMatch, Vec::new());
+            self.tell(0, PacketInReason::NoMatch, Vec::new());
             (self.table, self.cookie) = before;
         }
     }
@@ -356,7 +356,7 @@ impl<'a> Translation<'a> {
         }
     }
 
-    fn notice(&mut self, controller: u16, max_length: u16, reason: PacketInReason) -> Notice {
+    fn notice(&mut self, controller: u16, reason: PacketInReason) -> Notice {
         // What is told of the packet besides itself is the same for all packets that are decided about like this.
         for word in Stage::Metadata.start()..Stage::Metadata.end() {
             self.consulted.add_word(word, !self.settled.word(word));
@@ -367,15 +367,7 @@ impl<'a> Translation<'a> {
                 known = known.with(field, value);
             }
         }
-        Notice {
-            controller,
-            max_length,
-            reason,
-            table: self.table,
-            cookie: self.cookie,
-            known,
-            user_data: Vec::new(),
-        }
+        Notice { controller, reason, table: self.table, cookie: self.cookie, known, user_data: Vec::new() }
     }
 
     fn in_port(&self) -> PortNumber {

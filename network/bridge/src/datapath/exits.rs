@@ -1,6 +1,6 @@
 //! Where frames go out: threads may all send to one port.
 
-use fulmar_port::{Offload, Sender};
+use fulmar_port::{Offload, Sender, Trail};
 use fulmar_vswitch::{PortCounters, Traffic};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -24,10 +24,10 @@ impl Exit {
         shared.iter().cycle().take(count).map(|sender| Self::Shared(sender.clone())).collect()
     }
 
-    fn send(&mut self, bytes: &[u8], offload: Offload) {
+    fn send(&mut self, bytes: &[u8], offload: Offload, trail: Option<&Trail>) -> bool {
         match self {
-            Self::Own(sender) => sender.send(bytes, offload),
-            Self::Shared(sender) => sender.lock().send(bytes, offload),
+            Self::Own(sender) => sender.pass_on(bytes, offload, trail),
+            Self::Shared(sender) => sender.lock().pass_on(bytes, offload, trail),
         }
     }
 
@@ -64,9 +64,13 @@ impl Exits {
         self.index();
     }
 
-    pub(super) fn remove(&mut self, number: u32) {
-        self.ways.retain(|way| way.number != number);
+    /// Those of ports that leave are nobody's any more; which they were. What waits there is lost.
+    pub(super) fn remove(&mut self, leaves: impl Fn(u32) -> bool) -> Vec<Exit> {
+        let (gone, stay): (Vec<_>, _) =
+            std::mem::take(&mut self.ways).into_iter().partition(|way| leaves(way.number));
+        self.ways = stay;
         self.index();
+        gone.into_iter().map(|way| way.exit).collect()
     }
 
     fn index(&mut self) {
@@ -74,11 +78,14 @@ impl Exits {
     }
 
     /// Sends a frame, at the latest with the next [`flush`](Self::flush); nothing happens if there is no such port.
-    pub(super) fn send(&mut self, port: u32, bytes: &[u8], offload: Offload) {
+    pub(super) fn send(&mut self, port: u32, bytes: &[u8], offload: Offload, trail: Option<&Trail>) {
         let Some(way) = self.places.get(&port).and_then(|place| self.ways.get_mut(*place)) else { return };
-        way.exit.send(bytes, offload);
-        way.waiting.packets += 1;
-        way.waiting.bytes += bytes.len() as u64;
+        if way.exit.send(bytes, offload, trail) {
+            way.waiting.packets += 1;
+            way.waiting.bytes += bytes.len() as u64;
+        } else {
+            way.counters.have_sent(Traffic { packets: 1, bytes: bytes.len() as u64 }, false);
+        }
     }
 
     /// Sends all frames of this thread that wait; what an interface has no room for, is for the next time. Says whether there is none of

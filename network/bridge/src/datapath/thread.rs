@@ -9,7 +9,7 @@ use fulmar_node::Time;
 use fulmar_openflow::Action;
 use fulmar_packet::FlowKey;
 use fulmar_port::vxlan::Arrivals;
-use fulmar_port::{Frame, Link, Offload, Receiver};
+use fulmar_port::{Frame, Offload, Receiver};
 use fulmar_vswitch::{Encapsulation, Forwarder, Notice, Output, Policer, PortCounters, Traffic};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::Arc;
@@ -18,12 +18,10 @@ use std::time::Duration;
 
 /// So many packets are taken from a port before the next one's turn.
 const BATCH: usize = 64;
-/// How long it sleeps at most: then it looks after links and idle flows.
+/// How long it sleeps at most: then it looks after idle flows.
 const SLEEP: Duration = Duration::from_millis(200);
 /// How long, while frames wait for room at an interface, which does not wake it.
 const SLEEP_WHEN_FULL: Duration = Duration::from_millis(1);
-/// How often links are looked at.
-const LINKS: Duration = Duration::from_millis(500);
 /// Room before a packet that a controller sends.
 const HEADROOM: usize = 128;
 
@@ -33,18 +31,11 @@ pub(super) struct Entrance {
     receiver: Box<Receiver>,
     policer: Option<Arc<Policer>>,
     counters: Arc<PortCounters>,
-    /// One thread tells how the port's link is.
-    tells_link: bool,
 }
 
 impl Entrance {
-    pub(super) fn new(
-        number: u32,
-        receiver: Receiver,
-        counters: Arc<PortCounters>,
-        tells_link: bool,
-    ) -> Self {
-        Self { number, receiver: Box::new(receiver), policer: None, counters, tells_link }
+    pub(super) fn new(number: u32, receiver: Receiver, counters: Arc<PortCounters>) -> Self {
+        Self { number, receiver: Box::new(receiver), policer: None, counters }
     }
 }
 
@@ -57,7 +48,6 @@ pub(super) struct Work<L> {
     exits: Exits,
     arrivals: Vec<Arrivals>,
     tunnels: Tunnels,
-    next_links: Time,
 }
 
 /// Where frames of one turn go.
@@ -69,11 +59,11 @@ struct Outgoing<'a, L> {
 
 impl<L: Listener> Output for Outgoing<'_, L> {
     fn send(&mut self, port: u32, frame: &Frame<'_>) {
-        self.exits.send(port, frame.bytes(), frame.offload);
+        self.exits.send(port, frame.bytes(), frame.offload, frame.trail.as_ref());
     }
 
-    fn send_part(&mut self, port: u32, part: &[u8]) {
-        self.exits.send(port, part, Offload::NONE);
+    fn send_part(&mut self, port: u32, frame: &Frame<'_>, length: usize) {
+        self.exits.send(port, &frame.bytes()[..length], Offload::NONE, frame.trail.as_ref());
     }
 
     fn encapsulate(&mut self, step: &Encapsulation, frame: &Frame<'_>, entropy: u64) {
@@ -82,6 +72,12 @@ impl<L: Listener> Output for Outgoing<'_, L> {
 
     fn tell(&mut self, notice: &Notice, frame: &[u8]) {
         self.listener.packet(notice, frame);
+    }
+}
+
+impl<L> Drop for Work<L> {
+    fn drop(&mut self) {
+        self.mailbox.end();
     }
 }
 
@@ -96,7 +92,6 @@ impl<L: Listener> Work<L> {
             exits: Exits::default(),
             arrivals: Vec::new(),
             tunnels: Tunnels::default(),
-            next_links: Time::ZERO,
         }
     }
 
@@ -114,10 +109,6 @@ impl<L: Listener> Work<L> {
             self.forwarder.credit(now);
             let clock = &self.clock;
             self.forwarder.sweep(now, || clock.now());
-            if now >= self.next_links {
-                self.next_links = now + LINKS;
-                self.look_at_links();
-            }
             // Neither ahead of those who send, nor looking for packets in their time: then many come at once.
             if moved == 0 {
                 self.sleep(if is_sent { SLEEP } else { SLEEP_WHEN_FULL });
@@ -129,10 +120,7 @@ impl<L: Listener> Work<L> {
     fn obey(&mut self) -> bool {
         for order in self.mailbox.take() {
             match order {
-                Order::Receive(entrance) => {
-                    self.entrances.push(entrance);
-                    self.next_links = Time::ZERO;
-                }
+                Order::Receive(entrance) => self.entrances.push(entrance),
                 Order::Police(number, policer) => {
                     if let Some(entrance) =
                         self.entrances.iter_mut().find(|entrance| entrance.number == number)
@@ -141,10 +129,17 @@ impl<L: Listener> Work<L> {
                     }
                 }
                 Order::SendBy(number, exit, counters) => self.exits.add(number, exit, counters),
-                Order::Detach(number) => {
-                    self.entrances.retain(|entrance| entrance.number != number);
-                    self.exits.remove(number);
-                    self.tunnels.detach(number);
+                Order::Detach(numbers, sender) => {
+                    let leaves = |number| numbers.as_ref().is_none_or(|numbers| numbers.contains(&number));
+                    let entrances = std::mem::take(&mut self.entrances).into_iter();
+                    let (gone, stay) = entrances.partition(|entrance| leaves(entrance.number));
+                    self.entrances = stay;
+                    numbers
+                        .iter()
+                        .flat_map(|numbers| numbers.iter())
+                        .for_each(|number| self.tunnels.detach(*number));
+                    // Who asked may have ended: then they are closed here.
+                    let _ = sender.send((gone, self.exits.remove(leaves)));
                 }
                 Order::Arrive(arrivals) => self.arrivals.push(*arrivals),
                 Order::Depart(departures) => self.tunnels.join(*departures),
@@ -154,7 +149,6 @@ impl<L: Listener> Work<L> {
                 }
                 Order::AttachTunnel(number, udp_port, counters) => {
                     self.tunnels.attach(number, udp_port, counters);
-                    self.next_links = Time::ZERO;
                 }
                 Order::Send(port, actions, mut frame) => self.send(port, &actions, &mut frame),
                 Order::Look(look) => {
@@ -225,15 +219,6 @@ impl<L: Listener> Work<L> {
         moved
     }
 
-    fn look_at_links(&self) {
-        for entrance in self.entrances.iter().filter(|entrance| entrance.tells_link) {
-            self.listener.link(entrance.number, entrance.receiver.link().ok());
-        }
-        for number in self.tunnels.numbers() {
-            self.listener.link(number, Some(tunnel_link(number)));
-        }
-    }
-
     fn sleep(&self, longest: Duration) {
         let mut fds = vec![PollFd::new(&self.mailbox.waker, PollFlags::IN)];
         fds.extend(self.entrances.iter().map(|entrance| PollFd::new(&*entrance.receiver, PollFlags::IN)));
@@ -244,10 +229,4 @@ impl<L: Listener> Work<L> {
         let _ = poll(&mut fds, Some(&timeout));
         let _ = rustix::io::read(&self.mailbox.waker, &mut [0; 8]);
     }
-}
-
-/// A tunnel is always up, and has an address of its own: no interface is behind it.
-fn tunnel_link(number: u32) -> Link {
-    let [a, b, c, d] = number.to_be_bytes();
-    Link { is_up: true, is_running: true, address: [2, 0x7a, a, b, c, d], ..Link::default() }
 }

@@ -2,19 +2,42 @@
 
 use super::{DATABASE, Running};
 use crate::configuration::BridgeWanted;
-use fulmar_session::{Target, TargetError};
+use fulmar_session::{Settings, Target, TargetError};
 use std::path::{Path, PathBuf};
 
 /// So many controllers a bridge has, each with a thread.
 const MOST_CONTROLLERS: usize = 64;
 
 impl Running {
+    /// Before its ports join: what it does with their frames, and that controllers which it is to have no more are gone. New ones find the
+    /// bridge as the whole transaction makes it.
+    pub(super) fn prepare_for_controllers(
+        &mut self,
+        wanted: &BridgeWanted,
+        place: (&str, &Path),
+        report: &(dyn Fn(&str) + Send + Sync),
+    ) {
+        if self.controllers(wanted, place.1).is_empty() {
+            self.set_controllers(wanted, place, report);
+        } else {
+            self.bridge.set_mode(true, wanted.fail_mode);
+        }
+    }
+
     pub(super) fn set_controllers(
         &mut self,
         wanted: &BridgeWanted,
         (name, directory): (&str, &Path),
         report: &(dyn Fn(&str) + Send + Sync),
     ) {
+        let controllers = self.controllers(wanted, directory);
+        if let Err(why) = self.bridge.set_controllers(controllers, wanted.fail_mode) {
+            report(&format!("bridge {name}: controllers: {why}"));
+        }
+    }
+
+    /// Those that can be; why others cannot, is remembered.
+    fn controllers(&mut self, wanted: &BridgeWanted, directory: &Path) -> Vec<(Target, Settings)> {
         let mut controllers = Vec::new();
         self.refused.clear();
         for controller in &wanted.controllers {
@@ -28,9 +51,7 @@ impl Running {
                 Err(why) => drop(self.refused.insert(controller.target.clone(), why)),
             }
         }
-        if let Err(why) = self.bridge.set_controllers(controllers, wanted.fail_mode) {
-            report(&format!("bridge {name}: controllers: {why}"));
-        }
+        controllers
     }
 }
 

@@ -2,17 +2,42 @@
 
 use super::{Running, RunningPort, identity_of};
 use crate::configuration::{BridgeWanted, InterfaceWanted};
-use crate::interface::{Opened, Vteps, is_made, open};
+use crate::interface::{Opened, Vteps, is_made, open, open_all};
 use fulmar_openflow::PortNumber;
 use fulmar_port::tap;
-use fulmar_vswitch::PortInfo;
+use fulmar_vswitch::{Flapping, PortInfo};
 use std::collections::BTreeMap;
 
 /// Ports have numbers below this one.
 const FIRST_RESERVED: u32 = 0xff00;
 
 impl Running {
-    pub(super) fn detach_unwanted(&mut self, wanted: &BridgeWanted) {
+    /// Which of the numbers that are asked for is whose: that of who asks for it and has it, or else of the first who asks.
+    fn requests(&self, bridge: &str, wanted: &BridgeWanted) -> BTreeMap<u32, String> {
+        let has = |name: &str, number: u32| {
+            self.ports.get(name).is_some_and(|port| port.error.is_none() && port.number == number)
+        };
+        let mut requests = BTreeMap::new();
+        for interface in wanted.interfaces.iter().filter(|interface| interface.name != bridge) {
+            let Some(number) = interface.number else { continue };
+            if has(&interface.name, number) || !requests.contains_key(&number) {
+                requests.insert(number, interface.name.clone());
+            }
+        }
+        requests
+    }
+
+    /// Whether a port has a number that another asks for, or asks for one that it does not have and can have now.
+    fn is_renumbered(&self, port: &RunningPort) -> bool {
+        let own = Some(&port.wanted.name);
+        let owner = |number: u32| self.requests.get(&number);
+        let gives_way = owner(port.number).is_some_and(|name| Some(name) != own);
+        let gets = port.wanted.number.is_some_and(|asked| asked != port.number && owner(asked) == own);
+        port.error.is_none() && port.number != PortNumber::LOCAL.0 && (gives_way || gets)
+    }
+
+    pub(super) fn detach_unwanted(&mut self, bridge: &str, wanted: &BridgeWanted) {
+        self.requests = self.requests(bridge, wanted);
         let by_name: BTreeMap<&str, &InterfaceWanted> =
             wanted.interfaces.iter().map(|interface| (interface.name.as_str(), interface)).collect();
         let stays = |port: &RunningPort| {
@@ -29,15 +54,19 @@ impl Running {
                 same == port.wanted
             })
         };
-        let gone: Vec<String> =
-            self.ports.iter().filter(|(_, port)| !stays(port)).map(|(name, _)| name.clone()).collect();
+        let goes = |(_, port): &(&String, &RunningPort)| !stays(port) || self.is_renumbered(port);
+        let gone: Vec<String> = self.ports.iter().filter(goes).map(|(name, _)| name.clone()).collect();
+        let mut numbers = Vec::new();
         for name in gone {
             if let Some(port) = self.ports.remove(&name) {
-                self.bridge.detach(port.number);
+                numbers.push(port.number);
                 if port.number > 0 && by_name.contains_key(name.as_str()) {
                     self.kept.insert(name, port.number);
                 }
             }
+        }
+        if !numbers.is_empty() {
+            self.left.extend(self.bridge.detach(&numbers));
         }
     }
 
@@ -50,6 +79,14 @@ impl Running {
     ) {
         let numbers = |interface: &InterfaceWanted| [interface.number, interface.last];
         self.claimed = wanted.interfaces.iter().flat_map(numbers).flatten().collect();
+        let new = wanted.interfaces.iter().filter(|interface| !self.ports.contains_key(&interface.name));
+        let new: Vec<_> = new.map(|interface| (interface, self.address(bridge, interface))).collect();
+        let opened = open_all(&new, self.bridge.threads(), vteps);
+        for ((interface, _), opened) in new.into_iter().zip(opened) {
+            if let Some(error) = self.attach(bridge, interface, opened) {
+                report(&error);
+            }
+        }
         for interface in &wanted.interfaces {
             let address = self.address(bridge, interface);
             if let Some(port) = self.ports.get_mut(&interface.name) {
@@ -71,11 +108,6 @@ impl Running {
                     port.wanted.policing = interface.policing;
                     self.bridge.police(port.number, interface.policing);
                 }
-                continue;
-            }
-            let opened = open(interface, address, self.bridge.threads(), vteps);
-            if let Some(error) = self.attach(bridge, interface, opened) {
-                report(&error);
             }
         }
         self.kept.clear();
@@ -124,7 +156,10 @@ impl Running {
         }
         let before = self.ports.get(&interface.name).map(|port| port.number).filter(|number| *number > 0);
         let others = || self.ports.iter().filter(|(name, _)| **name != interface.name);
-        let is_free = |number: &u32| others().all(|(_, port)| port.number != *number);
+        let is_free = |number: &u32| {
+            let is_asked_for = self.requests.get(number).is_some_and(|name| *name != interface.name);
+            !is_asked_for && others().all(|(_, port)| port.number != *number)
+        };
         let is_kept = |number: &u32| self.kept.values().any(|kept| kept == number);
         // It keeps its number, which flows know.
         let number = before.or_else(|| interface.number.filter(is_free));
@@ -155,12 +190,28 @@ impl Running {
         }
     }
 
+    /// Says of which stations frames come back by another way.
+    pub(super) fn tell_loops(&self, bridge: &str, report: &(dyn Fn(&str) + Send + Sync)) {
+        for Flapping { station, ports } in self.bridge.switch().take_flapping() {
+            let name =
+                |number: u32| self.bridge.switch().port(number).map_or_else(String::new, |port| port.name);
+            let [_, _, address @ ..] = station.address.to_be_bytes();
+            report(&format!(
+                "bridge {bridge}: station {} in VLAN {} moves back and forth between ports {} and {}, ten times a second: is there a loop?",
+                address.map(|byte| format!("{byte:02x}")).join(":"),
+                station.vlan,
+                name(ports[0]),
+                name(ports[1]),
+            ));
+        }
+    }
+
     /// Removes the ports whose interfaces are gone. Whether there are such.
     pub(super) fn close_gone(&mut self, report: &(dyn Fn(&str) + Send + Sync)) -> bool {
         let mut has_closed = false;
         for port in self.ports.values_mut() {
             if port.error.is_none() && self.bridge.is_gone(port.number) {
-                self.bridge.detach(port.number);
+                self.left.extend(self.bridge.detach(&[port.number]));
                 let error = format!("{}: the interface is gone", port.wanted.name);
                 report(&error);
                 port.error = Some(error);

@@ -89,6 +89,12 @@ impl Running {
         // A tunnel's is that of the way that it takes.
         let mtu = link.map(|link| i64::from(link.mtu)).filter(|mtu| *mtu > 0);
         draft.set("Interface", row, "mtu", mtu)?;
+        let index = link.and_then(|link| link.index).map(i64::from);
+        draft.set("Interface", row, "ifindex", index)?;
+        // What is known of a speed is that of one direction.
+        let speed = link.and_then(|link| link.bits_per_second).map(count);
+        draft.set("Interface", row, "link_speed", speed)?;
+        draft.set("Interface", row, "duplex", speed.map(|_| "full"))?;
         if let Some(info) = self.bridge.switch().port(port.number) {
             let [received, refused, sent, dropped] = info.counters.all();
             let statistics = [

@@ -41,5 +41,6 @@ fn what_is_remembered_is_listed_for_programs_too() {
         assert!(megaflow["packets"].is_u64() && megaflow["used"].is_f64(), "{megaflow}");
     }
     assert!(ask("fdb/show", &["br0"]).starts_with(" port  VLAN  MAC "));
+    assert_eq!(ask("fdb/flush", &["br0"]), "table successfully flushed\n");
     assert!(ask("dpctl/show", &[]).starts_with("br0:\n  lookups: hit:"));
 }

@@ -1,5 +1,6 @@
 //! What is wrong is said, and nothing else happens.
 
+use crate::client::Client;
 use crate::network::{Network, address};
 use crate::served::{Served, bridge};
 use fulmar_bridge::BridgeConfig;
@@ -158,6 +159,50 @@ fn a_controllers_socket_is_in_the_switchs_directory_only() {
     UnixStream::connect(served.path("own")).expect("it listens");
     assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "kept");
     assert!(!elsewhere.path().join("new").exists() && !served.path("../up").exists());
+}
+
+/// A controller that connects as soon as it can was told of no port, and of each of them later.
+#[test]
+fn a_controller_finds_a_bridge_as_the_transaction_has_made_it() {
+    use fulmar_openflow::multipart::{Answer, MultipartReply, MultipartRequest, Question};
+    use fulmar_ovsdb::Datum;
+    let hosts = 20;
+    let served = Served::new(Network::new("whole", hosts), Vec::new());
+    let made = served.daemon.database().transact(|draft, chance| {
+        let mut ports = Vec::new();
+        for host in 1..=hosts {
+            let [interface, port] = ["Interface", "Port"].map(|table| draft.insert(table, chance));
+            let name = format!("port{host}");
+            draft.set("Interface", interface, "name", name.as_str())?;
+            draft.set("Port", port, "name", name.as_str())?;
+            draft.set("Port", port, "interfaces", Datum::set([interface]))?;
+            ports.push(port);
+        }
+        let [controller, bridge] = ["Controller", "Bridge"].map(|table| draft.insert(table, chance));
+        draft.set("Controller", controller, "target", "punix:c")?;
+        draft.set("Bridge", bridge, "name", "br0")?;
+        draft.set("Bridge", bridge, "controller", Datum::set([controller]))?;
+        draft.set("Bridge", bridge, "ports", Datum::set(ports))?;
+        let root = draft.rows("Open_vSwitch").next().expect("there is one").uuid();
+        draft.set("Open_vSwitch", root, "bridges", Datum::set([bridge]))
+    });
+    made.expect("it is right");
+    let stream = loop {
+        match UnixStream::connect(served.path("c")) {
+            Ok(stream) => break stream,
+            Err(_) => thread::yield_now(),
+        }
+    };
+    let mut controller = Client::greet(stream);
+    let question = Question::Ports;
+    controller.send(Body::MultipartRequest(MultipartRequest { has_more: false, question }));
+    let heard = controller.settle();
+    let [Message { body: Body::MultipartReply(MultipartReply { answer: Answer::Ports(ports), .. }), .. }] =
+        &heard[..]
+    else {
+        panic!("{heard:?}")
+    };
+    assert_eq!(ports.len(), usize::from(hosts));
 }
 
 /// The file's bridge is gone, and its interface another's: what the database says counts, and the switch starts.

@@ -156,3 +156,31 @@ fn no_more_is_learned_than_may_be() {
     assert_eq!((refused, learned), (390, 10));
     assert_eq!(bridge.switch().flows(), 3 + 10);
 }
+
+/// Two bridges that are joined twice sent each frame that is for all round and round, 100,000 times a second.
+#[test]
+fn a_loop_of_patch_ports_ends() {
+    let ((one, mut hosts), (two, _others)) = (switch(&["actions=NORMAL"]), switch(&["actions=NORMAL"]));
+    let patches = [PORTS + 1, PORTS + 2];
+    for number in patches {
+        let (here, there) = memory::pair().expect("a link");
+        for (bridge, end) in [(&one, here), (&two, there)] {
+            bridge.attach(number, PortInfo::new(&format!("patch{number}"), [2, 0, 0, 0, 1, 1]), end);
+        }
+    }
+    // To a station that nobody knows.
+    hosts[0].send(&frame(1, 99, 0), Offload::NONE);
+    hosts[0].flush();
+    // It goes one way round and the other, and ends once each.
+    let ended = || -> u64 {
+        let ports = [&one, &two].into_iter().flat_map(|bridge| bridge.switch().ports());
+        let patches = ports.filter(|(number, _)| patches.contains(number));
+        patches.map(|(_, port)| port.counters.all()[3].packets).sum()
+    };
+    while ended() < 2 {
+        thread::yield_now();
+    }
+    one.look(|_, _| ());
+    let copies = hosts[1].receive(usize::MAX, |_| ()).expect("it is there");
+    assert!((2..=128).contains(&copies), "{copies}");
+}

@@ -212,6 +212,19 @@ fn wrong_changes_are_told() {
     is_told(&message(4, 15, "0000 04 00 00000001"), GroupModFailed::BadType);
     is_told(&message(4, 15, "0000 00 00 ffffff01"), GroupModFailed::InvalidGroup);
     is_told(&message(4, 15, "0000 02 00 00000001"), GroupModFailed::InvalidGroup);
+    // Buckets of groups of all kinds: with a weight, watching a port, and neither.
+    let [weighs, watches, neither] = ["0001 ffffffff", "0000 00000001", "0000 ffffffff"]
+        .map(|bucket| format!("0010 {bucket} ffffffff 00000000"));
+    for kind in ["00", "02", "03"] {
+        let weighs = format!("0000 {kind} 00 00000001 {weighs}");
+        is_told(&message(4, 15, &weighs), GroupModFailed::InvalidGroup);
+    }
+    for kind in ["00", "02"] {
+        let watches = format!("0000 {kind} 00 00000001 {watches}");
+        is_told(&message(4, 15, &watches), GroupModFailed::WatchUnsupported);
+    }
+    let alive = format!("0000 03 00 00000001 {neither}");
+    is_told(&message(4, 15, &alive), GroupModFailed::InvalidGroup);
     is_told(&message(4, 29, "0003 0001 00000001"), MeterModFailed::BadCommand);
     is_told(&message(4, 29, "0000 0003 00000001"), MeterModFailed::BadFlags);
     is_told(&message(4, 29, "0000 0010 00000001"), MeterModFailed::BadFlags);

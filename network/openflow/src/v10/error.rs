@@ -28,6 +28,9 @@ const VENDOR: (u16, u16) = (0xb0c2, 0);
 /// An error that has no number.
 const NAMELESS: Numbers = nx(1, 521);
 
+/// An emergency flow with a time-out, which later versions have no code for.
+pub(super) const BAD_EMERGENCY_TIMEOUT: ErrorCode = ErrorCode::Other { space: Space::Type(3), code: 3 };
+
 /// Of codes that share a number the first is the one that is read.
 const NUMBERS: &[(ErrorCode, Numbers)] = &[
     (ErrorCode::HelloFailed(HelloFailed::Incompatible), own(0, 0)),

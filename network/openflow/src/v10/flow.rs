@@ -1,6 +1,7 @@
 //! How flows are changed, and that they are gone (sections 5.3.3 and 5.4.3), in OpenFlow's form and in Nicira's.
 
 use super::actions::{instructions, steps_of};
+use super::error::BAD_EMERGENCY_TIMEOUT;
 use super::matching::{PlainMatch, is_plain};
 use super::step::Step;
 use crate::action::check_actions_of_v10;
@@ -129,7 +130,8 @@ impl Head {
             command => command,
         };
         if self.flags & EMERGENCY != 0 {
-            return Err(FlowModFailed::TableFull.into());
+            let lasts = self.idle_timeout == 0 && self.hard_timeout == 0;
+            return Err(if lasts { FlowModFailed::TableFull.into() } else { BAD_EMERGENCY_TIMEOUT });
         }
         let flags = FlowFlags(self.flags);
         if !(FlowFlags::SEND_REMOVED | FlowFlags::CHECK_OVERLAP).contains(flags) {

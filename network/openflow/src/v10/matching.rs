@@ -74,18 +74,18 @@ impl Kind {
     }
 }
 
-/// How many bits ports have, which are types and codes in ICMP; none, if there are no ports.
-fn bits_of_ports(asked: &Match, is_ip: bool) -> Option<u128> {
+/// Whether there are ports, which are types and codes in ICMP. A type beyond a byte is kept: no packet has it.
+fn has_ports(asked: &Match, is_ip: bool) -> bool {
     let is_known = asked.mask().get(Field::IP_PROTOCOL) == Field::IP_PROTOCOL.ones();
     let protocol = u8::try_from(asked.key().get(Field::IP_PROTOCOL)).unwrap_or_default();
     let is_ipv4 = asked.key().get(Field::ETH_TYPE) == ethernet::IPV4.into();
-    match protocol {
-        _ if !is_known || !is_ip => None,
-        ip::TCP | ip::UDP | ip::SCTP => Some(0xffff),
-        ip::ICMP if is_ipv4 => Some(0xff),
-        ip::ICMPV6 if !is_ipv4 => Some(0xff),
-        _ => None,
-    }
+    let has = match protocol {
+        ip::TCP | ip::UDP | ip::SCTP => true,
+        ip::ICMP => is_ipv4,
+        ip::ICMPV6 => !is_ipv4,
+        _ => false,
+    };
+    is_known && is_ip && has
 }
 
 impl PlainMatch {
@@ -144,10 +144,9 @@ impl From<&PlainMatch> for Match {
         if kind.has_protocol {
             asked = take(asked, Field::IP_PROTOCOL, plain.protocol.into(), PROTOCOL);
         }
-        if let Some(bits) = bits_of_ports(&asked, kind.is_ip) {
-            asked = take(asked, Field::L4_SOURCE, u128::from(plain.source_port) & bits, SOURCE_PORT);
-            let port = u128::from(plain.destination_port) & bits;
-            asked = take(asked, Field::L4_DESTINATION, port, DESTINATION_PORT);
+        if has_ports(&asked, kind.is_ip) {
+            asked = take(asked, Field::L4_SOURCE, plain.source_port.into(), SOURCE_PORT);
+            asked = take(asked, Field::L4_DESTINATION, plain.destination_port.into(), DESTINATION_PORT);
         }
         asked
     }
@@ -171,7 +170,7 @@ impl From<&Match> for PlainMatch {
         let eth_type = u16::from_be_bytes(low(whole(Field::ETH_TYPE, ETH_TYPE, true)));
         let [dscp] = low(whole(Field::IP_DSCP, TOS, kind.is_ip));
         let [protocol] = low(whole(Field::IP_PROTOCOL, PROTOCOL, kind.has_protocol));
-        let has_ports = bits_of_ports(asked, kind.is_ip).is_some();
+        let has_ports = has_ports(asked, kind.is_ip);
         let source_port = u16::from_be_bytes(low(whole(Field::L4_SOURCE, SOURCE_PORT, has_ports)));
         let destination_port =
             u16::from_be_bytes(low(whole(Field::L4_DESTINATION, DESTINATION_PORT, has_ports)));
@@ -190,7 +189,8 @@ impl From<&Match> for PlainMatch {
         );
         let (mut vlan, mut priority) = (0, 0);
         if mask & ethernet::TAGGED != 0 && tag & ethernet::TAGGED == 0 {
-            wildcards &= !VLAN;
+            // No tag has no priority either: both count.
+            wildcards &= !(VLAN | PRIORITY);
             vlan = UNTAGGED;
         } else {
             if mask & 0xfff == 0xfff {

@@ -11,7 +11,7 @@ use crate::v10::packet::PacketOut;
 use crate::v10::step::{Early, Step, Steps, VendorStep};
 use crate::{Dialect, read_and_write};
 use fulmar_node::Random;
-use fulmar_packet::Match;
+use fulmar_packet::{Field, Match, ethernet, ip};
 
 mod golden;
 mod malformed;
@@ -152,6 +152,26 @@ fn a_plain_match_means_the_same_again() {
         plain += usize::from(is_plain(&Match::any(&mut random)));
     }
     assert!((100..10_000).contains(&plain), "some can be said so, and some cannot: {plain}");
+}
+
+/// As Open vSwitch says it (`testdata/old.txt`): a match that asked for no tag was read back as one that leaves the priority open.
+#[test]
+fn no_tag_has_no_priority() {
+    let untagged = Match::ANY.with_masked(Field::VLAN_TCI, 0, 0xffff);
+    let mut bytes = Vec::new();
+    PlainMatch::from(&untagged).put(&mut bytes);
+    assert_eq!(bytes[..4], 0x0028_20fd_u32.to_be_bytes());
+}
+
+/// Cut to a byte, a type that no packet has matched those of another.
+#[test]
+fn types_and_codes_of_icmp_are_kept_whole() {
+    for (eth_type, protocol) in [(ethernet::IPV4, ip::ICMP), (ethernet::IPV6, ip::ICMPV6)] {
+        let icmp =
+            Match::ANY.with(Field::ETH_TYPE, eth_type.into()).with(Field::IP_PROTOCOL, protocol.into());
+        let asked = icmp.with(Field::L4_SOURCE, 0x108).with(Field::L4_DESTINATION, 0x201);
+        assert_eq!(Match::from(&PlainMatch::from(&asked)), asked);
+    }
 }
 
 /// Actions of OpenFlow 1.0, and of those of Nicira that it needs, mean actions that are said as the same again.

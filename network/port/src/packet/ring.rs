@@ -12,7 +12,8 @@ use libc::{
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering::{self, Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 /// Where the kernel's own notes in a slot end: a `tpacket2_hdr` and a `sockaddr_ll`.
 const NOTES: usize = 64;
@@ -46,6 +47,15 @@ pub(super) struct Slot<'a> {
     pub(super) start: usize,
 }
 
+/// Of all rings that there are.
+static ALL_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        ALL_BYTES.fetch_sub(self.slot * self.slots, Relaxed);
+    }
+}
+
 impl Ring {
     /// A ring for a socket, with so many slots of so many bytes.
     pub(super) fn new(socket: BorrowedFd<'_>, slot: usize, slots: usize) -> io::Result<Self> {
@@ -60,7 +70,14 @@ impl Ring {
             tp_frame_nr: number(slots)?,
         };
         set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &shape)?;
-        Ok(Self { memory: Mapping::new(socket, 0, length)?, slot, slots, next: 0 })
+        let ring = Self { memory: Mapping::new(socket, 0, length)?, slot, slots, next: 0 };
+        ALL_BYTES.fetch_add(length, Relaxed);
+        Ok(ring)
+    }
+
+    /// Bytes of all rings of this process.
+    pub(super) fn all_bytes() -> usize {
+        ALL_BYTES.load(Relaxed)
     }
 
     /// Has the next frame read and gives its slot back; answers whether there was one.

@@ -20,7 +20,7 @@ use fulmar_openflow::multipart::{Answer as MultipartAnswer, MultipartReply, Ques
 use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
 use fulmar_openflow::ports::{Port, PortConfig, PortFeatures, PortState, PortStatus, PortStatusReason};
 use fulmar_openflow::role::{Asynchronous, RoleMessage};
-use fulmar_openflow::{Instructions, PortNumber, WHOLE_PACKET};
+use fulmar_openflow::{Instructions, NO_BUFFER, PortNumber};
 use fulmar_packet::Match;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -318,7 +318,7 @@ fn a_slave_may_not_write_and_a_stale_master_stays_out() {
     assert_eq!(*world.switch.requests.lock(), [11]);
     // Slaves are told of ports alone.
     assert!(world.tell(&mut first, &flow_removed()).is_empty());
-    assert!(world.tell(&mut first, &packet(PacketInReason::Action, None)).is_empty());
+    assert!(world.tell(&mut first, &packet(PacketInReason::Action)).is_empty());
     assert_eq!(world.tell(&mut first, &port_status()).len(), 1);
     assert_eq!(world.tell(&mut second, &flow_removed()).len(), 1);
     world.role(&mut first, Role::Equal, 0);
@@ -365,7 +365,7 @@ fn who_does_not_read_is_asked_nothing_more_loses_packets_and_is_let_go() {
     let asked = world.switch.requests.lock().len();
     assert!(asked < 20 && !peer.session.listens(), "{asked}");
     for _ in 0..10_000 {
-        peer.session.tell(&packet(PacketInReason::Action, Some(WHOLE_PACKET)), Role::Equal);
+        peer.session.tell(&packet(PacketInReason::Action), Role::Equal);
     }
     assert!(peer.session.dropped_packets() > 8_000);
     // When it reads, it goes on with what it asked.

@@ -2,8 +2,8 @@
 
 use crate::certificates::Authority;
 use crate::toy::{Asked, Served, flow_removed};
+use fulmar_openflow::Body;
 use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
-use fulmar_openflow::{Body, WHOLE_PACKET};
 use fulmar_session::{Event, Settings, Target, TlsFiles};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -101,8 +101,7 @@ fn ovs_ofctl_monitors() {
             frame.extend([0x88, 0xb5]);
             frame.resize(60, 0);
             let packet = PacketIn2::new(frame, PacketInReason::Action);
-            let event =
-                Event::PacketIn { controller: 0, max_length: Some(WHOLE_PACKET), packet: packet.into() };
+            let event = Event::PacketIn { controller: 0, packet: packet.into() };
             while stopped.recv_timeout(Duration::from_millis(10)).is_err() {
                 sessions.tell(&event);
                 sessions.tell(&flow_removed());

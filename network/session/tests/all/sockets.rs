@@ -6,7 +6,7 @@ use fulmar_node::Random;
 use fulmar_openflow::error::BadRequest;
 use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
 use fulmar_openflow::role::{Role, RoleMessage};
-use fulmar_openflow::{Body, HEADER, Message, VERSION, WHOLE_PACKET};
+use fulmar_openflow::{Body, HEADER, Message, VERSION};
 use fulmar_session::{Event, SessionId, Settings, State, Target};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -21,7 +21,7 @@ fn visit(served: &Served) -> Peer<TcpStream> {
 
 fn packet() -> Event {
     let packet = Box::new(PacketIn2::new(vec![7; 1000], PacketInReason::Action));
-    Event::PacketIn { controller: 0, max_length: Some(WHOLE_PACKET), packet }
+    Event::PacketIn { controller: 0, packet }
 }
 
 #[test]

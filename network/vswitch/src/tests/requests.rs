@@ -10,9 +10,10 @@ use fulmar_openflow::flow::{FlowCommand, FlowFlags, FlowMod, FlowRemovedReason};
 use fulmar_openflow::group::{Bucket, GroupCommand, GroupFilter, GroupKind, GroupMod};
 use fulmar_openflow::meter::{Band, BandKind, MeterCommand, MeterFlags, MeterMod};
 use fulmar_openflow::multipart::Question;
+use fulmar_openflow::packet_out::PacketOut;
 use fulmar_openflow::ports::{PortConfig, PortFeatures, PortMod};
 use fulmar_openflow::{
-    Action, Body, ErrorCode, GroupNumber, Instruction, Instructions, PortNumber, parse_actions,
+    Action, Body, ErrorCode, GroupNumber, Instruction, Instructions, NO_BUFFER, PortNumber, parse_actions,
 };
 use fulmar_packet::Match;
 use std::time::Duration;
@@ -131,14 +132,27 @@ fn dump(bench: &mut Bench) -> String {
     all.join("\n")
 }
 
+/// A packet as from this port.
+fn packet_out(port: u32) -> Body {
+    let (port, actions, data) = (PortNumber(port), Vec::new(), vec![0; 60]);
+    Body::PacketOut(PacketOut { buffer: NO_BUFFER, port, actions, data })
+}
+
+/// As with Open vSwitch: 0, none, one that is gone, and those of OpenFlow that can be.
+#[test]
+fn a_packet_comes_from_any_port_that_could_be() {
+    let bench = Bench::with(2, &[]);
+    for port in [0, 1, 99, 0xfeff, PortNumber::ANY.0, PortNumber::CONTROLLER.0, PortNumber::LOCAL.0] {
+        assert!(bench.request(packet_out(port)).is_ok(), "{port:x}");
+    }
+}
+
 #[test]
 fn what_cannot_be_done_is_refused() {
     let output = |port: u32| {
         let output = fulmar_openflow::action::Output { port: PortNumber(port), max_length: 0 };
         Body::FlowMod(FlowMod::add(Match::ANY, Instructions::apply(vec![Action::Output(output)])))
     };
-    let mut failover = group(GroupCommand::Add, 9, &["output:1"]);
-    failover.kind = GroupKind::FastFailover;
     let cases: Vec<(Body, ErrorCode)> = vec![
         (Body::FlowMod(flow("actions=group:9")), BadAction::BadOutGroup.into()),
         (Body::FlowMod(flow("actions=meter:9")), MeterModFailed::InvalidMeter.into()),
@@ -166,11 +180,11 @@ fn what_cannot_be_done_is_refused() {
         (Body::GroupMod(group(GroupCommand::Modify, 1, &["group:2"])), GroupModFailed::Loop.into()),
         (Body::GroupMod(group(GroupCommand::Add, 9, &["group:8"])), BadAction::BadOutGroup.into()),
         (Body::GroupMod(group(GroupCommand::Delete, 1, &[])), GroupModFailed::ChainedGroup.into()),
-        (Body::GroupMod(failover), GroupModFailed::BadWatch.into()),
         (meter(MeterCommand::Add, 1, 5), MeterModFailed::MeterExists.into()),
         (meter(MeterCommand::Modify, 9, 5), MeterModFailed::UnknownMeter.into()),
         (meter(MeterCommand::Add, 9, 0), MeterModFailed::BadRate.into()),
         (port(9, 9), PortModFailed::BadPort.into()),
+        (packet_out(0xff00), BadRequest::BadPort.into()),
         (port(1, 9), PortModFailed::BadHardwareAddress.into()),
         (Body::BarrierRequest, BadRequest::BadType.into()),
     ];

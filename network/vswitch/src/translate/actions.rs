@@ -6,7 +6,7 @@ use crate::step::{Credit, MeterStep, Pending, Step};
 use fulmar_openflow::action::{CopyField, Extension, FinTimeout, Resubmit};
 use fulmar_openflow::packet_in::PacketInReason;
 use fulmar_openflow::ports::PortConfig;
-use fulmar_openflow::{ALL_TABLES, Action, PortNumber, ShortPort, WHOLE_PACKET};
+use fulmar_openflow::{ALL_TABLES, Action, PortNumber, ShortPort};
 use fulmar_packet::Field;
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Translation<'_> {
 
     fn action(&mut self, action: &Action) {
         match action {
-            Action::Output(output) => self.output(output.port, output.max_length),
+            Action::Output(output) => self.output(output.port),
             Action::SetMplsTtl(ttl) => {
                 if self.is_mpls() {
                     self.set(Field::MPLS_TTL, (*ttl).into(), u128::MAX);
@@ -63,21 +63,21 @@ impl Translation<'_> {
             Extension::SetMasked(set) => self.set_field(set.field, set.value, Some(set.mask)),
             Extension::OutputBits(output) => {
                 let port = self.read(output.port);
-                self.output(port_of(port, output.port.bits()), output.max_length);
+                self.output(port_of(port, output.port.bits()));
             }
             Extension::OutputBitsLong(output) => {
                 let port = self.read(output.port);
-                self.output(port_of(port, output.port.bits()), output.max_length);
+                self.output(port_of(port, output.port.bits()));
             }
             Extension::Learn(learn) => self.learn(&learn.flow, &learn.specs),
             Extension::LimitedLearn(learn) => self.learn_some(learn),
             Extension::Exit => self.is_over = true,
             Extension::Controller(action) => {
-                self.tell(action.controller, action.max_length, self.why(action.reason), Vec::new());
+                self.tell(action.controller, self.why(action.reason), Vec::new());
             }
             Extension::PausableController(action) => {
                 let reason = self.why(action.reason);
-                self.tell(action.controller, action.max_length, reason, action.user_data.clone());
+                self.tell(action.controller, reason, action.user_data.clone());
             }
             Extension::DecrementTtl(decrement) => self.decrement_ttl(&decrement.controllers),
             Extension::Push(bits) => self.push(bits.0),
@@ -85,7 +85,7 @@ impl Translation<'_> {
             Extension::Multipath(multipath) => self.multipath(multipath),
             Extension::Bundle(bundle) => {
                 if let Some(port) = self.member(bundle) {
-                    self.output(port.into(), 0);
+                    self.output(port.into());
                 }
             }
             Extension::BundleLoad(load) => {
@@ -158,14 +158,14 @@ impl Translation<'_> {
         }
     }
 
-    pub(super) fn output(&mut self, port: PortNumber, max_length: u16) {
+    pub(super) fn output(&mut self, port: PortNumber) {
         match port {
             PortNumber::IN_PORT => self.send(self.in_port()),
             PortNumber::TABLE => self.table_at(0),
             PortNumber::NORMAL => self.normal(),
             PortNumber::FLOOD => self.flood(PortConfig::NO_FLOOD),
             PortNumber::ALL => self.flood(PortConfig::DOWN),
-            PortNumber::CONTROLLER => self.tell(0, max_length, self.reason, Vec::new()),
+            PortNumber::CONTROLLER => self.tell(0, self.reason, Vec::new()),
             PortNumber::ANY | PortNumber::UNSET => {}
             port if port == self.in_port() => self.say(|| "not back to where it came from".into()),
             port => self.send(port),
@@ -205,15 +205,10 @@ impl Translation<'_> {
         others.into_iter().for_each(|port| self.leave(port, None));
     }
 
-    pub(super) fn tell(
-        &mut self,
-        controller: u16,
-        max_length: u16,
-        reason: PacketInReason,
-        user_data: Vec<u8>,
-    ) {
-        let max_length = if max_length == 0 { WHOLE_PACKET } else { max_length };
-        let mut notice = self.notice(controller, max_length, reason);
+    /// Of all of the packet, whatever length the action says: no packet is buffered, and only of one that is may the rest be left out (section
+    /// 7.4.1).
+    pub(super) fn tell(&mut self, controller: u16, reason: PacketInReason, user_data: Vec<u8>) {
+        let mut notice = self.notice(controller, reason);
         notice.user_data = user_data;
         self.steps.push(Step::Controller(Arc::new(notice)));
     }

@@ -137,7 +137,7 @@ impl Translation<'_> {
 
     fn expire(&mut self, controllers: &[u16]) {
         for controller in controllers {
-            self.tell(*controller, u16::MAX, PacketInReason::InvalidTtl, Vec::new());
+            self.tell(*controller, PacketInReason::InvalidTtl, Vec::new());
         }
         self.is_expired = true;
     }

@@ -5,6 +5,7 @@ use super::{Translation, number};
 use crate::mac::Station;
 use crate::port::{PortInfo, Vlans, in_use};
 use crate::step::Credit;
+use fulmar_openflow::PortNumber;
 use fulmar_openflow::ports::PortConfig;
 use fulmar_packet::{Field, ethernet};
 
@@ -26,6 +27,12 @@ impl Translation<'_> {
             return;
         }
         if self.is_for_a_mirror(from) {
+            return;
+        }
+        let is_nobodys =
+            matches!(self.in_port(), PortNumber::ANY | PortNumber::CONTROLLER | PortNumber::LOCAL);
+        if !is_nobodys && !self.pipeline.ports.read().contains_key(&from) {
+            self.say(|| format!("there is no port {from}: dropped"));
             return;
         }
         if in_use(&self.pipeline.ports.read(), from) != Some(from) {

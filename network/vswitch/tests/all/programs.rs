@@ -52,11 +52,11 @@ struct Ports(Sent);
 
 impl Output for Ports {
     fn send(&mut self, port: u32, frame: &Frame<'_>) {
-        self.send_part(port, frame.bytes());
+        self.send_part(port, frame, frame.bytes().len());
     }
 
-    fn send_part(&mut self, port: u32, part: &[u8]) {
-        self.0.entry(port).or_default().push(part.to_vec());
+    fn send_part(&mut self, port: u32, frame: &Frame<'_>, length: usize) {
+        self.0.entry(port).or_default().push(frame.bytes()[..length].to_vec());
     }
 
     fn tell(&mut self, _: &Notice, _: &[u8]) {}

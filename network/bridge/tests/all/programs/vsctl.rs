@@ -42,6 +42,36 @@ fn ovs_vsctl_makes_bridges_and_ports() {
     assert!(served.ping(1, 2), "all is free again");
 }
 
+/// With the transaction, and not some time later.
+#[test]
+#[ignore = "it needs Debian's openvswitch-switch: `cargo xtask e2e` installs that, and runs it"]
+fn columns_that_tools_read_are_there() {
+    let served = empty("columns", 1);
+    served.vsctl("add-br br0 -- add-port br0 port1");
+    for column in ["ifindex", "mtu", "mac_in_use", "link_speed", "duplex", "link_state", "admin_state"] {
+        assert_ne!(served.vsctl(&format!("get Interface port1 {column}")), "[]\n", "{column}");
+    }
+    assert!(served.vsctl("get Open_vSwitch . iface_types").contains("vxlan"));
+}
+
+/// A number that is asked for goes before one that a port merely has, and one that was refused is had when it is free.
+#[test]
+#[ignore = "it needs Debian's openvswitch-switch and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn who_asks_for_a_number_gets_it() {
+    let served = empty("numbers", 2);
+    served.vsctl("add-br br0 -- add-port br0 port1 -- add-port br0 port2");
+    let number = |name: &str| served.vsctl(&format!("get Interface {name} ofport")).trim().to_owned();
+    let first = number("port1");
+    served.vsctl(&format!("set Interface port2 ofport_request={first}"));
+    assert_eq!(number("port2"), first);
+    assert_ne!(number("port1"), first);
+    assert!(served.ping(1, 2));
+    served.vsctl(&format!("set Interface port1 ofport_request={first}"));
+    assert_eq!(number("port2"), first, "it asks for it, too, and has it");
+    served.vsctl("del-port br0 port2");
+    assert_eq!(number("port1"), first);
+}
+
 /// Flows know ports by their numbers, and hosts know the switch's own interface by its address.
 #[test]
 #[ignore = "it needs Debian's openvswitch-switch and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
@@ -141,6 +171,11 @@ fn patch_ports_join_bridges() {
     served.vsctl("add-port br1 to0 -- set Interface to0 type=patch options:peer=to1");
     assert!(served.ping(1, 2));
     assert_eq!(served.vsctl("get Interface to1 ofport"), number);
+    // A station that has moved is reached before it says anything: who knew it behind a patch port knows it there no more.
+    for (from, to) in [("br0", "br1"), ("br1", "br0")] {
+        served.vsctl(&format!("del-port {from} port1 -- add-port {to} port1"));
+        assert!(served.ping(2, 1), "it is at {to} now");
+    }
     served.vsctl("set Interface to0 options:peer=nobody");
     assert!(!served.ping(1, 2));
 }

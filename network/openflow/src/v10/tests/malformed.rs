@@ -50,6 +50,8 @@ fn wrong_flows_are_told() {
     assert_eq!(told(14, &flow("0005", "0000", "")), "00030004");
     assert_eq!(told(14, &flow("0100", "0000", "")), "00030004", "no table was agreed on");
     assert_eq!(told(14, &flow("0000", "0004", "")), "00030000", "an emergency");
+    let times_out = flow("0000", "0004", "").replace("0000 0000 0000 8000", "0000 0005 0000 8000");
+    assert_eq!(told(14, &times_out), "00030003", "an emergency that ends");
     assert_eq!(told(14, &flow("0000", "0008", "")), format!("{NICIRA}00030102"));
 }
 

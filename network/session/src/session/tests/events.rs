@@ -2,12 +2,12 @@
 
 use super::*;
 
-pub(super) fn packet(reason: PacketInReason, max_length: Option<u16>) -> Event {
+pub(super) fn packet(reason: PacketInReason) -> Event {
     let mut packet = PacketIn2::new(vec![7; 1000], reason);
     packet.user_data = vec![1];
     // A packet that no flow was for has none.
     packet.cookie = (reason == PacketInReason::NoMatch).then_some(5);
-    Event::PacketIn { controller: 0, max_length, packet: Box::new(packet) }
+    Event::PacketIn { controller: 0, packet: Box::new(packet) }
 }
 
 pub(super) fn port_status() -> Event {

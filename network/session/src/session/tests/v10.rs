@@ -139,16 +139,22 @@ fn tables_and_forms_are_chosen() {
 #[test]
 fn packets_come_in_each_form_and_without_a_flow() {
     let mut old = Old::begin();
-    let told = packet(PacketInReason::Action, Some(64));
+    let told = packet(PacketInReason::Action);
     let Some((10, Body::PacketIn(packet_in))) = old.tell(&told) else { panic!("OpenFlow's form") };
-    assert_eq!((packet_in.data.len(), packet_in.total_length), (64, 1000));
+    assert_eq!((packet_in.data.len(), packet_in.total_length), (1000, 1000));
+    // A flow of priority 0 is one like others.
+    let Some((_, Body::PacketIn(packet_in))) = old.tell(&packet(PacketInReason::NoMatch)) else {
+        panic!("told")
+    };
+    assert_eq!(packet_in.reason, PacketInReason::Action);
     // What no flow was for, and what was sent by a flow for all else.
-    let Event::PacketIn { controller, max_length, mut packet } = packet(PacketInReason::NoMatch, None) else {
+    let Event::PacketIn { controller, mut packet } = packet(PacketInReason::NoMatch) else {
         panic!("it is one")
     };
     packet.cookie = None;
-    let without = Event::PacketIn { controller, max_length, packet };
-    assert!(old.tell(&without).is_some());
+    let without = Event::PacketIn { controller, packet };
+    let Some((_, Body::PacketIn(packet_in))) = old.tell(&without) else { panic!("it is told") };
+    assert_eq!(packet_in.reason, PacketInReason::NoMatch);
     old.world.versions = vec![Version::V13];
     let mut new = old.world.peer(Kind::Controller);
     assert!(old.world.tell(&mut new, &without).is_empty());

@@ -36,8 +36,34 @@ fn stations_are_learned_move_and_are_forgotten() {
     let known: Vec<u64> =
         bench.switch.stations(bench.now).iter().map(|known| known.0.address & 0xff).collect();
     assert_eq!(known, [1], "of the others nothing was heard for long");
-    bench.switch.remove_port(1);
+    let (_, left) = bench.switch.remove_port(1).expect("it was there");
+    assert_eq!(left.iter().map(|station| station.address & 0xff).collect::<Vec<_>>(), [1]);
     assert_eq!(bench.switch.stations(bench.now), []);
+    bench.send(2, &between(3, 2, None));
+    let [known] = bench.switch.stations(bench.now)[..] else { panic!("3 is known") };
+    bench.switch.forget(&[known.0]);
+    assert_eq!(bench.switch.stations(bench.now), []);
+}
+
+#[test]
+fn a_station_whose_frames_come_back_is_noticed() {
+    let mut bench = bench(&[Vlans::ALL, Vlans::ALL]);
+    let hear = |bench: &mut Bench, port| drop(bench.send(port, &between(1, 9, None)));
+    for turn in 0..10 {
+        hear(&mut bench, 1 + turn % 2);
+    }
+    // One that is carried from port to port, once in two seconds.
+    for turn in 0..20 {
+        bench.now = bench.now + Duration::from_secs(2);
+        hear(&mut bench, 1 + turn % 2);
+    }
+    assert_eq!(bench.switch.take_flapping(), []);
+    for turn in 0..10 {
+        hear(&mut bench, 1 + turn % 2);
+    }
+    let [flapping] = bench.switch.take_flapping()[..] else { panic!("it is noticed, once") };
+    assert_eq!((flapping.station.address & 0xff, flapping.ports), (1, [2, 1]));
+    assert_eq!(bench.switch.take_flapping(), []);
 }
 
 #[test]
@@ -100,6 +126,11 @@ fn what_a_controller_sends_teaches_no_place() {
     bench.forwarders[0].carry_out(bench.now, PortNumber::CONTROLLER.0, &actions, packet, &mut sent);
     assert_eq!(sent.ports(), [1, 2, 3]);
     assert_eq!(bench.send(1, &between(1, 2, None)).ports(), [2], "it is where it was heard");
+    // As from a port that is not there, or is gone.
+    let packet = Frame::new(&mut frame, 64, Offload::NONE);
+    let mut sent = Sent::default();
+    bench.forwarders[0].carry_out(bench.now, 9, &actions, packet, &mut sent);
+    assert_eq!(sent.ports(), [0u32; 0]);
 }
 
 #[test]

@@ -82,12 +82,12 @@ fn a_frame_is_cut_off_for_one_port_alone() {
 fn controllers_are_told_why() {
     let reason = |flows: &[&str]| {
         let sent = sent(flows);
-        (sent.notices[0].0.reason, sent.notices[0].0.max_length, sent.notices[0].0.table)
+        (sent.notices[0].0.reason, sent.notices[0].0.table)
     };
-    assert_eq!(reason(&["priority=5 actions=CONTROLLER:40"]), (PacketInReason::Action, 40, 0));
-    assert_eq!(reason(&["priority=0 actions=CONTROLLER:40"]), (PacketInReason::NoMatch, 40, 0));
+    assert_eq!(reason(&["priority=5 actions=CONTROLLER:40"]), (PacketInReason::Action, 0));
+    assert_eq!(reason(&["priority=0 actions=CONTROLLER:40"]), (PacketInReason::NoMatch, 0));
     let flows = ["actions=goto_table:3", "table=3,priority=0 actions=CONTROLLER"];
-    assert_eq!(reason(&flows).2, 3);
+    assert_eq!(reason(&flows).1, 3);
 }
 
 #[test]
