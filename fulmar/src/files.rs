@@ -1,5 +1,7 @@
 //! Files that users name, with errors that say which.
 
+use crate::ending::BadUsage;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -23,9 +25,31 @@ pub(crate) fn make_draft(draft: &Path, file: &Path) -> io::Result<()> {
 }
 
 /// Settings in TOML.
-pub(crate) fn settings<T: DeserializeOwned>(path: &Path) -> Result<T, String> {
-    let text = fs::read_to_string(path).map_err(|why| named(path, why))?;
-    toml::from_str(&text).map_err(|why| named(path, why))
+pub(crate) fn settings<T: DeserializeOwned>(path: &Path) -> Result<T, BadUsage> {
+    let wrong = |why: &dyn Display| BadUsage::new(named(path, why));
+    let text = fs::read_to_string(path).map_err(|why| wrong(&why))?;
+    toml::from_str(&text).map_err(|why| wrong(&why))
+}
+
+/// Addresses in settings: a list of them, or a text with commas between them.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(from = "Written")]
+pub(crate) struct Addresses(pub(crate) Vec<String>);
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected HOST:PORT, several with commas between them, or a list of them")]
+enum Written {
+    Text(String),
+    List(Vec<String>),
+}
+
+impl From<Written> for Addresses {
+    fn from(written: Written) -> Self {
+        Self(match written {
+            Written::Text(text) => text.split(',').map(|address| address.trim().to_owned()).collect(),
+            Written::List(list) => list,
+        })
+    }
 }
 
 /// Where to draw, if anywhere.
@@ -45,5 +69,24 @@ impl<'a> Plot<'a> {
     pub(crate) fn draw(self, picture: impl FnOnce() -> String) -> Result<(), String> {
         let Some((mut file, path)) = self.0 else { return Ok(()) };
         file.write_all(picture().as_bytes()).map_err(|why| named(path, why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_a_list_or_have_commas_between_them() {
+        #[derive(Deserialize)]
+        struct Settings {
+            join: Addresses,
+        }
+        let read = |text: &str| toml::from_str::<Settings>(text).map(|settings| settings.join.0);
+        let both = || vec!["a:1".to_owned(), "b:2".to_owned()];
+        assert_eq!(read("join = \"a:1, b:2\""), Ok(both()));
+        assert_eq!(read("join = [\"a:1\", \"b:2\"]"), Ok(both()));
+        let refused = read("join = 7400").expect_err("a number is none");
+        assert!(refused.to_string().contains("several with commas between them"), "{refused}");
     }
 }

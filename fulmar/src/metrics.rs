@@ -2,7 +2,7 @@
 
 use fulmar_metrics::{Figures, Kind};
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -26,7 +26,7 @@ impl Events {
 }
 
 /// Where figures are asked for.
-pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, String> {
+pub(crate) fn listen(address: &str) -> Result<TcpListener, String> {
     TcpListener::bind(address).map_err(|error| format!("cannot listen on {address} for `metrics`: {error}"))
 }
 

@@ -396,10 +396,27 @@ impl Connection {
     }
 }
 
-/// Whether this is `HOST:PORT`, whatever that stands for.
+/// Where databases are served if no port is said.
+pub const PORT: u16 = 7400;
+
+/// The `HOST:PORT` that is meant by this, with [`PORT`] for `HOST` alone, whatever that stands for; nothing, if it is neither.
+///
+/// ```
+/// use fulmar_cluster::with_port;
+///
+/// assert_eq!(with_port("db1.example").as_deref(), Some("db1.example:7400"));
+/// assert_eq!(with_port("[::1]:7401").as_deref(), Some("[::1]:7401"));
+/// assert_eq!(with_port("db1.example:eggs"), None);
+/// ```
 #[must_use]
-pub fn is_address(text: &str) -> bool {
-    text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+pub fn with_port(text: &str) -> Option<String> {
+    let has_port = |(host, port): (&str, &str)| !host.is_empty() && port.parse::<u16>().is_ok();
+    if text.rsplit_once(':').is_some_and(has_port) {
+        return Some(text.into());
+    }
+    // Brackets tell the colons of IPv6 from the one before a port.
+    let is_host = !text.contains([':', '/']) || text.starts_with('[') && text.ends_with(']');
+    (is_host && !text.is_empty()).then(|| format!("{text}:{PORT}"))
 }
 
 /// Where a name leads, the first place of several.

@@ -1,7 +1,7 @@
 //! Names of databases: `fulmar:PATH` or `fulmar://HOST:PORT/DATABASE`, with parameters after a question mark.
 
 use crate::codes::{CANTOPEN, Failure};
-use fulmar_cluster::is_address;
+use fulmar_cluster::with_port;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -131,13 +131,12 @@ impl Name {
     }
 }
 
-/// `HOST:PORT[,HOST:PORT…]/DATABASE`.
+/// `HOST[:PORT][,HOST[:PORT]…]/DATABASE`.
 fn there(text: &str) -> Option<Place> {
     let (servers, database) = text.split_once('/')?;
-    let servers: Vec<String> = servers.split(',').map(str::to_owned).collect();
-    let is_whole =
-        servers.iter().all(|server| is_address(server)) && !database.is_empty() && !database.contains('/');
-    is_whole.then(|| Place::There { servers, database: database.into() })
+    let servers = servers.split(',').map(with_port).collect::<Option<_>>()?;
+    let is_name = !database.is_empty() && !database.contains('/');
+    is_name.then(|| Place::There { servers, database: database.into() })
 }
 
 /// Whether a name says by itself that it is ours.
@@ -257,6 +256,10 @@ mod tests {
         let access = Some(Access::Read);
         let there = Name { place, cache_bytes: None, access, timeout: None, immediate: None };
         assert_eq!(parsed("fulmar://a:1,[::1]:2/db?mode=ro"), Ok(there));
+        let place =
+            Place::There { servers: vec!["a:7400".into(), "[::1]:7400".into()], database: "db".into() };
+        let there = Name { place, cache_bytes: None, access: None, timeout: None, immediate: None };
+        assert_eq!(parsed("fulmar://a,[::1]/db"), Ok(there));
         assert_eq!(of(Path::new("/50%?")), "fulmar:/50%25%3F");
     }
 
@@ -264,7 +267,8 @@ mod tests {
     fn wrong_names_are_explained() {
         for (name, expected) in [
             ("fulmar:", "names no directory"),
-            ("fulmar://host/db", "expected fulmar://HOST:PORT/DATABASE"),
+            ("fulmar://host:eggs/db", "expected fulmar://HOST:PORT/DATABASE"),
+            ("fulmar:///db", "expected fulmar://HOST:PORT/DATABASE"),
             ("fulmar://host:7400", "expected fulmar://HOST:PORT/DATABASE"),
             ("fulmar://host:7400/a/b", "expected fulmar://HOST:PORT/DATABASE"),
             ("fulmar:a?cache=many", "expected a size"),

@@ -7,15 +7,17 @@ mod settings;
 pub(crate) use agreed::Agreed;
 pub(crate) use cluster::{Cluster, Own};
 
-use crate::ending::exit_code;
+use crate::ending::{BadUsage, exit_code};
 use crate::files::{named, settings};
 use crate::log;
 use clap::{Args, Subcommand};
 use fulmar_byzantine::Agreement;
 use fulmar_council::{Digest, Identity, Meeting, Report};
 use fulmar_files::write_whole;
+use serde_json::json;
 use settings::Settings;
 use std::error::Error;
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::Write;
 use std::net::TcpListener;
@@ -70,6 +72,9 @@ enum Command {
         /// As `fulmar agree` has written it
         #[arg(value_name = "FILE")]
         agreed: PathBuf,
+        /// One object a line: of each member, and of what all have agreed on
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -77,9 +82,9 @@ enum Command {
 pub fn run(agree: &Agree) -> ExitCode {
     exit_code(match (&agree.command, &agree.config) {
         (Some(Command::Keygen { key }), _) => keygen(key),
-        (Some(Command::Check { agreed }), _) => check(agreed),
+        (Some(Command::Check { agreed, json }), _) => check(agreed, *json),
         (None, Some(config)) => take_part(agree, config),
-        (None, None) => Err("there are no settings: expected --config FILE".into()),
+        (None, None) => Err(BadUsage::new("there are no settings: expected --config FILE").into()),
     })
 }
 
@@ -96,8 +101,12 @@ fn keygen(path: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn check(path: &Path) -> Result<(), Box<dyn Error>> {
+fn check(path: &Path, json: bool) -> Result<(), Box<dyn Error>> {
     let agreed = Agreed::read(path)?;
+    if json {
+        print_json(&agreed);
+        return Ok(());
+    }
     println!("configuration {}, of \"{}\"", agreed.digest(), agreed.council().name());
     for (number, member) in (1..).zip(agreed.council().members()) {
         let did = if agreed.has_signed(number - 1) { "signed" } else { "did not sign" };
@@ -112,24 +121,42 @@ fn check(path: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+fn print_json(agreed: &Agreed) {
+    for (number, member) in (1..).zip(agreed.council().members()) {
+        println!(
+            "{}",
+            json!({
+                "member": number, "address": member.address, "key": member.key.to_string(),
+                "signed": agreed.has_signed(number - 1),
+            })
+        );
+    }
+    println!(
+        "{}",
+        json!({
+            "configuration": agreed.digest().to_string(), "name": agreed.council().name(),
+            "tolerates": agreed.council().tolerates(), "council": agreed.council().digest().to_string(),
+        })
+    );
+}
+
 fn take_part(agree: &Agree, config: &Path) -> Result<(), Box<dyn Error>> {
     let settings: Settings = settings(config)?;
-    let pem = fs::read(&settings.key).map_err(|why| named(&settings.key, why))?;
-    let identity = Identity::from_pem(&pem).map_err(|why| named(&settings.key, why))?;
+    let wrong = |path: &Path, why: &dyn Display| BadUsage::new(named(path, why));
+    let pem = fs::read(&settings.key).map_err(|why| wrong(&settings.key, &why))?;
+    let identity = Identity::from_pem(&pem).map_err(|why| wrong(&settings.key, &why))?;
     let configuration =
-        fs::read_to_string(&settings.proposal).map_err(|why| named(&settings.proposal, why))?;
-    Cluster::parse(&configuration).map_err(|why| named(&settings.proposal, why))?;
+        fs::read_to_string(&settings.proposal).map_err(|why| wrong(&settings.proposal, &why))?;
+    Cluster::parse(&configuration).map_err(|why| wrong(&settings.proposal, &why))?;
     if agree.out.exists() {
-        return Err(named(
-            &agree.out,
-            "it is there already, from an earlier agreement: move it away, or name another by --out",
-        )
-        .into());
+        let why = "it is there already, from an earlier agreement: move it away, or name another by --out";
+        return Err(wrong(&agree.out, &why).into());
     }
-    let (council, patience) = (settings.council()?, settings.patience());
+    let council = settings.council().map_err(BadUsage::new)?;
+    let patience = settings.patience();
     let public = identity.public();
     let meeting = Meeting::new(council.clone(), identity, patience).ok_or_else(|| {
-        format!("{}: its key, {public}, is no member's in {}", settings.key.display(), config.display())
+        wrong(&settings.key, &format_args!("its key, {public}, is no member's in {}", config.display()))
     })?;
     let own = meeting.own();
     let listen = settings.listen.as_ref().unwrap_or_else(|| &council.members()[own].address);

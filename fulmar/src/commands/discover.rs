@@ -4,7 +4,7 @@ pub(crate) mod figures;
 mod place;
 mod report;
 
-use crate::ending::exit_code;
+use crate::ending::{BadUsage, exit_code};
 use crate::metrics::{self, Events};
 use crate::{log, signals};
 use clap::Args;
@@ -23,21 +23,27 @@ use std::time::{Duration, Instant};
 /// `fulmar discover`
 #[derive(Args)]
 #[command(
-    override_usage = "fulmar discover [OPTIONS] --know <HOST:PORT,…>\n       \
-                            fulmar discover [OPTIONS] --serve --listen <IP:PORT> [--know <HOST:PORT,…>]",
+    override_usage = "fulmar discover [OPTIONS] --join <HOST:PORT,…>\n       \
+                            fulmar discover [OPTIONS] --serve --listen <HOST:PORT> [--join <HOST:PORT,…>]",
     after_help = "Example:\n  fulmar discover --serve --listen 127.0.0.1:7401 --name one &\n  \
-                        fulmar discover --serve --listen 127.0.0.1:7402 --name two --know 127.0.0.1:7401 &\n  \
-                        fulmar discover --know 127.0.0.1:7402\n\n\
+                        fulmar discover --serve --listen 127.0.0.1:7402 --name two --join 127.0.0.1:7401 &\n  \
+                        fulmar discover --join 127.0.0.1:7402\n\n\
                         Servers of databases are found, too, at the addresses where they serve. Who looks is a member for \
                         as long as that takes.\n\n\
                         Exit status: 0 a view is stable, 1 none is in time, 2 bad usage."
 )]
 pub struct Discover {
     /// Addresses of some members: one that answers is enough
-    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', required_unless_present = "serve")]
-    know: Vec<String>,
+    #[arg(
+        long,
+        alias = "know",
+        value_name = "HOST:PORT",
+        value_delimiter = ',',
+        required_unless_present = "serve"
+    )]
+    join: Vec<String>,
     /// Where others reach this one; without it, a free port at the address from which the first of those known is reached
-    #[arg(long, value_name = "IP:PORT", value_parser = place::own)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = place::own)]
     listen: Option<SocketAddr>,
     /// What this one is called; without it, as the machine is
     #[arg(long)]
@@ -46,8 +52,8 @@ pub struct Discover {
     #[arg(long, requires = "listen")]
     serve: bool,
     /// Where to tell figures to Prometheus, over HTTP
-    #[arg(long, value_name = "IP:PORT", requires = "serve")]
-    metrics: Option<SocketAddr>,
+    #[arg(long, value_name = "HOST:PORT", requires = "serve")]
+    metrics: Option<String>,
     /// Go on, and print what changes, until stopped by a signal
     #[arg(long)]
     watch: bool,
@@ -73,8 +79,10 @@ pub fn run(discover: &Discover) -> ExitCode {
 
 fn try_run(discover: &Discover) -> Result<(), Box<dyn Error>> {
     let name = discover.name.clone().unwrap_or_else(host_name);
-    let asked = discover.metrics.map(metrics::listen).transpose()?;
-    let Place { socket, address, known } = Place::new(discover.listen, &discover.know)?;
+    let asked = discover.metrics.as_deref().map(metrics::listen).transpose()?;
+    let known = discover.join.iter().map(|text| resolve(text, discover.listen));
+    let known = known.collect::<Result<Vec<_>, _>>().map_err(BadUsage::new)?;
+    let Place { socket, address, known } = Place::new(discover.listen, known)?;
     let (sender, occurrences) = channel();
     on_signals(&sender)?;
     let listener = move |event| {

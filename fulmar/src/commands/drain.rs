@@ -1,5 +1,6 @@
 //! `fulmar drain`: empties a server.
 
+use crate::commands::status::server;
 use crate::ending::exit_code;
 use clap::Args;
 use fulmar_cluster::{Cluster, DrainError, NodeId, ShardStatus};
@@ -33,8 +34,9 @@ pub fn run(drain: &Drain) -> ExitCode {
 }
 
 fn try_run(drain: &Drain) -> Result<(), Box<dyn Error>> {
-    let address = drain.server.trim_start_matches("fulmar://").trim_end_matches('/');
-    let cluster = request(address, drain.ask.as_deref().unwrap_or(address))?;
+    let address = &server(&drain.server)?;
+    let ask = drain.ask.as_deref().map(server).transpose()?;
+    let cluster = request(address, ask.as_ref().unwrap_or(address))?;
     let server = cluster.map.servers.iter().find(|(_, known)| *known == address).map(|(server, _)| *server);
     let Some(server) = server else { return Ok(()) };
     let mut said = String::new();

@@ -1,6 +1,6 @@
 //! `fulmar fence`: a command that a later holder of its lock keeps from running.
 
-use crate::ending::failed;
+use crate::ending::{BadUsage, failed};
 use clap::Args;
 use fulmar_services::{Fence, FenceFile};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -42,9 +42,12 @@ pub fn run(options: &Options) -> ExitCode {
 fn try_run(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let token = match (options.token, std::env::var(VARIABLE)) {
         (Some(token), _) => token,
-        (None, Ok(text)) => text.parse().map_err(|_| format!("{VARIABLE} = {text:?}: expected a number"))?,
+        (None, Ok(text)) => text
+            .parse()
+            .map_err(|_| BadUsage::new(format_args!("{VARIABLE} = {text:?}: expected a number")))?,
         (None, Err(_)) => {
-            return Err(format!("there is no {VARIABLE}: expected to run under `fulmar lock`").into());
+            let why = format!("there is no {VARIABLE}: expected to run under `fulmar lock`");
+            return Err(BadUsage::new(why).into());
         }
     };
     let admitted = FenceFile::open(&options.file)?.admit(Fence(token))?;

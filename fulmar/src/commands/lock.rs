@@ -1,7 +1,7 @@
 //! `fulmar lock`: a command that runs while it holds a lock, as `flock` has it on one machine.
 
 use crate::commands::fence::VARIABLE;
-use crate::ending::failed;
+use crate::ending::{BadUsage, failed};
 use crate::signals;
 use clap::Args;
 use fulmar_replication::applications::{LockMode, Locks};
@@ -70,7 +70,7 @@ pub fn run(lock: &Lock) -> ExitCode {
 }
 
 fn hold(lock: &Lock) -> Result<ExitCode, Box<dyn Error>> {
-    let members = Members::new(lock.members.split(','))?;
+    let members = Members::new(lock.members.split(',')).map_err(BadUsage::new)?;
     let charter = Charter::find(Application::Locks, &members)?;
     let expires = Duration::from_secs(lock.expires.into());
     let mut session = LockSession::open(&charter, expires)?;

@@ -12,7 +12,8 @@ mod service;
 mod settings;
 
 use crate::descriptors::allow_descriptors;
-use crate::ending::exit_code;
+use crate::ending::{BadUsage, exit_code};
+use crate::files::Addresses;
 use crate::{files, log, metrics, signals};
 use beacon::Beacon;
 use clap::Args;
@@ -76,14 +77,14 @@ pub struct Serve {
     #[arg(long, conflicts_with = "data")]
     memory: bool,
     /// Where to accept connections, instead of what the settings say
-    #[arg(long, value_name = "IP:PORT")]
+    #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
     /// Where others find this server, instead of what the settings say
     #[arg(long, value_name = "HOST:PORT")]
     advertise: Option<String>,
     /// Servers of the cluster to be one of, instead of those in the settings
-    #[arg(long, value_name = "HOST:PORT[,…]")]
-    join: Option<String>,
+    #[arg(long, value_name = "HOST:PORT[,…]", value_delimiter = ',')]
+    join: Vec<String>,
     /// How long the leader of replicas may be silent before this server wants another, 100ms to 10s, instead of what the settings say
     #[arg(long, value_name = "TIME")]
     leader_timeout: Option<String>,
@@ -126,23 +127,28 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     }
     let _written_at_the_end = log::begin();
     let mut settings = serve.config.as_deref().map_or_else(|| Ok(Settings::default()), files::settings)?;
-    settings.join = serve.join.clone().or(settings.join);
+    if !serve.join.is_empty() {
+        settings.join = Some(Addresses(serve.join.clone()));
+    }
     settings.data = serve.data.clone().or(settings.data);
     settings.listen = serve.listen.clone().or(settings.listen);
     settings.advertise = serve.advertise.clone().or(settings.advertise);
     settings.leader_timeout = serve.leader_timeout.clone().or(settings.leader_timeout);
-    settings.require_addresses()?;
+    let settings = settings.with_ports()?;
     if let Some(agreed) = &serve.genesis {
         genesis::require(agreed, &settings)?;
     }
     if let Some(service) = settings.service {
         if serve.memory {
-            return Err("`--memory` is for databases, and a replica of a service keeps its records".into());
+            return Err(BadUsage::new(
+                "`--memory` is for databases, and a replica of a service keeps its records",
+            )
+            .into());
         }
         return service::run(service, &settings, serve.found);
     }
     if settings.members.is_some() {
-        return Err("the settings lack `service`, without which nobody is a member".into());
+        return Err(BadUsage::new("the settings lack `service`, without which nobody is a member").into());
     }
     let leader_timeout = settings.leader_timeout()?;
     let listen = settings.listen.as_deref().unwrap_or(DEFAULT_ADDRESS);
@@ -151,7 +157,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
     let address = listener.local_addr()?;
     let advertised = settings.advertise.clone().unwrap_or_else(|| address.to_string());
     reach::require(&listener, &advertised)?;
-    let metrics = settings.metrics.map(metrics::listen).transpose()?;
+    let metrics = settings.metrics.as_deref().map(metrics::listen).transpose()?;
     let mut options = ShardOptions { leader_timeout, ..ShardOptions::default() };
     if let Some(cache) = settings.cache_mb {
         options.storage.cache_bytes = cache << 20;
@@ -168,7 +174,8 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         let service = Service::first(cluster, databases, &advertised, settings.replication()?)?;
         (Start { service, cluster, directory: None, is_unsure: false }, "memory".into())
     } else {
-        let data = settings.data.as_ref().ok_or("the settings lack `data`, a directory")?;
+        let data =
+            settings.data.as_ref().ok_or_else(|| BadUsage::new("the settings lack `data`, a directory"))?;
         rights::take_those_of_owner(data)?;
         let directory = DataDirectory::open(data)?;
         let databases = Box::new(Directory::new(data.clone(), options));
@@ -189,7 +196,7 @@ fn try_run(serve: &Serve) -> Result<(), Box<dyn std::error::Error>> {
         metrics::tell(metrics, figures)?;
     }
     let handle = start.service.handle();
-    let seeker = Seeker::start(start.cluster, settings.join(), Arc::clone(&beacon), handle.clone());
+    let seeker = Seeker::start(start.cluster, settings.join().to_vec(), Arc::clone(&beacon), handle.clone());
     let (own, known_as) = (address.to_string(), advertised);
     thread::spawn(move || welcome(&own, &known_as));
     signals::on(&[signals::SIGINT, signals::SIGTERM], start.service.stop())?;
@@ -279,11 +286,11 @@ fn start(
         Identity::Member(cluster, name) => {
             settings.require_no_replicas()?;
             let known = match Cluster::remembered(cluster, &mut *databases)? {
-                Some(known) => seek::find_again(&join, place.beacon, known),
+                Some(known) => seek::find_again(join, place.beacon, known),
                 None if join.is_empty() => {
                     return Err(format!("{data}: this server has not met the others yet, and `join` is missing").into());
                 }
-                None => seek::find(&join, place.beacon)?,
+                None => seek::find(join, place.beacon)?,
             };
             if known.name != cluster {
                 let theirs = known.name;
@@ -300,7 +307,7 @@ fn start(
             if name != FIRST {
                 settings.require_no_replicas()?;
             }
-            let cluster = seek::find(&join, place.beacon)?;
+            let cluster = seek::find(join, place.beacon)?;
             require_replaceable(&cluster, name, &data)?;
             directory.keep_name(name)?;
             other(directory, cluster, name, databases, place)
@@ -313,7 +320,7 @@ fn start(
         }
         Identity::New => {
             settings.require_no_replicas()?;
-            let cluster = seek::find(&join, place.beacon)?;
+            let cluster = seek::find(join, place.beacon)?;
             require_own(place.advertised, &cluster, &directory)?;
             let name = directory.name_server()?;
             other(directory, cluster, name, databases, place)

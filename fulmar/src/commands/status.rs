@@ -1,8 +1,8 @@
 //! `fulmar status`: what a cluster's servers are doing.
 
-use crate::ending::failed;
+use crate::ending::{BadUsage, failed};
 use clap::Args;
-use fulmar_cluster::{Cluster, NodeId, Status};
+use fulmar_cluster::{Cluster, NodeId, Status, with_port};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -22,8 +22,11 @@ pub struct Options {
 
 /// Asks all servers, and prints what they say.
 pub fn run(options: &Options) -> ExitCode {
-    let server = options.server.trim_start_matches("fulmar://").trim_end_matches('/');
-    let cluster = match Cluster::meet(server) {
+    let server = match server(&options.server) {
+        Ok(server) => server,
+        Err(why) => return failed(why),
+    };
+    let cluster = match Cluster::meet(&server) {
         Ok(cluster) => cluster,
         Err(error) => return failed(error),
     };
@@ -45,6 +48,14 @@ pub fn run(options: &Options) -> ExitCode {
     let is_well =
         |told: &Result<Status, String>| told.as_ref().is_ok_and(|status| status.failures.is_empty());
     if told.values().all(is_well) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The server's `HOST:PORT`, which is said as such, without its port, or as the beginning of a database's name.
+pub(crate) fn server(text: &str) -> Result<String, BadUsage> {
+    let address = text.trim_start_matches("fulmar://").trim_end_matches('/');
+    with_port(address).ok_or_else(|| {
+        BadUsage::new(format_args!("`{text}` is no server: expected HOST:PORT, such as 10.0.0.1:7400"))
+    })
 }
 
 /// Where the cluster's clock is, as far as any server knows.

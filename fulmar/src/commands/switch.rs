@@ -1,7 +1,7 @@
 //! `fulmar switch`: a virtual switch, and questions about one that runs.
 
 use crate::descriptors::allow_descriptors;
-use crate::ending::exit_code;
+use crate::ending::{BadUsage, exit_code};
 use crate::{log, signals};
 use clap::{Args, Subcommand};
 use fulmar_bridge::{Config, Daemon, ask};
@@ -101,7 +101,7 @@ pub fn run(switch: &Switch) -> ExitCode {
 fn serve(path: &std::path::Path) -> Result<(), Box<dyn Error>> {
     let _written_at_the_end = log::begin();
     allow_descriptors()?;
-    let config = Config::read(path)?;
+    let config = Config::read(path).map_err(BadUsage::new)?;
     let (sender, ends) = channel();
     signals::on(&[signals::SIGINT, signals::SIGTERM], move || {
         // Who does not wait any more is ending already.

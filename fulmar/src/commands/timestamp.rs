@@ -1,6 +1,6 @@
 //! `fulmar timestamp`: numbers that only grow.
 
-use crate::ending::exit_code;
+use crate::ending::{BadUsage, exit_code};
 use clap::Args;
 use fulmar_services::{Application, Charter, Members, TimestampClient};
 use std::error::Error;
@@ -27,7 +27,7 @@ pub fn run(draw: &Draw) -> ExitCode {
 }
 
 fn try_run(draw: &Draw) -> Result<(), Box<dyn Error>> {
-    let members = Members::new(draw.members.split(','))?;
+    let members = Members::new(draw.members.split(',')).map_err(BadUsage::new)?;
     let charter = Charter::find(Application::Timestamps, &members)?;
     let mut client = TimestampClient::new(&charter)?;
     let mut output = BufWriter::new(io::stdout().lock());

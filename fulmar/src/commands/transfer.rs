@@ -1,6 +1,6 @@
 //! `fulmar import`, `export`, `backup` and `restore`.
 
-use crate::ending::failed;
+use crate::ending::{BadUsage, failed};
 use crate::transfer::{back_up, export, import, restore};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -50,8 +50,8 @@ pub struct Import {
     #[arg(value_name = "NAME")]
     name: String,
     /// Removes first what an unfinished import has left in NAME
-    #[arg(long)]
-    anew: bool,
+    #[arg(long, alias = "anew")]
+    force: bool,
 }
 
 /// `fulmar export`, `fulmar backup`
@@ -71,8 +71,8 @@ pub struct Export {
 /// Transfers, and says what was transferred.
 pub fn run(transfer: &Transfer) -> ExitCode {
     let outcome = match transfer {
-        Transfer::Import(Import { file, name, anew }) => import(file, name, *anew),
-        Transfer::Restore(Import { file, name, anew }) => restore(file, name, *anew),
+        Transfer::Import(Import { file, name, force }) => import(file, name, *force),
+        Transfer::Restore(Import { file, name, force }) => restore(file, name, *force),
         Transfer::Export(Export { name, file, force }) => export(name, file, *force),
         Transfer::Backup(Export { name, file, force }) => back_up(name, file, *force),
     };
@@ -81,6 +81,7 @@ pub fn run(transfer: &Transfer) -> ExitCode {
             println!("{summary}");
             ExitCode::SUCCESS
         }
+        Err(failure) if failure.is_bad_usage() => failed(BadUsage::new(failure)),
         Err(failure) => failed(failure),
     }
 }

@@ -43,6 +43,11 @@ pub(crate) enum Failure {
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
+    /// Whether what was asked for cannot be meant, whatever the world is like.
+    pub(crate) const fn is_bad_usage(&self) -> bool {
+        matches!(self, Self::Name(_))
+    }
+
     /// For `map_err` on what concerns a file.
     pub(super) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let name = path.display().to_string();

@@ -119,7 +119,7 @@ impl Mark {
         } else {
             format!("holds an unfinished import of {}", self.source)
         };
-        Failure::Refused(format!("{name} {state}; --anew removes what is there and begins from the start"))
+        Failure::Refused(format!("{name} {state}; --force removes what is there and begins from the start"))
     }
 }
 
@@ -200,7 +200,7 @@ fn finish(source: &Source, ledger: &Row<'_>, plan: &Plan) -> Result<()> {
         let rows: u64 = target.connection.query_row(&count, [], |row| row.get(0)).at(target.name)?;
         if rows != table.rows {
             return Err(Failure::Refused(format!(
-                "{}: table {} has {rows} rows, and {} in {}; --anew begins from the start",
+                "{}: table {} has {rows} rows, and {} in {}; --force begins from the start",
                 target.name, table.name, table.rows, source.name
             )));
         }

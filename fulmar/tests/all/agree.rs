@@ -340,7 +340,7 @@ fn wrong_uses_are_told_what_is_wrong() {
     let complaint = |settings: &str| {
         fs::write(home.join("agree.toml"), settings).expect("a file");
         let output = machines.command(1, &[]).output().expect("it runs");
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
         text(&output.stderr).trim_end().to_owned()
     };
     let again = Command::new(FULMAR).args(["agree", "keygen", "agree.key"]).current_dir(&home).output();

@@ -27,7 +27,7 @@ impl Member {
         let mut command = Command::new(FULMAR);
         command.args(["discover", "--serve", "--listen", "127.0.0.1:0", "--name", name]);
         if let Some(known) = known {
-            command.args(["--know", known]);
+            command.args(["--join", known]);
         }
         let mut process =
             command.args(more).stdout(Stdio::piped()).stderr(log).spawn().expect("the program starts");
@@ -61,7 +61,7 @@ fn all_members_are_found_from_any_of_them() {
     let three = Member::start("three", Some(&two.address));
     for known in [&one, &two, &three] {
         let objects =
-            objects(&discover(&["--know", &known.address, "--name", "asks", "--json", "--timeout", "60"]));
+            objects(&discover(&["--join", &known.address, "--name", "asks", "--json", "--timeout", "60"]));
         let (last, members) = objects.split_last().expect("lines");
         let mut names: Vec<&str> = members
             .iter()
@@ -118,12 +118,12 @@ fn wrong_uses_read_well() {
     let uses: [&[&str]; 8] = [
         &[],
         &["127.0.0.1:7402"],
-        &["--know", "localhost"],
-        &["--know", "127.0.0.1:0"],
-        &["--know", "127.0.0.1:9", "--listen", "0.0.0.0:7401"],
+        &["--join", "localhost"],
+        &["--join", "127.0.0.1:0"],
+        &["--join", "127.0.0.1:9", "--listen", "0.0.0.0:7401"],
         &["--serve"],
-        &["--know", "127.0.0.1:9", "--name", "a\tb"],
-        &["--know", "127.0.0.1:9", "--timeout", "1"],
+        &["--join", "127.0.0.1:9", "--name", "a\tb"],
+        &["--join", "127.0.0.1:9", "--timeout", "1"],
     ];
     let mut said = String::new();
     for arguments in uses {

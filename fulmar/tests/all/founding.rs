@@ -18,10 +18,19 @@ fn run(arguments: &[&str]) -> Output {
 
 /// What a server says that does not start, or ends.
 pub(crate) fn complaint(data: &Path, arguments: &[&str]) -> String {
+    ended(1, data, arguments)
+}
+
+/// What a server says whose settings or arguments are wrong, whatever the world is like.
+pub(crate) fn misuse(data: &Path, arguments: &[&str]) -> String {
+    ended(2, data, arguments)
+}
+
+fn ended(status: i32, data: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new(FULMAR);
     let output = command.arg("serve").arg("--data").arg(data).args(arguments).output();
     let output = output.expect("the program runs");
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.status.code(), Some(status), "{output:?}");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -223,14 +232,14 @@ fn a_directory_is_one_servers() {
 fn an_address_that_leads_elsewhere_is_refused_at_the_start() {
     let folder = tempfile::tempdir().expect("a directory");
     let data = folder.path().join("data");
-    let told = complaint(&data, &["--listen", "0.0.0.0:0"]);
+    let told = misuse(&data, &["--listen", "0.0.0.0:0"]);
     assert!(
         told.contains("is every address of this machine") && told.contains("--advertise HOST:"),
         "{told}"
     );
-    let told = complaint(&data, &["--listen", "[::]:0"]);
+    let told = misuse(&data, &["--listen", "[::]:0"]);
     assert!(told.contains("is every address of this machine"), "{told}");
-    let told = complaint(&data, &["--listen", "127.0.0.1:0", "--advertise", "0.0.0.0:7400"]);
+    let told = misuse(&data, &["--listen", "127.0.0.1:0", "--advertise", "0.0.0.0:7400"]);
     assert!(told.contains("is every address of this machine"), "{told}");
     let told = complaint(&data, &["--listen", "127.0.0.1:0", "--advertise", "127.0.0.1:1"]);
     assert!(told.contains("`advertise` = 127.0.0.1:1: Connection refused"), "{told}");

@@ -343,7 +343,7 @@ fn wrong_settings_of_replicas_are_refused() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
         command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(&settings).arg("--data");
         let output = command.arg(folder.path().join("data")).args(more).output().expect("the program runs");
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(2));
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let even = complaint("replicas = 2", &[]);
@@ -356,7 +356,7 @@ fn wrong_settings_of_replicas_are_refused() {
     let joins = complaint("replicas = 3", &["--join", "127.0.0.1:1"]);
     assert!(joins.contains("for the first server") && joins.contains("SERVER"), "{joins}");
     // A host that is not known may be later; what is none is not waited for.
-    for wrong in ["127.0.0.1", "", "127.0.0.1:1,fulmar://127.0.0.1:1/birds"] {
+    for wrong in ["127.0.0.1:", "", "127.0.0.1:1,fulmar://127.0.0.1:1/birds"] {
         let joins = complaint("", &["--join", wrong]);
         assert!(joins.contains("expected HOST:PORT"), "{joins}");
     }

@@ -1,6 +1,6 @@
 //! `fulmar serve`, as it is run.
 
-use crate::founding::complaint;
+use crate::founding::misuse;
 use fulmar_cluster::Cluster;
 use rusqlite::Connection;
 use std::io::{BufRead, BufReader};
@@ -203,12 +203,12 @@ fn the_time_out_of_leaders_is_a_setting_with_a_range() {
     let folder = tempfile::tempdir().expect("a directory");
     let (data, settings) = (folder.path().join("data"), folder.path().join("node.toml"));
     for time in ["50ms", "11s", "soon"] {
-        let told = complaint(&data, &["--leader-timeout", time]);
+        let told = misuse(&data, &["--leader-timeout", time]);
         assert!(told.contains(time) && told.contains("from 100 to 10000 milliseconds"), "{told}");
     }
     std::fs::write(&settings, "leader_timeout = \"1ms\"").expect("a file");
     let settings = settings.to_str().expect("a name in Unicode");
-    let told = complaint(&data, &["--config", settings]);
+    let told = misuse(&data, &["--config", settings]);
     assert!(told.contains("1ms") && told.contains("from 100 to 10000 milliseconds"), "{told}");
     assert!(!data.exists(), "nothing is half done");
     let server = Server::start_with(&data, "127.0.0.1:0", &["--config", settings, "--leader-timeout", "2s"]);

@@ -79,17 +79,23 @@ impl Place {
         lock
     }
 
-    /// What a replica says that does not start.
-    fn complaint(&self, settings: &str, more: &[&str]) -> String {
+    /// What a replica says that does not start, and its status.
+    fn complaint(&self, settings: &str, more: &[&str]) -> (Option<i32>, String) {
         let path = self.folder.path().join("wrong.toml");
         fs::write(&path, settings).expect("a file");
         let mut command = Command::new(FULMAR);
-        complaint(&command.args(["serve", "--config"]).arg(path).args(more).output().expect("it runs"))
+        let output = command.args(["serve", "--config"]).arg(path).args(more).output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 }
 
 fn complaint(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn misuse(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -372,8 +378,8 @@ fn a_command_without_a_token_is_not_let_through() {
         token.map(|token| command.env("FULMAR_FENCE", token));
         command.output().expect("the program runs")
     };
-    assert!(complaint(&run(None, &["--", "true"])).contains("expected to run under `fulmar lock`"));
-    assert!(complaint(&run(Some("birds"), &[])).contains("expected a number"));
+    assert!(misuse(&run(None, &["--", "true"])).contains("expected to run under `fulmar lock`"));
+    assert!(misuse(&run(Some("birds"), &[])).contains("expected a number"));
     assert_eq!(run(Some("7"), &["--", "sh", "-c", "exit 9"]).status.code(), Some(9));
     assert!(complaint(&run(None, &["--token", "6"])).contains("its token is 7, and this one is 6"));
     assert!(run(Some("7"), &[]).status.success());
@@ -446,22 +452,24 @@ fn wrong_settings_are_refused() {
         )
     };
     let [a, b, c] = &place.members[..] else { panic!("three") };
-    let refused = |settings: &str, more: &[&str], expected: &str| {
-        let complaint = place.complaint(settings, more);
-        assert!(complaint.contains(expected), "{complaint}");
+    let ends = |status: i32, settings: &str, more: &[&str], expected: &str| {
+        let (ended, complaint) = place.complaint(settings, more);
+        assert!(ended == Some(status) && complaint.contains(expected), "{ended:?}: {complaint}");
     };
-    refused(&settings(&[a, b], a, ""), &[], "2 members: a majority must survive a failure");
-    refused(&settings(&[a, b, a], a, ""), &[], &format!("{a} is named twice"));
-    refused(&settings(&[a, b, "c"], a, ""), &[], "`c` is no member's address: expected HOST:PORT");
+    let refused = |settings: &str, more: &[&str], expected: &str| ends(1, settings, more, expected);
+    let wrong = |settings: &str, expected: &str| ends(2, settings, &[], expected);
+    wrong(&settings(&[a, b], a, ""), "2 members: a majority must survive a failure");
+    wrong(&settings(&[a, b, a], a, ""), &format!("{a} is named twice"));
+    wrong(&settings(&[a, b, "c"], a, ""), "`c` is no member's address: expected HOST:PORT");
     refused(&settings(&[a, b, c], "127.0.0.1:1", ""), &[], "127.0.0.1:1 is not among the members");
     let elsewhere = "advertise = \"there:1\"";
     refused(&settings(&[a, b, c], a, elsewhere), &[], "there:1 is not among the members");
     let deaf = settings(&[a, b, c], "127.0.0.1:0", &format!("advertise = {a:?}"));
     refused(&deaf, &["--found"], "others would not find this server there");
-    refused(&settings(&[a, b, c], a, "replicas = 3"), &[], "`replicas` is for servers of databases");
-    refused(&settings(&[a, b, c], a, "").replace("locks", "birds"), &[], "unknown variant `birds`");
-    refused("service = \"locks\"\ndata = \"x\"", &[], "the settings lack `members`");
-    refused(&format!("data = \"x\"\nmembers = [{a:?}]"), &[], "the settings lack `service`");
+    wrong(&settings(&[a, b, c], a, "replicas = 3"), "`replicas` is for servers of databases");
+    wrong(&settings(&[a, b, c], a, "").replace("locks", "birds"), "unknown variant `birds`");
+    wrong("service = \"locks\"\ndata = \"x\"", "the settings lack `members`");
+    wrong(&format!("data = \"x\"\nmembers = [{a:?}]"), "the settings lack `service`");
     assert!(!data.exists(), "nothing is half done");
     drop(place.start(0, &["--found"]));
     refused(&settings(&[a, b, c], a, ""), &["--found"], "start it without `--found`");

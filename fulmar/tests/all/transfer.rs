@@ -205,10 +205,10 @@ fn an_import_of_a_file_that_has_changed_begins_anew_if_told_so() {
     assert!(kill_at(folder, &["import", "old.db", "birds"], 50));
     original.execute("INSERT INTO bird(name, weight) VALUES('late', 2)", []).unwrap();
     let changed = complaint(folder, &["import", "old.db", "birds"]);
-    assert!(changed.contains("unfinished import of old.db, which has changed since; --anew"), "{changed}");
+    assert!(changed.contains("unfinished import of old.db, which has changed since; --force"), "{changed}");
     let other = complaint(folder, &["import", "other.db", "birds"]);
-    assert!(other.contains("old.db; --anew removes"), "{other}");
-    answer(folder, &["import", "old.db", "birds", "--anew"]);
+    assert!(other.contains("old.db; --force removes"), "{other}");
+    answer(folder, &["import", "old.db", "birds", "--force"]);
     let imported = Connection::open(format!("fulmar:{}/birds", folder.display())).unwrap();
     assert_same(&original, &imported);
 }
@@ -375,13 +375,12 @@ fn what_makes_no_sense_is_refused_before_anything_is_done() {
     std::fs::create_dir(folder.join("folder")).unwrap();
     std::fs::write(folder.join("busy.db-wal"), "changes").unwrap();
     let before = std::fs::read_dir(folder).unwrap().count();
-    let cases: [(&[&str], &str); 16] = [
+    let cases: [(&[&str], &str); 15] = [
         (&["import", "missing.db", "new"], "missing.db: No such file or directory"),
         (&["import", "noise", "new"], "noise: not a SQLite database, or an encrypted one"),
         (&["import", "folder", "new"], "folder: Is a directory"),
         (&["import", "fulmar:full", "new"], "is no file but the name of a Fulmar database"),
         (&["import", "old.db", "full"], "full is not empty, it has \"t\""),
-        (&["import", "old.db", "foo:bar"], "unknown scheme \"foo:\""),
         (&["import", "old.db", "german.db"], "is no Fulmar database"),
         (&["import", "old.db", ":memory:"], "is no Fulmar database"),
         (&["import", "german.db", "new"], "index by_name of table t: its order under the collation german"),
@@ -397,6 +396,9 @@ fn what_makes_no_sense_is_refused_before_anything_is_done() {
         let message = complaint(folder, arguments);
         assert!(message.contains(expected), "{arguments:?}: {message}");
     }
+    let misnamed = run(folder, &["import", "old.db", "foo:bar"]);
+    assert_eq!(misnamed.status.code(), Some(2), "{misnamed:?}");
+    assert!(String::from_utf8_lossy(&misnamed.stderr).contains("unknown scheme \"foo:\""), "{misnamed:?}");
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), before, "nothing was made");
     // Who could not read the old one cannot read the new one.
     std::fs::set_permissions(folder.join("old.db"), Permissions::from_mode(0o600)).unwrap();

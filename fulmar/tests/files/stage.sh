@@ -110,7 +110,7 @@ await '"$fulmar" status 127.0.0.1:7401 >/run/script/status 2>&1 && [ $(grep -c "
 cd ../lock
 "$fulmar" lock 127.0.0.1:7501,127.0.0.1:7502,127.0.0.1:7503 eggs -- "$fulmar" fence ../fence/FENCE -- true
 cd ../discover
-"$fulmar" discover --know 127.0.0.1:7401
+"$fulmar" discover --join 127.0.0.1:7401
 
 cd ../agree
 key=$("$fulmar" agree keygen KEY)

@@ -16,7 +16,7 @@ select 1,2,3 from t where aaaaaaaaaaaaaaaaaaa = 1 and bbbbbb = 2;
 .headers maybe
 .read nosuch.sql
 .open foo:bar
-.open fulmar://host/db
+.open fulmar://host:eggs/db
 .import a
 .parameter foo
 select 'über' from t order by nosuch;

@@ -7,21 +7,22 @@ use std::collections::BTreeSet;
 
 const PAGE: &str = "docs/reference.md";
 /// What users' programs are made of.
-const READERS: [&str; 2] = ["fulmar/src/", "database/sql/src/"];
+const READERS: [&str; 3] = ["fulmar/src/", "database/sql/src/", "network/net/src/"];
 /// What a program tells itself.
 const INTERNAL: [&str; 1] = ["FULMAR_SERVE_DETACHED"];
-const PREFIX: &str = "FULMAR_";
+const PREFIXES: [&str; 2] = ["FULMAR_", "XDG_"];
 
 /// Every variable that is read and not explained, or explained and not read.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let Some(page) = find(sources, PAGE) else { return Vec::new() };
     let readers =
         sources.iter().filter(|source| READERS.iter().any(|reader| source.path.starts_with(reader)));
-    let read: BTreeSet<&str> = readers.flat_map(|source| quoted(&source.text, '"')).collect();
+    let read: BTreeSet<&str> = readers.flat_map(|source| quoted(&source.text)).collect();
     let mut findings = Vec::new();
     let mut explained = BTreeSet::new();
-    for (number, line) in page.lines().filter(|(_, line)| line.starts_with("| `FULMAR_")) {
-        for variable in quoted(line, '`').take(1) {
+    for (number, line) in page.lines() {
+        let named = line.strip_prefix("| `").and_then(|row| row.split_once('`')).map(|(name, _)| name);
+        if let Some(variable) = named.filter(|name| is_variable(name)) {
             explained.insert(variable);
             if !read.contains(variable) {
                 findings.push(error(page, number, format!("nobody reads {variable}")));
@@ -33,11 +34,14 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// The variables that stand alone between such marks.
-fn quoted(text: &str, mark: char) -> impl Iterator<Item = &str> {
-    let is_name =
-        |name: &&str| name.starts_with(PREFIX) && name.chars().all(|c| c == '_' || c.is_ascii_uppercase());
-    text.split(mark).filter(is_name)
+/// The variables that stand alone between quotation marks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('"').filter(|name| is_variable(name))
+}
+
+fn is_variable(name: &str) -> bool {
+    let is_ours = PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    is_ours && name.chars().all(|c| c == '_' || c.is_ascii_uppercase())
 }
 
 #[cfg(test)]

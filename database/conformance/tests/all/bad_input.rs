@@ -102,7 +102,7 @@ fn directories_of_others_are_left_alone() {
 fn names_are_explained() {
     for (name, words) in [
         ("fulmar:", ["names no directory", "fulmar:PATH"]),
-        ("fulmar://host/db", ["fulmar://host/db", "expected fulmar://HOST:PORT/DATABASE"]),
+        ("fulmar://host:eggs/db", ["fulmar://host:eggs/db", "expected fulmar://HOST:PORT/DATABASE"]),
         ("fulmar:/nowhere/at/all", ["/nowhere/at", "No such file"]),
         ("fulmar:db?cache=much", ["cache=much", "64MB"]),
         ("fulmar:db?mode=append", ["mode=append", "ro, rw or rwc"]),

@@ -24,7 +24,8 @@ fn databases_of_all_kinds_are_attached_together() {
     assert_eq!(rows(&c, "SELECT count(*) FROM plain.t JOIN other.t USING (a, b)"), [[Value::Integer(2)]]);
     c.execute_batch("BEGIN; DELETE FROM plain.t; DELETE FROM other.t; ROLLBACK; DETACH other").expect("runs");
     assert_eq!(rows(&c, "SELECT count(*) FROM plain.t"), [[Value::Integer(2)]]);
-    let wrong = c.execute_batch("ATTACH 'fulmar://host/db' AS far").expect_err("lacks a port").to_string();
+    let wrong =
+        c.execute_batch("ATTACH 'fulmar://host:eggs/db' AS far").expect_err("eggs are no port").to_string();
     assert!(wrong.contains("HOST:PORT"), "{wrong}");
 }
 

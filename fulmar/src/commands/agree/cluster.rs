@@ -1,6 +1,7 @@
 //! A cluster's configuration: what its nodes must say alike.
 
 use crate::commands::serve::{Protocol, Serviced as Service};
+use crate::files::Addresses;
 use serde::Deserialize;
 use std::error::Error;
 use std::fmt::Display;
@@ -10,7 +11,7 @@ use std::fmt::Display;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cluster {
     /// All nodes' `HOST:PORT`; of databases, the first is the one that founds it.
-    pub(crate) members: Vec<String>,
+    pub(crate) members: Addresses,
     /// What is served, if not databases.
     pub(crate) service: Option<Service>,
     /// How many servers hold each row of a new database.
@@ -24,8 +25,8 @@ pub(crate) struct Cluster {
 pub(crate) struct Own<'a> {
     /// Where others find it.
     pub(crate) address: &'a str,
-    /// What it is to join, with commas; databases only.
-    pub(crate) join: Option<&'a str>,
+    /// What it is to join; databases only.
+    pub(crate) join: Option<&'a [String]>,
     /// The same as in [`Cluster`]; `members` are a service's.
     pub(crate) members: Option<&'a [String]>,
     pub(crate) service: Option<Service>,
@@ -36,7 +37,7 @@ pub(crate) struct Own<'a> {
 impl Cluster {
     pub(crate) fn parse(text: &str) -> Result<Self, Box<dyn Error>> {
         let cluster: Self = toml::from_str(text)?;
-        if cluster.members.is_empty() {
+        if cluster.members.0.is_empty() {
             return Err("`members` is empty: expected all nodes' HOST:PORT".into());
         }
         Ok(cluster)
@@ -45,33 +46,30 @@ impl Cluster {
     /// Requires that a node's settings are those agreed on.
     pub(crate) fn require(&self, own: &Own<'_>) -> Result<(), String> {
         equal("service", self.service, own.service)?;
-        let is_member = |address: &str| self.members.iter().any(|member| member == address);
+        let members = &self.members.0;
+        let is_member = |address: &str| members.iter().any(|member| member == address);
         if !is_member(own.address) {
-            return Err(format!(
-                "{} is none of the agreed members, {}",
-                own.address,
-                self.members.join(", ")
-            ));
+            return Err(format!("{} is none of the agreed members, {}", own.address, members.join(", ")));
         }
         if self.service.is_some() {
-            if own.members != Some(&self.members) {
-                return Err(format!("`members` must be as agreed, in the same order: {:?}", self.members));
+            if own.members != Some(members) {
+                return Err(format!("`members` must be as agreed, in the same order: {members:?}"));
             }
             return equal("replication", Some(self.replication), Some(own.replication));
         }
         match own.join {
-            None if own.address != self.members[0] => Err(format!(
+            None if own.address != members[0] => Err(format!(
                 "without `join` a server founds a cluster, and it was agreed that {} does, the first of the members",
-                self.members[0]
+                members[0]
             )),
             None => {
                 equal("replicas", self.replicas, own.replicas)?;
                 equal("replication", Some(self.replication), Some(own.replication))
             }
-            Some(join) => match join.split(',').find(|address| !is_member(address)) {
+            Some(join) => match join.iter().find(|address| !is_member(address)) {
                 Some(stranger) => Err(format!(
                     "`join` names {stranger}, which is none of the agreed members, {}",
-                    self.members.join(", ")
+                    members.join(", ")
                 )),
                 None => Ok(()),
             },
@@ -114,8 +112,10 @@ mod tests {
     fn a_cluster_of_databases_is_founded_by_its_first_and_joined_by_the_others() {
         let agreed = cluster("replicas = 3");
         assert_eq!(agreed.require(&FIRST), Ok(()));
+        let others = ["10.0.0.3:7400", "10.0.0.1:7400"].map(String::from);
+        let strangers = ["10.0.0.1:7400", "10.0.0.9:7400"].map(String::from);
         let second = Own { address: "10.0.0.2:7400", replicas: None, ..FIRST };
-        assert_eq!(agreed.require(&Own { join: Some("10.0.0.3:7400,10.0.0.1:7400"), ..second }), Ok(()));
+        assert_eq!(agreed.require(&Own { join: Some(&others), ..second }), Ok(()));
         let second = Own { address: "10.0.0.2:7400", replicas: None, ..FIRST };
         let wrong = [
             (
@@ -126,7 +126,7 @@ mod tests {
             (Own { replication: Protocol::FastPaxos, ..FIRST }, "`replication` is fast-paxos"),
             (Own { service: Some(Service::Locks), ..FIRST }, "`service` is locks"),
             (Own { address: "10.0.0.4:7400", ..FIRST }, "10.0.0.4:7400 is none of the agreed members"),
-            (Own { join: Some("10.0.0.1:7400,10.0.0.9:7400"), ..FIRST }, "`join` names 10.0.0.9:7400"),
+            (Own { join: Some(&strangers), ..FIRST }, "`join` names 10.0.0.9:7400"),
             (second, "it was agreed that 10.0.0.1:7400 does"),
         ];
         for (own, expected) in wrong {
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_service_has_the_members_agreed_on_in_their_order() {
         let agreed = cluster("service = \"locks\"\nreplication = \"fast-paxos\"");
-        let members = agreed.members.clone();
+        let members = agreed.members.0.clone();
         let replica = || Own {
             members: Some(&members),
             service: Some(Service::Locks),

@@ -11,9 +11,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// At `listen`, or at the address of this machine from which the first of `know` is reached.
-    pub(crate) fn new(listen: Option<SocketAddr>, know: &[String]) -> Result<Self, String> {
-        let known = know.iter().map(|text| resolve(text, listen)).collect::<Result<Vec<_>, _>>()?;
+    /// At `listen`, or at the address of this machine from which the first of those `known` is reached.
+    pub(crate) fn new(listen: Option<SocketAddr>, known: Vec<SocketAddr>) -> Result<Self, String> {
         let wanted = match (listen, known.first()) {
             (Some(listen), _) => listen,
             (None, Some(first)) => {
@@ -32,13 +31,15 @@ impl Place {
 }
 
 /// An address to listen at that leads to this machine only.
-pub(crate) fn own(text: &str) -> Result<SocketAddr, &'static str> {
-    let address: SocketAddr = text
-        .parse()
-        .map_err(|_| "expected an IP address of this machine and a port, such as 127.0.0.1:7401")?;
+pub(crate) fn own(text: &str) -> Result<SocketAddr, String> {
+    let expected = "expected a name or an IP address of this machine and a port, such as 127.0.0.1:7401";
+    let found = text.to_socket_addrs().map_err(|_| expected)?.collect::<Vec<_>>();
+    let four = found.iter().find(|address| address.is_ipv4());
+    let address = *four.or_else(|| found.first()).ok_or(expected)?;
     if address.ip().is_unspecified() {
         return Err(
-            "others need an address that leads here, and this one leads everywhere; expected one of this machine's own",
+            "others need an address that leads here, and this one leads everywhere; expected one of this machine's own"
+                .into(),
         );
     }
     Ok(address)

@@ -35,8 +35,8 @@ pub(super) fn require(path: &Path, settings: &Settings) -> Result<(), Box<dyn Er
     let address = settings.advertise.as_deref().or(settings.listen.as_deref()).unwrap_or(DEFAULT_ADDRESS);
     let own = Own {
         address,
-        join: settings.join.as_deref(),
-        members: settings.members.as_deref(),
+        join: settings.join.as_ref().map(|join| &join.0[..]),
+        members: settings.members.as_ref().map(|members| &members.0[..]),
         service: settings.service,
         replicas: settings.replicas,
         replication: settings.replication,

@@ -1,5 +1,7 @@
 //! Whether others reach a server where they are told that it is.
 
+use crate::ending::BadUsage;
+use std::error::Error;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::thread;
@@ -13,15 +15,15 @@ const SAID: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Requires that `advertised` leads to the listener, as seen from here. Nobody else is served yet.
-pub(super) fn require(listener: &TcpListener, advertised: &str) -> Result<(), String> {
-    let own = listener.local_addr().map_err(|why| why.to_string())?;
+pub(super) fn require(listener: &TcpListener, advertised: &str) -> Result<(), Box<dyn Error>> {
+    let own = listener.local_addr()?;
     let unspecified = |address: SocketAddr| {
-        format!(
+        BadUsage::new(format_args!(
             "{address} is every address of this machine, and others need one of them: write `advertise = \"HOST:{}\"` into \
              the settings, or `--advertise HOST:{}`, with the name or the IP address by which they reach this machine",
             own.port(),
             own.port()
-        )
+        ))
     };
     let wrong = |why: &str| {
         format!(
@@ -32,20 +34,16 @@ pub(super) fn require(listener: &TcpListener, advertised: &str) -> Result<(), St
     let resolved = advertised.to_socket_addrs().map_err(|why| wrong(&why.to_string()))?.next();
     let address = resolved.ok_or_else(|| wrong("no host of this name is known"))?;
     if address.ip().is_unspecified() {
-        return Err(unspecified(address));
+        return Err(unspecified(address).into());
     }
     if address == own {
         return Ok(());
     }
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(|why| wrong(&why.to_string()))?;
     // Something between may change the addresses, but not what is said.
-    let word = fulmar_cluster::new_cluster().map_err(|why| why.to_string())?.to_be_bytes();
+    let word = fulmar_cluster::new_cluster()?.to_be_bytes();
     stream.write_all(&word).map_err(|why| wrong(&why.to_string()))?;
-    match hears(listener, word) {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(wrong("another program answers there")),
-        Err(why) => Err(why.to_string()),
-    }
+    if hears(listener, word)? { Ok(()) } else { Err(wrong("another program answers there").into()) }
 }
 
 /// Whether the word comes in.
@@ -79,8 +77,9 @@ mod tests {
     fn a_server_finds_itself_where_it_says_that_it_is() {
         let listener = TcpListener::bind("0.0.0.0:0").expect("a socket");
         let port = listener.local_addr().expect("an address").port();
-        assert_eq!(require(&listener, &format!("127.0.0.1:{port}")), Ok(()));
+        assert!(require(&listener, &format!("127.0.0.1:{port}")).is_ok());
         let everywhere = require(&listener, &format!("0.0.0.0:{port}")).expect_err("it leads everywhere");
+        let everywhere = everywhere.to_string();
         assert!(everywhere.contains(&format!("advertise = \"HOST:{port}\"")), "{everywhere}");
     }
 
@@ -92,6 +91,6 @@ mod tests {
         other.write_all(b"a greeting of another server").expect("sent");
         let silent = thread::spawn(move || TcpStream::connect(("127.0.0.1", port)).map(drop));
         silent.join().expect("no panic").expect("a connection");
-        assert_eq!(require(&listener, &format!("127.0.0.1:{port}")), Ok(()));
+        assert!(require(&listener, &format!("127.0.0.1:{port}")).is_ok());
     }
 }

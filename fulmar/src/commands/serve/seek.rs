@@ -17,6 +17,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 const ANSWER: Duration = Duration::from_secs(6);
 /// So long is waited for answers that could be done without.
 const MOMENT: Duration = Duration::from_millis(500);
+/// So long by who has been here before: after a power cut all others wait likewise, and what is newer is told later, too.
+const AGAIN: Duration = Duration::from_millis(200);
 /// So long, if there is one that is as good.
 const BRIEFLY: Duration = Duration::from_millis(100);
 /// A server is missed for so long before it is looked for the first time. Each time takes twice as long, up to [`PAUSE`].
@@ -100,7 +102,7 @@ pub(super) fn find(join: &[String], beacon: &Beacon) -> Result<Cluster, String> 
 /// The cluster of a server that has been one of it before: as another tells it that answers soon, or as it was.
 pub(super) fn find_again(join: &[String], beacon: &Beacon, known: Cluster) -> Cluster {
     let servers = known.map.servers.values().chain(join).cloned().chain(beacon.servers());
-    let met = meet_all(servers, (MOMENT, BRIEFLY), |cluster| cluster.name == known.name);
+    let met = meet_all(servers, (AGAIN, BRIEFLY), |cluster| cluster.name == known.name);
     let mut found: Option<Cluster> = None;
     for (server, cluster) in met {
         match cluster {

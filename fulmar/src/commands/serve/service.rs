@@ -3,6 +3,7 @@
 use super::figures;
 use super::settings::{Service, Settings};
 use super::{reach, rights};
+use crate::ending::BadUsage;
 use crate::metrics::{self, Events};
 use crate::{log, signals};
 use fulmar_services::{Begun, Charter, Members, Server};
@@ -20,16 +21,18 @@ pub(super) fn run(service: Service, settings: &Settings, founds: bool) -> Result
         ("discovery", settings.discovery.is_some()),
     ];
     if let Some((name, _)) = of_databases.into_iter().find(|(_, is_set)| *is_set) {
-        return Err(format!("`{name}` is for servers of databases, and these settings have `service`").into());
+        let why = format!("`{name}` is for servers of databases, and these settings have `service`");
+        return Err(BadUsage::new(why).into());
     }
     let leader_timeout = settings.leader_timeout()?;
-    let members = settings.members.as_ref().ok_or("the settings lack `members`, all replicas' HOST:PORT")?;
-    let members = Members::new(members.iter().map(String::as_str))?;
-    let data = settings.data.as_ref().ok_or("the settings lack `data`, a directory")?;
+    let lack = |what: &str| BadUsage::new(format_args!("the settings lack {what}"));
+    let members = settings.members.as_ref().ok_or_else(|| lack("`members`, all replicas' HOST:PORT"))?;
+    let members = Members::new(members.0.iter().map(String::as_str)).map_err(BadUsage::new)?;
+    let data = settings.data.as_ref().ok_or_else(|| lack("`data`, a directory"))?;
     let (listen, advertised) = match (&settings.listen, &settings.advertise) {
         (Some(listen), Some(advertised)) => (listen, advertised),
         (Some(address), None) | (None, Some(address)) => (address, address),
-        (None, None) => return Err("the settings lack `listen`, the member that this one is".into()),
+        (None, None) => return Err(lack("`listen`, the member that this one is").into()),
     };
     let listener =
         TcpListener::bind(listen).map_err(|error| format!("cannot listen on {listen}: {error}"))?;
@@ -38,7 +41,7 @@ pub(super) fn run(service: Service, settings: &Settings, founds: bool) -> Result
     if members.iter().any(|(_, member)| member == advertised) {
         reach::require(&listener, advertised)?;
     }
-    let asked = settings.metrics.map(metrics::listen).transpose()?;
+    let asked = settings.metrics.as_deref().map(metrics::listen).transpose()?;
     let charter = Charter { application: service.into(), members, protocol: settings.replication.into() };
     let what = charter.application;
     let events = Arc::new(Events::default());

@@ -1,11 +1,12 @@
 //! What `node.toml` says.
 
-use fulmar_cluster::{Protocol, Replication, is_address};
-use fulmar_replication::{LeaderTimeout, NoLeaderTimeout};
+use crate::ending::BadUsage;
+use crate::files::Addresses;
+use fulmar_cluster::{Protocol, Replication, with_port};
+use fulmar_replication::LeaderTimeout;
 use fulmar_services::Application;
 use serde::Deserialize;
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 #[derive(Default, Deserialize)]
@@ -14,17 +15,17 @@ pub(super) struct Settings {
     pub(super) data: Option<PathBuf>,
     pub(super) listen: Option<String>,
     pub(super) advertise: Option<String>,
-    pub(super) join: Option<String>,
+    pub(super) join: Option<Addresses>,
     pub(super) cache_mb: Option<u64>,
     pub(super) replicas: Option<u16>,
     /// Where figures are told.
-    pub(super) metrics: Option<SocketAddr>,
+    pub(super) metrics: Option<String>,
     /// Whether others can find this server; they can if nothing is said.
     pub(super) discovery: Option<bool>,
     /// What is served, if not databases…
     pub(super) service: Option<Service>,
     /// …and where all of its replicas are.
-    pub(super) members: Option<Vec<String>>,
+    pub(super) members: Option<Addresses>,
     #[serde(default)]
     pub(super) replication: Agreement,
     /// How long a leader may be silent.
@@ -90,46 +91,55 @@ impl From<Service> for Application {
 
 impl Settings {
     /// Servers of the cluster.
-    pub(super) fn join(&self) -> Vec<String> {
-        self.join.iter().flat_map(|join| join.split(',')).map(str::to_owned).collect()
+    pub(super) fn join(&self) -> &[String] {
+        self.join.as_ref().map_or(&[], |join| &join.0)
     }
 
-    /// Requires that the servers of the cluster are given by addresses: whatever stands for none now may do so when networks are up.
-    pub(super) fn require_addresses(&self) -> Result<(), String> {
-        match self.join().into_iter().find(|name| !is_address(name)) {
-            Some(wrong) => Err(format!(
-                "join = \"{wrong}\": expected HOST:PORT, such as 10.0.0.1:7400, or several with commas between them"
-            )),
-            None => Ok(()),
+    /// Says the ports of servers of databases where none are, and requires addresses: whatever stands for none now may do so when networks
+    /// are up.
+    pub(super) fn with_ports(mut self) -> Result<Self, BadUsage> {
+        if self.service.is_none() {
+            let join = self.join.iter_mut().flat_map(|join| &mut join.0).map(|address| ("join", address));
+            let own = [("listen", &mut self.listen), ("advertise", &mut self.advertise)];
+            let own = own.into_iter().filter_map(|(name, address)| Some((name, address.as_mut()?)));
+            for (name, address) in join.chain(own) {
+                *address = with_port(address).ok_or_else(|| {
+                    let several = if name == "join" { ", or several with commas between them" } else { "" };
+                    BadUsage::new(format_args!(
+                        "{name} = \"{address}\": expected HOST:PORT, such as 10.0.0.1:7400{several}"
+                    ))
+                })?;
+            }
         }
+        Ok(self)
     }
 
     /// How long leaders of shards may be silent, as far as this server is concerned.
-    pub(super) fn leader_timeout(&self) -> Result<LeaderTimeout, NoLeaderTimeout> {
-        self.leader_timeout.as_deref().map_or_else(|| Ok(LeaderTimeout::default()), str::parse)
+    pub(super) fn leader_timeout(&self) -> Result<LeaderTimeout, BadUsage> {
+        let Some(text) = &self.leader_timeout else { return Ok(LeaderTimeout::default()) };
+        text.parse().map_err(BadUsage::new)
     }
 
     /// How new databases are to be replicated.
-    pub(super) fn replication(&self) -> Result<Replication, String> {
+    pub(super) fn replication(&self) -> Result<Replication, BadUsage> {
         let Some(replicas) = self.replicas else { return Ok(Replication::default()) };
         if replicas % 2 == 0 {
             let enough = replicas.max(2) - 1;
-            return Err(format!(
+            return Err(BadUsage::new(format_args!(
                 "replicas = {replicas}: a majority must survive a failure, and of {replicas} no more may fail than of \
                  {enough}; expected an odd number, such as 3"
-            ));
+            )));
         }
         Ok(Replication { replicas, protocol: self.replication.into() })
     }
 
     /// Requires that they leave to the first server what is its to say.
-    pub(super) fn require_no_replicas(&self) -> Result<(), String> {
+    pub(super) fn require_no_replicas(&self) -> Result<(), BadUsage> {
         match self.replicas {
-            Some(_) => {
-                Err("`replicas` is for the first server of a cluster to say, and this one joins it as a new server: remove it; or, \
-                     if it is a server that has lost its disk, write its name to the file SERVER in its directory"
-                    .into())
-            }
+            Some(_) => Err(BadUsage::new(
+                "`replicas` is for the first server of a cluster to say, and this one joins it as a new server: remove it; or, \
+                     if it is a server that has lost its disk, write its name to the file SERVER in its directory",
+            )),
             None => Ok(()),
         }
     }
