@@ -69,7 +69,7 @@ enum Order {
 type Detached = (Vec<Entrance>, Vec<Exit>);
 
 /// So many ports are closed at once: the kernel has each wait for all processors to have seen that it goes.
-const CLOSED_AT_ONCE: usize = 32;
+const CLOSED_AT_ONCE: usize = 64;
 
 /// So many bytes of packets that controllers send wait at most…
 const MOST_WAITING: usize = 1 << 20;

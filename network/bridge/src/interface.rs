@@ -77,7 +77,7 @@ pub(crate) fn is_made(interface: &InterfaceWanted) -> bool {
 }
 
 /// So many are opened at once: the kernel has each wait for all processors to have seen it.
-const OPENED_AT_ONCE: usize = 32;
+const OPENED_AT_ONCE: usize = 64;
 
 /// Opens interfaces, with these Ethernet addresses, as [`open`] does, many of them at once.
 pub(crate) fn open_all(

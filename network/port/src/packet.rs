@@ -32,12 +32,10 @@ use std::sync::Arc;
 const HEADROOM: u16 = 128;
 /// `PACKET_MR_PROMISC`, of the type that its field has.
 const PROMISCUOUS: u16 = 1;
-/// Of a port; of all ports of an interface together, as far as that leaves each the fewest that it has. So do all interfaces when rings take
-/// as much memory as they may.
+/// Of a port; of all ports of an interface together, as far as that leaves each the fewest that it has.
 const SLOTS: usize = 2048;
 const ALL_SLOTS: usize = 2 * SLOTS;
 const FEWEST_SLOTS: usize = 256;
-const MOST_BYTES: usize = 64 << 20;
 const SMALLEST_SLOT: usize = 2048;
 const LARGEST_SLOT: usize = 16384;
 /// For segments that wait to be read; the kernel counts what it needs for its own notes, too.
@@ -92,9 +90,7 @@ pub fn open_lanes(name: &str, count: NonZeroUsize) -> Result<Vec<Port>, Error> {
     interface.must_be_ethernet()?;
     let frame = interface.link()?.mtu as usize + ethernet::HEADER + 2 * ethernet::TAG;
     let slot = (frame + 2 * usize::from(HEADROOM)).next_power_of_two().clamp(SMALLEST_SLOT, LARGEST_SLOT);
-    let has_room = Ring::all_bytes() < MOST_BYTES;
-    let most = if has_room { (ALL_SLOTS / count).clamp(FEWEST_SLOTS, SLOTS) } else { FEWEST_SLOTS };
-    let slots = 1 << most.ilog2();
+    let slots = 1 << (ALL_SLOTS / count).clamp(FEWEST_SLOTS, SLOTS).ilog2();
     let receivers: Result<Vec<_>, _> = (0..count.get()).map(|_| receiver(&interface, slot, slots)).collect();
     let mut receivers = receivers?;
     if steering::steer(&receivers).is_err() {

@@ -23,9 +23,40 @@ const AHEAD: usize = 8;
 /// Bytes of a line of the processor's cache.
 const LINE: usize = 64;
 
+/// What all rings of this process take, bytes.
+static ALL_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// When that is so much, further rings have as few slots as a ring can do with.
+const MOST_BYTES: usize = 64 << 20;
+const FEWEST_SLOTS: usize = 256;
+
+/// A ring's share in what all take.
+#[derive(Debug)]
+struct Share(usize);
+
+impl Share {
+    /// Of so many slots of so many bytes, if there is room for them; else of the fewest.
+    fn of(slot: usize, slots: usize) -> (Self, usize) {
+        let all = slot * slots;
+        let add = |taken: usize| taken.checked_add(all).filter(|taken| *taken <= MOST_BYTES);
+        if ALL_BYTES.fetch_update(Relaxed, Relaxed, add).is_ok() {
+            return (Self(all), slots);
+        }
+        let slots = slots.min(FEWEST_SLOTS);
+        ALL_BYTES.fetch_add(slot * slots, Relaxed);
+        (Self(slot * slots), slots)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        ALL_BYTES.fetch_sub(self.0, Relaxed);
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Ring {
     memory: Mapping,
+    _share: Share,
     /// Bytes of each; a power of two, and not more than a block.
     slot: usize,
     /// So many there are: a power of two.
@@ -47,18 +78,10 @@ pub(super) struct Slot<'a> {
     pub(super) start: usize,
 }
 
-/// Of all rings that there are.
-static ALL_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        ALL_BYTES.fetch_sub(self.slot * self.slots, Relaxed);
-    }
-}
-
 impl Ring {
-    /// A ring for a socket, with so many slots of so many bytes.
+    /// A ring for a socket, with so many slots of so many bytes, or with fewer.
     pub(super) fn new(socket: BorrowedFd<'_>, slot: usize, slots: usize) -> io::Result<Self> {
+        let (share, slots) = Share::of(slot, slots);
         debug_assert!(slot.is_power_of_two() && (2 * NOTES..=BLOCK).contains(&slot));
         debug_assert!(slots.is_power_of_two() && slot * slots >= BLOCK);
         let length = slot * slots;
@@ -70,14 +93,7 @@ impl Ring {
             tp_frame_nr: number(slots)?,
         };
         set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &shape)?;
-        let ring = Self { memory: Mapping::new(socket, 0, length)?, slot, slots, next: 0 };
-        ALL_BYTES.fetch_add(length, Relaxed);
-        Ok(ring)
-    }
-
-    /// Bytes of all rings of this process.
-    pub(super) fn all_bytes() -> usize {
-        ALL_BYTES.load(Relaxed)
+        Ok(Self { memory: Mapping::new(socket, 0, length)?, _share: share, slot, slots, next: 0 })
     }
 
     /// Has the next frame read and gives its slot back; answers whether there was one.
