@@ -16,8 +16,8 @@ impl Output for Sent {
         self.0.push((port, frame.bytes().to_vec()));
     }
 
-    fn send_part(&mut self, port: u32, part: &[u8]) {
-        self.0.push((port, part.to_vec()));
+    fn send_part(&mut self, port: u32, frame: &Frame<'_>, length: usize) {
+        self.0.push((port, frame.bytes()[..length].to_vec()));
     }
 
     fn tell(&mut self, notice: &Notice, _: &[u8]) {
