@@ -1,7 +1,7 @@
 //! How a subcommand ends.
 
 use std::error::Error;
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -9,7 +9,8 @@ use std::process::ExitCode;
 const BAD_USAGE: u8 = 2;
 
 /// What was asked for cannot be meant: an argument or a setting is wrong, whatever the world is like.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct BadUsage(String);
 
 impl BadUsage {
@@ -17,14 +18,6 @@ impl BadUsage {
         Self(why.to_string())
     }
 }
-
-impl Display for BadUsage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for BadUsage {}
 
 /// 0 if it is done; if it failed, 1 or 2, and why.
 pub(crate) fn exit_code(done: Result<(), impl Into<Box<dyn Error>>>) -> ExitCode {

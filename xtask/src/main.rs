@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         ["soak", "chaos"] => chaos::whole(),
         ["soak", "chaos", protocol] => chaos::under(protocol, None),
         ["soak", "chaos", protocol, seed] => chaos::under(protocol, Some(seed)),
-        ["fuzz", seconds] => fuzz::fuzz(seconds),
+        ["fuzz", seconds] if seconds.parse::<u32>().is_ok() => fuzz::fuzz(seconds),
         ["figures", "--against", revision, benchmarks @ ..] => figures::against(revision, benchmarks),
         ["tidy"] => tidy::tidy(),
         ["deny"] => deny::deny(),

@@ -8,6 +8,7 @@ mod exits;
 mod links;
 mod thread;
 
+use crate::at_once;
 use crate::clock::Clock;
 use affinity::Affinity;
 use exits::Exit;
@@ -67,9 +68,6 @@ enum Order {
 
 /// What a thread had of ports that have left.
 type Detached = (Vec<Entrance>, Vec<Exit>);
-
-/// So many ports are closed at once: the kernel has each wait for all processors to have seen that it goes.
-const CLOSED_AT_ONCE: usize = 64;
 
 /// So many bytes of packets that controllers send wait at most…
 const MOST_WAITING: usize = 1 << 20;
@@ -270,23 +268,7 @@ impl Datapath {
         let (entrances, exits): (Vec<_>, Vec<_>) = detached.iter().unzip();
         let entrances = entrances.into_iter().flatten().map(|entrance| Box::new(entrance) as Box<dyn Send>);
         let exits = exits.into_iter().flatten().map(|exit| Box::new(exit) as Box<dyn Send>);
-        let open = Mutex::new(entrances.chain(exits).collect::<Vec<_>>());
-        // It is closed when the lock is free again.
-        let next = || open.lock().pop();
-        let close = || {
-            while let Some(port) = next() {
-                drop(port)
-            }
-        };
-        let threads = open.lock().len().min(CLOSED_AT_ONCE);
-        if threads <= 1 {
-            return close();
-        }
-        std::thread::scope(|scope| {
-            // One that cannot be started leaves its part to the others.
-            (1..threads).for_each(|_| drop(std::thread::Builder::new().spawn_scoped(scope, close)));
-            close();
-        });
+        at_once::for_each(entrances.chain(exits).collect(), drop);
     }
 
     /// Looks at what each thread remembers, between two batches of packets. Nothing of threads that have ended.

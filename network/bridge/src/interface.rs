@@ -1,5 +1,6 @@
 //! Interfaces, opened as what they are asked to be.
 
+use crate::at_once;
 use crate::configuration::{BondWanted, InterfaceWanted};
 use crate::options::{self, TunnelWanted};
 use fulmar_port::vxlan::Vtep;
@@ -7,7 +8,6 @@ use fulmar_port::{Port, packet, tap, xdp};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// Tunnels end at so many UDP ports at most: each takes some thirty file descriptors.
@@ -76,34 +76,17 @@ pub(crate) fn is_made(interface: &InterfaceWanted) -> bool {
     matches!(interface.kind.as_str(), "internal" | "tap")
 }
 
-/// So many are opened at once: the kernel has each wait for all processors to have seen it.
-const OPENED_AT_ONCE: usize = 64;
-
 /// Opens interfaces, with these Ethernet addresses, as [`open`] does, many of them at once.
 pub(crate) fn open_all(
     interfaces: &[(&InterfaceWanted, [u8; 6])],
     threads: NonZeroUsize,
     vteps: &mut Vteps,
 ) -> Vec<Result<Opened, String>> {
-    let (next, opened) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    let take = || {
-        let at = next.fetch_add(1, Relaxed);
-        Some((at, interfaces.get(at)?))
-    };
-    let open_some = || {
-        while let Some((at, (interface, address))) = take() {
-            if interface.kind != TUNNEL {
-                let port = open_alone(interface, *address, threads);
-                opened.lock().insert(at, port);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..interfaces.len().min(OPENED_AT_ONCE) {
-            // One that cannot be started leaves its part to the others.
-            drop(std::thread::Builder::new().spawn_scoped(scope, open_some));
-        }
-        open_some();
+    let opened = Mutex::new(BTreeMap::new());
+    let alone = interfaces.iter().enumerate().filter(|(_, (interface, _))| interface.kind != TUNNEL);
+    at_once::for_each(alone.collect(), |(at, (interface, address))| {
+        let port = open_alone(interface, *address, threads);
+        opened.lock().insert(at, port);
     });
     let mut opened = opened.into_inner();
     let all = interfaces.iter().enumerate().map(|(at, (interface, address))| {

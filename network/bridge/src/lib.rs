@@ -51,6 +51,7 @@
 //! Not guaranteed: the order of frames that came in at different ports. OpenFlow 1.0 and 1.3 are spoken, and no other version.
 
 mod appctl;
+mod at_once;
 mod bridge;
 mod clock;
 mod configuration;

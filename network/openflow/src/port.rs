@@ -40,6 +40,8 @@ impl PortNumber {
     pub const LOCAL: Self = Self(0xffff_fffe);
     /// Any or none, in requests.
     pub const ANY: Self = Self(0xffff_ffff);
+    /// A switch's ports have numbers below this one, but for `LOCAL`: in 16 bits there are no others (`OFPP_MAX` of OpenFlow 1.0).
+    pub const FIRST_RESERVED: u32 = 0xff00;
 }
 
 impl fmt::Display for PortNumber {
@@ -79,9 +81,6 @@ impl Wire for PortNumber {
 pub struct ShortPort(pub u16);
 
 impl ShortPort {
-    /// From here on they are reserved, as those with the same last 16 bits are.
-    const FIRST_RESERVED: u16 = 0xff00;
-
     /// Where the packet came in.
     pub const IN_PORT: Self = Self(0xfff8);
     /// Any or none.
@@ -90,8 +89,9 @@ impl ShortPort {
 
 impl From<ShortPort> for PortNumber {
     fn from(port: ShortPort) -> Self {
-        let reserved = if port.0 >= ShortPort::FIRST_RESERVED { 0xffff_0000 } else { 0 };
-        Self(reserved | u32::from(port.0))
+        let number = u32::from(port.0);
+        // The last 16 bits of those that are reserved are the same.
+        Self(if number < Self::FIRST_RESERVED { number } else { 0xffff_0000 | number })
     }
 }
 

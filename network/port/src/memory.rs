@@ -93,10 +93,6 @@ impl Receiver {
         self.received
     }
 
-    pub(crate) fn link(&self) -> Link {
-        self.watch().link()
-    }
-
     pub(crate) fn watch(&self) -> Watch {
         Watch(Arc::downgrade(&self.incoming))
     }

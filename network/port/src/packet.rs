@@ -17,7 +17,7 @@ mod steering;
 use crate::interface::Interface;
 use crate::kernel::{bind_to_interface, option, set_option};
 use crate::offload::{self, HEADER};
-use crate::{Error, Frame, LONGEST_FRAME, Link, Offload, Port, Traffic, port};
+use crate::{Error, Frame, LONGEST_FRAME, Offload, Port, Traffic, port};
 use express::Express;
 use fulmar_packet::ethernet;
 use libc::SOL_PACKET;
@@ -196,10 +196,6 @@ impl Receiver {
             self.received.dropped += u64::from(news.tp_drops);
         }
         self.received
-    }
-
-    pub(crate) fn link(&self) -> Result<Link, Error> {
-        self.interface.link()
     }
 
     pub(crate) const fn interface(&self) -> &Arc<Interface> {

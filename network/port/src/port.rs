@@ -107,12 +107,7 @@ impl Port {
 
     /// Its link, which can be asked for when others have the port.
     pub fn watch(&self) -> LinkWatch {
-        LinkWatch(match &self.receiver {
-            Receiver::Packet(from) => Watched::Interface(from.interface().clone()),
-            Receiver::Xdp(from) => Watched::Interface(from.interface().clone()),
-            Receiver::Tap(from) => Watched::Interface(from.interface().clone()),
-            Receiver::Memory(from) => Watched::Memory(from.watch()),
-        })
+        self.receiver.watch()
     }
 
     /// Bytes of the longest frame that it takes; but one longer than the interface's MTU must be one that is yet to be cut.
@@ -165,12 +160,16 @@ impl Receiver {
     ///
     /// If it is gone, or was moved to another network namespace.
     pub fn link(&self) -> Result<Link, Error> {
-        match self {
-            Self::Packet(from) => from.link(),
-            Self::Xdp(from) => from.link(),
-            Self::Tap(from) => from.link(),
-            Self::Memory(from) => Ok(from.link()),
-        }
+        self.watch().link()
+    }
+
+    fn watch(&self) -> LinkWatch {
+        LinkWatch(match self {
+            Self::Packet(from) => Watched::Interface(from.interface().clone()),
+            Self::Xdp(from) => Watched::Interface(from.interface().clone()),
+            Self::Tap(from) => Watched::Interface(from.interface().clone()),
+            Self::Memory(from) => Watched::Memory(from.watch()),
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::interface::{Interface, field_of};
 use crate::kernel::{ask_interface, tell, tell_number};
 use crate::offload::{self, HEADER};
-use crate::{Error, Frame, LONGEST_FRAME, Link, Offload, Port, Traffic, port};
+use crate::{Error, Frame, LONGEST_FRAME, Offload, Port, Traffic, port};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read, writev};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -105,10 +105,6 @@ impl Receiver {
 
     pub(crate) fn received(&self) -> Traffic {
         self.received
-    }
-
-    pub(crate) fn link(&self) -> Result<Link, Error> {
-        self.interface.link()
     }
 
     pub(crate) const fn interface(&self) -> &Arc<Interface> {

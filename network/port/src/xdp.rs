@@ -13,7 +13,7 @@ mod stock;
 use crate::interface::Interface;
 use crate::kernel::{bind_to_queue, option};
 use crate::offload::finish;
-use crate::{Error, Frame, Link, Offload, Port, Traffic, port};
+use crate::{Error, Frame, Offload, Port, Traffic, port};
 use chunks::{CHUNK, Chunks};
 use libc::SOL_XDP;
 pub(crate) use outgoing::{Flushed, Outgoing};
@@ -158,10 +158,6 @@ impl Receiver {
             received.dropped = found.rx_dropped + found.rx_ring_full;
         }
         received
-    }
-
-    pub(crate) fn link(&self) -> Result<Link, Error> {
-        self.interface.link()
     }
 
     pub(crate) const fn interface(&self) -> &Arc<Interface> {

@@ -7,10 +7,6 @@ use fulmar_openflow::{ALL_TABLES, Action, ErrorCode, Instruction, PortNumber};
 use fulmar_packet::Match;
 use std::ops::RangeInclusive;
 
-/// Ports have numbers below this one, and those that have names.
-pub(crate) const FIRST_RESERVED: u32 = 0xff00;
-const FIRST_NAMED: u32 = 0xffff_fff7;
-
 /// So many clauses a conjunction can have.
 const CLAUSES: RangeInclusive<u8> = 2..=64;
 
@@ -110,7 +106,7 @@ fn port(port: PortNumber, place: Place) -> Result<(), ErrorCode> {
     let is_possible = match port {
         PortNumber::TABLE => place == Place::PacketOut,
         PortNumber(0) | PortNumber::ANY => false,
-        PortNumber(number) => !(FIRST_RESERVED..FIRST_NAMED).contains(&number),
+        PortNumber(number) => !(PortNumber::FIRST_RESERVED..PortNumber::UNSET.0).contains(&number),
     };
     if is_possible { Ok(()) } else { Err(BadAction::BadOutPort.into()) }
 }

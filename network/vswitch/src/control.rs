@@ -401,7 +401,7 @@ impl Transaction<'_> {
         }
         // A port that is not there, or not any more, is one where nobody is: as with Open vSwitch, flows may ask for it all the same.
         let can_be = matches!(packet.port, PortNumber::CONTROLLER | PortNumber::ANY | PortNumber::LOCAL)
-            || packet.port.0 < checks::FIRST_RESERVED;
+            || packet.port.0 < PortNumber::FIRST_RESERVED;
         if !can_be {
             return Err(BadRequest::BadPort.into());
         }

@@ -17,7 +17,7 @@ impl Running {
         place: (&str, &Path),
         report: &(dyn Fn(&str) + Send + Sync),
     ) {
-        if self.controllers(wanted, place.1).is_empty() {
+        if wanted.controllers.is_empty() {
             self.set_controllers(wanted, place, report);
         } else {
             self.bridge.set_mode(true, wanted.fail_mode);

@@ -1,5 +1,6 @@
 //! The ports of a bridge: their numbers, and the interfaces that they are.
 
+use super::state::address;
 use super::{Running, RunningPort, identity_of};
 use crate::configuration::{BridgeWanted, InterfaceWanted};
 use crate::interface::{Opened, Vteps, is_made, open, open_all};
@@ -7,9 +8,6 @@ use fulmar_openflow::PortNumber;
 use fulmar_port::tap;
 use fulmar_vswitch::{Flapping, PortInfo};
 use std::collections::BTreeMap;
-
-/// Ports have numbers below this one.
-const FIRST_RESERVED: u32 = 0xff00;
 
 impl Running {
     /// Which of the numbers that are asked for is whose: that of who asks for it and has it, or else of the first who asks.
@@ -166,12 +164,12 @@ impl Running {
         let number = number.or_else(|| interface.last.filter(is_free));
         let number = number.or_else(|| self.kept.get(&interface.name).copied().filter(is_free));
         let is_new = |number: &u32| is_free(number) && !is_kept(number) && !self.claimed.contains(number);
-        number.or_else(|| (1..FIRST_RESERVED).find(is_new)).unwrap_or(FIRST_RESERVED)
+        number.or_else(|| (1..PortNumber::FIRST_RESERVED).find(is_new)).unwrap_or(PortNumber::FIRST_RESERVED)
     }
 
     fn put(&self, interface: &InterfaceWanted, number: u32, opened: Opened) -> Result<(), String> {
         let name = &interface.name;
-        if number == FIRST_RESERVED {
+        if number == PortNumber::FIRST_RESERVED {
             return Err(format!("{name}: the bridge has no number left for a port"));
         }
         let mut info = PortInfo::new(name, [0; 6]);
@@ -195,10 +193,10 @@ impl Running {
         for Flapping { station, ports } in self.bridge.switch().take_flapping() {
             let name =
                 |number: u32| self.bridge.switch().port(number).map_or_else(String::new, |port| port.name);
-            let [_, _, address @ ..] = station.address.to_be_bytes();
+            let [_, _, bytes @ ..] = station.address.to_be_bytes();
             report(&format!(
                 "bridge {bridge}: station {} in VLAN {} moves back and forth between ports {} and {}, ten times a second: is there a loop?",
-                address.map(|byte| format!("{byte:02x}")).join(":"),
+                address(bytes),
                 station.vlan,
                 name(ports[0]),
                 name(ports[1]),

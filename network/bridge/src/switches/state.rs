@@ -112,7 +112,7 @@ impl Running {
 }
 
 /// An Ethernet address as the database has it.
-fn address(bytes: [u8; 6]) -> String {
+pub(super) fn address(bytes: [u8; 6]) -> String {
     bytes.map(|byte| format!("{byte:02x}")).join(":")
 }
 
