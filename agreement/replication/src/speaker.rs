@@ -204,7 +204,15 @@ mod tests {
     }
 
     fn replica<S: StateMachine>(is_fixed: bool, state_machine: S) -> (Replica<S>, Outbox<Replica<S>>) {
-        let me = Member { node: NodeId(1), incarnation: 0 };
+        replica_on(NodeId(1), is_fixed, state_machine)
+    }
+
+    fn replica_on<S: StateMachine>(
+        node: NodeId,
+        is_fixed: bool,
+        state_machine: S,
+    ) -> (Replica<S>, Outbox<Replica<S>>) {
+        let me = Member { node, incarnation: 0 };
         let options = Options { is_fixed, is_durable: false, ..Options::default() };
         let mut replica = Replica::new(me, group(), options, state_machine, &[]);
         let mut out = Outbox::default();
@@ -246,17 +254,46 @@ mod tests {
         (replica.view, replica.committed(), replica.group().clone(), out.sends.len())
     }
 
+    /// A replica in each of the states that a member has, and one that is no member.
+    fn in_all_states(is_fixed: bool) -> [(&'static str, Replica<Timestamps>); 5] {
+        let after = |node, said: &[Message]| {
+            let (mut replica, mut out) = replica_on(NodeId(node), is_fixed, Timestamps::default());
+            said.iter().for_each(|message| replica.receive(Time::ZERO, MEMBER, message.clone(), &mut out));
+            replica
+        };
+        let view = View { epoch: 0, number: 1 };
+        let changing = after(1, &[Message::StartViewChange { view }]);
+        assert_eq!(changing.view, view);
+        let ahead = after(1, &[Message::State(Arc::new(state(9, MEMBER)))]);
+        assert_eq!(ahead.committed(), SequenceNumber(9));
+        [
+            ("leads", after(0, &[])),
+            ("follows", after(1, &[])),
+            ("changes views", changing),
+            ("has another's state", ahead),
+            ("is no member", after(7, &[])),
+        ]
+    }
+
     #[test]
     fn who_is_not_heard_changes_nothing() {
+        let shown = |replica: &Replica<Timestamps>| {
+            (replica.view, replica.committed(), replica.log().last(), replica.group().clone())
+        };
         for (speaker, from) in SPEAKERS {
             for (name, message) in all(from) {
                 for is_fixed in [false, true] {
                     let speaker =
                         if is_fixed && speaker < Speaker::Member { Speaker::Client } else { speaker };
-                    if !message.may_come_from(speaker) {
-                        let before = (View::first_of(0), SequenceNumber(0), group(), 0);
-                        let known = after(is_fixed, from, message.clone());
-                        assert_eq!(known, before, "{name} from {from}, {is_fixed}");
+                    if message.may_come_from(speaker) {
+                        continue;
+                    }
+                    for (state, mut replica) in in_all_states(is_fixed) {
+                        let (before, mut out) = (shown(&replica), Outbox::default());
+                        replica.receive(Time::ZERO, from, message.clone(), &mut out);
+                        let case = format!("{name} from {from} to one that {state}, {is_fixed}");
+                        assert_eq!(shown(&replica), before, "{case}");
+                        assert!(out.is_empty(), "{case}");
                     }
                 }
             }
