@@ -113,7 +113,7 @@ impl Fault {
             Self::RenameAll => "all renamed",
             Self::FillAll => "all disks full",
             Self::Busy => "processors busy",
-            Self::BusyLarge => "busy, large commits",
+            Self::BusyLarge => "busy with large commits",
         }
     }
 }

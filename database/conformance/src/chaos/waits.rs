@@ -81,7 +81,7 @@ const BOUNDS: [(&str, Duration); 5] = [
 ];
 
 /// Whoever is slow and is there goes on to lead.
-const SLOW: [&str; 3] = ["busy, large commits", "disk hangs", "processors busy"];
+const SLOW: [&str; 3] = ["busy with large commits", "disk hangs", "processors busy"];
 
 fn bound(kind: &str) -> Option<Duration> {
     BOUNDS.iter().find(|(bounded, _)| *bounded == kind).map(|(_, bound)| *bound)
