@@ -106,7 +106,8 @@ pub use fulmar_replication::Protocol;
 pub use local::{Door, Doors, LOCAL_CLUSTER};
 pub use map::{HandOver, Layout, Map, Placement, Replicas, Replication};
 pub use message::{
-    Answer, Chunk, DatabaseNumber, Direction, Failed, MapRequest, Message, Question, Sight, VERSION,
+    Answer, Begun, Chunk, DatabaseNumber, Direction, Failed, Found, MapRequest, Message, Piece, Question,
+    Sight, VERSION,
 };
 pub use name::{BadName, DatabaseName};
 pub use open::{Open, ShardOptions};

@@ -3,6 +3,7 @@
 mod speaker;
 #[cfg(test)]
 mod tests;
+mod weight;
 mod wire;
 
 pub(super) use speaker::Speaker;
@@ -15,8 +16,8 @@ use crate::status::Status;
 use fulmar_dbt::Reshape;
 use fulmar_kv::Object;
 use fulmar_kv::{
-    Basis, Commit, Durability, Error, Exclusion, Expected, Key, ObjectId, Part, Prepare, ShardId, Timestamp,
-    TransactionId,
+    Basis, Commit, Durability, Encoded, Error, Exclusion, Expected, Key, ObjectId, Part, Prepare, ShardId,
+    Timestamp, TransactionId,
 };
 use fulmar_node::NodeId;
 use fulmar_replication::{Group, SequenceNumber, View};
@@ -26,7 +27,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The version of these messages.
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
+
+/// What is longer is answered in pieces of so many bytes.
+pub(crate) const LONGEST_PIECE: usize = 1 << 20;
 
 /// A question, its answer, or something that is not answered.
 #[derive(Clone, Debug)]
@@ -250,6 +254,8 @@ pub enum Question {
         at: Sight,
         /// How many bytes of cells are wanted, about.
         bytes: u64,
+        /// What of the answer has come, if it comes in pieces.
+        begun: Option<Begun>,
     },
     /// See [`fulmar_kv::Store::commit`]: of a transaction of this shard alone.
     Commit(TransactionId, Arc<Commit>, Durability),
@@ -275,6 +281,51 @@ pub enum Question {
     Prepare(Prepare),
     /// To decide that a transaction, which all its shards have prepared, takes place, not before this time.
     Decide(TransactionId, Timestamp, Durability),
+}
+
+/// How much has come of what is read in pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// So many bytes…
+    pub bytes: u64,
+    /// …of what has this [fingerprint](fulmar_kv::Encoded::fingerprint). If that is something else by now, its beginning is answered.
+    pub fingerprint: u64,
+}
+
+/// Some bytes of an object, or a part of one, that is longer than one answer is to be: who does not read what he has asked for leaves no more
+/// than that unread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The object.
+    pub object: ObjectId,
+    /// So many bytes it has in all…
+    pub size: u64,
+    /// …which are known by this…
+    pub fingerprint: u64,
+    /// …and so many before these.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Piece {
+    /// What comes next.
+    pub(crate) fn of(object: ObjectId, encoded: &Encoded<'_>, begun: Option<Begun>) -> Self {
+        let fingerprint = encoded.fingerprint();
+        let begun = begun.filter(|begun| begun.fingerprint == fingerprint);
+        let offset = begun.map_or(0, |begun| begun.bytes);
+        let bytes = encoded.bytes(offset, LONGEST_PIECE);
+        Self { object, size: encoded.size(), fingerprint, offset, bytes }
+    }
+}
+
+/// What was read.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// An object, or a part of it.
+    Object(Arc<Object>),
+    /// The beginning of that, or what comes next.
+    Piece(Piece),
 }
 
 /// What a reader sees.
@@ -310,9 +361,9 @@ pub enum Answer {
     /// A snapshot or commit.
     At(Timestamp),
     /// An object or a part of it.
-    Object(Arc<Object>),
+    Found(Found),
     /// A snapshot was opened, and this is what it sees.
-    Opened(Timestamp, Option<Arc<Object>>),
+    Opened(Timestamp, Option<Found>),
     /// It does not hold what it must, and was not opened.
     Unexpected,
     /// The first of the numbers.
@@ -414,7 +465,7 @@ impl Question {
             Part::Before(Some(key)) => (key, Direction::Down),
             Part::Before(None) => (&[][..], Direction::DownFromEnd),
         };
-        Self::Read { object, from: from.into(), direction, at, bytes }
+        Self::Read { object, from: from.into(), direction, at, bytes, begun: None }
     }
 
     /// The shards that have a part in it besides the one that is asked.

@@ -1,5 +1,7 @@
 //! The server: shards of databases for clients elsewhere.
 
+mod at_once;
+mod backlog;
 mod balance;
 mod clock;
 mod copying;
@@ -20,12 +22,14 @@ mod synced;
 mod unused;
 
 use crate::map::{Map, Replication};
-use crate::message::{self, Answer, DatabaseNumber, Failed, Message, Speaker};
+use crate::message::{self, DatabaseNumber, Failed, Message, Speaker};
 use crate::name::DatabaseName;
 use crate::open::Open;
 use crate::peer::PeerMessage;
 use crate::replicated::Entries;
 use crate::status::Status;
+use at_once::AtOnce;
+use backlog::Backlog;
 pub use balance::Load;
 use clock::Clock;
 pub use event::Event;
@@ -81,7 +85,7 @@ struct Shards {
     open: BTreeMap<(DatabaseNumber, ShardId), Shard>,
     unused: Unused,
     /// Questions that need the clock, and from which of its answers on it is new enough.
-    untimed: VecDeque<(u64, ClientQuestion)>,
+    untimed: Backlog<(u64, ClientQuestion)>,
     /// Shards that came after others of their databases, and may have trees and leaves now.
     welcome: BTreeSet<(DatabaseNumber, ShardId)>,
     /// For how many sweeps this server has been busier than another.
@@ -117,7 +121,7 @@ struct Membership {
     /// Where the servers are, as this one will find it when it begins again.
     remembered: Vec<u8>,
     /// Questions of clients for databases that are not on the map as it is known here.
-    unplaced: Vec<(NodeId, u64, DatabaseName)>,
+    unplaced: Backlog<(NodeId, u64, DatabaseName)>,
     /// What the clock has said, if it is not to be heard before a newer map is.
     early: Option<Message>,
 }
@@ -172,12 +176,13 @@ impl Turn<'_> {
         }
     }
 
-    fn answer(&mut self, client: NodeId, number: u64, answer: Answer) {
-        self.send(client, Message::Answer { number, answer });
+    /// Answers a client at once.
+    fn answer(&mut self, client: NodeId, number: u64, answer: AtOnce) {
+        self.send(client, Message::Answer { number, answer: answer.into() });
     }
 
-    fn failed(&self, error: Error) -> Answer {
-        Answer::Failed(Failed::on(error, &self.known.address))
+    fn failed(&self, error: Error) -> Failed {
+        Failed::on(error, &self.known.address)
     }
 
     /// What has come of something that is tried again if it fails: operators are told if it does for another reason than before, and when it
@@ -464,8 +469,8 @@ impl Held {
         if let Some(manager) = &mut self.membership.manager {
             manager.forget(peer);
         }
-        self.shards.untimed.retain(|(_, asked)| asked.client != peer);
-        self.membership.unplaced.retain(|(client, ..)| *client != peer);
+        self.shards.untimed.extract(|(_, asked)| asked.client == peer);
+        self.membership.unplaced.extract(|(client, ..)| *client == peer);
         self.forget_user(peer, turn);
         if turn.known.map.servers.contains_key(&peer) {
             self.step_replicas(turn, |replica, now, out| replica.disconnected(now, peer, out));

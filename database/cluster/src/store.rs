@@ -2,7 +2,7 @@
 
 use crate::client::{Ask, Reply, bytes};
 use crate::connection::LARGEST_COMMIT;
-use crate::message::{Answer, Failed, Question, Sight};
+use crate::message::{Answer, Begun, Failed, Found, Question, Sight};
 use fulmar_kv::Cache;
 use fulmar_kv::{
     Basis, Commit, Durability, Error, Exclusion, Expected, Interruption, Key, Object, ObjectId, Part,
@@ -180,8 +180,12 @@ impl<C: Call> Remote<C> {
     fn failed(&self, answer: Answer) -> Error {
         match answer {
             Answer::Failed(failed) => failed.at(&self.name),
-            _ => self.io(io::ErrorKind::InvalidData, "the server answers something else".into()),
+            _ => self.misfit(),
         }
+    }
+
+    fn misfit(&self) -> Error {
+        self.io(io::ErrorKind::InvalidData, "the server answers something else".into())
     }
 
     fn timestamp(&self, question: Question) -> Result<Timestamp, Error> {
@@ -229,6 +233,39 @@ impl<C: Call> Remote<C> {
                 (bytes.saturating_mul(GROWTH).max(FIRST_BYTES), true)
             }
             None => (std::mem::replace(&mut line.first, ONE_ROW), false),
+        }
+    }
+
+    /// What was found; if that is the first piece of it, the others are asked for.
+    fn whole(&self, found: Found, question: impl Fn() -> Question) -> Result<Option<Arc<Object>>, Error> {
+        let mut piece = match found {
+            Found::Object(object) => return Ok(Some(object)),
+            Found::Piece(piece) => piece,
+        };
+        let (shard, mut whole) = (piece.object.shard(), Vec::new());
+        loop {
+            if piece.offset == 0 {
+                // It is something else than it was.
+                whole.clear();
+            }
+            if piece.offset != whole.len() as u64 || piece.bytes.is_empty() {
+                return Err(self.misfit());
+            }
+            whole.append(&mut piece.bytes);
+            if whole.len() as u64 >= piece.size {
+                let object = Object::decode(piece.object, &whole).ok_or_else(|| self.misfit())?;
+                return Ok(Some(Arc::new(object)));
+            }
+            let mut question = question();
+            if let Question::Read { begun, .. } = &mut question {
+                *begun = Some(Begun { bytes: whole.len() as u64, fingerprint: piece.fingerprint });
+            }
+            piece = match self.ask(shard, question)? {
+                Answer::Found(Found::Piece(next)) => next,
+                Answer::Found(Found::Object(object)) => return Ok(Some(object)),
+                Answer::Nothing => return Ok(None),
+                other => return Err(self.failed(other)),
+            };
         }
     }
 
@@ -309,22 +346,27 @@ impl<C: Call> Store for Remote<C> {
             None => Sight::New(in_shard(at.expected())),
         };
         let scans = goes_on && at.known().is_some();
-        let question = Question::read(object, part, sight, bytes);
+        let question = Question::read(object, part, sight.clone(), bytes);
         let ask = if scans {
             Ask::Scan(shard, question, bytes.saturating_mul(GROWTH))
         } else {
             Ask::Question(shard, question)
         };
         let found = match self.call(ask)? {
-            Answer::Object(found) => Some(found),
+            Answer::Found(found) => {
+                self.whole(found, || Question::read(object, part, sight.clone(), bytes))?
+            }
             Answer::Nothing => None,
             Answer::Opened(opened, found) => {
-                if is_once {
-                    self.line.lock().client.tell(Ask::CloseSnapshot(opened));
-                } else {
+                if !is_once {
                     at.opened(opened);
                 }
-                found
+                let question = || Question::read(object, part, Sight::Open(opened), bytes);
+                let whole = found.map_or(Ok(None), |found| self.whole(found, question));
+                if is_once {
+                    self.line.lock().client.tell(Ask::CloseSnapshot(opened));
+                }
+                whole?
             }
             Answer::Unexpected => return Err(Error::Unexpected),
             other => return Err(self.failed(other)),

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test panics on what it does not expect")]
 
 use fulmar_cluster::{
-    Answer, Chunk, DatabaseName, DatabaseNumber, Load, Map, Message, NodeId, Placement, Question,
+    Answer, Chunk, DatabaseName, DatabaseNumber, Found, Load, Map, Message, NodeId, Placement, Question,
     ShardStatus, Status,
 };
 use fulmar_coding::put_varint;
@@ -198,7 +198,7 @@ fn a_message_takes_a_small_multiple_of_its_bytes() {
         ("loads", Message::Loads(loads)),
         ("cells of an answer", {
             let object = Object::decode(object(2), &deleted_cells(object(2))).unwrap();
-            let answer = Answer::Opened(Timestamp(1), Some(Arc::new(object)));
+            let answer = Answer::Opened(Timestamp(1), Some(Found::Object(Arc::new(object))));
             Message::Answer { number: 1, answer }
         }),
         ("copied", {

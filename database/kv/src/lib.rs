@@ -81,7 +81,7 @@ pub use error::{Error, Refusal};
 pub use interval::Interval;
 pub use key::Key;
 pub use numbers::Numbers;
-pub use object::{Change, Changes, KeyAndValue, Object};
+pub use object::{Change, Changes, Encoded, KeyAndValue, Object, View};
 pub use ownership::follow_with_file;
 pub use storage::Storage;
 pub use store::{Basis, Exclusion, Expected, Interruption, Part, ShardCounts, Snapshot, Store};

@@ -18,6 +18,8 @@ mod stored;
 pub(crate) mod tests;
 
 pub use changes::{Changes, KeyAndValue};
+pub use part::View;
+pub use stored::Encoded;
 pub(crate) use stored::encode_changes;
 
 use crate::key::debug_bytes;

@@ -3,7 +3,7 @@
 //! *Known as:* prefetch, read-ahead.
 
 use super::Client;
-use crate::message::{Answer, Direction, Message, Question, Sight};
+use crate::message::{Answer, Direction, Found, Message, Question, Sight};
 use fulmar_kv::ShardId;
 use fulmar_node::{Outbox, Time};
 
@@ -33,7 +33,10 @@ impl Prefetch {
 /// Whether this is the part of the leaf that was asked for.
 fn is_of(answer: &Answer, question: &Question) -> bool {
     match (answer, question) {
-        (Answer::Object(part), Question::Read { object, .. }) => part.id() == *object && part.level() == 0,
+        (Answer::Found(Found::Object(part)), Question::Read { object, .. }) => {
+            part.id() == *object && part.level() == 0
+        }
+        (Answer::Found(Found::Piece(piece)), Question::Read { object, .. }) => piece.object == *object,
         _ => false,
     }
 }
@@ -110,7 +113,10 @@ impl Client {
         bytes: u64,
         out: &mut Outbox<Self>,
     ) {
-        let (Question::Read { direction, at, .. }, Answer::Object(part)) = (question, answer) else { return };
+        let (Question::Read { direction, at, .. }, Answer::Found(Found::Object(part))) = (question, answer)
+        else {
+            return;
+        };
         let end = match direction {
             Direction::Up => part.interval().high(),
             Direction::Down | Direction::DownFromEnd => {
@@ -121,7 +127,7 @@ impl Client {
         let (Some(end), Some(layout)) = (end.filter(|_| is_leaf), &self.layout) else { return };
         let direction = if *direction == Direction::Up { Direction::Up } else { Direction::Down };
         let (object, at) = (part.id(), at.clone());
-        let question = Question::Read { object, from: end.into(), direction, at, bytes };
+        let question = Question::Read { object, from: end.into(), direction, at, bytes, begun: None };
         let shard = object.shard();
         if let Some(server) = layout.server(shard) {
             self.number += 1;

@@ -4,7 +4,7 @@ use fulmar_transport::Wire;
 
 /// The kinds of messages, by their first bytes: questions, answers, and what servers tell each other.
 fn kinds() -> impl Iterator<Item = u8> {
-    (0..=11).chain(16..=28).chain(32..=57)
+    (0..=12).chain(16..=30).chain(32..=57)
 }
 
 /// Mostly small numbers, as lengths and counts are.

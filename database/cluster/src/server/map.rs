@@ -1,9 +1,9 @@
 //! The map, as a server asks for it, and as others ask it.
 
 use super::shard::Done;
-use super::{Event, Held, Known, Manager, Turn};
+use super::{AtOnce, Event, Held, Known, Manager, Turn};
 use crate::map::Map;
-use crate::message::{Answer, Failed, MapRequest, Message};
+use crate::message::{Failed, MapRequest, Message};
 use crate::name::DatabaseName;
 use crate::open::Open;
 use fulmar_coding::Reader;
@@ -79,13 +79,15 @@ impl Held {
     ) {
         if let Some(layout) = turn.known.map.layout(&name) {
             let reached = turn.known.clock.reached();
-            return turn.answer(client, number, Answer::Open(layout, reached));
+            return turn.answer(client, number, AtOnce::Open(layout, reached));
         }
         if let Err(error) = self.directory.exists(&name) {
-            return turn.answer(client, number, Answer::Failed(error.into()));
+            return turn.answer(client, number, AtOnce::Failed(error.into()));
         }
-        if !self.membership.unplaced.iter().any(|(waits, asked, _)| (*waits, *asked) == (client, number)) {
-            self.membership.unplaced.push((client, number, name.clone()));
+        let unplaced = &mut self.membership.unplaced;
+        let is_here = unplaced.iter().any(|(waits, asked, _)| (*waits, *asked) == (client, number));
+        if !is_here && unplaced.push(name.len() as u64, (client, number, name.clone())).is_err() {
+            return turn.answer(client, number, AtOnce::Elsewhere);
         }
         turn.send(turn.known.map.manager, Message::Ask(MapRequest::Database { name, create }));
     }
@@ -177,10 +179,8 @@ impl Held {
             Ok(()) => manager.tell_map(from, Some(name), turn),
             // Other servers hear nothing, and their clients that this one does not answer.
             Err(error) if from == me => {
-                let failed = turn.failed(error);
-                for (client, number, _) in
-                    self.membership.unplaced.extract_if(.., |(.., asked)| *asked == name)
-                {
+                let failed = AtOnce::Failed(turn.failed(error));
+                for (client, number, _) in self.membership.unplaced.extract(|(.., asked)| *asked == name) {
                     turn.answer(client, number, failed.clone());
                 }
             }
@@ -198,10 +198,10 @@ impl Held {
         }
         let Some(about) = about else { return };
         let layout = turn.known.map.layout(about).map(|layout| (layout, turn.known.clock.reached()));
-        for (client, number, _) in self.membership.unplaced.extract_if(.., |(.., name)| *name == *about) {
-            let missing = || Answer::Failed(Failed::Missing("no such database".into()));
+        for (client, number, _) in self.membership.unplaced.extract(|(.., name)| *name == *about) {
+            let missing = || AtOnce::Failed(Failed::Missing("no such database".into()));
             let answer =
-                layout.clone().map_or_else(missing, |(layout, reached)| Answer::Open(layout, reached));
+                layout.clone().map_or_else(missing, |(layout, reached)| AtOnce::Open(layout, reached));
             turn.answer(client, number, answer);
         }
     }

@@ -1,9 +1,9 @@
 //! What clients ask about shards: as soon as the clock has told what a question needs, its shard is asked.
 
 use super::ledger::Ledger;
-use super::shard::{Asked, Shard, Sighted, Task};
-use super::{Held, Turn};
-use crate::message::{self, Answer, DatabaseNumber, Sight};
+use super::shard::{Asked, Shard, Sighted, Task, Wanted};
+use super::{AtOnce, Held, Turn};
+use crate::message::{self, DatabaseNumber, Sight};
 use fulmar_kv::{Durability, Error, Exclusion, ShardId, Timestamp};
 use fulmar_node::NodeId;
 use std::sync::Arc;
@@ -50,19 +50,14 @@ impl Held {
     /// Answers a client's question, as soon as the clock has told what it needs.
     pub(super) fn ask(&mut self, asked: ClientQuestion, turn: &mut Turn<'_>) {
         let mut asked = asked;
-        if let message::Question::Read { object, from, direction, at, bytes } = &mut asked.question
+        if let message::Question::Read { object, from, direction, at, bytes, begun } = &mut asked.question
             && let Sight::Once(expected) = at
         {
             let reached = turn.known.clock.reached();
+            let wanted = Wanted { object: *object, part: direction.part(from), bytes: *bytes, begun: *begun };
             if let Some(shard) = self.shards.open.get_mut(&asked.place)
                 && !shard.is_replicated()
-                && let Some(answer) = shard.read_newest(
-                    asked.client,
-                    *object,
-                    (direction.part(from), *bytes),
-                    expected.as_ref(),
-                    reached,
-                )
+                && let Some(answer) = shard.read_newest(asked.client, wanted, expected.as_ref(), reached)
             {
                 return turn.answer(asked.client, asked.number, answer);
             }
@@ -75,8 +70,8 @@ impl Held {
             let begins = |question: &message::Question| {
                 matches!(question, message::Question::Exclude(Exclusion::Begin))
             };
-            self.shards.untimed.retain(|(_, here)| {
-                (here.client, here.place) != (asked.client, asked.place) || !begins(&here.question)
+            self.shards.untimed.extract(|(_, here)| {
+                (here.client, here.place) == (asked.client, asked.place) && begins(&here.question)
             });
         }
         // What is asked again while it waits here is here.
@@ -89,10 +84,17 @@ impl Held {
             if matches!(asked.question, message::Question::CommitUnread(..)) {
                 turn.known.clock.go_on();
             }
-            self.shards.untimed.push_back((turn.known.clock.next(), asked));
-            return turn.ask_time();
+            return self.wait_for_the_clock(asked, turn);
         }
         self.pursue(asked, turn);
+    }
+
+    fn wait_for_the_clock(&mut self, asked: ClientQuestion, turn: &mut Turn<'_>) {
+        let weight = asked.question.weight();
+        if let Err((_, asked)) = self.shards.untimed.push(weight, (turn.known.clock.next(), asked)) {
+            return turn.answer(asked.client, asked.number, AtOnce::Elsewhere);
+        }
+        turn.ask_time();
     }
 
     /// Answers a client's question, for which the clock is new enough.
@@ -102,28 +104,27 @@ impl Held {
         let is_behind =
             |shard: &Shard| shard.opened_at().max(turn.known.clock.forgotten()) > turn.known.clock.now();
         if asked.needs_time() && self.shards.open.get(&asked.place).is_some_and(is_behind) {
-            self.shards.untimed.push_back((turn.known.clock.next(), asked));
-            return turn.ask_time();
+            return self.wait_for_the_clock(asked, turn);
         }
         let ClientQuestion { client, number, again, place, question } = asked;
         match holds {
             Ok(true) => {}
-            Ok(false) => return turn.answer(client, number, Answer::Elsewhere),
+            Ok(false) => return turn.answer(client, number, AtOnce::Elsewhere),
             Err(error) => {
                 // What was asked for before may have been done then.
                 let error = if again { error.of_unknown_outcome() } else { error };
-                let answer = turn.failed(error);
-                return turn.answer(client, number, answer);
+                let failed = turn.failed(error);
+                return turn.answer(client, number, AtOnce::Failed(failed));
             }
         }
         if !question.shards().all(|shard| turn.known.map.server(place.0, shard).is_some()) {
             // Of one that is not there nobody would hear what it decides. If there is a newer map, it is known in a moment.
-            return turn.answer(client, number, Answer::Elsewhere);
+            return turn.answer(client, number, AtOnce::Elsewhere);
         }
         let Some(shard) = self.shards.open.get_mut(&place) else { return };
         if question.changes() && !shard.has_room() {
             // Who leads nobody may be led by another by now: the client asks again in a while, there or here.
-            return turn.answer(client, number, Answer::Elsewhere);
+            return turn.answer(client, number, AtOnce::Elsewhere);
         }
         // Whatever the client wants of its commits: what others have committed since may rest on it, on other disks.
         let is_rested_on = turn.known.map.is_spread(place.0) && shard.database().storage().is_kept();
@@ -132,31 +133,33 @@ impl Held {
             let at = turn.known.clock.now();
             turn.known.snapshots.open(client, number, at)
         };
+        let weight = question.weight();
         let task = match question {
             message::Question::OpenSnapshot => {
-                let answer = open().map_or(Answer::Nothing, Answer::At);
+                let answer = open().map_or(AtOnce::Closed, AtOnce::Now);
                 return turn.answer(client, number, answer);
             }
             message::Question::Newest => {
                 let now = turn.known.clock.now();
-                return turn.answer(client, number, Answer::At(now));
+                return turn.answer(client, number, AtOnce::Now(now));
             }
             message::Question::Size => {
                 let bytes = shard.size();
-                return turn.answer(client, number, Answer::Size(bytes));
+                return turn.answer(client, number, AtOnce::Size(bytes));
             }
             message::Question::ReopenSnapshot(at) => {
                 let reopened = shard.reopen_snapshot(client, at);
                 let reopened = reopened.map(|()| turn.known.snapshots.open(client, number, at));
-                let answer = reopened.map_or_else(|error| turn.failed(error), |_| Answer::At(at));
+                let answer =
+                    reopened.map_or_else(|error| AtOnce::Failed(turn.failed(error)), |_| AtOnce::Now(at));
                 return turn.answer(client, number, answer);
             }
             message::Question::Pick { tree, next, count, at } => {
                 let picked = shard.pick(client, at, tree, (next, count));
-                let answer = picked.map_or_else(|error| turn.failed(error), Answer::Picked);
+                let answer = picked.map_or_else(|error| AtOnce::Failed(turn.failed(error)), AtOnce::Picked);
                 return turn.answer(client, number, answer);
             }
-            message::Question::Read { object, from, direction, at, bytes } => {
+            message::Question::Read { object, from, direction, at, bytes, begun } => {
                 let sight = match at {
                     Sight::Open(at) => Sighted { at, is_new: false, expected: None, waits: true },
                     Sight::New(expected) | Sight::Once(expected) => {
@@ -164,7 +167,7 @@ impl Held {
                         Sighted { at, is_new: true, expected, waits: true }
                     }
                 };
-                Task::Read { object, from, direction, bytes, sight }
+                Task::Read { object, from, direction, bytes, begun, sight }
             }
             message::Question::Commit(transaction, commit, durability) => {
                 Task::Commit(transaction, commit, at_least(durability))
@@ -183,12 +186,12 @@ impl Held {
             // Asked of the server.
             message::Question::Open { .. } => return,
         };
-        shard.ask(Asked { client, number, again, task }, turn);
+        shard.ask(Asked { client, number, again, task, weight }, turn);
     }
 
     /// The clock has told where it is.
     pub(super) fn hear_time(&mut self, number: u64, turn: &mut Turn<'_>) {
-        while let Some((_, asked)) = self.shards.untimed.pop_front_if(|(needs, _)| *needs <= number) {
+        while let Some((_, asked)) = self.shards.untimed.pop_if(|(needs, _)| *needs <= number) {
             self.pursue(asked, turn);
         }
         if self.shards.untimed.is_empty() {

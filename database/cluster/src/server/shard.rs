@@ -8,10 +8,11 @@ mod reads;
 mod task;
 mod transactions;
 
-use super::Turn;
+use super::backlog::Backlog;
 use super::balance::Heat;
 use super::ledger::Ledger;
 use super::reshape::{Pace, Underway, is_reshape};
+use super::{AtOnce, Turn};
 use crate::OUTCOME_KEPT;
 use crate::message::{Answer, DatabaseNumber, Message};
 use crate::peer::PeerMessage;
@@ -24,7 +25,9 @@ use fulmar_kv::{
     ShardId, Timestamp, TransactionId, Undecided,
 };
 use fulmar_node::{NodeId, Time};
+pub(super) use reads::Wanted;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::io;
 pub(super) use task::{Asked, Sighted, Task};
 use transactions::Owner;
@@ -52,7 +55,7 @@ pub(super) struct Shard {
     /// next, they take place then.
     lost: Option<Lost>,
     /// What met a lock.
-    deferred: Vec<Deferred>,
+    deferred: Backlog<Deferred>,
     /// Whose transactions are prepared.
     owners: BTreeMap<TransactionId, Owner>,
     /// Transactions that must not be prepared any more, and their snapshots: somebody was told that they will never
@@ -95,6 +98,11 @@ struct Lost {
 struct Deferred {
     by: TransactionId,
     asked: Asked,
+}
+
+/// Of a client that asks for more.
+fn has_enough(what: fmt::Arguments<'_>) -> Error {
+    Error::Io { path: "this client".into(), source: io::Error::other(format!("has {what}: end some")) }
 }
 
 /// What became of a question.
@@ -145,7 +153,7 @@ impl Shard {
             last: BTreeMap::new(),
             waiting: VecDeque::new(),
             lost: None,
-            deferred: Vec::new(),
+            deferred: Backlog::default(),
             owners,
             refused: BTreeMap::new(),
             numbers: Numbers::default(),
@@ -233,8 +241,7 @@ impl Shard {
         self.require_readable(at)?;
         let all = (client, Timestamp(0))..=(client, Timestamp(u64::MAX));
         if self.reopened.range(all).nth(MOST_SNAPSHOTS - 1).is_some() {
-            let why = format!("has {MOST_SNAPSHOTS} snapshots open: end some");
-            return Err(Error::Io { path: "this client".into(), source: io::Error::other(why) });
+            return Err(has_enough(format_args!("{MOST_SNAPSHOTS} snapshots open")));
         }
         if self.reopened.insert((client, at)) {
             self.database.reopen_snapshot(at);
@@ -296,8 +303,10 @@ impl Shard {
             return self.tell_outcome(&asked, outcome, durability, turn);
         }
         let progress = match &asked.task {
-            Task::Read { object, from, direction, bytes, sight } => {
-                self.read(&asked, *object, direction.part(from), *bytes, sight, turn)
+            Task::Read { object, from, direction, bytes, begun, sight } => {
+                let wanted =
+                    Wanted { object: *object, part: direction.part(from), bytes: *bytes, begun: *begun };
+                self.read(&asked, wanted, sight, turn)
             }
             Task::Commit(transaction, commit, durability) => {
                 self.commit(&asked, (*transaction, commit), *durability, turn)
@@ -323,11 +332,26 @@ impl Shard {
                     self.pass_on_that_it_is_given_up(by, turn);
                 }
                 self.inquire(by, asked.task.reader(), turn);
-                return self.deferred.push(Deferred { by, asked });
+                return self.defer(by, asked, turn);
             }
             Err(error) => Refused::Failed(error),
         };
         self.refuse(&asked, refused, turn);
+    }
+
+    /// Has it wait for the end of a transaction.
+    fn defer(&mut self, by: TransactionId, asked: Asked, turn: &mut Turn<'_>) {
+        let Err(Deferred { asked, .. }) = self.deferred.push(asked.weight, Deferred { by, asked }) else {
+            return;
+        };
+        // It has not been asked for, then.
+        if let Some((last, None)) = self.last.get_mut(&asked.client)
+            && *last == asked.number
+        {
+            *last = last.saturating_sub(1);
+        }
+        self.close_untold(asked.client, asked.number, turn);
+        turn.answer(asked.client, asked.number, AtOnce::Elsewhere);
     }
 
     /// What to do if a snapshot, which sees what was there at `at`, does not see what is expected of it, or may not.
@@ -400,7 +424,7 @@ impl Shard {
             self.end_snapshot(client, at);
         }
         self.committed.retain(|(owner, _), _| *owner != client);
-        self.deferred.retain(|deferred| deferred.asked.client != client);
+        self.deferred.extract(|deferred| deferred.asked.client == client);
         let owned: Vec<_> =
             self.owners.iter().filter(|(_, owner)| owner.client == Some(client)).map(|(t, _)| *t).collect();
         for transaction in owned {

@@ -1,8 +1,8 @@
 //! A server that is spoken to, and a client of good will, who commits and reads between what others say.
 
 use fulmar_cluster::{
-    Answer, DatabaseNumber, Direction, Directory, Event, Joining, Layout, Map, MapRequest, Message, NodeId,
-    Placement, Question, Replication, Server, ShardOptions, Sight, SyncLog, Timer,
+    Answer, DatabaseNumber, Direction, Directory, Event, Found, Joining, Layout, Map, MapRequest, Message,
+    NodeId, Placement, Question, Replication, Server, ShardOptions, Sight, SyncLog, Timer,
 };
 use fulmar_kv::{
     Change, Commit, Durability, ObjectId, Restructuring, ShardId, Timestamp, TransactionId, Write,
@@ -214,9 +214,10 @@ impl Node {
             direction: Direction::Up,
             at: Sight::New(None),
             bytes: 1 << 20,
+            begun: None,
         };
         match self.ask(question) {
-            Answer::Opened(at, Some(object)) => {
+            Answer::Opened(at, Some(Found::Object(object))) => {
                 self.hear(CLIENT, Message::SnapshotClosed(at));
                 object.count(at) as u64
             }

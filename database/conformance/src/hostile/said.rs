@@ -1,6 +1,6 @@
 //! What may be said to a server by who means no good: bytes that are often a message, and questions that have the form of good ones.
 
-use fulmar_cluster::{DatabaseNumber, Direction, Message, Question, Sight};
+use fulmar_cluster::{Begun, DatabaseNumber, Direction, Message, Question, Sight};
 use fulmar_coding::{put_bytes, put_varint};
 use fulmar_kv::{
     Basis, Change, Commit, Durability, Exclusion, Expected, Interval, Key, ObjectId, Prepare, Restructuring,
@@ -166,6 +166,10 @@ impl Saying<'_> {
                     _ => Sight::Once(self.expected()),
                 },
                 bytes: self.one([0, 1, 1 << 20, u64::MAX]),
+                begun: self.random.one_in(3).then(|| Begun {
+                    bytes: self.one([0, 1, 1 << 20, u64::MAX]),
+                    fingerprint: self.one([0, u64::MAX]),
+                }),
             },
             7 | 8 => {
                 let (primary, mut others) = (self.shard(), self.some(Self::shard));

@@ -1,7 +1,7 @@
 //! A part of an object, as one snapshot sees it: what travels to a reader elsewhere.
 
-use super::Object;
 use super::next::Builder;
+use super::{Encoded, Object};
 use crate::commit::linked;
 use crate::{Interval, ObjectId, Part, Timestamp};
 
@@ -31,6 +31,11 @@ impl Object {
     /// The cells that `at` sees, beginning with `part`: as many as take `bytes`, but one at least if there is one. Its
     /// interval is what it tells of. `None` if the object does not hold where `part` begins.
     pub fn part(&self, part: Part<'_>, at: Timestamp, bytes: usize) -> Option<Self> {
+        self.view(part, at, bytes).map(|view| view.copy())
+    }
+
+    /// What [`Object::part`] copies.
+    pub fn view<'a>(&'a self, part: Part<'a>, at: Timestamp, bytes: usize) -> Option<View<'a>> {
         let mut slots = Vec::new();
         let mut room = bytes;
         let take = |slot: usize, slots: &mut Vec<usize>, room: &mut usize| {
@@ -45,7 +50,7 @@ impl Object {
         if !self.holds(part) {
             return None;
         }
-        let interval = match part {
+        let (low, high) = match part {
             Part::From(key) => {
                 let mut next = self.visible_from(self.lower_bound(key), at);
                 while let Some(slot) = next
@@ -54,7 +59,7 @@ impl Object {
                     next = self.visible_after(slot, at);
                 }
                 let high = next.map(|slot| self.key(slot)).or_else(|| self.interval.high());
-                Interval::new(key.into(), high.map(Into::into))
+                (key, high)
             }
             Part::Before(before) => {
                 let (high, mut next) = match before {
@@ -71,14 +76,52 @@ impl Object {
                     (Some(_), Some(first)) => self.key(*first),
                     _ => self.interval.low(),
                 };
-                Interval::new(low.into(), high.map(Into::into))
+                (low, high)
             }
         };
-        let taken = slots.iter().map(|slot| self.cell_size(*slot)).sum();
-        let mut cells = Builder::with_capacity(slots.len(), taken);
-        for slot in slots {
-            cells.push(self.key(slot), Some(self.value(slot)), self.slots[slot].at);
+        Some(View { object: self, low, high, slots })
+    }
+}
+
+/// A cell that a snapshot sees stays what it is: when it was written is among its first bytes.
+const HEAD: usize = 1 << 10;
+
+/// A part of an object that is not copied yet.
+pub struct View<'o> {
+    object: &'o Object,
+    low: &'o [u8],
+    high: Option<&'o [u8]>,
+    slots: Vec<usize>,
+}
+
+impl<'o> View<'o> {
+    /// What it tells of.
+    pub fn interval(&self) -> Interval {
+        Interval::new(self.low.into(), self.high.map(Into::into))
+    }
+
+    /// Bytes of its cells and of the ends of its interval.
+    pub fn size(&self) -> usize {
+        self.cells() + self.low.len() + self.high.map_or(0, <[u8]>::len)
+    }
+
+    fn cells(&self) -> usize {
+        self.slots.iter().map(|slot| self.object.cell_size(*slot)).sum()
+    }
+
+    /// The part as an object of its own.
+    pub fn copy(&self) -> Object {
+        let object = self.object;
+        let mut cells = Builder::with_capacity(self.slots.len(), self.cells());
+        for slot in &self.slots {
+            cells.push(object.key(*slot), Some(object.value(*slot)), object.slots[*slot].at);
         }
-        Some(cells.finish(self.id, self.root, interval, self.level))
+        cells.finish(object.id, object.root, self.interval(), object.level)
+    }
+
+    /// As [`View::copy`] is encoded.
+    pub fn encoded(&self) -> Encoded<'o> {
+        let cells = self.slots.iter().map(|slot| self.object.cell(*slot)).collect();
+        Encoded::of(self.object, (self.low, self.high), self.slots.len(), (cells, HEAD))
     }
 }

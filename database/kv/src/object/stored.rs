@@ -3,7 +3,10 @@
 use super::next::Builder;
 use super::{Changes, Object};
 use crate::{Interval, ObjectId, Timestamp};
+use foldhash::quality::FixedState;
 use fulmar_coding::{Reader, put_bytes, put_varint};
+use std::borrow::Cow;
+use std::hash::{BuildHasher, Hasher};
 
 impl Object {
     /// Appends it as the engine stores it.
@@ -14,6 +17,18 @@ impl Object {
         self.interval.encode(out);
         put_varint(out, self.slots.len() as u64);
         out.extend_from_slice(&self.cells);
+    }
+
+    /// What [`Object::encode`] writes.
+    pub fn encoded(&self) -> Encoded<'_> {
+        let ends = (self.interval.low(), self.interval.high());
+        Encoded::of(self, ends, self.slots.len(), (vec![&self.cells], usize::MAX))
+    }
+
+    /// A cell as it is encoded.
+    pub(super) fn cell(&self, slot: usize) -> &[u8] {
+        let s = &self.slots[slot];
+        &self.cells[s.start as usize..s.end()]
     }
 
     /// The object that [`Object::encode`] wrote; `None` if these bytes are not one.
@@ -51,6 +66,65 @@ impl Object {
         let mut keys = changes.iter().map(|(key, _)| key);
         let is_next = at == Timestamp(0) || at > self.newest || keys.clone().all(is_later);
         is_next && keys.all(|key| self.interval.contains(key))
+    }
+}
+
+/// An encoded object, of which any bytes can be had without a copy of the others.
+pub struct Encoded<'o> {
+    ends: [Cow<'o, [u8]>; 5],
+    cells: Vec<&'o [u8]>,
+    /// So many bytes of each of those tell which it is.
+    telling: usize,
+}
+
+impl<'o> Encoded<'o> {
+    pub(super) fn of(
+        object: &Object,
+        (low, high): (&'o [u8], Option<&'o [u8]>),
+        count: usize,
+        (cells, telling): (Vec<&'o [u8]>, usize),
+    ) -> Self {
+        let varint = |number: usize, out: &mut Vec<u8>| put_varint(out, number as u64);
+        let mut start = vec![object.level];
+        put_varint(&mut start, object.root.0);
+        varint(low.len(), &mut start);
+        let mut middle = vec![u8::from(high.is_some())];
+        if let Some(high) = high {
+            varint(high.len(), &mut middle);
+        }
+        let mut counted = Vec::new();
+        varint(count, &mut counted);
+        let ends = [start.into(), low.into(), middle.into(), high.unwrap_or_default().into(), counted.into()];
+        Self { ends, cells, telling }
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        self.ends.iter().map(|piece| &**piece).chain(self.cells.iter().copied())
+    }
+
+    /// How many bytes.
+    pub fn size(&self) -> u64 {
+        self.pieces().map(|piece| piece.len() as u64).sum()
+    }
+
+    /// As good as certainly another number for what is encoded otherwise.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = FixedState::with_seed(self.size()).build_hasher();
+        self.ends.iter().for_each(|piece| hasher.write(piece));
+        self.cells.iter().for_each(|cell| hasher.write(&cell[..cell.len().min(self.telling)]));
+        hasher.finish()
+    }
+
+    /// So many bytes at most, from this place on.
+    pub fn bytes(&self, from: u64, most: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut before = usize::try_from(from).unwrap_or(usize::MAX);
+        for piece in self.pieces() {
+            let rest = piece.get(before..).unwrap_or_default();
+            before = before.saturating_sub(piece.len());
+            out.extend_from_slice(&rest[..rest.len().min(most - out.len())]);
+        }
+        out
     }
 }
 

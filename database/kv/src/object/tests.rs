@@ -1,4 +1,4 @@
-use super::{Changes, Object, encode_changes, head};
+use super::{Changes, Encoded, Object, encode_changes, head};
 use crate::{Interval, Key, ObjectId, Part, Timestamp};
 use fulmar_node::Random;
 use fulmar_sim::seeds;
@@ -299,11 +299,27 @@ fn seen(object: &Object, at: Timestamp) -> Vec<(Vec<u8>, Vec<u8>)> {
     cells
 }
 
+/// What is encoded piece by piece is what is encoded at once.
+fn assert_pieces(encoded: &Encoded<'_>, object: &Object, most: usize) {
+    let (mut whole, mut pieces) = (Vec::new(), Vec::new());
+    object.encode(&mut whole);
+    while pieces.len() < whole.len() {
+        let piece = encoded.bytes(pieces.len() as u64, most);
+        assert!((1..=most).contains(&piece.len()));
+        pieces.extend(piece);
+    }
+    assert_eq!((&pieces, encoded.size()), (&whole, whole.len() as u64));
+    assert_eq!(encoded.bytes(encoded.size(), most), []);
+    assert_eq!(encoded.bytes(u64::MAX, most), []);
+}
+
 fn parts_ascending(object: &Object, at: Timestamp, bytes: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut cells = Vec::new();
     let mut from = object.interval().low().to_vec();
     loop {
-        let part = object.part(Part::From(&from), at, bytes).expect("the key is inside");
+        let view = object.view(Part::From(&from), at, bytes).expect("the key is inside");
+        let part = view.copy();
+        assert_pieces(&view.encoded(), &part, bytes + 1);
         assert_eq!((part.problems(), part.interval().low()), (vec![], &*from));
         cells.extend(seen(&part, Timestamp(u64::MAX)));
         match part.interval().high() {
@@ -339,6 +355,7 @@ fn parts_put_together_are_what_a_snapshot_sees() {
         let at = Timestamp(run.watermark.0 + run.random.below(run.last.0 - run.watermark.0 + 1));
         let bytes = run.random.index(100);
         for object in &run.objects {
+            assert_pieces(&object.encoded(), object, bytes + 1);
             let whole = seen(object, at);
             assert_eq!(parts_ascending(object, at, bytes), whole);
             assert_eq!(parts_descending(object, at, bytes), whole);

@@ -1,7 +1,7 @@
 //! How answers to clients are written.
 
 use crate::map::Layout;
-use crate::message::{Answer, Failed};
+use crate::message::{Answer, Failed, Found, Piece};
 use fulmar_coding::{Reader, put_bytes, put_varint};
 use fulmar_kv::{Object, ObjectId, Timestamp};
 use std::sync::Arc;
@@ -9,18 +9,20 @@ use std::sync::Arc;
 pub(super) fn answer_tag(answer: &Answer) -> u8 {
     match answer {
         Answer::At(_) => 16,
-        Answer::Object(_) => 17,
+        Answer::Found(Found::Object(_)) => 17,
         Answer::Nothing => 18,
         Answer::Misplaced => 19,
         Answer::Failed(_) => 20,
         Answer::Unknown => 21,
         Answer::Open(..) => 22,
         Answer::Elsewhere => 23,
-        Answer::Opened(..) => 24,
+        Answer::Opened(_, None | Some(Found::Object(_))) => 24,
         Answer::Unexpected => 25,
         Answer::Picked(_) => 26,
         Answer::Granted => 27,
         Answer::Size(_) => 28,
+        Answer::Found(Found::Piece(_)) => 29,
+        Answer::Opened(_, Some(Found::Piece(_))) => 30,
     }
 }
 
@@ -29,20 +31,14 @@ pub(super) fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
         Answer::At(at) => put_varint(out, at.0),
         Answer::Picked(first) => put_varint(out, first.cast_unsigned()),
         Answer::Size(bytes) => put_varint(out, *bytes),
-        Answer::Object(object) => {
-            put_varint(out, object.id().0);
-            object.encode(out);
-        }
+        Answer::Found(found) => put_found(out, found),
         Answer::Open(layout, reached) => {
             put_varint(out, reached.0);
             layout.encode(out);
         }
-        Answer::Opened(at, object) => {
+        Answer::Opened(at, found) => {
             put_varint(out, at.0);
-            if let Some(object) = object {
-                put_varint(out, object.id().0);
-                object.encode(out);
-            }
+            found.iter().for_each(|found| put_found(out, found));
         }
         Answer::Nothing
         | Answer::Misplaced
@@ -71,7 +67,7 @@ pub(super) fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
 pub(super) fn answer(tag: u8, input: &mut Reader<'_>) -> Option<Answer> {
     Some(match tag {
         16 => Answer::At(Timestamp::decode(input)?),
-        17 => Answer::Object(object(input)?),
+        17 => Answer::Found(object(input)?),
         18 => Answer::Nothing,
         19 => Answer::Misplaced,
         20 => {
@@ -105,12 +101,39 @@ pub(super) fn answer(tag: u8, input: &mut Reader<'_>) -> Option<Answer> {
         26 => Answer::Picked(input.varint()?.cast_signed()),
         27 => Answer::Granted,
         28 => Answer::Size(input.varint()?),
+        29 => Answer::Found(piece(input)?),
+        30 => Answer::Opened(Timestamp::decode(input)?, Some(piece(input)?)),
         _ => return None,
     })
 }
 
+fn put_found(out: &mut Vec<u8>, found: &Found) {
+    match found {
+        Found::Object(object) => {
+            put_varint(out, object.id().0);
+            object.encode(out);
+        }
+        Found::Piece(Piece { object, size, fingerprint, offset, bytes }) => {
+            for number in [object.0, *size, *fingerprint, *offset] {
+                put_varint(out, number);
+            }
+            put_bytes(out, bytes);
+        }
+    }
+}
+
 /// All that is left.
-fn object(input: &mut Reader<'_>) -> Option<Arc<Object>> {
+fn object(input: &mut Reader<'_>) -> Option<Found> {
     let id = ObjectId(input.varint()?);
-    Object::decode(id, input.take_rest()).map(Arc::new)
+    Object::decode(id, input.take_rest()).map(|object| Found::Object(Arc::new(object)))
+}
+
+fn piece(input: &mut Reader<'_>) -> Option<Found> {
+    Some(Found::Piece(Piece {
+        object: ObjectId(input.varint()?),
+        size: input.varint()?,
+        fingerprint: input.varint()?,
+        offset: input.varint()?,
+        bytes: input.bytes()?.into(),
+    }))
 }

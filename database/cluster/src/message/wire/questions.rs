@@ -1,7 +1,7 @@
 //! How questions of clients are written.
 
 use super::{put_transaction, transaction};
-use crate::message::{Direction, Question, Sight};
+use crate::message::{Begun, Direction, Question, Sight};
 use crate::name::DatabaseName;
 use fulmar_coding::{Reader, list, put_bytes, put_varint};
 use fulmar_kv::{
@@ -14,7 +14,8 @@ pub(super) fn tag(question: &Question) -> u8 {
     match question {
         Question::OpenSnapshot => 0,
         Question::Newest => 1,
-        Question::Read { .. } => 2,
+        Question::Read { begun: None, .. } => 2,
+        Question::Read { begun: Some(_), .. } => 12,
         Question::Commit(..) => 3,
         Question::Open { .. } => 4,
         Question::Prepare(..) => 5,
@@ -42,12 +43,16 @@ pub(super) fn put_question(out: &mut Vec<u8>, question: &Question) {
             out.push(u8::from(*create));
             put_bytes(out, name.as_bytes());
         }
-        Question::Read { object, from, direction, at, bytes } => {
+        Question::Read { object, from, direction, at, bytes, begun } => {
             put_varint(out, object.0);
             out.push(*direction as u8);
             put_bytes(out, from);
             put_sight(out, at);
             put_varint(out, *bytes);
+            if let Some(Begun { bytes, fingerprint }) = begun {
+                put_varint(out, *bytes);
+                put_varint(out, *fingerprint);
+            }
         }
         Question::Commit(transaction, commit, durability) => {
             put_transaction(out, *transaction);
@@ -81,7 +86,7 @@ pub(super) fn question(tag: u8, of: ShardId, input: &mut Reader<'_>) -> Option<Q
     Some(match tag {
         0 => Question::OpenSnapshot,
         1 => Question::Newest,
-        2 => {
+        2 | 12 => {
             let object = ObjectId(input.varint()?);
             let direction = match input.byte()? {
                 0 => Direction::Up,
@@ -91,7 +96,12 @@ pub(super) fn question(tag: u8, of: ShardId, input: &mut Reader<'_>) -> Option<Q
             };
             let from = input.bytes()?.into();
             let at = sight(input)?;
-            Question::Read { object, from, direction, at, bytes: input.varint()? }
+            let bytes = input.varint()?;
+            let begun = match tag {
+                2 => None,
+                _ => Some(Begun { bytes: input.varint()?, fingerprint: input.varint()? }),
+            };
+            Question::Read { object, from, direction, at, bytes, begun }
         }
         3 => {
             let (transaction, durability) = (transaction_of_client(input)?, durability(input)?);

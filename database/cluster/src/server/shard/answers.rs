@@ -9,7 +9,7 @@
 //!
 //! *Known as:* output commit, acknowledgement after replication, commit wait.
 
-use super::super::Turn;
+use super::super::{AtOnce, Turn};
 use super::{Asked, Shard, Task};
 use crate::message::{Answer, Message};
 use fulmar_kv::{Durability, Error, ObjectId, Outcome, Timestamp};
@@ -80,7 +80,7 @@ impl Shard {
             if let Some((client, number, _)) = reply {
                 let answer = match self.is_replicated() {
                     true => Answer::Elsewhere,
-                    false => turn.failed(error.of_unknown_outcome()),
+                    false => Answer::Failed(turn.failed(error.of_unknown_outcome())),
                 };
                 self.reply(client, number, answer, turn);
             }
@@ -159,7 +159,7 @@ impl Shard {
             Refused::Misplaced => Answer::Misplaced,
             Refused::Unknown => Answer::Unknown,
             Refused::Unexpected => Answer::Unexpected,
-            Refused::Failed(error) => turn.failed(error),
+            Refused::Failed(error) => Answer::Failed(turn.failed(error)),
         };
         let storage = self.database.storage();
         if let Some(transaction) = transaction {
@@ -241,7 +241,7 @@ impl Shard {
     }
 
     /// A snapshot that was opened for a question, and of which the client is not told.
-    fn close_untold(&mut self, client: NodeId, number: u64, turn: &mut Turn<'_>) {
+    pub(super) fn close_untold(&mut self, client: NodeId, number: u64, turn: &mut Turn<'_>) {
         if let Some(at) = turn.known.snapshots.close_untold(client, number) {
             self.end_snapshot(client, at);
         }
@@ -256,13 +256,13 @@ impl Shard {
         let blocked = deferred.iter().map(|deferred| (deferred.asked.client, deferred.asked.number));
         for (client, number) in told.chain(blocked) {
             self.close_untold(client, number, turn);
-            turn.send(client, Message::Answer { number, answer: Answer::Elsewhere });
+            turn.answer(client, number, AtOnce::Elsewhere);
         }
     }
 
     /// The disk has failed, and may not hold what waits for it.
     fn lose(&mut self, error: Error, turn: &mut Turn<'_>) {
-        let failed = turn.failed(error.of_unknown_outcome());
+        let failed = Answer::Failed(turn.failed(error.of_unknown_outcome()));
         for lost in std::mem::take(&mut self.waiting) {
             if lost.reach > Timestamp(0) {
                 self.doubt(lost.reach, !lost.sends.is_empty());

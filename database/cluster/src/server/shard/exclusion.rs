@@ -20,6 +20,10 @@ pub(super) struct Excluding {
     pub(super) began: Time,
 }
 
+fn waits_for_others(deferred: &Deferred, client: NodeId) -> bool {
+    deferred.asked.client == client && matches!(deferred.asked.task, Task::Exclude(_))
+}
+
 impl Shard {
     /// See [`fulmar_kv::Store::exclude`]. Who begins waits for what is prepared, which may take place at any time from its proposal on, and
     /// is told when the clock has reached all that was committed before: a snapshot that is opened then sees it.
@@ -43,9 +47,7 @@ impl Shard {
             }
             Exclusion::End => {
                 self.excluding = None;
-                self.deferred.retain(|Deferred { asked, .. }| {
-                    asked.client != client || !matches!(asked.task, Task::Exclude(_))
-                });
+                self.deferred.extract(|deferred| waits_for_others(deferred, client));
                 self.grant(asked, turn);
             }
             Exclusion::Look => self.grant(asked, turn),
@@ -59,11 +61,7 @@ impl Shard {
         let is_late = |excluding: &Excluding| turn.now >= excluding.began + EXCLUDING_WAITS;
         let Some(late) = self.excluding.as_ref().filter(|excluding| is_late(excluding)) else { return };
         let client = late.client;
-        let waits = |deferred: &mut Deferred| {
-            deferred.asked.client == client && matches!(deferred.asked.task, Task::Exclude(_))
-        };
-        let waiting = self.deferred.extract_if(.., waits).next();
-        if let Some(Deferred { asked, .. }) = waiting {
+        for Deferred { asked, .. } in self.deferred.extract(|deferred| waits_for_others(deferred, client)) {
             self.excluding = None;
             self.refuse(&asked, Refused::Failed(Error::Excluded), turn);
         }

@@ -1,12 +1,47 @@
 //! What clients read.
 
-use super::{Answer, Asked, Lost, Progress, Shard, Sighted, Turn};
-use fulmar_kv::{Error, Expected, Interval, Object, ObjectId, Part, Timestamp, TransactionId};
+use super::{Answer, Asked, AtOnce, Lost, Progress, Shard, Sighted, Turn};
+use crate::message::{Begun, Found, LONGEST_PIECE, Piece};
+use fulmar_kv::{Error, Expected, Interval, Object, ObjectId, Part, Timestamp, TransactionId, View};
 use fulmar_node::NodeId;
 use std::sync::Arc;
 
 /// Answers of level 0 hold at most so many bytes of cells, if a single cell is not larger.
 const LARGEST_PART: usize = 256 << 10;
+
+/// What a reader wants.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Wanted<'a> {
+    pub(in super::super) object: ObjectId,
+    pub(in super::super) part: Part<'a>,
+    /// So many bytes of cells, about.
+    pub(in super::super) bytes: u64,
+    pub(in super::super) begun: Option<Begun>,
+}
+
+impl Wanted<'_> {
+    fn bytes(&self) -> usize {
+        usize::try_from(self.bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART)
+    }
+}
+
+/// An inner node, as it is answered.
+fn inner(node: Arc<Object>, begun: Option<Begun>) -> Found {
+    if node.size() > LONGEST_PIECE {
+        Found::Piece(Piece::of(node.id(), &node.encoded(), begun))
+    } else {
+        Found::Object(node)
+    }
+}
+
+/// What a snapshot sees of a leaf, as it is answered.
+fn seen(leaf: ObjectId, view: &View<'_>, begun: Option<Begun>) -> Found {
+    if view.size() > LONGEST_PIECE {
+        Found::Piece(Piece::of(leaf, &view.encoded(), begun))
+    } else {
+        Found::Object(Arc::new(view.copy()))
+    }
+}
 
 impl Shard {
     /// What a snapshot saw may be forgotten if the server has begun anew since, or has lost its holder.
@@ -18,9 +53,7 @@ impl Shard {
     pub(super) fn read(
         &mut self,
         asked: &Asked,
-        id: ObjectId,
-        part: Part<'_>,
-        bytes: u64,
+        wanted: Wanted<'_>,
         sight: &Sighted,
         turn: &mut Turn<'_>,
     ) -> Result<Progress, Error> {
@@ -35,33 +68,40 @@ impl Shard {
         {
             return Ok(progress);
         }
-        let mut id = id;
-        let mut found = self.database.read(id)?;
-        if let Some(mut leaf) = found.take_if(|object| object.level() == 0) {
-            if !leaf.holds(part)
-                && let Some(right) = self.leaf_from(&leaf, part)?
-            {
-                (id, leaf) = (right.id(), right);
-            }
-            let bytes = usize::try_from(bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART);
-            found = leaf.part(part, at, bytes).map(Arc::new);
-            if let Part::From(key) | Part::Before(Some(key)) = part {
-                self.heat.note(id, key);
+        let Wanted { object: mut id, part, begun, .. } = wanted;
+        let (mut found, mut by) = (None, None);
+        if let Some(mut object) = self.database.read(id)? {
+            if object.level() > 0 {
+                found = Some(inner(object, begun));
+            } else {
+                if !object.holds(part)
+                    && let Some(right) = self.leaf_from(&object, part)?
+                {
+                    (id, object) = (right.id(), right);
+                }
+                if let Some(view) = object.view(part, at, wanted.bytes()) {
+                    let part = seen(id, &view, begun);
+                    by = match &part {
+                        Found::Object(part) => self.blocker(id, part.interval(), opened),
+                        Found::Piece(_) => self.blocker(id, &view.interval(), opened),
+                    };
+                    found = Some(part);
+                }
+                if let Part::From(key) | Part::Before(Some(key)) = part {
+                    self.heat.note(id, key);
+                }
             }
         }
-        let by = match &found {
-            Some(inner) if inner.level() > 0 => None,
-            Some(part) => self.blocker(id, part.interval(), opened),
+        if found.is_none() && sight.waits {
             // What is looked for may be here in a moment, and was then here at any time before.
-            None if sight.waits => self.database.storage().pending(|pending| pending.restructurer(id)),
-            None => None,
-        };
+            by = self.database.storage().pending(|pending| pending.restructurer(id));
+        }
         if let Some(by) = by {
             return Ok(Progress::Blocked(by));
         }
         let answer = match found {
             _ if sight.is_new => Answer::Opened(opened, found),
-            Some(object) => Answer::Object(object),
+            Some(found) => Answer::Found(found),
             None => Answer::Nothing,
         };
         self.show(asked, at, answer, turn);
@@ -97,11 +137,10 @@ impl Shard {
     pub(in super::super) fn read_newest(
         &mut self,
         client: NodeId,
-        id: ObjectId,
-        (part, bytes): (Part<'_>, u64),
+        wanted: Wanted<'_>,
         expected: Option<&Expected>,
         reached: Timestamp,
-    ) -> Option<Answer> {
+    ) -> Option<AtOnce> {
         if self.lost.is_some() {
             return None;
         }
@@ -110,25 +149,30 @@ impl Shard {
             let known = self.settled(expected.object, sure)?;
             if !self.holds(expected, sure).ok()? {
                 // If it was not just that, whoever expects it is told what it is by others.
-                return Some(Answer::Unexpected);
+                return Some(AtOnce::Unexpected);
             }
             self.nobody_changes(&known, &Interval::point(&expected.key))?;
         }
-        let mut found = self.settled(id, sure)?;
+        let part = wanted.part;
+        let mut found = self.settled(wanted.object, sure)?;
         if found.level() == 0 && !found.holds(part) {
             let right = self.leaf_from(&found, part).ok()??;
             found = self.settled(right.id(), sure)?;
         }
         let answer = if found.level() > 0 {
-            Answer::Object(found)
+            AtOnce::Settled(inner(found, wanted.begun))
         } else {
-            let bytes = usize::try_from(bytes).unwrap_or(LARGEST_PART).min(LARGEST_PART);
-            let seen = found.part(part, sure, bytes)?;
+            let view = found.view(part, sure, wanted.bytes())?;
+            if view.size() > LONGEST_PIECE {
+                // What comes next is to be of the same snapshot.
+                return None;
+            }
+            let seen = view.copy();
             self.nobody_changes(&found, seen.interval())?;
             if let Part::From(key) | Part::Before(Some(key)) = part {
                 self.heat.note(found.id(), key);
             }
-            Answer::Object(Arc::new(seen))
+            AtOnce::Settled(Found::Object(Arc::new(seen)))
         };
         self.users.insert(client);
         self.reads += 1;

@@ -1,6 +1,6 @@
 //! What a client asks of a shard.
 
-use crate::message::Direction;
+use crate::message::{Begun, Direction};
 use fulmar_kv::{
     Basis, Commit, Durability, Exclusion, Expected, Key, ObjectId, Prepare, Timestamp, TransactionId,
 };
@@ -14,10 +14,19 @@ pub(in super::super) struct Asked {
     /// Whether it may have been asked before.
     pub(in super::super) again: bool,
     pub(in super::super) task: Task,
+    /// About how many bytes it takes.
+    pub(in super::super) weight: u64,
 }
 
 pub(in super::super) enum Task {
-    Read { object: ObjectId, from: Key, direction: Direction, bytes: u64, sight: Sighted },
+    Read {
+        object: ObjectId,
+        from: Key,
+        direction: Direction,
+        bytes: u64,
+        begun: Option<Begun>,
+        sight: Sighted,
+    },
     Commit(TransactionId, Arc<Commit>, Durability),
     CommitUnread(TransactionId, Arc<Commit>, Basis, Durability),
     Prepare(Prepare),

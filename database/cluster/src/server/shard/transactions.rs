@@ -5,7 +5,7 @@
 use super::super::Turn;
 use super::super::reshape::is_reshape;
 use super::answers::{Done, Refused};
-use super::{Answer, Asked, Deferred, Progress, Shard, Task};
+use super::{Answer, Asked, Progress, Shard, Task, has_enough};
 use crate::message::Message;
 use crate::peer::PeerMessage;
 use fulmar_kv::{Durability, Error, Outcome, Prepare, Refusal, ShardId, Timestamp, TransactionId};
@@ -17,6 +17,8 @@ use std::time::Duration;
 const LEASE: Duration = Duration::from_secs(30);
 /// A client whose transaction is found prepared when the shard is opened may come back for so long.
 const RETURN: Duration = Duration::from_secs(2);
+/// A client has one at a time, and gives up those that it has not ended.
+const MOST_PREPARED: usize = 16;
 /// So many transactions are noted that clients have given up, and that are not here.
 const MOST_REFUSED: usize = 100_000;
 
@@ -45,6 +47,10 @@ impl Shard {
             self.begin_change(asked.client, (&prepare.commit, 1 + prepare.others.len()), turn)?;
             if self.refused.contains_key(&prepare.transaction) {
                 return Err(Error::Conflict);
+            }
+            let owned = self.owners.values().filter(|owner| owner.client == Some(asked.client));
+            if owned.count() >= MOST_PREPARED {
+                return Err(has_enough(format_args!("{MOST_PREPARED} transactions prepared")));
             }
             if let Some(by) = storage.pending(|pending| pending.blocker(&prepare.commit)) {
                 return Ok(Progress::Blocked(by));
@@ -186,7 +192,11 @@ impl Shard {
     }
 
     pub(super) fn take_deferred(&mut self, by: TransactionId) -> Vec<Asked> {
-        self.deferred.extract_if(.., |deferred| deferred.by == by).map(|deferred| deferred.asked).collect()
+        self.deferred
+            .extract(|deferred| deferred.by == by)
+            .into_iter()
+            .map(|deferred| deferred.asked)
+            .collect()
     }
 
     /// Asks a transaction's primary what has become of it.
@@ -224,12 +234,12 @@ impl Shard {
                             self.pursue(asked, turn);
                         } else {
                             // It may see what the transaction does. Its own question is on its way.
-                            self.deferred.push(Deferred { by: transaction, asked });
+                            self.defer(transaction, asked, turn);
                         }
                     } else if is_reshape(transaction) || matches!(asked.task, Task::Exclude(_)) {
                         // It waits for no lock itself, and is over soon: nobody has changed what the other depends on. Who is to be
                         // alone depends on nothing yet.
-                        self.deferred.push(Deferred { by: transaction, asked });
+                        self.defer(transaction, asked, turn);
                     } else {
                         self.refuse(&asked, Refused::Failed(Error::Conflict), turn);
                     }

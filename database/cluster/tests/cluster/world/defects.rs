@@ -1,7 +1,7 @@
 //! Planted defects, which the checkers are to find.
 
 use super::SERVERS;
-use fulmar_cluster::{Answer, DatabaseNumber, Message, PeerMessage, Question, Server, Sight};
+use fulmar_cluster::{Answer, DatabaseNumber, Found, Message, PeerMessage, Question, Server, Sight};
 use fulmar_dbt::Options;
 use fulmar_kv::engine::{Batch, EngineWrite};
 use fulmar_kv::{Commit, Durability, Object, ObjectId, Outcome, Restructuring, ShardId};
@@ -125,7 +125,7 @@ impl Defect {
     pub(super) fn at_client(self, message: Message) -> Message {
         match message {
             Message::Answer { number, answer: Answer::Nothing } if self == Self::NoFences => {
-                Message::Answer { number, answer: Answer::Object(empty_leaf()) }
+                Message::Answer { number, answer: Answer::Found(Found::Object(empty_leaf())) }
             }
             message => message,
         }
