@@ -8,7 +8,8 @@ use super::node::{Node, break_connections, processes, status};
 use super::plan::{CLIENTS, Fault, Replication, SERVERS};
 use super::volume::Volume;
 use super::{Failure, now};
-use fulmar_cluster::NodeId;
+use fulmar_cluster::{NodeId, Replicas};
+use fulmar_kv::ShardId;
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -19,6 +20,20 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 const PORT: &str = "7400";
 /// So many endless loops make processors busy.
 const BUSY: usize = 5;
+
+/// Who leads a shard, or keeps the clock.
+pub struct Leader {
+    leads: NodeId,
+    /// Who is to, as soon as all replicas have been there for long.
+    first: Option<NodeId>,
+}
+
+impl Leader {
+    /// Whether it leads in place of another, and is not the one who is to.
+    pub fn displaces(&self, before: &Self) -> bool {
+        self.leads != before.leads && Some(self.leads) != self.first
+    }
+}
 
 /// The servers of a run.
 pub struct Cluster {
@@ -275,9 +290,19 @@ impl Cluster {
     ///
     /// # Errors
     /// The server cannot be asked.
-    pub fn leaders(&self) -> Result<Vec<NodeId>, Failure> {
+    pub fn leaders(&self) -> Result<Vec<Leader>, Failure> {
         let map = fulmar_cluster::Cluster::meet(&self.address(0))?.map;
-        Ok(map.databases.into_values().flat_map(|placement| placement.shards).chain([map.manager]).collect())
+        let first =
+            |replicas: Option<&Replicas>| replicas.and_then(|replicas| replicas.members.first().copied());
+        let shards = map.databases.values().flat_map(|placement| {
+            let shards = (0..).map(ShardId).zip(&placement.shards);
+            shards.map(move |(shard, leads)| Leader {
+                leads: *leads,
+                first: first(placement.replicated.get(&shard)),
+            })
+        });
+        let manager = Leader { leads: map.manager, first: first(map.records.as_ref()) };
+        Ok(shards.chain([manager]).collect())
     }
 
     /// Waits until all servers answer and take part.

@@ -129,7 +129,8 @@ fn endure(
     let pause = clients.told.lock().acknowledged.longest_pause(last_start.unwrap_or(begin), now());
     let stalled = stalls.longest(begin, now());
     let seconds = |from, to: u64| Duration::from_micros(to - from).as_secs_f64();
-    let others_lead = cluster.leaders()? != leaders;
+    let now_lead = cluster.leaders()?;
+    let others_lead = now_lead.iter().zip(&leaders).any(|(now, before)| now.displaces(before));
     println!(
         "   paused for {:.2} s; all write {:.2} s, and all is whole {:.2} s after it was healed{}{}",
         pause.as_secs_f64(),

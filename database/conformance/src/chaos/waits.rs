@@ -67,7 +67,7 @@ pub struct Pauses(BTreeMap<&'static str, Done>);
 struct Done {
     count: usize,
     longest: Duration,
-    /// After how many some shard had another leader, or the clock another manager.
+    /// After how many some shard had another leader than the one that it shall have, or the clock another manager.
     others_lead: usize,
 }
 
@@ -104,11 +104,11 @@ impl Pauses {
         self.0.iter().filter_map(too_long)
     }
 
-    /// Those kinds after which others lead though nobody was gone: after more than one in four, as what is left of the fault before may
+    /// Those kinds after which others lead though nobody was gone: after more than one in twelve, as what is left of the fault before may
     /// be why.
     pub fn restless(&self) -> impl Iterator<Item = &'static str> {
         let is_restless = |(kind, done): &(&&'static str, &Done)| {
-            SLOW.contains(kind) && 4 * done.others_lead > done.count.max(8)
+            SLOW.contains(kind) && 12 * done.others_lead > done.count.max(12)
         };
         self.0.iter().filter(is_restless).map(|(kind, _)| *kind)
     }
