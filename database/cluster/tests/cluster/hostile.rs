@@ -1,17 +1,20 @@
 //! What a peer or a client says that means no good, or does not know what it says: names that lead elsewhere, numbers that lead nowhere,
 //! and what only others may say. Until servers can prove who they are, a peer may still speak as a server that is on the map.
 
+mod memory;
+mod speakers;
+
 use crate::node::{CLIENT, HOSTILE, ME, MEMBER, Node, OBJECT, PLACE, STRANGER, map_of_birds};
 use crate::said;
 use fulmar_cluster::{
-    Answer, Begun, Direction, Directory, Found, HandOver, Joining, Map, MapRequest, Message, NodeId,
-    PeerMessage, Question, Replication, Server, ShardOptions, Sight, Single,
+    Answer, Directory, HandOver, Joining, Map, MapRequest, Message, NodeId, PeerMessage, Question,
+    Replication, Server, ShardOptions, Single,
 };
 use fulmar_coding::put_bytes;
 use fulmar_dbt::{Database, Options};
 use fulmar_kv::{
-    Basis, Change, Commit, Durability, Exclusion, Object, ObjectId, Outcome, Part, Prepare, Restructuring,
-    ShardId, Timestamp, TransactionId, Write,
+    Basis, Change, Commit, Durability, Exclusion, ObjectId, Outcome, Prepare, Restructuring, ShardId,
+    Timestamp, TransactionId, Write,
 };
 use fulmar_node::Random;
 use fulmar_transport::Wire;
@@ -143,178 +146,6 @@ fn the_furthest_time_that_is_believed_is_written_and_read_back() {
     node.restart(directory.path());
 }
 
-/// Each took some hundreds of bytes until the client had gone.
-#[test]
-fn a_client_opens_no_more_snapshots_than_a_program_has() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut node = Node::with_member(directory.path());
-    node.commit();
-    let newest = node.newest();
-    let mut opened = 0;
-    while let Some(Answer::At(_)) =
-        node.ask_by(HOSTILE, Question::ReopenSnapshot(Timestamp(newest.0 + opened)))
-    {
-        opened += 1;
-        assert!(opened <= 10_000);
-    }
-    assert!(matches!(node.ask_by(CLIENT, Question::ReopenSnapshot(newest)), Some(Answer::At(_))));
-    node.commit();
-}
-
-/// Whatever met a lock was kept, as large as it was and however much there was of it, until the transaction ended.
-#[test]
-fn what_waits_takes_no_more_memory_than_there_is_for_it() {
-    const LARGE: usize = 8 << 20;
-    let directory = tempfile::tempdir().unwrap();
-    let mut node = Node::first(directory.path());
-    node.join(MEMBER, "b:1");
-    let layout = node.open("birds", true);
-    assert_eq!(layout.shards, [ME, MEMBER]);
-    node.commit();
-    let snapshot = node.newest();
-    // Of another server's shard, which says nothing of it.
-    let (transaction, primary) = (TransactionId { client: 1, number: 1 }, ShardId(1));
-    let prepare =
-        Prepare { transaction, primary, others: vec![PLACE.1], commit: cell(snapshot, b"prepared") };
-    let prepared = node.ask_by(HOSTILE, Question::Prepare(prepare));
-    assert!(matches!(prepared, Some(Answer::At(_))), "{prepared:?}");
-    let large = vec![0; LARGE];
-    let mut ask = |client: u32| {
-        let transaction = TransactionId { client: client.into(), number: 1 };
-        let commit = Arc::new(cell(snapshot, &large));
-        let question = Question::Commit(transaction, commit, Durability::Synced);
-        node.ask_by(NodeId(HOSTILE.0 + client), question)
-    };
-    let waiting = (1..100).take_while(|client| ask(*client).is_none()).count();
-    assert!((16..=32).contains(&waiting), "{waiting} of them wait");
-    // Who was sent away comes back.
-    let sent_away = ask(99);
-    assert!(matches!(sent_away, Some(Answer::Elsewhere)), "{sent_away:?}");
-    let (database, shard) = PLACE;
-    let said = PeerMessage::Ended(Outcome::Aborted);
-    node.hear(MEMBER, Message::Transaction { database, shard, from: primary, transaction, said });
-    let snapshot = node.newest();
-    let commit = Arc::new(cell(snapshot, b"again"));
-    let transaction = TransactionId { client: 99, number: 1 };
-    let again = Question::Commit(transaction, commit, Durability::Synced);
-    let answer = node.ask_once_or_again(NodeId(HOSTILE.0 + 99), true, again);
-    assert!(matches!(answer, Some(Answer::At(_))), "{answer:?}");
-}
-
-/// The leaf that has a key, found as a client finds it.
-fn leaf_of(node: &mut Node, key: &[u8]) -> ObjectId {
-    let mut object = OBJECT;
-    loop {
-        let (from, direction, at) = (key.into(), Direction::Up, Sight::New(None));
-        let question = Question::Read { object, from, direction, at, bytes: 1, begun: None };
-        let Some(Answer::Opened(at, Some(found))) = node.ask_by(CLIENT, question) else {
-            panic!("it is not there")
-        };
-        node.hear(CLIENT, Message::SnapshotClosed(at));
-        match found {
-            Found::Object(inner) if inner.level() > 0 => {
-                object = inner.link_towards(Part::From(key)).expect("a link");
-            }
-            Found::Object(_) | Found::Piece(_) => return object,
-        }
-    }
-}
-
-/// Who asked for large rows on many connections, and read none, was sent all of one on each.
-#[test]
-fn no_answer_is_as_large_as_rows_may_be() {
-    const LONGEST: usize = (1 << 20) + 100;
-    let directory = tempfile::tempdir().unwrap();
-    let mut node = Node::first(directory.path());
-    node.open("birds", true);
-    node.commit();
-    let large = |byte: u8| vec![byte; 5 << 20];
-    // As a table has it, and as an index does.
-    let row = Change { key: [9].into(), value: Some(large(1).into()) };
-    let entry = Change { key: large(10).into(), value: Some([].as_slice().into()) };
-    let mut number = 0;
-    let mut write = |node: &mut Node, changes: Vec<Change>| {
-        number += 1;
-        let snapshot = node.newest();
-        let write = Write { object: OBJECT, cleared: Vec::new(), changes: changes.into() };
-        let commit = Arc::new(Commit { snapshot, writes: vec![write], ..Commit::default() });
-        let transaction = TransactionId { client: 1, number };
-        let answer = node.ask_by(CLIENT, Question::Commit(transaction, commit, Durability::Synced));
-        assert!(matches!(answer, Some(Answer::At(_))), "{answer:?}");
-    };
-    write(&mut node, vec![row, entry]);
-    for at in [Sight::New(None), Sight::Once(None)] {
-        for (from, key, value) in [(vec![9], vec![9], large(1)), (vec![10], large(10), vec![])] {
-            let mut question = Question::Read {
-                object: leaf_of(&mut node, &from),
-                from: from.clone().into(),
-                direction: Direction::Up,
-                at: at.clone(),
-                bytes: 1,
-                begun: None,
-            };
-            let (mut whole, mut pieces) = (Vec::new(), 0);
-            let (opened, object) = loop {
-                let answer = node.ask_by(HOSTILE, question.clone());
-                let (opened, piece) = match answer {
-                    Some(Answer::Opened(opened, Some(Found::Piece(piece)))) => (Some(opened), piece),
-                    Some(Answer::Found(Found::Piece(piece))) => (None, piece),
-                    answer => panic!("{answer:?}"),
-                };
-                assert_eq!((piece.offset, opened.is_some()), (whole.len() as u64, pieces == 0));
-                assert!(piece.bytes.len() <= LONGEST);
-                whole.extend(piece.bytes);
-                pieces += 1;
-                let Question::Read { at, begun, .. } = &mut question else { unreachable!() };
-                if let Some(opened) = opened {
-                    *at = Sight::Open(opened);
-                }
-                if whole.len() as u64 == piece.size {
-                    let Sight::Open(opened) = *at else { panic!("no snapshot") };
-                    break (opened, Object::decode(piece.object, &whole).expect("an object"));
-                }
-                *begun = Some(Begun { bytes: whole.len() as u64, fingerprint: piece.fingerprint });
-                // What is changed meanwhile a snapshot does not see.
-                write(&mut node, vec![Change { key: [9].into(), value: Some(large(1).into()) }]);
-            };
-            assert_eq!((object.slots(), object.get(&key, opened)), (1, Some(&*value)));
-            assert_eq!(object.interval().low(), from);
-            assert!(pieces >= 5, "{pieces}");
-            node.hear(HOSTILE, Message::SnapshotClosed(opened));
-        }
-    }
-    // Of something else nothing has begun.
-    let begun = Some(Begun { bytes: 1 << 20, fingerprint: 0 });
-    let (object, at) = (leaf_of(&mut node, &[9]), Sight::New(None));
-    let again = Question::Read { object, from: [9].into(), direction: Direction::Up, at, bytes: 1, begun };
-    match node.ask_by(HOSTILE, again) {
-        Some(Answer::Opened(_, Some(Found::Piece(piece)))) => assert_eq!(piece.offset, 0),
-        answer => panic!("{answer:?}"),
-    }
-}
-
-/// Each takes memory, and is on the disk, until its client has gone or decides.
-#[test]
-fn a_client_prepares_no_more_transactions_than_it_can_have() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut node = Node::with_member(directory.path());
-    node.commit();
-    let prepare = |number: u64, snapshot| {
-        let required = vec![(OBJECT, number.to_be_bytes().into())];
-        let commit = Commit { snapshot, required, ..Commit::default() };
-        let transaction = TransactionId { client: 1, number };
-        Question::Prepare(Prepare { transaction, primary: ShardId(0), others: Vec::new(), commit })
-    };
-    let snapshot = node.newest();
-    let is_prepared = |answer: Option<Answer>| matches!(answer, Some(Answer::At(_)));
-    let prepared =
-        (100..200).take_while(|number| is_prepared(node.ask_by(HOSTILE, prepare(*number, snapshot))));
-    assert_eq!(prepared.count(), 16);
-    assert!(is_prepared(node.ask_by(CLIENT, prepare(300, snapshot))));
-    node.hear(CLIENT, Message::GivenUp(PLACE.0, PLACE.1, TransactionId { client: 1, number: 300 }));
-    node.commit();
-}
-
 /// Two versions of a cell of one time were acknowledged, and the object that held them could not be read back.
 #[test]
 fn a_cell_is_not_changed_twice_at_once() {
@@ -444,94 +275,6 @@ fn what_only_servers_may_say_is_not_heard_from_others() {
     node.commit();
 }
 
-/// Of each kind of message, by its first byte, whether it is heard from a client, a stranger, a member, and the manager.
-fn speakers() -> Vec<(u8, [bool; 4])> {
-    let table = include_str!("../../src/message/speakers.txt").lines().skip(1);
-    let row = |line: &str| {
-        let words: Vec<_> = line.split_whitespace().collect();
-        let (kind, may) =
-            (words[0].parse().unwrap(), words[words.len() - 4..].iter().map(|word| *word == "yes"));
-        (kind, may.collect::<Vec<_>>().try_into().unwrap())
-    };
-    table.map(row).collect()
-}
-
-/// The table holds in whatever state a server is: what it does not hear from somebody changes nothing, and nobody is told anything.
-#[test]
-fn what_is_not_heard_changes_nothing() {
-    const OTHER: NodeId = NodeId(8);
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| {
-        let path = directory.path().join(name);
-        std::fs::create_dir(&path).unwrap();
-        path
-    };
-    let member = |name, shards| {
-        let mut map = map_of_birds(shards);
-        map.servers.insert(OTHER, "c:1".into());
-        let databases = Box::new(Directory::new(path(name), ShardOptions::default()));
-        Node::of(Server::member((ME, "a:1"), databases, map))
-    };
-    let mut serving = member("serving", vec![ME]);
-    // The clock goes on, as it asks for that.
-    for at in (9..).map(Timestamp) {
-        let Some(number) = serving.clock_asked.take() else { break };
-        serving.hear(MEMBER, Message::Time { number, now: at, reached: at, watermark: Timestamp(0), map: 0 });
-    }
-    let size = serving.ask_by(CLIENT, Question::Size);
-    assert!(matches!(size, Some(Answer::Size(_))), "{size:?}");
-    assert_eq!(serving.server.status().shards.len(), 1);
-    let mut arriving = member("arriving", vec![MEMBER]);
-    let mut map = arriving.server.map().clone();
-    map.version += 1;
-    map.leaving = BTreeMap::from([(PLACE, HandOver { to: ME, attempt: 1 })]);
-    arriving.hear(MEMBER, Message::Map { map, about: None });
-    assert_eq!(arriving.server.map().leaving.len(), 1);
-    let mut first = Node::with_member(&path("manager"));
-    first.commit();
-    let nodes = [
-        ("has heard nothing", member("new", vec![ME]), MEMBER),
-        ("serves", serving, MEMBER),
-        ("is to get a shard", arriving, MEMBER),
-        ("is the manager", first, ME),
-    ];
-    let mut random = Random::new(7);
-    let said = speakers().into_iter().map(|(kind, may)| (some(kind, &mut random), may)).collect::<Vec<_>>();
-    for (state, mut node, manager) in nodes {
-        let speakers = [HOSTILE, STRANGER, if manager == ME { MEMBER } else { OTHER }, manager];
-        for (messages, may) in &said {
-            let unheard = speakers.into_iter().zip(may).filter(|(speaker, may)| !**may && *speaker != ME);
-            for (message, (speaker, _)) in
-                messages.iter().flat_map(|message| unheard.clone().map(move |by| (message, by)))
-            {
-                let shown = |node: &Node| format!("{:?} {:?}", node.server.map(), node.server.status());
-                let before = shown(&node);
-                let told = node.hear(speaker, message.clone());
-                let case = format!("one that {state}, after {message:?} of {speaker}");
-                assert!(told.is_empty(), "{case} tells {told:?}");
-                assert_eq!(shown(&node), before, "{case}");
-                assert_eq!(node.joining, [], "{case}");
-            }
-        }
-    }
-}
-
-/// Some messages of a kind.
-fn some(kind: u8, random: &mut Random) -> Vec<Message> {
-    let message = |_| {
-        let length = random.index(30);
-        let byte = |random: &mut Random| {
-            let byte = if random.one_in(10) { random.next() } else { random.below(4) };
-            byte.to_le_bytes()[0]
-        };
-        let bytes: Vec<_> = std::iter::once(kind).chain((0..length).map(|_| byte(random))).collect();
-        Message::decode(&bytes).ok()
-    };
-    let messages: Vec<_> = (0..400_000).filter_map(message).take(20).collect();
-    assert!(!messages.is_empty(), "no message of kind {kind}");
-    messages
-}
-
 /// Databases had a part on a server that was never there, also after a restart, and a drain of it never ended.
 #[test]
 fn who_cannot_be_reached_is_not_on_the_map() {
@@ -625,7 +368,7 @@ fn whatever_is_said_others_go_on() {
 }
 
 /// A change of one cell beside the rows.
-fn cell(snapshot: Timestamp, value: &[u8]) -> Commit {
+pub(crate) fn cell(snapshot: Timestamp, value: &[u8]) -> Commit {
     let change = Change { key: b"cell".as_slice().into(), value: Some(value.into()) };
     let write = Write { object: OBJECT, cleared: Vec::new(), changes: vec![change].into() };
     Commit { snapshot, writes: vec![write], ..Commit::default() }
