@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::datapath::{Datapath, Links, Listener, Mailbox};
 use crate::monitors::{self, Monitors};
+use crate::spanning::{Spanning, SpanningPort, SpanningStatus, SpanningTree, Surroundings};
 use fulmar_node::Time;
 use fulmar_openflow::experimenter::Experimenter;
 use fulmar_openflow::flow::{FlowCommand, FlowMod};
@@ -73,6 +74,8 @@ struct Shared {
     links: Mutex<BTreeMap<u32, Option<Link>>>,
     /// Held while flows are changed and that is told, so that all are told in the same order.
     monitors: Mutex<Monitors>,
+    /// Held while the tree's ports change their states, so that they do in its order.
+    spanning: Mutex<Spanning>,
     /// Controllers of OpenFlow 1.0, which get what no flow is for.
     old: Mutex<BTreeSet<SessionId>>,
 }
@@ -139,6 +142,15 @@ impl Shared {
         for packet in packets {
             mailbox.send(packet.port.0, packet.actions, packet.data);
         }
+    }
+
+    /// Has the spanning tree hear of something.
+    fn spanning(&self, hear: impl FnOnce(&mut Spanning, &Surroundings<'_>) -> Vec<Event>) {
+        let Some(mailbox) = self.mailbox.get() else { return };
+        let mut spanning = self.spanning.lock();
+        let around =
+            Surroundings { switch: &self.switch, mailbox, now: self.clock.now(), links: &self.links };
+        hear(&mut spanning, &around).into_iter().for_each(|event| self.tell(event));
     }
 
     /// Removes flows whose time is over.
@@ -245,6 +257,11 @@ impl Listener for Shared {
         // Others change it meanwhile, or take it away.
         let changed = self.switch.change_port(port, |info| take_over(info, link));
         changed.into_iter().for_each(|event| self.tell(event));
+        self.spanning(|spanning, around| spanning.link(port, link, around));
+    }
+
+    fn tree(&self, port: u32, frame: &[u8]) {
+        self.spanning(|spanning, around| spanning.hear(port, frame, around));
     }
 }
 
@@ -268,6 +285,7 @@ impl Bridge {
             mailbox: OnceLock::new(),
             links: Mutex::default(),
             monitors: Mutex::default(),
+            spanning: Mutex::default(),
             old: Mutex::default(),
         });
         let datapath = Datapath::start(name, forwarders, clock, &shared)?;
@@ -306,6 +324,7 @@ impl Bridge {
         take_over(&mut info, link);
         let counters = info.counters.clone();
         self.shared.links.lock().insert(number, link);
+        self.shared.spanning(|spanning, around| spanning.leave(number, around));
         let event = self.shared.switch.put_port(number, info, self.shared.clock.now());
         self.datapath.attach(number, lanes, counters);
         self.shared.tell(event);
@@ -341,6 +360,7 @@ impl Bridge {
         take_over(&mut info, Some(tunnel_link(number)));
         let counters = info.counters.clone();
         self.shared.links.lock().insert(number, Some(tunnel_link(number)));
+        self.shared.spanning(|spanning, around| spanning.leave(number, around));
         let event = self.shared.switch.put_port(number, info, self.shared.clock.now());
         self.datapath.attach_tunnel(number, udp_port, &counters);
         self.shared.tell(event);
@@ -372,6 +392,7 @@ impl Bridge {
         self.datapath.look(|_, _| ());
         let mut left = Vec::new();
         for number in numbers {
+            self.shared.spanning(|spanning, around| spanning.leave(*number, around));
             if let Some((event, stations)) = self.shared.switch.remove_port(*number) {
                 self.shared.tell(event);
                 left.extend(stations);
@@ -383,6 +404,16 @@ impl Bridge {
     /// Forgets where these stations are.
     pub fn forget(&self, stations: &[Station]) {
         self.shared.switch.forget(stations);
+    }
+
+    /// Takes part in a spanning tree so from now on, with these ports, or not at all.
+    pub fn set_spanning_tree(&self, wanted: Option<(&SpanningTree, &BTreeMap<u16, SpanningPort>)>) {
+        self.shared.spanning(|spanning, around| spanning.set(wanted, around));
+    }
+
+    /// How it is in its spanning tree, if it is in one.
+    pub fn spanning_tree(&self) -> Option<SpanningStatus> {
+        self.shared.spanning.lock().status()
     }
 
     /// How a port's VLANs are, from now on.
@@ -461,6 +492,7 @@ impl Bridge {
     /// Removes what the time has made void, and sees whether there are controllers. To be called about once a second.
     pub fn tick(&self) {
         self.shared.expire();
+        self.shared.spanning(Spanning::tick);
         let mut mode = self.mode.lock();
         let is_given_up = mode.has_controllers
             && mode.fail_mode == FailMode::Standalone

@@ -1,9 +1,11 @@
 //! What the configuration database asks for: bridges, ports and controllers, as `ovs-vsctl` writes them.
 
 use crate::bridge::FailMode;
+use crate::spanning::SpanningPort;
 use fulmar_openflow::Version;
 use fulmar_ovsdb::{Atom, Database, RowRef, Uuid};
-use fulmar_vswitch::{Policing, Rate, Shaping, Vlans};
+use fulmar_rstp::Times;
+use fulmar_vswitch::{Learning, Policing, Rate, Shaping, Vlans};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,6 +35,17 @@ pub(crate) struct BridgeWanted {
     pub(crate) mirrors: Vec<MirrorWanted>,
     /// How many more there are to be than can be.
     pub(crate) unmirrored: usize,
+    pub(crate) spanning: Option<SpanningWanted>,
+    pub(crate) learning: Learning,
+}
+
+/// What a bridge is to be in a spanning tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SpanningWanted {
+    pub(crate) priority: u16,
+    /// Its name there, if that is not its own address.
+    pub(crate) address: Option<[u8; 6]>,
+    pub(crate) times: Times,
 }
 
 #[derive(Clone, Debug)]
@@ -45,6 +58,8 @@ pub(crate) struct ControllerWanted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InterfaceWanted {
     pub(crate) row: Uuid,
+    /// The row of its port.
+    pub(crate) port: Uuid,
     pub(crate) name: String,
     pub(crate) kind: String,
     pub(crate) options: BTreeMap<String, String>,
@@ -56,6 +71,8 @@ pub(crate) struct InterfaceWanted {
     pub(crate) bond: Option<BondWanted>,
     /// What is asked of its port that is not done here, and would not be missed at once: that some others do not reach it.
     pub(crate) unmet: Option<&'static str>,
+    /// What its port is in the bridge's spanning tree, if it is in that.
+    pub(crate) spanning: Option<SpanningPort>,
     /// Its number before, as was written down.
     pub(crate) last: Option<u32>,
     /// Its Ethernet address, if it has one of its own.
@@ -135,7 +152,7 @@ pub(crate) fn read(database: &Database) -> Configuration {
 }
 
 fn bridge(database: &Database, row: RowRef<'_>, tls: Option<&fulmar_session::TlsFiles>) -> BridgeWanted {
-    let configured = row.get("other_config").get("datapath-id").and_then(string);
+    let configured = other(row, "datapath-id");
     let datapath = configured.and_then(|id| u64::from_str_radix(&id, 16).ok());
     let secure = text(row, "fail_mode").is_some_and(|mode| mode == "secure");
     let versions = versions(row);
@@ -146,17 +163,24 @@ fn bridge(database: &Database, row: RowRef<'_>, tls: Option<&fulmar_session::Tls
             settings: settings(controller, tls, &versions),
         })
     });
+    let protocol = protocol(row);
     let ports = referred(database, row, "ports", "Port");
     let mut shapings = BTreeMap::new();
     let interfaces = ports.flat_map(|port| {
         let shaping = shaping(database, port, &mut shapings);
         let (vlans, bond, unmet) = (vlans(port), bond(port), unmet(port));
+        let spanning = protocol.filter(|_| bond.is_none()).and_then(|protocol| spanning_port(port, protocol));
         let interfaces = referred(database, port, "interfaces", "Interface");
-        let interface = |row| interface(row, vlans.clone(), shaping.clone(), bond.clone());
-        interfaces.filter_map(interface).map(|wanted| InterfaceWanted { unmet, ..wanted }).collect::<Vec<_>>()
+        let interface = |row| interface(row, port, vlans.clone(), shaping.clone(), bond.clone());
+        let wanted = interfaces.filter_map(interface).map(|wanted| {
+            // What is inside leads to no other bridge.
+            let spanning = spanning.filter(|_| wanted.kind != "internal");
+            InterfaceWanted { unmet, spanning, ..wanted }
+        });
+        wanted.collect::<Vec<_>>()
     });
     let mut interfaces: Vec<InterfaceWanted> = interfaces.collect();
-    let own_address = row.get("other_config").get("hwaddr").and_then(string).and_then(|text| address(&text));
+    let own_address = other(row, "hwaddr").and_then(|text| address(&text));
     if let Some(own) =
         interfaces.iter_mut().find(|interface| Some(&interface.name) == text(row, "name").as_ref())
     {
@@ -174,7 +198,61 @@ fn bridge(database: &Database, row: RowRef<'_>, tls: Option<&fulmar_session::Tls
         interfaces,
         mirrors,
         unmirrored,
+        spanning: protocol.map(|protocol| spanning(row, protocol)),
+        learning: learning(row),
     }
+}
+
+/// In the ranges that Open vSwitch takes them to.
+fn learning(bridge: RowRef<'_>) -> Learning {
+    let number = |name| other(bridge, name)?.parse::<u64>().ok();
+    let usual = Learning::default();
+    let most = number("mac-table-size").and_then(|most| usize::try_from(most.clamp(10, 1_000_000)).ok());
+    let age = number("mac-aging-time").map(|seconds| Duration::from_secs(seconds.clamp(15, 3_600)));
+    Learning { most: most.unwrap_or(usual.most), age: age.unwrap_or(usual.age) }
+}
+
+/// The protocol of the spanning tree that a bridge is to take part in, as its settings begin with it. RSTP speaks STP with whoever does.
+fn protocol(bridge: RowRef<'_>) -> Option<&'static str> {
+    let has = |column| bridge.get(column).boolean().unwrap_or_default();
+    if has("rstp_enable") { Some("rstp") } else { has("stp_enable").then_some("stp") }
+}
+
+/// One of the further settings of a row.
+fn other(row: RowRef<'_>, name: &str) -> Option<String> {
+    row.get("other_config").get(name).and_then(string)
+}
+
+fn spanning(bridge: RowRef<'_>, protocol: &str) -> SpanningWanted {
+    let number = |name: &str, least, most| {
+        let number = other(bridge, &format!("{protocol}-{name}"))?.parse().ok()?;
+        (least..=most).contains(&number).then_some(number)
+    };
+    let usual = Times::default();
+    let named = if protocol == "rstp" { "rstp-address" } else { "stp-system-id" };
+    SpanningWanted {
+        priority: number("priority", 0, 0xf000).unwrap_or(0x8000),
+        address: other(bridge, named).and_then(|text| address(&text)),
+        times: Times {
+            max_age: number("max-age", 6, 40).unwrap_or(usual.max_age),
+            hello: number("hello-time", 1, 10).unwrap_or(usual.hello),
+            forward_delay: number("forward-delay", 4, 30).unwrap_or(usual.forward_delay),
+            ..usual
+        },
+    }
+}
+
+fn spanning_port(port: RowRef<'_>, protocol: &str) -> Option<SpanningPort> {
+    let setting = |name: &str| other(port, &format!("{protocol}-{name}"));
+    if setting("enable").is_some_and(|enable| enable == "false") {
+        return None;
+    }
+    let usual = SpanningPort::default();
+    Some(SpanningPort {
+        priority: setting("port-priority").and_then(|text| text.parse().ok()).unwrap_or(usual.priority),
+        cost: setting("path-cost").and_then(|text| text.parse().ok()).filter(|cost| *cost > 0),
+        is_edge: setting("port-admin-edge").is_some_and(|edge| edge == "true"),
+    })
 }
 
 /// The versions that a bridge speaks: all, if it names none that there is here.
@@ -204,6 +282,7 @@ fn settings(
 
 fn interface(
     row: RowRef<'_>,
+    port: RowRef<'_>,
     vlans: Vlans,
     shaping: Option<Arc<Shaping>>,
     bond: Option<BondWanted>,
@@ -214,10 +293,11 @@ fn interface(
     let kind = text(row, "type").unwrap_or_default();
     let last = self::number(row, "ofport").and_then(|number| u32::try_from(number).ok());
     let address = text(row, "mac").and_then(|text| address(&text));
-    let (row, name, policing) = (row.uuid(), text(row, "name")?, policing(row));
-    let unmet = None;
+    let (row, port, name, policing) = (row.uuid(), port.uuid(), text(row, "name")?, policing(row));
+    let (unmet, spanning) = (None, None);
     Some(InterfaceWanted {
         row,
+        port,
         name,
         kind,
         options,
@@ -227,6 +307,7 @@ fn interface(
         policing,
         bond,
         unmet,
+        spanning,
         last,
         address,
     })

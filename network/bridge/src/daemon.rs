@@ -253,8 +253,34 @@ fn keep(mut switches: Switches, database: &Handle, stops: &AtomicBool) {
 fn asks(changes: &fulmar_ovsdb::Changes) -> bool {
     const ASKED: [(&str, &[&str]); 9] = [
         ("Open_vSwitch", &["bridges", "next_cfg", "ssl"]),
-        ("Bridge", &["name", "ports", "controller", "fail_mode", "protocols", "mirrors", "other_config"]),
-        ("Port", &["interfaces", "tag", "trunks", "vlan_mode", "protected", "qos", "bond_mode", "lacp"]),
+        (
+            "Bridge",
+            &[
+                "name",
+                "ports",
+                "controller",
+                "fail_mode",
+                "protocols",
+                "mirrors",
+                "rstp_enable",
+                "stp_enable",
+                "other_config",
+            ],
+        ),
+        (
+            "Port",
+            &[
+                "interfaces",
+                "tag",
+                "trunks",
+                "vlan_mode",
+                "protected",
+                "qos",
+                "bond_mode",
+                "lacp",
+                "other_config",
+            ],
+        ),
         (
             "Mirror",
             &[

@@ -37,6 +37,8 @@ pub(crate) trait Listener: Send + Sync + 'static {
     fn packet(&self, notice: &Notice, frame: &[u8]);
     /// How a port's link is; nothing, if its interface is gone.
     fn link(&self, port: u32, link: Option<Link>);
+    /// A message of the spanning tree that came in at a port.
+    fn tree(&self, port: u32, frame: &[u8]);
 }
 
 /// A look at what a thread remembers.
@@ -62,6 +64,8 @@ enum Order {
     AttachTunnel(u32, u16, Arc<PortCounters>),
     /// A packet that came in there, or nowhere, and what is done with it.
     Send(u32, Vec<Action>, Vec<u8>),
+    /// A frame of the spanning tree, which leaves by a port whatever its state.
+    Emit(u32, Vec<u8>),
     Look(Look),
     Stop,
 }
@@ -127,6 +131,11 @@ impl Mailbox {
         }
         orders.bytes += frame.len() + actions.len() * size_of::<Action>();
         self.put(&mut orders, Order::Send(port, actions, frame));
+    }
+
+    /// Has a frame of the spanning tree leave by a port.
+    pub(crate) fn emit(&self, port: u32, frame: Vec<u8>) {
+        self.order(Order::Emit(port, frame));
     }
 
     /// Nothing more is done.

@@ -61,9 +61,11 @@ mod interface;
 mod metrics;
 mod monitors;
 mod options;
+mod spanning;
 mod switches;
 mod tunnels;
 
 pub use appctl::ask;
 pub use bridge::{Bridge, FailMode, Remembered};
 pub use daemon::{BridgeConfig, Config, Daemon, StartError};
+pub use spanning::{SpanningPort, SpanningStatus, SpanningTree};

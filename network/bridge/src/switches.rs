@@ -3,11 +3,13 @@
 mod controllers;
 mod mirrors;
 mod ports;
+mod spanning;
 mod state;
 
 use crate::bridge::Bridge;
 use crate::configuration::{self, BridgeWanted, Configuration, InterfaceWanted, MirrorWanted};
 use crate::interface::{KINDS, Opened, Vteps, check, peer};
+use crate::spanning::SpanningTree;
 use fulmar_node::Random;
 use fulmar_ovsdb::{Datum, Handle, Uuid};
 use fulmar_port::memory;
@@ -55,6 +57,7 @@ struct Running {
     refused: BTreeMap<String, String>,
     /// Stations that were at ports which have left.
     left: Vec<Station>,
+    spanning: Option<SpanningTree>,
 }
 
 struct RunningPort {
@@ -112,6 +115,7 @@ impl Switches {
             running.detach_unwanted(name, bridge);
             // A number that was a mirror's may be another's now.
             running.mirror();
+            running.bridge.switch().set_learning(bridge.learning);
             running.prepare_for_controllers(bridge, (name, &self.directory), &*self.report);
         }
         self.forget(left);
@@ -124,6 +128,7 @@ impl Switches {
         for (name, bridge) in &wanted.bridges {
             if let Some(running) = self.running.get_mut(name) {
                 running.mirror_wanted(name, bridge, &*self.report);
+                running.span_wanted(bridge);
                 let socket = |kind: &str| self.directory.join(format!("{name}.{kind}"));
                 if let Err(why) = running.bridge.listen(&socket("mgmt"), &socket("snoop"), &bridge.versions) {
                     (self.report)(&format!("bridge {name}: sockets: {why}"));
@@ -154,6 +159,7 @@ impl Switches {
             mirrors: Vec::new(),
             refused: BTreeMap::new(),
             left: Vec::new(),
+            spanning: None,
         };
         self.running.insert(name.to_owned(), running);
         Ok(())
@@ -209,6 +215,9 @@ impl Switches {
             let has_opened = running.reopen(name, vteps);
             if has_opened {
                 running.mirror();
+            }
+            if has_opened || has_closed {
+                running.span();
             }
             has_opened | has_closed | has_changed
         });

@@ -4,6 +4,7 @@
 
 use crate::forwarder::MAX_RECIRCULATIONS;
 use crate::meter::Verdict;
+use crate::pipeline::in_port;
 use crate::step::{Frozen, Notice, Step};
 use crate::tunnel::Encapsulation;
 use fulmar_conntrack::{Request, Rewritten, Tracker};
@@ -25,6 +26,8 @@ pub trait Output {
     fn encapsulate(&mut self, _step: &Encapsulation, _frame: &Frame<'_>, _entropy: u64) {}
     /// Tells a controller of a frame, of which nothing is left to be done.
     fn tell(&mut self, notice: &Notice, frame: &[u8]);
+    /// A frame of the spanning tree has come in at a port; nothing, where there is none.
+    fn tree(&mut self, _port: u32, _frame: &[u8]) {}
 }
 
 /// Room before the copy of a frame.
@@ -97,6 +100,7 @@ impl<O: Output> Execution<'_, O> {
                     Verdict::Remark(steps) => packet.remark(steps),
                 },
                 Step::Controller(notice) => self.tell(notice, &packet.frame),
+                Step::Tree => self.out.tree(in_port(&packet.key), packet.frame.bytes()),
                 Step::Track(request) => packet.track(self.tracker, request, self.now),
                 Step::Recirculate(frozen) => return Some(frozen.clone()),
                 Step::Clone(steps) if is_last => return self.run(steps, packet),

@@ -101,7 +101,7 @@ pub use control::{Done, Event};
 pub use execute::Output;
 pub use flow::Traffic;
 pub use forwarder::Forwarder;
-pub use mac::{Flapping, Station};
+pub use mac::{Flapping, Learning, Station};
 pub use mirror::{Mirror, MirrorOutput};
 pub use monitor::FlowChange;
 pub use police::{Policer, Policing};

@@ -4,10 +4,20 @@ use fulmar_node::Time;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-/// Stations are forgotten when nothing was heard of them for so long.
-const AGE: Duration = Duration::from_secs(300);
-/// So many stations are known at most.
-const MOST: usize = 8192;
+/// How much is remembered of stations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Learning {
+    /// So many are known at most; one at least.
+    pub most: usize,
+    /// They are forgotten when nothing was heard of them for so long.
+    pub age: Duration,
+}
+
+impl Default for Learning {
+    fn default() -> Self {
+        Self { most: 8_192, age: Duration::from_secs(300) }
+    }
+}
 
 /// A station in its VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +57,7 @@ pub struct Flapping {
 /// What is known of stations.
 #[derive(Debug, Default)]
 pub(crate) struct Macs {
+    learning: Learning,
     known: HashMap<Station, Place, foldhash::fast::RandomState>,
     /// How often one was heard at another port than before.
     moves: u64,
@@ -76,11 +87,19 @@ impl Macs {
             place.port = port;
             return true;
         }
-        if self.known.len() >= MOST && !self.forget_oldest() {
+        if self.known.len() >= self.learning.most && !self.forget_oldest() {
             return false;
         }
         self.known.insert(station, Place { port, heard: now, since: now, moves: 0 });
         true
+    }
+
+    /// So much is remembered from now on. Says whether any were forgotten.
+    pub(crate) fn set_learning(&mut self, learning: Learning) -> bool {
+        self.learning = Learning { most: learning.most.max(1), ..learning };
+        let before = self.known.len();
+        while self.known.len() > self.learning.most && self.forget_oldest() {}
+        self.known.len() < before
     }
 
     /// How often a station was heard at another port than before.
@@ -115,7 +134,8 @@ impl Macs {
 
     /// Forgets those of which nothing was heard for long. Says whether there were any.
     pub(crate) fn age(&mut self, now: Time) -> bool {
-        self.forget(|_, place| now.since(place.heard) >= AGE)
+        let age = self.learning.age;
+        self.forget(|_, place| now.since(place.heard) >= age)
     }
 
     /// Forgets those at a port, and says which.
@@ -147,5 +167,31 @@ impl Macs {
         let mut list: Vec<_> = known.collect();
         list.sort_unstable();
         list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_remembered_than_is_asked_for_and_for_no_longer() {
+        let mut macs = Macs::default();
+        let station = |address| Station { vlan: 0, address };
+        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+        for address in 0..100 {
+            macs.hear(station(address), 1, at(address));
+        }
+        let learning = Learning { most: 10, age: Duration::from_secs(15) };
+        assert!(macs.set_learning(learning) && !macs.set_learning(learning));
+        assert_eq!((macs.list(at(100)).len(), macs.find(station(99))), (10, Some(1)));
+        assert_eq!(macs.find(station(89)), None, "the oldest go first");
+        macs.hear(station(100), 1, at(100));
+        assert_eq!((macs.list(at(100)).len(), macs.find(station(90))), (10, None));
+        assert!(macs.age(at(108)));
+        assert_eq!((macs.find(station(93)), macs.find(station(94))), (None, Some(1)));
+        // One is remembered, whatever is asked for.
+        macs.set_learning(Learning { most: 0, ..learning });
+        assert_eq!(macs.find(station(100)), Some(1));
     }
 }

@@ -170,6 +170,11 @@ impl Pipeline {
         self.ports.read().get(&port).is_some_and(|info| info.sends())
     }
 
+    /// What came in there goes nowhere, as the spanning tree has it.
+    pub(crate) fn is_blocked(&self, key: &FlowKey) -> bool {
+        self.ports.read().get(&in_port(key)).is_some_and(|info| !info.forwards())
+    }
+
     /// Whether what came in there is to be looked at.
     pub(crate) fn receives(&self, key: &FlowKey) -> bool {
         let port = in_port(key);

@@ -123,6 +123,8 @@ pub struct PortInfo {
     pub vlans: Vlans,
     /// The bond that it is a member of, if any: an ordinary switch uses one member of it, of those that have a link the one whose name comes first.
     pub bond: Option<Arc<str>>,
+    /// What it does with frames that are not the spanning tree's, if it is in one.
+    pub tree: Option<fulmar_rstp::State>,
     /// What is put before frames that leave here, if it is the end of a tunnel.
     pub tunnel: Option<Tunnel>,
     /// Its queues, if it has any but the order in which packets come.
@@ -144,6 +146,7 @@ impl PortInfo {
             speed: 0,
             vlans: Vlans::ALL,
             bond: None,
+            tree: None,
             tunnel: None,
             queues: None,
             counters: Arc::default(),
@@ -151,12 +154,20 @@ impl PortInfo {
         }
     }
 
+    /// Whether what comes in is looked at; where the tree only learns, it goes nowhere.
     pub(crate) fn receives(&self) -> bool {
-        !self.config.contains(PortConfig::DOWN) && !self.config.contains(PortConfig::NO_RECEIVE)
+        !self.config.contains(PortConfig::DOWN)
+            && !self.config.contains(PortConfig::NO_RECEIVE)
+            && self.tree.is_none_or(|state| state.learning)
     }
 
     pub(crate) fn sends(&self) -> bool {
-        self.is_alive() && !self.config.contains(PortConfig::NO_FORWARD)
+        self.is_alive() && !self.config.contains(PortConfig::NO_FORWARD) && self.forwards()
+    }
+
+    /// Whether the tree lets frames pass.
+    pub(crate) fn forwards(&self) -> bool {
+        self.tree.is_none_or(|state| state.forwarding)
     }
 
     /// Whether it can be chosen by fast failover.
@@ -192,6 +203,7 @@ impl PortInfo {
             (true, true) => PortState::LIVE,
             (true, false) => PortState::NONE,
         };
+        let state = if self.forwards() { state } else { state | PortState::BLOCKED };
         let current = match self.speed {
             10_000_000 => PortFeatures::FULL_10G,
             1_000_000 => PortFeatures::FULL_1G,

@@ -42,6 +42,8 @@ pub enum Step {
     Meter(Arc<MeterStep>),
     /// Tell a controller.
     Controller(Arc<Notice>),
+    /// It is of the spanning tree, which is told of it.
+    Tree,
     /// Have its connection tracked.
     Track(Arc<Request>),
     /// Decide anew, by what it is now.
@@ -195,6 +197,7 @@ impl fmt::Display for Step {
             Self::PopMpls(kind) => write!(f, "pop_mpls({kind:#06x})"),
             Self::Meter(meter) => write!(f, "meter({})", meter.0.number),
             Self::Controller(notice) => write!(f, "controller({})", notice.controller),
+            Self::Tree => f.write_str("slow_path(stp)"),
             Self::Track(request) => {
                 let commit = if request.commit { "commit," } else { "" };
                 let nat = if request.translation.is_some() { ",nat" } else { "" };

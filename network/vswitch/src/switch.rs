@@ -4,7 +4,7 @@ use crate::cache::Caching;
 use crate::control::{self, Done, Event};
 use crate::flow::Traffic;
 use crate::forwarder::Forwarder;
-use crate::mac::{Flapping, Station};
+use crate::mac::{Flapping, Learning, Station};
 use crate::mirror::{Mirror, Mirrors};
 use crate::pipeline::Pipeline;
 use crate::port::{PortInfo, in_use};
@@ -226,6 +226,26 @@ impl Switch {
         self.pipeline.has_changed();
         let status = PortStatus { reason: PortStatusReason::Delete, port: port.tell(number) };
         Some((Event::PortStatus(status), stations))
+    }
+
+    /// What the spanning tree lets a port do, if it is in one; nothing is told if that is no news.
+    pub fn set_tree(&self, number: u32, tree: Option<fulmar_rstp::State>) -> Option<Event> {
+        self.port(number).filter(|port| port.tree != tree)?;
+        self.change_port(number, |port| port.tree = tree)
+    }
+
+    /// Forgets which stations were at a port.
+    pub fn forget_port(&self, number: u32) {
+        if !self.pipeline.macs.lock().forget_port(number).is_empty() {
+            self.pipeline.has_changed();
+        }
+    }
+
+    /// So much is remembered of stations from now on.
+    pub fn set_learning(&self, learning: Learning) {
+        if self.pipeline.macs.lock().set_learning(learning) {
+            self.pipeline.has_changed();
+        }
     }
 
     /// How often a station was heard at another port than before.

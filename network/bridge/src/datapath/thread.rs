@@ -73,6 +73,10 @@ impl<L: Listener> Output for Outgoing<'_, L> {
     fn tell(&mut self, notice: &Notice, frame: &[u8]) {
         self.listener.packet(notice, frame);
     }
+
+    fn tree(&mut self, port: u32, frame: &[u8]) {
+        self.listener.tree(port, frame);
+    }
 }
 
 impl<L> Drop for Work<L> {
@@ -151,6 +155,7 @@ impl<L: Listener> Work<L> {
                     self.tunnels.attach(number, udp_port, counters);
                 }
                 Order::Send(port, actions, mut frame) => self.send(port, &actions, &mut frame),
+                Order::Emit(port, frame) => self.exits.send(port, &frame, Offload::NONE, None),
                 Order::Look(look) => {
                     let now = self.clock.now();
                     look(&mut self.forwarder, now);

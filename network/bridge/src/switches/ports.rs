@@ -6,6 +6,7 @@ use crate::configuration::{BridgeWanted, InterfaceWanted};
 use crate::interface::{Opened, Vteps, is_made, open, open_all};
 use fulmar_openflow::PortNumber;
 use fulmar_port::tap;
+use fulmar_rstp::State;
 use fulmar_vswitch::{Flapping, PortInfo};
 use std::collections::BTreeMap;
 
@@ -45,6 +46,7 @@ impl Running {
                     vlans: port.wanted.vlans.clone(),
                     shaping: port.wanted.shaping.clone(),
                     policing: port.wanted.policing,
+                    spanning: port.wanted.spanning,
                     last: port.wanted.last,
                     address: port.wanted.address,
                     ..(*interface).clone()
@@ -106,6 +108,7 @@ impl Running {
                     port.wanted.policing = interface.policing;
                     self.bridge.police(port.number, interface.policing);
                 }
+                port.wanted.spanning = interface.spanning;
             }
         }
         self.kept.clear();
@@ -174,6 +177,8 @@ impl Running {
         }
         let mut info = PortInfo::new(name, [0; 6]);
         info.vlans = interface.vlans.clone();
+        // Until the tree says more, nothing passes.
+        info.tree = interface.spanning.map(|_| State::default());
         info.bond = interface.bond.as_ref().map(|bond| bond.port.clone());
         match opened {
             Opened::Port(lanes) => {

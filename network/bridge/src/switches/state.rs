@@ -24,6 +24,7 @@ impl Running {
             }
         }
         self.tell_bonds(wanted, draft)?;
+        self.tell_spanning(wanted, draft)?;
         let mirrored = self.bridge.switch().mirrored();
         for mirror in &self.mirrors {
             let own = mirrored.iter().find(|(id, _)| *id == mirror.row.into());

@@ -9,6 +9,7 @@ mod network;
 mod policing;
 mod programs;
 mod served;
+mod spanning;
 mod streams;
 mod threads;
 mod tunnels;

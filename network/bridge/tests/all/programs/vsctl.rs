@@ -180,6 +180,39 @@ fn patch_ports_join_bridges() {
     assert!(!served.ping(1, 2));
 }
 
+/// Two bridges that are joined twice, as the database says it, and what it is told of that.
+#[test]
+#[ignore = "it needs Debian's openvswitch-switch and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
+fn a_spanning_tree_is_switched_on() {
+    let served = empty("rstp", 2);
+    served.vsctl("add-br br0 -- set Bridge br0 rstp_enable=true other_config:rstp-priority=4096");
+    served.vsctl("add-br br1 -- set Bridge br1 rstp_enable=true");
+    served.vsctl("add-port br0 port1 -- set Port port1 other_config:rstp-port-admin-edge=true");
+    served.vsctl("add-port br1 port2 -- set Port port2 other_config:rstp-port-admin-edge=true");
+    for link in ["a", "b"] {
+        served.vsctl(&format!(
+            "add-port br0 {link}0 -- set Interface {link}0 type=patch options:peer={link}1 \
+             -- add-port br1 {link}1 -- set Interface {link}1 type=patch options:peer={link}0"
+        ));
+    }
+    // Until it is so.
+    served.vsctl("--timeout=60 wait-until Port a1 rstp_status:rstp_port_role=Root");
+    served.vsctl("--timeout=60 wait-until Port a1 rstp_status:rstp_port_state=Forwarding");
+    served.vsctl("--timeout=60 wait-until Port b1 rstp_status:rstp_port_role=Alternate");
+    served.vsctl("--timeout=60 wait-until Port a0 rstp_status:rstp_port_state=Forwarding");
+    assert_eq!(served.vsctl("get Port b1 rstp_status:rstp_port_state"), "Discarding\n");
+    let root = served.vsctl("get Bridge br1 rstp_status:rstp_root_id");
+    assert_eq!(root, served.vsctl("get Bridge br0 rstp_status:rstp_bridge_id"));
+    assert!(root.starts_with("\"1.000."), "{root}");
+    assert!(served.ping(1, 2));
+    served.vsctl("del-port br0 a0");
+    served.vsctl("--timeout=60 wait-until Port b1 rstp_status:rstp_port_state=Forwarding");
+    assert!(served.ping(1, 2));
+    served.vsctl("set Bridge br0 rstp_enable=false -- set Bridge br1 rstp_enable=false");
+    assert!(served.ping(1, 2));
+    assert_eq!(served.vsctl("get Port b1 rstp_status"), "{}\n");
+}
+
 #[test]
 #[ignore = "it needs Debian's openvswitch-switch and iputils-ping: `cargo xtask e2e` installs those, and runs it"]
 fn tags_and_trunks_keep_virtual_networks_apart() {
