@@ -42,7 +42,8 @@
 //!     trees.iter_mut().for_each(Tree::tick);
 //! }
 //! let status = |bridge: usize, port| trees[bridge].status(port).map(|port| (port.role, port.state.forwarding));
-//! assert_eq!([status(0, 1), status(0, 2)], [Some((Role::Designated, true)), Some((Role::Designated, false))]);
+//! // The root sends by both; what comes by the second goes no further.
+//! assert_eq!([status(0, 1), status(0, 2)], [Some((Role::Designated, true)); 2]);
 //! assert_eq!([status(1, 1), status(1, 2)], [Some((Role::Root, true)), Some((Role::Alternate, false))]);
 //! ```
 //!
