@@ -56,6 +56,11 @@ fn is_like(line: &str, printed: &str) -> bool {
 
 /// Types the commands of a page in one shell, in a directory and a network of its own, after what the page takes for granted.
 fn follow(page: &str, granted: &str) {
+    follow_with(&["--map-root-user"], page, granted);
+}
+
+/// The same with other rights, if that is said.
+pub(crate) fn follow_with(rights: &[&str], page: &str, granted: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let text = fs::read_to_string(root.join(page)).expect("a page");
     let steps = steps(&text);
@@ -72,7 +77,8 @@ fn follow(page: &str, granted: &str) {
     written.write_all(script.as_bytes()).expect("there is room");
     written.set_permissions(fs::Permissions::from_mode(0o700)).expect("it is ours");
     let output = Command::new("unshare")
-        .args(["--map-root-user", "--net", "--pid", "--fork", "--kill-child", "timeout", "120", "bash"])
+        .args(rights)
+        .args(["--net", "--mount-proc", "--pid", "--fork", "--kill-child", "timeout", "120", "bash"])
         .arg(&file)
         .current_dir(folder.path())
         .env("PATH", format!("{}:{}", path.display(), std::env::var("PATH").unwrap_or_default()))

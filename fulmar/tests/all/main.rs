@@ -13,6 +13,7 @@ mod interrupts;
 mod lab;
 mod logging;
 mod program;
+mod programs;
 mod replicas;
 mod server;
 mod services;
