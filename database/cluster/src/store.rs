@@ -251,6 +251,9 @@ impl<C: Call> Remote<C> {
             if piece.offset != whole.len() as u64 || piece.bytes.is_empty() {
                 return Err(self.misfit());
             }
+            // At once, as to grow is to copy; if there is no room for all of it, it fails when it is needed.
+            let left = usize::try_from(piece.size).unwrap_or(usize::MAX).saturating_sub(whole.len());
+            let _ = whole.try_reserve_exact(left.min(Object::LARGEST));
             whole.append(&mut piece.bytes);
             if whole.len() as u64 >= piece.size {
                 let object = Object::decode(piece.object, &whole).ok_or_else(|| self.misfit())?;
