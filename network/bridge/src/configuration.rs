@@ -168,16 +168,9 @@ fn bridge(database: &Database, row: RowRef<'_>, tls: Option<&fulmar_session::Tls
     let mut shapings = BTreeMap::new();
     let interfaces = ports.flat_map(|port| {
         let shaping = shaping(database, port, &mut shapings);
-        let (vlans, bond, unmet) = (vlans(port), bond(port), unmet(port));
-        let spanning = protocol.filter(|_| bond.is_none()).and_then(|protocol| spanning_port(port, protocol));
         let interfaces = referred(database, port, "interfaces", "Interface");
-        let interface = |row| interface(row, port, vlans.clone(), shaping.clone(), bond.clone());
-        let wanted = interfaces.filter_map(interface).map(|wanted| {
-            // What is inside leads to no other bridge.
-            let spanning = spanning.filter(|_| wanted.kind != "internal");
-            InterfaceWanted { unmet, spanning, ..wanted }
-        });
-        wanted.collect::<Vec<_>>()
+        let interface = |row| interface(row, port, shaping.clone(), protocol);
+        interfaces.filter_map(interface).collect::<Vec<_>>()
     });
     let mut interfaces: Vec<InterfaceWanted> = interfaces.collect();
     let own_address = other(row, "hwaddr").and_then(|text| address(&text));
@@ -283,9 +276,8 @@ fn settings(
 fn interface(
     row: RowRef<'_>,
     port: RowRef<'_>,
-    vlans: Vlans,
     shaping: Option<Arc<Shaping>>,
-    bond: Option<BondWanted>,
+    protocol: Option<&str>,
 ) -> Option<InterfaceWanted> {
     let number = number(row, "ofport_request").and_then(|number| u32::try_from(number).ok());
     let pairs = row.get("options").pairs();
@@ -293,8 +285,11 @@ fn interface(
     let kind = text(row, "type").unwrap_or_default();
     let last = self::number(row, "ofport").and_then(|number| u32::try_from(number).ok());
     let address = text(row, "mac").and_then(|text| address(&text));
+    let (vlans, bond, unmet) = (vlans(port), bond(port), unmet(port));
+    // Neither a member of a bond nor what is inside leads to another bridge of the tree.
+    let protocol = protocol.filter(|_| bond.is_none() && kind != "internal");
+    let spanning = protocol.and_then(|protocol| spanning_port(port, protocol));
     let (row, port, name, policing) = (row.uuid(), port.uuid(), text(row, "name")?, policing(row));
-    let (unmet, spanning) = (None, None);
     Some(InterfaceWanted {
         row,
         port,
@@ -377,7 +372,7 @@ fn shaping(
 }
 
 fn rate(row: RowRef<'_>) -> Rate {
-    let bits = |name| row.get("other_config").get(name).and_then(string)?.parse().ok();
+    let bits = |name| other(row, name)?.parse().ok();
     Rate { per_second: bits("max-rate"), burst: bits("burst") }
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What a bridge is to be in a spanning tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanningTree {
     /// Its name there, with its priority.
     pub id: BridgeId,
@@ -83,39 +83,20 @@ impl Spanning {
         wanted: Option<(&SpanningTree, &BTreeMap<u16, SpanningPort>)>,
         around: &Surroundings<'_>,
     ) -> Vec<Event> {
-        let mut events = Vec::new();
-        let Some((wanted, ports)) = wanted else {
-            let before = self.0.take().map(|before| before.ports).unwrap_or_default();
-            events.extend(before.keys().filter_map(|port| around.switch.set_tree((*port).into(), None)));
-            return events;
-        };
-        let running = match &mut self.0 {
-            Some(running) if running.wanted == *wanted => running,
-            other => {
-                let before = other.take().map(|before| before.ports).unwrap_or_default();
-                let left = before.keys().filter(|port| !ports.contains_key(port));
-                events.extend(left.filter_map(|port| around.switch.set_tree((*port).into(), None)));
-                let tree = Tree::new(wanted.id, wanted.times);
-                other.insert(Running {
-                    wanted: wanted.clone(),
-                    tree,
-                    ports: BTreeMap::new(),
-                    counted: around.now,
-                })
-            }
-        };
-        let gone: Vec<u16> = running
-            .ports
-            .iter()
-            .filter(|(port, is)| ports.get(port) != Some(is))
-            .map(|(port, _)| *port)
-            .collect();
-        for port in gone {
-            running.remove(port);
-            if !ports.contains_key(&port) {
-                events.extend(around.switch.set_tree(port.into(), None));
-            }
+        let none = BTreeMap::new();
+        let ports = wanted.map_or(&none, |(_, ports)| ports);
+        let before = self.0.iter().flat_map(|running| running.ports.keys());
+        let left = before.filter(|port| !ports.contains_key(port));
+        let mut events: Vec<_> =
+            left.filter_map(|port| around.switch.set_tree((*port).into(), None)).collect();
+        let wanted = wanted.map(|(tree, _)| *tree);
+        if self.0.as_ref().map(|running| running.wanted) != wanted {
+            self.0 = wanted.map(|wanted| Running::new(wanted, around.now));
         }
+        let Some(running) = &mut self.0 else { return events };
+        let is_another = |(port, is): &(&u16, &SpanningPort)| ports.get(port) != Some(is);
+        let gone: Vec<u16> = running.ports.iter().filter(is_another).map(|(port, _)| *port).collect();
+        gone.into_iter().for_each(|port| running.remove(port));
         for (port, wanted) in ports {
             if running.ports.contains_key(port) {
                 continue;
@@ -138,24 +119,27 @@ impl Spanning {
 
     /// A port has left, or another has its number.
     pub(crate) fn leave(&mut self, port: u32, around: &Surroundings<'_>) -> Vec<Event> {
-        let (Some(running), Ok(port)) = (&mut self.0, u16::try_from(port)) else { return Vec::new() };
-        running.remove(port);
-        running.carry_out(around)
+        self.act(port, around, Running::remove)
     }
 
     /// A port's link is another than it was.
     pub(crate) fn link(&mut self, port: u32, link: Option<Link>, around: &Surroundings<'_>) -> Vec<Event> {
-        self.act(port, around, |tree, port| tree.set_link(port, is_up(link)))
+        self.act(port, around, |running, port| running.tree.set_link(port, is_up(link)))
     }
 
     /// A frame came in.
     pub(crate) fn hear(&mut self, port: u32, frame: &[u8], around: &Surroundings<'_>) -> Vec<Event> {
-        self.act(port, around, |tree, port| tree.receive(port, frame))
+        self.act(port, around, |running, port| running.tree.receive(port, frame))
     }
 
-    fn act(&mut self, port: u32, around: &Surroundings<'_>, act: impl FnOnce(&mut Tree, u16)) -> Vec<Event> {
+    fn act(
+        &mut self,
+        port: u32,
+        around: &Surroundings<'_>,
+        act: impl FnOnce(&mut Running, u16),
+    ) -> Vec<Event> {
         let (Some(running), Ok(port)) = (&mut self.0, u16::try_from(port)) else { return Vec::new() };
-        act(&mut running.tree, port);
+        act(running, port);
         running.carry_out(around)
     }
 
@@ -181,6 +165,10 @@ impl Spanning {
 }
 
 impl Running {
+    fn new(wanted: SpanningTree, now: Time) -> Self {
+        Self { wanted, tree: Tree::new(wanted.id, wanted.times), ports: BTreeMap::new(), counted: now }
+    }
+
     fn remove(&mut self, port: u16) {
         if self.ports.remove(&port).is_some() {
             self.tree.remove_port(port);

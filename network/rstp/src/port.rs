@@ -230,6 +230,11 @@ impl Port {
         }
     }
 
+    /// What was heard of changes was for a port that passes nothing on.
+    pub(crate) fn clear_tc_flags(&mut self) {
+        (self.rcvd_tc, self.rcvd_tcn, self.rcvd_tc_ack, self.tc_prop) = (false, false, false, false);
+    }
+
     /// Clause 17.21.23: three messages may be lost.
     pub(crate) fn update_rcvd_info_while(&mut self) {
         let age = self.times.message_age + 1;

@@ -235,8 +235,7 @@ impl Tree {
             }
             Bpdu::TopologyChange => return port.set_tc_flags(message),
         };
-        let address = |bridge: BridgeId| bridge.0 & 0xffff_ffff_ffff;
-        let is_same_sender = address(vector.bridge) == address(port.vector.bridge)
+        let is_same_sender = vector.bridge.address() == port.vector.bridge.address()
             && vector.port.0 & 0x0fff == port.vector.port.0 & 0x0fff;
         let is_news = vector != port.vector || times != port.times;
         match flags.role {
@@ -270,10 +269,11 @@ impl Tree {
             return false;
         }
         self.ports.values_mut().for_each(|port| port.reselect = false);
-        let own = self.id.0 & 0xffff_ffff_ffff;
-        let ways = self.ports.iter().filter(|(_, port)| {
-            port.info == Info::Received && port.vector.bridge.0 & 0xffff_ffff_ffff != own
-        });
+        let own = self.id.address();
+        let ways = self
+            .ports
+            .iter()
+            .filter(|(_, port)| port.info == Info::Received && port.vector.bridge.address() != own);
         let best = ways
             .map(|(number, port)| {
                 let cost = port.vector.cost.saturating_add(port.cost);
@@ -300,7 +300,7 @@ impl Tree {
                 Info::Mine => (Role::Designated, is_out_of_date),
                 Info::Received if *root_port == Some(*number) => (Role::Root, false),
                 Info::Received if port.designated < port.vector => (Role::Designated, true),
-                Info::Received if port.vector.bridge.0 & 0xffff_ffff_ffff == own => (Role::Backup, false),
+                Info::Received if port.vector.bridge.address() == own => (Role::Backup, false),
                 Info::Received => (Role::Alternate, false),
             };
             port.selected = true;
@@ -362,7 +362,7 @@ impl Tree {
         port.rr_while = port.designated_times.forward_delay;
         if port.proposed && !port.agree {
             port.proposed = false;
-            self.ports.values_mut().for_each(|port| port.sync = true);
+            self.set_sync_tree();
             return true;
         }
         if all_synced && !port.agree || port.proposed && port.agree {
@@ -381,6 +381,11 @@ impl Tree {
             return Self::open(port);
         }
         false
+    }
+
+    /// Clause 17.21.14.
+    fn set_sync_tree(&mut self) {
+        self.ports.values_mut().for_each(|port| port.sync = true);
     }
 
     /// To the next state on the way to forwarding, if it is not there.
@@ -437,7 +442,7 @@ impl Tree {
         }
         if port.proposed && !port.agree {
             port.proposed = false;
-            self.ports.values_mut().for_each(|port| port.sync = true);
+            self.set_sync_tree();
             return true;
         }
         if all_synced && !port.agree || port.proposed && port.agree {
@@ -476,7 +481,7 @@ impl Tree {
         let has_heard = port.rcvd_tc || port.rcvd_tcn || port.rcvd_tc_ack || port.tc_prop;
         match port.change {
             Change::Inactive if port.learn => {
-                (port.rcvd_tc, port.rcvd_tcn, port.rcvd_tc_ack, port.tc_prop) = (false, false, false, false);
+                port.clear_tc_flags();
                 port.change = Change::Learning;
                 true
             }
@@ -488,7 +493,7 @@ impl Tree {
                 true
             }
             Change::Learning if has_heard => {
-                (port.rcvd_tc, port.rcvd_tcn, port.rcvd_tc_ack, port.tc_prop) = (false, false, false, false);
+                port.clear_tc_flags();
                 true
             }
             Change::Learning if !leads && !port.learn && !port.state.learning => {

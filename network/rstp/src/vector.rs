@@ -14,12 +14,17 @@ impl BridgeId {
         let [high, low] = (priority & 0xf000).to_be_bytes();
         Self(u64::from_be_bytes([high, low, a, b, c, d, e, f]))
     }
+
+    /// Its address, as a number: whose it is, whatever the priority.
+    pub(crate) const fn address(self) -> u64 {
+        self.0 & 0xffff_ffff_ffff
+    }
 }
 
 impl fmt::Display for BridgeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Priority, extension, address: as Open vSwitch writes it.
-        write!(f, "{:x}.{:03x}.{:012x}", self.0 >> 60, self.0 >> 48 & 0xfff, self.0 & 0xffff_ffff_ffff)
+        write!(f, "{:x}.{:03x}.{:012x}", self.0 >> 60, self.0 >> 48 & 0xfff, self.address())
     }
 }
 

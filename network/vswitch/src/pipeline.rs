@@ -170,9 +170,9 @@ impl Pipeline {
         self.ports.read().get(&port).is_some_and(|info| info.sends())
     }
 
-    /// What came in there goes nowhere, as the spanning tree has it.
-    pub(crate) fn is_blocked(&self, key: &FlowKey) -> bool {
-        self.ports.read().get(&in_port(key)).is_some_and(|info| !info.forwards())
+    /// What the spanning tree lets the port do where it came in, if that is in one.
+    pub(crate) fn tree(&self, key: &FlowKey) -> Option<fulmar_rstp::State> {
+        self.ports.read().get(&in_port(key)).and_then(|info| info.tree)
     }
 
     /// Whether what came in there is to be looked at.

@@ -164,25 +164,23 @@ impl<'a> Translation<'a> {
     }
 
     fn run(&mut self, rest: Option<&Frozen>) {
-        if rest.is_none() && self.is_for_the_tree() {
+        let tree = self.pipeline.tree(&self.key);
+        if tree.is_some() && rest.is_none() && self.is_for_the_tree() {
             self.say(|| "of the spanning tree".into());
             self.steps.push(Step::Tree);
             return;
         }
-        let is_blocked = self.pipeline.is_blocked(&self.key);
         self.treat(rest);
-        if is_blocked {
+        if tree.is_some_and(|state| !state.forwarding) {
             // Stations may have been learned from it.
             self.say(|| "the spanning tree blocks the port: dropped".into());
             self.steps.clear();
         }
     }
 
-    /// Whether it is one of the messages from which bridges make a tree, and its port is in one.
+    /// Whether it is one of the messages from which bridges make a tree.
     fn is_for_the_tree(&mut self) -> bool {
-        let port = self.in_port().0;
-        self.pipeline.ports.read().get(&port).is_some_and(|port| port.tree.is_some())
-            && number::<u64>(self.consult(Field::ETH_DESTINATION, u128::MAX)) == normal::RESERVED
+        number::<u64>(self.consult(Field::ETH_DESTINATION, u128::MAX)) == normal::RESERVED
     }
 
     fn treat(&mut self, rest: Option<&Frozen>) {

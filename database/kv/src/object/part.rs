@@ -30,11 +30,6 @@ impl Object {
 
     /// The cells that `at` sees, beginning with `part`: as many as take `bytes`, but one at least if there is one. Its
     /// interval is what it tells of. `None` if the object does not hold where `part` begins.
-    pub fn part(&self, part: Part<'_>, at: Timestamp, bytes: usize) -> Option<Self> {
-        self.view(part, at, bytes).map(|view| view.copy())
-    }
-
-    /// What [`Object::part`] copies.
     pub fn view<'a>(&'a self, part: Part<'a>, at: Timestamp, bytes: usize) -> Option<View<'a>> {
         let mut slots = Vec::new();
         let mut room = bytes;

@@ -334,7 +334,7 @@ fn parts_descending(object: &Object, at: Timestamp, bytes: usize) -> Vec<(Vec<u8
     let mut cells = Vec::new();
     let mut before = object.interval().high().map(<[u8]>::to_vec);
     loop {
-        let part = object.part(Part::Before(before.as_deref()), at, bytes).expect("the key is inside");
+        let part = object.view(Part::Before(before.as_deref()), at, bytes).expect("the key is inside").copy();
         assert_eq!((part.problems(), part.interval().high()), (vec![], before.as_deref()));
         cells.splice(0..0, seen(&part, Timestamp(u64::MAX)));
         let low = part.interval().low();
