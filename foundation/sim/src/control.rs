@@ -78,13 +78,15 @@ impl<P: Simulated> Sim<P> {
         hear.into_iter().for_each(|other| self.hear_disconnected(other, id));
     }
 
-    /// Ends the connection between two nodes; both hear of it.
+    /// Ends the connection between two nodes, and with it what is on its way; both hear of it.
     pub fn disconnect(&mut self, one: NodeId, other: NodeId) {
         self.hear_disconnected(one, other);
         self.hear_disconnected(other, one);
     }
 
+    /// Tells a node that its connection to another has ended: nothing comes of that any more.
     pub(crate) fn hear_disconnected(&mut self, id: NodeId, peer: NodeId) {
+        self.network.end_connection(peer, id);
         let incarnation = self.node(id).incarnation;
         let input = Input::Disconnected(peer);
         self.wheel.insert(self.now, Happening::Input { node: id, incarnation, input });

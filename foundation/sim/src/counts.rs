@@ -11,6 +11,8 @@ pub struct Counts {
     pub received: u64,
     /// Messages that a link lost.
     pub lost: u64,
+    /// Messages that were on their way when the receiver was told that the connection had ended.
+    pub severed: u64,
     /// Messages that a cut stopped.
     pub cut: u64,
     /// Messages that arrived at a node that was down or never there, or were waiting there when it crashed.

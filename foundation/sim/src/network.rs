@@ -101,6 +101,8 @@ pub struct Network {
     /// What a link carries in a second, bytes, if that is limited; and until when each does.
     rate: Option<u64>,
     carrying: BTreeMap<(NodeId, NodeId), Time>,
+    /// How many connections from one node to another have ended, if any has.
+    ended: BTreeMap<(NodeId, NodeId), u32>,
     random: Random,
 }
 
@@ -116,6 +118,7 @@ impl Network {
             stalls: Vec::new(),
             rate: None,
             carrying: BTreeMap::new(),
+            ended: BTreeMap::new(),
             random,
         }
     }
@@ -181,6 +184,16 @@ impl Network {
         let until = self.carrying.entry((from, to)).or_default();
         *until = sent.max(*until) + Duration::from_nanos((bytes as u64).saturating_mul(1_000_000_000) / rate);
         *until
+    }
+
+    /// Which connection carries what is sent now from one node to another.
+    pub(crate) fn connection(&self, from: NodeId, to: NodeId) -> u32 {
+        if self.ended.is_empty() { 0 } else { self.ended.get(&(from, to)).copied().unwrap_or(0) }
+    }
+
+    /// Ends the connection from one node to another: what is on its way is lost with it.
+    pub(crate) fn end_connection(&mut self, from: NodeId, to: NodeId) {
+        *self.ended.entry((from, to)).or_default() += 1;
     }
 
     /// Whether a cut keeps messages from going from one node to another.

@@ -32,7 +32,7 @@ type Invariant<P> = Box<dyn FnMut(&Processes<'_, P>) -> Result<(), String>>;
 
 /// What lies ahead.
 pub(crate) enum Happening<P: Simulated> {
-    Arrival { from: NodeId, to: NodeId, message: P::Message },
+    Arrival { from: NodeId, to: NodeId, connection: u32, message: P::Message },
     Input { node: NodeId, incarnation: u32, input: Input<P> },
     Alarm { node: NodeId, incarnation: u32, timer: P::Timer },
     Served { node: NodeId, incarnation: u32 },
@@ -271,7 +271,9 @@ impl<P: Simulated> Sim<P> {
         };
         self.now = time;
         match happening {
-            Happening::Arrival { from, to, message } => self.arrive(from, to, message),
+            Happening::Arrival { from, to, connection, message } => {
+                self.arrive(from, to, connection, message)
+            }
             Happening::Input { node, incarnation, input } => {
                 if self.node(node).incarnation == incarnation {
                     self.admit(node, input);

@@ -6,7 +6,12 @@ use crate::trace::What;
 use fulmar_node::NodeId;
 
 impl<P: Simulated> Sim<P> {
-    pub(super) fn arrive(&mut self, from: NodeId, to: NodeId, message: P::Message) {
+    pub(super) fn arrive(&mut self, from: NodeId, to: NodeId, connection: u32, message: P::Message) {
+        if connection != self.network.connection(from, to) {
+            self.counts.severed += 1;
+            self.trace.add(self.now, to, What::Lost, format_args!("n{} {message:?}", from.0));
+            return;
+        }
         if self.network.is_cut(from, to) {
             self.counts.cut += 1;
             self.trace.add(self.now, to, What::Cut, format_args!("n{} {message:?}", from.0));

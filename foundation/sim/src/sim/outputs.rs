@@ -147,14 +147,16 @@ fn transmit<P: Simulated>(
     trace.add(at, from, what, format_args!("to n{} {message:?}", to.0));
     let leaves = network.leaves(from, to, leaves);
     let leaves = network.carries(from, to, leaves, bytes);
+    let connection = network.connection(from, to);
+    let arrival = |message| Happening::Arrival { from, to, connection, message };
     match fate {
         Fate::Once(delay) => {
-            wheel.insert(leaves + delay, Happening::Arrival { from, to, message });
+            wheel.insert(leaves + delay, arrival(message));
         }
         Fate::Twice(delay, again) => {
             let copy = message.clone();
-            wheel.insert(leaves + delay, Happening::Arrival { from, to, message });
-            wheel.insert(leaves + again, Happening::Arrival { from, to, message: copy });
+            wheel.insert(leaves + delay, arrival(message));
+            wheel.insert(leaves + again, arrival(copy));
         }
         Fate::Lost | Fate::Cut => {}
     }

@@ -116,6 +116,21 @@ fn a_cut_stops_one_direction_and_what_is_under_way() {
 }
 
 #[test]
+fn nothing_comes_of_a_connection_that_has_ended() {
+    let mut sim = register(1, Bug::None);
+    sim.network.link.latency = Delay::Fixed(Duration::from_millis(1));
+    sim.request(CLIENT, Request::Read);
+    // The replicas have answered, and the answers are on their way.
+    sim.run(Duration::from_micros(1_500), |_, _, _| panic!("no answer can have come"));
+    replicas().for_each(|id| sim.disconnect(id, CLIENT));
+    sim.run(Duration::from_millis(5), |_, _, _| panic!("no answer can come"));
+    assert_eq!((sim.counts.received, sim.counts.severed), (5, 5));
+    // The client asks again, over connections that are made anew.
+    assert!(sim.run_until(Duration::from_secs(1), |_, _, _| {}, |sim| sim.counts.events == 1));
+    assert_eq!(sim.counts.severed, 5);
+}
+
+#[test]
 fn what_comes_to_a_paused_node_waits() {
     let mut sim = register(1, Bug::None);
     replicas().for_each(|id| sim.pause(id));
