@@ -333,10 +333,10 @@ def play(test, skipped=None):
     try:
         test()
         outcomes.record("pass", test.__name__)
-    except Exception:
+    except Exception as error:
         print(f"{test.__name__}:", file=sys.stderr)
         traceback.print_exc()
-        outcomes.record("fail", test.__name__)
+        outcomes.record("fail", test.__name__, repr(error))
 
 
 shutil.copytree(os.path.join(os.path.dirname(os.path.abspath(__file__)), "project"), PROJECT)

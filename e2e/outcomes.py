@@ -23,10 +23,11 @@ def _check_library():
 _check_library()
 
 
-def record(outcome, test):
+def record(outcome, test, reason=""):
     name = re.sub(r"_3_\d+_\d+(?=::|$)", "", test)  # SQLAlchemy names SQLite's version
+    fields = [outcome, *(str(field).encode("unicode_escape").decode() for field in (name, reason) if field)]
     with open(_path, "a") as file:
-        file.write(f"{outcome}\t{name.encode('unicode_escape').decode()}\n")
+        file.write("\t".join(fields) + "\n")
 
 
 def done():
@@ -41,11 +42,11 @@ class Result(unittest.TextTestResult):
 
     def addError(self, test, err):
         super().addError(test, err)
-        record("fail", test.id())
+        record("fail", test.id(), err[1])
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
-        record("fail", test.id())
+        record("fail", test.id(), err[1])
 
     def addUnexpectedSuccess(self, test):
         super().addUnexpectedSuccess(test)
@@ -62,12 +63,12 @@ class Result(unittest.TextTestResult):
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
         if err is not None:
-            record("fail", test.id())
+            record("fail", test.id(), err[1])
 
 
 def pytest_runtest_logreport(report):
     if report.failed:
-        record("fail", report.nodeid)
+        record("fail", report.nodeid, report.longreprtext.rpartition("\n")[2])
     elif report.skipped:
         record("skip", report.nodeid)
     elif report.when == "call":

@@ -1,7 +1,7 @@
 //! What became of each test of a foreign suite, against what we expect.
 //!
-//! A suite's runner writes a file of outcomes, one test a line: `pass`, `fail` or `skip`, a tab, the test's name;
-//! the last line is `done`, so that a runner that died is noticed. A list of expected failures has one
+//! A suite's runner writes a file of outcomes, one test a line: `pass`, `fail` or `skip`, the test's name and, if it is known, the reason, with a tab
+//! between; the last line is `done`, so that a runner that died is noticed. A list of expected failures has one
 //! line for each failing test, or for a group of them with a `*` at the end, and always the reason:
 //!
 //! ```text
@@ -13,11 +13,12 @@
 use crate::run::Result;
 use std::collections::BTreeMap;
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Outcome {
     Pass,
     Skip,
-    Fail,
+    /// And why, if that is known.
+    Fail(String),
 }
 
 /// Tests by name. A test that is reported twice has its worst outcome.
@@ -31,14 +32,18 @@ pub(crate) fn parse(text: &str) -> Result<Outcomes> {
             return Ok(outcomes);
         }
         let (word, test) = line.split_once('\t').ok_or_else(|| format!("not an outcome: {line:?}"))?;
+        let (test, reason) = test.split_once('\t').unwrap_or((test, ""));
         let outcome = match word {
             "pass" => Outcome::Pass,
             "skip" => Outcome::Skip,
-            "fail" => Outcome::Fail,
+            "fail" => Outcome::Fail(reason.to_owned()),
             _ => return Err(format!("not an outcome: {line:?}")),
         };
-        let worst = outcomes.entry(test.to_owned()).or_insert(outcome);
-        *worst = outcome.max(*worst);
+        match outcomes.get_mut(test) {
+            Some(worst) if *worst >= outcome => {}
+            Some(worst) => *worst = outcome,
+            None => _ = outcomes.insert(test.to_owned(), outcome),
+        }
     }
     Err(format!("the runner died after {} tests", outcomes.len()))
 }
@@ -79,7 +84,7 @@ pub(crate) fn compare(outcomes: &Outcomes, list: &str, extent: Extent) -> Result
     for (test, outcome) in outcomes {
         let covered = expected.iter().any(|expectation| expectation.covers(test));
         match outcome {
-            Outcome::Fail if !covered => wrong.push(format!("failed: {test}")),
+            Outcome::Fail(reason) if !covered => wrong.push(format!("failed: {test}: {reason}")),
             Outcome::Pass if covered => wrong.push(format!("passed, but is listed as a failure: {test}")),
             _ => {}
         }
@@ -89,11 +94,15 @@ pub(crate) fn compare(outcomes: &Outcomes, list: &str, extent: Extent) -> Result
             wrong.push(format!("listed, but there is no such test: {}", expectation.tests));
         }
     }
-    let count = |wanted| outcomes.values().filter(|outcome| **outcome == wanted).count();
-    if count(Outcome::Pass) == 0 {
+    let count = |is: fn(&Outcome) -> bool| outcomes.values().filter(|outcome| is(outcome)).count();
+    let (passed, failed, skipped) = (
+        count(|outcome| matches!(outcome, Outcome::Pass)),
+        count(|outcome| matches!(outcome, Outcome::Fail(_))),
+        count(|outcome| matches!(outcome, Outcome::Skip)),
+    );
+    if passed == 0 {
         wrong.push("no test passed".into());
     }
-    let (passed, failed, skipped) = (count(Outcome::Pass), count(Outcome::Fail), count(Outcome::Skip));
     let summary = format!("{passed} passed, {failed} failed as listed, {skipped} skipped by the suite");
     if wrong.is_empty() {
         return Ok(summary);
@@ -122,8 +131,8 @@ mod tests {
 
     #[test]
     fn an_unlisted_failure_is_an_error() {
-        let wrong = compared("pass\ta\nfail\tb\ndone\n", "").expect_err("b failed");
-        assert!(wrong.starts_with("failed: b\n"), "{wrong}");
+        let wrong = compared("pass\ta\nfail\tb\tlocked\ndone\n", "").expect_err("b failed");
+        assert!(wrong.starts_with("failed: b: locked\n"), "{wrong}");
     }
 
     #[test]
@@ -152,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_worst_outcome_counts() {
-        let outcomes = parse("fail\ta\npass\ta\ndone\n").expect("a run");
-        assert_eq!(outcomes["a"], Outcome::Fail);
+        let outcomes = parse("fail\ta\twrong\npass\ta\ndone\n").expect("a run");
+        assert_eq!(outcomes["a"], Outcome::Fail("wrong".into()));
     }
 }

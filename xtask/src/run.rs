@@ -128,17 +128,20 @@ pub(crate) fn side_by_side(lanes: &[&[Step<'_>]]) -> Result {
         lanes.into_iter().flat_map(join).collect()
     });
     println!();
-    for Ended { name, is_ok, seconds } in &ended {
-        println!("{name}: {}, {seconds} s", if *is_ok { "ok" } else { "FAILED" });
+    for Ended { name, result, seconds } in &ended {
+        println!("{name}: {}, {seconds} s", if result.is_ok() { "ok" } else { "FAILED" });
     }
-    let failed: Vec<_> = ended.iter().filter(|ended| !ended.is_ok).map(|ended| ended.name).collect();
-    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
+    // Once more with its reason, which others may have printed much after.
+    let failed =
+        ended.iter().filter_map(|ended| Some(format!("{}: {}", ended.name, ended.result.as_ref().err()?)));
+    let failed: Vec<_> = failed.collect();
+    if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join("; "))) }
 }
 
 /// What became of a step.
 struct Ended<'a> {
     name: &'a str,
-    is_ok: bool,
+    result: Result,
     seconds: u64,
 }
 
@@ -149,7 +152,7 @@ fn end((name, step): Step<'_>) -> Ended<'_> {
     if let Err(failure) = &result {
         eprintln!("{name}: {failure}");
     }
-    Ended { name, is_ok: result.is_ok(), seconds: start.elapsed().as_secs() }
+    Ended { name, result, seconds: start.elapsed().as_secs() }
 }
 
 #[cfg(test)]
@@ -168,7 +171,7 @@ mod tests {
                 Ok(())
             }),
         ]);
-        assert_eq!(result, Err("failed: second".into()));
+        assert_eq!(result, Err("failed: second: broken".into()));
         assert!(last.into_inner());
     }
 
@@ -180,7 +183,7 @@ mod tests {
             Err("broken".into())
         };
         let result = side_by_side(&[&[("left", &meet)], &[("right", &meet), ("later", &|| Ok(()))]]);
-        assert_eq!(result, Err("failed: left, right".into()));
+        assert_eq!(result, Err("failed: left: broken; right: broken".into()));
     }
 
     #[test]
