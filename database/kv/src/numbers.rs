@@ -87,8 +87,9 @@ impl<Owner: Copy + Ord> Numbers<Owner> {
             let Some(place) = picked.open.iter().position(|(other, _)| *other == owner) else { continue };
             let (_, number) = picked.open.swap_remove(place);
             if let Some(at) = committed {
-                let before = picked.committed.map_or(number, |(largest, _)| largest);
-                picked.committed = Some((number.max(before), at));
+                // Who has committed first need not end first.
+                let (largest, last) = picked.committed.unwrap_or((number, at));
+                picked.committed = Some((number.max(largest), at.max(last)));
             }
         }
     }
@@ -130,6 +131,16 @@ mod tests {
         numbers.end(3, None);
         numbers.forget(Timestamp(9));
         assert!(numbers.0.lock().trees.is_empty());
+    }
+
+    #[test]
+    fn who_has_committed_first_may_end_last() {
+        let numbers = Numbers::default();
+        assert_eq!(numbers.pick(1, Timestamp(0), TREE, 5, 1), 5);
+        assert_eq!(numbers.pick(2, Timestamp(0), TREE, 5, 1), 6);
+        numbers.end(2, Some(Timestamp(9)));
+        numbers.end(1, Some(Timestamp(7)));
+        assert_eq!(numbers.pick(3, Timestamp(8), TREE, 6, 1), 7, "6 was committed at 9");
     }
 
     #[test]
