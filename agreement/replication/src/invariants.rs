@@ -43,6 +43,18 @@ impl<S: StateMachine> Replica<S> {
         assert!(last >= self.committed, "{}", self.describe("what is committed is to be taken back"));
     }
 
+    /// The same before it commits: others have what it would not execute.
+    ///
+    /// # Panics
+    /// If its log does not go as far.
+    pub(crate) fn assert_has(&self, upto: SequenceNumber) {
+        assert!(
+            upto <= self.log.last(),
+            "{}: {upto:?}",
+            self.describe("more is to be committed than its log has")
+        );
+    }
+
     /// What [`Replica`]'s invariants say of one replica alone, and does not hold.
     pub fn problems(&self) -> Vec<String> {
         let mut before_last = self.log.entries_after(self.log.start()).rev().skip(1);

@@ -511,7 +511,8 @@ impl<S: StateMachine> Replica<S> {
     pub(crate) fn commit(&mut self, upto: SequenceNumber, now: Time, out: &mut Outbox<Self>) {
         let before = self.committed;
         let upto = self.copied.map_or(upto, |copied| copied.min(upto));
-        self.committed = before.max(upto.min(self.log.last()));
+        self.assert_has(upto);
+        self.committed = before.max(upto);
         while self.execution.executed() < self.committed
             && let Some(entry) = self.log.get(self.execution.executed().next())
         {
