@@ -4,6 +4,7 @@
 mod environment;
 mod map;
 mod messages;
+mod references;
 mod rules;
 mod source;
 mod words;
@@ -15,7 +16,7 @@ use source::Source;
 pub(crate) fn tidy() -> Result {
     let sources = source::read_tree(&root())?;
     let mut errors = 0;
-    let of_all = [map::check, words::check, messages::check, environment::check];
+    let of_all = [map::check, words::check, references::check, messages::check, environment::check];
     let of_all = of_all.into_iter().flat_map(|check| check(&sources));
     for finding in sources.iter().flat_map(rules::check).chain(of_all) {
         errors += 1;

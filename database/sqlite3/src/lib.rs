@@ -9,7 +9,7 @@
 //! LD_LIBRARY_PATH=$PWD/target/release/dropin FULMAR_DATABASES='*.db' program
 //! ```
 //!
-//! `FULMAR_DATABASES` says which of its databases are Fulmar's; see `database/sql/src/redirect.rs`. A program that can
+//! `FULMAR_DATABASES` says which of its databases are Fulmar's; see `database/sql/src/markers.rs`. A program that can
 //! be told a name needs no variable: `fulmar:PATH` is always ours. Use an absolute `LD_LIBRARY_PATH`: with a relative
 //! one, a program that changes its directory silently loads the system's library.
 //!

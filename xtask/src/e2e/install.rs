@@ -5,8 +5,8 @@ use crate::run::{Result, cargo, command, output, root, run, tools};
 use std::path::{Path, PathBuf};
 
 /// Debian packages: the Python whose sqlite3 module is tested, the library that it would use otherwise, and the shell whose
-/// answers are expected of ours; the programs that use a switch, and what makes and asks hosts beside it.
-const DEBIAN: [&str; 10] = [
+/// answers are expected of ours; the programs that use a switch, and what makes and asks hosts beside it; drivers of other languages.
+const DEBIAN: [&str; 16] = [
     "python3",
     "python3-venv",
     "libsqlite3-0",
@@ -17,6 +17,12 @@ const DEBIAN: [&str; 10] = [
     "iproute2",
     "iputils-ping",
     "ethtool",
+    "php-cli",
+    "php-sqlite3",
+    "ruby-sqlite3",
+    "libdbd-sqlite3-perl",
+    "tcl",
+    "libsqlite3-tcl",
 ];
 
 /// Debian's own Python, which links libsqlite3 dynamically.

@@ -21,13 +21,14 @@ pub(super) enum Lane {
     Right,
 }
 
-pub(super) const SUITES: [Suite; 6] = [
+pub(super) const SUITES: [Suite; 7] = [
     Suite { name: "cpython", command: cpython, on_cluster: true, lane: Lane::Left },
     Suite { name: "django", command: django, on_cluster: false, lane: Lane::Right },
     Suite { name: "project", command: project, on_cluster: false, lane: Lane::Right },
     Suite { name: "sqlalchemy", command: sqlalchemy, on_cluster: false, lane: Lane::Left },
     Suite { name: "shell", command: shell, on_cluster: false, lane: Lane::Left },
     Suite { name: "dataset", command: dataset, on_cluster: false, lane: Lane::Right },
+    Suite { name: "languages", command: languages, on_cluster: false, lane: Lane::Left },
 ];
 
 const DJANGO: &str = "5.2.19";
@@ -106,6 +107,13 @@ fn sqlalchemy(run: &Run<'_>) -> Result<Command> {
         "sqlite_file",
     ]);
     command.args(tests);
+    Ok(command)
+}
+
+/// Drivers of PHP, Ruby, Perl and Tcl.
+fn languages(run: &Run<'_>) -> Result<Command> {
+    let mut command = python(run, &[])?;
+    command.arg(root().join("e2e/languages.py"));
     Ok(command)
 }
 
